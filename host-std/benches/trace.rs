@@ -5,8 +5,8 @@ use divan::Bencher;
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_host::settings::Tracing;
-use pmi_host::trace::{Tracer, Who};
+use pmi_host::Tracing;
+use pmi_host::{Tracer, Who};
 use pmi_trace::{Head, JobFacts};
 
 fn main() {

@@ -21,7 +21,7 @@ use std::path::Path;
 ///
 /// Errors of the system, and one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) whose text
 /// names the other user who has put something there. Nothing is changed then.
-pub fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+pub(crate) fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let usual =
         OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = match open(path, usual | flags | OFlags::NOFOLLOW, mode) {
@@ -48,7 +48,7 @@ pub fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<Owned
 ///
 /// Errors of the system; one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a file of
 /// another user, who could read it despite its mode.
-pub fn empty_and_close_to_others(file: impl AsFd) -> io::Result<()> {
+pub(crate) fn empty_and_close_to_others(file: impl AsFd) -> io::Result<()> {
     let stat = fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(());

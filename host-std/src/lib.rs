@@ -39,31 +39,40 @@ compile_error!(
     "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
 );
 
-pub mod admission;
-pub mod bridge;
-pub mod cli;
-pub mod commands;
-pub mod conform;
-pub mod control;
-pub mod create;
-pub mod demo;
-pub mod doctor;
-pub mod ends;
-pub mod exit;
-pub mod job;
-pub mod launch;
-pub mod poller;
-pub mod ranges;
-pub mod replay;
-pub mod report;
-pub mod runtime_dir;
-pub mod server;
-pub mod settings;
-pub mod stdio;
-pub mod stream;
-pub mod trace;
-pub mod usage;
-pub mod verdict;
-pub mod watch;
-pub mod web;
-pub mod words;
+mod admission;
+mod bridge;
+mod cli;
+mod commands;
+mod conform;
+mod control;
+mod create;
+mod demo;
+mod doctor;
+mod ends;
+mod exit;
+mod job;
+mod launch;
+mod poller;
+mod ranges;
+mod replay;
+mod report;
+mod runtime_dir;
+mod server;
+mod settings;
+mod stdio;
+mod stream;
+mod trace;
+mod usage;
+mod verdict;
+mod watch;
+mod web;
+mod words;
+
+pub use commands::main;
+// For readers of the status that `pmi-host ps --json` prints.
+pub use ranges::Ranks;
+pub use watch::process::State;
+pub use watch::table;
+// For `benches/trace.rs`.
+pub use settings::Tracing;
+pub use trace::{Tracer, Who};

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pmi_host::commands::main(std::env::args_os())
+    pmi_host::main(std::env::args_os())
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
+pub(crate) enum Token {
     /// A signal for this process has arrived.
     Signal,
     /// The connection with this number is readable or writable.
@@ -49,7 +49,7 @@ pub enum Token {
 /// Output of ranks is watched through a set of its own per stream, which itself is one member of the main
 /// set: when the reader of the launcher's output is slow, one call removes the whole set, for any number
 /// of ranks.
-pub struct Poller {
+pub(crate) struct Poller {
     main: OwnedFd,
     outputs: [OwnedFd; 2],
     paused: [bool; 2],
@@ -58,7 +58,7 @@ pub struct Poller {
 
 /// Readiness to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
+pub(crate) enum Interest {
     /// Readable, or closed by the other end.
     Read,
     /// Writable.
@@ -73,7 +73,7 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC);
         let poller = Self {
             main: create()?,
@@ -92,7 +92,12 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn add(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
+    pub(crate) fn add(
+        &self,
+        token: Token,
+        source: impl AsFd,
+        interest: Interest,
+    ) -> io::Result<()> {
         Ok(epoll::add(self.set_of(token), source, data(token), interest.flags())?)
     }
 
@@ -101,7 +106,12 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn change(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
+    pub(crate) fn change(
+        &self,
+        token: Token,
+        source: impl AsFd,
+        interest: Interest,
+    ) -> io::Result<()> {
         Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
     }
 
@@ -110,7 +120,7 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn remove(&self, token: Token, source: impl AsFd) -> io::Result<()> {
+    pub(crate) fn remove(&self, token: Token, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(self.set_of(token), source)?)
     }
 
@@ -119,7 +129,7 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn pause(&mut self, output: Stream, pause: bool) -> io::Result<()> {
+    pub(crate) fn pause(&mut self, output: Stream, pause: bool) -> io::Result<()> {
         if self.paused[output.index()] == pause {
             return Ok(());
         }
@@ -135,7 +145,11 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn wait(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> io::Result<()> {
+    pub(crate) fn wait(
+        &mut self,
+        until: Option<Instant>,
+        ready: &mut Vec<Token>,
+    ) -> io::Result<()> {
         let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         ready.clear();
         self.batch.clear();
@@ -181,7 +195,7 @@ impl fmt::Debug for Poller {
 
 impl Interest {
     /// Combines two interests; `None` for neither.
-    pub const fn of(read: bool, write: bool) -> Option<Self> {
+    pub(crate) const fn of(read: bool, write: bool) -> Option<Self> {
         match (read, write) {
             (true, true) => Some(Self::Both),
             (true, false) => Some(Self::Read),

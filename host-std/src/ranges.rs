@@ -11,7 +11,7 @@ pub struct Ranks(Vec<(u32, u32)>);
 
 impl Ranks {
     /// Adds `rank`, which must be above all present ranks.
-    pub fn push(&mut self, rank: u32) {
+    pub(crate) fn push(&mut self, rank: u32) {
         match self.0.last_mut() {
             Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
             _ => self.0.push((rank, rank)),
@@ -24,18 +24,18 @@ impl Ranks {
     }
 
     /// True if there is no rank.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// True if `rank` is in the set.
-    pub fn contains(&self, rank: u32) -> bool {
+    pub(crate) fn contains(&self, rank: u32) -> bool {
         let at = self.0.partition_point(|(_, last)| *last < rank);
         self.0.get(at).is_some_and(|(first, _)| *first <= rank)
     }
 
     /// Text such as `rank 3` or `ranks 0-2`, for messages.
-    pub fn named(&self) -> String {
+    pub(crate) fn named(&self) -> String {
         match self.count() {
             1 => format!("rank {self}"),
             _ => format!("ranks {self}"),
@@ -75,7 +75,7 @@ impl fmt::Display for Ranks {
 const SHOWN_MAX: usize = 16;
 
 /// Ascending numbers as ranges, such as `0-3,8` with a comma `between` them.
-pub fn ranges(numbers: &[u32], between: &str) -> String {
+pub(crate) fn ranges(numbers: &[u32], between: &str) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),
         one => one.iter().map(u32::to_string).collect(),

@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Cause of the failure of a job. `pid` gives the process of a rank that was started; `running` is the
 /// number of ranks that still run and are now terminated.
-pub fn failure(
+pub(crate) fn failure(
     about: &Failure,
     plan: &Plan,
     pid: impl Fn(u32) -> Option<i32>,
@@ -92,7 +92,11 @@ pub fn failure(
 }
 
 /// Cause of a refused spawn; the job of the requesting rank continues.
-pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Display) -> String {
+pub(crate) fn not_spawned(
+    plan: &Plan,
+    (rank, pid): (u32, Option<i32>),
+    why: impl Display,
+) -> String {
     let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
     let (program, host) = (plan.program_name(rank), &plan.host);
     format!(
@@ -102,7 +106,7 @@ pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Displ
 }
 
 /// Report on a rank with an overdue heartbeat.
-pub fn without_heartbeat(
+pub(crate) fn without_heartbeat(
     plan: &Plan,
     (rank, pid): (u32, Option<i32>),
     secs: u64,
@@ -119,7 +123,7 @@ pub fn without_heartbeat(
 }
 
 /// Report on a key that two ranks put; once for a job.
-pub fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
+pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
     format!(
         "ranks {first} and {second} of {} ({} on {}) have both put '{key}' without a fence between; the \
          value of rank {second} holds, and if that is not meant the key should name its rank (not \
@@ -131,7 +135,7 @@ pub fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
 }
 
 /// Message after the port is open: the address and secret a rank needs to connect.
-pub fn listening(plan: &Plan, dial: &Dial) -> String {
+pub(crate) fn listening(plan: &Plan, dial: &Dial) -> String {
     let (first, last) = (plan.local(), plan.ranks - 1);
     let who = match first == last {
         true => format!("rank {first} dials in"),
@@ -153,13 +157,17 @@ pub fn listening(plan: &Plan, dial: &Dial) -> String {
 }
 
 /// Address at which pages observe the run or connect.
-pub fn for_pages(url: &str, has_callers: bool) -> String {
+pub(crate) fn for_pages(url: &str, has_callers: bool) -> String {
     let rank = if has_callers { ", or dial in there as ranks (protocol 'pmi')" } else { "" };
     format!("pages can watch the run at {url} (protocol 'pmi-trace'){rank}")
 }
 
 /// Table of the ranks that connect by themselves: connected and missing ones, under one line.
-pub fn attendance(plan: &Plan, secs: u64, from: impl Fn(u32) -> Option<SocketAddr>) -> String {
+pub(crate) fn attendance(
+    plan: &Plan,
+    secs: u64,
+    from: impl Fn(u32) -> Option<SocketAddr>,
+) -> String {
     let expected = plan.local()..plan.ranks;
     let there = { expected.clone() }.filter(|rank| from(*rank).is_some()).count();
     let port = plan.dial.as_ref().map_or("", |dial| &dial.port);
@@ -177,7 +185,7 @@ pub fn attendance(plan: &Plan, secs: u64, from: impl Fn(u32) -> Option<SocketAdd
 
 /// A rejected connection: the process that holds its socket, if the kernel reports it, and its user; and
 /// the number of rejections before it that were not reported.
-pub fn refused(
+pub(crate) fn refused(
     from: SocketAddr,
     holder: Option<(Option<i32>, u32)>,
     why: &str,
@@ -196,7 +204,7 @@ pub fn refused(
 }
 
 /// Number of rejections that were not reported, if no later rejection can include it.
-pub fn unreported(count: u64) -> String {
+pub(crate) fn unreported(count: u64) -> String {
     match count {
         1 => "1 more connection was rejected, and the job goes on".to_owned(),
         _ => format!("{count} more connections were rejected, and the job goes on"),
@@ -204,7 +212,7 @@ pub fn unreported(count: u64) -> String {
 }
 
 /// File of the generated secret. Only a terminal shows the secret itself.
-pub fn generated_secret(file: &Path, shown: Option<&str>) -> String {
+pub(crate) fn generated_secret(file: &Path, shown: Option<&str>) -> String {
     let file = file.display();
     let shown = shown.map(|secret| format!(" ({secret})")).unwrap_or_default();
     format!("a secret was made for ranks and pages of this run{shown}; 'cat {file}' prints it")
@@ -242,7 +250,7 @@ fn start_hint(code: u8) -> &'static str {
 }
 
 /// End of a rank, as the predicate of a sentence about it.
-pub fn ended(ending: Ending, phase: Phase) -> String {
+pub(crate) fn ended(ending: Ending, phase: Phase) -> String {
     let when = match phase {
         Phase::Open => " before finalize",
         Phase::Silent | Phase::Finalized => "",
@@ -274,7 +282,7 @@ fn ranks(first: &[u32], count: usize) -> String {
 }
 
 /// Warning about ranks that ended well, are linked with MPI and never used PMI with this launcher.
-pub fn singletons(
+pub(crate) fn singletons(
     plan: &Plan,
     ranks: &Ranks,
     program: impl Display,
@@ -293,15 +301,15 @@ pub fn singletons(
 }
 
 /// Heading of the table of ranks that still run a moment after a signal was forwarded.
-pub const STILL_RUNNING: &str = "these still run:";
+pub(crate) const STILL_RUNNING: &str = "these still run:";
 
 /// Message if a rank cannot be killed.
-pub fn given_up(running: usize) -> String {
+pub(crate) fn given_up(running: usize) -> String {
     format!("{running} killed ranks do not go away (the system holds them); not waiting any longer")
 }
 
 /// Message if all ranks have terminated and their output is still open.
-pub fn output_left_open(secs: u64) -> String {
+pub(crate) fn output_left_open(secs: u64) -> String {
     format!(
         "all ranks have ended but a process they left behind still holds their output; \
          not waiting beyond {secs} s"
@@ -309,7 +317,7 @@ pub fn output_left_open(secs: u64) -> String {
 }
 
 /// Message, once for a run, that the data of PMIx clients exceeds its limit.
-pub fn pmix_full(limit_bytes: u64) -> String {
+pub(crate) fn pmix_full(limit_bytes: u64) -> String {
     format!(
         "a PMIx request is refused: the data that PMIx clients of the run commit, publish and wait for takes \
          at most {limit_bytes} bytes (--kvs-bytes); reported once"
@@ -317,7 +325,7 @@ pub fn pmix_full(limit_bytes: u64) -> String {
 }
 
 /// Message about an observer that reads more slowly than the run produces.
-pub fn observer_disconnected(from: SocketAddr) -> String {
+pub(crate) fn observer_disconnected(from: SocketAddr) -> String {
     format!(
         "the observer at {from} does not keep up with the run and is disconnected; the run goes on, and the \
          observer may connect again"
@@ -325,7 +333,7 @@ pub fn observer_disconnected(from: SocketAddr) -> String {
 }
 
 /// Message if a run has failed, no rank is left, and output of ranks cannot be delivered.
-pub fn output_unread(secs: u64, has_read: bool) -> String {
+pub(crate) fn output_unread(secs: u64, has_read: bool) -> String {
     let how = if has_read { "has not taken all of it within" } else { "has taken nothing for" };
     format!(
         "the run is over and the reader of its output {how} {secs} s; what it has not taken is dropped"
@@ -336,7 +344,7 @@ pub fn output_unread(secs: u64, has_read: bool) -> String {
 const ROWS_MAX: usize = 64;
 
 /// Time within which a second signal kills.
-pub const AGAIN_SECS: u64 = 2;
+pub(crate) const AGAIN_SECS: u64 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// All directories in which launchers of this user may have their sockets, the best first.
-pub fn candidates() -> Vec<PathBuf> {
+pub(crate) fn candidates() -> Vec<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute()).map(|path| path.join("pmi-host"));
     let shared = PathBuf::from(format!("/tmp/pmi-host-{}", geteuid().as_raw()));
@@ -28,7 +28,7 @@ pub fn candidates() -> Vec<PathBuf> {
 /// # Errors
 ///
 /// Errors of the system; `PermissionDenied` for a directory that another user could change.
-pub fn prepare(folder: &Path) -> io::Result<()> {
+pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     match mkdir(folder, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => check(folder),
         Err(error) => Err(error.into()),
@@ -40,7 +40,7 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// As for [`prepare`].
-pub fn check(folder: &Path) -> io::Result<()> {
+pub(crate) fn check(folder: &Path) -> io::Result<()> {
     // A symbolic link is examined itself, and is no directory.
     let found = fs::symlink_metadata(folder)?;
     let is_ours = found.is_dir() && found.uid() == geteuid().as_raw();
@@ -55,7 +55,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// Errors of the system.
-pub fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
     check(folder)?;
     let is_socket = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
     let entries = fs::read_dir(folder)?.filter_map(Result::ok).filter(is_socket);
@@ -67,18 +67,18 @@ pub fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Name of a socket of process `pid`. The time distinguishes processes with the same pid, as in two
 /// containers with one `/tmp`.
-pub fn name(pid: u32) -> String {
+pub(crate) fn name(pid: u32) -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{pid}-{:x}.{SOCKET}", since.as_nanos())
 }
 
 /// Pid in the name of a socket.
-pub fn pid(socket: &Path) -> Option<i32> {
+pub(crate) fn pid(socket: &Path) -> Option<i32> {
     socket.file_stem()?.to_str()?.split('-').next()?.parse().ok()
 }
 
 /// Removes the sockets of launchers that are gone and could not remove them.
-pub fn sweep(folder: &Path) {
+pub(crate) fn sweep(folder: &Path) {
     for path in sockets(folder).unwrap_or_default().into_iter().take(SWEPT_MAX) {
         if is_abandoned(&path) {
             let _ = fs::remove_file(path);
@@ -107,7 +107,7 @@ pub fn sweep(folder: &Path) {
 /// # Errors
 ///
 /// Errors of the system; `ConnectionRefused` if there is no listener, `WouldBlock` if its backlog is full.
-pub fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
+pub(crate) fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -132,10 +132,10 @@ fn is_unlocked(path: &Path) -> bool {
 const SOCKET: &str = "sock";
 
 /// Suffix of a socket's name until it can be connected to.
-pub const FRESH: &str = "new";
+pub(crate) const FRESH: &str = "new";
 
 /// Suffix of a secret's name.
-pub const SECRET: &str = "secret";
+pub(crate) const SECRET: &str = "secret";
 
 /// Permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;

@@ -5,7 +5,7 @@ use std::ffi::CString;
 
 /// One of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
+pub(crate) enum Stream {
     /// Standard output.
     Out,
     /// Standard error.
@@ -14,10 +14,10 @@ pub enum Stream {
 
 impl Stream {
     /// Both, in the order of their descriptors.
-    pub const BOTH: [Self; 2] = [Self::Out, Self::Err];
+    pub(crate) const BOTH: [Self; 2] = [Self::Out, Self::Err];
 
     /// 0 or 1: index in tables with one entry per stream.
-    pub const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         match self {
             Self::Out => 0,
             Self::Err => 1,
@@ -27,7 +27,7 @@ impl Stream {
 
 /// Standard streams that a rank starts with.
 #[derive(Debug)]
-pub enum Streams {
+pub(crate) enum Streams {
     /// Pipes for output; this descriptor, or the null device, for input.
     Pipes(Option<OwnedFd>),
     /// The terminal with this name.

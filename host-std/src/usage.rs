@@ -5,7 +5,7 @@ use std::fmt;
 /// Error of a command line. The message ends with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum UsageError {
+pub(crate) enum UsageError {
     /// The first word is no command of this program.
     UnknownCommand {
         /// First word as typed.
@@ -127,7 +127,7 @@ impl fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 /// Candidate with the fewest edits; among equals the one that is nearer in length, then the first.
-pub fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) -> String {
+pub(crate) fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) -> String {
     let distance = |name: &S| {
         let name = name.as_ref();
         (edits(got.as_bytes(), name.as_bytes()), name.len().abs_diff(got.len()))

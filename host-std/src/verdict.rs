@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// PMI phase of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// No PMI message yet.
     Silent,
     /// Between init and finalize.
@@ -19,7 +19,7 @@ pub enum Phase {
 /// Cause of the failure of a job. The first cause counts; its consequences are not reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Failure {
+pub(crate) enum Failure {
     /// A rank could not be started.
     Start {
         /// Rank that did not start.
@@ -108,7 +108,7 @@ pub enum Failure {
 }
 
 /// Judges the end of one rank that the launcher had not requested. `None` is a good end.
-pub fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
+pub(crate) fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
     match (ending, phase) {
         (Ending::Exited(0) | Ending::Unseen, Phase::Silent | Phase::Finalized) => None,
         (Ending::Exited(0), Phase::Open) => Some(Failure::LeftEarly { rank }),
@@ -118,7 +118,7 @@ pub fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
 
 impl Failure {
     /// Exit code of a job that failed for this reason.
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Start { code, .. } => *code,
             Self::Ended { ending, .. } => ending.exit_code(),
@@ -135,7 +135,7 @@ impl Failure {
     }
 
     /// True if a rank was terminated by a write to a pipe without a reader.
-    pub fn is_closed_pipe(&self) -> bool {
+    pub(crate) fn is_closed_pipe(&self) -> bool {
         let Self::Ended { ending: Ending::Killed { signal, .. }, .. } = self else { return false };
         *signal == Signal::PIPE.as_raw()
     }

@@ -5,7 +5,7 @@
 /// # Errors
 ///
 /// A message about a quote that is not closed.
-pub fn split(line: &str) -> Result<Vec<String>, String> {
+pub(crate) fn split(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut signs = line.chars();
     while let Some(sign) = signs.next() {

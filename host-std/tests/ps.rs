@@ -2,8 +2,8 @@
 
 mod common;
 use common::{Ran, host, run, shell, start};
-use pmi_host::watch::process::State;
-use pmi_host::watch::table::{Phase, Table, VERSION, What};
+use pmi_host::State;
+use pmi_host::table::{Phase, Table, VERSION, What};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};

@@ -435,23 +435,3 @@ fn every_row_of_the_page_has_a_verdict_and_a_test_that_is_there() {
         assert!(text.contains(&format!("#[test]\nfn {test}()")), "{file} has no test {test}");
     }
 }
-
-#[test]
-fn every_option_of_hydra_that_is_known_has_a_row() {
-    let rows = rows();
-    for option in pmi_host::cli::mpiexec::OPTIONS {
-        for name in option.names.iter().map(|name| format!("`-{name}")) {
-            let has = |cell: &str| {
-                cell.match_indices(&name)
-                    .any(|(at, _)| cell[at + name.len()..].starts_with([' ', '`']))
-            };
-            assert!(
-                rows.iter().any(|row| has(&row[0])),
-                "docs/switching.md has no row for {name}`"
-            );
-        }
-        if let Some(variable) = option.variable {
-            assert!(rows.iter().any(|row| row[0].contains(variable)), "no row for {variable}");
-        }
-    }
-}

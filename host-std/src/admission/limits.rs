@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Rate limit for reports of rejected connections: a number in each second, and the count of the others.
 /// A flood fills neither a log nor the time of the launcher.
 #[derive(Debug, Default)]
-pub struct RejectionLog {
+pub(crate) struct RejectionLog {
     since: Option<Instant>,
     reported: u32,
     /// Number of rejections since the last one that was reported.
@@ -14,14 +14,14 @@ pub struct RejectionLog {
 
 /// A pause after each wrong guess at an identity, for all connections without a proof together.
 #[derive(Debug, Default)]
-pub struct GuessLimit {
+pub(crate) struct GuessLimit {
     until: Option<Instant>,
 }
 
 impl RejectionLog {
     /// Decides whether a rejection may be reported; if so, returns the number of earlier ones that were
     /// not.
-    pub fn next(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= SPAN) {
             (self.since, self.reported) = (Some(now), 0);
         }
@@ -34,35 +34,35 @@ impl RejectionLog {
     }
 
     /// Time of the next [`take_unreported`](Self::take_unreported).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.since.filter(|_| self.unreported > 0).map(|since| since + SPAN)
     }
 
     /// Number of rejections that no later report will include, once the second is over.
-    pub fn take_unreported(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn take_unreported(&mut self, now: Instant) -> Option<u64> {
         self.deadline().filter(|at| now >= *at)?;
         self.next(now)
     }
 
     /// Number of rejections that were never reported, at the end of the run.
-    pub fn finish(&mut self) -> Option<u64> {
+    pub(crate) fn finish(&mut self) -> Option<u64> {
         Some(std::mem::take(&mut self.unreported)).filter(|count| *count > 0)
     }
 }
 
 impl GuessLimit {
     /// Records a wrong guess.
-    pub fn note_wrong(&mut self, now: Instant) {
+    pub(crate) fn note_wrong(&mut self, now: Instant) {
         self.until = Some(now + PAUSE);
     }
 
     /// True if no identity may be checked yet.
-    pub fn is_paused(&self, now: Instant) -> bool {
+    pub(crate) fn is_paused(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
     /// End of the pause.
-    pub const fn until(&self) -> Option<Instant> {
+    pub(crate) const fn until(&self) -> Option<Instant> {
         self.until
     }
 }

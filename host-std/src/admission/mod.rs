@@ -11,10 +11,10 @@
 //! Another address than loopback always has a secret: that of `--secret-file`, or one made for the run.
 //! The threat model is in `docs/SECURITY.md`.
 
-pub mod limits;
-pub mod peer;
-pub mod pending;
-pub mod secret;
+pub(crate) mod limits;
+pub(crate) mod peer;
+pub(crate) mod pending;
+pub(crate) mod secret;
 
 use pmi_std::Stream;
 use rustix::net::sockopt::socket_peercred;
@@ -22,11 +22,11 @@ use rustix::process::geteuid;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
-pub use peer::Socket;
+pub(crate) use peer::Socket;
 
 /// Proof that a listener demands of the process at the other end, before any byte of it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub(crate) enum Policy {
     /// The kernel names its user: that of the launcher, or root.
     Owner,
     /// None: the protocol demands knowledge of the secret.
@@ -35,7 +35,7 @@ pub enum Policy {
 
 /// Decision on a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// The protocol may begin. The socket at the other end is known where its user was looked up.
     Admitted(Option<Socket>),
     /// The connection is to be closed.
@@ -51,7 +51,7 @@ pub enum Admission {
 
 impl Policy {
     /// Policy of a listener with a secret or without one. Without one it listens on loopback only.
-    pub const fn of(has_secret: bool) -> Self {
+    pub(crate) const fn of(has_secret: bool) -> Self {
         match has_secret {
             true => Self::Secret,
             false => Self::Owner,
@@ -59,7 +59,7 @@ impl Policy {
     }
 
     /// Decides on the connection `stream`, which was accepted at `to` and comes from `from`.
-    pub fn judge(self, stream: &Stream, (from, to): (SocketAddr, SocketAddr)) -> Admission {
+    pub(crate) fn judge(self, stream: &Stream, (from, to): (SocketAddr, SocketAddr)) -> Admission {
         if self == Self::Secret {
             return Admission::Admitted(None);
         }
@@ -87,7 +87,7 @@ impl Policy {
 }
 
 /// True if a program at the control socket runs as the user of the launcher, or as root.
-pub fn admits(program: &UnixStream) -> bool {
+pub(crate) fn admits(program: &UnixStream) -> bool {
     socket_peercred(program).is_ok_and(|peer| is_owner(peer.uid.as_raw()))
 }
 
@@ -98,10 +98,10 @@ fn is_owner(user: u32) -> bool {
 const ROOT: u32 = 0;
 
 /// Maximum number of unauthenticated connections of a listener.
-pub const PENDING_MAX: usize = 64;
+pub(crate) const PENDING_MAX: usize = 64;
 
 /// Reason for the end of a connection that made room for another one.
-pub const EVICTED: &str = "sent nothing that identifies it while too many others connected";
+pub(crate) const EVICTED: &str = "sent nothing that identifies it while too many others connected";
 
 #[cfg(test)]
 mod tests {

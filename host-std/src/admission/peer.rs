@@ -16,11 +16,11 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Socket at the other end, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Socket {
+pub(crate) struct Socket {
     /// User that owns it.
-    pub user: u32,
+    pub(crate) user: u32,
     /// Inode number of the socket.
-    pub inode: u64,
+    pub(crate) inode: u64,
 }
 
 /// Finds the local socket that is connected from `from` to `to`; `None` if no process holds it any more.
@@ -31,7 +31,7 @@ pub struct Socket {
 /// # Errors
 ///
 /// Errors of the system.
-pub fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
+pub(crate) fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
     let ends = [from, to].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
     if ends[0].is_ipv4() != ends[1].is_ipv4() {
         return Ok(None);
@@ -142,7 +142,7 @@ fn find(table: &str, local: &str, remote: &str) -> Option<Socket> {
 }
 
 /// A process that holds this socket, as far as the launcher may inspect processes.
-pub fn holder(socket: Socket) -> Option<i32> {
+pub(crate) fn holder(socket: Socket) -> Option<i32> {
     let name = format!("socket:[{}]", socket.inode);
     let processes = fs::read_dir("/proc").ok()?;
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -150,7 +150,7 @@ pub fn holder(socket: Socket) -> Option<i32> {
 }
 
 /// True if the process `pid` or a descendant of it holds this socket.
-pub fn is_held_below(pid: i32, socket: Socket) -> bool {
+pub(crate) fn is_held_below(pid: i32, socket: Socket) -> bool {
     let name = format!("socket:[{}]", socket.inode);
     let mut processes = VecDeque::from([pid]);
     let mut looked_at = 0;

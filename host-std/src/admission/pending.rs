@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// If there are too many, the source with the most of them loses one, so that a flood from one address
 /// keeps out nothing that comes from another.
 #[derive(Debug)]
-pub struct Pending<K, V = ()> {
+pub(crate) struct Pending<K, V = ()> {
     entries: VecDeque<Entry<K, V>>,
 }
 
@@ -23,24 +23,24 @@ struct Entry<K, V> {
 
 impl<K: Copy + PartialEq, V> Pending<K, V> {
     /// Adds a connection from `source`.
-    pub fn insert(&mut self, key: K, source: IpAddr, value: V) {
+    pub(crate) fn insert(&mut self, key: K, source: IpAddr, value: V) {
         self.entries.push_back(Entry { key, source, value, is_held: false });
     }
 
     /// Removes a connection; false if it is not there.
-    pub fn remove(&mut self, key: K) -> bool {
+    pub(crate) fn remove(&mut self, key: K) -> bool {
         let at = self.entries.iter().position(|entry| entry.key == key);
         at.is_some_and(|at| self.entries.remove(at).is_some())
     }
 
     /// Marks a connection as waiting until [`next_held`](Self::next_held) returns it.
-    pub fn hold(&mut self, key: K) {
+    pub(crate) fn hold(&mut self, key: K) {
         let entry = self.entries.iter_mut().find(|entry| entry.key == key);
         entry.into_iter().for_each(|entry| entry.is_held = true);
     }
 
     /// The next held connection: the oldest one of the source with the fewest connections.
-    pub fn next_held(&mut self) -> Option<K> {
+    pub(crate) fn next_held(&mut self) -> Option<K> {
         let held = (0..self.entries.len()).filter(|at| self.entries[*at].is_held);
         let at = { held }.min_by_key(|at| self.of_source(self.entries[*at].source))?;
         let entry = self.entries.get_mut(at)?;
@@ -49,13 +49,13 @@ impl<K: Copy + PartialEq, V> Pending<K, V> {
     }
 
     /// True if any connection is held.
-    pub fn has_held(&self) -> bool {
+    pub(crate) fn has_held(&self) -> bool {
         self.entries.iter().any(|entry| entry.is_held)
     }
 
     /// The connection to close before another one fits, if there are `most` already: the oldest one of
     /// the source with the most connections, and one that has sent nothing before one that is held.
-    pub fn surplus(&self, most: usize) -> Option<K> {
+    pub(crate) fn surplus(&self, most: usize) -> Option<K> {
         if self.entries.len() < most {
             return None;
         }
@@ -65,12 +65,12 @@ impl<K: Copy + PartialEq, V> Pending<K, V> {
     }
 
     /// Value of a connection.
-    pub fn get(&self, key: K) -> Option<&V> {
+    pub(crate) fn get(&self, key: K) -> Option<&V> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
     /// True if there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 

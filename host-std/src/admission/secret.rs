@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Width of the identity that a PMI-1 client with a secret sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IdWidth {
+pub(crate) enum IdWidth {
     /// As many bits as the project's own clients read from the field of the wire.
     #[default]
     Bits63,
@@ -21,13 +21,13 @@ pub enum IdWidth {
 
 /// A secret generated for the run, in a file of mode 0600 that is removed with it.
 #[derive(Debug)]
-pub struct GeneratedSecret {
+pub(crate) struct GeneratedSecret {
     /// Generated secret.
-    pub secret: Secret,
+    pub(crate) secret: Secret,
     /// Path of the file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Secret as the file has it.
-    pub text: String,
+    pub(crate) text: String,
     /// Open and locked as long as the run lasts.
     _file: File,
 }
@@ -37,7 +37,7 @@ pub struct GeneratedSecret {
 /// # Errors
 ///
 /// A message for the user, with the remedy.
-pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
+pub(crate) fn read_secret(file: &OsStr) -> Result<Secret, String> {
     let shown = file.display();
     let cannot = |error: io::Error| format!("the secret in '{shown}' cannot be read ({error})");
     let mut open = File::open(file).map_err(cannot)?;
@@ -60,7 +60,7 @@ pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
 ///
 /// Wire: `pmiid=`, an unsigned number. The project's own clients read 63 bits, those that read it into an
 /// `int` 31.
-pub fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
+pub(crate) fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
     let proof = secret.prove(Label::Identity, rank.to_string().as_bytes());
     let digits = match width {
         IdWidth::Bits63 => 16,
@@ -78,7 +78,7 @@ pub fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
 /// # Errors
 ///
 /// Errors of the system's random source.
-pub fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
+pub(crate) fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
     let Some(secret) = secret else { return Ok(None) };
     Ok(Some(Challenge::new(secret, Nonce::new(random::<NONCE_DIGITS>()?))))
 }
@@ -88,7 +88,7 @@ pub fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
 /// # Errors
 ///
 /// Errors of the system's random source.
-pub fn token() -> io::Result<String> {
+pub(crate) fn token() -> io::Result<String> {
     Ok(hexadecimal(&random::<16>()?))
 }
 
@@ -98,7 +98,7 @@ impl GeneratedSecret {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub fn create() -> Result<Self, String> {
+    pub(crate) fn create() -> Result<Self, String> {
         let mut last = io::ErrorKind::NotFound.into();
         for directory in runtime_dir::candidates() {
             match Self::create_in(&directory) {

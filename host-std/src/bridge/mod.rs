@@ -18,11 +18,11 @@ use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-pub use words::define;
+pub(crate) use words::define;
 use words::{Words, read};
 
 /// Runs `pmi-host bridge WORDS…`.
-pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
     let words = match read(words) {
         Ok(Ok(words)) => words,
         Ok(Err(help)) => return print(&help),

@@ -16,7 +16,7 @@ pub(super) struct Words {
 }
 
 /// Defines the command and its arguments.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     Command::new("bridge")
         .about("Bring a rank that has nothing but a serial line to a process manager")
         .arg(

@@ -18,24 +18,24 @@ use std::path::PathBuf;
 
 /// Arguments of a run.
 #[derive(Clone, Debug, Default)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// Options that hold for the whole run, in the order of the command line.
-    pub said: Vec<Said>,
+    pub(crate) said: Vec<Said>,
     /// Programs. The demo, and a part without a program, have no words.
-    pub parts: Vec<PartArgs>,
+    pub(crate) parts: Vec<PartArgs>,
     /// Defaults of this command line that differ from the usual ones.
-    pub weakest: Vec<Said>,
+    pub(crate) weakest: Vec<Said>,
     /// True if a program is required, and its absence does not start the demo.
-    pub needs_program: bool,
+    pub(crate) needs_program: bool,
     /// Path of the configuration file, if given.
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Requested task.
-    pub task: Task,
+    pub(crate) task: Task,
 }
 
 /// Task of a command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Start the job.
     #[default]
     Start,
@@ -55,22 +55,22 @@ pub enum Task {
 
 /// Arguments of one program.
 #[derive(Clone, Debug, Default)]
-pub struct PartArgs {
+pub(crate) struct PartArgs {
     /// Options that hold for this program alone.
-    pub said: Vec<Said>,
+    pub(crate) said: Vec<Said>,
     /// Program and its arguments.
-    pub words: Vec<OsString>,
+    pub(crate) words: Vec<OsString>,
 }
 
 /// One option that was given.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub(crate) struct Said {
     /// The option.
-    pub option: &'static Opt,
+    pub(crate) option: &'static Opt,
     /// Value; `true` or `false` for a switch.
-    pub value: OsString,
+    pub(crate) value: OsString,
     /// Origin of the option.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// Defines a command with the wanted options of the table.
@@ -87,7 +87,7 @@ struct Section {
 /// # Errors
 ///
 /// [`UsageError`], which is exit code 2.
-pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
+pub(crate) fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     let mut sections = sections(words);
     let several = sections.len() > 1;
     let mut args = RunArgs::default();
@@ -118,7 +118,7 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
 }
 
 /// Definition of `run` for help, completions and the man page.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     define_with(&|_| true)
 }
 
@@ -368,7 +368,7 @@ impl Said {
     /// # Errors
     ///
     /// [`UsageError::Value`], and that a user has set more than a maximum.
-    pub fn apply(&self, settings: &mut Settings) -> Result<(), UsageError> {
+    pub(crate) fn apply(&self, settings: &mut Settings) -> Result<(), UsageError> {
         match &self.origin {
             Origin::Maximum(file) => system::hold_to(self, file, settings),
             _ => self.set(settings),
@@ -380,7 +380,7 @@ impl Said {
     /// # Errors
     ///
     /// [`UsageError::Value`].
-    pub fn set(&self, settings: &mut Settings) -> Result<(), UsageError> {
+    pub(crate) fn set(&self, settings: &mut Settings) -> Result<(), UsageError> {
         let value = self.value.display();
         self.option.set(settings, &self.value).map_err(|why| UsageError::Value {
             said: match &self.origin {

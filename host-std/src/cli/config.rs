@@ -17,27 +17,27 @@ use std::{env, fmt};
 
 /// Configuration of the first job.
 #[derive(Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// Number of ranks that are started here.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
     /// Programs, in the order of the ranks; empty if no rank is started here.
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Name of this machine.
-    pub host: String,
+    pub(crate) host: String,
     /// Listener for further ranks, with its credentials.
-    pub gate: Option<Gate>,
+    pub(crate) gate: Option<Gate>,
     /// Listener for pages, with its credentials.
-    pub web: Option<WebGate>,
+    pub(crate) web: Option<WebGate>,
     /// Binding of ranks to processors; `None` if the system may choose.
-    pub binding: Option<Rc<Binding>>,
+    pub(crate) binding: Option<Rc<Binding>>,
     /// Settings of the run.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 /// Error in the configuration of a run. The message ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// The arguments contradict each other.
     Usage(UsageError),
     /// The program cannot be started.
@@ -54,7 +54,7 @@ impl Config {
     /// # Errors
     ///
     /// [`ConfigError`], before any process was started.
-    pub fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
+    pub(crate) fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         apply(&args.said, &mut settings)?;
         let callers = callers(&settings.job)?;
@@ -92,7 +92,7 @@ impl Config {
     }
 
     /// The first job, with the ranks that connect from elsewhere.
-    pub fn job(&self) -> JobSpec<'_> {
+    pub(crate) fn job(&self) -> JobSpec<'_> {
         let callers = self.gate.as_ref().map_or(0, |gate| gate.expected);
         JobSpec {
             parts: &self.parts,
@@ -108,7 +108,7 @@ impl Config {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub fn complete_secret(&mut self) -> Result<Option<GeneratedSecret>, String> {
+    pub(crate) fn complete_secret(&mut self) -> Result<Option<GeneratedSecret>, String> {
         let gate = self.gate.as_ref().is_some_and(Gate::lacks_secret);
         let web = self.web.as_ref().is_some_and(WebGate::lacks_secret);
         if !gate && !web {
@@ -124,7 +124,7 @@ impl Config {
     }
 
     /// True if ranks or pages must know a secret.
-    pub fn has_secret(&self) -> bool {
+    pub(crate) fn has_secret(&self) -> bool {
         let of_gate = self.gate.as_ref().and_then(|gate| gate.secret.as_ref());
         of_gate.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
     }
@@ -199,7 +199,7 @@ fn demo() -> Result<Program, ProgramError> {
 
 impl ConfigError {
     /// Exit code, as a shell would return it.
-    pub const fn exit_code(&self) -> u8 {
+    pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
             Self::Program(error) => error.exit_code(),

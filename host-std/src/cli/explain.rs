@@ -5,7 +5,7 @@ use crate::usage::{UsageError, nearest};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Translates an error of `command` into one of this program.
-pub fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
+pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),

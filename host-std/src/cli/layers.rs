@@ -17,7 +17,7 @@ use toml::{Table, Value};
 
 /// Origin of a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Default of the program.
     #[default]
     Default,
@@ -33,13 +33,13 @@ pub enum Origin {
 
 /// A setting as it is shown to the user.
 #[derive(Debug)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// Option that sets it.
-    pub option: &'static Opt,
+    pub(crate) option: &'static Opt,
     /// Value as it would be typed; `None` if it is not set.
-    pub value: Option<String>,
+    pub(crate) value: Option<String>,
     /// Origin of the value.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// Options from sources besides the command line, the weakest first. `config` is the named file, if there
@@ -48,7 +48,7 @@ pub struct Shown {
 /// # Errors
 ///
 /// [`UsageError`], for a file too.
-pub fn said(
+pub(crate) fn said(
     config: Option<&Path>,
     variables: &[(OsString, OsString)],
 ) -> Result<Vec<Said>, UsageError> {
@@ -84,7 +84,7 @@ pub fn said(
 /// # Errors
 ///
 /// Those of [`Said::apply`].
-pub fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
+pub(crate) fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
     let mut settings = Settings::default();
     let unsaid = |option: &'static Opt| Shown {
         option,

@@ -5,10 +5,10 @@
 //! that of the administrator; [`config`] resolves programs, addresses and processors, and may touch the
 //! system. [`explain`] turns errors of the parser into errors with a remedy.
 
-pub mod args;
-pub mod config;
-pub mod explain;
-pub mod layers;
-pub mod mpiexec;
-pub mod options;
-pub mod system;
+pub(crate) mod args;
+pub(crate) mod config;
+pub(crate) mod explain;
+pub(crate) mod layers;
+pub(crate) mod mpiexec;
+pub(crate) mod options;
+pub(crate) mod system;

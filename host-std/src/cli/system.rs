@@ -10,11 +10,11 @@ use toml::Value;
 
 /// Contents of the file.
 #[derive(Debug, Default)]
-pub struct System {
+pub(crate) struct System {
     /// Settings that hold unless a user overrides them.
-    pub defaults: Vec<Said>,
+    pub(crate) defaults: Vec<Said>,
     /// Settings that users cannot raise. They are applied after all options of the user.
-    pub maxima: Vec<Said>,
+    pub(crate) maxima: Vec<Said>,
 }
 
 impl System {
@@ -23,7 +23,7 @@ impl System {
     /// # Errors
     ///
     /// [`UsageError`], with the name of the file.
-    pub fn read() -> Result<Self, UsageError> {
+    pub(crate) fn read() -> Result<Self, UsageError> {
         let file = Path::new(SYSTEM_FILE);
         match std::fs::read_to_string(file) {
             Ok(text) => Self::of(file, &text),
@@ -67,7 +67,11 @@ impl System {
 /// # Errors
 ///
 /// [`UsageError`] if a user has set more.
-pub fn hold_to(maximum: &Said, file: &Path, settings: &mut Settings) -> Result<(), UsageError> {
+pub(crate) fn hold_to(
+    maximum: &Said,
+    file: &Path,
+    settings: &mut Settings,
+) -> Result<(), UsageError> {
     let option = maximum.option;
     let mut most = Settings::default();
     maximum.set(&mut most)?;
@@ -95,10 +99,10 @@ fn size(value: Option<&str>) -> f64 {
 }
 
 /// Path of the file.
-pub const SYSTEM_FILE: &str = "/etc/pmi-host/config.toml";
+pub(crate) const SYSTEM_FILE: &str = "/etc/pmi-host/config.toml";
 
 /// Name of the table of maxima in the file.
-pub const MAXIMUM: &str = "maximum";
+pub(crate) const MAXIMUM: &str = "maximum";
 
 /// Settings that can have a maximum: each is a number, and a larger one costs the machine more.
 const HAS_MAXIMUM: &[&str] = &["kvs-bytes", "kvs-pairs", "timeout", "trace-ring"];

@@ -30,17 +30,17 @@ use std::sync::Arc;
 
 /// One command of `pmi-host`. A new one is a row in [`COMMANDS`].
 #[derive(Clone, Copy, Debug)]
-pub struct Subcommand {
+pub(crate) struct Subcommand {
     /// Name of the command.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Defines the command and its arguments, for help, completions and the man page.
-    pub define: fn() -> Command,
+    pub(crate) define: fn() -> Command,
     /// Runs the command with the words after its name.
-    pub run: fn(Vec<OsString>) -> ExitCode,
+    pub(crate) run: fn(Vec<OsString>) -> ExitCode,
 }
 
 /// All commands, in the order of the help text.
-pub const COMMANDS: &[Subcommand] = &[
+pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
     Subcommand { name: "mpiexec", define: || mpiexec::define("mpiexec"), run: mpiexec },
     Subcommand { name: "trace", define: trace::command::define, run: trace::command::run },
@@ -103,7 +103,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Definition of the whole command line for completions and the man page.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     let command = Command::new("pmi-host")
         .about("Starts the ranks of an MPI program on this machine and serves them PMI")
         .version(env!("CARGO_PKG_VERSION"))
@@ -280,7 +280,7 @@ fn hidden(name: &'static str) -> Command {
 }
 
 /// Names of this program under which it reads the command line of Hydra.
-pub const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
+pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
 
 const SECRET_FILE: &str = "secret-file";
 const SHORT: &str = "short";

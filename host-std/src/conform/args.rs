@@ -10,15 +10,15 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Args {
     /// Requested task.
-    pub task: Task,
+    pub(crate) task: Task,
     /// Output form of the matrix.
-    pub form: Form,
+    pub(crate) form: Form,
     /// Recorded matrix to compare with.
-    pub expect: Option<PathBuf>,
+    pub(crate) expect: Option<PathBuf>,
     /// Time limit of one launch.
-    pub limit: Duration,
+    pub(crate) limit: Duration,
     /// Parts of the names of selected cases; empty selects all.
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 }
 
 /// Requested task.

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 /// One tested exchange, in a launch of its own, since a launcher may end the job for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Name of the case, which never changes: recorded matrices are compared by it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Number of ranks that the case needs.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
     /// Short description of the tested exchange.
-    pub tries: &'static str,
+    pub(crate) tries: &'static str,
     /// Expected end of the job.
-    pub ends: Ends,
+    pub(crate) ends: Ends,
     pub(super) play: Play,
 }
 
 /// Expected end of the job of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub(crate) enum Ends {
     /// Every rank finalizes, and the launcher exits with 0.
     Well,
     /// Not judged: no rank finalizes.
@@ -84,18 +84,18 @@ impl Case {
     }
 
     /// All cases, in the order in which they run.
-    pub fn all() -> impl Iterator<Item = &'static Self> {
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         let both = pmi1::CASES.iter().chain(pmi2::CASES);
         both.chain(second::CASES).chain(alone::CASES).copied().flatten()
     }
 
     /// The case of that name.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
         Self::all().find(|case| case.name == name)
     }
 
     /// Judges the exit of the launcher, after the ranks have reported `finding`.
-    pub fn judge_end(&self, code: i32, finding: Finding) -> Finding {
+    pub(crate) fn judge_end(&self, code: i32, finding: Finding) -> Finding {
         if finding.verdict > Verdict::Tolerated {
             // A refusal may have ended the session, and a worse verdict needs no addition.
             return finding;

@@ -6,7 +6,7 @@ use std::{fmt, io};
 /// Error that prevents a check. The message ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ConformError {
+pub(crate) enum ConformError {
     /// The arguments are invalid.
     Usage(String),
     /// The command line of the launcher lacks this placeholder.

@@ -192,7 +192,7 @@ fn code_of(status: ExitStatus) -> i32 {
 }
 
 /// Command word that turns this program into a rank of a case; internal.
-pub const RANK: &str = "conform-rank";
+pub(crate) const RANK: &str = "conform-rank";
 
 const RANKS: &str = "{n}";
 const PROGRAM: &str = "{prog}";

@@ -8,25 +8,25 @@ use std::path::Path;
 
 /// Results of a check, in the order of the cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matrix {
+pub(crate) struct Matrix {
     /// One row for each case.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Name of the case.
-    pub case: String,
+    pub(crate) case: String,
     /// Short description of the tested exchange.
-    pub tries: String,
+    pub(crate) tries: String,
     /// Finding of the case.
-    pub finding: Finding,
+    pub(crate) finding: Finding,
 }
 
 /// Output form of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// Columns of text, the only form that can be read back.
     Plain,
     /// One JSON object.
@@ -37,12 +37,12 @@ pub enum Form {
 
 impl Matrix {
     /// Number of cases with the verdict [`Verdict::Wrong`].
-    pub fn wrong_count(&self) -> usize {
+    pub(crate) fn wrong_count(&self) -> usize {
         self.rows.iter().filter(|row| row.finding.verdict == Verdict::Wrong).count()
     }
 
     /// Renders the whole matrix.
-    pub fn render(&self, form: Form) -> String {
+    pub(crate) fn render(&self, form: Form) -> String {
         match form {
             Form::Plain => {
                 self.rows.iter().map(Row::plain).chain([format!("# {}\n", self.sum())]).collect()
@@ -53,7 +53,7 @@ impl Matrix {
     }
 
     /// Number of cases per verdict.
-    pub fn sum(&self) -> String {
+    pub(crate) fn sum(&self) -> String {
         let count = |verdict| self.rows.iter().filter(|row| row.finding.verdict == verdict).count();
         let counts = Verdict::ALL.into_iter().filter(|verdict| count(*verdict) > 0);
         let parts: Vec<String> =
@@ -66,7 +66,7 @@ impl Matrix {
     /// # Errors
     ///
     /// [`ConformError::Record`].
-    pub fn read(file: &Path) -> Result<Self, ConformError> {
+    pub(crate) fn read(file: &Path) -> Result<Self, ConformError> {
         let wrong = |why: String| ConformError::Record { file: file.to_owned(), why };
         let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -84,7 +84,7 @@ impl Matrix {
     /// Differences between the verdicts of this matrix and of a recorded one. Cases that only one of them
     /// has are left out: they were not requested, or are not meant to be compared. Observations are not
     /// compared, since they hold process numbers.
-    pub fn differences(&self, recorded: &Self) -> Vec<String> {
+    pub(crate) fn differences(&self, recorded: &Self) -> Vec<String> {
         let differs = |row: &Row| {
             let Row { case, finding: Finding { verdict, seen }, .. } = row;
             let old = &recorded.rows.iter().find(|old| old.case == *case)?.finding;
@@ -125,13 +125,13 @@ impl Matrix {
 
 impl Row {
     /// Row for a case that makes no sense after the result of `door`.
-    pub fn not_tried(case: &Case, door: &Self) -> Self {
+    pub(crate) fn not_tried(case: &Case, door: &Self) -> Self {
         let finding = door.finding.verdict.on(not_tried(&door.case));
         Self { case: case.name.into(), tries: case.tries.into(), finding }
     }
 
     /// One line that can be read back.
-    pub fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         let Self { case, finding: Finding { verdict, seen }, .. } = self;
         let line = format!("{case:<25}  {verdict:<20}  {seen}");
         format!("{}\n", line.trim_end())

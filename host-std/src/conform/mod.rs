@@ -32,11 +32,11 @@ mod space;
 mod talk;
 mod verdict;
 
-pub use case::{Case, Ends};
-pub use error::ConformError;
-pub use launcher::RANK;
-pub use matrix::{Form, Matrix, Row};
-pub use verdict::{Finding, Verdict};
+pub(crate) use case::Case;
+pub(crate) use error::ConformError;
+pub(crate) use launcher::RANK;
+pub(crate) use matrix::{Form, Matrix, Row};
+pub(crate) use verdict::Verdict;
 
 use crate::exit::{FAILED, USAGE, complain, print};
 use args::{Args, Task};
@@ -45,7 +45,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs `pmi-host conform WORDS`.
-pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
     match args::parse(words).and_then(|args| check(&args)) {
         Ok(true) => ExitCode::SUCCESS,
@@ -57,7 +57,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Plays one rank of a case; only a launcher that is checked starts this.
-pub fn run_rank(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn run_rank(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<String> =
         words.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     player::run(&words)

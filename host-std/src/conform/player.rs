@@ -23,9 +23,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
     /// Rank that reports.
-    pub rank: u32,
+    pub(crate) rank: u32,
     /// Finding of the rank.
-    pub finding: Finding,
+    pub(crate) finding: Finding,
 }
 
 /// Plays a rank of the case that the words name: case, milliseconds, and perhaps [`ON_STDIN`], or the name

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Verdict on one case, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// As specified, or as every known peer does if the documents are silent.
     AsSpecified,
     /// Not as specified, but tolerated by known peers.
@@ -21,16 +21,16 @@ pub enum Verdict {
 
 /// A verdict and the observation that it rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Verdict.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// Observation, printable and on one line.
-    pub seen: String,
+    pub(crate) seen: String,
 }
 
 impl Verdict {
     /// All verdicts, from best to worst.
-    pub const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::AsSpecified,
         Self::Tolerated,
         Self::Refused,
@@ -40,7 +40,7 @@ impl Verdict {
     ];
 
     /// Printed form.
-    pub const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::AsSpecified => "as specified",
             Self::Tolerated => "tolerated difference",
@@ -52,19 +52,19 @@ impl Verdict {
     }
 
     /// The verdict that is printed as `text`.
-    pub fn from_text(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verdict| verdict.text() == text)
     }
 
     /// Finding with this verdict and the observation `seen`.
-    pub fn on(self, seen: impl Into<String>) -> Finding {
+    pub(crate) fn on(self, seen: impl Into<String>) -> Finding {
         Finding { verdict: self, seen: seen.into() }
     }
 }
 
 impl Finding {
     /// The finding with the worse verdict; of equals the first.
-    pub fn worse(self, other: Self) -> Self {
+    pub(crate) fn worse(self, other: Self) -> Self {
         if other.verdict > self.verdict { other } else { self }
     }
 }

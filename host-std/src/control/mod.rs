@@ -9,5 +9,5 @@
 //! sent to the launcher, so there is no request to parse. The answer is a
 //! [`Table`](crate::watch::table::Table) as one line of JSON, and then the end of the stream.
 
-pub mod ps;
-pub mod socket;
+pub(crate) mod ps;
+pub(crate) mod socket;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Command line of `ps`.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     Command::new("ps")
         .about("Show the runs of this user, and who waits for whom")
         .arg(Arg::new(JOB).help("only this launcher (its process) or this job (its name)"))
@@ -29,7 +29,7 @@ pub fn define() -> Command {
 
 /// Queries all launchers of this user, prints their tables and returns the exit code: 1 if a query
 /// failed or the named launcher or job was not found.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let matches = match define().no_binary_name(true).try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return print(&error.to_string()),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Status socket of this launcher.
 #[derive(Debug)]
-pub struct Control {
+pub(crate) struct Control {
     socket: UnixListener,
     path: PathBuf,
     askers: [Option<Asker>; ASKERS_MAX],
@@ -42,7 +42,7 @@ impl Control {
     /// # Errors
     ///
     /// Those of the last directory.
-    pub fn open(poller: &Poller) -> io::Result<Self> {
+    pub(crate) fn open(poller: &Poller) -> io::Result<Self> {
         let mut last = ErrorKind::NotFound.into();
         for folder in runtime_dir::candidates() {
             match Self::open_in(&folder, poller) {
@@ -73,17 +73,17 @@ impl Control {
     }
 
     /// Path of the socket.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// True if clients in the backlog need a new answer; see [`set_answer`](Self::set_answer).
-    pub fn wants_answer(&self, now: Instant) -> bool {
+    pub(crate) fn wants_answer(&self, now: Instant) -> bool {
         self.answer.as_ref().is_none_or(|(made, _)| now - *made >= FRESH_FOR)
     }
 
     /// Sets the answer for clients that connect within the next moment.
-    pub fn set_answer(&mut self, now: Instant, answer: Vec<u8>) {
+    pub(crate) fn set_answer(&mut self, now: Instant, answer: Vec<u8>) {
         self.answer = Some((now, answer.into()));
     }
 
@@ -92,7 +92,7 @@ impl Control {
     /// # Errors
     ///
     /// Those of the poller.
-    pub fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         let Some((_, answer)) = self.answer.clone() else { return Ok(()) };
         while let Some(place) = self.askers.iter().position(Option::is_none) {
             match self.socket.accept() {
@@ -118,7 +118,7 @@ impl Control {
     /// # Errors
     ///
     /// Those of the poller.
-    pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
         let place = usize::try_from(number).ok().and_then(|place| self.askers.get_mut(place));
         if let Some(place) = place
             && place.as_mut().is_none_or(Asker::write)
@@ -134,7 +134,7 @@ impl Control {
     /// # Errors
     ///
     /// Those of the poller.
-    pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for asker in &mut self.askers {
             if asker.as_ref().is_some_and(|asker| now >= asker.hang_up_at) {
                 *asker = None;
@@ -147,7 +147,7 @@ impl Control {
     }
 
     /// Time of the next [`tick`](Self::tick).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let askers = self.askers.iter().flatten().map(|asker| asker.hang_up_at);
         askers.chain(self.paused_until).min()
     }

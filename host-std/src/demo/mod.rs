@@ -4,7 +4,7 @@
 //! checks them. Then all publish the durations of their calls, and rank 0 prints a [`table`] of them. It
 //! needs nothing but the environment that any PMI-1 launcher sets, so it also runs under others.
 
-pub mod table;
+pub(crate) mod table;
 
 use pmi_core::limits::VALUE_BYTES;
 use pmi_link::CallError;
@@ -15,32 +15,32 @@ use std::time::{Duration, Instant};
 
 /// The command word that turns this program into a rank of the demo; only `run` without a program starts
 /// this.
-pub const DEMO_RANK: &str = "demo-rank";
+pub(crate) const DEMO_RANK: &str = "demo-rank";
 
 /// Process and host of a rank, as it publishes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub(crate) struct Card {
     /// Process id.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Host name.
-    pub host: String,
+    pub(crate) host: String,
 }
 
 /// Durations of the calls of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// Duration of the put.
-    pub put: Duration,
+    pub(crate) put: Duration,
     /// Duration of the fence, including the wait for the slowest rank.
-    pub fence: Duration,
+    pub(crate) fence: Duration,
     /// Duration of one get, as the mean over all other ranks.
-    pub get: Duration,
+    pub(crate) get: Duration,
 }
 
 /// Error of a rank of the demo.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum DemoError {
+pub(crate) enum DemoError {
     /// The session could not be opened.
     Connect(ConnectError),
     /// A call failed.
@@ -61,7 +61,7 @@ pub enum DemoError {
 /// # Errors
 ///
 /// [`DemoError`].
-pub fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
+pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
     let own = Card { pid: std::process::id(), host: table::host_name() };
     let Some(Member { mut pmi, rank, size, .. }) = pmi_std::connect()? else {
         let alone = table::render(&[(own, Timing::default())]);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// Renders hosts and durations, one row for each rank, and the median and the worst of all at the end.
-pub fn render(rows: &[(Card, Timing)]) -> String {
+pub(crate) fn render(rows: &[(Card, Timing)]) -> String {
     let mut cells = vec![HEAD.map(str::to_owned)];
     for (rank, (card, timing)) in rows.iter().enumerate() {
         let [put, fence, get] = times(timing).map(micros);

@@ -8,45 +8,45 @@ use std::fmt;
 
 /// Observations about the process and its launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Environment that the launcher has left.
-    pub around: Around,
+    pub(crate) around: Around,
     /// Program in the arguments.
-    pub program: Option<Program>,
+    pub(crate) program: Option<Program>,
     /// Limits of the system.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Result of the PMI session.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 /// Program that the user wants to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub(crate) struct Program {
     /// Name as given in the arguments.
-    pub name: String,
+    pub(crate) name: String,
     /// True if the file exists.
-    pub exists: bool,
+    pub(crate) exists: bool,
     /// Libraries that the program is linked with; `None` for a script.
-    pub libraries: Option<Libraries>,
+    pub(crate) libraries: Option<Libraries>,
 }
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice {
+pub(crate) struct Advice {
     /// True for a problem, false for a note.
-    pub is_problem: bool,
+    pub(crate) is_problem: bool,
     /// Problem and remedy.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// All advice, the most important first.
-pub fn of(facts: &Facts) -> Vec<Advice> {
+pub(crate) fn of(facts: &Facts) -> Vec<Advice> {
     let rules = [descriptor, two_families, no_server, conversation, library, place, room];
     rules.into_iter().filter_map(|rule| rule(facts)).collect()
 }
 
 /// Advice before the PMI session, while the answers of the launcher are unknown.
-pub fn before_talk(facts: &Facts) -> Vec<Advice> {
+pub(crate) fn before_talk(facts: &Facts) -> Vec<Advice> {
     [descriptor, library, room].into_iter().filter_map(|rule| rule(facts)).collect()
 }
 

@@ -6,27 +6,27 @@ use std::{env, fmt, fs};
 
 /// Environment of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Around {
+pub(crate) struct Around {
     /// Variables by which libraries find a launcher, and their values.
-    pub variables: BTreeMap<String, String>,
+    pub(crate) variables: BTreeMap<String, String>,
     /// Descriptor that `PMI_FD` names.
-    pub descriptor: Option<Descriptor>,
+    pub(crate) descriptor: Option<Descriptor>,
     /// Names of the ancestors of this process, the nearest first.
-    pub parents: Vec<String>,
+    pub(crate) parents: Vec<String>,
 }
 
 /// Descriptor of the launcher, as its variables name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Descriptor {
+pub(crate) struct Descriptor {
     /// Value of `PMI_FD`.
-    pub fd: String,
+    pub(crate) fd: String,
     /// State of the descriptor.
-    pub is: Is,
+    pub(crate) is: Is,
 }
 
 /// State of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Is {
+pub(crate) enum Is {
     /// An open socket.
     Socket,
     /// An open descriptor of another kind.
@@ -37,7 +37,7 @@ pub enum Is {
 
 impl Around {
     /// Reads the environment of this process.
-    pub fn of_this_process() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         let mut around = Self::from_variables(env::vars_os());
         around.descriptor = around.variables.get("PMI_FD").map(|fd| Descriptor {
             fd: fd.clone(),
@@ -52,7 +52,7 @@ impl Around {
     }
 
     /// Selects the variables that launchers set.
-    pub fn from_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+    pub(crate) fn from_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let is = |name: &str| {
             PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
         };
@@ -64,18 +64,18 @@ impl Around {
     }
 
     /// True if PMI-1 or PMI-2 is offered.
-    pub fn offers_pmi(&self) -> bool {
+    pub(crate) fn offers_pmi(&self) -> bool {
         ["PMI_FD", "PMI_PORT"].iter().any(|name| self.variables.contains_key(*name))
     }
 
     /// True if PMIx is offered.
-    pub fn offers_pmix(&self) -> bool {
+    pub(crate) fn offers_pmix(&self) -> bool {
         self.variables.contains_key("PMIX_NAMESPACE")
             && self.variables.keys().any(|name| name.starts_with("PMIX_SERVER_URI"))
     }
 
     /// Rank, size and kind of the launcher, from the first known pair of variables.
-    pub fn place(&self) -> Option<(u32, u32, &'static str)> {
+    pub(crate) fn place(&self) -> Option<(u32, u32, &'static str)> {
         let number = |name: &str| self.variables.get(name)?.parse().ok();
         PLACES
             .iter()
@@ -83,7 +83,7 @@ impl Around {
     }
 
     /// All variables, on one line.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let shown = |(name, value): (&String, &String)| {
             let short: String =
                 value.chars().filter(|c| !c.is_control()).take(VALUE_SHOWN).collect();

@@ -6,33 +6,33 @@ use rustix::thread::sched_getaffinity;
 
 /// Limits that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Number of open files.
-    pub files: Option<u64>,
+    pub(crate) files: Option<u64>,
     /// Memory that may be locked, as cluster networks need it.
     ///
     /// Units: bytes.
-    pub locked_bytes: Option<u64>,
+    pub(crate) locked_bytes: Option<u64>,
     /// Stack of the first thread.
     ///
     /// Units: bytes.
-    pub stack_bytes: Option<u64>,
+    pub(crate) stack_bytes: Option<u64>,
     /// Size of a core file.
     ///
     /// Units: bytes.
-    pub core_bytes: Option<u64>,
+    pub(crate) core_bytes: Option<u64>,
     /// Number of processes of this user.
-    pub processes: Option<u64>,
+    pub(crate) processes: Option<u64>,
     /// Number of processors that this process may run on.
-    pub processors: Option<u32>,
+    pub(crate) processors: Option<u32>,
     /// Space for shared memory, through which ranks of one host communicate.
     ///
     /// Units: bytes.
-    pub shared_bytes: Option<u64>,
+    pub(crate) shared_bytes: Option<u64>,
 }
 
 /// Reads the limits. `None` means unlimited for a limit, and unknown for other values.
-pub fn read() -> Limits {
+pub(crate) fn read() -> Limits {
     let of = |resource| getrlimit(resource).current;
     let shared = statvfs("/dev/shm").ok();
     Limits {
@@ -48,7 +48,7 @@ pub fn read() -> Limits {
 
 impl Limits {
     /// One line for each limit.
-    pub fn shown(&self) -> [(&'static str, String); 3] {
+    pub(crate) fn shown(&self) -> [(&'static str, String); 3] {
         let count = |limit: Option<u64>| limit.map_or_else(unlimited, |limit| limit.to_string());
         let bytes = |limit: Option<u64>| limit.map_or_else(unlimited, size);
         let limits = format!(

@@ -10,10 +10,10 @@
 //! It is started in the place of a program, `mpiexec -n 4 pmi-host doctor ./a.out`. If the ranks can talk,
 //! rank 0 prints for all; if not, each prints for itself.
 
-pub mod advice;
-pub mod around;
-pub mod limits;
-pub mod talk;
+pub(crate) mod advice;
+pub(crate) mod around;
+pub(crate) mod limits;
+pub(crate) mod talk;
 
 use crate::exit::{print, refuse};
 use crate::launch::library::Libraries;
@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use talk::{Card, Done, Outcome};
 
 /// Defines the command and its arguments.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     Command::new("doctor").about("Say what ranks find under any launcher, and what is wrong").arg(
         Arg::new(PROGRAM)
             .value_parser(clap::value_parser!(OsString))
@@ -41,7 +41,7 @@ pub fn define() -> Command {
 
 /// Examines this process and its surroundings, prints what it finds, and gives the exit code: 1 if
 /// something is wrong.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let matches = match define().no_binary_name(true).try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return print(&error.to_string()),

@@ -14,7 +14,7 @@ use std::{env, fmt, io, thread};
 
 /// Result of the PMI session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// No launcher offers one.
     Singleton,
     /// A step failed.
@@ -35,35 +35,35 @@ pub enum Outcome {
 
 /// Results of a complete session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub(crate) struct Done {
     /// Negotiated version.
-    pub version: Option<Version>,
+    pub(crate) version: Option<Version>,
     /// Rank, from the launcher.
-    pub rank: u32,
+    pub(crate) rank: u32,
     /// Number of ranks, from the launcher.
-    pub size: u32,
+    pub(crate) size: u32,
     /// Name of the job.
-    pub job: String,
+    pub(crate) job: String,
     /// Duration of the fence.
-    pub fence: Duration,
+    pub(crate) fence: Duration,
     /// Process mapping, as the launcher sent it.
-    pub mapping: Option<String>,
+    pub(crate) mapping: Option<String>,
     /// Cards of all ranks; only rank 0 has read them.
-    pub cards: Vec<Card>,
+    pub(crate) cards: Vec<Card>,
 }
 
 /// Host and problem of a rank, as it publishes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
+pub(crate) struct Card {
     /// Host name.
-    pub host: String,
+    pub(crate) host: String,
     /// Most important problem of the rank, if there is one.
-    pub problem: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 impl Card {
     /// Card of this process.
-    pub fn new(advice: Option<&super::advice::Advice>) -> Self {
+    pub(crate) fn new(advice: Option<&super::advice::Advice>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let problem = advice.filter(|advice| advice.is_problem).map(|advice| advice.text.clone());
         Self { host, problem }
@@ -95,13 +95,13 @@ impl Card {
 
 impl Outcome {
     /// Cards of all ranks; empty except on rank 0.
-    pub fn cards(&self) -> impl Iterator<Item = &Card> {
+    pub(crate) fn cards(&self) -> impl Iterator<Item = &Card> {
         let done = if let Self::Done(done) = self { Some(done) } else { None };
         done.into_iter().flat_map(|done| &done.cards)
     }
 
     /// False if rank 0 reports for this rank.
-    pub fn speaks_for_itself(&self) -> bool {
+    pub(crate) fn speaks_for_itself(&self) -> bool {
         !matches!(self, Self::Done(Done { rank: 1.., .. }))
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Runs a session with the launcher that the environment names; no wait is unbounded.
-pub fn talk(card: &Card) -> Outcome {
+pub(crate) fn talk(card: &Card) -> Outcome {
     let (sender, steps) = channel();
     let card = card.clone();
     // An answer may never come; the process then exits without this thread.
@@ -215,7 +215,7 @@ fn key(rank: u32) -> String {
 }
 
 /// Mapping with its meaning.
-pub fn mapping(text: Option<&str>, size: u32) -> String {
+pub(crate) fn mapping(text: Option<&str>, size: u32) -> String {
     let Some(text) = text else { return "the launcher does not say".to_owned() };
     match read_mapping(text.as_bytes(), size) {
         None => format!("'{}' is none that libraries understand", text.escape_debug()),

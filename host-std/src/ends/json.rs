@@ -32,7 +32,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Destination of the report.
 #[derive(Debug)]
-pub struct ResultFile {
+pub(crate) struct ResultFile {
     name: PathBuf,
     file: File,
 }
@@ -43,7 +43,7 @@ impl ResultFile {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn create(name: &Path) -> Result<Self, String> {
+    pub(crate) fn create(name: &Path) -> Result<Self, String> {
         let shown = name.display();
         let opened = create::open_to_write(name, OFlags::empty(), Mode::from_raw_mode(0o666));
         let emptied = opened.map(File::from).and_then(|file| {
@@ -70,7 +70,7 @@ impl ResultFile {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn write(
+    pub(crate) fn write(
         self,
         exit_code: u8,
         failure: Option<&str>,

@@ -1,8 +1,8 @@
 //! Start and end of every rank of a run, and the reports on them when the run is over: sentences for
 //! users ([`text`]), a report for programs ([`json`]).
 
-pub mod json;
-pub mod text;
+pub(crate) mod json;
+pub(crate) mod text;
 
 use crate::launch::plan::Plan;
 use crate::launch::process::Ending;
@@ -13,52 +13,52 @@ use std::time::{Instant, SystemTime};
 
 /// Moments of a run, as far as it has come.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub(crate) struct Times {
     /// Start of the launcher, by the wall clock.
-    pub began_at: SystemTime,
+    pub(crate) began_at: SystemTime,
     /// The same, by the monotonic clock.
-    pub began: Instant,
+    pub(crate) began: Instant,
     /// Start of the last rank of the first job.
-    pub all_started: Option<Instant>,
+    pub(crate) all_started: Option<Instant>,
     /// End of the first rank.
-    pub first_end: Option<Instant>,
+    pub(crate) first_end: Option<Instant>,
     /// End of the last rank.
-    pub last_end: Option<Instant>,
+    pub(crate) last_end: Option<Instant>,
 }
 
 /// A rank in the summary.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its job.
-    pub plan: Rc<Plan>,
+    pub(crate) plan: Rc<Plan>,
     /// Its rank in it.
-    pub rank: u32,
+    pub(crate) rank: u32,
     /// Its process.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// Start of the process.
-    pub started: Instant,
+    pub(crate) started: Instant,
     /// Its end; `None` if it was not observed.
-    pub end: Option<End>,
+    pub(crate) end: Option<End>,
 }
 
 /// The end of a rank.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub(crate) struct End {
     /// The moment.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// Exit code or signal.
-    pub ending: Ending,
+    pub(crate) ending: Ending,
     /// Its PMI phase at that moment.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// True if the run was over by then, so that the rank had been asked to terminate, or was killed.
-    pub was_over: bool,
+    pub(crate) was_over: bool,
     /// Its messages and bytes, both directions.
-    pub traffic: Traffic,
+    pub(crate) traffic: Traffic,
 }
 
 impl End {
     /// True if the rank ended without an error.
-    pub const fn is_good(&self) -> bool {
+    pub(crate) const fn is_good(&self) -> bool {
         matches!(
             (self.ending, self.phase),
             (Ending::Exited(0) | Ending::Unseen, Phase::Silent | Phase::Finalized)

@@ -8,7 +8,7 @@ use crate::report::ended;
 use crate::verdict::Phase;
 
 /// Ends of all ranks, by job.
-pub fn endings(rows: &[Row]) -> String {
+pub(crate) fn endings(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
     while let Some(first) = rest.first() {
@@ -58,7 +58,7 @@ fn how(end: &End) -> String {
 }
 
 /// Message for a failure after which the other ranks continue; `what` is the sentence about it.
-pub fn tolerated(what: &str, running: usize) -> String {
+pub(crate) fn tolerated(what: &str, running: usize) -> String {
     match running {
         0 => what.to_owned(),
         1 => format!("{what}; the 1 rank still running goes on (--on-exit-error ignore)"),

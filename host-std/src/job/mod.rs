@@ -58,7 +58,7 @@ use ends::Ends;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
 use rustix::process::Signal;
-pub use singleton::serve;
+pub(crate) use singleton::serve;
 use start::Start;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -68,7 +68,7 @@ use watching::Watch;
 
 /// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
 /// then.
-pub fn run(config: Config) -> u8 {
+pub(crate) fn run(config: Config) -> u8 {
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
     let expected = config.gate.as_ref().map_or(0, |gate| gate.expected);
     let callers = config.gate.as_ref().map_or(0, |_| expected + PENDING);
@@ -390,7 +390,7 @@ impl Run {
                     self.take_pmix_silent((job, rank), code, after);
                 }
                 News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
-                News::Joined { .. } => self.take_joined(),
+                News::Joined => self.take_joined(),
                 News::Refused { from, why } => self.say_refused(from, None, &why),
                 News::Signal { job, rank, name } => {
                     self.take_wanted_signal(job, rank, signal::named(&name));

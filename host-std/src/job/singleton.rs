@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// Serves the program that has started this launcher, and all processes it spawns, and returns the exit
 /// code.
 /// All reports are written by then.
-pub fn serve(caller: Caller) -> u8 {
+pub(crate) fn serve(caller: Caller) -> u8 {
     let served = config(caller).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank());
         let mut run = Run::new(config, limit, 0)?;

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 
 impl Order {
     /// Parses a PMIx spawn request; `None` if a required directive is not supported.
-    pub fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
+    pub(crate) fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
         let mut wanted = Vec::new();
         for app in apps.each(Type::APP, App::read) {
             wanted.push(of_app(&app, infos)?);
@@ -46,7 +46,7 @@ fn of_app(app: &App<'_>, common: &List<'_>) -> Option<Wanted> {
 }
 
 /// Supported keys of a spawn.
-pub const KEYS: &[&[u8]] = &[
+pub(crate) const KEYS: &[&[u8]] = &[
     keys::HOST,
     keys::HOSTFILE,
     keys::WDIR,

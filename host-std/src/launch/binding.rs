@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// The processors of every rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub(crate) struct Binding {
     /// For each part of the machine with ranks, the sets of processors of its ranks.
     pieces: Vec<Vec<Vec<u32>>>,
 }
@@ -28,7 +28,7 @@ impl Binding {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
+    pub(crate) fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
         match (&placement.bind_to, placement.map_by) {
             (BindTo::Nothing, None) => Ok(None),
             (BindTo::Nothing, Some(_)) => {
@@ -82,7 +82,7 @@ impl Binding {
     }
 
     /// The processors of the rank with this number on this node, in ascending order.
-    pub fn of(&self, local_rank: u32) -> &[u32] {
+    pub(crate) fn of(&self, local_rank: u32) -> &[u32] {
         let rank = usize::try_from(local_rank).unwrap_or(usize::MAX);
         let sets = &self.pieces[rank % self.pieces.len()];
         &sets[rank / self.pieces.len() % sets.len()]
@@ -90,7 +90,7 @@ impl Binding {
 
     /// Message for the user if ranks share processors, that is, if some set has more ranks than
     /// processors.
-    pub fn shared(&self, ranks: u32) -> Option<String> {
+    pub(crate) fn shared(&self, ranks: u32) -> Option<String> {
         let mut sharing: BTreeMap<&[u32], usize> = BTreeMap::new();
         (0..ranks).for_each(|rank| *sharing.entry(self.of(rank)).or_default() += 1);
         let most = sharing.iter().map(|(set, ranks)| ranks.div_ceil(set.len().max(1))).max();
@@ -109,7 +109,7 @@ impl Binding {
     /// # Errors
     ///
     /// Those of `start`, and those of the system; nothing was started then.
-    pub fn during<T>(
+    pub(crate) fn during<T>(
         &self,
         local_rank: u32,
         start: impl FnOnce() -> io::Result<T>,
@@ -134,7 +134,7 @@ impl Binding {
 /// # Errors
 ///
 /// A message for the user.
-pub fn allowed() -> Result<Vec<u32>, String> {
+pub(crate) fn allowed() -> Result<Vec<u32>, String> {
     let set = sched_getaffinity(None).map_err(|error| {
         format!("the system does not say which processors may be used ({error})")
     })?;
@@ -143,7 +143,7 @@ pub fn allowed() -> Result<Vec<u32>, String> {
 }
 
 /// A set of processors in list notation.
-pub fn shown(processors: &[u32]) -> String {
+pub(crate) fn shown(processors: &[u32]) -> String {
     ranges::ranges(processors, ",")
 }
 

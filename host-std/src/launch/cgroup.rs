@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// A control group that was made for a run.
 #[derive(Debug)]
-pub struct Cgroup {
+pub(crate) struct Cgroup {
     own: PathBuf,
     parent: PathBuf,
 }
@@ -25,7 +25,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes a group for the run with `mark` below the one that this process is in, in the first
     /// hierarchy that allows it. `None` if no hierarchy does.
-    pub fn create(mark: &str) -> Option<Self> {
+    pub(crate) fn create(mark: &str) -> Option<Self> {
         let mounts = fs::read("/proc/self/mountinfo").ok()?;
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         candidates(&mounts, &groups).into_iter().find_map(|parent| Self::create_in(parent, mark))
@@ -52,25 +52,25 @@ impl Cgroup {
     /// # Errors
     ///
     /// Those of the system: the process is gone, or it may not leave its present group.
-    pub fn add(&self, pid: i32) -> io::Result<()> {
+    pub(crate) fn add(&self, pid: i32) -> io::Result<()> {
         move_to(&self.own, pid)
     }
 
     /// The processes in the group and in groups below it.
-    pub fn members(&self) -> Vec<i32> {
+    pub(crate) fn members(&self) -> Vec<i32> {
         let mut members = Vec::new();
         each_group(&self.own, &mut |group| members.extend(processes_in(group)));
         members
     }
 
     /// Kills all members, those of other users too. Requires version 2, and Linux 5.14.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         // Without that file, the caller kills the members one by one.
         let _ = fs::write(self.own.join("cgroup.kill"), "1");
     }
 
     /// Removes the group. Remaining processes of a successful run move to its parent.
-    pub fn remove(self) {
+    pub(crate) fn remove(self) {
         for _ in 0..ROUNDS {
             each_group(&self.own, &mut |group| {
                 processes_in(group).for_each(|pid| drop(move_to(&self.parent, pid)));
@@ -84,7 +84,7 @@ impl Cgroup {
 }
 
 /// True if a process is in the group that was made for the run of `launcher`.
-pub fn is_of_run_of(launcher: i32, pid: i32) -> bool {
+pub(crate) fn is_of_run_of(launcher: i32, pid: i32) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let start = format!("{PREFIX}{launcher}.");
     groups.lines().flat_map(|line| line.split('/')).any(|name| name.starts_with(&start))

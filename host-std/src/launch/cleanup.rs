@@ -12,30 +12,30 @@ use std::io;
 
 /// Files and directories of one rank, or of the last rank to terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleanup {
+pub(crate) struct Cleanup {
     /// Files to remove.
-    pub files: Vec<CString>,
+    pub(crate) files: Vec<CString>,
     /// Directories to empty and remove.
-    pub folders: Vec<CString>,
+    pub(crate) folders: Vec<CString>,
     /// True if subdirectories are removed with their contents.
-    pub is_recursive: bool,
+    pub(crate) is_recursive: bool,
     /// True if only empty directories are removed.
-    pub only_empty: bool,
+    pub(crate) only_empty: bool,
     /// True if the directories themselves stay.
-    pub leaves_top: bool,
+    pub(crate) leaves_top: bool,
     /// Names to keep.
-    pub kept: Vec<CString>,
+    pub(crate) kept: Vec<CString>,
 }
 
 impl Cleanup {
     /// True if there is nothing to remove.
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.files.is_empty() && self.folders.is_empty()
     }
 
     /// Removes the files and directories. Failures are ignored: the rank that could be notified has
     /// terminated.
-    pub fn run(&self) {
+    pub(crate) fn run(&self) {
         for file in self.files.iter().filter(|file| is_absolute(file) && !self.kept.contains(file))
         {
             if is_ours(CWD, file) == Ok(FileType::RegularFile) {

@@ -6,25 +6,25 @@ use pmi_core::limits::SPAWN_RUNS;
 
 /// Commands of one spawn, with the numbers of requested and granted processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commands(Vec<Command>);
+pub(crate) struct Commands(Vec<Command>);
 
 /// A command of a spawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub(crate) struct Command {
     /// Number of requested processes.
-    pub asked: u32,
+    pub(crate) asked: u32,
     /// Number of granted processes.
-    pub taken: u32,
+    pub(crate) taken: u32,
 }
 
 impl Commands {
     /// Takes the commands in the order of the spawn.
-    pub fn new(commands: Vec<Command>) -> Self {
+    pub(crate) fn new(commands: Vec<Command>) -> Self {
         Self(commands)
     }
 
     /// Codes of a successful spawn: processes omitted by a hint have an error code.
-    pub fn done(&self) -> Vec<CodeRun> {
+    pub(crate) fn done(&self) -> Vec<CodeRun> {
         merged(self.0.iter().flat_map(|Command { asked, taken }| {
             [(*taken, Code::SUCCESS), (asked.saturating_sub(*taken), LEFT_OUT)]
         }))
@@ -32,13 +32,13 @@ impl Commands {
 
     /// Codes of a spawn that failed as a whole because of one command: the cause for that command, and
     /// for the others the code for a failure elsewhere.
-    pub fn refused(&self, because_of: usize, why: Code) -> Vec<CodeRun> {
+    pub(crate) fn refused(&self, because_of: usize, why: Code) -> Vec<CodeRun> {
         let code = |at| if at == because_of { why } else { OTHERS };
         merged(self.0.iter().enumerate().map(|(at, command)| (command.asked, code(at))))
     }
 
     /// Index of the command that a rank of the new job comes from.
-    pub fn of_rank(&self, rank: u32) -> usize {
+    pub(crate) fn of_rank(&self, rank: u32) -> usize {
         let mut end = 0;
         let ends = self.0.iter().map(|command| {
             end += command.taken;

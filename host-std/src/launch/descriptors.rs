@@ -10,7 +10,7 @@ use std::io;
 /// A rank inherits the limit in force at that moment. Programs size tables and close descriptors by this
 /// limit, so they get the one the user set, from their first instruction on.
 #[derive(Debug)]
-pub struct DescriptorLimit {
+pub(crate) struct DescriptorLimit {
     original: Rlimit,
     per_rank: u64,
     raised: Option<Rlimit>,
@@ -21,33 +21,33 @@ pub struct DescriptorLimit {
 
 /// Maximum number of simultaneous ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crowd {
+pub(crate) struct Crowd {
     /// All of them.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
     /// Ranks that may connect to the PMIx port, besides the socket that every rank has.
-    pub pmix: u32,
+    pub(crate) pmix: u32,
 }
 
 /// The limit does not allow a job of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooFewDescriptors {
+pub(crate) struct TooFewDescriptors {
     /// The requested ranks.
-    pub crowd: Crowd,
+    pub(crate) crowd: Crowd,
     /// Number of open files they need.
-    pub needed: u64,
+    pub(crate) needed: u64,
     /// Hard limit of this process.
-    pub limit: u64,
+    pub(crate) limit: u64,
 }
 
 impl DescriptorLimit {
     /// Reads the limit. `files` are open for each rank in addition to the descriptors of every rank.
-    pub fn new(files: u64) -> Self {
+    pub(crate) fn new(files: u64) -> Self {
         let per_rank = PER_RANK + files;
         Self { original: getrlimit(Resource::Nofile), per_rank, raised: None, needed: SPARE }
     }
 
     /// Maximum number of simultaneous ranks, if none of them uses PMIx.
-    pub fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         // "No limit" is the system's notation for none.
         let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / self.per_rank);
         self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST))
@@ -55,7 +55,7 @@ impl DescriptorLimit {
 
     /// Number of connections at the PMIx port beyond one for each rank: of further processes that
     /// represent a rank, and of unauthenticated connections.
-    pub fn spare(&self) -> u64 {
+    pub(crate) fn spare(&self) -> u64 {
         let current = self.raised.as_ref().unwrap_or(&self.original).current;
         current.map_or(u64::MAX, |current| current.saturating_sub(self.needed))
     }
@@ -66,7 +66,7 @@ impl DescriptorLimit {
     /// # Errors
     ///
     /// [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
-    pub fn raise_for(&mut self, crowd: Crowd) -> Result<(), TooFewDescriptors> {
+    pub(crate) fn raise_for(&mut self, crowd: Crowd) -> Result<(), TooFewDescriptors> {
         let Crowd { ranks, pmix } = crowd;
         let needed = u64::from(ranks) * self.per_rank + u64::from(pmix) + SPARE;
         if let Some(limit) = self.original.maximum
@@ -95,7 +95,7 @@ impl DescriptorLimit {
     /// Runs `start` under the limit of the user.
     ///
     /// `start` must not open descriptors: more than the original limit may be open.
-    pub fn with_original<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pub(crate) fn with_original<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(raised) = self.raised else { return start() };
         setrlimit(Resource::Nofile, self.original)?;
         let result = start();
@@ -126,11 +126,11 @@ impl std::error::Error for TooFewDescriptors {}
 const MOST: u32 = 1 << 20;
 
 /// Maximum number of unauthenticated connections at the PMIx port, besides those of ranks.
-pub const CALLERS_MAX: u8 = 64;
+pub(crate) const CALLERS_MAX: u8 = 64;
 
 /// Maximum number of connections of a rank at the PMIx port beyond the first: processes it has started
 /// may represent it. Fewer where the limit is low.
-pub const MORE_PER_RANK: u8 = 63;
+pub(crate) const MORE_PER_RANK: u8 = 63;
 
 /// Standard streams, readiness loops, signals, descriptors that are open only while a rank is started,
 /// and inherited ones.

@@ -16,12 +16,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables with the same value in every rank of a first job that is all on this node.
-pub fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
+pub(crate) fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
     common([ranks; 2], fd, host, false)
 }
 
 /// Variables with the same value in every rank of the job of `plan`.
-pub fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
+pub(crate) fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
     common([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
 }
 
@@ -41,12 +41,12 @@ fn common(
 }
 
 /// Variables that differ from rank to rank.
-pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
+pub(crate) fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
     [("PMI_RANK", rank.to_string()), ("MPI_LOCALRANKID", local_rank.to_string())]
 }
 
 /// Variables with which a rank connects without its socket; with a socket, only for a second connection.
-pub fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, String)> {
+pub(crate) fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, String)> {
     let address = [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())];
     // Transport security, and the certificate to trust.
     let tls = dial
@@ -58,7 +58,7 @@ pub fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, St
 
 /// Variables of a rank that runs `program`, besides the ones above: inherited variables, then settings
 /// for all programs, then settings for this program.
-pub fn of_program<'a>(
+pub(crate) fn of_program<'a>(
     ours: impl Iterator<Item = (OsString, OsString)> + 'a,
     all: &'a Environment,
     program: &'a Program,
@@ -84,7 +84,7 @@ pub fn of_program<'a>(
 }
 
 /// Value of `name` for `program`: set for it, set for all, or inherited.
-pub fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
+pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
     let mut set = all.set.iter().chain(&program.variables);
     let last = set.rfind(|(other, _)| other == name);
     let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
@@ -93,7 +93,7 @@ pub fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsSt
 }
 
 /// Variables of the launcher that a program may inherit by default.
-pub fn inherited(
+pub(crate) fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
     ours.filter(|(name, _)| variables::removed(name.as_bytes()).is_none())
@@ -109,17 +109,22 @@ fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
 
 /// One difference between the launcher's environment and that of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     /// The variable.
-    pub name: OsString,
+    pub(crate) name: OsString,
     /// Its value for the rank; `None` if it is removed.
-    pub value: Option<OsString>,
+    pub(crate) value: Option<OsString>,
     /// The reason.
-    pub why: &'static str,
+    pub(crate) why: &'static str,
 }
 
 /// Differences between the environment of `rank`, which runs `part` of `plan`, and the launcher's, by name.
-pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)]) -> Vec<Change> {
+pub(crate) fn changes(
+    plan: &Plan,
+    part: &Part,
+    rank: u32,
+    ours: &[(OsString, OsString)],
+) -> Vec<Change> {
     let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
     let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);
     let mut theirs: BTreeMap<OsString, OsString> = seen.collect();

@@ -17,27 +17,27 @@ use std::path::{Path, PathBuf};
 
 /// Protocols offered to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Families {
+pub(crate) struct Families {
     /// PMI-1 and PMI-2.
-    pub pmi: bool,
+    pub(crate) pmi: bool,
     /// PMIx.
-    pub pmix: bool,
+    pub(crate) pmix: bool,
     /// Protocol set for MPICH's library; `None` leaves the choice to the library.
-    pub mpich_speaks: Option<&'static str>,
+    pub(crate) mpich_speaks: Option<&'static str>,
     /// True if it may be linked with MPI, that is, unless the inspected files rule it out.
-    pub may_link_mpi: bool,
+    pub(crate) may_link_mpi: bool,
     /// True if it links MPICH's own client of PMI-1, which takes a newer version than it requests.
-    pub takes_newer_pmi1: bool,
+    pub(crate) takes_newer_pmi1: bool,
     /// Reason, for users.
-    pub why: &'static str,
+    pub(crate) why: &'static str,
 }
 
 impl Families {
     /// PMI alone, the offer for every rank that connects by itself.
-    pub const PMI: Self = Self::pmi("nothing else is known of it");
+    pub(crate) const PMI: Self = Self::pmi("nothing else is known of it");
 
     /// Offer for `program`, by the user's settings and the libraries it links.
-    pub fn of(program: &Program, all: &Environment) -> Self {
+    pub(crate) fn of(program: &Program, all: &Environment) -> Self {
         let path = match &program.folder {
             Some(folder) => folder.join(&program.path),
             None => program.path.clone(),
@@ -132,7 +132,7 @@ impl Families {
 impl Families {
     /// Variables by which the ranks of part `number` of `plan` find their servers, the same for all of
     /// them. Their socket is at `fd`.
-    pub fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str, String)> {
+    pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str, String)> {
         let families = plan.families(number);
         let pmi = families.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
         let pmix = plan.pmix.as_ref().filter(|_| families.pmix);
@@ -143,7 +143,7 @@ impl Families {
     }
 
     /// The same for variables that differ from rank to rank.
-    pub fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
+    pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
         let families = plan.families(plan.appnum(rank));
         let pmi = families.pmi.then(|| env::of_rank(rank, local_rank)).into_iter().flatten();
         let dial = plan.dial.as_ref().filter(|dial| families.pmi && !dial.is_web());

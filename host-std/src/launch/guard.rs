@@ -34,14 +34,14 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Variable that marks processes of a run.
-pub const RUN: &str = "PMI_RUN_MARK";
+pub(crate) const RUN: &str = "PMI_RUN_MARK";
 
 /// The command word of the guard; only a launcher starts it.
-pub const GUARD: &str = "guard";
+pub(crate) const GUARD: &str = "guard";
 
 /// The guard of one run.
 #[derive(Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     switch: OwnedFd,
     pid: Pid,
     mark: String,
@@ -50,7 +50,7 @@ pub struct Guard {
 
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record<'a> {
+pub(crate) enum Record<'a> {
     /// A rank is about to be started; its end of the socket pair has this inode number.
     Starting(u64),
     /// A rank was started with this process.
@@ -66,7 +66,7 @@ pub enum Record<'a> {
 impl Guard {
     /// Starts the guard. It restores the modes of the terminal if a rank `has_terminal`, and spares
     /// `inherited` processes. `None` if the system does not support it.
-    pub fn start(has_terminal: bool, inherited: &[Identity]) -> Option<Self> {
+    pub(crate) fn start(has_terminal: bool, inherited: &[Identity]) -> Option<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
         let modes = has_terminal.then(console::modes_to_keep).flatten();
@@ -75,43 +75,43 @@ impl Guard {
     }
 
     /// Value of [`RUN`] in the environment of processes of this run.
-    pub fn mark(&self) -> &str {
+    pub(crate) fn mark(&self) -> &str {
         &self.mark
     }
 
     /// Its process: a child of the launcher that no rank has left behind.
-    pub const fn pid(&self) -> Pid {
+    pub(crate) const fn pid(&self) -> Pid {
         self.pid
     }
 
     /// Reports that a rank is about to be started. Until its start is reported, the guard identifies it
     /// by the inode number of `socket`, which it inherits.
-    pub fn report_starting(&self, socket: &OwnedFd) {
+    pub(crate) fn report_starting(&self, socket: &OwnedFd) {
         if let Ok(stat) = rustix::fs::fstat(socket) {
             self.report(Record::Starting(stat.st_ino));
         }
     }
 
     /// Reports that a rank was started.
-    pub fn report_start(&self, pid: i32) {
+    pub(crate) fn report_start(&self, pid: i32) {
         self.report(Record::Started(pid));
     }
 
     /// Reports that a rank has terminated. Its pid identifies its session as long as processes are left
     /// there.
-    pub fn report_end(&self, pid: i32) {
+    pub(crate) fn report_end(&self, pid: i32) {
         if Pid::from_raw(pid).is_none_or(|pid| test_kill_process_group(pid).is_err()) {
             self.report(Record::Ended(pid));
         }
     }
 
     /// Reports a file to remove if the launcher is killed.
-    pub fn report_file(&self, path: &Path) {
+    pub(crate) fn report_file(&self, path: &Path) {
         self.report(Record::File(path.as_os_str().as_bytes()));
     }
 
     /// Dismisses the guard: no process of this run is left, or none is to be terminated.
-    pub fn dismiss(&self) {
+    pub(crate) fn dismiss(&self) {
         self.report(Record::Goodbye);
         // While it only waits, it does not read. It is a child of the launcher, so its pid is not reused.
         if self.started.elapsed() < MOMENT - MARGIN {
@@ -127,7 +127,7 @@ impl Guard {
 
 impl<'a> Record<'a> {
     /// Parses a record without its NUL.
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let pid = || std::str::from_utf8(rest).ok()?.parse().ok();
         match kind {

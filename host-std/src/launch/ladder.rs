@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Stage of the shutdown of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ladder {
+pub(crate) enum Ladder {
     /// No shutdown requested.
     #[default]
     Up,
@@ -25,7 +25,7 @@ pub enum Ladder {
 
 /// Action due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Send `SIGTERM` to every running process.
     Ask,
     /// Send `SIGKILL` to every running process.
@@ -37,7 +37,7 @@ pub enum Step {
 impl Ladder {
     /// Starts the shutdown; no effect if it has started.
     #[must_use]
-    pub fn ask(&mut self, now: Instant) -> Option<Step> {
+    pub(crate) fn ask(&mut self, now: Instant) -> Option<Step> {
         if *self != Self::Up {
             return None;
         }
@@ -47,7 +47,7 @@ impl Ladder {
 
     /// Proceeds to killing; no effect if that was done.
     #[must_use]
-    pub fn kill(&mut self, now: Instant) -> Option<Step> {
+    pub(crate) fn kill(&mut self, now: Instant) -> Option<Step> {
         if matches!(self, Self::Killed { .. } | Self::Left) {
             return None;
         }
@@ -57,7 +57,7 @@ impl Ladder {
 
     /// The next step, if it is due.
     #[must_use]
-    pub fn tick(&mut self, now: Instant) -> Option<Step> {
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<Step> {
         match *self {
             Self::Asked { kill_at } if now >= kill_at => self.kill(now),
             Self::Killed { give_up_at } if now >= give_up_at => {
@@ -69,12 +69,12 @@ impl Ladder {
     }
 
     /// True after the grace period.
-    pub fn is_killing(&self) -> bool {
+    pub(crate) fn is_killing(&self) -> bool {
         matches!(self, Self::Killed { .. } | Self::Left)
     }
 
     /// Time of the next [`tick`](Self::tick).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         match *self {
             Self::Asked { kill_at } => Some(kill_at),
             Self::Killed { give_up_at } => Some(give_up_at),

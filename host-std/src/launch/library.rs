@@ -17,25 +17,25 @@ use std::{env, fmt};
 
 /// Libraries of a program, direct and indirect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Libraries {
+pub(crate) struct Libraries {
     /// In breadth-first order: those of the program first.
-    pub found: Vec<Library>,
+    pub(crate) found: Vec<Library>,
     /// Names that are in no directory.
-    pub missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
 }
 
 /// A library with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Library {
+pub(crate) struct Library {
     /// Name in the program.
-    pub name: String,
+    pub(crate) name: String,
     /// Path of the file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// MPI implementation that a program is linked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// MPICH, or one of its many derivatives; they share names and calls.
     Mpich,
     /// Open MPI, which looks for its launcher through PMIx alone.
@@ -44,7 +44,7 @@ pub enum Family {
 
 impl Libraries {
     /// Libraries of `program`. `None` for a script, or a program for another machine.
-    pub fn of(program: &Path) -> Option<Self> {
+    pub(crate) fn of(program: &Path) -> Option<Self> {
         let mut all = Self::default();
         let mut queue: VecDeque<Image> = [Image::read(program)?].into();
         let mut seen: BTreeSet<String> = BTreeSet::new();
@@ -70,13 +70,13 @@ impl Libraries {
     }
 
     /// The library of MPI itself, if there is one.
-    pub fn mpi(&self) -> Option<&Library> {
+    pub(crate) fn mpi(&self) -> Option<&Library> {
         let is_mpi = |name: &str| MPI.iter().any(|start| name.starts_with(start));
         self.found.iter().find(|library| is_mpi(&library.name))
     }
 
     /// MPI implementation.
-    pub fn family(&self) -> Option<Family> {
+    pub(crate) fn family(&self) -> Option<Family> {
         let mpi = self.mpi()?;
         let is_open = self.found.iter().any(|library| library.name.starts_with("libopen-"));
         // Versions of the interface, unique to each implementation.
@@ -87,7 +87,7 @@ impl Libraries {
     }
 
     /// Libraries related to finding a launcher: MPI and clients of process managers.
-    pub fn of_interest(&self) -> impl Iterator<Item = &Library> {
+    pub(crate) fn of_interest(&self) -> impl Iterator<Item = &Library> {
         let starts = ["libmpi", "libpmi", "libopen-", "libprrte", "libflux"];
         let is = move |name: &str| starts.iter().any(|start| name.starts_with(start));
         self.found.iter().filter(move |library| is(&library.name))
@@ -105,9 +105,9 @@ impl fmt::Display for Family {
 
 /// A program or a library, with its list of needed libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub(crate) struct Image {
     /// Names of libraries, in the order in which they are loaded; empty if statically linked.
-    pub needed: Vec<String>,
+    pub(crate) needed: Vec<String>,
     /// Directories to search before those of the user.
     first: Vec<PathBuf>,
     /// Directories to search after those of the user.
@@ -116,7 +116,7 @@ pub struct Image {
 
 impl Image {
     /// Reads a file; `None` if it is not a program or library.
-    pub fn read(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         // Programs can be large, and only a few pages of this one are read.
         let cache = ReadCache::new(File::open(path).ok()?);
         let entries = match FileKind::parse(&cache).ok()? {
@@ -142,21 +142,21 @@ impl Image {
 
 /// True if a program imports a function with a name that begins with one of `starts`, or if that is
 /// unknown, as for statically linked programs.
-pub fn may_call(program: &Path, starts: &[&str]) -> bool {
+pub(crate) fn may_call(program: &Path, starts: &[&str]) -> bool {
     let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
     has_symbol(program, Symbols::Used, &is).unwrap_or(true)
 }
 
 /// True if the MPI library `path` has the PMI-1 client that requests version 1.1 and takes 1.2: that of
 /// MPICH from 4.1 on, unless it was built for a library of another process manager.
-pub fn takes_newer_pmi1(path: &Path) -> bool {
+pub(crate) fn takes_newer_pmi1(path: &Path) -> bool {
     let image = Image::read(path);
     let is_own = image.is_some_and(|image| !image.needed.iter().any(|name| is_pmi(name)));
     is_own && has_symbol(path, Symbols::Defined, &|name| name == SINCE_MPICH_4_1).unwrap_or(false)
 }
 
 /// True if the library of this name is a client of a process manager, as Flux and Slurm have.
-pub fn is_pmi(name: &str) -> bool {
+pub(crate) fn is_pmi(name: &str) -> bool {
     name.starts_with("libpmi")
 }
 
@@ -244,7 +244,7 @@ fn origin(list: &OsStr, folder: &Path) -> OsString {
 
 /// Search path of the loader.
 #[derive(Debug)]
-pub struct Search {
+pub(crate) struct Search {
     user: Vec<PathBuf>,
     /// Directories configured by an administrator. Rarely needed, so read on first use.
     configured: OnceCell<Vec<PathBuf>>,
@@ -252,14 +252,14 @@ pub struct Search {
 
 impl Search {
     /// Takes the directories of the user from the environment.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let user = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let user = env::split_paths(&user).filter(|path| !path.as_os_str().is_empty()).collect();
         Self { user, configured: OnceCell::new() }
     }
 
     /// Finds the library `name` that `image` needs.
-    pub fn find(&self, name: &str, image: &Image) -> Option<PathBuf> {
+    pub(crate) fn find(&self, name: &str, image: &Image) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|path| path.is_file());
         }

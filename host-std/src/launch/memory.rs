@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 /// The count at the last check.
 #[derive(Debug)]
-pub struct OutOfMemory {
+pub(crate) struct OutOfMemory {
     file: Option<PathBuf>,
     seen: u64,
 }
 
 impl OutOfMemory {
     /// Finds the counter; without a readable one, no kill is ever reported.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let file = files(&groups).find(|file| file.exists());
         let mut own = Self { file, seen: 0 };
@@ -24,7 +24,7 @@ impl OutOfMemory {
     }
 
     /// True if the count has risen since the last check.
-    pub fn has_struck(&mut self) -> bool {
+    pub(crate) fn has_struck(&mut self) -> bool {
         let count = self.count();
         std::mem::replace(&mut self.seen, count) < count
     }

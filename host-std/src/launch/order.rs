@@ -26,16 +26,16 @@ use std::path::{Path, PathBuf};
 
 /// One spawn request. It owns its strings, so its message can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub(crate) struct Order {
     /// The programs, in the order of their ranks.
-    pub wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<Wanted>,
     /// Initial key-value pairs of the new job's space.
-    pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// One program of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub(super) name: OsString,
     pub(super) args: Vec<OsString>,
     /// Maximum number of processes.
@@ -51,7 +51,7 @@ pub struct Wanted {
 /// Cause of a refused order. The text ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// A program cannot be started.
     Program(ProgramError),
     /// A program is requested on another host.
@@ -96,7 +96,7 @@ pub enum Refusal {
 
 impl Order {
     /// Parses a spawn.
-    pub fn read(spawn: Spawn<'_>) -> Self {
+    pub(crate) fn read(spawn: Spawn<'_>) -> Self {
         let wanted = spawn.programs().map(|program| {
             let mut wanted = Wanted {
                 name: words(program.executable),
@@ -117,7 +117,7 @@ impl Order {
     /// # Errors
     ///
     /// [`Refusal`], with the codes of all processes; an order is accepted as a whole or not at all.
-    pub fn resolve(
+    pub(crate) fn resolve(
         self,
         host: &str,
         mut room: u32,
@@ -254,7 +254,7 @@ fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// True if a name means this host: its own, with or without a domain, an empty one, or a loopback name.
-pub fn is_here(wanted: &str, host: &str) -> bool {
+pub(crate) fn is_here(wanted: &str, host: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     ["", "localhost", "127.0.0.1", "::1"].contains(&wanted) || first(wanted) == first(host)
 }
@@ -275,7 +275,7 @@ impl From<ProgramError> for Refusal {
 
 impl Refusal {
     /// Code for the client.
-    pub const fn code(&self) -> Code {
+    pub(crate) const fn code(&self) -> Code {
         match self {
             Self::TooMany { .. } => Code::NOMEM,
             Self::Program(_)

@@ -21,7 +21,7 @@ use rustix::process::{
 
 /// Finds the processes that ranks leave behind.
 #[derive(Debug)]
-pub struct Orphans {
+pub(crate) struct Orphans {
     /// Descendants of the launcher before it started any process.
     inherited: Vec<Identity>,
     guard: Option<Pid>,
@@ -32,7 +32,7 @@ pub struct Orphans {
 impl Orphans {
     /// Remembers the present descendants, and adopts later orphans. Call this before any process is
     /// started.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Unsupported by kernels before 3.4; orphans then go to the first process of the system.
         let _ = set_child_subreaper(Some(getpid()));
         let children = processes::children();
@@ -48,18 +48,18 @@ impl Orphans {
     }
 
     /// Descendants of the launcher before it started any process.
-    pub fn inherited(&self) -> &[Identity] {
+    pub(crate) fn inherited(&self) -> &[Identity] {
         &self.inherited
     }
 
     /// Sets the process of the guard, which does not come from a rank, and the mark of the run.
-    pub fn set_guard(&mut self, pid: Pid, mark: &str) {
+    pub(crate) fn set_guard(&mut self, pid: Pid, mark: &str) {
         self.guard = Some(pid);
         self.entry = Some(format!("{RUN}={mark}"));
     }
 
     /// Reaps terminated children, except those for which `is_rank` holds: the launcher waits for these.
-    pub fn reap(&self, is_rank: impl Fn(i32) -> bool) {
+    pub(crate) fn reap(&self, is_rank: impl Fn(i32) -> bool) {
         for pid in processes::children() {
             let is_waited_for = is_rank(pid) || self.is_guard(pid);
             if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_waited_for) {
@@ -72,13 +72,13 @@ impl Orphans {
     ///
     /// Call this only when no rank runs any more. Ranks have led the sessions for which `is_session`
     /// holds.
-    pub fn any_left(&self, is_session: impl Fn(i32) -> bool) -> bool {
+    pub(crate) fn any_left(&self, is_session: impl Fn(i32) -> bool) -> bool {
         self.reap(|_| false);
         self.left(&is_session).next().is_some()
     }
 
     /// Sends `signal` to all remaining processes that came from ranks; see [`any_left`](Self::any_left).
-    pub fn signal(&self, signal: Signal, is_session: impl Fn(i32) -> bool) {
+    pub(crate) fn signal(&self, signal: Signal, is_session: impl Fn(i32) -> bool) {
         for pid in self.left(&is_session) {
             // Not reaped yet, so the pid is not reused.
             let _ = kill_process(pid, signal);

@@ -11,83 +11,83 @@ use std::thread::available_parallelism;
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Number of ranks of the job.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
     /// Parts of the ranks that are started here, in the order of the ranks. Ranks that connect by
     /// themselves follow.
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Endpoint for ranks that connect by themselves; `None` if that is not possible.
-    pub dial: Option<Dial>,
+    pub(crate) dial: Option<Dial>,
     /// Endpoint for PMIx clients; `None` without PMIx.
-    pub pmix: Option<PmixDial>,
+    pub(crate) pmix: Option<PmixDial>,
     /// Protocols offered to each part.
-    pub families: Vec<Families>,
+    pub(crate) families: Vec<Families>,
     /// The name of the node all ranks run on.
-    pub host: String,
+    pub(crate) host: String,
     /// The name of the job's key-value space.
-    pub kvsname: String,
+    pub(crate) kvsname: String,
     /// Name of the job that spawned this one; `None` for the first.
-    pub spawner: Option<String>,
+    pub(crate) spawner: Option<String>,
     /// The rank that requested the spawn.
-    pub spawner_rank: u32,
+    pub(crate) spawner_rank: u32,
     /// Maximum number of processes in all jobs together; `None` if unlimited.
-    pub universe: Option<u32>,
+    pub(crate) universe: Option<u32>,
     /// Environment of its ranks.
-    pub environment: Environment,
+    pub(crate) environment: Environment,
     /// Processors of its ranks; `None` if ranks are not bound.
-    pub binding: Option<Rc<Binding>>,
+    pub(crate) binding: Option<Rc<Binding>>,
     /// Processors that ranks of this node may use; empty if the system does not list them.
-    pub processors: Vec<u32>,
+    pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
-    pub neighbours: u32,
+    pub(crate) neighbours: u32,
     /// Job attributes that its ranks may read.
-    pub attributes: Vec<(String, String)>,
+    pub(crate) attributes: Vec<(String, String)>,
     /// Initial key-value pairs of its space.
-    pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Endpoint for ranks without an inherited descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dial {
+pub(crate) struct Dial {
     /// The address, as in the client's environment.
-    pub port: String,
+    pub(crate) port: String,
     /// Identifiers of the ranks in the handshake, if they differ from the ranks.
-    pub ids: Option<Vec<u64>>,
+    pub(crate) ids: Option<Vec<u64>>,
     /// The certificate to trust, if TLS is used there.
-    pub pin: Option<String>,
+    pub(crate) pin: Option<String>,
     /// True if ranks that are not started here must prove the secret by challenge; the secret itself is
     /// not accepted.
-    pub requires_challenge: bool,
+    pub(crate) requires_challenge: bool,
 }
 
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// Program of the ranks.
-    pub program: Program,
+    pub(crate) program: Program,
     /// Number of ranks; at least one.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
 }
 
 /// The first job as it was specified, before its ranks are placed.
 #[derive(Clone, Copy, Debug)]
-pub struct JobSpec<'a> {
+pub(crate) struct JobSpec<'a> {
     /// Programs with their numbers of ranks, in the order of the ranks.
-    pub parts: &'a [Part],
+    pub(crate) parts: &'a [Part],
     /// Number of ranks, those that connect from elsewhere included.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
     /// Name of this host.
-    pub host: &'a str,
+    pub(crate) host: &'a str,
     /// Processors of each rank; `None` leaves the choice to the system.
-    pub binding: Option<&'a Rc<Binding>>,
+    pub(crate) binding: Option<&'a Rc<Binding>>,
     /// All settings of the run.
-    pub settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
 }
 
 impl Plan {
     /// Places all ranks of `spec` on this node. `pid` makes the names of jobs unique among launchers.
-    pub fn first(spec: JobSpec<'_>, dial: Option<Dial>, pid: u32) -> Self {
+    pub(crate) fn first(spec: JobSpec<'_>, dial: Option<Dial>, pid: u32) -> Self {
         let JobSpec { parts, ranks, host, binding, settings } = spec;
         Self {
             ranks,
@@ -114,7 +114,7 @@ impl Plan {
     }
 
     /// A job of `parts` spawned by a rank of this job, as number `count` of the launcher `pid`.
-    pub fn spawned(
+    pub(crate) fn spawned(
         &self,
         parts: Vec<Part>,
         preputs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -141,35 +141,35 @@ impl Plan {
     }
 
     /// Protocols offered to part `number`.
-    pub fn families(&self, number: usize) -> Families {
+    pub(crate) fn families(&self, number: usize) -> Families {
         self.families.get(number).copied().unwrap_or(Families::PMI)
     }
 
     /// True if any rank may use PMIx.
-    pub fn has_pmix(&self) -> bool {
+    pub(crate) fn has_pmix(&self) -> bool {
         self.families.iter().any(|families| families.pmix)
     }
 
     /// Number of ranks that may use PMIx.
-    pub fn pmix_ranks(&self) -> u32 {
+    pub(crate) fn pmix_ranks(&self) -> u32 {
         let parts = self.parts.iter().zip(&self.families).filter(|(_, families)| families.pmix);
         parts.map(|(part, _)| part.ranks).sum()
     }
 
     /// Number of ranks that are started here; the others connect by themselves.
-    pub fn local(&self) -> u32 {
+    pub(crate) fn local(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).sum()
     }
 
     /// Whether ranks of this node share processors, those of other jobs counted.
-    pub fn is_oversubscribed(&self) -> bool {
+    pub(crate) fn is_oversubscribed(&self) -> bool {
         let ranks = usize::try_from(self.local().saturating_add(self.neighbours));
         !self.processors.is_empty() && ranks.is_ok_and(|ranks| ranks > self.processors.len())
     }
 
     /// The processor of the rank `local_rank` of this node: the first that it is bound to, else the one that
     /// it has if all jobs share the processors evenly. `None` if the system does not list them.
-    pub fn processor(&self, local_rank: u32) -> Option<u32> {
+    pub(crate) fn processor(&self, local_rank: u32) -> Option<u32> {
         if let Some(binding) = &self.binding {
             return binding.of(local_rank).first().copied();
         }
@@ -182,7 +182,7 @@ impl Plan {
     }
 
     /// Application number of `rank` in its job, that is, the index of its part.
-    pub fn appnum(&self, rank: u32) -> usize {
+    pub(crate) fn appnum(&self, rank: u32) -> usize {
         let mut end = 0;
         let ends = self.parts.iter().map(|part| {
             end += part.ranks;
@@ -192,12 +192,12 @@ impl Plan {
     }
 
     /// Program of `rank`, for messages.
-    pub fn program_name(&self, rank: u32) -> String {
+    pub(crate) fn program_name(&self, rank: u32) -> String {
         self.parts.get(self.appnum(rank)).map_or_else(String::new, Part::name)
     }
 
     /// Programs of the ranks, for messages about all of them.
-    pub fn program_names(&self) -> String {
+    pub(crate) fn program_names(&self) -> String {
         let mut names: Vec<String> = self.parts.iter().map(Part::name).collect();
         names.dedup();
         if self.local() < self.ranks {
@@ -220,12 +220,12 @@ fn offered(parts: &[Part], environment: &Environment) -> Vec<Families> {
 
 impl Dial {
     /// True if the port is a web socket, to which only pages can connect.
-    pub fn is_web(&self) -> bool {
+    pub(crate) fn is_web(&self) -> bool {
         self.port.starts_with("ws://")
     }
 
     /// Identifier of `rank` in the handshake.
-    pub fn id(&self, rank: u32) -> u64 {
+    pub(crate) fn id(&self, rank: u32) -> u64 {
         let place = usize::try_from(rank).ok();
         let id = self.ids.as_ref().and_then(|ids| ids.get(place?).copied());
         id.unwrap_or(u64::from(rank))

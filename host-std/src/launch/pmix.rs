@@ -5,25 +5,25 @@ use std::fmt::Display;
 
 /// Endpoint for the PMIx clients of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PmixDial {
+pub(crate) struct PmixDial {
     /// Namespace and rank of the server, and the address, in the format of clients.
-    pub uri: String,
+    pub(crate) uri: String,
 }
 
 impl PmixDial {
     /// The server of the launcher `pid`, which listens at `address`.
-    pub fn new(pid: u32, address: impl Display) -> Self {
+    pub(crate) fn new(pid: u32, address: impl Display) -> Self {
         Self { uri: format!("{}.0;tcp4://{address}", server_nspace(pid)) }
     }
 }
 
 /// Namespace of the server itself. It has no dot: clients cut the address at one.
-pub fn server_nspace(pid: u32) -> String {
+pub(crate) fn server_nspace(pid: u32) -> String {
     format!("pmi-host-{pid}")
 }
 
 /// Variables with the same value in every rank of the job of `plan`.
-pub fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
+pub(crate) fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
     // A client takes the newest name that it supports, which also selects an encoding.
     let addresses = [
         "PMIX_SERVER_URI41",
@@ -63,7 +63,7 @@ pub fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
 }
 
 /// Variables that differ from rank to rank.
-pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 4] {
+pub(crate) fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 4] {
     [
         ("PMIX_RANK", rank.to_string()),
         ("OMPI_COMM_WORLD_RANK", rank.to_string()),

@@ -9,14 +9,17 @@ use std::fmt::Write;
 
 /// Ranks, node, processors, directories and programs, and the differences of their environment from the
 /// launcher's.
-pub fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
+pub(crate) fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     map(spec) + "\n" + &environment(spec, ours)
 }
 
 /// Differences of the environment of ranks from the launcher's, with reasons: `+` for added or changed
 /// variables, `-` for removed ones. Variables that differ from rank to rank are shown for the first of
 /// each program.
-pub fn environment(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
+pub(crate) fn environment(
+    spec: JobSpec<'_>,
+    ours: impl Iterator<Item = (OsString, OsString)>,
+) -> String {
     let pid = std::process::id();
     let mut plan = Plan::first(spec, None, pid);
     // The port is unknown until it is open.
@@ -40,7 +43,7 @@ pub fn environment(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsSt
 }
 
 /// Ranks, node, processors, directories and programs.
-pub fn map(spec: JobSpec<'_>) -> String {
+pub(crate) fn map(spec: JobSpec<'_>) -> String {
     let plan = Plan::first(spec, None, std::process::id());
     // Empty if the system does not list the processors.
     let usable = allowed().unwrap_or_default();

@@ -66,10 +66,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Number of descriptors in the launcher for a running rank: socket, two pipes, the process itself.
-pub const PER_RANK: u64 = 4;
+pub(crate) const PER_RANK: u64 = 4;
 
 /// Starter of ranks, rank 0 of the first job first.
-pub struct Launcher {
+pub(crate) struct Launcher {
     attributes: PosixSpawnAttr,
     /// For the rank that reads the launcher's terminal: the system allows that to this process group
     /// alone.
@@ -80,11 +80,11 @@ pub struct Launcher {
     slots: Slots,
     null: OwnedFd,
     /// Limit on open files.
-    pub limit: DescriptorLimit,
+    pub(crate) limit: DescriptorLimit,
     /// Terminates leftover processes if the launcher is killed; `None` if unsupported.
-    pub guard: Option<Guard>,
+    pub(crate) guard: Option<Guard>,
     /// Finds the processes that ranks leave behind.
-    pub orphans: Orphans,
+    pub(crate) orphans: Orphans,
     one_pipe: bool,
     stdin_is_null: bool,
     is_resting: bool,
@@ -92,7 +92,7 @@ pub struct Launcher {
 
 /// A program with everything that is the same for all its ranks.
 #[derive(Debug)]
-pub struct Exec {
+pub(crate) struct Exec {
     path: CString,
     words: Vec<CString>,
     /// Variables common to all ranks, then those of one rank.
@@ -112,21 +112,21 @@ struct Slots {
 
 /// Connections between this process and a rank that was started.
 #[derive(Debug)]
-pub struct Started {
+pub(crate) struct Started {
     /// The process.
-    pub process: Process,
+    pub(crate) process: Process,
     /// The launcher's end of its socket pair, not blocking.
-    pub link: UnixStream,
+    pub(crate) link: UnixStream,
     /// Reading end of its standard output, and of its standard error too if they share a pipe. `None` if
     /// it has a terminal.
-    pub output: Option<OwnedFd>,
+    pub(crate) output: Option<OwnedFd>,
     /// Reading end of its standard error.
-    pub errors: Option<OwnedFd>,
+    pub(crate) errors: Option<OwnedFd>,
 }
 
 /// A process that was started and not yet reaped.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     pid: Pid,
     handle: OwnedFd,
     /// True for a child of this process: the system reports its end.
@@ -135,7 +135,7 @@ pub struct Process {
 
 /// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// It exited with this code.
     Exited(u8),
     /// A signal terminated it.
@@ -159,7 +159,7 @@ impl Launcher {
     /// # Errors
     ///
     /// Those of the system; nothing was started.
-    pub fn new(
+    pub(crate) fn new(
         limit: DescriptorLimit,
         one_pipe: bool,
         has_terminal: bool,
@@ -201,7 +201,7 @@ impl Launcher {
     /// # Errors
     ///
     /// Those of the system, and a word that holds a NUL.
-    pub fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
+    pub(crate) fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
         let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
         let Program { path, name, args, folder, .. } = &part.program;
         let ours = env::of_program(std::env::vars_os(), &plan.environment, &part.program);
@@ -237,7 +237,7 @@ impl Launcher {
     /// # Errors
     ///
     /// Those of the system; nothing of the rank is left then.
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         plan: &Plan,
         exec: &mut Exec,
@@ -287,7 +287,7 @@ impl Launcher {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn rest(&mut self) -> io::Result<()> {
+    pub(crate) fn rest(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.is_resting, true) {
             return Ok(());
         }
@@ -424,51 +424,51 @@ impl Process {
     /// # Errors
     ///
     /// Those of the system; for example, there is no such process.
-    pub fn of_others(pid: i32) -> io::Result<Self> {
+    pub(crate) fn of_others(pid: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self { pid, handle, is_ours: false })
     }
 
     /// Sends `signal`. No effect on a terminated process.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         // The only possible failure is that it is gone, as intended by the sender.
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
     /// True if it has a handler for `signal`; false if unknown.
-    pub fn catches(&self, signal: Signal) -> bool {
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
         let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
         status.is_ok_and(|status| status.sigcgt >> (signal.as_raw() - 1) & 1 == 1)
     }
 
     /// True if it handles `signal` itself: by a handler, or by blocking it to read it from a descriptor.
     /// False if unknown.
-    pub fn handles(&self, signal: Signal) -> bool {
+    pub(crate) fn handles(&self, signal: Signal) -> bool {
         let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
         let has = |mask: u64| mask >> (signal.as_raw() - 1) & 1 == 1;
         status.is_ok_and(|status| has(status.sigcgt) || has(status.sigblk))
     }
 
     /// True while it is stopped, or has terminated.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         let stat = procfs::process::Process::new(self.pid()).and_then(|process| process.stat());
         stat.map_or(true, |stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X'))
     }
 
     /// True if it was started by this process.
-    pub const fn is_ours(&self) -> bool {
+    pub(crate) const fn is_ours(&self) -> bool {
         self.is_ours
     }
 
     /// True if signals to the launcher's process group reach it too.
-    pub fn is_in_our_group(&self) -> bool {
+    pub(crate) fn is_in_our_group(&self) -> bool {
         getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
     }
 
     /// Sends `signal` to it and, if it leads a process group, to the whole group, which includes its
     /// children.
-    pub fn signal_group(&self, signal: Signal) {
+    pub(crate) fn signal_group(&self, signal: Signal) {
         if self.is_ours && getpgid(Some(self.pid)) == Ok(self.pid) {
             // As for one process.
             let _ = kill_process_group(self.pid, signal);
@@ -478,7 +478,7 @@ impl Process {
     }
 
     /// Its pid.
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
@@ -487,7 +487,7 @@ impl Process {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn ending(&self) -> io::Result<Option<Ending>> {
+    pub(crate) fn ending(&self) -> io::Result<Option<Ending>> {
         if !self.is_ours {
             let mut ended = [PollFd::new(&self.handle, PollFlags::IN)];
             let count = poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
@@ -506,14 +506,14 @@ impl Process {
     }
 
     /// Descriptor that becomes readable when the process terminates.
-    pub fn handle(&self) -> &OwnedFd {
+    pub(crate) fn handle(&self) -> &OwnedFd {
         &self.handle
     }
 }
 
 impl Ending {
     /// Exit code by the convention of shells.
-    pub fn exit_code(self) -> u8 {
+    pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Exited(code) => code,
             Self::Killed { signal, .. } => shell_code(signal),
@@ -527,7 +527,7 @@ impl Ending {
 ///
 /// The groups are orphaned, since each process leads a session, and the system discards an unhandled
 /// `SIGTSTP` there. So processes that handle it get a moment to prepare, and `SIGSTOP` stops all.
-pub fn stop(processes: &[&Process]) {
+pub(crate) fn stop(processes: &[&Process]) {
     let preparing: Vec<_> = processes.iter().filter(|one| one.handles(Signal::TSTP)).collect();
     preparing.iter().for_each(|one| one.signal_group(Signal::TSTP));
     let until = Instant::now() + PREPARING;
@@ -544,12 +544,12 @@ const PREPARING: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Exit code for death by `signal`.
-pub fn shell_code(signal: i32) -> u8 {
+pub(crate) fn shell_code(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }
 
 /// Exit code of a shell when starting a program failed with `error`.
-pub fn start_code(error: &io::Error) -> u8 {
+pub(crate) fn start_code(error: &io::Error) -> u8 {
     match error.kind() {
         // The file was found before, so the interpreter it names is missing.
         io::ErrorKind::NotFound => 127,

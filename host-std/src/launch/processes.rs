@@ -6,40 +6,40 @@ use std::fs;
 
 /// Unique identity of a process: its pid may be reused later, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Its pid.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// Start time, in clock ticks since boot.
-    pub start: u64,
+    pub(crate) start: u64,
 }
 
 /// A process and its relations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Relations {
+pub(crate) struct Relations {
     /// The process.
-    pub id: Identity,
+    pub(crate) id: Identity,
     /// Its parent.
-    pub parent: i32,
+    pub(crate) parent: i32,
     /// Its session: the pid of the session leader.
-    pub session: i32,
+    pub(crate) session: i32,
     /// True if it runs or is stopped; false for a zombie.
-    pub is_alive: bool,
+    pub(crate) is_alive: bool,
 }
 
 /// Reads one process; `None` if it is gone, or access is denied.
-pub fn relations(pid: i32) -> Option<Relations> {
+pub(crate) fn relations(pid: i32) -> Option<Relations> {
     of(&Process::new(pid).ok()?)
 }
 
 /// All readable processes.
-pub fn all() -> Vec<Relations> {
+pub(crate) fn all() -> Vec<Relations> {
     let processes = all_processes().into_iter().flatten().filter_map(Result::ok);
     processes.filter_map(|process| of(&process)).collect()
 }
 
 /// Processes of `all` for which `is_root` holds, and their descendants, without those for which
 /// `is_barred` holds and their descendants.
-pub fn descendants(
+pub(crate) fn descendants(
     all: &[Relations],
     is_root: impl Fn(&Relations) -> bool,
     is_barred: impl Fn(&Relations) -> bool,
@@ -61,20 +61,20 @@ pub fn descendants(
 }
 
 /// Children of this process. All are started, and adopted, by the calling thread.
-pub fn children() -> Vec<i32> {
+pub(crate) fn children() -> Vec<i32> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     children.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// True if a process was started with `entry` in its environment; `None` if that cannot be read. A
 /// terminated process has an empty one.
-pub fn has_entry(pid: i32, entry: &str) -> Option<bool> {
+pub(crate) fn has_entry(pid: i32, entry: &str) -> Option<bool> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
 }
 
 /// True if a process has the socket with this inode number open.
-pub fn has_socket(pid: i32, inode: u64) -> bool {
+pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
     let name = format!("socket:[{inode}]");
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.filter_map(|one| fs::read_link(one.path()).ok())

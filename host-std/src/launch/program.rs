@@ -9,25 +9,25 @@ use std::{env, fmt, io};
 
 /// An existing, executable program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub(crate) struct Program {
     /// Its path; always with a slash, so that `PATH` is not searched again for every rank.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its name as typed: its word zero, and its name in messages.
-    pub name: OsString,
+    pub(crate) name: OsString,
     /// Its arguments.
-    pub args: Vec<OsString>,
+    pub(crate) args: Vec<OsString>,
     /// Its working directory, if not that of the launcher. A relative path is resolved from there.
-    pub folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// Selection of inherited variables, if it differs from that of all programs.
-    pub inherit: Option<Inherit>,
+    pub(crate) inherit: Option<Inherit>,
     /// Variables for this program alone.
-    pub variables: Vec<(OsString, OsString)>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 /// Cause of a failure to start a program. The text ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ProgramError {
+pub(crate) enum ProgramError {
     /// There is no such file.
     NotFound {
         /// The program as typed.
@@ -55,7 +55,7 @@ pub enum ProgramError {
 
 impl Program {
     /// A program with the working directory and the variables of the launcher.
-    pub fn new(path: PathBuf, name: OsString, args: Vec<OsString>) -> Self {
+    pub(crate) fn new(path: PathBuf, name: OsString, args: Vec<OsString>) -> Self {
         Self { path, name, args, folder: None, inherit: None, variables: Vec::new() }
     }
 
@@ -65,7 +65,7 @@ impl Program {
     /// # Errors
     ///
     /// [`ProgramError`].
-    pub fn find(
+    pub(crate) fn find(
         name: &OsStr,
         search: Option<OsString>,
         folder: Option<&Path>,
@@ -144,7 +144,7 @@ fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
 
 impl ProgramError {
     /// Exit code by the convention of shells.
-    pub const fn exit_code(&self) -> u8 {
+    pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,
             Self::NotExecutable { .. } => 126,

@@ -8,11 +8,11 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
 /// Interpreter of text that names none.
-pub const SHELL: &CStr = c"/bin/sh";
+pub(crate) const SHELL: &CStr = c"/bin/sh";
 
 /// Arguments of [`SHELL`] in place of the program at `path` with its `words`, of which the first is its
 /// name; `None` unless the program is text.
-pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
+pub(crate) fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
     let start = start(path)?;
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     // A truncated program, or one for another machine, must not be run as commands.
@@ -24,7 +24,7 @@ pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
 }
 
 /// Extends `error` from starting the program at `path` with a diagnosis of its first line.
-pub fn explained(error: Errno, path: &CStr) -> io::Error {
+pub(crate) fn explained(error: Errno, path: &CStr) -> io::Error {
     let error = io::Error::from(error);
     // Other kinds of files are not opened: a pipe would block.
     let start = if error.kind() == io::ErrorKind::NotFound { start(path) } else { None };

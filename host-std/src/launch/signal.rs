@@ -16,24 +16,24 @@ use std::sync::Arc;
 
 /// Signals that have arrived since the last read.
 #[derive(Debug)]
-pub struct Signals {
+pub(crate) struct Signals {
     source: SignalFd,
     forwarded: Vec<i32>,
 }
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// The signal.
-    pub signal: Signal,
+    pub(crate) signal: Signal,
     /// True if the system sent it to more than this process: a key was pressed, or a terminal is gone.
     /// Then every process of the group has got it.
-    pub is_for_group: bool,
+    pub(crate) is_for_group: bool,
 }
 
 /// Meaning of a signal for the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// End the job.
     End,
     /// Report the state of the run.
@@ -62,7 +62,7 @@ impl Signals {
     /// # Errors
     ///
     /// Those of the system; for example, some signals cannot be taken over.
-    pub fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
+    pub(crate) fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
         if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
             let what = format!("{} cannot be passed on", name(*signal));
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -84,7 +84,7 @@ impl Signals {
     }
 
     /// Signals that have arrived, in a form that can be forwarded.
-    pub fn arrived(&mut self) -> impl Iterator<Item = Arrived> {
+    pub(crate) fn arrived(&mut self) -> impl Iterator<Item = Arrived> {
         let next = || self.source.read_signal().ok().flatten();
         std::iter::from_fn(next).filter_map(|info| {
             let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
@@ -93,7 +93,7 @@ impl Signals {
     }
 
     /// Meaning of `signal` for the launcher.
-    pub fn meaning(&self, signal: Signal) -> Meaning {
+    pub(crate) fn meaning(&self, signal: Signal) -> Meaning {
         match signal.as_raw() {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
@@ -108,7 +108,7 @@ impl Signals {
     }
 
     /// Descriptor that becomes readable when a signal has arrived.
-    pub fn source(&self) -> &SignalFd {
+    pub(crate) fn source(&self) -> &SignalFd {
         &self.source
     }
 }
@@ -126,7 +126,7 @@ fn is_for_group(info: &signalfd_siginfo) -> bool {
 /// # Errors
 ///
 /// Those of the system.
-pub fn stand_still() -> io::Result<()> {
+pub(crate) fn stand_still() -> io::Result<()> {
     if std::env::var_os(RUN).is_some() {
         return Ok(raise(NixSignal::SIGSTOP)?);
     }
@@ -143,19 +143,19 @@ pub fn stand_still() -> io::Result<()> {
 /// # Errors
 ///
 /// The signal does not terminate a process.
-pub fn crash(signal: Signal) -> io::Result<()> {
+pub(crate) fn crash(signal: Signal) -> io::Result<()> {
     emulate_default_handler(signal.as_raw())
 }
 
 /// True for a signal that can be forwarded: it can be caught, and does not report faults or children of
 /// the launcher.
-pub fn can_forward(signal: i32) -> bool {
+pub(crate) fn can_forward(signal: i32) -> bool {
     let is_named = NAMES.iter().any(|(number, _)| *number == signal);
     is_named && signal != SIGCHLD && !FORBIDDEN.contains(&signal)
 }
 
 /// Conventional name of `signal`, for messages.
-pub fn name(signal: i32) -> String {
+pub(crate) fn name(signal: i32) -> String {
     match NAMES.iter().find(|(number, _)| *number == signal) {
         Some((_, name)) => format!("signal {signal} ({name})"),
         None => format!("signal {signal}"),
@@ -163,13 +163,13 @@ pub fn name(signal: i32) -> String {
 }
 
 /// The bare name, or the number of a signal without a name.
-pub fn short_name(signal: i32) -> String {
+pub(crate) fn short_name(signal: i32) -> String {
     let found = NAMES.iter().find(|(number, _)| *number == signal);
     found.map_or_else(|| signal.to_string(), |(_, name)| (*name).to_owned())
 }
 
 /// The signal that a client calls `name`, with or without the prefix `SIG`.
-pub fn named(name: &str) -> Option<Signal> {
+pub(crate) fn named(name: &str) -> Option<Signal> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
     let found = NAMES.iter().find(|(_, known)| known.strip_prefix("SIG") == Some(name));
     found.and_then(|(number, _)| Signal::from_named_raw(*number))
@@ -177,14 +177,14 @@ pub fn named(name: &str) -> Option<Signal> {
 
 /// The signals that were ignored at the start of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ignored(
+pub(crate) struct Ignored(
     /// One bit each, of which bit 0 is signal 1; `None` if the system does not report them.
     Option<u64>,
 );
 
 impl Ignored {
     /// Reads the present set from `/proc`.
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         // One read suffices for existing content, and the kernel generates the text anew for each open.
         let mut text = [0; 8192];
         let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
@@ -194,7 +194,7 @@ impl Ignored {
     }
 
     /// True if `signal` is known to be among them.
-    pub fn has(self, signal: i32) -> bool {
+    pub(crate) fn has(self, signal: i32) -> bool {
         self.0.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 
@@ -204,7 +204,7 @@ impl Ignored {
     /// A rank begins with the default action of each of these. For a signal outside this set, the C
     /// library first queries its disposition: these are more calls than all others needed to start a
     /// program.
-    pub fn others(self) -> SigSet {
+    pub(crate) fn others(self) -> SigSet {
         let mut others = match self.0.filter(|mask| mask >> NUMBERED == 0) {
             Some(_) => SigSet::all(),
             None => SigSet::empty(),

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 /// Runs the guard: reads the launcher's reports from standard input until the launcher is gone.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
     let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -202,7 +202,7 @@ fn own_pid() -> i32 {
 }
 
 /// Encodes inherited processes of the launcher for the guard's command line.
-pub fn inherited_words(inherited: &[Identity]) -> String {
+pub(crate) fn inherited_words(inherited: &[Identity]) -> String {
     inherited.iter().map(|one| format!("{}:{},", one.pid, one.start)).collect()
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Processors that this process may use, in the order of the hardware topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
+pub(crate) struct Topology {
     root: PathBuf,
     processors: Vec<u32>,
 }
@@ -19,7 +19,7 @@ impl Topology {
     /// # Errors
     ///
     /// Those of the system, with the name of the file.
-    pub fn read(root: &Path, allowed: &[u32]) -> io::Result<Self> {
+    pub(crate) fn read(root: &Path, allowed: &[u32]) -> io::Result<Self> {
         let mut this = Self { root: root.to_owned(), processors: allowed.to_vec() };
         this.processors.sort_unstable();
         let mut placed = Vec::new();
@@ -37,7 +37,7 @@ impl Topology {
     /// # Errors
     ///
     /// Those of the system, with the name of the file.
-    pub fn units(&self, unit: Unit) -> io::Result<Vec<Vec<u32>>> {
+    pub(crate) fn units(&self, unit: Unit) -> io::Result<Vec<Vec<u32>>> {
         let mut units: Vec<Vec<u32>> = Vec::new();
         for &processor in &self.processors {
             if !units.iter().any(|unit| unit.contains(&processor)) {
@@ -94,13 +94,13 @@ impl Topology {
 
 /// Where a processor lies in its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// Its socket, as the system numbers it.
-    pub socket: u32,
+    pub(crate) socket: u32,
     /// Its core, from 0 in each socket.
-    pub core: u32,
+    pub(crate) core: u32,
     /// Its thread, from 0 in each core.
-    pub thread: u32,
+    pub(crate) thread: u32,
 }
 
 /// The places of all processors of the machine, by number, read below `root`.
@@ -109,7 +109,7 @@ pub struct Place {
 ///
 /// Those of the system, with the name of the file; [`io::ErrorKind::Unsupported`] if a number is left out,
 /// as on a machine with processors switched off.
-pub fn places(root: &Path) -> io::Result<Vec<Place>> {
+pub(crate) fn places(root: &Path) -> io::Result<Vec<Place>> {
     let online = list(&root.join("cpu/online"))?;
     if !(0..).zip(&online).all(|(number, processor)| number == *processor) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a processor is switched off"));
@@ -154,7 +154,7 @@ fn list(file: &Path) -> io::Result<Vec<u32>> {
 }
 
 /// Directory of the system's description of its processors.
-pub const ROOT: &str = "/sys/devices/system";
+pub(crate) const ROOT: &str = "/sys/devices/system";
 
 /// Bound on the levels of caches of a processor.
 const CACHES_MAX: u32 = 16;

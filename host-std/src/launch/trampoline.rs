@@ -25,21 +25,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The command word of the trampoline; only a launcher starts it.
-pub const TRAMPOLINE: &str = "trampoline";
+pub(crate) const TRAMPOLINE: &str = "trampoline";
 
 /// Program to execute for the trampoline: this one.
-pub const PROGRAM: &CStr = c"/proc/self/exe";
+pub(crate) const PROGRAM: &CStr = c"/proc/self/exe";
 
 /// Signals that stop a process group and can be blocked.
 const STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
 /// Stop signals that `mask` does not block.
-pub fn stops_outside(mask: &SigSet) -> SigSet {
+pub(crate) fn stops_outside(mask: &SigSet) -> SigSet {
     STOPS.into_iter().filter(|one| !mask.contains(*one)).collect()
 }
 
 /// Arguments with which [`PROGRAM`] unblocks `stops` and executes the program at `path` with its `words`.
-pub fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
+pub(crate) fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
     let numbers: Vec<String> = stops.iter().map(|one| (one as i32).to_string()).collect();
     let own = ["pmi-host", TRAMPOLINE, &numbers.join(",")];
     let own = own.into_iter().map(|word| CString::new(word).unwrap_or_default());
@@ -47,7 +47,7 @@ pub fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
 }
 
 /// Unblocks the signals listed in the first word and executes the program named by the others.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| CString::new(word.into_vec()));
     let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { return ExitCode::FAILURE };
     let [stops, path, words @ ..] = &words[..] else { return ExitCode::FAILURE };

@@ -3,11 +3,11 @@
 
 /// A variable, or all with a common prefix, and the reason for its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Its name; a star at the end stands for any suffix.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The reason, in a line.
-    pub why: &'static str,
+    pub(crate) why: &'static str,
 }
 
 impl Entry {
@@ -16,7 +16,7 @@ impl Entry {
     }
 
     /// True if the entry covers a variable of this name.
-    pub fn means(&self, name: &[u8]) -> bool {
+    pub(crate) fn means(&self, name: &[u8]) -> bool {
         match self.name.strip_suffix('*') {
             Some(start) => name.starts_with(start.as_bytes()),
             None => name == self.name.as_bytes(),
@@ -25,7 +25,7 @@ impl Entry {
 }
 
 /// Variables that are always set, replacing inherited values.
-pub const SET: &[Entry] = &[
+pub(crate) const SET: &[Entry] = &[
     Entry::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
     Entry::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
     Entry::new("PMI_SIZE", "how many ranks there are, likewise"),
@@ -95,7 +95,7 @@ pub const SET: &[Entry] = &[
 ];
 
 /// Variables that are set unless present.
-pub const DEFAULTS: &[(Entry, &str)] = &[(
+pub(crate) const DEFAULTS: &[(Entry, &str)] = &[(
     Entry::new(
         "GFORTRAN_UNBUFFERED_PRECONNECTED",
         "Fortran programs write lines when they are done, and not when a buffer is full",
@@ -104,13 +104,13 @@ pub const DEFAULTS: &[(Entry, &str)] = &[(
 )];
 
 /// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
-pub const MPICH_SPEAKS: Entry = Entry::new(
+pub(crate) const MPICH_SPEAKS: Entry = Entry::new(
     "MPIR_CVAR_PMI_VERSION",
     "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
 );
 
 /// Variables that announce whether ranks share processors; set unless `--env` sets them.
-pub const SHARING: &[Entry] = &[
+pub(crate) const SHARING: &[Entry] = &[
     Entry::new(
         "OMPI_MCA_mpi_oversubscribe",
         "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
@@ -129,7 +129,7 @@ pub const SHARING: &[Entry] = &[
 ];
 
 /// Variables of an outer launcher that a client would take for its own.
-pub const REMOVED: &[Entry] = &[
+pub(crate) const REMOVED: &[Entry] = &[
     Entry::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
     Entry::new(
         "PMIX_*",
@@ -190,7 +190,7 @@ pub const REMOVED: &[Entry] = &[
 ];
 
 /// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
-pub const KEPT: &[Entry] = &[
+pub(crate) const KEPT: &[Entry] = &[
     Entry::new("PMI_DEBUG", "makes clients tell what they do"),
     Entry::new("PMI_USE_LOGFILE", "makes clients write a log"),
     Entry::new("PMI_VERSION", "chooses the protocol of some clients"),
@@ -199,7 +199,7 @@ pub const KEPT: &[Entry] = &[
 
 /// Whether the variable `name` of ours gives way to one that the user has set, according to `is_set`. Those
 /// of Intel MPI are set together or not at all.
-pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
     const INTEL: &str = "I_MPI_";
     let mut all = SHARING.iter().chain([&MPICH_SPEAKS]).map(|entry| entry.name);
     match all.clone().any(|other| other == name) {
@@ -212,7 +212,7 @@ pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Entry by which a variable of this name is set, if any.
-pub fn set(name: &[u8]) -> Option<Entry> {
+pub(crate) fn set(name: &[u8]) -> Option<Entry> {
     let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
     SET.iter()
         .chain([&MPICH_SPEAKS])
@@ -223,7 +223,7 @@ pub fn set(name: &[u8]) -> Option<Entry> {
 }
 
 /// Entry by which an inherited variable of this name is removed, if any.
-pub fn removed(name: &[u8]) -> Option<Entry> {
+pub(crate) fn removed(name: &[u8]) -> Option<Entry> {
     let found = REMOVED.iter().find(|entry| entry.means(name))?;
     // A full name takes precedence over a prefix.
     let is_named = || REMOVED.iter().any(|entry| entry.name.as_bytes() == name);

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Defines the command and its arguments.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     Command::new("replay")
         .about("Play a recorded exchange again, against a program or our server")
         .arg(
@@ -45,7 +45,7 @@ pub fn define() -> Command {
 }
 
 /// Runs the command. The exit code is 0 if all went as recorded, and 1 if not.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let mut command = define().no_binary_name(true).bin_name("pmi-host replay");
     let matches = match command.try_get_matches_from_mut(words) {
         Ok(matches) => matches,

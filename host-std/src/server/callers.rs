@@ -22,7 +22,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn add_caller(
+    pub(crate) fn add_caller(
         &mut self,
         job: JobId,
         (link, from): (Stream, SocketAddr),
@@ -51,7 +51,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn add_singleton(
+    pub(crate) fn add_singleton(
         &mut self,
         (job, rank): (JobId, u32),
         (link, from): (Stream, SocketAddr),
@@ -81,22 +81,22 @@ impl Service {
             return Some(News::Refused { from, why: TAKEN.to_owned() });
         }
         (seat.session, seat.from) = (Some(session), Some(from));
-        Some(News::Joined { rank: rank.0, from })
+        Some(News::Joined)
     }
 
     /// Resets a rank to unconnected: it has not started the protocol, and may connect again.
-    pub fn set_absent(&mut self, job: JobId, rank: u32) {
+    pub(crate) fn set_absent(&mut self, job: JobId, rank: u32) {
         let session = self.seat_mut(job, rank).and_then(|seat| seat.session.take());
         session.into_iter().for_each(|session| self.close(session));
     }
 
     /// Address from which a rank has connected.
-    pub fn from(&self, job: JobId, rank: u32) -> Option<SocketAddr> {
+    pub(crate) fn from(&self, job: JobId, rank: u32) -> Option<SocketAddr> {
         self.seat(job, rank)?.from
     }
 
     /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
-    pub fn notify_all(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
+    pub(crate) fn notify_all(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
         let mut told = Vec::new();
         for job in Vec::from_iter(self.server.jobs()) {
             let ranks = 0..self.server.job(job).map_or(0, Job::size);
@@ -109,7 +109,7 @@ impl Service {
 
     /// Time of the next [`tick`](Self::tick): unauthenticated connections and timed PMIx requests have
     /// deadlines.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let callers = if self.pending.is_empty() { None } else { self.server.poll_timeout() };
         let later = callers.into_iter().chain(self.desk.pmix.poll_timeout()).min();
         let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
@@ -124,7 +124,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
+    pub(crate) fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
         let has_strangers = !self.pending.is_empty();
         if has_strangers {
             let now = self.clock.now();

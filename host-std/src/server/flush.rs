@@ -14,15 +14,15 @@ use std::net::SocketAddr;
 
 /// The server's end of a rank's connection.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     /// Address of a peer that connected; `None` for a process started by the launcher.
-    pub from: Option<SocketAddr>,
+    pub(crate) from: Option<SocketAddr>,
     /// True until the peer has identified itself.
-    pub is_stranger: bool,
+    pub(crate) is_stranger: bool,
     /// Certificate by which the peer authenticates the server; taken when the handshake begins.
-    pub certificate: Option<Certificate>,
+    pub(crate) certificate: Option<Certificate>,
     /// Traffic of the connection.
-    pub traffic: Traffic,
+    pub(crate) traffic: Traffic,
     link: Option<NonBlocking<Stream>>,
     carry: PumpState<BoundedBuf>,
     watched_for: Option<Interest>,
@@ -30,18 +30,18 @@ pub struct Connection {
 
 /// Traffic of the connections of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Number of messages sent by the rank.
-    pub requests: u32,
+    pub(crate) requests: u32,
     /// Number of bytes received from it.
-    pub received_bytes: u64,
+    pub(crate) received_bytes: u64,
     /// Number of bytes sent to it.
-    pub said_bytes: u64,
+    pub(crate) said_bytes: u64,
 }
 
 impl Traffic {
     /// Adds the traffic of another connection of the same rank.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
         self.said_bytes = self.said_bytes.saturating_add(other.said_bytes);
@@ -50,7 +50,7 @@ impl Traffic {
 
 /// Reason for which a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
+pub(crate) enum Occasion {
     /// Its socket is readable or writable.
     Ready,
     /// Its rank has exited, so all it sent can be read at once.
@@ -61,7 +61,7 @@ pub enum Occasion {
 
 /// Result of serving a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Served {
+pub(crate) enum Served {
     /// Nothing is left to do for now.
     Waiting,
     /// Both sides have sent their last message.
@@ -82,7 +82,7 @@ impl Connection {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn new(
+    pub(crate) fn new(
         stream: Stream,
         from: Option<SocketAddr>,
         token: Token,
@@ -97,7 +97,7 @@ impl Connection {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn carrying(
+    pub(crate) fn carrying(
         carry_max: usize,
         (stream, from): (Stream, Option<SocketAddr>),
         token: Token,
@@ -116,12 +116,12 @@ impl Connection {
     }
 
     /// True if the server's end is closed.
-    pub const fn is_closed(&self) -> bool {
+    pub(crate) const fn is_closed(&self) -> bool {
         self.link.is_none()
     }
 
     /// Closes the server's end. The poller drops the descriptor by itself.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.link = None;
     }
 
@@ -130,12 +130,12 @@ impl Connection {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub fn hold(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn hold(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         self.watch(None, token, poller)
     }
 
     /// True if messages reach the peer: no handshake is under way or still to begin.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         let is_handshaking = |link: &NonBlocking<Stream>| link.get_ref().is_handshaking();
         self.certificate.is_none() && !self.link.as_ref().is_some_and(is_handshaking)
     }
@@ -181,7 +181,7 @@ impl Connection {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub fn serve(
+    pub(crate) fn serve(
         &mut self,
         session: &mut impl Machine,
         now: Instant,

@@ -13,19 +13,19 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 /// Listen configuration: address, number of expected ranks and secret.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     /// Address; `None` if ranks connect through web sockets only.
-    pub address: Option<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     /// Number of ranks that are expected to connect.
-    pub expected: u32,
+    pub(crate) expected: u32,
     /// Secret that ranks must know.
-    pub secret: Option<Secret>,
+    pub(crate) secret: Option<Secret>,
     /// True if connections use TLS.
-    pub is_secured: bool,
+    pub(crate) is_secured: bool,
     /// True if ranks must prove knowledge of the secret by the challenge; an identity is not enough then.
-    pub requires_challenge: bool,
+    pub(crate) requires_challenge: bool,
     /// Width of identities derived from the secret.
-    pub id_width: IdWidth,
+    pub(crate) id_width: IdWidth,
 }
 
 impl Gate {
@@ -34,7 +34,7 @@ impl Gate {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub fn resolve(
+    pub(crate) fn resolve(
         job: &settings::Job,
         expected: u32,
         secret: Option<Secret>,
@@ -51,13 +51,13 @@ impl Gate {
     }
 
     /// Identity of rank `number` of those that may connect, counted through all jobs.
-    pub fn identity(&self, number: u32) -> u64 {
+    pub(crate) fn identity(&self, number: u32) -> u64 {
         let of_secret = |secret| identity(secret, number, self.id_width);
         self.secret.as_ref().map_or(u64::from(number), of_secret)
     }
 
     /// True if a secret must be generated.
-    pub fn lacks_secret(&self) -> bool {
+    pub(crate) fn lacks_secret(&self) -> bool {
         let is_open = self.address.is_some_and(|address| !address.ip().is_loopback());
         self.secret.is_none() && (is_open || self.requires_challenge)
     }
@@ -67,20 +67,20 @@ impl Gate {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn certificate(&self) -> Result<Option<Certificate>, String> {
+    pub(crate) fn certificate(&self) -> Result<Option<Certificate>, String> {
         self.is_secured.then(Certificate::for_job).transpose()
     }
 }
 
 /// Listen configuration for pages.
 #[derive(Clone, Debug)]
-pub struct WebGate {
+pub(crate) struct WebGate {
     /// Address of the listener.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Secret that observers must know.
-    pub secret: Option<Secret>,
+    pub(crate) secret: Option<Secret>,
     /// Permitted origins of pages, besides those of this machine: `https://host:port`.
-    pub origins: Vec<String>,
+    pub(crate) origins: Vec<String>,
 }
 
 impl WebGate {
@@ -89,7 +89,7 @@ impl WebGate {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub fn resolve(
+    pub(crate) fn resolve(
         address: &str,
         job: &settings::Job,
         secret: Option<Secret>,
@@ -108,7 +108,7 @@ impl WebGate {
     }
 
     /// True if a secret must be generated.
-    pub fn lacks_secret(&self) -> bool {
+    pub(crate) fn lacks_secret(&self) -> bool {
         self.secret.is_none() && !self.address.ip().is_loopback()
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Budget shared by the spaces of one run.
 #[derive(Debug, Default)]
-pub struct KvsBudget {
+pub(crate) struct KvsBudget {
     limits: KvsLimits,
     pairs: Cell<u64>,
     bytes: Cell<u64>,
@@ -17,15 +17,15 @@ pub struct KvsBudget {
 
 /// The first put that exceeded the budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedPut {
+pub(crate) struct RefusedPut {
     /// Space of the put.
-    pub space: String,
+    pub(crate) space: String,
     /// Rank that sent the put.
-    pub rank: Rank,
+    pub(crate) rank: Rank,
     /// Key of the put.
-    pub key: Vec<u8>,
+    pub(crate) key: Vec<u8>,
     /// Limits that are exhausted.
-    pub limits: KvsLimits,
+    pub(crate) limits: KvsLimits,
 }
 
 impl fmt::Display for RefusedPut {
@@ -55,12 +55,12 @@ enum Refusal {
 
 impl KvsBudget {
     /// Unused budget.
-    pub fn new(limits: KvsLimits) -> Self {
+    pub(crate) fn new(limits: KvsLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
     /// Takes pairs and bytes from the budget. False, with nothing taken, if that exceeds the rest.
-    pub fn take(&self, pairs: u64, bytes: u64) -> bool {
+    pub(crate) fn take(&self, pairs: u64, bytes: u64) -> bool {
         let (pairs, bytes) = (self.pairs.get() + pairs, self.bytes.get() + bytes);
         let fits = pairs <= self.limits.pairs && bytes <= self.limits.bytes;
         if fits {
@@ -71,13 +71,13 @@ impl KvsBudget {
     }
 
     /// Returns pairs and bytes to the budget.
-    pub fn give_back(&self, pairs: u64, bytes: u64) {
+    pub(crate) fn give_back(&self, pairs: u64, bytes: u64) {
         self.pairs.set(self.pairs.get().saturating_sub(pairs));
         self.bytes.set(self.bytes.get().saturating_sub(bytes));
     }
 
     /// Records a put that exceeded the budget; the first one is worth a message.
-    pub fn refuse(&self, space: &str, rank: Rank, key: &[u8]) {
+    pub(crate) fn refuse(&self, space: &str, rank: Rank, key: &[u8]) {
         let mut refused = self.refused.borrow_mut();
         if matches!(*refused, Refusal::None) {
             let (space, key) = (space.to_owned(), key.to_owned());
@@ -86,7 +86,7 @@ impl KvsBudget {
     }
 
     /// The first put that exceeded the budget, once.
-    pub fn take_refused(&self) -> Option<RefusedPut> {
+    pub(crate) fn take_refused(&self) -> Option<RefusedPut> {
         let mut refused = self.refused.borrow_mut();
         let Refusal::Untold(_) = *refused else { return None };
         match std::mem::replace(&mut *refused, Refusal::Told) {

@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 
 /// An accepted connection, with the decision on its admission.
 #[derive(Debug)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// The server's end.
-    pub stream: Stream,
+    pub(crate) stream: Stream,
     /// Address of the other end.
-    pub from: SocketAddr,
+    pub(crate) from: SocketAddr,
     /// Decision whether any of its input may be read.
-    pub admission: Admission,
+    pub(crate) admission: Admission,
 }
 
 /// A listening socket that can pause.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     socket: TcpListener,
     token: Token,
     policy: Policy,
     /// Bound address, with the port that the system chose if any was acceptable.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Time to resume accepting, while paused.
-    pub paused_until: Option<Instant>,
+    pub(crate) paused_until: Option<Instant>,
 }
 
 impl Listener {
@@ -40,7 +40,7 @@ impl Listener {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn open(
+    pub(crate) fn open(
         address: SocketAddr,
         token: Token,
         policy: Policy,
@@ -57,7 +57,7 @@ impl Listener {
     /// # Errors
     ///
     /// Errors of the readiness calls; a connection that is closed at once is none.
-    pub fn accept(&mut self, poller: &Poller) -> io::Result<Option<Arrival>> {
+    pub(crate) fn accept(&mut self, poller: &Poller) -> io::Result<Option<Arrival>> {
         loop {
             match self.socket.accept() {
                 Ok((stream, from)) => {
@@ -100,7 +100,7 @@ impl Listener {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;
             poller.add(self.token, &self.socket, Interest::Read)?;
@@ -118,7 +118,7 @@ fn keep_alive(stream: &std::net::TcpStream) -> io::Result<()> {
 }
 
 /// Number of connections accepted before other descriptors have their turn.
-pub const ACCEPTED_AT_ONCE: usize = 64;
+pub(crate) const ACCEPTED_AT_ONCE: usize = 64;
 
 /// Length of a pause, long enough for a descriptor to be closed.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// Entries are numbered in the order of the puts and keep their numbers, so [`next`](Kvs::next) is the
 /// same on every machine.
 #[derive(Debug, Default)]
-pub struct MapKvs {
+pub(crate) struct MapKvs {
     records: BTreeMap<u32, Record>,
     /// Number of the next entry. Numbers are not reused, since a pending answer may refer to one.
     following: u32,
@@ -92,7 +92,7 @@ impl Kvs for MapKvs {
 
 impl MapKvs {
     /// Creates an empty space, called `name` in messages, which shares a budget with others.
-    pub fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
+    pub(crate) fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
         Self {
             records: BTreeMap::new(),
             following: 0,

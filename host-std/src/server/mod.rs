@@ -3,16 +3,16 @@
 //! listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]), and storage
 //! ([`storage`], [`map_kvs`]).
 
-pub mod callers;
-pub mod flush;
-pub mod gate;
-pub mod kvs_budget;
-pub mod listen;
-pub mod map_kvs;
-pub mod news;
-pub mod pmix;
-pub mod secure;
-pub mod service;
-pub mod singleton;
-pub mod storage;
-pub mod waiting;
+pub(crate) mod callers;
+pub(crate) mod flush;
+pub(crate) mod gate;
+pub(crate) mod kvs_budget;
+pub(crate) mod listen;
+pub(crate) mod map_kvs;
+pub(crate) mod news;
+pub(crate) mod pmix;
+pub(crate) mod secure;
+pub(crate) mod service;
+pub(crate) mod singleton;
+pub(crate) mod storage;
+pub(crate) mod waiting;

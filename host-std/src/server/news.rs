@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 /// Event of the protocol server for the rest of the launcher.
 #[derive(Debug)]
-pub enum News {
+pub(crate) enum News {
     /// A rank caused or requested the end of the run.
     Failed {
         /// Job of the rank.
@@ -50,12 +50,7 @@ pub enum News {
         ranks: [u32; 2],
     },
     /// An expected rank has connected.
-    Joined {
-        /// Rank as which it has identified itself.
-        rank: u32,
-        /// Address of its connection.
-        from: SocketAddr,
-    },
+    Joined,
     /// A connection was rejected; it belongs to no rank, so no job is affected.
     Refused {
         /// Address of the connection.
@@ -114,7 +109,7 @@ pub enum News {
 
 /// A spawn request that waits for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// Request of a PMI client.
     Pmi {
         /// Session of the client.

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 /// First bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hello {
+pub(crate) enum Hello {
     /// Nothing has arrived.
     Silent,
     /// A handshake, or the end of the stream.
@@ -21,12 +21,12 @@ pub enum Hello {
 /// Certificate of a job, by which its ranks authenticate the server.
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug)]
-pub struct Certificate(pmi_std::tls::Identity);
+pub(crate) struct Certificate(pmi_std::tls::Identity);
 
 /// Certificate of a job. None can be made, since TLS is not built in.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Debug)]
-pub enum Certificate {}
+pub(crate) enum Certificate {}
 
 impl Certificate {
     /// Examines the first bytes of a connection without consuming them.
@@ -39,7 +39,7 @@ impl Certificate {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<Hello> {
+    pub(crate) fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<Hello> {
         match socket.peek(out) {
             Ok(0) => Ok(Hello::Secured),
             Ok(_) if out.first() == Some(&HANDSHAKE) => Ok(Hello::Secured),
@@ -57,13 +57,13 @@ impl Certificate {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn for_job() -> Result<Self, String> {
+    pub(crate) fn for_job() -> Result<Self, String> {
         let made = pmi_std::tls::Identity::for_job();
         made.map(Self).map_err(|error| format!("no certificate can be made for the job ({error})"))
     }
 
     /// Pin by which ranks trust the certificate.
-    pub fn pin(&self) -> String {
+    pub(crate) fn pin(&self) -> String {
         self.0.pin().to_string()
     }
 
@@ -73,7 +73,7 @@ impl Certificate {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn accept(&self, socket: TcpStream) -> io::Result<Stream> {
+    pub(crate) fn accept(&self, socket: TcpStream) -> io::Result<Stream> {
         Ok(Stream::Served(Box::new(self.0.accept(socket)?)))
     }
 }
@@ -85,13 +85,13 @@ impl Certificate {
     /// # Errors
     ///
     /// A message for the user, always.
-    pub fn for_job() -> Result<Self, String> {
+    pub(crate) fn for_job() -> Result<Self, String> {
         Err("this pmi-host was built without TLS; leave '--tls' out, or build it with the feature 'tls'"
             .to_owned())
     }
 
     /// Pin by which ranks trust the certificate.
-    pub fn pin(&self) -> String {
+    pub(crate) fn pin(&self) -> String {
         match *self {}
     }
 
@@ -100,7 +100,7 @@ impl Certificate {
     /// # Errors
     ///
     /// None, since no such certificate exists.
-    pub fn accept(&self, _socket: TcpStream) -> io::Result<Stream> {
+    pub(crate) fn accept(&self, _socket: TcpStream) -> io::Result<Stream> {
         match *self {}
     }
 }

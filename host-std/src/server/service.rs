@@ -31,7 +31,7 @@ use std::time::Instant;
 
 /// Server of the ranks of all jobs.
 #[derive(Debug)]
-pub struct Service {
+pub(crate) struct Service {
     pub(super) server: Server<Heap>,
     /// Memory budget of the spaces of all jobs.
     kvs_budget: Rc<KvsBudget>,
@@ -54,7 +54,7 @@ pub struct Service {
     /// Buffer for the connection that is being served.
     scratch: Box<[u8]>,
     /// Recorder of messages and other events that the launcher observes.
-    pub tracer: Tracer,
+    pub(crate) tracer: Tracer,
 }
 
 /// Per-rank connection bookkeeping.
@@ -75,7 +75,7 @@ pub(super) struct Seat {
 impl Service {
     /// Creates a server without jobs, which remembers about `recent` messages and as many pairs as
     /// `limits` allow.
-    pub fn new(recent: usize, limits: KvsLimits) -> Self {
+    pub(crate) fn new(recent: usize, limits: KvsLimits) -> Self {
         let kvs_budget = Rc::new(KvsBudget::new(limits));
         let names = MapKvs::new(&kvs_budget, "of published names");
         heap::limit_blocks(limits.bytes);
@@ -101,7 +101,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of a plan that cannot be served, with the cause.
-    pub fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
+    pub(crate) fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
         let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
         let spec = JobSpec {
             name: name(&plan.kvsname)?,
@@ -133,17 +133,17 @@ impl Service {
     }
 
     /// The first put that exceeded the limits of the run, once.
-    pub fn take_refused_put(&mut self) -> Option<RefusedPut> {
+    pub(crate) fn take_refused_put(&mut self) -> Option<RefusedPut> {
         self.kvs_budget.take_refused()
     }
 
     /// The limit that the modex, published data and pending requests of PMIx clients exceeded, once.
-    pub fn take_refused_block(&mut self) -> Option<u64> {
+    pub(crate) fn take_refused_block(&mut self) -> Option<u64> {
         heap::take_refused()
     }
 
     /// Description of a job in a trace.
-    pub fn facts(&self, job: JobId, plan: &Plan) -> JobFacts {
+    pub(crate) fn facts(&self, job: JobId, plan: &Plan) -> JobFacts {
         let is_spawner = |job: &JobId| {
             let name = self.server.job(*job).map(|job| job.name().as_bytes());
             name.is_some() && name == plan.spawner.as_deref().map(str::as_bytes)
@@ -170,7 +170,7 @@ impl Service {
     }
 
     /// Removes a job whose ranks have all been given up.
-    pub fn remove_job(&mut self, job: JobId) {
+    pub(crate) fn remove_job(&mut self, job: JobId) {
         // Removal fails only while a rank may still send requests; the job then stays, at the cost of
         // memory only.
         if self.desk.pmix.remove_job(job, &mut self.server).is_ok()
@@ -186,7 +186,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn add_member(
+    pub(crate) fn add_member(
         &mut self,
         (job, rank): (JobId, u32),
         link: Stream,
@@ -225,7 +225,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system's readiness calls; errors of the peer become events.
-    pub fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
         self.serve(SessionId(session), poller, Occasion::Ready)
     }
 
@@ -234,7 +234,7 @@ impl Service {
     /// # Errors
     ///
     /// As for [`ready`](Self::ready).
-    pub fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
         self.drain_pmix(job, rank, poller)?;
         match self.seat(job, rank).and_then(|seat| seat.session) {
             Some(session) => self.serve(session, poller, Occasion::Ended),
@@ -247,7 +247,7 @@ impl Service {
     /// # Errors
     ///
     /// As for [`ready`](Self::ready).
-    pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         loop {
             while let Some(id) = self.server.next_ready() {
                 self.serve(id, poller, Occasion::Owed)?;
@@ -260,7 +260,7 @@ impl Service {
 
     /// The next event for the rest of the launcher. Each may make responses due, which requires a
     /// [`flush`](Self::flush).
-    pub fn next_news(&mut self) -> Option<News> {
+    pub(crate) fn next_news(&mut self) -> Option<News> {
         while let Some(event) = self.events.pop_front().or_else(|| self.server.poll_event()) {
             let news = event_news(self, event);
             self.news.extend(news);
@@ -274,7 +274,12 @@ impl Service {
     }
 
     /// Answers a spawn request: with the job that runs now, or with the code of its failure.
-    pub fn answer_spawn(&mut self, asked: Asked, made: Result<JobId, Code>, codes: &[CodeRun]) {
+    pub(crate) fn answer_spawn(
+        &mut self,
+        asked: Asked,
+        made: Result<JobId, Code>,
+        codes: &[CodeRun],
+    ) {
         // The requesting client may be gone; then the answer is dropped.
         match asked {
             Asked::Pmi { session, exchange } => {
@@ -287,7 +292,7 @@ impl Service {
     }
 
     /// Records that a rank will send nothing more, so that no other waits for it.
-    pub fn set_gone(&mut self, job: JobId, rank: u32) {
+    pub(crate) fn set_gone(&mut self, job: JobId, rank: u32) {
         let phase = self.phase(job, rank);
         let Some(seat) = self.seat_mut(job, rank) else { return };
         // The server does not distinguish how a rank left; the evaluation of its exit does.
@@ -303,7 +308,7 @@ impl Service {
     }
 
     /// Traffic of all connections of a rank.
-    pub fn traffic(&self, job: JobId, rank: u32) -> Traffic {
+    pub(crate) fn traffic(&self, job: JobId, rank: u32) -> Traffic {
         let seat = self.seat(job, rank).copied().unwrap_or_default();
         let mut traffic = seat.last_traffic;
         let connection = seat.session.and_then(|session| self.connection(session));
@@ -314,7 +319,7 @@ impl Service {
     }
 
     /// Publishes the failed ranks of a job where MPI libraries look for them.
-    pub fn set_dead(&mut self, job: JobId, ranks: &[u32]) {
+    pub(crate) fn set_dead(&mut self, job: JobId, ranks: &[u32]) {
         let mut list = String::new();
         for rank in ranks {
             let next = format!("{}{rank}", if list.is_empty() { "" } else { "," });
@@ -329,7 +334,7 @@ impl Service {
     }
 
     /// Progress of a rank through the protocol.
-    pub fn phase(&self, job: JobId, rank: u32) -> Phase {
+    pub(crate) fn phase(&self, job: JobId, rank: u32) -> Phase {
         if let Some(phase) = self.seat(job, rank).and_then(|seat| seat.last_phase) {
             return phase;
         }
@@ -341,7 +346,7 @@ impl Service {
     }
 
     /// True if the connection of a rank is closed.
-    pub fn is_closed(&self, job: JobId, rank: u32) -> bool {
+    pub(crate) fn is_closed(&self, job: JobId, rank: u32) -> bool {
         let session = self.seat(job, rank).and_then(|seat| seat.session);
         session.and_then(|id| self.connection(id)).is_none_or(Connection::is_closed)
     }

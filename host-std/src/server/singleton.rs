@@ -17,23 +17,23 @@ use std::time::Duration;
 /// `default_interface` and `default_key`. MPICH determines the pid after the fork of the process that
 /// becomes the launcher, so it is the launcher's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// Port on which the program listens.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Pid of the program.
-    pub pid: i32,
+    pub(crate) pid: i32,
 }
 
 impl Caller {
     /// Option that carries the arguments.
-    pub const OPTION: &str = "-pmi_args";
+    pub(crate) const OPTION: &str = "-pmi_args";
 
     /// Finds the arguments among `words`; programs may put options of their own in front.
     ///
     /// # Errors
     ///
     /// A message for the user.
-    pub fn among(words: &[OsString]) -> Option<Result<Self, String>> {
+    pub(crate) fn among(words: &[OsString]) -> Option<Result<Self, String>> {
         let is_switch = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
         let at = words.iter().take_while(is_switch).position(|word| word == Self::OPTION)?;
         let number = |behind: usize| words.get(at + behind)?.to_str()?.parse::<i32>().ok();
@@ -55,7 +55,7 @@ impl Caller {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn meet(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
+    pub(crate) fn meet(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
         let Self { port, pid } = self;
         let talk = || -> io::Result<(Stream, SocketAddr)> {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

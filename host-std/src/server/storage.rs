@@ -3,12 +3,12 @@
 
 use super::map_kvs::MapKvs;
 use pmi_core::server::{Member, Storage};
-pub use pmi_link::heap::Slab;
+pub(crate) use pmi_link::heap::Slab;
 use pmi_std::BoundedBuf;
 
 /// Storage types of a host's [`Server`](pmi_core::server::Server).
 #[derive(Debug)]
-pub struct Heap;
+pub(crate) struct Heap;
 
 impl Storage for Heap {
     type Inbox = BoundedBuf;

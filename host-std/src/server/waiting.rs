@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 /// Messages exchanged between a rank and the server.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Spoken {
+pub(crate) struct Spoken {
     /// Number of messages sent by the rank.
-    pub messages: u32,
+    pub(crate) messages: u32,
     /// Last message in either direction, and the time since.
-    pub last: Option<(Last, Duration)>,
+    pub(crate) last: Option<(Last, Duration)>,
 }
 
 /// Ranks that wait for the same thing, with its identity.
@@ -47,24 +47,19 @@ struct Whom {
 }
 
 impl Service {
-    /// All known jobs.
-    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
-        self.server.jobs()
-    }
-
     /// Number of completed fences of the whole job.
-    pub fn fences(&self, job: JobId) -> u32 {
+    pub(crate) fn fences(&self, job: JobId) -> u32 {
         self.server.job(job).map_or(0, |job| job.fence().generation())
     }
 
     /// Number of messages sent by all ranks of a job.
-    pub fn messages(&self, job: JobId) -> u64 {
+    pub(crate) fn messages(&self, job: JobId) -> u64 {
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
         members.iter().map(|member| u64::from(member.request_count())).sum()
     }
 
     /// Messages exchanged with a rank.
-    pub fn spoken(&self, job: JobId, rank: u32) -> Spoken {
+    pub(crate) fn spoken(&self, job: JobId, rank: u32) -> Spoken {
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
         let Some(member) = member else { return Spoken::default() };
         let now_ns = self.tracer.now_ns();
@@ -76,7 +71,7 @@ impl Service {
     }
 
     /// Waits in a job, and the number of waits that exceed the maximum and are only counted.
-    pub fn waits(&self, job: JobId) -> (Vec<Wait>, u64) {
+    pub(crate) fn waits(&self, job: JobId) -> (Vec<Wait>, u64) {
         let (found, more) = self.find_waits(job);
         let now = self.clock.now();
         let wait = |Found { is, inside, since }: Found| {
@@ -94,7 +89,7 @@ impl Service {
     /// Time since which a rank waits for others that make no progress; `None` if no rank does. A rank
     /// that waits for a spawned job waits for the launcher, and one that waits for a published name may
     /// offer a service until a client wants it; those do not count.
-    pub fn standstill(&self) -> Option<Instant> {
+    pub(crate) fn standstill(&self) -> Option<Instant> {
         let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
         let pmix = Vec::from_iter(self.desk.pmix.waits().filter_map(|(peer, wait)| {
             let others = match wait {

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 /// End of a run, and the reports about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub(crate) struct Ending {
     /// Effect of the failure of one rank on the others (`--on-exit-error`, `-disable-auto-cleanup`).
-    pub on_exit_error: OnExitError,
+    pub(crate) on_exit_error: OnExitError,
     /// Time for which ranks may run on after the first one has exited without an error
     /// (`--exit-timeout`); unlimited by default.
-    pub exit_timeout: Option<Duration>,
+    pub(crate) exit_timeout: Option<Duration>,
     /// Time limit of the whole run (`--timeout`, `MPIEXEC_TIMEOUT`); the exit code is 124 then.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// True if the exit code of every rank is printed (`--print-all-exitcodes`).
-    pub print_all_codes: bool,
+    pub(crate) print_all_codes: bool,
     /// Path of the machine-readable summary, as JSON (`--result`).
-    pub result: Option<PathBuf>,
+    pub(crate) result: Option<PathBuf>,
     /// Further signals that are passed on to ranks (`--forward-signals`), by number; the launcher handles
     /// all others as usual. None by default: `SIGUSR1` requests a report from the launcher itself, and so
     /// reaches ranks only on request.
-    pub forward_signals: Vec<i32>,
+    pub(crate) forward_signals: Vec<i32>,
 }
 
 /// Effect of the failure of one rank on the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnExitError {
+pub(crate) enum OnExitError {
     /// They are terminated.
     #[default]
     Kill,

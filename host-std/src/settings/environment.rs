@@ -4,20 +4,20 @@ use std::ffi::OsString;
 
 /// Environment of the ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// Part of the launcher's environment that ranks inherit (`-genvall`, `-genvnone`, `-genvlist`).
-    pub inherit: Inherit,
+    pub(crate) inherit: Inherit,
     /// Variables that are set for all ranks besides (`--env`, `-genv`).
-    pub set: Vec<(OsString, OsString)>,
+    pub(crate) set: Vec<(OsString, OsString)>,
     /// True if removed and added variables are reported (`--env-report`).
-    pub report: bool,
+    pub(crate) report: bool,
     /// Protocols that ranks are offered (`--pmi`).
-    pub offer: Offer,
+    pub(crate) offer: Offer,
 }
 
 /// Protocols that ranks are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Offer {
+pub(crate) enum Offer {
     /// Protocols that the program can speak, from the libraries that it links; both if that is unknown.
     #[default]
     Auto,
@@ -34,7 +34,7 @@ pub enum Offer {
 /// Part of the launcher's environment that ranks inherit. Variables of an outer launcher are removed in
 /// any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Inherit {
+pub(crate) enum Inherit {
     /// All variables.
     #[default]
     All,

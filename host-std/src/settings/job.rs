@@ -4,44 +4,44 @@ use std::path::PathBuf;
 
 /// Description of a job, besides its programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Job {
+pub(crate) struct Job {
     /// Number of ranks of a program without a number of its own (`--ranks`).
-    pub ranks: Option<u32>,
+    pub(crate) ranks: Option<u32>,
     /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).
-    pub folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// Number of processes that all jobs together may have (`--universe`, `-usize`).
-    pub universe: Universe,
+    pub(crate) universe: Universe,
     /// Job attributes that ranks may read, as key and value (`--attribute`).
-    pub attributes: Vec<(String, String)>,
+    pub(crate) attributes: Vec<(String, String)>,
     /// Address of the listener for further ranks (`--listen`).
-    pub listen: Option<String>,
+    pub(crate) listen: Option<String>,
     /// Address of the listener for pages, which are further ranks or watch (`--websocket`).
-    pub websocket: Option<String>,
+    pub(crate) websocket: Option<String>,
     /// Origins of pages that may connect, besides those of this machine (`--origin`).
-    pub origins: Vec<String>,
+    pub(crate) origins: Vec<String>,
     /// Number of further ranks that connect (`--expect`).
-    pub expected: Option<u32>,
+    pub(crate) expected: Option<u32>,
     /// Path of the secret that connecting ranks and pages must know (`--secret-file`).
-    pub secret_file: Option<PathBuf>,
+    pub(crate) secret_file: Option<PathBuf>,
     /// True if connecting ranks must prove by the challenge of PMI-2 that they know the secret; `PMI_ID`
     /// is not enough (`--require-challenge`).
-    pub requires_challenge: bool,
+    pub(crate) requires_challenge: bool,
     /// True if `PMI_ID` fits an `int`, as clients of other libraries read it (`--short-ids`).
-    pub has_short_ids: bool,
+    pub(crate) has_short_ids: bool,
     /// True if the listener requires TLS (`--tls`), with a certificate that is generated for the job.
-    pub is_secured: bool,
+    pub(crate) is_secured: bool,
     /// Limits of all key-value spaces of the run together.
-    pub kvs: KvsLimits,
+    pub(crate) kvs: KvsLimits,
 }
 
 /// Limits of all key-value spaces of a run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KvsLimits {
+pub(crate) struct KvsLimits {
     /// Number of pairs (`--kvs-pairs`).
-    pub pairs: u64,
+    pub(crate) pairs: u64,
     /// Number of bytes of keys and values (`--kvs-bytes`); the same amount again holds the data that PMIx
     /// clients commit, publish and wait for.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Default for KvsLimits {
@@ -54,7 +54,7 @@ impl Default for KvsLimits {
 
 /// Number of processes that all jobs together may have, as the server reports it to ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Universe {
+pub(crate) enum Universe {
     /// Size of the first job.
     #[default]
     Job,

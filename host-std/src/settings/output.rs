@@ -4,25 +4,25 @@ use std::time::Duration;
 
 /// Forwarding of the ranks' output, and of the launcher's standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub(crate) struct Output {
     /// Label in front of every line, as a pattern (`--label-format`; `-l` is `[%r] `); none by default.
     ///
     /// [`Pattern`](crate::stdio::pattern::Pattern) lists the letters.
-    pub label: Option<String>,
+    pub(crate) label: Option<String>,
     /// True if the time since the start precedes every line (`--timestamps`).
-    pub timestamps: bool,
+    pub(crate) timestamps: bool,
     /// True if equal lines of several ranks are written once, as `[0-63] text` (`--collapse`).
-    pub collapse: bool,
+    pub(crate) collapse: bool,
     /// Time for which a line waits for ranks that may write it too (`--collapse-wait`); unlimited if `None`.
-    pub collapse_wait: Option<Duration>,
+    pub(crate) collapse_wait: Option<Duration>,
     /// A file for each rank's standard output, as a pattern like that of the label (`--stdout-to`).
-    pub out_files: Option<String>,
+    pub(crate) out_files: Option<String>,
     /// The same for standard error (`--stderr-to`).
-    pub error_files: Option<String>,
+    pub(crate) error_files: Option<String>,
     /// Readers of the launcher's standard input (`--stdin`).
-    pub stdin: StdinTo,
+    pub(crate) stdin: StdinTo,
     /// Rank with a terminal of its own (`--pty`).
-    pub pty: Option<u32>,
+    pub(crate) pty: Option<u32>,
 }
 
 impl Default for Output {
@@ -43,7 +43,7 @@ impl Default for Output {
 
 impl Output {
     /// Number of open files per rank that its streams need, besides those of every rank.
-    pub fn files_per_rank(&self) -> u64 {
+    pub(crate) fn files_per_rank(&self) -> u64 {
         let feeds = match &self.stdin {
             StdinTo::First | StdinTo::Nobody => false,
             StdinTo::All => true,
@@ -56,7 +56,7 @@ impl Output {
 
 /// Readers of the launcher's standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum StdinTo {
+pub(crate) enum StdinTo {
     /// Rank 0, as with every known launcher.
     #[default]
     First,

@@ -2,18 +2,18 @@
 
 /// Order of the ranks, and their processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placement {
+pub(crate) struct Placement {
     /// Binding of a rank (`--bind-to`).
-    pub bind_to: BindTo,
+    pub(crate) bind_to: BindTo,
     /// Unit of the order in which ranks are placed (`--map-by`); that of the binding by default.
-    pub map_by: Option<Units>,
+    pub(crate) map_by: Option<Units>,
     /// True if the table of ranks and processors is printed before the start (`--display map`).
-    pub display_map: bool,
+    pub(crate) display_map: bool,
 }
 
 /// Binding of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum BindTo {
+pub(crate) enum BindTo {
     /// No binding: the system places the rank.
     #[default]
     Nothing,
@@ -25,16 +25,16 @@ pub enum BindTo {
 
 /// A number of neighbouring pieces of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Units {
+pub(crate) struct Units {
     /// Kind of the pieces.
-    pub unit: Unit,
+    pub(crate) unit: Unit,
     /// Number of pieces; one at least.
-    pub count: u32,
+    pub(crate) count: u32,
 }
 
 /// A piece of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// One hardware thread, which is what the system calls a processor.
     HwThread,
     /// One core, with all its threads.

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 /// Signs of life of a run, and reports of no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watching {
+pub(crate) struct Watching {
     /// Time without progress after which waiting ranks are reported (`--stall-report`); never if `None`.
     /// The report is repeated after twice the time, and so on.
-    pub stall_report: Option<Duration>,
+    pub(crate) stall_report: Option<Duration>,
     /// Time without progress after which the run is terminated (`--stall-abort`); never by default.
-    pub stall_abort: Option<Duration>,
+    pub(crate) stall_abort: Option<Duration>,
     /// True if long starts and ends print a line on a terminal (`--progress`).
-    pub progress: bool,
+    pub(crate) progress: bool,
     /// True if other programs may request the state of the run (`pmi-host ps`; `--no-control` switches it
     /// off).
-    pub control: bool,
+    pub(crate) control: bool,
 }
 
 impl Default for Watching {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// when no rank can join it any more, or when it has waited long enough for those that could. So lines
 /// of one rank never change places.
 #[derive(Debug)]
-pub struct Collapse {
+pub(crate) struct Collapse {
     wait: Option<Duration>,
     queues: BTreeMap<u32, Queue>,
     /// Every text in a queue.
@@ -28,11 +28,11 @@ pub struct Collapse {
 
 /// Ranks with an equal line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// The ranks, in ascending order; at least one.
-    pub ranks: Vec<u32>,
+    pub(crate) ranks: Vec<u32>,
     /// The line, including its end if it had one.
-    pub line: Rc<[u8]>,
+    pub(crate) line: Rc<[u8]>,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ struct Holders {
 impl Collapse {
     /// For a job of `ranks`, none of which is started yet. A line waits for equal ones up to `wait`, or
     /// indefinitely.
-    pub fn new(ranks: u32, wait: Option<Duration>) -> Self {
+    pub(crate) fn new(ranks: u32, wait: Option<Duration>) -> Self {
         Self {
             wait,
             queues: BTreeMap::new(),
@@ -75,7 +75,7 @@ impl Collapse {
     }
 
     /// A rank was started.
-    pub fn open(&mut self, rank: u32) {
+    pub(crate) fn open(&mut self, rank: u32) {
         self.queues.insert(rank, Queue::default());
         self.to_come_count = self.to_come_count.saturating_sub(1);
         if self.to_come_count == 0 {
@@ -85,7 +85,7 @@ impl Collapse {
     }
 
     /// No further ranks will be opened.
-    pub fn expect_nobody_else(&mut self) {
+    pub(crate) fn expect_nobody_else(&mut self) {
         self.silent_count -= std::mem::take(&mut self.to_come_count);
         self.all_there_at.get_or_insert_with(Instant::now);
         // Due at once, so that `release` is called.
@@ -93,7 +93,7 @@ impl Collapse {
     }
 
     /// Queues a line of a rank.
-    pub fn push(&mut self, rank: u32, line: &[u8], now: Instant) {
+    pub(crate) fn push(&mut self, rank: u32, line: &[u8], now: Instant) {
         let Some(queue) = self.queues.get_mut(&rank) else { return };
         let text = match self.texts.get_key_value(line) {
             Some((text, _)) => Rc::clone(text),
@@ -114,7 +114,7 @@ impl Collapse {
     }
 
     /// A rank writes no further lines.
-    pub fn close(&mut self, rank: u32) {
+    pub(crate) fn close(&mut self, rank: u32) {
         let Some(queue) = self.queues.get_mut(&rank) else { return };
         queue.is_closed = true;
         if queue.lines.is_empty() {
@@ -124,7 +124,7 @@ impl Collapse {
     }
 
     /// Hands out lines that need not wait any longer.
-    pub fn release(&mut self, now: Instant, mut out: impl FnMut(&Group)) {
+    pub(crate) fn release(&mut self, now: Instant, mut out: impl FnMut(&Group)) {
         loop {
             let groups = match self.silent_count {
                 0 => self.complete(),
@@ -139,7 +139,7 @@ impl Collapse {
     }
 
     /// Hands out all lines in the queue of a rank.
-    pub fn release_rank(&mut self, rank: u32, mut out: impl FnMut(&Group)) {
+    pub(crate) fn release_rank(&mut self, rank: u32, mut out: impl FnMut(&Group)) {
         while let Some(line) = self.queues.get(&rank).and_then(|queue| queue.lines.front()) {
             let text = Rc::clone(&line.text);
             out(&self.take(text));
@@ -147,17 +147,17 @@ impl Collapse {
     }
 
     /// Time of the next [`release`](Self::release) without new lines.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.overdue_at
     }
 
     /// True if no line waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
     /// True if all ranks are closed and every line is handed out.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.queues.is_empty() && self.to_come_count == 0
     }
 

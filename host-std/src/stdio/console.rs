@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Terminal of the launcher.
 #[derive(Debug)]
-pub struct Console {
+pub(crate) struct Console {
     /// Descriptor and original modes. Shared with the panic hook, since a panic may abort without
     /// dropping.
     saved: Arc<Saved>,
@@ -35,7 +35,7 @@ impl Console {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         if !isatty(fd) {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl Console {
 
     /// Makes the terminal raw if the launcher is in its foreground process group. After a stop it may
     /// have any modes, so this is to be repeated.
-    pub fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) {
         let mut raw = self.saved.modes.clone();
         raw.make_raw();
         // The system stops a background process that changes the modes.
@@ -59,24 +59,24 @@ impl Console {
     }
 
     /// Restores the modes of the terminal.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if std::mem::take(&mut self.is_raw) {
             self.saved.restore();
         }
     }
 
     /// Its size.
-    pub fn size(&self) -> Winsize {
+    pub(crate) fn size(&self) -> Winsize {
         size(Some(self.saved.fd.as_fd()))
     }
 
     /// Its original modes.
-    pub fn modes(&self) -> &Termios {
+    pub(crate) fn modes(&self) -> &Termios {
         &self.saved.modes
     }
 
     /// True while every key belongs to a rank.
-    pub const fn is_raw(&self) -> bool {
+    pub(crate) const fn is_raw(&self) -> bool {
         self.is_raw
     }
 }
@@ -101,7 +101,7 @@ impl Saved {
 }
 
 /// Modes of standard input, in the format of the guard; `None` if it is not a terminal.
-pub fn modes_to_keep() -> Option<String> {
+pub(crate) fn modes_to_keep() -> Option<String> {
     let modes = tcgetattr(rustix::stdio::stdin()).ok()?;
     let flags = [
         modes.input_modes.bits(),
@@ -114,7 +114,7 @@ pub fn modes_to_keep() -> Option<String> {
 }
 
 /// Restores modes from [`modes_to_keep`] on `terminal`, even if another program uses it.
-pub fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
+pub(crate) fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
     let numbers: Vec<u32> =
         kept.split_terminator(':').filter_map(|word| word.parse().ok()).collect();
     let (Ok(mut modes), [input, output, control, local, codes @ ..]) =
@@ -143,7 +143,7 @@ const CODES: [SpecialCodeIndex; 2] = [SpecialCodeIndex::VMIN, SpecialCodeIndex::
 
 /// Size of `terminal`, if there is one, or of the first standard stream that has one; that of the first
 /// terminals if none has.
-pub fn size(terminal: Option<BorrowedFd<'_>>) -> Winsize {
+pub(crate) fn size(terminal: Option<BorrowedFd<'_>>) -> Winsize {
     let streams = [terminal, Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr())];
     let mut sizes = streams.into_iter().flatten().filter_map(|stream| tcgetwinsize(stream).ok());
     let usual = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 ///
 /// Each has a pipe that holds one piece: the next piece is written when the pipe is empty.
 #[derive(Debug)]
-pub struct Feed {
+pub(crate) struct Feed {
     source: Source,
     is_watched: bool,
     readers: BTreeMap<u32, Reader>,
@@ -42,7 +42,7 @@ struct Reader {
 
 impl Feed {
     /// Creates a feed for `count` readers.
-    pub fn new(source: Source, count: usize) -> Self {
+    pub(crate) fn new(source: Source, count: usize) -> Self {
         Self {
             source,
             is_watched: false,
@@ -61,7 +61,7 @@ impl Feed {
     /// # Errors
     ///
     /// Those of the poller, as of all that follows.
-    pub fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.to_come = self.to_come.saturating_sub(1);
         let reader = Reader { pipe, is_watched: false, position: 0, given: 0 };
         self.readers.insert(process, reader);
@@ -74,7 +74,7 @@ impl Feed {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
         match unread(&reader.pipe) {
             0 => {
@@ -96,7 +96,7 @@ impl Feed {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn serve_all(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn serve_all(&mut self, poller: &Poller) -> io::Result<()> {
         self.watch(false, poller)?;
         (self.is_full, self.retry_at) = (false, None);
         let hungry: Vec<u32> = self.hungry.iter().copied().collect();
@@ -104,17 +104,17 @@ impl Feed {
     }
 
     /// Time of the next [`serve_all`](Self::serve_all) without an event.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.retry_at
     }
 
     /// True if no reader is left and none is still to be added.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.readers.is_empty() && self.to_come == 0
     }
 
     /// Leaves unread input in the source.
-    pub fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         while let Some((&process, _)) = self.readers.first_key_value() {
             self.remove(process);
         }

@@ -10,11 +10,11 @@ use std::{fmt, io};
 
 /// Error: a file cannot be written. The text ends with the remedy.
 #[derive(Debug)]
-pub struct FileError {
+pub(crate) struct FileError {
     /// Its name.
-    pub name: PathBuf,
+    pub(crate) name: PathBuf,
     /// The error of the system.
-    pub why: io::Error,
+    pub(crate) why: io::Error,
 }
 
 /// Opens and truncates all of `names`, which are distinct: either all or none.
@@ -22,7 +22,7 @@ pub struct FileError {
 /// # Errors
 ///
 /// [`FileError`]; then no file was created or changed.
-pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
+pub(crate) fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
     let (mut files, mut made) = (Vec::with_capacity(names.len()), Vec::new());
     for name in names {
         let is_new = fs::symlink_metadata(name).is_err();
@@ -49,7 +49,7 @@ pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
 /// # Errors
 ///
 /// [`FileError`].
-pub fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
+pub(crate) fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
     open(name).map(OwnedFd::from).map_err(|why| FileError { name: name.to_owned(), why })
 }
 

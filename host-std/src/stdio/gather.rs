@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Lines that wait for equal ones, by stream and job.
 #[derive(Debug)]
-pub struct Gather {
+pub(crate) struct Gather {
     labels: Labels,
     wait: Option<Duration>,
     lines: BTreeMap<(Stream, u32), Collapse>,
@@ -25,7 +25,7 @@ impl Gather {
     /// # Errors
     ///
     /// [`PatternError`].
-    pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+    pub(crate) fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
         let label = settings.label.clone().unwrap_or_else(|| LABEL.to_owned());
         let settings = Output { label: Some(label), ..settings.clone() };
         let labels = Labels::new(&settings, host)?;
@@ -33,17 +33,17 @@ impl Gather {
     }
 
     /// A job of `ranks` will write to `stream`.
-    pub fn expect(&mut self, stream: Stream, group: u32, ranks: u32) {
+    pub(crate) fn expect(&mut self, stream: Stream, group: u32, ranks: u32) {
         self.lines.insert((stream, group), Collapse::new(ranks, self.wait));
     }
 
     /// A rank was started.
-    pub fn open(&mut self, stream: Stream, seat: Seat) {
+    pub(crate) fn open(&mut self, stream: Stream, seat: Seat) {
         self.lines.entry((stream, seat.group)).and_modify(|lines| lines.open(seat.rank));
     }
 
     /// A rank will write nothing here.
-    pub fn skip(&mut self, stream: Stream, seat: Seat) {
+    pub(crate) fn skip(&mut self, stream: Stream, seat: Seat) {
         if let Some(lines) = self.lines.get_mut(&(stream, seat.group)) {
             lines.open(seat.rank);
             lines.close(seat.rank);
@@ -51,7 +51,7 @@ impl Gather {
     }
 
     /// Takes lines of a rank; the last one may be unfinished if nothing follows.
-    pub fn take(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
+    pub(crate) fn take(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
         let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -64,7 +64,7 @@ impl Gather {
     }
 
     /// Shows the unfinished line of a rank, after all its earlier lines.
-    pub fn show(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
+    pub(crate) fn show(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         lines.release_rank(seat.rank, |group| {
             put(outlet, &self.labels, (stream, seat.group), group);
@@ -74,7 +74,7 @@ impl Gather {
     }
 
     /// The stream of a rank has ended.
-    pub fn close(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
+    pub(crate) fn close(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         lines.close(seat.rank);
         lines.release(Instant::now(), |group| {
@@ -86,7 +86,7 @@ impl Gather {
     }
 
     /// Further ranks of a job (of all, if `None`) will not be started.
-    pub fn expect_nobody_else(&mut self, group: Option<u32>) {
+    pub(crate) fn expect_nobody_else(&mut self, group: Option<u32>) {
         for (key, lines) in &mut self.lines {
             if group.is_none_or(|group| group == key.1) {
                 lines.expect_nobody_else();
@@ -95,28 +95,28 @@ impl Gather {
     }
 
     /// Hands out all waiting lines of a rank.
-    pub fn hurry(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
+    pub(crate) fn hurry(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
         self.show(stream, seat, b"", outlet);
     }
 
     /// True if no line waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lines.values().all(Collapse::is_empty)
     }
 
     /// Time of the next [`tick`](Self::tick).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.lines.values().filter_map(Collapse::deadline).min()
     }
 
     /// True if a line for `stream` has waited long enough.
-    pub fn is_due(&self, stream: Stream, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, stream: Stream, now: Instant) -> bool {
         let mut lines = self.lines.iter().filter(|((of, _), _)| *of == stream);
         lines.any(|(_, lines)| lines.deadline().is_some_and(|at| at <= now))
     }
 
     /// Hands out the lines of `stream` that have waited long enough.
-    pub fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) {
+    pub(crate) fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) {
         for (key, lines) in self.lines.iter_mut().filter(|((of, _), _)| *of == stream) {
             if lines.deadline().is_some_and(|at| at <= now) {
                 lines.release(now, |group| put(outlet, &self.labels, *key, group));

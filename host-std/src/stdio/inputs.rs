@@ -21,7 +21,7 @@ use std::time::Instant;
 
 /// Readers of the launcher's standard input.
 #[derive(Debug)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     /// Ranks of the first job, in ascending order.
     readers: Vec<u32>,
     /// For a single reader, until it is started.
@@ -49,7 +49,7 @@ impl Inputs {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn new(settings: &Output, ranks: u32) -> Result<Self, String> {
+    pub(crate) fn new(settings: &Output, ranks: u32) -> Result<Self, String> {
         if let Some(rank) = settings.pty {
             return Self::of_terminal(rank, settings, ranks);
         }
@@ -107,7 +107,7 @@ impl Inputs {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Streams> {
+    pub(crate) fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Streams> {
         if group != 0 {
             return Ok(Streams::Pipes(None));
         }
@@ -133,7 +133,7 @@ impl Inputs {
     /// # Errors
     ///
     /// Those of the poller, as of all that follows.
-    pub fn add(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn add(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         match self.fresh.take() {
             Some(pipe) => self.turn(|feed| feed.add(process, pipe, poller)),
             None => Ok(()),
@@ -145,7 +145,7 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<Option<OwnedFd>> {
+    pub(crate) fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<Option<OwnedFd>> {
         let Some(terminal) = &mut self.terminal else { return Ok(None) };
         terminal.process = Some(process);
         terminal.pty.begin(process, poller)?;
@@ -157,7 +157,7 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn end(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn end(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         match self.terminal.as_mut().filter(|terminal| terminal.process == Some(process)) {
             Some(terminal) => terminal.pty.end(poller),
             None => Ok(()),
@@ -169,12 +169,12 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
         self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.pty.take_changes(poller))
     }
 
     /// The rank to which every key on the launcher's terminal belongs now, if any.
-    pub fn raw_for(&self) -> Option<Seat> {
+    pub(crate) fn raw_for(&self) -> Option<Seat> {
         let terminal = self.terminal.as_ref().filter(|terminal| terminal.pty.is_raw());
         terminal.map(|terminal| Seat { group: 0, rank: terminal.rank })
     }
@@ -184,7 +184,7 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             return terminal.pty.pump(poller);
         }
@@ -196,7 +196,7 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn source_ready(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn source_ready(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             return terminal.pty.pump(poller);
         }
@@ -204,7 +204,7 @@ impl Inputs {
     }
 
     /// Time of the next [`tick`](Self::tick).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.feed.as_ref().and_then(Feed::deadline)
     }
 
@@ -213,7 +213,7 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         match self.deadline() {
             Some(at) if now >= at => self.source_ready(poller),
             _ => Ok(()),
@@ -221,7 +221,7 @@ impl Inputs {
     }
 
     /// Leaves unread input in standard input, and restores the terminal. For the end.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.terminal = None;
         if let Some(feed) = self.feed.take() {
             feed.finish();

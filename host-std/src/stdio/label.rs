@@ -7,7 +7,7 @@ use std::time::Instant;
 
 /// Labels of all ranks.
 #[derive(Debug)]
-pub struct Labels {
+pub(crate) struct Labels {
     pattern: Option<Pattern>,
     timestamps: bool,
     host: String,
@@ -20,7 +20,7 @@ impl Labels {
     /// # Errors
     ///
     /// [`PatternError`].
-    pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+    pub(crate) fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
         Ok(Self {
             pattern: settings.label.as_deref().map(Pattern::parse).transpose()?,
             timestamps: settings.timestamps,
@@ -30,7 +30,7 @@ impl Labels {
     }
 
     /// The label of a line that `rank` (one, or several as a text) wrote at `now`; empty if there is none.
-    pub fn text(&self, group: u32, rank: &str, now: Instant) -> String {
+    pub(crate) fn text(&self, group: u32, rank: &str, now: Instant) -> String {
         let since = now.saturating_duration_since(self.started);
         let time = match self.timestamps {
             true => format!("{:.6} ", since.as_secs_f64()),
@@ -44,13 +44,13 @@ impl Labels {
     }
 
     /// Text of `pattern` for a rank at this moment.
-    pub fn fill_in(&self, pattern: &Pattern, Seat { group, rank }: Seat) -> String {
+    pub(crate) fn fill_in(&self, pattern: &Pattern, Seat { group, rank }: Seat) -> String {
         let secs = self.started.elapsed().as_secs();
         pattern.filled_in(Facts { rank: &rank.to_string(), group, host: &self.host, secs })
     }
 
     /// True if labels depend on the time, so that they must be made for each line.
-    pub fn tell_time(&self) -> bool {
+    pub(crate) fn tell_time(&self) -> bool {
         self.timestamps || self.pattern.as_ref().is_some_and(Pattern::tells_time)
     }
 }

@@ -6,13 +6,13 @@
 /// until the stream ends (it then goes out unchanged, without a line end), or until the caller releases
 /// it.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub(crate) struct Lines {
     held: Vec<u8>,
 }
 
 impl Lines {
     /// Takes input and hands every whole line to `out`, in one or two pieces.
-    pub fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
+    pub(crate) fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = read;
         if let Some(last) = memchr::memrchr(b'\n', read) {
             let (mut whole, tail) = read.split_at(last + 1);
@@ -30,7 +30,7 @@ impl Lines {
     }
 
     /// Hands out the held text, even if its line is unfinished.
-    pub fn let_go(&mut self, mut out: impl FnMut(&[u8])) {
+    pub(crate) fn let_go(&mut self, mut out: impl FnMut(&[u8])) {
         if !self.held.is_empty() {
             out(&self.held);
             // Freed, since most streams never hold a long line again, and there may be thousands.
@@ -39,7 +39,7 @@ impl Lines {
     }
 
     /// Number of held bytes.
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.held.len()
     }
 }

@@ -16,24 +16,24 @@
 //! them, nothing is added to them but requested labels, and nothing is kept in memory that could as well
 //! wait in the rank. Only input that a rank has read is taken from standard input.
 
-pub mod collapse;
-pub mod console;
-pub mod feed;
-pub mod files;
-pub mod gather;
-pub mod inputs;
-pub mod label;
-pub mod lines;
-pub mod outlet;
-pub mod outputs;
-pub mod pattern;
-pub mod places;
-pub mod pty;
-pub mod source;
-pub mod target;
+pub(crate) mod collapse;
+pub(crate) mod console;
+pub(crate) mod feed;
+pub(crate) mod files;
+pub(crate) mod gather;
+pub(crate) mod inputs;
+pub(crate) mod label;
+pub(crate) mod lines;
+pub(crate) mod outlet;
+pub(crate) mod outputs;
+pub(crate) mod pattern;
+pub(crate) mod places;
+pub(crate) mod pty;
+pub(crate) mod source;
+pub(crate) mod target;
 
 /// Converts a number to an index; beyond any table if it does not fit.
-pub fn index(number: u32) -> usize {
+pub(crate) fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -44,9 +44,9 @@ fn number(index: usize) -> u32 {
 
 /// Job and rank, as patterns use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seat {
+pub(crate) struct Seat {
     /// The number of its job; 0 for the first.
-    pub group: u32,
+    pub(crate) group: u32,
     /// Its rank there.
-    pub rank: u32,
+    pub(crate) rank: u32,
 }

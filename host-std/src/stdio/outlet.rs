@@ -12,7 +12,7 @@ use rustix::io::Errno;
 /// Texts of two writers never share a line: when another writer interrupts an unfinished line, the line
 /// is ended there, and its writer continues on a line of its own.
 #[derive(Debug)]
-pub struct Outlet {
+pub(crate) struct Outlet {
     target: Target,
     waiting: Vec<u8>,
     written: usize,
@@ -31,7 +31,7 @@ pub struct Outlet {
 
 /// Source of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub(crate) enum Writer {
     /// The launcher itself.
     Launcher,
     /// A rank, on this stream.
@@ -40,7 +40,7 @@ pub enum Writer {
 
 /// Result of [`Outlet::flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flushed {
+pub(crate) enum Flushed {
     /// Everything is written.
     All,
     /// The reader is slow; call again when [`Outlet::source`] takes more.
@@ -60,7 +60,7 @@ enum State {
 
 impl Outlet {
     /// Creates an outlet with an empty queue.
-    pub const fn new(target: Target) -> Self {
+    pub(crate) const fn new(target: Target) -> Self {
         Self {
             target,
             waiting: Vec::new(),
@@ -76,7 +76,7 @@ impl Outlet {
 
     /// Adds a line of the launcher. Ranks wait for a slow reader and the launcher does not, so beyond
     /// `OWN_MAX` its lines are dropped, and the next one that finds room includes their number.
-    pub fn say(&mut self, what: impl std::fmt::Display) {
+    pub(crate) fn say(&mut self, what: impl std::fmt::Display) {
         if self.waiting.len() - self.written > OWN_MAX {
             self.dropped_count += 1;
             return;
@@ -89,20 +89,20 @@ impl Outlet {
     }
 
     /// Drops waiting and later text, as if the reader had gone.
-    pub fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.state = State::Closed;
         self.waiting = Vec::new();
         self.written = 0;
     }
 
     /// Number of bytes that the reader has taken since the last call.
-    pub fn take_written(&mut self) -> u64 {
+    pub(crate) fn take_written(&mut self) -> u64 {
         std::mem::take(&mut self.newly_written)
     }
 
     /// Queues `text` of `writer`, with `label` in front of each line. Nothing is written before
     /// [`flush`](Self::flush), so that many lines need one system call.
-    pub fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
+    pub(crate) fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
         let Some(last) = text.last().filter(|_| self.state == State::Open) else { return };
         self.wipe();
         let mut goes_on = self.goes_on(writer);
@@ -130,13 +130,13 @@ impl Outlet {
     }
 
     /// Adds a carriage return to later line ends, except for those of `writer`; `None` stops that.
-    pub const fn set_raw(&mut self, writer: Option<Writer>) {
+    pub(crate) const fn set_raw(&mut self, writer: Option<Writer>) {
         self.raw_for = writer;
     }
 
     /// Shows a line, shorter than a terminal is wide, until other output comes or this is called again;
     /// or removes it. It is not shown after an unfinished line.
-    pub fn set_status(&mut self, status: Option<&str>) {
+    pub(crate) fn set_status(&mut self, status: Option<&str>) {
         self.wipe();
         let is_free =
             self.begun_by.is_none() && self.raw_for.is_none() && self.state == State::Open;
@@ -154,12 +154,12 @@ impl Outlet {
     }
 
     /// True if the next text of `writer` continues its unfinished line.
-    pub fn goes_on(&self, writer: Writer) -> bool {
+    pub(crate) fn goes_on(&self, writer: Writer) -> bool {
         self.begun_by == Some(writer)
     }
 
     /// Writes as much as the reader takes.
-    pub fn flush(&mut self) -> Flushed {
+    pub(crate) fn flush(&mut self) -> Flushed {
         while self.written < self.waiting.len() && self.state == State::Open {
             match self.target.write(&self.waiting[self.written..]) {
                 Ok(count) => {
@@ -187,12 +187,12 @@ impl Outlet {
     }
 
     /// True if so much is waiting that nothing should be added before some is written.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() - self.written >= FULL
     }
 
     /// Descriptor that becomes writable when the reader takes more.
-    pub fn source(&self) -> BorrowedFd<'_> {
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
         self.target.fd()
     }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// The pipes of all ranks and the places they lead to.
 #[derive(Debug)]
-pub struct Outputs {
+pub(crate) struct Outputs {
     labels: Labels,
     /// For the launcher's own streams, if lines are to be gathered.
     gather: Option<Gather>,
@@ -75,7 +75,7 @@ impl Outputs {
     /// # Errors
     ///
     /// [`PatternError`].
-    pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+    pub(crate) fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
         Ok(Self {
             labels: Labels::new(settings, host)?,
             gather: settings.collapse.then(|| Gather::new(settings, host)).transpose()?,
@@ -93,7 +93,7 @@ impl Outputs {
     /// # Errors
     ///
     /// [`FileError`]; no new file was opened then.
-    pub fn prepare(&mut self, group: u32, ranks: u32) -> Result<(), FileError> {
+    pub(crate) fn prepare(&mut self, group: u32, ranks: u32) -> Result<(), FileError> {
         self.places.prepare(&self.labels, group, ranks)?;
         if let Some(gather) = &mut self.gather {
             for stream in self.places.streams().filter(|stream| self.places.is_ours(*stream)) {
@@ -108,7 +108,7 @@ impl Outputs {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         (process, seat): (u32, Seat),
         stream: Stream,
@@ -144,7 +144,7 @@ impl Outputs {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn add_terminal(
+    pub(crate) fn add_terminal(
         &mut self,
         (process, seat): (u32, Seat),
         fd: OwnedFd,
@@ -158,18 +158,18 @@ impl Outputs {
     }
 
     /// Sets the rank for which terminals are raw, or none.
-    pub fn set_raw(&mut self, seat: Option<Seat>) {
+    pub(crate) fn set_raw(&mut self, seat: Option<Seat>) {
         self.places.set_raw(seat.map(|seat| Writer::Rank(seat, Stream::Out)));
     }
 
     /// Reads from the pipe of a rank, once. The poller reports the rest again.
-    pub fn read(&mut self, stream: Stream, process: u32) {
+    pub(crate) fn read(&mut self, stream: Stream, process: u32) {
         self.read_once(stream, process);
     }
 
     /// Reads all that a rank has written so far, so that its last output precedes messages of the
     /// launcher.
-    pub fn drain(&mut self, process: u32) {
+    pub(crate) fn drain(&mut self, process: u32) {
         for stream in Stream::BOTH {
             while self.has_something(stream, process)
                 && self.read_once(stream, process) == Read::Some
@@ -180,7 +180,7 @@ impl Outputs {
 
     /// Writes `text` to the place of a rank's stream, as a line of its own after the rank's output so
     /// far; false if the place has no reader or is full.
-    pub fn log(&mut self, stream: Stream, process: u32, text: &[u8]) -> bool {
+    pub(crate) fn log(&mut self, stream: Stream, process: u32, text: &[u8]) -> bool {
         if self.has_something(stream, process) {
             self.read_once(stream, process);
         }
@@ -201,29 +201,29 @@ impl Outputs {
     }
 
     /// Adds a line of the launcher to standard error.
-    pub fn say(&mut self, what: impl std::fmt::Display) {
+    pub(crate) fn say(&mut self, what: impl std::fmt::Display) {
         self.places.say(what);
     }
 
     /// True if standard error is a terminal.
-    pub fn has_person(&self) -> bool {
+    pub(crate) fn has_person(&self) -> bool {
         self.places.has_person()
     }
 
     /// Shows a line on the terminal of standard error until other output comes, or removes it.
-    pub fn set_status(&mut self, status: Option<&str>) {
+    pub(crate) fn set_status(&mut self, status: Option<&str>) {
         self.places.set_status(status);
     }
 
     /// Time of the next [`tick`](Self::tick).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let shown_at = self.unfinished.first().map(|(at, ..)| *at);
         shown_at.into_iter().chain(self.gather.as_ref().and_then(Gather::deadline)).min()
     }
 
     /// Shows unfinished lines that are due (they may be prompts), and lines that have waited long enough
     /// for equal ones.
-    pub fn tick(&mut self, now: Instant) {
+    pub(crate) fn tick(&mut self, now: Instant) {
         while let Some(&(at, process, stream)) = self.unfinished.first()
             && at <= now
         {
@@ -240,7 +240,7 @@ impl Outputs {
     }
 
     /// Further ranks of a job (of all, if `None`) will not be started.
-    pub fn expect_nobody_else(&mut self, group: Option<u32>) {
+    pub(crate) fn expect_nobody_else(&mut self, group: Option<u32>) {
         if let Some(gather) = &mut self.gather {
             gather.expect_nobody_else(group);
         }
@@ -251,7 +251,7 @@ impl Outputs {
     /// # Errors
     ///
     /// Those of the poller; failures of the places are not among them.
-    pub fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
         for change in self.places.flush(poller)? {
             match change {
                 Change::Full(place) => self.hold_up(place, true, poller)?,
@@ -263,40 +263,40 @@ impl Outputs {
     }
 
     /// True if no output can follow and all of it is written.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         let waits = self.gather.as_ref().is_some_and(|gather| !gather.is_empty());
         self.open_count == 0 && !waits && self.is_flushed()
     }
 
     /// True if all output so far is written.
-    pub fn is_flushed(&self) -> bool {
+    pub(crate) fn is_flushed(&self) -> bool {
         self.places.are_flushed()
     }
 
     /// True if ranks can still write.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.open_count > 0
     }
 
     /// True if writing to a place failed for another reason than a reader that has gone.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.places.has_failed()
     }
 
     /// True if a reader of the launcher's output has gone, so that ranks may be terminated by writing.
-    pub fn has_closed(&self) -> bool {
+    pub(crate) fn has_closed(&self) -> bool {
         self.places.has_closed()
     }
 
     /// Number of bytes that all readers together have taken.
-    pub fn written_bytes(&self) -> u64 {
+    pub(crate) fn written_bytes(&self) -> u64 {
         self.places.written_bytes()
     }
 
     /// Stops reading pipes that a running process still holds, and returns their number; a pipe without
     /// a writer ends by itself. A pipe that waits for a slow reader stays, unless `also_full`. Text in
     /// the others is still written.
-    pub fn close_held(&mut self, also_full: bool) -> usize {
+    pub(crate) fn close_held(&mut self, also_full: bool) -> usize {
         let mut count = 0;
         for process in 0..self.pipes.len() {
             for stream in Stream::BOTH {
@@ -320,7 +320,7 @@ impl Outputs {
     }
 
     /// Drops output that readers have not taken, and the rest of the pipes of ranks.
-    pub fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.places.discard();
         self.close_all();
         // Lines released by this may lead to a place that was free until now.
@@ -330,7 +330,7 @@ impl Outputs {
     }
 
     /// Closes all pipes. Unfinished lines are written unchanged.
-    pub fn close_all(&mut self) {
+    pub(crate) fn close_all(&mut self) {
         for process in 0..self.pipes.len() {
             Stream::BOTH.into_iter().for_each(|stream| self.end(stream, process));
         }

@@ -13,30 +13,30 @@ use std::fmt::{self, Write};
 /// | `%t` | whole seconds since the launcher started |
 /// | `%%` | a percent sign |
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     parts: Vec<Part>,
 }
 
 /// Values for the placeholders of a pattern.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// The rank, or several of them.
-    pub rank: &'a str,
+    pub(crate) rank: &'a str,
     /// The number of the job.
-    pub group: u32,
+    pub(crate) group: u32,
     /// Name of the node. All ranks run on one, so its number is 0.
-    pub host: &'a str,
+    pub(crate) host: &'a str,
     /// Whole seconds since the start.
-    pub secs: u64,
+    pub(crate) secs: u64,
 }
 
 /// A pattern with an unknown placeholder. The text ends with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternError {
+pub(crate) struct PatternError {
     /// The pattern.
-    pub pattern: String,
+    pub(crate) pattern: String,
     /// The letter after the percent sign; `None` at the end of the text.
-    pub letter: Option<char>,
+    pub(crate) letter: Option<char>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Pattern {
     /// # Errors
     ///
     /// [`PatternError`] for a percent sign with an unknown letter or none.
-    pub fn parse(pattern: &str) -> Result<Self, PatternError> {
+    pub(crate) fn parse(pattern: &str) -> Result<Self, PatternError> {
         let (mut parts, mut text, mut letters) = (Vec::new(), String::new(), pattern.chars());
         while let Some(letter) = letters.next() {
             if letter != '%' {
@@ -86,7 +86,7 @@ impl Pattern {
     }
 
     /// The text with all placeholders replaced.
-    pub fn filled_in(&self, facts: Facts<'_>) -> String {
+    pub(crate) fn filled_in(&self, facts: Facts<'_>) -> String {
         let mut text = String::new();
         for part in &self.parts {
             let written = match part {
@@ -104,7 +104,7 @@ impl Pattern {
     }
 
     /// True if the text depends on the time.
-    pub fn tells_time(&self) -> bool {
+    pub(crate) fn tells_time(&self) -> bool {
         self.parts.contains(&Part::Seconds)
     }
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// All places, by numbers that are never reused.
 #[derive(Debug)]
-pub struct Places {
+pub(crate) struct Places {
     /// Names of files, by stream.
     patterns: [Option<Pattern>; 2],
     /// True if both streams of a rank share a pipe.
@@ -38,7 +38,7 @@ pub struct Places {
 
 /// Change of a place that its pipes must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// Its reader is slow: nothing must be added.
     Full(u32),
     /// Its reader takes more again.
@@ -70,7 +70,7 @@ impl Places {
     /// # Errors
     ///
     /// [`PatternError`].
-    pub fn new(settings: &Output) -> Result<Self, PatternError> {
+    pub(crate) fn new(settings: &Output) -> Result<Self, PatternError> {
         let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
         let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
         let places = Stream::BOTH.into_iter().zip(ours).rev();
@@ -91,7 +91,7 @@ impl Places {
 
     /// True if both streams of a rank lead to the same place. Then they must be one pipe, which keeps
     /// the order of writes to both.
-    pub fn are_one(settings: &Output) -> bool {
+    pub(crate) fn are_one(settings: &Output) -> bool {
         match (&settings.out_files, &settings.error_files) {
             (None, None) => streams_are_one(),
             (out, err) => out == err,
@@ -99,17 +99,17 @@ impl Places {
     }
 
     /// Streams of a rank with pipes of their own.
-    pub fn streams(&self) -> impl Iterator<Item = Stream> + use<> {
+    pub(crate) fn streams(&self) -> impl Iterator<Item = Stream> + use<> {
         Stream::BOTH.into_iter().take(if self.are_one { 1 } else { 2 })
     }
 
     /// True if output of ranks to `stream` goes to the launcher's own stream.
-    pub fn is_ours(&self, stream: Stream) -> bool {
+    pub(crate) fn is_ours(&self, stream: Stream) -> bool {
         self.patterns[stream.index()].is_none()
     }
 
     /// The launcher's own place for `stream`.
-    pub fn ours(&self, stream: Stream) -> u32 {
+    pub(crate) fn ours(&self, stream: Stream) -> u32 {
         self.ours[stream.index()]
     }
 
@@ -118,7 +118,12 @@ impl Places {
     /// # Errors
     ///
     /// [`FileError`]; no file that is new was opened then.
-    pub fn prepare(&mut self, labels: &Labels, group: u32, ranks: u32) -> Result<(), FileError> {
+    pub(crate) fn prepare(
+        &mut self,
+        labels: &Labels,
+        group: u32,
+        ranks: u32,
+    ) -> Result<(), FileError> {
         let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for stream in self.streams() {
             let seats = (0..ranks).map(|rank| Seat { group, rank });
@@ -148,51 +153,51 @@ impl Places {
     }
 
     /// Place for one stream of a rank; `None` if it has no reader any more.
-    pub fn of(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<u32> {
+    pub(crate) fn of(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<u32> {
         let file = self.name(labels, stream, seat).and_then(|name| *self.files.get(&name)?);
         let number = file.unwrap_or(self.ours(stream));
         self.all.get(&number).is_some_and(|place| !place.is_closed).then_some(number)
     }
 
     /// Outlet of a place, marked for the next flush.
-    pub fn outlet(&mut self, number: u32) -> Option<&mut Outlet> {
+    pub(crate) fn outlet(&mut self, number: u32) -> Option<&mut Outlet> {
         self.pending.insert(number);
         self.all.get_mut(&number).map(|place| &mut place.outlet)
     }
 
     /// True if a place is a terminal.
-    pub fn is_terminal(&self, number: u32) -> bool {
+    pub(crate) fn is_terminal(&self, number: u32) -> bool {
         self.all.get(&number).is_some_and(|place| place.is_terminal)
     }
 
     /// Sets the writer that terminals are raw for; other text then gets a carriage return at line ends.
-    pub fn set_raw(&mut self, writer: Option<Writer>) {
+    pub(crate) fn set_raw(&mut self, writer: Option<Writer>) {
         for place in self.all.values_mut().filter(|place| place.is_terminal) {
             place.outlet.set_raw(writer);
         }
     }
 
     /// Adds a line of the launcher to standard error.
-    pub fn say(&mut self, what: impl Display) {
+    pub(crate) fn say(&mut self, what: impl Display) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
             outlet.say(what);
         }
     }
 
     /// True if standard error is a terminal.
-    pub fn has_person(&self) -> bool {
+    pub(crate) fn has_person(&self) -> bool {
         self.is_terminal(self.ours(Stream::Err))
     }
 
     /// Shows a line on the terminal of standard error until other output comes, or removes it.
-    pub fn set_status(&mut self, status: Option<&str>) {
+    pub(crate) fn set_status(&mut self, status: Option<&str>) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
             outlet.set_status(status);
         }
     }
 
     /// Releases a place from one pipe.
-    pub fn leave(&mut self, number: u32) {
+    pub(crate) fn leave(&mut self, number: u32) {
         if let Some(place) = self.all.get_mut(&number) {
             place.uses = place.uses.saturating_sub(1);
             // Only a flush checks for complete files.
@@ -205,7 +210,7 @@ impl Places {
     /// # Errors
     ///
     /// Those of the poller; failures of a place are reported to the user instead.
-    pub fn flush(&mut self, poller: &Poller) -> io::Result<Vec<Change>> {
+    pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<Vec<Change>> {
         let mut changes = Vec::new();
         // A report of a failure is output too, so there may be more to flush; once for each place.
         let mut waiting = BTreeSet::new();
@@ -240,22 +245,22 @@ impl Places {
     }
 
     /// True if all output so far is written.
-    pub fn are_flushed(&self) -> bool {
+    pub(crate) fn are_flushed(&self) -> bool {
         self.pending.is_empty()
     }
 
     /// Number of bytes that all readers together have taken.
-    pub fn written_bytes(&self) -> u64 {
+    pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
     /// True if a place has so much waiting that nothing must be added.
-    pub fn is_full(&self, number: u32) -> bool {
+    pub(crate) fn is_full(&self, number: u32) -> bool {
         self.all.get(&number).is_some_and(|place| place.outlet.is_full())
     }
 
     /// Drops output that readers have not taken. Places with nothing left to write stay unchanged.
-    pub fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         for number in &self.pending {
             if let Some(place) = self.all.get_mut(number).filter(|place| place.is_watched) {
                 place.outlet.discard();
@@ -264,12 +269,12 @@ impl Places {
     }
 
     /// True if writing to a place failed for another reason than a reader that has gone.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
     /// True if a reader of a place has gone.
-    pub fn has_closed(&self) -> bool {
+    pub(crate) fn has_closed(&self) -> bool {
         self.all.values().any(|place| place.is_closed)
     }
 

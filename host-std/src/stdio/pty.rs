@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// interrupts the rank alone; three of them within a second interrupt the launcher. Other input is typed
 /// in unchanged, and its end becomes that of the terminal (Ctrl-D).
 #[derive(Debug)]
-pub struct Pty {
+pub(crate) struct Pty {
     /// The launcher's end, which does not block. `None` after the end of the rank: the poller reports a
     /// terminal without other users until its last descriptor is closed, even an unwatched one.
     master: Option<OwnedFd>,
@@ -50,7 +50,7 @@ impl Pty {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn open(keys: Option<OwnedFd>) -> io::Result<(Self, CString)> {
+    pub(crate) fn open(keys: Option<OwnedFd>) -> io::Result<(Self, CString)> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -85,7 +85,7 @@ impl Pty {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn output(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn output(&self) -> io::Result<OwnedFd> {
         self.master.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
     }
 
@@ -94,7 +94,7 @@ impl Pty {
     /// # Errors
     ///
     /// Those of the poller, as of all that follows.
-    pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         self.process = process;
         if let Some(console) = &mut self.console {
             console.enter();
@@ -107,7 +107,7 @@ impl Pty {
     /// # Errors
     ///
     /// As for [`begin`](Self::begin).
-    pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(console) = &mut self.console {
             console.enter();
             if let Some(master) = &self.master {
@@ -123,7 +123,7 @@ impl Pty {
     /// # Errors
     ///
     /// As for [`begin`](Self::begin).
-    pub fn pump(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn pump(&mut self, poller: &Poller) -> io::Result<()> {
         while self.write() && self.read() {}
         self.watch_source(poller)?;
         self.watch_master(poller)
@@ -134,7 +134,7 @@ impl Pty {
     /// # Errors
     ///
     /// As for [`begin`](Self::begin).
-    pub fn end(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn end(&mut self, poller: &Poller) -> io::Result<()> {
         self.typed.clear();
         self.watch_master(poller)?;
         self.master = None;
@@ -150,7 +150,7 @@ impl Pty {
     }
 
     /// True while line ends need a carriage return.
-    pub fn is_raw(&self) -> bool {
+    pub(crate) fn is_raw(&self) -> bool {
         self.console.as_ref().is_some_and(Console::is_raw)
     }
 

@@ -19,7 +19,7 @@ use std::io;
 
 /// Standard input. Positions count from its initial offset.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     fd: OwnedFd,
     kind: Kind,
     /// Bytes that a reader may still need.
@@ -48,7 +48,7 @@ enum Kind {
 
 /// Result of a look at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     /// Input is available.
     Some,
     /// Nothing is available yet.
@@ -67,7 +67,7 @@ impl Source {
     /// # Errors
     ///
     /// Those of the system.
-    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         let kind = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
             FileType::RegularFile => Kind::File(seek(&fd, SeekFrom::Current(0))?),
             FileType::Fifo => {
@@ -82,7 +82,7 @@ impl Source {
 
     /// Copies up to [`CHUNK`] bytes from `position` on into `chunk`. Everything before must have been
     /// taken with [`take`](Self::take).
-    pub fn look(&mut self, position: u64, chunk: &mut Vec<u8>) -> Look {
+    pub(crate) fn look(&mut self, position: u64, chunk: &mut Vec<u8>) -> Look {
         chunk.clear();
         if let Kind::File(start) = self.kind {
             return match rustix::io::pread(&self.fd, spare_capacity(chunk), start + position) {
@@ -114,7 +114,7 @@ impl Source {
     }
 
     /// Takes everything up to `position`, which a reader has read.
-    pub fn take(&mut self, position: u64) {
+    pub(crate) fn take(&mut self, position: u64) {
         let Some(count) = position.checked_sub(self.taken).filter(|count| *count > 0) else {
             return;
         };
@@ -132,7 +132,7 @@ impl Source {
     }
 
     /// Drops everything before `position`, which no reader needs any more.
-    pub fn forget(&mut self, position: u64) {
+    pub(crate) fn forget(&mut self, position: u64) {
         let count =
             usize::try_from(position.saturating_sub(self.window_start)).unwrap_or(usize::MAX);
         let count = count.min(self.window.len());
@@ -141,7 +141,7 @@ impl Source {
     }
 
     /// Descriptor that becomes readable when there is more.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
@@ -205,7 +205,7 @@ impl Source {
 }
 
 /// Maximum number of bytes of one look: the atomic size of a pipe write (`PIPE_BUF`).
-pub const CHUNK: usize = 4096;
+pub(crate) const CHUNK: usize = 4096;
 
 /// Maximum distance between the fastest reader and the slowest one. A file has no such bound.
 const WINDOW: usize = 1 << 20;

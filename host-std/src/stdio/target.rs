@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// A descriptor, with a way to write to it without blocking.
 #[derive(Debug)]
-pub struct Target {
+pub(crate) struct Target {
     place: Place,
     way: Way,
 }
@@ -39,7 +39,7 @@ enum Way {
 
 impl Target {
     /// Determines the kind of the launcher's `stream` and a way to write to it without blocking.
-    pub fn ours(stream: Stream) -> Self {
+    pub(crate) fn ours(stream: Stream) -> Self {
         let fd = fd_of(stream);
         let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let (place, way) = match kind {
@@ -56,7 +56,7 @@ impl Target {
     }
 
     /// A file opened with `O_NONBLOCK`.
-    pub const fn file(file: OwnedFd) -> Self {
+    pub(crate) const fn file(file: OwnedFd) -> Self {
         Self { place: Place::Own(file), way: Way::Straight }
     }
 
@@ -65,7 +65,7 @@ impl Target {
     /// # Errors
     ///
     /// Those of the system; `AGAIN` if nothing is taken now.
-    pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = self.fd();
         match self.way {
             Way::Straight => rustix::io::write(fd, bytes),
@@ -81,12 +81,12 @@ impl Target {
     }
 
     /// True if it is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         rustix::termios::isatty(self.fd())
     }
 
     /// Descriptor that becomes writable when more is taken.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match &self.place {
             Place::Ours(stream) => fd_of(*stream),
             Place::Own(own) => own.as_fd(),
@@ -96,7 +96,7 @@ impl Target {
 
 /// Writes `text` to standard error, directly before the exit. Waits for a slow reader up to a time
 /// limit; the rest is dropped.
-pub fn write_last(mut text: &[u8]) {
+pub(crate) fn write_last(mut text: &[u8]) {
     let (to, until) = (Target::ours(Stream::Err), Instant::now() + LAST_PATIENCE);
     while !text.is_empty() {
         match to.write(text) {
@@ -135,7 +135,7 @@ fn open_again(stream: Stream) -> Option<OwnedFd> {
 
 /// True if both streams lead to the same place, as after `2>&1`. Two outlets would then cut each other's
 /// lines; one must serve both.
-pub fn streams_are_one() -> bool {
+pub(crate) fn streams_are_one() -> bool {
     let (Ok(out), Ok(err)) = (fstat(fd_of(Stream::Out)), fstat(fd_of(Stream::Err))) else {
         return false;
     };

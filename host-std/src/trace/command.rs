@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Command line of `trace`.
-pub fn define() -> Command {
+pub(crate) fn define() -> Command {
     let file =
         || Arg::new(FILE).value_parser(value_parser!(PathBuf)).required(true).help(FILE_HELP);
     let ranks = || {
@@ -74,7 +74,7 @@ pub fn define() -> Command {
 }
 
 /// Runs the command line `words`.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let mut command = define().no_binary_name(true).bin_name("pmi-host trace");
     let matches = match command.try_get_matches_from_mut(words) {
         Ok(matches) => matches,

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Records are collected here, handed to the thread at the end of a turn of the event loop, and written
 /// a few milliseconds later.
 #[derive(Debug)]
-pub struct TraceFile {
+pub(crate) struct TraceFile {
     path: PathBuf,
     gathered: Vec<u8>,
     gathered_count: u64,
@@ -53,7 +53,7 @@ impl TraceFile {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
+    pub(crate) fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
         let open = || -> io::Result<File> {
             let fd = create::open_to_write(path, OFlags::empty(), Mode::RUSR | Mode::WUSR)?;
             create::empty_and_close_to_others(&fd)?;
@@ -81,14 +81,14 @@ impl TraceFile {
     }
 
     /// Adds one record.
-    pub fn push(&mut self, frame: &[u8]) {
+    pub(crate) fn push(&mut self, frame: &[u8]) {
         self.gathered.extend(frame);
         self.gathered_count += 1;
     }
 
     /// Hands collected records to the thread. Never waits for the disk: records without room are counted
     /// and left out, as of `now_ns`. Returns the cause if writing has stopped.
-    pub fn flush(&mut self, now_ns: u64) -> Option<String> {
+    pub(crate) fn flush(&mut self, now_ns: u64) -> Option<String> {
         if self.gathered.is_empty() {
             return None;
         }
@@ -120,7 +120,7 @@ impl TraceFile {
     }
 
     /// Waits until all is written, up to a time limit. Returns the failure, if any.
-    pub fn finish(mut self, now_ns: u64) -> Option<String> {
+    pub(crate) fn finish(mut self, now_ns: u64) -> Option<String> {
         let trouble = self.flush(now_ns);
         if trouble.is_some() {
             return trouble;

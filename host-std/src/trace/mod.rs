@@ -3,17 +3,17 @@
 //! A message is recorded when the server receives or sends it, whole, with the bytes of the wire. Its
 //! record is encoded once; the ring and the file take the same bytes.
 
-pub mod command;
+pub(crate) mod command;
 mod file;
 mod redact;
 mod ring;
 mod shown;
 mod tap;
 
-pub use file::TraceFile;
+pub(crate) use file::TraceFile;
 pub(crate) use redact::redacted;
-pub use ring::{Last, Ring};
-pub use tap::Tap;
+pub(crate) use ring::{Last, Ring};
+pub(crate) use tap::Tap;
 
 use shown::Shown;
 
@@ -58,17 +58,17 @@ pub struct Who {
 
 impl Who {
     /// A rank, with any connection.
-    pub const fn rank(job: u32, rank: u32) -> Self {
+    pub(crate) const fn rank(job: u32, rank: u32) -> Self {
         Self { job, rank: Some(rank), session: None }
     }
 
     /// A PMIx connection; these have numbers of their own.
-    pub const fn pmix(job: u32, rank: Option<u32>, connection: u32) -> Self {
+    pub(crate) const fn pmix(job: u32, rank: Option<u32>, connection: u32) -> Self {
         Self { job, rank, session: Some(connection | PMIX_SESSION) }
     }
 
     /// A job as a whole.
-    pub const fn job(job: u32) -> Self {
+    pub(crate) const fn job(job: u32) -> Self {
         Self { job, rank: None, session: None }
     }
 }
@@ -92,7 +92,7 @@ impl Tracer {
 
     /// Sets whether ids, nonces and proofs are left out of records: without a secret an id is just a
     /// rank.
-    pub fn hide_proofs(&mut self, hides_proofs: bool) {
+    pub(crate) fn hide_proofs(&mut self, hides_proofs: bool) {
         self.hides_proofs = hides_proofs;
     }
 
@@ -121,12 +121,12 @@ impl Tracer {
     }
 
     /// Drops the last messages of the ranks of a job.
-    pub fn remove_job(&mut self, job: u32) {
+    pub(crate) fn remove_job(&mut self, job: u32) {
         self.ring.remove_job(job);
     }
 
     /// Records an event other than a message.
-    pub fn event(&mut self, who: Who, what: What) {
+    pub(crate) fn event(&mut self, who: Who, what: What) {
         if let (What::Connected { .. }, Some(session)) = (&what, who.session) {
             // The number may be reused from a connection that closed within a message.
             *stream(&mut self.streams, session) = Splitter::default();
@@ -207,24 +207,24 @@ impl Tracer {
     }
 
     /// Records the end of the run, and waits until the file is written. Returns a failure for the user.
-    pub fn finish(&mut self, code: u8) -> Option<String> {
+    pub(crate) fn finish(&mut self, code: u8) -> Option<String> {
         self.event(Who { job: 0, rank: None, session: None }, What::Ended { code });
         self.file.take()?.finish(self.now_ns())
     }
 
     /// The last message of a rank, or to it.
-    pub fn last(&self, job: u32, rank: u32) -> Option<&Last> {
+    pub(crate) fn last(&self, job: u32, rank: u32) -> Option<&Last> {
         self.ring.last(job, rank)
     }
 
     /// Messages since the last call, each as a line for the user, if they were requested. `is_read` is
     /// true if the reader has taken everything so far.
-    pub fn take_shown(&mut self, is_read: bool) -> Vec<String> {
+    pub(crate) fn take_shown(&mut self, is_read: bool) -> Vec<String> {
         self.shown.as_mut().map_or_else(Vec::new, |shown| shown.take(is_read))
     }
 
     /// Starts or stops keeping records for observers.
-    pub fn keep_for_watchers(&mut self, keeps: bool) {
+    pub(crate) fn keep_for_watchers(&mut self, keeps: bool) {
         match keeps {
             true => drop(self.for_watchers.get_or_insert_default()),
             false => self.for_watchers = None,
@@ -232,12 +232,12 @@ impl Tracer {
     }
 
     /// Records for observers since the last call; none if there are no new ones.
-    pub fn take_for_watchers(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_for_watchers(&mut self) -> Option<Vec<u8>> {
         self.for_watchers.as_mut().filter(|records| !records.is_empty()).map(std::mem::take)
     }
 
     /// The last messages of all ranks, as a trace that other programs read.
-    pub fn recent(&self) -> Vec<u8> {
+    pub(crate) fn recent(&self) -> Vec<u8> {
         let mut trace = Vec::new();
         write_head(&self.head, &mut trace);
         self.ring.write_to(&mut trace);
@@ -247,7 +247,7 @@ impl Tracer {
     /// Time since the start of the run.
     ///
     /// Units: nanoseconds.
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.zero.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// The newest records.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     frames: VecDeque<u8>,
     /// Length of each of them, the oldest first.
     lens: VecDeque<u32>,
@@ -20,21 +20,21 @@ pub struct Ring {
 
 /// The last message of a rank, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Last {
+pub(crate) struct Last {
     /// Time of the message.
     ///
     /// Units: nanoseconds since the start of the run.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// Direction.
-    pub direction: Direction,
+    pub(crate) direction: Direction,
     /// Its length.
-    pub len_bytes: usize,
+    pub(crate) len_bytes: usize,
     start: [u8; START_BYTES],
 }
 
 impl Ring {
     /// Creates a ring for `frames_max` records of usual length; fewer if they are long.
-    pub fn new(frames_max: usize) -> Self {
+    pub(crate) fn new(frames_max: usize) -> Self {
         // Allocated at once: untouched pages cost nothing.
         let bytes_max = frames_max.saturating_mul(FRAME_BYTES);
         Self {
@@ -46,21 +46,21 @@ impl Ring {
     }
 
     /// Makes room for the last messages of the ranks of a job.
-    pub fn add_job(&mut self, job: u32, ranks: u32) {
+    pub(crate) fn add_job(&mut self, job: u32, ranks: u32) {
         let place = index(job);
         self.lasts.resize_with(self.lasts.len().max(place + 1), Vec::new);
         self.lasts[place] = vec![None; index(ranks)];
     }
 
     /// Forgets the last messages of the ranks of a job.
-    pub fn remove_job(&mut self, job: u32) {
+    pub(crate) fn remove_job(&mut self, job: u32) {
         if let Some(lasts) = self.lasts.get_mut(index(job)) {
             *lasts = Vec::new();
         }
     }
 
     /// Adds a record, and drops the oldest ones for it. A record longer than the ring is left out.
-    pub fn push(&mut self, frame: &[u8]) {
+    pub(crate) fn push(&mut self, frame: &[u8]) {
         let bytes_max = self.frames_max.saturating_mul(FRAME_BYTES);
         let Ok(len) = u32::try_from(frame.len()) else { return };
         if frame.len() > bytes_max {
@@ -75,7 +75,7 @@ impl Ring {
     }
 
     /// Keeps the last message of a rank.
-    pub fn note(&mut self, (job, rank): (u32, u32), last: Last) {
+    pub(crate) fn note(&mut self, (job, rank): (u32, u32), last: Last) {
         let lasts = self.lasts.get_mut(index(job));
         if let Some(place) = lasts.and_then(|lasts| lasts.get_mut(index(rank))) {
             *place = Some(last);
@@ -83,12 +83,12 @@ impl Ring {
     }
 
     /// The last message of a rank, or to it.
-    pub fn last(&self, job: u32, rank: u32) -> Option<&Last> {
+    pub(crate) fn last(&self, job: u32, rank: u32) -> Option<&Last> {
         self.lasts.get(index(job))?.get(index(rank))?.as_ref()
     }
 
     /// Appends all records, the oldest first.
-    pub fn write_to(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         let (front, back) = self.frames.as_slices();
         out.extend(front);
         out.extend(back);
@@ -97,14 +97,14 @@ impl Ring {
 
 impl Last {
     /// Copies the start of a message.
-    pub fn new(time_ns: u64, direction: Direction, message: &[u8]) -> Self {
+    pub(crate) fn new(time_ns: u64, direction: Direction, message: &[u8]) -> Self {
         let mut start = [0; START_BYTES];
         start.iter_mut().zip(message).for_each(|(to, byte)| *to = *byte);
         Self { time_ns, direction, len_bytes: message.len(), start }
     }
 
     /// The command of the message, safe to show on a terminal.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let start = self.start.get(..self.len_bytes).unwrap_or(&self.start);
         name(self.direction, start, self.len_bytes).escape_ascii().to_string()
     }

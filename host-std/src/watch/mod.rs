@@ -9,8 +9,8 @@
 //! stall     decides when a run without progress is reported, and when it is aborted
 //! ```
 
-pub mod process;
-pub mod progress;
-pub mod stall;
+pub(crate) mod process;
+pub(crate) mod progress;
+pub(crate) mod stall;
 pub mod table;
-pub mod text;
+pub(crate) mod text;

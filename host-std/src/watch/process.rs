@@ -7,19 +7,19 @@ use std::time::Duration;
 
 /// A `/proc` file system.
 #[derive(Clone, Debug)]
-pub struct Proc {
+pub(crate) struct Proc {
     root: PathBuf,
 }
 
 /// State of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Life {
+pub(crate) struct Life {
     /// State of its first thread.
-    pub state: State,
+    pub(crate) state: State,
     /// Kernel function that it waits in, if it waits and the kernel reports it.
-    pub kernel_wait: Option<String>,
+    pub(crate) kernel_wait: Option<String>,
     /// Processor time of all its threads.
-    pub cpu: Duration,
+    pub(crate) cpu: Duration,
 }
 
 /// State of a process, that is, of its first thread.
@@ -44,14 +44,14 @@ pub enum State {
 
 impl Proc {
     /// Uses `root`, which is `/proc` except in tests.
-    pub fn at(root: &Path) -> Self {
+    pub(crate) fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
     /// Reads the state of a process; `None` if access is denied or the process is gone.
     ///
     /// Reads two small files. Neither read waits for the process.
-    pub fn look(&self, pid: i32) -> Option<Life> {
+    pub(crate) fn look(&self, pid: i32) -> Option<Life> {
         let process = Process::new_with_root(self.root.join(pid.to_string())).ok()?;
         let stat = process.stat().ok()?;
         let ticks = stat.utime.saturating_add(stat.stime);
@@ -87,7 +87,7 @@ impl State {
     }
 
     /// Name of the state for users.
-    pub const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Sleeping => "sleeping",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// A task with a progress line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Starting ranks.
     Start,
     /// Waiting for ranks to terminate.
@@ -19,7 +19,7 @@ pub enum Task {
 
 /// The progress line and its timing.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     task: Option<Task>,
     /// Number of ranks of the task.
     all: u64,
@@ -31,7 +31,7 @@ pub struct Progress {
 
 impl Progress {
     /// Creates a progress line that is not shown.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sheet = Sheet::default();
         let target = ProgressDrawTarget::term_like(Box::new(sheet.clone()));
         let bar = ProgressBar::with_draw_target(Some(0), target);
@@ -43,13 +43,17 @@ impl Progress {
     }
 
     /// Time of the next [`look`](Self::look).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.draw_at
     }
 
     /// Updates the line at `now`: a task, with the number of ranks done and left. Returns a new line, or
     /// no line where one was; `None` if nothing changes.
-    pub fn look(&mut self, now: Instant, task: Option<(Task, u64, u64)>) -> Option<Option<String>> {
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        task: Option<(Task, u64, u64)>,
+    ) -> Option<Option<String>> {
         let Some((task, done, left)) = task else {
             (self.task, self.draw_at) = (None, None);
             return std::mem::take(&mut self.is_shown).then_some(None);

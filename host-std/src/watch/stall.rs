@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Timer state of a run in which ranks may wait.
 #[derive(Clone, Debug)]
-pub struct Stall {
+pub(crate) struct Stall {
     report: Option<Duration>,
     abort: Option<Duration>,
     /// Time of the next check.
@@ -23,7 +23,7 @@ pub struct Stall {
 
 /// Action due to a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Report it to the user.
     Report {
         /// Its duration so far.
@@ -38,13 +38,13 @@ pub enum Verdict {
 
 impl Stall {
     /// Creates a timer with nothing due.
-    pub fn new(settings: &Watching) -> Self {
+    pub(crate) fn new(settings: &Watching) -> Self {
         let Watching { stall_report: report, stall_abort: abort, .. } = *settings;
         Self { report, abort, look_at: None, told: None, floor: None }
     }
 
     /// A message of a rank arrived: from now on, ranks may wait.
-    pub fn heard(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant) {
         let first = [self.report, self.abort].into_iter().flatten().min();
         if self.look_at.is_none() {
             self.look_at = first.and_then(|first| now.checked_add(first));
@@ -52,17 +52,17 @@ impl Stall {
     }
 
     /// Restarts the measurement: ranks are still being started, or all processes were stopped.
-    pub fn forgive(&mut self, now: Instant) {
+    pub(crate) fn forgive(&mut self, now: Instant) {
         self.floor = Some(now);
     }
 
     /// Time of the next [`look`](Self::look).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.look_at
     }
 
     /// Judges a stall that began at `since`; `None` if no rank waits.
-    pub fn look(&mut self, now: Instant, since: Option<Instant>) -> Option<Verdict> {
+    pub(crate) fn look(&mut self, now: Instant, since: Option<Instant>) -> Option<Verdict> {
         let Some(since) = since.map(|since| self.floor.map_or(since, |floor| floor.max(since)))
         else {
             self.look_at = None;

@@ -1,4 +1,4 @@
-//! A run at one moment, as data. Programs read it as JSON, users as [`text`](super::text).
+//! A run at one moment, as data. Programs read it as JSON, users as the text of `pmi-host ps`.
 //!
 //! In JSON all times are in seconds, and unknown values are `null`. New fields may be added; if one
 //! changes its meaning, [`VERSION`] goes up.

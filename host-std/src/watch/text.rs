@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// Selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows {
+pub(crate) enum Rows {
     /// At most `ROWS_MAX`, to be read between other output.
     Few,
     /// All rows.
@@ -15,14 +15,14 @@ pub enum Rows {
 }
 
 /// The whole table: a line for the launcher, then each job.
-pub fn table(table: &Table, rows: Rows) -> String {
+pub(crate) fn table(table: &Table, rows: Rows) -> String {
     let Table { pid, host, seconds, jobs, .. } = table;
     let began = time(*seconds);
     format!("process {pid} on {host} runs for {began}:{}", self::jobs(jobs, rows))
 }
 
 /// All jobs, each on a line of its own.
-pub fn jobs(jobs: &[Job], rows: Rows) -> String {
+pub(crate) fn jobs(jobs: &[Job], rows: Rows) -> String {
     let mut text = String::new();
     for job in jobs {
         let _ = write!(text, "\n  {}", headline(job));
@@ -35,7 +35,7 @@ pub fn jobs(jobs: &[Job], rows: Rows) -> String {
 }
 
 /// Waiting ranks, one sentence for each operation, and the known state of the ranks they wait for.
-pub fn standstill(table: &Table, lasts: f64) -> String {
+pub(crate) fn standstill(table: &Table, lasts: f64) -> String {
     let mut text = format!("nothing has moved for {}", time(lasts));
     let concerns = |job: &&Job| !job.waits.is_empty() || !job.ranks.is_empty();
     for job in table.jobs.iter().filter(concerns) {
@@ -57,7 +57,7 @@ pub fn standstill(table: &Table, lasts: f64) -> String {
 }
 
 /// Running ranks of `job` and its waits, each on a line of its own.
-pub fn who_runs(job: &Job) -> String {
+pub(crate) fn who_runs(job: &Job) -> String {
     let verb = if job.running.count() == 1 { "runs" } else { "run" };
     let mut text = format!("\n  {} of {} still {verb}", job.running.named(), size(job));
     for sentence in sentences(job) {
@@ -67,7 +67,7 @@ pub fn who_runs(job: &Job) -> String {
 }
 
 /// Waits of `job`, one sentence for each operation.
-pub fn sentences(job: &Job) -> Vec<String> {
+pub(crate) fn sentences(job: &Job) -> Vec<String> {
     let mut all: Vec<String> = job.waits.iter().map(|wait| sentence(job, wait)).collect();
     if job.more_waits > 0 {
         all.push(format!("{} more wait for other things", job.more_waits));

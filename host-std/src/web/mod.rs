@@ -32,9 +32,9 @@ use visitor::{Turn, Visitor};
 
 /// Web sockets of a run.
 #[derive(Debug)]
-pub struct Web {
+pub(crate) struct Web {
     /// Listener of the web sockets.
-    pub listener: Listener,
+    pub(crate) listener: Listener,
     origins: Rc<[String]>,
     /// Token generated for the run, and part of its URL.
     token: Rc<str>,
@@ -45,7 +45,7 @@ pub struct Web {
 
 /// Result of serving a connection.
 #[derive(Debug)]
-pub enum Visit {
+pub(crate) enum Visit {
     /// A page is to be a rank, and uses this stream.
     Rank(Stream, SocketAddr),
     /// A page is to observe the run, and needs the trace so far.
@@ -56,13 +56,13 @@ pub enum Visit {
 
 /// A connection that was rejected.
 #[derive(Debug)]
-pub struct Rejected {
+pub(crate) struct Rejected {
     /// Address of the other end.
-    pub from: SocketAddr,
+    pub(crate) from: SocketAddr,
     /// Socket at the other end, if it was looked up.
-    pub socket: Option<Socket>,
+    pub(crate) socket: Option<Socket>,
     /// Reason, as the predicate of a message.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 impl Web {
@@ -71,7 +71,7 @@ impl Web {
     /// # Errors
     ///
     /// A message for the user.
-    pub fn open(gate: &WebGate, poller: &Poller) -> Result<Self, String> {
+    pub(crate) fn open(gate: &WebGate, poller: &Poller) -> Result<Self, String> {
         let policy = Policy::of(gate.secret.is_some());
         let opened = Listener::open(gate.address, Token::WebListen, policy, poller);
         let listener = opened.map_err(|error| {
@@ -92,7 +92,7 @@ impl Web {
     }
 
     /// URL for pages, with the token that they need.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("ws://{}/?{TOKEN}{}", self.listener.address, self.token)
     }
 
@@ -102,7 +102,7 @@ impl Web {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn take_visitors(
+    pub(crate) fn take_visitors(
         &mut self,
         mut challenge: impl FnMut() -> io::Result<Option<Challenge>>,
         poller: &Poller,
@@ -151,7 +151,7 @@ impl Web {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<Option<Visit>> {
+    pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<Option<Visit>> {
         let watching = self.visitors.iter().flatten().filter(|visitor| visitor.watches()).count();
         let Some(place) = self.visitors.get_mut(index(number)) else { return Ok(None) };
         let Some(visitor) = place else { return Ok(None) };
@@ -181,7 +181,7 @@ impl Web {
     }
 
     /// True if there are observers, for which records have to be kept.
-    pub fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.visitors.iter().flatten().any(Visitor::watches)
     }
 
@@ -190,7 +190,7 @@ impl Web {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub fn show(&mut self, number: u32, trace: &[u8], poller: &Poller) -> io::Result<()> {
+    pub(crate) fn show(&mut self, number: u32, trace: &[u8], poller: &Poller) -> io::Result<()> {
         if let Some(Some(visitor)) = self.visitors.get_mut(index(number)) {
             visitor.begin(trace);
             self.ready(number, poller)?;
@@ -204,7 +204,7 @@ impl Web {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub fn feed(&mut self, records: &[u8], poller: &Poller) -> io::Result<Vec<SocketAddr>> {
+    pub(crate) fn feed(&mut self, records: &[u8], poller: &Poller) -> io::Result<Vec<SocketAddr>> {
         let mut slow = Vec::new();
         for number in 0..self.len() {
             if let Some(Some(visitor)) = self.visitors.get_mut(index(number))
@@ -220,7 +220,7 @@ impl Web {
     }
 
     /// Time of the next [`tick`](Self::tick).
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let visitors = self.visitors.iter().flatten().filter_map(|visitor| visitor.deadline);
         visitors.chain(self.listener.paused_until).min()
     }
@@ -230,7 +230,7 @@ impl Web {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for (number, place) in (0..).zip(&mut self.visitors) {
             if place.as_ref().and_then(|v| v.deadline).is_some_and(|deadline| deadline <= now) {
                 *place = None;
@@ -241,7 +241,7 @@ impl Web {
     }
 
     /// Closes all connections, and waits a moment for the peers to confirm.
-    pub fn finish(&mut self, poller: &mut Poller) {
+    pub(crate) fn finish(&mut self, poller: &mut Poller) {
         for visitor in self.visitors.iter_mut().flatten() {
             visitor.finish();
         }
@@ -290,7 +290,7 @@ fn index(number: u32) -> usize {
 }
 
 /// Maximum number of observers: a page has a few tabs, and a class a few dozen pages.
-pub const WATCHING_MAX: usize = 64;
+pub(crate) const WATCHING_MAX: usize = 64;
 
 /// Longest time that the end of the run waits for pages.
 const GOODBYE: Duration = Duration::from_secs(1);

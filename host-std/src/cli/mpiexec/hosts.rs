@@ -7,8 +7,8 @@ use std::net::UdpSocket;
 /// Host, and the number of ranks that it takes, one if not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
-    pub name: String,
-    pub slots: u32,
+    pub(crate) name: String,
+    pub(crate) slots: u32,
 }
 
 /// Parses a list such as `a,b:4`.

@@ -11,7 +11,7 @@ mod hosts;
 mod reader;
 mod table;
 
-pub use table::{HydraOption, OPTIONS, Takes};
+pub(crate) use table::{OPTIONS, Takes};
 
 use super::args::RunArgs;
 use super::layers::Origin;
@@ -24,13 +24,13 @@ use std::path::Path;
 
 /// Surroundings on which the meaning of words depends.
 #[derive(Debug)]
-pub struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a> {
     /// Name of this node.
-    pub host: &'a str,
+    pub(crate) host: &'a str,
     /// Environment of this process.
-    pub variables: &'a [(OsString, OsString)],
+    pub(crate) variables: &'a [(OsString, OsString)],
     /// Reads a file.
-    pub read: fn(&Path) -> io::Result<String>,
+    pub(crate) read: fn(&Path) -> io::Result<String>,
 }
 
 /// Parses the arguments of `mpiexec`.
@@ -38,7 +38,10 @@ pub struct Surroundings<'a> {
 /// # Errors
 ///
 /// [`UsageError`], which is exit code 2.
-pub fn parse(words: Vec<OsString>, around: &Surroundings<'_>) -> Result<RunArgs, UsageError> {
+pub(crate) fn parse(
+    words: Vec<OsString>,
+    around: &Surroundings<'_>,
+) -> Result<RunArgs, UsageError> {
     let mut typed = Reader::new(around, Origin::Typed);
     typed.take_all(words)?;
     let mut reader = Reader::new(around, Origin::Default);
@@ -61,7 +64,7 @@ pub fn parse(words: Vec<OsString>, around: &Surroundings<'_>) -> Result<RunArgs,
 
 /// Definition of `mpiexec` for completions and the man page. There all options have two dashes, which
 /// work too.
-pub fn define(name: &'static str) -> Command {
+pub(crate) fn define(name: &'static str) -> Command {
     let command = Command::new(name)
         .about("Start the ranks of a program, with the command line of Hydra")
         .disable_help_flag(true);
@@ -92,7 +95,7 @@ pub fn define(name: &'static str) -> Command {
 }
 
 /// Text of `-info`.
-pub fn info(host: &str) -> String {
+pub(crate) fn info(host: &str) -> String {
     format!(
         "pmi-host {} as mpiexec, with Hydra's command line\n\
          \x20   starts ranks on:      this node only ({host}); others dial in ('--listen')\n\

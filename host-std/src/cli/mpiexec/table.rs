@@ -5,19 +5,19 @@ use std::ffi::{OsStr, OsString};
 
 /// One option of Hydra.
 #[derive(Debug)]
-pub struct HydraOption {
+pub(crate) struct HydraOption {
     /// Names without dashes; messages use the first.
-    pub names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     /// Words that follow the option.
-    pub takes: Takes,
+    pub(crate) takes: Takes,
     pub(super) does: Does,
     /// Variable that replaces the option on the command line.
-    pub variable: Option<&'static str>,
+    pub(crate) variable: Option<&'static str>,
 }
 
 /// Words that follow an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub(crate) enum Takes {
     /// No word.
     Nothing,
     /// One word.
@@ -61,7 +61,7 @@ pub(super) enum Does {
 pub(super) type Reword = fn(&OsStr) -> Result<OsString, String>;
 
 /// Hydra's options, in the order of its help text.
-pub const OPTIONS: &[HydraOption] = &[
+pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["help", "h"], Does::Help),
     pair(&["genv"], Does::Whole("env", same)),
     word(&["genvlist"], Does::Whole("inherit", same)),
@@ -197,7 +197,7 @@ const fn pair(names: &'static [&'static str], does: Does) -> HydraOption {
 
 impl HydraOption {
     /// Equivalent of the option, for help.
-    pub fn meaning(&self) -> String {
+    pub(crate) fn meaning(&self) -> String {
         match &self.does {
             Does::Whole(ours, _) => format!("--{ours}"),
             Does::Own(ours, _) => format!("--{ours}, for the program behind it"),
@@ -258,4 +258,34 @@ fn interface(value: &OsStr) -> Result<OsString, String> {
     let mut assignment = OsString::from("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=");
     assignment.push(value);
     Ok(assignment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_of_hydra_that_is_known_has_a_row() {
+        let page = include_str!("../../../../docs/switching.md");
+        let rows: Vec<Vec<&str>> = page
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())
+            .collect();
+        for option in OPTIONS {
+            for name in option.names.iter().map(|name| format!("`-{name}")) {
+                let has = |cell: &str| {
+                    cell.match_indices(&name)
+                        .any(|(at, _)| cell[at + name.len()..].starts_with([' ', '`']))
+                };
+                assert!(
+                    rows.iter().any(|row| has(row[0])),
+                    "docs/switching.md has no row for {name}`"
+                );
+            }
+            if let Some(variable) = option.variable {
+                assert!(rows.iter().any(|row| row[0].contains(variable)), "no row for {variable}");
+            }
+        }
+    }
 }

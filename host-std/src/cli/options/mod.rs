@@ -20,26 +20,26 @@ use std::fmt;
 
 /// One option of `run`.
 #[derive(Debug)]
-pub struct Opt {
+pub(crate) struct Opt {
     /// Name without dashes.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Letter of the short form, if there is one.
-    pub short: Option<char>,
+    pub(crate) short: Option<char>,
     /// Topic of the option.
-    pub topic: Topic,
+    pub(crate) topic: Topic,
     /// One line of help.
-    pub help: &'static str,
+    pub(crate) help: &'static str,
     /// True if the first screen of help shows it.
-    pub is_common: bool,
+    pub(crate) is_common: bool,
     /// True if it may precede one program among several, and holds for that one then.
-    pub is_of_part: bool,
+    pub(crate) is_of_part: bool,
     /// Effect of the option.
-    pub act: Act,
+    pub(crate) act: Act,
 }
 
 /// Effect of an option on the settings, and the way to read it back.
 #[derive(Clone, Copy, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Switches something on; `--no-NAME` switches it off.
     Switch {
         /// Sets the switch.
@@ -62,7 +62,7 @@ pub enum Act {
 
 /// Topics of options: the headings of the help text, and the arguments of `pmi-host help TOPIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub(crate) enum Topic {
     /// Ranks, programs, and the listeners for further ranks.
     Job,
     /// Processors.
@@ -81,7 +81,7 @@ pub enum Topic {
 
 impl Topic {
     /// All topics, in the order of the help text.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Job,
         Self::Placement,
         Self::Environment,
@@ -92,7 +92,7 @@ impl Topic {
     ];
 
     /// Name, as it is typed.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Job => "job",
             Self::Placement => "placement",
@@ -105,7 +105,7 @@ impl Topic {
     }
 
     /// Heading of the topic.
-    pub const fn about(self) -> &'static str {
+    pub(crate) const fn about(self) -> &'static str {
         match self {
             Self::Job => "ranks, programs, and who dials in",
             Self::Placement => "which rank runs on which processors",
@@ -131,28 +131,28 @@ impl Topic {
 }
 
 /// All options, by topic.
-pub fn all() -> impl Iterator<Item = &'static Opt> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Opt> {
     Topic::ALL.into_iter().flat_map(Topic::rows)
 }
 
 /// The option of this name.
-pub fn named(name: &str) -> Option<&'static Opt> {
+pub(crate) fn named(name: &str) -> Option<&'static Opt> {
     all().find(|option| option.name == name)
 }
 
 impl Opt {
     /// True if a value follows the option.
-    pub const fn takes_value(&self) -> bool {
+    pub(crate) const fn takes_value(&self) -> bool {
         matches!(self.act, Act::Value { .. })
     }
 
     /// True if several of its values add up.
-    pub const fn adds_up(&self) -> bool {
+    pub(crate) const fn adds_up(&self) -> bool {
         matches!(self.act, Act::Value { adds_up: true, .. })
     }
 
     /// True if the switch is on by default.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         matches!(self.act, Act::Switch { get, .. } if get(&Settings::default()))
     }
 
@@ -161,7 +161,7 @@ impl Opt {
     /// # Errors
     ///
     /// A message with the error in the value and a valid example.
-    pub fn set(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
+    pub(crate) fn set(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
         match self.act {
             Act::Switch { set, .. } => set(settings, value::switch(value)?),
             Act::Value { set, .. } => set(settings, value)?,
@@ -170,7 +170,7 @@ impl Opt {
     }
 
     /// Value as it would be typed; `None` if it is not set.
-    pub fn get(&self, settings: &Settings) -> Option<String> {
+    pub(crate) fn get(&self, settings: &Settings) -> Option<String> {
         match self.act {
             Act::Switch { get, .. } => Some(get(settings).to_string()),
             Act::Value { get, .. } => get(settings),
@@ -178,12 +178,12 @@ impl Opt {
     }
 
     /// Name of the variable that sets the option.
-    pub fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         format!("{VARIABLES}{}", self.name.to_ascii_uppercase().replace('-', "_"))
     }
 
     /// Name of the option in messages: its most usual form.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self.short {
             Some(letter) => format!("-{letter}"),
             None => format!("--{}", self.name),
@@ -243,7 +243,7 @@ impl fmt::Display for Topic {
 }
 
 /// Prefix of this program's variables.
-pub const VARIABLES: &str = "PMI_HOST_";
+pub(crate) const VARIABLES: &str = "PMI_HOST_";
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 
 /// A request that only the launcher can serve. It owns its data, so its message can be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub(crate) enum Wish {
     /// Job control, by a rank of this job.
     Control(JobId, Control),
     /// Spawn of new processes.
@@ -32,7 +32,7 @@ pub enum Wish {
 
 impl Service {
     /// Reads the pending request of a client to the launcher, and lets the client continue.
-    pub fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
+    pub(crate) fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
         let request = self.desk.pmix.request(connection).zip(self.desk.pmix.peer(connection));
         let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
             return Wish::Refused(Status::NOT_SUPPORTED);
@@ -60,7 +60,7 @@ impl Service {
     }
 
     /// True if a pending query contains this key.
-    pub fn pmix_query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
+    pub(crate) fn pmix_query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
         let Some(Request::Query(queries)) = self.desk.pmix.request(connection) else {
             return false;
         };
@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// Answers a query and lets the client continue. `own` provides values that only the launcher knows.
-    pub fn answer_pmix_query(
+    pub(crate) fn answer_pmix_query(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
@@ -80,7 +80,7 @@ impl Service {
     }
 
     /// Answers a client with a credential for its identity.
-    pub fn answer_pmix_credential(
+    pub(crate) fn answer_pmix_credential(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         identity: Identity,
@@ -98,7 +98,7 @@ impl Service {
     }
 
     /// Answers a client with the identity of a validated credential.
-    pub fn answer_pmix_validated(
+    pub(crate) fn answer_pmix_validated(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         identity: Option<Identity>,
@@ -117,7 +117,11 @@ impl Service {
     }
 
     /// Answers a client with a status.
-    pub fn answer_pmix(&mut self, (connection, pending): (ConnectionId, usize), status: Status) {
+    pub(crate) fn answer_pmix(
+        &mut self,
+        (connection, pending): (ConnectionId, usize),
+        status: Status,
+    ) {
         // The connection may be closed meanwhile.
         let _ = self.desk.pmix.answer(connection, pending, status, |_| {});
     }

@@ -21,18 +21,18 @@ use std::ffi::CString;
 
 /// A job control request with its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Control {
+pub(crate) struct Control {
     /// Targets: jobs, each with one rank or as a whole.
-    pub targets: Vec<(JobId, Option<u32>)>,
+    pub(crate) targets: Vec<(JobId, Option<u32>)>,
     /// Files to remove when the targets have exited.
-    pub cleanup: Option<Cleanup>,
+    pub(crate) cleanup: Option<Cleanup>,
     /// Actions to execute now, in this order.
-    pub acts: Vec<Act>,
+    pub(crate) acts: Vec<Act>,
 }
 
 /// Action on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub(crate) enum Act {
     /// Sends this signal.
     Signal(Signal),
     /// Sends SIGTERM, and SIGKILL if the process does not exit in time.

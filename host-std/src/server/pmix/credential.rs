@@ -13,17 +13,17 @@ use std::io::{self, Read};
 
 /// Issuer and validator of credentials.
 #[derive(Debug, Default)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     secret: Option<Secret>,
 }
 
 /// Identity under which a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// User id.
-    pub user: u32,
+    pub(crate) user: u32,
     /// Group id.
-    pub group: u32,
+    pub(crate) group: u32,
 }
 
 impl Credentials {
@@ -32,7 +32,7 @@ impl Credentials {
     /// # Errors
     ///
     /// Random numbers are not available.
-    pub fn make(&mut self, identity: Identity, now: Instant) -> io::Result<Vec<u8>> {
+    pub(crate) fn make(&mut self, identity: Identity, now: Instant) -> io::Result<Vec<u8>> {
         let secret = match &self.secret {
             Some(secret) => secret,
             None => {
@@ -49,7 +49,7 @@ impl Credentials {
     }
 
     /// Identity of a credential; `None` if it is invalid or has expired.
-    pub fn check(&self, credential: &[u8], now: Instant) -> Option<Identity> {
+    pub(crate) fn check(&self, credential: &[u8], now: Instant) -> Option<Identity> {
         let (claimed, proof) = credential.split_last_chunk::<PROOF_DIGITS>()?;
         let text = str::from_utf8(claimed).ok()?;
         let mut fields = text.split(':');
@@ -77,7 +77,7 @@ const MICROS: u64 = 1_000_000;
 const GOOD_FOR: Duration = Duration::from_secs(300);
 
 /// Type name of these credentials.
-pub const TYPE: &[u8] = b"pmi-host";
+pub(crate) const TYPE: &[u8] = b"pmi-host";
 
 #[cfg(test)]
 mod tests {

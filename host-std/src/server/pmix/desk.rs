@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 
 /// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
-pub struct Desk {
+pub(crate) struct Desk {
     pub(in crate::server) pmix: Pmix<Heap>,
     /// By connection number.
     connections: Vec<Option<Connection>>,
@@ -45,7 +45,7 @@ pub struct Desk {
 
 impl Desk {
     /// Creates the PMIx part without connections.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let tables = PmixTables {
             connections: Slab::new(CONNECTIONS_MAX),
             jobs: Slab::new(JOBS_MAX),
@@ -81,7 +81,7 @@ impl Service {
     /// # Errors
     ///
     /// The tables or the memory are exhausted.
-    pub fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
+    pub(crate) fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
         let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = (0..plan.ranks).map(|_| RankData::default()).collect();
         self.desk.pmix.add_job(job, info, posts).map_err(io::Error::other)
@@ -93,7 +93,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn add_pmix_caller(
+    pub(crate) fn add_pmix_caller(
         &mut self,
         (link, from): (Stream, SocketAddr),
         socket: Socket,
@@ -131,7 +131,7 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system's readiness calls; errors of the peer become events.
-    pub fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
         self.serve_pmix(ConnectionId(connection), poller, Occasion::Ready)
     }
 
@@ -167,36 +167,31 @@ impl Service {
     }
 
     /// Admits a connection as the rank it claims to be.
-    pub fn admit_pmix(&mut self, connection: ConnectionId) {
+    pub(crate) fn admit_pmix(&mut self, connection: ConnectionId) {
         self.desk.pending.remove(connection);
         // The connection may be closed meanwhile.
         let _ = self.desk.pmix.admit(connection, &mut self.server);
     }
 
     /// Rejects a connection.
-    pub fn refuse_pmix(&mut self, connection: ConnectionId, status: Status) {
+    pub(crate) fn refuse_pmix(&mut self, connection: ConnectionId, status: Status) {
         self.desk.pmix.refuse(connection, status);
     }
 
     /// Address of an unauthenticated connection, and the socket at its other end.
-    pub fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
+    pub(crate) fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
         let from = self.desk.connections.get(index(connection.0))?.as_ref()?.from?;
         Some((from, *self.desk.pending.get(connection)?))
     }
 
     /// Number of connections of a rank.
-    pub fn pmix_count(&self, job: JobId, rank: u32) -> usize {
+    pub(crate) fn pmix_count(&self, job: JobId, rank: u32) -> usize {
         self.pmix_connections(job, rank).len()
     }
 
     /// Number of connections, of ranks and unauthenticated.
-    pub fn pmix_links(&self) -> usize {
+    pub(crate) fn pmix_links(&self) -> usize {
         self.desk.links
-    }
-
-    /// True if a rank has used PMIx.
-    pub fn is_pmix(&self, job: JobId, rank: u32) -> bool {
-        self.desk.pmix.has_spoken(job, Rank(rank))
     }
 
     /// Closes the remaining connections of a rank that is gone, and fails requests that wait for it.

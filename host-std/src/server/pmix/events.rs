@@ -12,7 +12,7 @@ use pmi_core::wire::pmix::{Packer, Proc, Type};
 
 impl Service {
     /// Publishes the exit of a process that had reached `phase`.
-    pub fn tell_end(&mut self, job: JobId, rank: u32, ending: Ending, phase: Phase) {
+    pub(crate) fn tell_end(&mut self, job: JobId, rank: u32, ending: Ending, phase: Phase) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (code, exit_code) = match (ending, phase) {
@@ -39,19 +39,19 @@ impl Service {
     }
 
     /// Publishes that all processes of a job run.
-    pub fn tell_job_start(&mut self, job: JobId) {
+    pub(crate) fn tell_job_start(&mut self, job: JobId) {
         for code in [Status::JOB_START, Status::LAUNCH_COMPLETE] {
             self.tell_of_job(job, code);
         }
     }
 
     /// Publishes the end of a job.
-    pub fn tell_job_end(&mut self, job: JobId) {
+    pub(crate) fn tell_job_end(&mut self, job: JobId) {
         self.tell_of_job(job, Status::JOB_END);
     }
 
     /// Publishes a missed heartbeat, with the status code that the rank has chosen.
-    pub fn tell_silent(&mut self, job: JobId, rank: u32, code: Status) {
+    pub(crate) fn tell_silent(&mut self, job: JobId, rank: u32, code: Status) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));

@@ -9,7 +9,7 @@ use pmi_core::wire::pmix::{Format, Packer, Proc, Type};
 use std::os::unix::ffi::OsStrExt;
 
 /// Packs the job-level information of `plan`; `pid` is that of the launcher.
-pub fn describe(plan: &Plan, pid: u32) -> Option<Shared> {
+pub(crate) fn describe(plan: &Plan, pid: u32) -> Option<Shared> {
     let facts = Facts::new(plan, pid);
     let mut counted = Packer::new(&mut [], Format::PLAIN);
     facts.write(&mut counted);

@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 /// Storage types of a host's [`Pmix`](pmi_core::server::pmix::Pmix).
 #[derive(Debug)]
-pub struct Heap;
+pub(crate) struct Heap;
 
 /// Reference-counted bytes.
 #[derive(Clone, Debug)]
-pub struct Shared(Rc<Counted>);
+pub(crate) struct Shared(Rc<Counted>);
 
 /// Bytes that count towards the limit of all blocks until they are dropped.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ enum Refusal {
 }
 
 /// Sets the limit of all blocks that this thread makes from now on: a new run begins.
-pub fn limit_blocks(limit_bytes: u64) {
+pub(crate) fn limit_blocks(limit_bytes: u64) {
     BLOCKS.with(|blocks| {
         blocks.limit_bytes.set(limit_bytes);
         blocks.refusal.set(Refusal::None);
@@ -50,7 +50,7 @@ pub fn limit_blocks(limit_bytes: u64) {
 }
 
 /// The limit, once, if it was reached.
-pub fn take_refused() -> Option<u64> {
+pub(crate) fn take_refused() -> Option<u64> {
     BLOCKS.with(|blocks| {
         let is_new = blocks.refusal.get() == Refusal::Untold;
         is_new.then(|| {

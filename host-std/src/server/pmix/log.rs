@@ -11,11 +11,11 @@ use pmi_core::wire::pmix::{Info, List};
 
 /// Log request of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Texts, in their order.
-    pub texts: Vec<(Stream, Vec<u8>)>,
+    pub(crate) texts: Vec<(Stream, Vec<u8>)>,
     /// True if the request has data that cannot be logged.
-    pub is_partial: bool,
+    pub(crate) is_partial: bool,
 }
 
 impl Entry {
@@ -57,7 +57,7 @@ impl Entry {
     }
 
     /// Status of the request, if all of its supported data was written.
-    pub const fn status(&self) -> Status {
+    pub(crate) const fn status(&self) -> Status {
         match self.is_partial {
             true => Status::PARTIAL_SUCCESS,
             false => Status::SUCCESS,

@@ -2,11 +2,11 @@
 //! to the launcher ([`asked`]: job control in [`control`], log entries in [`log`], credentials in
 //! [`credential`]) and events ([`events`]). Authentication is in [`crate::admission::peer`].
 
-pub mod asked;
-pub mod control;
-pub mod credential;
-pub mod desk;
-pub mod events;
-pub mod facts;
-pub mod heap;
-pub mod log;
+pub(crate) mod asked;
+pub(crate) mod control;
+pub(crate) mod credential;
+pub(crate) mod desk;
+pub(crate) mod events;
+pub(crate) mod facts;
+pub(crate) mod heap;
+pub(crate) mod log;

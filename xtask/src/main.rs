@@ -15,6 +15,7 @@ mod modules;
 mod mpi;
 mod playground;
 mod process;
+mod processes;
 mod repeat;
 mod sizes;
 mod source;

@@ -1,11 +1,15 @@
 //! Starting other programs: always from the workspace root, never with our standard input.
 
+use crate::processes::{self, MARK, Process};
 use crate::tally::Tally;
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The workspace root: the directory above this crate's.
 pub(crate) fn root() -> PathBuf {
@@ -17,7 +21,7 @@ pub(crate) fn root() -> PathBuf {
 /// A command that starts in the workspace root.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(root()).stdin(Stdio::null());
+    command.current_dir(root()).stdin(Stdio::null()).env(MARK, processes::mark());
     command
 }
 
@@ -75,19 +79,89 @@ fn count(command: &mut Command, out: &mut impl Write) -> Tally {
 fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, bool)> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut tally = Tally::default();
+    let mut watchdog = Watchdog::new(child.id());
+    // A thread reads, because a process that a test leaves behind may keep the pipe open without end.
+    let (sender, lines) = mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
-        let mut lines = BufReader::new(pipe);
-        let mut line = Vec::new();
-        while lines.read_until(b'\n', &mut line)? > 0 {
-            out.write_all(&line)?;
-            out.flush()?;
-            if let Some(counts) = Tally::of_result_line(String::from_utf8_lossy(&line).trim_end()) {
-                tally += counts;
+        thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    break;
+                }
             }
-            line.clear();
+        });
+    }
+    let mut ended = None;
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => {
+                out.write_all(&line)?;
+                out.flush()?;
+                let counts = Tally::of_result_line(String::from_utf8_lossy(&line).trim_end());
+                tally += counts.unwrap_or_default();
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
+            Err(RecvTimeoutError::Timeout) => {
+                watchdog.check();
+                ended = child.try_wait()?;
+            }
         }
     }
-    Ok((tally, child.wait()?.success()))
+    let status = ended.map_or_else(|| child.wait(), Ok)?;
+    Ok((tally, status.success()))
+}
+
+/// Interval of the watchdog's checks; also the time for last lines once the program has exited.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Longest time for one test program.
+const TEST_TIME: Duration = Duration::from_secs(12 * 60);
+
+/// Terminates test programs that run longer than [`TEST_TIME`], so that a hang fails one suite and names it.
+/// libtest has printed the names of its slow tests by then.
+struct Watchdog {
+    cargo: i32,
+    /// Test programs that run, with the time at which they were first seen.
+    seen: Vec<(Process, Instant)>,
+}
+
+impl Watchdog {
+    fn new(cargo: u32) -> Self {
+        Self { cargo: i32::try_from(cargo).unwrap_or(0), seen: Vec::new() }
+    }
+
+    fn check(&mut self) {
+        let running: Vec<Process> =
+            processes::processes().into_iter().filter(|process| self.is_test(process)).collect();
+        self.seen.retain(|(process, _)| running.iter().any(|one| one.is_same(process)));
+        for process in running {
+            match self.seen.iter().find(|(seen, _)| seen.is_same(&process)) {
+                None => self.seen.push((process, Instant::now())),
+                Some((_, since)) if since.elapsed() > TEST_TIME => {
+                    println!(
+                        "{} ran for more than {} min: it is terminated, with all it has started",
+                        process.describe(),
+                        TEST_TIME.as_secs() / 60
+                    );
+                    for killed in processes::kill_marked(|one| one.pid != self.cargo) {
+                        println!("terminated: {killed}");
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// True for programs that cargo runs and that are no compilers.
+    fn is_test(&self, process: &Process) -> bool {
+        process.parent == self.cargo
+            && process.is_alive()
+            && processes::program(process.pid)
+                .is_some_and(|path| path.parent().is_some_and(|parent| parent.ends_with("deps")))
+    }
 }
 
 /// A failure that no summary line carries (it did not compile, a test binary died) still counts, and so does
@@ -102,7 +176,7 @@ fn judge(mut tally: Tally, success: bool) -> Tally {
 /// Prints the command line with its variables; the search path is long and omitted.
 fn announce(command: &Command) {
     print!("$");
-    for (name, value) in command.get_envs().filter(|(name, _)| *name != "PATH") {
+    for (name, value) in command.get_envs().filter(|(name, _)| *name != "PATH" && *name != MARK) {
         if let Some(value) = value {
             print!(" {}={:?}", name.to_string_lossy(), value.to_string_lossy());
         }
@@ -150,6 +224,18 @@ mod tests {
     #[test]
     fn a_run_without_any_test_is_a_failure() {
         assert_eq!(shell("true"), Tally::FAILED);
+    }
+
+    #[test]
+    fn a_process_left_behind_does_not_hold_up_the_count() {
+        let script =
+            "sleep 300 & echo $! >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
+        let mut shell = command("sh");
+        shell.args(["-c", script]).stderr(Stdio::piped());
+        let tally = count(&mut shell, &mut io::sink());
+        assert_eq!(tally, Tally { passed: 2, failed: 0, skipped: 0 });
+        let is_sleep = |process: &Process| process.name == "sleep";
+        assert!(!processes::kill_marked(is_sleep).is_empty(), "the mark finds it");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use crate::{faults, fuzz, layers, playground, process, tidy, toolchain};
+use crate::{faults, fuzz, layers, playground, process, processes, tidy, toolchain};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
@@ -132,7 +132,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        about: "each fuzzer for a minute in CI, for a moment elsewhere",
+        about: "each fuzzer for half a minute in CI, for a moment elsewhere",
         needs: &[],
         wants: &[],
         run: |_| fuzz::step(),
@@ -224,6 +224,9 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
             }
             None => (step.run)(&machine),
         };
+        for killed in processes::kill_marked(|_| true) {
+            println!("left behind and terminated: {killed}");
+        }
         println!("-- {}: {tally} ({:.1} s)", step.name, start.elapsed().as_secs_f64());
         if tally.failed > 0 || tally.skipped > 0 {
             notes.push(format!("{}: {tally}", step.name));

@@ -10,40 +10,14 @@
 //! An orphan is a process of the run that is alive when the launcher has ended and the grace is over. A
 //! zombie is not alive.
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
-};
+use crate::processes::{Process, has_entry, processes, send};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// The variable by which processes of a case are known.
 pub(super) const MARK: &str = "PMI_FAULT_CASE";
-
-/// A process, as `/proc` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) parent: i32,
-    pub(super) session: i32,
-    /// `R`, `S`, `D`, `T`, `Z`, …
-    pub(super) state: char,
-    pub(super) name: String,
-    /// Clock ticks since the machine has started, when the process was.
-    pub(super) since: u64,
-}
-
-impl Process {
-    pub(super) fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
-    }
-
-    /// For a report: name, number and state.
-    pub(super) fn describe(&self) -> String {
-        format!("{} (pid {}, {})", self.name, self.pid, self.state)
-    }
-}
 
 /// The marks by which processes of one run are found.
 #[derive(Clone, Debug)]
@@ -101,58 +75,6 @@ impl RunProcesses {
     }
 }
 
-/// Sends a signal to a process, not to one that got its number later: `since` is when it was started.
-pub(super) fn send(pid: i32, since: Option<u64>, signal: Signal) -> bool {
-    let Some(number) = Pid::from_raw(pid) else { return false };
-    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return false };
-    // The handle is of the process that has the number now; that is the one that was meant if it is as old.
-    if since.is_some_and(|since| process(pid).is_none_or(|found| found.since != since)) {
-        return false;
-    }
-    pidfd_send_signal(handle, signal).is_ok()
-}
-
-/// All processes of the machine that can be seen.
-pub(super) fn processes() -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let number = |name: &str| name.parse::<i32>().ok();
-    entries
-        .flatten()
-        .filter_map(|entry| number(entry.file_name().to_str()?))
-        .filter_map(process)
-        .collect()
-}
-
-/// One process.
-pub(super) fn process(pid: i32) -> Option<Process> {
-    parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Reads a line of `/proc/PID/stat`: the name stands in brackets and may have any character.
-fn parse(pid: i32, stat: &str) -> Option<Process> {
-    let (_, rest) = stat.split_once('(')?;
-    let (name, rest) = rest.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    Some(Process {
-        pid,
-        parent: fields.get(1)?.parse().ok()?,
-        session: fields.get(3)?.parse().ok()?,
-        state: fields.first()?.chars().next()?,
-        name: name.to_owned(),
-        since: fields.get(19)?.parse().ok()?,
-    })
-}
-
-/// The program that a process runs.
-pub(super) fn program(pid: i32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/exe")).ok()
-}
-
-fn has_entry(pid: i32, entry: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|found| found == entry.as_bytes()))
-}
-
 fn is_below(parents: &BTreeMap<i32, i32>, pid: i32, root: i32) -> bool {
     let mut at = pid;
     // No chain is longer than there are processes, even if they have changed while they were read.
@@ -172,6 +94,7 @@ const KILL_TIME: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::processes::process;
     use rustix::process::{getpid, set_child_subreaper};
     use std::process::{Command, Stdio};
 
@@ -238,21 +161,5 @@ mod tests {
         assert!(!send(pid, Some(since + 1), Signal::KILL));
         assert!(send(pid, Some(since), Signal::KILL));
         assert!(!child.wait().unwrap().success());
-    }
-
-    #[test]
-    fn a_name_with_brackets_and_blanks_is_read() {
-        let line = "7 (a) b (c) S 1 7 5 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        let expected = Process {
-            pid: 7,
-            parent: 1,
-            session: 5,
-            state: 'S',
-            name: "a) b (c".into(),
-            since: 4711,
-        };
-        assert_eq!(parse(7, line), Some(expected));
-        assert_eq!(parse(7, "7 (a) S 1"), None);
-        assert!(fs::metadata("/proc/self/stat").is_ok(), "there is a /proc to read");
     }
 }

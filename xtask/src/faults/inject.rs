@@ -1,10 +1,10 @@
 //! The injection of each fault into a run.
 
 use super::control::Stop;
-use super::detect::{self, Process};
 use super::launcher::missing_program;
 use super::play::Play;
 use super::table::Fault;
+use crate::processes::{self, Process};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::time::{Duration, Instant};
 
@@ -94,15 +94,15 @@ impl Play<'_> {
                     2 => Signal::INT,
                     _ => Signal::TERM,
                 };
-                detect::send(launcher, None, signal);
+                processes::send(launcher, None, signal);
             }
             Fault::LauncherKill | Fault::Clean => {
-                detect::send(launcher, None, Signal::KILL);
+                processes::send(launcher, None, Signal::KILL);
             }
             Fault::LauncherStop => {
                 self.signal_group(Signal::TSTP);
                 let until = Instant::now() + Duration::from_secs(5);
-                while detect::process(launcher).is_some_and(|process| process.state != 'T') {
+                while processes::process(launcher).is_some_and(|process| process.state != 'T') {
                     if Instant::now() > until {
                         self.note = "the launcher did not stop within 5 s".into();
                         break;
@@ -153,9 +153,9 @@ impl Play<'_> {
     fn kill_guard(&mut self) -> Result<(), Stop> {
         let until = Instant::now() + Duration::from_secs(5);
         loop {
-            let guard = self.launcher.guard(self.run.launcher, &detect::processes());
+            let guard = self.launcher.guard(self.run.launcher, &processes::processes());
             if let Some(Process { pid, since, .. }) = guard {
-                detect::send(pid, Some(since), Signal::KILL);
+                processes::send(pid, Some(since), Signal::KILL);
                 return Ok(());
             }
             if Instant::now() > until {

@@ -1,8 +1,8 @@
 //! The launchers: how each is started, and with which rank program.
 
 use super::case::FaultCase;
-use super::detect::{self, Process};
 use super::table::{Fault, Phase};
+use crate::processes::{self, Process};
 use crate::{mpi, process, toolchain};
 use serde_json::{Value, json};
 use std::fs;
@@ -162,9 +162,9 @@ impl Launcher {
     /// The process that a case of [`Fault::GuardKill`] is about, once it is there.
     pub(super) fn guard(&self, launcher: i32, all: &[Process]) -> Option<Process> {
         let children = all.iter().filter(|process| process.parent == launcher);
-        let own = detect::program(launcher)?;
+        let own = processes::program(launcher)?;
         let is_guard = |process: &&Process| match self.kind {
-            Kind::Ours => detect::program(process.pid).as_ref() == Some(&own),
+            Kind::Ours => processes::program(process.pid).as_ref() == Some(&own),
             Kind::Hydra => process.name.starts_with("hydra_pmi_prox"),
             Kind::Prte => false,
         };

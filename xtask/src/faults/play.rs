@@ -3,11 +3,12 @@
 
 use super::case::FaultCase;
 use super::control::{self, Control, Event, Reading, Stop};
-use super::detect::{self, MARK, Process, RunProcesses};
+use super::detect::{MARK, RunProcesses};
 use super::launcher::{Kind, Launcher};
 use super::outcome::CaseOutcome;
 use super::output::OutputLines;
 use super::table::{Fault, Phase};
+use crate::processes::{self, Process};
 use rustix::process::{getpid, set_child_subreaper};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::net::UnixListener;
@@ -191,7 +192,7 @@ impl Play<'_> {
     fn await_launcher(&self) {
         let is_other =
             |process: Process| ["sh", "dash", "bash", "setsid"].contains(&&*process.name);
-        while detect::process(self.run.launcher).is_some_and(is_other) {
+        while processes::process(self.run.launcher).is_some_and(is_other) {
             thread::sleep(Duration::from_micros(200));
         }
     }
@@ -441,7 +442,7 @@ impl Play<'_> {
     /// Is it still alive? None if there is none in this case.
     fn stranger(&self) -> Option<bool> {
         let pid = self.stranger_pid()?;
-        Some(detect::process(pid).is_some_and(|process| process.is_alive()))
+        Some(processes::process(pid).is_some_and(|process| process.is_alive()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run leaves nothing behind, by whichever end: no rank, no process of a rank, no zombie, no file.
 
 mod common;
-use common::{Running, host, job, run, shell, start};
+use common::{Running, host, job, run, shell, signal_group, start};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -190,8 +190,7 @@ fn a_key_that_ends_the_launcher_does_not_reach_the_guard() {
     let mut command = host(["run", "-n", "2", "sleep", "600"]);
     let mut launcher = command.env(variable, value).process_group(0).spawn().unwrap();
     assert!(come_to(3, &entry));
-    let group = format!("-{}", launcher.id());
-    assert!(Command::new("kill").args(["-s", "KILL", "--", &group]).status().unwrap().success());
+    signal_group(launcher.id(), "KILL").unwrap();
     launcher.wait().unwrap();
     assert!(come_to(0, &entry), "{} are left", marked(&entry));
 }

@@ -2,7 +2,7 @@
 //! environment.
 
 mod common;
-use common::{Running, host_path, job, run, shell, start};
+use common::{Running, host_path, job, run, shell, signal_group, start};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -285,4 +285,35 @@ fn below(path: &Path, all: &mut Vec<PathBuf>) {
         }
         all.push(entry.path());
     }
+}
+
+#[test]
+fn a_run_ends_as_elsewhere_in_a_process_namespace_without_the_leader_of_its_session() {
+    let isolated = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+        command
+    };
+    if !isolated().arg("true").output().is_ok_and(|ran| ran.status.success()) {
+        return eprintln!("skipped: no process namespace can be made here");
+    }
+    // There the ids of the session and of the process group are 0. The first process is this program.
+    let own = std::env::current_exe().unwrap();
+    let ran = run(isolated().arg(own).args([
+        "a_failed_run_",
+        "ranks_with_an_empty_environment_do_not_survive",
+        "a_killed_launcher_does_not_take_jobs",
+    ]));
+    assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+    // The launcher itself is the first process, as in a container.
+    for (script, code) in [("exit 0", 0), ("sleep 60 & exit 3", 3), ("kill -9 $$", 137)] {
+        let words = ["run", "-n", "2", "sh", "-c", script];
+        run(isolated().arg(host_path()).args(words)).exits_with(code);
+    }
+    let script = "trap 'exit 0' TERM; echo up; sleep 60 & wait";
+    let words = [host_path(), "run", "-n", "1", "sh", "-c", script];
+    let launcher = start(isolated().args(words));
+    launcher.wait_for_output("up");
+    signal_group(launcher.pid(), "TERM").unwrap();
+    launcher.end().exits_with(143);
 }

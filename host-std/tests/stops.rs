@@ -2,16 +2,9 @@
 
 mod common;
 use common::terminal::shell_on_terminal;
-use common::{host_path, job, start};
-use std::process::Command;
+use common::{host_path, job, signal_group, start};
 use std::thread::sleep;
 use std::time::Duration;
-
-/// Sends `signal` to the process group that `pid` leads.
-fn signal_group(pid: u32, signal: &str) {
-    let group = format!("-{pid}");
-    assert!(Command::new("kill").args(["-s", signal, "--", &group]).status().unwrap().success());
-}
 
 /// The moments of a start at which a signal is tried, spread over it.
 fn moments(tries: u64, last: Duration) -> impl Iterator<Item = Duration> {
@@ -24,9 +17,9 @@ fn a_group_stopped_during_a_start_goes_on_when_it_is_continued() {
     for (moment, stop) in moments(24, Duration::from_millis(120)).zip(STOPS.iter().cycle()) {
         let running = start(&mut job(200, ["sleep", "0.2"]));
         sleep(moment);
-        signal_group(running.pid(), stop);
+        signal_group(running.pid(), stop).unwrap();
         sleep(Duration::from_millis(60));
-        signal_group(running.pid(), "CONT");
+        signal_group(running.pid(), "CONT").unwrap();
         // A launcher that is stuck in a system call does not end: the time limit of the test ends it.
         running.end().exits_with(0).says_nothing();
     }

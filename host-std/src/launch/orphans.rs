@@ -16,7 +16,7 @@ use crate::launch::cgroup;
 use crate::launch::guard::RUN;
 use crate::launch::processes::{self, Identity};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getsid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
 
 /// Finds the processes that ranks leave behind.
@@ -103,9 +103,9 @@ impl Orphans {
             let entry = self.entry.as_ref()?;
             processes::has_entry(pid, entry)
         };
-        // A process can leave a session, but never enter another one.
-        let is_in_ours =
-            getsid(None).is_ok_and(|own| own.as_raw_nonzero().get() == relations.session);
+        // A process can leave a session, but never enter another one. Sessions from outside this PID
+        // namespace all have the number 0, and no rank began one of them.
+        let is_in_ours = processes::own_session() == relations.session;
         is_session(relations.session)
             || is_marked() == Some(true)
             || (!is_in_ours && cgroup::is_of_run_of(getpid().as_raw_nonzero().get(), pid))

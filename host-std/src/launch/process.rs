@@ -33,6 +33,7 @@ use crate::launch::families::Families;
 use crate::launch::guard::{self, Guard};
 use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
+use crate::launch::processes;
 use crate::launch::program::Program;
 use crate::launch::script;
 use crate::launch::signal::Ignored;
@@ -50,8 +51,8 @@ use rustix::io::{DupFlags, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, getpgid, getpgrp, kill_process_group,
-    pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid,
 };
 use rustix::termios::isatty;
 use std::ffi::{CStr, CString, OsStr};
@@ -463,13 +464,13 @@ impl Process {
 
     /// True if signals to the launcher's process group reach it too.
     pub(crate) fn is_in_our_group(&self) -> bool {
-        getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
+        processes::group(self.pid()) == Some(processes::own_group())
     }
 
     /// Sends `signal` to it and, if it leads a process group, to the whole group, which includes its
     /// children.
     pub(crate) fn signal_group(&self, signal: Signal) {
-        if self.is_ours && getpgid(Some(self.pid)) == Ok(self.pid) {
+        if self.is_ours && processes::group(self.pid()) == Some(self.pid()) {
             // As for one process.
             let _ = kill_process_group(self.pid, signal);
         } else {

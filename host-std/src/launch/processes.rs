@@ -1,5 +1,6 @@
 //! Processes of this machine, from `/proc`.
 
+use nix::unistd::{self, Pid};
 use procfs::process::{Process, all_processes};
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +21,7 @@ pub(crate) struct Relations {
     pub(crate) id: Identity,
     /// Its parent.
     pub(crate) parent: i32,
-    /// Its session: the pid of the session leader.
+    /// Its session: the pid of the session leader; 0 if that is outside this PID namespace.
     pub(crate) session: i32,
     /// True if it runs or is stopped; false for a zombie.
     pub(crate) is_alive: bool,
@@ -35,6 +36,23 @@ pub(crate) fn relations(pid: i32) -> Option<Relations> {
 pub(crate) fn all() -> Vec<Relations> {
     let processes = all_processes().into_iter().flatten().filter_map(Result::ok);
     processes.filter_map(|process| of(&process)).collect()
+}
+
+/// Session of this process: the pid of its leader; 0 if that is outside this PID namespace, as in a
+/// container that was entered. (`rustix` takes these ids for positive numbers.)
+pub(crate) fn own_session() -> i32 {
+    unistd::getsid(None).map_or(0, Pid::as_raw)
+}
+
+/// Process group of this process; 0 if its leader is outside this PID namespace.
+pub(crate) fn own_group() -> i32 {
+    unistd::getpgrp().as_raw()
+}
+
+/// Process group of a process; 0 if its leader is outside this PID namespace. `None` if the process is
+/// gone.
+pub(crate) fn group(pid: i32) -> Option<i32> {
+    unistd::getpgid(Some(Pid::from_raw(pid))).ok().map(Pid::as_raw)
 }
 
 /// Processes of `all` for which `is_root` holds, and their descendants, without those for which

@@ -1,10 +1,11 @@
 //! Signals to this process, as events of the event loop.
 
 use crate::launch::guard::RUN;
+use crate::launch::processes::own_session;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Signal, getpid, getsid};
+use rustix::process::{Signal, getpid};
 use signal_hook::consts::{
     FORBIDDEN, SIGBUS, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGTERM, SIGTSTP,
     SIGUSR1, SIGUSR2, SIGWINCH,
@@ -116,7 +117,7 @@ impl Signals {
 /// When a terminal is gone, only the leader of its session gets the signal.
 fn is_for_group(info: &signalfd_siginfo) -> bool {
     let is_hangup = info.ssi_signo.cast_signed() == SIGHUP;
-    let is_alone = || is_hangup && getsid(None).is_ok_and(|leader| leader == getpid());
+    let is_alone = || is_hangup && own_session() == getpid().as_raw_nonzero().get();
     info.ssi_code == SI_KERNEL && !is_alone()
 }
 

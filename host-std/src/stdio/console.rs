@@ -5,10 +5,11 @@
 //! guard of the run.
 
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{getpgrp, tcgetpgrp};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::termios::{
     ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios,
-    Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+    Winsize, isatty, tcgetattr, tcgetwinsize, tcsetattr,
 };
 use std::io;
 use std::panic;
@@ -89,7 +90,7 @@ impl Drop for Console {
 
 impl Saved {
     fn is_ours(&self) -> bool {
-        tcgetpgrp(&self.fd).is_ok_and(|front| front == rustix::process::getpgrp())
+        is_in_foreground(self.fd.as_fd()) == Some(true)
     }
 
     fn restore(&self) {
@@ -98,6 +99,15 @@ impl Saved {
             let _ = tcsetattr(&self.fd, OptionalActions::Now, &self.modes);
         }
     }
+}
+
+/// True if this process is in the foreground process group of `terminal`; `None` if that is not the
+/// terminal of its session.
+///
+/// Groups from outside this PID namespace all have the number 0, and a launcher among them is taken for
+/// one in the foreground. (`rustix` takes these ids for positive numbers.)
+pub(crate) fn is_in_foreground(terminal: BorrowedFd<'_>) -> Option<bool> {
+    tcgetpgrp(terminal).ok().map(|front| front == getpgrp())
 }
 
 /// Modes of standard input, in the format of the guard; `None` if it is not a terminal.

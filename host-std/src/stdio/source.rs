@@ -7,6 +7,7 @@
 //! read are then taken. A terminal supports none of that: one line at most is taken there before a rank
 //! has read it.
 
+use crate::stdio::console::is_in_foreground;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -166,8 +167,7 @@ impl Source {
                 if self.has_something() == Ok(false) {
                     return Err(Look::Later);
                 }
-                let ours = rustix::process::getpgrp();
-                if rustix::termios::tcgetpgrp(&self.fd).is_ok_and(|front| front != ours) {
+                if is_in_foreground(self.fd.as_fd()) == Some(false) {
                     return Err(Look::Elsewhere);
                 }
                 rustix::io::read(&self.fd, spare_capacity(chunk))

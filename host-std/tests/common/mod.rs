@@ -7,6 +7,8 @@ pub mod slurm;
 pub mod terminal;
 pub mod wheel;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -105,6 +107,13 @@ pub fn start(command: &mut Command) -> Running {
     Running { child, out, err, since: Instant::now() }
 }
 
+/// Sends a signal to the process group that `leader` leads. (The program `kill` takes the small number of
+/// a group, as in a container, for a signal.)
+pub fn signal_group(leader: u32, name: &str) -> nix::Result<()> {
+    let signal: Signal = format!("SIG{name}").parse().expect("a signal by its name");
+    killpg(Pid::from_raw(leader.cast_signed()), signal)
+}
+
 impl Running {
     /// Sends a signal by its name, as `kill` knows it.
     pub fn signal(&self, name: &str) {
@@ -161,8 +170,7 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        let group = format!("-{}", self.child.id());
-        let _ = Command::new("kill").args(["-s", "KILL", "--", &group]).status();
+        let _ = signal_group(self.child.id(), "KILL");
         let _ = self.child.wait();
         None
     }

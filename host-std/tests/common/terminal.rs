@@ -1,5 +1,6 @@
 //! A terminal for the launcher, with a simulated user.
 
+use super::signal_group;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -98,8 +99,7 @@ impl Terminal {
 
     /// Sends a signal to the process group of the command.
     pub fn signal_group(&self, name: &str) {
-        let group = format!("-{}", self.child.id());
-        assert!(Command::new("kill").args(["-s", name, "--", &group]).status().unwrap().success());
+        signal_group(self.child.id(), name).unwrap();
     }
 
     /// Waits for the end of the launcher, and gives its code and its output.

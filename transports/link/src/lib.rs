@@ -18,12 +18,14 @@
 //! Foreign traits stop here: the machines know none of them.
 
 pub mod blocking;
+pub mod calls;
 pub mod conformance;
 mod error;
 #[cfg(feature = "alloc")]
 pub mod heap;
 mod link;
 mod pump;
+mod session;
 pub mod task;
 
 pub use error::{CallError, LinkError, PumpError, SpawnError};

@@ -1,8 +1,6 @@
 //! Client calls as futures, over the `embedded-io-async` traits.
 //!
-//! They run on any executor, since they wait for nothing but their reader and writer. The blocking
-//! calls of [`blocking`](crate::blocking) are the same futures, driven by an executor that never
-//! waits.
+//! They run on any executor, since they wait for nothing but their reader and writer.
 //!
 //! One set of calls serves both versions of the protocol; the version is negotiated when the
 //! session is [opened](AsyncPmi::open). A call that the version does not have fails without sending
@@ -10,24 +8,18 @@
 //!
 //! [`pump`] is [`crate::pump()`] as a future, for a link that cannot wake a task.
 
-mod calls;
-mod opening;
-mod pmi2;
-mod reply;
-
 use embedded_io_async::{Read, Write};
-use pmi_core::client::{BUFFER_BYTES, Client, ClientEvent, FixedBuffer, Pmi2Buffer, State};
-use pmi_core::command::{Answer, Reply, Request};
-use pmi_core::error::PeerError;
-use pmi_core::limits::{KVSNAME_BYTES, PMI1_LINE, PMI2_FRAME};
+use pmi_core::client::{Client, FixedBuffer, Pmi2Buffer};
+use pmi_core::limits::{PMI1_LINE, PMI2_FRAME};
 use pmi_core::machine::Machine;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
 
-pub use self::opening::{Opened, Opening, Prover};
-pub use self::pmi2::Ring;
-pub use self::reply::{Codes, Spawned};
-use crate::{CallError, Link, Progress, PumpError, PumpState};
+use crate::calls::{self, *};
+use crate::session::{READ_BYTES, Reader, StreamSession};
+use crate::{Link, Progress, PumpError, PumpState, SpawnError};
+
+pub use crate::calls::{Codes, Opened, Opening, Prover, Ring, Spawned};
 
 /// A session with a PMI server.
 ///
@@ -44,17 +36,13 @@ pub struct AsyncPmi<
     const GENERATIONS: u16 = 2,
 > {
     io: IO,
-    client: Client<B, 1, GENERATIONS>,
+    session: StreamSession<B, GENERATIONS>,
 }
 
 /// A conversation in PMI-1, without the code for more: 1.6 KiB, and as much on the stack.
 pub type AsyncPmi1<IO> = AsyncPmi<IO, FixedBuffer, PMI1_LINE, 1>;
 
-pub(crate) type CallResult<T, IO> =
-    Result<T, CallError<<IO as embedded_io_async::ErrorType>::Error>>;
-
-/// Takes something out of an answer, once for each that comes.
-type Reader<'r> = dyn FnMut(&Reply<'_>) + Send + 'r;
+type CallResult<T, IO> = Result<T, CallError<<IO as embedded_io_async::ErrorType>::Error>>;
 
 impl<IO: Read + Write> AsyncPmi<IO> {
     /// Takes a connected stream; nothing is sent yet.
@@ -75,92 +63,23 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
 {
     /// Takes a connected stream and an empty buffer; nothing is sent yet.
     pub const fn with_buffer(io: IO, buffer: B) -> Self {
-        Self { io, client: Client::new(buffer) }
+        Self { io, session: StreamSession::new(buffer) }
     }
 
-    /// The machine behind the calls, to look at.
+    crate::session::stream_driver! { [async] [await] }
+    crate::client_calls! {
+        [async] [await] [&mut Self] IO::Error, generations: GENERATIONS, threaded: false
+    }
+    calls::lent_calls! { [async] [await] [&mut Self] IO::Error }
+
+    /// The client machine behind the calls.
     pub const fn client(&self) -> &Client<B, 1, GENERATIONS> {
-        &self.client
+        &self.session.client
     }
 
     /// Gives the stream back.
     pub fn into_inner(self) -> IO {
         self.io
-    }
-
-    /// Asks one question and reads its answers.
-    // All calls share this, and read by a pointer: a copy for each would cost a small board more
-    // than the calls themselves.
-    async fn call(&mut self, request: &Request<'_>, read: &mut Reader<'_>) -> CallResult<(), IO> {
-        self.drain().await?;
-        self.check_state()?;
-        self.send(request).await?;
-        self.recv_reply(read).await
-    }
-
-    /// Reports an error that was found in bytes after the last reply.
-    const fn check_state(&self) -> CallResult<(), IO> {
-        match self.client.state() {
-            State::Failed(error) => Err(CallError::Peer(error)),
-            _ => Ok(()),
-        }
-    }
-
-    async fn send(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
-        let mut message = [0; MESSAGE_BYTES];
-        let (_, len) = self.client.send(request, &mut message)?;
-        self.write(message.get(..len).unwrap_or(b"")).await
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> CallResult<(), IO> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let len = self.io.write(rest).await.map_err(CallError::Io)?;
-            if len == 0 {
-                return Err(CallError::Peer(PeerError::LeftEarly));
-            }
-            rest = rest.get(len..).unwrap_or(b"");
-        }
-        self.io.flush().await.map_err(CallError::Io)
-    }
-
-    async fn recv_reply(&mut self, read: &mut Reader<'_>) -> CallResult<(), IO> {
-        while !self.recv(read).await? {}
-        Ok(())
-    }
-
-    /// Reads the rest of a reply without a pending call: a refused [`put_all`](Self::put_all) may
-    /// leave some behind.
-    async fn drain(&mut self) -> CallResult<(), IO> {
-        while self.client.outstanding() == 0 && self.client.is_receiving() {
-            self.recv(&mut |_| {}).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads once; true if the last answer was in it.
-    async fn recv(&mut self, read: &mut Reader<'_>) -> CallResult<bool, IO> {
-        let mut bytes = [0; READ_BYTES];
-        let len = self.io.read(&mut bytes).await.map_err(CallError::Io)?;
-        if len == 0 {
-            self.client.handle_end(NOW)?;
-            return Err(CallError::Peer(PeerError::LeftEarly));
-        }
-        let mut rest = bytes.get(..len).unwrap_or(b"");
-        loop {
-            let taken = self.client.handle_input(NOW, rest)?;
-            rest = rest.get(taken..).unwrap_or(b"");
-            let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() else {
-                return Ok(false);
-            };
-            read(&reply);
-            if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
-                // No bytes may follow the last reply. If some do, the machine keeps the error and
-                // the next call reports it: this one has its reply.
-                let _reported_by_the_next_call = self.client.handle_input(NOW, rest);
-                return Ok(true);
-            }
-        }
     }
 }
 
@@ -188,15 +107,3 @@ pub async fn pump<I: Buffer, O: Buffer>(
         futures_lite::future::yield_now().await;
     }
 }
-
-/// A client has no deadlines.
-const NOW: Instant = Instant::ZERO;
-
-/// Most answers fit at once; the longest takes a few turns.
-const READ_BYTES: usize = 256;
-
-const _: () = {
-    // Whatever fits the client's buffer fits the line with the name of the space and the words.
-    let put = BUFFER_BYTES + KVSNAME_BYTES + "cmd=put kvsname= key= value=\n".len();
-    assert!(put <= PMI1_LINE);
-};

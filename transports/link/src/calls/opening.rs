@@ -1,0 +1,82 @@
+//! The handshake of a client, in both versions.
+
+use pmi_core::auth::Proof;
+use pmi_core::command::{Answer, Identity, Reply, Text, Version};
+
+use super::{ReadReply, ReplyResult};
+
+/// Parameters of a handshake.
+///
+/// All but the version is for PMI-2; hydra requires the rank.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Opening<'a> {
+    /// The version to ask for.
+    pub version: Version,
+    /// The rank that the launcher has given this process.
+    pub rank: Option<u32>,
+    /// The id of its job, if the launcher has set it (`PMI_JOBID`).
+    pub job: Option<&'a [u8]>,
+    /// Answers a challenge. Without a prover no authentication method is offered, and a server that
+    /// requires one refuses.
+    pub prover: Option<&'a Prover<'a>>,
+}
+
+/// Computes the proof that a challenge asks for.
+///
+/// A function, so that only programs with a secret link a hash function, and the secret may stay where
+/// it is: `&|reply| prove(&secret, reply)` with [`prove`](pmi_core::client::prove()).
+pub type Prover<'a> = dyn Fn(&Reply<'_>) -> Option<Proof> + Sync + 'a;
+
+/// Result of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opened {
+    /// The negotiated version.
+    pub version: Version,
+    /// Length of the id of the job that has spawned this one; `None` without a parent job, or if
+    /// the server does not report it.
+    pub spawner_bytes: Option<usize>,
+}
+
+/// Reads the replies to a PMI-2 handshake: returns the proof of a challenge, and hands over the id of the
+/// parent job.
+pub struct JoinReply<'j> {
+    /// Answers a challenge.
+    pub prover: Option<&'j Prover<'j>>,
+    /// Receives the id of the parent job, if there is one.
+    pub on_spawner: &'j mut (dyn FnMut(Text<'_>) + Send),
+}
+
+impl Opening<'_> {
+    /// Parameters with `version` alone.
+    pub const fn new(version: Version) -> Self {
+        Self { version, rank: None, job: None, prover: None }
+    }
+}
+
+impl Opened {
+    /// Result of a handshake with a negotiated version, and the length of the id of the parent job.
+    pub const fn new(version: Version, spawner_bytes: Option<usize>) -> Self {
+        Self { version, spawner_bytes }
+    }
+}
+
+impl ReadReply for JoinReply<'_> {
+    type Output = Option<Proof>;
+
+    fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<Option<Proof>> {
+        match reply.answer {
+            Answer::Challenge(_) => return Ok(self.prover.and_then(|prove| prove(reply))),
+            Answer::Identity(Identity { spawner: Some(name), .. }) => (self.on_spawner)(name),
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+impl core::fmt::Debug for JoinReply<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("JoinReply").field("proves", &self.prover.is_some()).finish_non_exhaustive()
+    }
+}

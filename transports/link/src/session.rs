@@ -1,0 +1,200 @@
+//! The part of a client over a stream that waits for nothing: one client machine, and the bytes before and
+//! after it.
+
+use pmi_core::client::{BUFFER_BYTES, Client, ClientEvent, State};
+use pmi_core::command::{Answer, Pair, Reply, Request, Spawn};
+use pmi_core::error::{Full, PeerError};
+use pmi_core::limits::{KVSNAME_BYTES, PMI1_LINE};
+use pmi_core::machine::Machine;
+use pmi_core::storage::Buffer;
+use pmi_core::time::Instant;
+
+use crate::CallError;
+use crate::calls::{SPAWNED_BYTES, put_pair};
+
+/// Writes the methods of a driver over a stream, which the tables of calls use.
+///
+/// Parameters: `async` or nothing, `await` or nothing.
+macro_rules! stream_driver {
+    ([$($async:ident)?] [$($await:ident)*]) => {
+        /// Sends any request and returns what `reply` reads from the replies: the way of every call.
+        ///
+        /// # Errors
+        ///
+        /// [`CallError`] of the session, and those of `reply`.
+        pub $($async)? fn call<R: ReadReply>(
+            &mut self,
+            request: &Request<'_>,
+            mut reply: R,
+        ) -> CallResult<R::Output, IO> {
+            let mut result = Err(ReplyError::Unanswered);
+            self.exchange(request, &mut |received| result = reply.on_reply(received))$(.$await)*?;
+            Ok(result?)
+        }
+
+        /// Room for an abort.
+        const ABORT_BYTES: usize = MESSAGE_BYTES;
+
+        fn read_client<T>(&self, read: impl FnOnce(&Client<B, 1, GENERATIONS>) -> T) -> T {
+            read(&self.session.client)
+        }
+
+        // All calls share this, and read by a pointer: a copy for each would cost a small board more
+        // than the calls themselves.
+        $($async)? fn exchange(
+            &mut self,
+            request: &Request<'_>,
+            read: &mut Reader<'_>,
+        ) -> CallResult<(), IO> {
+            self.drain()$(.$await)*?;
+            self.session.check_state()?;
+            self.send(request)$(.$await)*?;
+            self.recv_last(read)$(.$await)*
+        }
+
+        $($async)? fn send_abort(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
+            self.send(request)$(.$await)*
+        }
+
+        $($async)? fn send(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
+            let mut message = [0; MESSAGE_BYTES];
+            let (_, len) = self.session.client.send(request, &mut message)?;
+            self.write(message.get(..len).unwrap_or(b""))$(.$await)*
+        }
+
+        $($async)? fn write(&mut self, bytes: &[u8]) -> CallResult<(), IO> {
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let len = self.io.write(rest)$(.$await)*.map_err(CallError::Io)?;
+                if len == 0 {
+                    return Err(CallError::Peer(PeerError::LeftEarly));
+                }
+                rest = rest.get(len..).unwrap_or(b"");
+            }
+            self.io.flush()$(.$await)*.map_err(CallError::Io)
+        }
+
+        $($async)? fn recv_reply<R: ReadReply>(&mut self, mut reply: R) -> CallResult<R::Output, IO> {
+            let mut result = Err(ReplyError::Unanswered);
+            self.recv_last(&mut |received| result = reply.on_reply(received))$(.$await)*?;
+            Ok(result?)
+        }
+
+        $($async)? fn recv_last(&mut self, read: &mut Reader<'_>) -> CallResult<(), IO> {
+            while !self.recv(read)$(.$await)*? {}
+            Ok(())
+        }
+
+        $($async)? fn drain(&mut self) -> CallResult<(), IO> {
+            while self.session.has_leftovers() {
+                self.recv(&mut |_| {})$(.$await)*?;
+            }
+            Ok(())
+        }
+
+        /// Reads once; true if the last reply was in it.
+        $($async)? fn recv(&mut self, read: &mut Reader<'_>) -> CallResult<bool, IO> {
+            let mut bytes = [0; READ_BYTES];
+            let len = self.io.read(&mut bytes)$(.$await)*.map_err(CallError::Io)?;
+            Ok(self.session.on_read(bytes.get(..len).unwrap_or(b""), read)?)
+        }
+    };
+}
+pub(crate) use stream_driver;
+
+/// Receives each reply to a request.
+pub(crate) type Reader<'r> = dyn FnMut(&Reply<'_>) + Send + 'r;
+
+/// The session of a client with one request at a time.
+#[derive(Debug)]
+pub(crate) struct StreamSession<B, const GENERATIONS: u16> {
+    pub(crate) client: Client<B, 1, GENERATIONS>,
+}
+
+impl<B: Buffer, const GENERATIONS: u16> StreamSession<B, GENERATIONS> {
+    pub(crate) const fn new(buffer: B) -> Self {
+        Self { client: Client::new(buffer) }
+    }
+
+    /// Reports an error that was found in bytes after the last reply.
+    pub(crate) const fn check_state(&self) -> Result<(), PeerError> {
+        match self.client.state() {
+            State::Failed(error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks pairs before the first one is announced, since all announced pairs must follow.
+    pub(crate) fn check_pairs<E>(
+        &self,
+        pairs: &[Pair<'_>],
+        message_bytes: usize,
+    ) -> Result<(), CallError<E>> {
+        for pair in pairs {
+            let needed = self.client.message_bytes(&put_pair(*pair))?;
+            if needed > message_bytes {
+                return Err(CallError::Full(Full { needed }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Renders a spawn into `scratch`, which has room for the reply too, and returns its length.
+    pub(crate) fn begin_spawn<E>(
+        &mut self,
+        spawn: Spawn<'_>,
+        scratch: &mut [u8],
+    ) -> Result<usize, CallError<E>> {
+        self.check_state()?;
+        if scratch.len() < SPAWNED_BYTES {
+            return Err(CallError::Full(Full { needed: SPAWNED_BYTES }));
+        }
+        let (_, len) = self.client.send(&Request::Spawn(spawn), scratch)?;
+        Ok(len)
+    }
+
+    /// True if the rest of a reply without a pending call is to be read: a refused `put_all` may leave some
+    /// behind.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        self.client.outstanding() == 0 && self.client.is_receiving()
+    }
+
+    /// Handles the bytes of one read, none of which means the end; true if the last reply was in them.
+    pub(crate) fn on_read(
+        &mut self,
+        bytes: &[u8],
+        read: &mut Reader<'_>,
+    ) -> Result<bool, PeerError> {
+        if bytes.is_empty() {
+            self.client.handle_end(NOW)?;
+            return Err(PeerError::LeftEarly);
+        }
+        let mut rest = bytes;
+        loop {
+            let taken = self.client.handle_input(NOW, rest)?;
+            rest = rest.get(taken..).unwrap_or(b"");
+            let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() else {
+                return Ok(false);
+            };
+            read(&reply);
+            if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
+                // No bytes may follow the last reply. If some do, the machine keeps the error and
+                // the next call reports it: this one has its reply.
+                let _reported_by_the_next_call = self.client.handle_input(NOW, rest);
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// A client has no deadlines.
+const NOW: Instant = Instant::ZERO;
+
+/// Most replies fit at once; the longest takes a few reads.
+pub(crate) const READ_BYTES: usize = 256;
+
+const _: () = {
+    // A request that fits the client's buffer fits the line with the name of the space and the words.
+    let put = BUFFER_BYTES + KVSNAME_BYTES + "cmd=put kvsname= key= value=\n".len();
+    assert!(put <= PMI1_LINE);
+};

@@ -144,7 +144,7 @@ fn mischief(rng: &mut Rng) -> Vec<Step> {
         6 => vec![Step::Hang],
         7 => vec![Step::Garbage(Span::new(1, 80)), Step::Sleep(Span::new(0, 3000))],
         8 => vec![Step::Say(Phrase(b"cmd=frobnicate x=1\ncmd=get_maxes\ncmd=get_appnum\n".into()))],
-        9 => vec![Step::Abort { code: 7, message: "no way".into() }],
+        9 => vec![Step::Abort { code: 7, message: Some("no way".into()) }],
         10 => vec![Step::Finalize, Step::Hang],
         _ => vec![fence(GroupPhrase::Job, None)],
     }

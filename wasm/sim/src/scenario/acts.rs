@@ -276,7 +276,10 @@ impl Unroller<'_> {
             Step::Connect { job } => Ask::Connect { job: job.clone() },
             Step::Disconnect { job } => Ask::Disconnect { job: job.clone() },
             Step::Ring { left, right } => Ask::Ring { left: fill(left)?, right: fill(right)? },
-            Step::Abort { code, message } => Ask::Abort { code: *code, message: fill(message)? },
+            Step::Abort { code, message } => {
+                let message = message.as_ref().map(fill).transpose()?.unwrap_or_default();
+                Ask::Abort { code: *code, message }
+            }
             Step::Finalize => Ask::Finalize,
             _ => return Err("only a question can be asked".into()),
         })

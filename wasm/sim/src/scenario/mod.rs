@@ -7,6 +7,7 @@ mod acts;
 mod jobs;
 mod pmix;
 mod read;
+mod step;
 mod words;
 mod write;
 
@@ -172,7 +173,7 @@ pub enum Step {
     Connect { job: String },
     Disconnect { job: String },
     Ring { left: Phrase, right: Phrase },
-    Abort { code: i32, message: Phrase },
+    Abort { code: i32, message: Option<Phrase> },
     Finalize,
     Sleep(Span),
     Exit(i32),

@@ -2,11 +2,10 @@
 
 use super::words::quote;
 use super::{
-    Direction, Expectation, Fault, FaultKind, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario,
-    Script, Step, Traits, Who,
+    Direction, Expectation, Fault, FaultKind, HostPlan, JobPlan, Scenario, Script, Step, Traits,
+    Who,
 };
 use crate::rng::Percent;
-use pmi_core::client::pmix::Scope;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Scenario {
@@ -70,93 +69,6 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
         }
     }
     Ok(())
-}
-
-/// A step on one line; loops without their body.
-impl Display for Step {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let node = |node: bool| if node { "node-" } else { "" };
-        match self {
-            Self::Open => f.write_str("open"),
-            Self::Init => f.write_str("init"),
-            Self::Maxes => f.write_str("maxes"),
-            Self::AppNum => f.write_str("appnum"),
-            Self::Universe => f.write_str("universe"),
-            Self::Name => f.write_str("name"),
-            Self::Put { node: n, key, value } => write!(f, "{}put {key} {value}", node(*n)),
-            Self::Get { node: n, key, of, wait, wanted } => {
-                write!(f, "{}get {key}", node(*n))?;
-                of.as_ref().map_or(Ok(()), |job| write!(f, " of {job}"))?;
-                if *wait {
-                    f.write_str(" wait")?;
-                }
-                write_wanted(f, wanted)
-            }
-            Self::PutFor { scope, key, value } => {
-                let word = match scope {
-                    Scope::Local => "put-local",
-                    Scope::Remote => "put-remote",
-                    Scope::Global => "put",
-                };
-                write!(f, "{word} {key} {value}")
-            }
-            Self::Commit => f.write_str("commit"),
-            Self::GetOf { rank, key, now, wanted } => {
-                write!(f, "get-of {rank} {key}{}", if *now { " now" } else { "" })?;
-                write_wanted(f, wanted)
-            }
-            Self::Fence { group, tag } => {
-                f.write_str("fence")?;
-                match group {
-                    GroupPhrase::Job => {}
-                    GroupPhrase::World => f.write_str(" world")?,
-                    GroupPhrase::Node => f.write_str(" node")?,
-                    GroupPhrase::Ranks(list) => write!(f, " {list}")?,
-                }
-                tag.map_or(Ok(()), |tag| write!(f, " tag {tag}"))
-            }
-            Self::Publish { service, port } => write!(f, "publish {service} {port}"),
-            Self::Unpublish { service } => write!(f, "unpublish {service}"),
-            Self::Lookup { service, wait, wanted } => {
-                write!(f, "lookup {service}{}", if *wait { " wait" } else { "" })?;
-                write_wanted(f, wanted)
-            }
-            Self::Spawn { job, preputs } => {
-                write!(f, "spawn {job}")?;
-                preputs.iter().try_for_each(|(key, value)| write!(f, " {key} {value}"))
-            }
-            Self::Connect { job } => write!(f, "connect {job}"),
-            Self::Disconnect { job } => write!(f, "disconnect {job}"),
-            Self::Ring { left, right } => write!(f, "ring {left} {right}"),
-            Self::Abort { code, message } if message.0.is_empty() => write!(f, "abort {code}"),
-            Self::Abort { code, message } => write!(f, "abort {code} {message}"),
-            Self::Finalize => f.write_str("finalize"),
-            Self::Sleep(span) => write!(f, "sleep {span}"),
-            Self::Exit(code) => write!(f, "exit {code}"),
-            Self::Die => f.write_str("die"),
-            Self::Stop => f.write_str("stop"),
-            Self::Hang => f.write_str("hang"),
-            Self::Leave => f.write_str("leave"),
-            Self::Deaf => f.write_str("deaf"),
-            Self::Hear => f.write_str("hear"),
-            Self::Say(bytes) => write!(f, "say {bytes}"),
-            Self::Garbage(span) => write!(f, "garbage {span}"),
-            Self::Await(lines) => write!(f, "await {lines}"),
-            Self::Manual => f.write_str("manual"),
-            Self::Also(step) => write!(f, "also {step}"),
-            Self::Wait => f.write_str("wait"),
-            Self::Repeat { times, .. } => write!(f, "repeat {times}"),
-            Self::Each { name, .. } => write!(f, "each {name}"),
-        }
-    }
-}
-
-fn write_wanted(f: &mut Formatter<'_>, wanted: &Option<Option<Phrase>>) -> fmt::Result {
-    match wanted {
-        None => Ok(()),
-        Some(None) => f.write_str(" missing"),
-        Some(Some(value)) => write!(f, " is {value}"),
-    }
 }
 
 impl Display for HostPlan {

@@ -5,13 +5,13 @@ use crate::scenario::ScenarioError;
 use crate::scenario::words::{Phrase, Word, split};
 
 /// The lines with contents, one after the other.
-pub(super) struct ScenarioLines<'a> {
-    pub(super) lines: std::str::Lines<'a>,
-    pub(super) number: usize,
+pub(in crate::scenario) struct ScenarioLines<'a> {
+    pub(in crate::scenario) lines: std::str::Lines<'a>,
+    pub(in crate::scenario) number: usize,
 }
 
 impl ScenarioLines<'_> {
-    pub(super) fn next(&mut self) -> Result<Option<Line>, ScenarioError> {
+    pub(in crate::scenario) fn next(&mut self) -> Result<Option<Line>, ScenarioError> {
         for text in self.lines.by_ref() {
             self.number += 1;
             let words = split(text).map_err(|what| ScenarioError { line: self.number, what })?;
@@ -24,38 +24,41 @@ impl ScenarioLines<'_> {
 }
 
 /// The words of a line, from the left.
-pub(super) struct Line {
-    pub(super) words: std::iter::Peekable<std::vec::IntoIter<Word>>,
+pub(in crate::scenario) struct Line {
+    pub(in crate::scenario) words: std::iter::Peekable<std::vec::IntoIter<Word>>,
 }
 
 impl Line {
     /// The words of `text`.
-    pub(super) fn new(text: &str) -> Result<Self, String> {
+    pub(in crate::scenario) fn new(text: &str) -> Result<Self, String> {
         Ok(Self { words: split(text)?.into_iter().peekable() })
     }
 
     /// Takes the next word if it is this one.
-    pub(super) fn is(&mut self, wanted: &str) -> bool {
+    pub(in crate::scenario) fn is(&mut self, wanted: &str) -> bool {
         self.words.next_if(|word| word.plain() == Some(wanted)).is_some()
     }
 
     /// The next word, which must be a keyword and not quoted.
-    pub(super) fn word(&mut self, what: &str) -> Result<String, String> {
+    pub(in crate::scenario) fn word(&mut self, what: &str) -> Result<String, String> {
         let word = self.words.next().ok_or_else(|| format!("{what} is missing"))?;
         word.plain().map(str::to_owned).ok_or_else(|| format!("{what} is not in quotes"))
     }
 
-    pub(super) fn phrase(&mut self, what: &str) -> Result<Phrase, String> {
+    pub(in crate::scenario) fn phrase(&mut self, what: &str) -> Result<Phrase, String> {
         let word = self.words.next().ok_or_else(|| format!("{what} is missing"))?;
         Ok(Phrase(word.bytes))
     }
 
-    pub(super) fn number<N: std::str::FromStr>(&mut self, what: &str) -> Result<N, String> {
+    pub(in crate::scenario) fn number<N: std::str::FromStr>(
+        &mut self,
+        what: &str,
+    ) -> Result<N, String> {
         let word = self.word(what)?;
         word.parse().map_err(|_| format!("{what} is a number, not `{word}`"))
     }
 
-    pub(super) fn span(&mut self, what: &str) -> Result<Span, String> {
+    pub(in crate::scenario) fn span(&mut self, what: &str) -> Result<Span, String> {
         let word = self.word(what)?;
         let number =
             |text: &str| text.parse().map_err(|_| format!("{what} is `7` or `3..9`, not `{word}`"));
@@ -71,14 +74,14 @@ impl Line {
         }
     }
 
-    pub(super) fn percent(&mut self, what: &str) -> Result<Percent, String> {
+    pub(in crate::scenario) fn percent(&mut self, what: &str) -> Result<Percent, String> {
         let word = self.word(what)?;
         let percent = word.strip_suffix('%').and_then(|number| number.parse().ok());
         let percent = percent.filter(|percent| *percent <= 100);
         percent.map(Percent).ok_or_else(|| format!("{what} is `0%` to `100%`, not `{word}`"))
     }
 
-    pub(super) fn end(&mut self) -> Result<(), String> {
+    pub(in crate::scenario) fn end(&mut self) -> Result<(), String> {
         match self.words.next() {
             None => Ok(()),
             Some(word) => {

@@ -3,7 +3,8 @@
 mod lines;
 mod steps;
 
-use self::lines::{Line, ScenarioLines};
+pub(super) use self::lines::Line;
+use self::lines::ScenarioLines;
 pub(super) use self::steps::read_step;
 use self::steps::steps;
 

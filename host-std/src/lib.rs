@@ -5,13 +5,13 @@
 //! commands    one row for each command, with help, completions and man pages
 //! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
 //! settings    user settings, in groups of plain values
-//! job         the event loop: starts, serves, forwards, judges; all jobs that come from the first
-//! launch      plan, order, program, env, variables, binding, process, descriptors; signal, ladder, orphans
+//! event_loop  starts, serves, forwards and judges all jobs that come from the first
+//! launch      plan, spawn_request, program, env, variables, binding, process, descriptors; signal, shutdown
 //! stdio       input and output of ranks: lines, labels, files, outputs
 //! poller      epoll, as a stream of tokens
 //! admission   which connections are admitted, at every listener, and by which proof
 //! runtime_dir the directory for sockets and secrets of launchers of one user
-//! server      service (the protocol server and its links), news, map_kvs
+//! server      service (the protocol server and its links), event, map_kvs
 //! control     status queries to a running launcher: 'pmi-host ps'
 //! doctor      checks of a rank's environment, with any launcher
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
@@ -49,8 +49,8 @@ mod create;
 mod demo;
 mod doctor;
 mod ends;
+mod event_loop;
 mod exit;
-mod job;
 mod launch;
 mod poller;
 mod ranges;

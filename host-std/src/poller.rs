@@ -29,9 +29,9 @@ pub(crate) enum Token {
     /// A connection waits at the listener.
     Listen,
     /// A connection waits at the control socket.
-    Control,
+    StatusSocket,
     /// The control connection with this number is writable, to receive more of its answer.
-    Asker(u32),
+    StatusClient(u32),
     /// The PMIx connection with this number is readable or writable.
     Pmix(u32),
     /// A PMIx connection waits at its listener.
@@ -225,8 +225,8 @@ fn data(token: Token) -> epoll::EventData {
         Token::Input(number) => (6, number),
         Token::Listen => (LISTEN, 0),
         Token::Source => (SOURCE, 0),
-        Token::Control => (CONTROL, 0),
-        Token::Asker(number) => (ASKER, number),
+        Token::StatusSocket => (CONTROL, 0),
+        Token::StatusClient(number) => (ASKER, number),
         Token::Pmix(number) => (PMIX, number),
         Token::PmixListen => (PMIX_LISTEN, 0),
         Token::WebListen => (WEB_LISTEN, 0),
@@ -248,8 +248,8 @@ fn token(data: u64) -> Option<Token> {
         6 => Token::Input(number),
         LISTEN => Token::Listen,
         SOURCE => Token::Source,
-        CONTROL => Token::Control,
-        ASKER => Token::Asker(number),
+        CONTROL => Token::StatusSocket,
+        ASKER => Token::StatusClient(number),
         PMIX => Token::Pmix(number),
         PMIX_LISTEN => Token::PmixListen,
         WEB_LISTEN => Token::WebListen,
@@ -303,8 +303,8 @@ mod tests {
                 Token::Input(rank),
                 Token::Listen,
                 Token::Source,
-                Token::Control,
-                Token::Asker(rank),
+                Token::StatusSocket,
+                Token::StatusClient(rank),
                 Token::Pmix(rank),
                 Token::PmixListen,
                 Token::WebListen,

@@ -3,10 +3,10 @@
 
 use crate::launch::library::{Family, Library};
 use crate::launch::plan::{Dial, Plan};
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
 use crate::ranges::Ranks;
-use crate::verdict::{Failure, Phase};
+use crate::verdict::{Failure, PmiPhase};
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
@@ -250,18 +250,18 @@ fn start_hint(code: u8) -> &'static str {
 }
 
 /// End of a rank, as the predicate of a sentence about it.
-pub(crate) fn ended(ending: Ending, phase: Phase) -> String {
+pub(crate) fn ended(ending: ProcessEnd, phase: PmiPhase) -> String {
     let when = match phase {
-        Phase::Open => " before finalize",
-        Phase::Silent | Phase::Finalized => "",
+        PmiPhase::Open => " before finalize",
+        PmiPhase::Silent | PmiPhase::Finalized => "",
     };
     match ending {
-        Ending::Exited(code) => format!("exited with code {code}{when}"),
-        Ending::Unseen => format!("ended{when}"),
-        Ending::OutOfMemory => {
+        ProcessEnd::Exited(code) => format!("exited with code {code}{when}"),
+        ProcessEnd::Unseen => format!("ended{when}"),
+        ProcessEnd::OutOfMemory => {
             format!("was killed by the system, which had run out of memory{when}")
         }
-        Ending::Killed { signal: number, dumped } => {
+        ProcessEnd::Killed { signal: number, dumped } => {
             let core = if dumped { ", core dumped" } else { "" };
             let hint = match number == Signal::KILL.as_raw() {
                 true => "; if nobody did that by hand, the system may have run out of memory",
@@ -358,9 +358,9 @@ mod tests {
 
     #[test]
     fn a_failure_names_rank_process_program_host_and_how_it_ended() {
-        let killed = Ending::Killed { signal: 11, dumped: true };
+        let killed = ProcessEnd::Killed { signal: 11, dumped: true };
         assert_eq!(
-            said(&Failure::Ended { rank: 2, ending: killed, phase: Phase::Open }, 3),
+            said(&Failure::Ended { rank: 2, ending: killed, phase: PmiPhase::Open }, 3),
             "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), \
              core dumped before finalize; the 3 ranks still running are ended"
         );

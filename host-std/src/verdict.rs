@@ -1,13 +1,13 @@
 //! Outcome of a job, judged from its ranks. No system calls, only the rules.
 
-use crate::launch::process::{Ending, shell_code};
+use crate::launch::process::{ProcessEnd, shell_code};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// PMI phase of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum PmiPhase {
     /// No PMI message yet.
     Silent,
     /// Between init and finalize.
@@ -34,9 +34,9 @@ pub(crate) enum Failure {
         /// Rank that exited.
         rank: u32,
         /// Exit code or signal of the rank.
-        ending: Ending,
+        ending: ProcessEnd,
         /// PMI phase of the rank at its exit.
-        phase: Phase,
+        phase: PmiPhase,
     },
     /// A rank exited with 0 between init and finalize.
     LeftEarly {
@@ -108,10 +108,12 @@ pub(crate) enum Failure {
 }
 
 /// Judges the end of one rank that the launcher had not requested. `None` is a good end.
-pub(crate) fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
+pub(crate) fn judge(rank: u32, ending: ProcessEnd, phase: PmiPhase) -> Option<Failure> {
     match (ending, phase) {
-        (Ending::Exited(0) | Ending::Unseen, Phase::Silent | Phase::Finalized) => None,
-        (Ending::Exited(0), Phase::Open) => Some(Failure::LeftEarly { rank }),
+        (ProcessEnd::Exited(0) | ProcessEnd::Unseen, PmiPhase::Silent | PmiPhase::Finalized) => {
+            None
+        }
+        (ProcessEnd::Exited(0), PmiPhase::Open) => Some(Failure::LeftEarly { rank }),
         _ => Some(Failure::Ended { rank, ending, phase }),
     }
 }
@@ -136,7 +138,9 @@ impl Failure {
 
     /// True if a rank was terminated by a write to a pipe without a reader.
     pub(crate) fn is_closed_pipe(&self) -> bool {
-        let Self::Ended { ending: Ending::Killed { signal, .. }, .. } = self else { return false };
+        let Self::Ended { ending: ProcessEnd::Killed { signal, .. }, .. } = self else {
+            return false;
+        };
         *signal == Signal::PIPE.as_raw()
     }
 }
@@ -158,12 +162,15 @@ mod tests {
 
     #[test]
     fn a_rank_ends_well_only_with_0_and_outside_of_a_session() {
-        assert_eq!(judge(0, Ending::Exited(0), Phase::Silent), None);
-        assert_eq!(judge(0, Ending::Exited(0), Phase::Finalized), None);
-        assert_eq!(judge(3, Ending::Exited(0), Phase::Open), Some(Failure::LeftEarly { rank: 3 }));
-        for phase in [Phase::Silent, Phase::Open, Phase::Finalized] {
-            assert_eq!(judge(3, Ending::Exited(7), phase).map(|f| f.exit_code()), Some(7));
-            let killed = Ending::Killed { signal: 9, dumped: false };
+        assert_eq!(judge(0, ProcessEnd::Exited(0), PmiPhase::Silent), None);
+        assert_eq!(judge(0, ProcessEnd::Exited(0), PmiPhase::Finalized), None);
+        assert_eq!(
+            judge(3, ProcessEnd::Exited(0), PmiPhase::Open),
+            Some(Failure::LeftEarly { rank: 3 })
+        );
+        for phase in [PmiPhase::Silent, PmiPhase::Open, PmiPhase::Finalized] {
+            assert_eq!(judge(3, ProcessEnd::Exited(7), phase).map(|f| f.exit_code()), Some(7));
+            let killed = ProcessEnd::Killed { signal: 9, dumped: false };
             assert_eq!(judge(3, killed, phase).map(|f| f.exit_code()), Some(137));
         }
     }

@@ -9,11 +9,11 @@ use std::net::IpAddr;
 /// keeps out nothing that comes from another.
 #[derive(Debug)]
 pub(crate) struct Pending<K, V = ()> {
-    entries: VecDeque<Entry<K, V>>,
+    entries: VecDeque<PendingPeer<K, V>>,
 }
 
 #[derive(Debug)]
-struct Entry<K, V> {
+struct PendingPeer<K, V> {
     key: K,
     source: IpAddr,
     value: V,
@@ -24,7 +24,7 @@ struct Entry<K, V> {
 impl<K: Copy + PartialEq, V> Pending<K, V> {
     /// Adds a connection from `source`.
     pub(crate) fn insert(&mut self, key: K, source: IpAddr, value: V) {
-        self.entries.push_back(Entry { key, source, value, is_held: false });
+        self.entries.push_back(PendingPeer { key, source, value, is_held: false });
     }
 
     /// Removes a connection; false if it is not there.
@@ -60,7 +60,7 @@ impl<K: Copy + PartialEq, V> Pending<K, V> {
             return None;
         }
         // Among equals the last one is the maximum, but the first one is wanted.
-        let rank = |entry: &&Entry<K, V>| (self.of_source(entry.source), !entry.is_held);
+        let rank = |entry: &&PendingPeer<K, V>| (self.of_source(entry.source), !entry.is_held);
         self.entries.iter().rev().max_by_key(rank).map(|entry| entry.key)
     }
 

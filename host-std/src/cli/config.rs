@@ -5,10 +5,10 @@ use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo::DEMO_RANK;
 use crate::exit::USAGE;
 use crate::launch::binding::Binding;
-use crate::launch::plan::{JobSpec, Part};
+use crate::launch::plan::{App, JobSpec};
 use crate::launch::program::{Program, ProgramError};
-use crate::server::gate::Gate;
-use crate::server::gate::WebGate;
+use crate::server::listen_config::ListenConfig;
+use crate::server::listen_config::WebListenConfig;
 use crate::settings::{Job, Settings, Universe};
 use crate::usage::UsageError;
 use std::ffi::OsString;
@@ -21,13 +21,13 @@ pub(crate) struct Config {
     /// Number of ranks that are started here.
     pub(crate) ranks: u32,
     /// Programs, in the order of the ranks; empty if no rank is started here.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<App>,
     /// Name of this machine.
     pub(crate) host: String,
     /// Listener for further ranks, with its credentials.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) listen: Option<ListenConfig>,
     /// Listener for pages, with its credentials.
-    pub(crate) web: Option<WebGate>,
+    pub(crate) web: Option<WebListenConfig>,
     /// Binding of ranks to processors; `None` if the system may choose.
     pub(crate) binding: Option<Rc<Binding>>,
     /// Settings of the run.
@@ -43,7 +43,7 @@ pub(crate) enum ConfigError {
     /// The program cannot be started.
     Program(ProgramError),
     /// The listener cannot be set up.
-    Gate(String),
+    Listen(String),
     /// The requested binding is impossible.
     Binding(String),
 }
@@ -75,25 +75,25 @@ impl Config {
 
         let mut parts = Vec::new();
         for (part, ranks) in args.parts.into_iter().zip(counts).filter(|(_, ranks)| *ranks > 0) {
-            parts.push(Part { program: program(part, &settings)?, ranks });
+            parts.push(App { program: program(part, &settings)?, ranks });
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let job = &settings.job;
         let secret = job.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
-        let secret = secret.transpose().map_err(ConfigError::Gate)?;
-        let has_gate = callers > 0 || job.listen.is_some();
-        let gate = has_gate.then(|| Gate::resolve(job, callers, secret.clone()));
-        let gate = gate.transpose().map_err(ConfigError::Gate)?;
+        let secret = secret.transpose().map_err(ConfigError::Listen)?;
+        let has_listen = callers > 0 || job.listen.is_some();
+        let listen = has_listen.then(|| ListenConfig::resolve(job, callers, secret.clone()));
+        let listen = listen.transpose().map_err(ConfigError::Listen)?;
         let address = job.websocket.as_ref();
-        let web = address.map(|address| WebGate::resolve(address, job, secret.clone()));
-        let web = web.transpose().map_err(ConfigError::Gate)?;
+        let web = address.map(|address| WebListenConfig::resolve(address, job, secret.clone()));
+        let web = web.transpose().map_err(ConfigError::Listen)?;
         let binding = Binding::resolve(&settings.placement).map_err(ConfigError::Binding)?;
-        Ok(Self { ranks, parts, host, gate, web, binding: binding.map(Rc::new), settings })
+        Ok(Self { ranks, parts, host, listen, web, binding: binding.map(Rc::new), settings })
     }
 
     /// The first job, with the ranks that connect from elsewhere.
     pub(crate) fn job(&self) -> JobSpec<'_> {
-        let callers = self.gate.as_ref().map_or(0, |gate| gate.expected);
+        let callers = self.listen.as_ref().map_or(0, |listen| listen.expected);
         JobSpec {
             parts: &self.parts,
             ranks: self.ranks + callers,
@@ -109,15 +109,15 @@ impl Config {
     ///
     /// A message for the user, with the remedy.
     pub(crate) fn complete_secret(&mut self) -> Result<Option<GeneratedSecret>, String> {
-        let gate = self.gate.as_ref().is_some_and(Gate::lacks_secret);
-        let web = self.web.as_ref().is_some_and(WebGate::lacks_secret);
-        if !gate && !web {
+        let listen = self.listen.as_ref().is_some_and(ListenConfig::lacks_secret);
+        let web = self.web.as_ref().is_some_and(WebListenConfig::lacks_secret);
+        if !listen && !web {
             return Ok(None);
         }
         let made = GeneratedSecret::create()?;
-        let of_gate = self.gate.as_mut().map(|gate| &mut gate.secret);
+        let of_listen = self.listen.as_mut().map(|listen| &mut listen.secret);
         let of_web = self.web.as_mut().map(|web| &mut web.secret);
-        for secret in of_gate.into_iter().chain(of_web) {
+        for secret in of_listen.into_iter().chain(of_web) {
             *secret = Some(made.secret.clone());
         }
         Ok(Some(made))
@@ -125,8 +125,8 @@ impl Config {
 
     /// True if ranks or pages must know a secret.
     pub(crate) fn has_secret(&self) -> bool {
-        let of_gate = self.gate.as_ref().and_then(|gate| gate.secret.as_ref());
-        of_gate.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
+        let of_listen = self.listen.as_ref().and_then(|listen| listen.secret.as_ref());
+        of_listen.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
     }
 }
 
@@ -203,7 +203,7 @@ impl ConfigError {
         match self {
             Self::Usage(_) => USAGE,
             Self::Program(error) => error.exit_code(),
-            Self::Gate(_) | Self::Binding(_) => 1,
+            Self::Listen(_) | Self::Binding(_) => 1,
         }
     }
 }
@@ -225,7 +225,7 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Usage(error) => error.fmt(f),
             Self::Program(error) => error.fmt(f),
-            Self::Gate(why) | Self::Binding(why) => f.write_str(why),
+            Self::Listen(why) | Self::Binding(why) => f.write_str(why),
         }
     }
 }
@@ -265,9 +265,9 @@ mod tests {
     fn ranks_that_dial_in_need_an_address_and_a_number() {
         let config = resolved("--listen localhost:0 --expect 3").unwrap();
         assert_eq!((config.ranks, config.parts.len()), (0, 0));
-        assert_eq!(config.gate.map(|gate| gate.expected), Some(3));
+        assert_eq!(config.listen.map(|listen| listen.expected), Some(3));
         let config = resolved("-n 2 --listen localhost:0 --expect 0 sh").unwrap();
-        assert_eq!((config.ranks, config.gate.map(|gate| gate.expected)), (2, Some(0)));
+        assert_eq!((config.ranks, config.listen.map(|listen| listen.expected)), (2, Some(0)));
         for line in [
             "-n 1 --listen localhost:0 sh",
             "--listen localhost:0 --expect 0",

@@ -17,9 +17,9 @@ use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
-use crate::server::singleton::Caller;
+use crate::server::singleton::SingletonArgs;
 use crate::usage::{UsageError, nearest};
-use crate::{bridge, conform, demo, doctor, job, replay, trace};
+use crate::{bridge, conform, demo, doctor, event_loop, replay, trace};
 use clap::{Arg, Command};
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
@@ -72,9 +72,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let own = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
     // A singleton starts this program under any of its names, always with the same words.
-    if let Some(caller) = Caller::among(&words) {
+    if let Some(caller) = SingletonArgs::among(&words) {
         return match caller {
-            Ok(caller) => ExitCode::from(job::serve(caller)),
+            Ok(caller) => ExitCode::from(event_loop::serve(caller)),
             Err(why) => complain(&why, USAGE),
         };
     }
@@ -189,7 +189,7 @@ fn start(config: Config) -> ExitCode {
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(before.as_bytes());
     }
-    ExitCode::from(job::run(config))
+    ExitCode::from(event_loop::run(config))
 }
 
 fn help(words: Vec<OsString>) -> ExitCode {

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// Status socket of this launcher.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct StatusSocket {
     socket: UnixListener,
     path: PathBuf,
-    askers: [Option<Asker>; ASKERS_MAX],
+    clients: [Option<StatusClient>; CLIENTS_MAX],
     answer: Option<(Instant, Rc<[u8]>)>,
     /// Accepting is paused until then, or until a client has disconnected.
     paused_until: Option<Instant>,
@@ -28,14 +28,14 @@ pub(crate) struct Control {
 
 /// A client that has not received its complete answer.
 #[derive(Debug)]
-struct Asker {
+struct StatusClient {
     stream: UnixStream,
     answer: Rc<[u8]>,
     sent_bytes: usize,
     hang_up_at: Instant,
 }
 
-impl Control {
+impl StatusSocket {
     /// Binds a socket in the first directory that allows it and adds it to the poller. Stale sockets of
     /// other launchers in that directory are removed.
     ///
@@ -62,14 +62,14 @@ impl Control {
         let socket = UnixListener::bind(&fresh)?;
         let ready = socket
             .set_nonblocking(true)
-            .and_then(|()| poller.add(Token::Control, &socket, Interest::Read))
+            .and_then(|()| poller.add(Token::StatusSocket, &socket, Interest::Read))
             .and_then(|()| fs::rename(&fresh, &path));
         if let Err(error) = ready {
             let _ = fs::remove_file(&fresh);
             return Err(error);
         }
-        let askers = [const { None }; ASKERS_MAX];
-        Ok(Self { socket, path, askers, answer: None, paused_until: None })
+        let clients = [const { None }; CLIENTS_MAX];
+        Ok(Self { socket, path, clients, answer: None, paused_until: None })
     }
 
     /// Path of the socket.
@@ -94,15 +94,15 @@ impl Control {
     /// Those of the poller.
     pub(crate) fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         let Some((_, answer)) = self.answer.clone() else { return Ok(()) };
-        while let Some(place) = self.askers.iter().position(Option::is_none) {
+        while let Some(place) = self.clients.iter().position(Option::is_none) {
             match self.socket.accept() {
                 Ok((stream, _)) => {
                     if !admission::admits(&stream) || stream.set_nonblocking(true).is_err() {
                         continue;
                     }
                     let (answer, hang_up_at) = (Rc::clone(&answer), now + PATIENCE);
-                    let asker = Asker { stream, answer, sent_bytes: 0, hang_up_at };
-                    self.begin(place, asker, poller)?;
+                    let client = StatusClient { stream, answer, sent_bytes: 0, hang_up_at };
+                    self.begin(place, client, poller)?;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -119,9 +119,9 @@ impl Control {
     ///
     /// Those of the poller.
     pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
-        let place = usize::try_from(number).ok().and_then(|place| self.askers.get_mut(place));
+        let place = usize::try_from(number).ok().and_then(|place| self.clients.get_mut(place));
         if let Some(place) = place
-            && place.as_mut().is_none_or(Asker::write)
+            && place.as_mut().is_none_or(StatusClient::write)
         {
             *place = None;
             self.resume(poller)?;
@@ -135,9 +135,9 @@ impl Control {
     ///
     /// Those of the poller.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
-        for asker in &mut self.askers {
-            if asker.as_ref().is_some_and(|asker| now >= asker.hang_up_at) {
-                *asker = None;
+        for client in &mut self.clients {
+            if client.as_ref().is_some_and(|client| now >= client.hang_up_at) {
+                *client = None;
             }
         }
         match self.paused_until.is_some_and(|until| now >= until) {
@@ -148,37 +148,37 @@ impl Control {
 
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let askers = self.askers.iter().flatten().map(|asker| asker.hang_up_at);
-        askers.chain(self.paused_until).min()
+        let clients = self.clients.iter().flatten().map(|client| client.hang_up_at);
+        clients.chain(self.paused_until).min()
     }
 
     /// Sends as much as the socket accepts, mostly the whole answer.
-    fn begin(&mut self, place: usize, mut asker: Asker, poller: &Poller) -> io::Result<()> {
-        if asker.write() {
+    fn begin(&mut self, place: usize, mut client: StatusClient, poller: &Poller) -> io::Result<()> {
+        if client.write() {
             return Ok(());
         }
         let number = u32::try_from(place).unwrap_or(u32::MAX);
-        poller.add(Token::Asker(number), &asker.stream, Interest::Write)?;
-        self.askers[place] = Some(asker);
+        poller.add(Token::StatusClient(number), &client.stream, Interest::Write)?;
+        self.clients[place] = Some(client);
         Ok(())
     }
 
     fn pause(&mut self, until: Instant, poller: &Poller) -> io::Result<()> {
         match self.paused_until.replace(until) {
-            None => poller.remove(Token::Control, &self.socket),
+            None => poller.remove(Token::StatusSocket, &self.socket),
             Some(_) => Ok(()),
         }
     }
 
     fn resume(&mut self, poller: &Poller) -> io::Result<()> {
         match self.paused_until.take() {
-            Some(_) => poller.add(Token::Control, &self.socket, Interest::Read),
+            Some(_) => poller.add(Token::StatusSocket, &self.socket, Interest::Read),
             None => Ok(()),
         }
     }
 }
 
-impl Asker {
+impl StatusClient {
     /// Writes as much as the socket accepts; true if the client is finished, successfully or not.
     fn write(&mut self) -> bool {
         while let Some(rest @ [_, ..]) = self.answer.get(self.sent_bytes..) {
@@ -192,7 +192,7 @@ impl Asker {
     }
 }
 
-impl Drop for Control {
+impl Drop for StatusSocket {
     fn drop(&mut self) {
         // A failure is harmless: the next launcher removes the stale socket.
         let _ = fs::remove_file(&self.path);
@@ -200,7 +200,7 @@ impl Drop for Control {
 }
 
 /// Few users query one launcher at the same time.
-const ASKERS_MAX: usize = 8;
+const CLIENTS_MAX: usize = 8;
 
 /// Validity of an answer.
 const FRESH_FOR: Duration = Duration::from_millis(200);
@@ -216,23 +216,23 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    fn control(name: &str) -> (Control, Poller, PathBuf) {
+    fn control(name: &str) -> (StatusSocket, Poller, PathBuf) {
         let folder = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
         let poller = Poller::new().unwrap();
-        (Control::open_in(&folder, &poller).unwrap(), poller, folder)
+        (StatusSocket::open_in(&folder, &poller).unwrap(), poller, folder)
     }
 
     #[test]
     fn whoever_connects_is_answered_and_the_socket_goes_with_us() {
         let (mut control, mut poller, folder) = control("ask");
         let (now, mut ready) = (Instant::now(), Vec::new());
-        let mut asker = UnixStream::connect(&control.path).unwrap();
+        let mut client = UnixStream::connect(&control.path).unwrap();
         poller.wait(Some(now), &mut ready).unwrap();
-        assert_eq!((&ready[..], control.wants_answer(now)), (&[Token::Control][..], true));
+        assert_eq!((&ready[..], control.wants_answer(now)), (&[Token::StatusSocket][..], true));
         control.set_answer(now, b"all is well".to_vec());
         control.accept(now, &poller).unwrap();
         let mut heard = String::new();
-        asker.read_to_string(&mut heard).unwrap();
+        client.read_to_string(&mut heard).unwrap();
         assert_eq!((&*heard, control.deadline()), ("all is well", None));
         assert!(!control.wants_answer(now) && control.wants_answer(now + FRESH_FOR));
         let path = control.path.clone();
@@ -248,9 +248,9 @@ mod tests {
         // More than the capacity of a socket.
         control.set_answer(now, vec![b'x'; 4 << 20]);
         let slow: Vec<UnixStream> =
-            (0..ASKERS_MAX + 3).map(|_| UnixStream::connect(&control.path).unwrap()).collect();
+            (0..CLIENTS_MAX + 3).map(|_| UnixStream::connect(&control.path).unwrap()).collect();
         control.accept(now, &poller).unwrap();
-        assert!(control.askers.iter().all(Option::is_some));
+        assert!(control.clients.iter().all(Option::is_some));
         // Connections in the backlog do not wake the loop.
         poller.wait(Some(now), &mut ready).unwrap();
         assert_eq!(ready, []);
@@ -258,14 +258,14 @@ mod tests {
         assert_eq!(later, now + PATIENCE);
         control.tick(later, &poller).unwrap();
         poller.wait(Some(now), &mut ready).unwrap();
-        assert_eq!(ready, [Token::Control]);
+        assert_eq!(ready, [Token::StatusSocket]);
         // The next ones in the backlog are served, and a closed one frees its slot.
         drop(slow);
         control.accept(later, &poller).unwrap();
         for number in 0..3 {
             control.ready(number, &poller).unwrap();
         }
-        assert!(control.askers.iter().all(Option::is_none));
+        assert!(control.clients.iter().all(Option::is_none));
         drop(control);
         fs::remove_dir_all(folder).unwrap();
     }

@@ -18,9 +18,9 @@
 use super::{End, Row, Times};
 use crate::create;
 use crate::launch::plan::Plan;
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
-use crate::verdict::Phase;
+use crate::verdict::PmiPhase;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -202,8 +202,8 @@ impl Rank {
         let ending = end.as_ref().map(|end| end.ending);
         let traffic = end.map(|end| end.traffic).unwrap_or_default();
         let number = match ending {
-            Some(Ending::Killed { signal, .. }) => Some(signal),
-            Some(Ending::OutOfMemory) => Some(rustix::process::Signal::KILL.as_raw()),
+            Some(ProcessEnd::Killed { signal, .. }) => Some(signal),
+            Some(ProcessEnd::OutOfMemory) => Some(rustix::process::Signal::KILL.as_raw()),
             _ => None,
         };
         Self {
@@ -212,14 +212,16 @@ impl Rank {
             program: plan.program_name(*rank),
             started: rounded(started.saturating_duration_since(began)),
             ended: end.map(|end| rounded(end.at.saturating_duration_since(began))),
-            exit_code: ending.filter(|ending| *ending != Ending::Unseen).map(Ending::exit_code),
+            exit_code: ending
+                .filter(|ending| *ending != ProcessEnd::Unseen)
+                .map(ProcessEnd::exit_code),
             signal: number.map(|number| Signal { number, name: signal::short_name(number) }),
-            core_dumped: matches!(ending, Some(Ending::Killed { dumped: true, .. })),
-            out_of_memory: ending == Some(Ending::OutOfMemory),
+            core_dumped: matches!(ending, Some(ProcessEnd::Killed { dumped: true, .. })),
+            out_of_memory: ending == Some(ProcessEnd::OutOfMemory),
             finalized: end.and_then(|End { phase, .. }| match phase {
-                Phase::Silent => None,
-                Phase::Open => Some(false),
-                Phase::Finalized => Some(true),
+                PmiPhase::Silent => None,
+                PmiPhase::Open => Some(false),
+                PmiPhase::Finalized => Some(true),
             }),
             ended_by_launcher: end.is_some_and(|end| end.was_over && !end.is_good()),
             requests: traffic.requests,

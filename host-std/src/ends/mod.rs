@@ -5,9 +5,9 @@ pub(crate) mod json;
 pub(crate) mod text;
 
 use crate::launch::plan::Plan;
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::server::flush::Traffic;
-use crate::verdict::Phase;
+use crate::verdict::PmiPhase;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
@@ -47,9 +47,9 @@ pub(crate) struct End {
     /// The moment.
     pub(crate) at: Instant,
     /// Exit code or signal.
-    pub(crate) ending: Ending,
+    pub(crate) ending: ProcessEnd,
     /// Its PMI phase at that moment.
-    pub(crate) phase: Phase,
+    pub(crate) phase: PmiPhase,
     /// True if the run was over by then, so that the rank had been asked to terminate, or was killed.
     pub(crate) was_over: bool,
     /// Its messages and bytes, both directions.
@@ -61,7 +61,7 @@ impl End {
     pub(crate) const fn is_good(&self) -> bool {
         matches!(
             (self.ending, self.phase),
-            (Ending::Exited(0) | Ending::Unseen, Phase::Silent | Phase::Finalized)
+            (ProcessEnd::Exited(0) | ProcessEnd::Unseen, PmiPhase::Silent | PmiPhase::Finalized)
         )
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{End, Row};
 use crate::exit::line;
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::ranges::ranges;
 use crate::report::ended;
-use crate::verdict::Phase;
+use crate::verdict::PmiPhase;
 
 /// Ends of all ranks, by job.
 pub(crate) fn endings(rows: &[Row]) -> String {
@@ -48,7 +48,9 @@ fn of_job(rows: &[&Row]) -> String {
 /// End of one rank, as the predicate of a sentence about it.
 fn how(end: &End) -> String {
     let mut text = match (end.ending, end.phase) {
-        (Ending::Exited(0), Phase::Open) => "exited with code 0 but without finalize".to_owned(),
+        (ProcessEnd::Exited(0), PmiPhase::Open) => {
+            "exited with code 0 but without finalize".to_owned()
+        }
         (ending, phase) => ended(ending, phase),
     };
     if end.was_over && !end.is_good() {
@@ -90,14 +92,14 @@ mod tests {
                 traffic: Traffic::default(),
             }),
         };
-        let good = |rank| row(rank, Ending::Exited(0), Phase::Finalized, false);
-        let killed = Ending::Killed { signal: 11, dumped: true };
+        let good = |rank| row(rank, ProcessEnd::Exited(0), PmiPhase::Finalized, false);
+        let killed = ProcessEnd::Killed { signal: 11, dumped: true };
         let rows = [
             good(0),
             good(1),
-            row(2, killed, Phase::Open, false),
-            row(3, Ending::OutOfMemory, Phase::Silent, false),
-            row(4, Ending::Killed { signal: 15, dumped: false }, Phase::Silent, true),
+            row(2, killed, PmiPhase::Open, false),
+            row(3, ProcessEnd::OutOfMemory, PmiPhase::Silent, false),
+            row(4, ProcessEnd::Killed { signal: 15, dumped: false }, PmiPhase::Silent, true),
             good(5),
         ];
         assert_eq!(

@@ -10,13 +10,13 @@
 //!
 //! Other keys are ignored unless they are required; then the whole spawn is refused.
 
-use super::order::{Order, Wanted};
+use super::spawn_request::{AppSpec, SpawnRequest};
 use pmi_core::wire::pmix::names::{flags, keys};
 use pmi_core::wire::pmix::{App, Info, List, Type};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-impl Order {
+impl SpawnRequest {
     /// Parses a PMIx spawn request; `None` if a required directive is not supported.
     pub(crate) fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
         let mut wanted = Vec::new();
@@ -27,14 +27,14 @@ impl Order {
     }
 }
 
-fn of_app(app: &App<'_>, common: &List<'_>) -> Option<Wanted> {
-    let mut wanted = Wanted {
+fn of_app(app: &App<'_>, common: &List<'_>) -> Option<AppSpec> {
+    let mut wanted = AppSpec {
         name: words(app.command),
         args: app.words.iter().skip(1).map(words).collect(),
         processes: u32::try_from(app.processes).unwrap_or(0),
         folder: app.folder.map(|folder| words(folder).into()),
         variables: app.variables.iter().filter_map(assigned).collect(),
-        ..Wanted::default()
+        ..AppSpec::default()
     };
     // Directives of one program take precedence over those of all.
     for info in common.infos().chain(app.infos.infos()) {
@@ -57,7 +57,7 @@ pub(crate) const KEYS: &[&[u8]] = &[
 ];
 
 /// Applies one directive; true if it is one of [`KEYS`].
-fn take(wanted: &mut Wanted, info: &Info<'_>) -> bool {
+fn take(wanted: &mut AppSpec, info: &Info<'_>) -> bool {
     let text = || info.value.text().unwrap_or(b"");
     match info.key {
         keys::HOST => {

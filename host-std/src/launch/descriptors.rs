@@ -21,7 +21,7 @@ pub(crate) struct DescriptorLimit {
 
 /// Maximum number of simultaneous ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Crowd {
+pub(crate) struct FdBudget {
     /// All of them.
     pub(crate) ranks: u32,
     /// Ranks that may connect to the PMIx port, besides the socket that every rank has.
@@ -32,7 +32,7 @@ pub(crate) struct Crowd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooFewDescriptors {
     /// The requested ranks.
-    pub(crate) crowd: Crowd,
+    pub(crate) budget: FdBudget,
     /// Number of open files they need.
     pub(crate) needed: u64,
     /// Hard limit of this process.
@@ -66,13 +66,13 @@ impl DescriptorLimit {
     /// # Errors
     ///
     /// [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
-    pub(crate) fn raise_for(&mut self, crowd: Crowd) -> Result<(), TooFewDescriptors> {
-        let Crowd { ranks, pmix } = crowd;
+    pub(crate) fn raise_for(&mut self, budget: FdBudget) -> Result<(), TooFewDescriptors> {
+        let FdBudget { ranks, pmix } = budget;
         let needed = u64::from(ranks) * self.per_rank + u64::from(pmix) + SPARE;
         if let Some(limit) = self.original.maximum
             && limit < needed
         {
-            return Err(TooFewDescriptors { crowd, needed, limit });
+            return Err(TooFewDescriptors { budget, needed, limit });
         }
         self.needed = self.needed.max(needed);
         let more = u64::from(pmix) * u64::from(MORE_PER_RANK);
@@ -106,7 +106,7 @@ impl DescriptorLimit {
 
 impl fmt::Display for TooFewDescriptors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { crowd: Crowd { ranks, pmix }, needed, limit } = self;
+        let Self { budget: FdBudget { ranks, pmix }, needed, limit } = self;
         let why = match pmix {
             0 => String::new(),
             all if all == ranks => ", with a PMIx connection for each,".to_owned(),

@@ -4,9 +4,9 @@
 //! the MPI library to the outer job. They are removed; variables that a user sets to tune a library
 //! stay.
 
-use super::families::Families;
-use super::plan::{Dial, Part, Plan};
+use super::plan::{App, Dial, Plan};
 use super::program::Program;
+use super::protocol_offer::ProtocolOffer;
 use super::variables::{self, DEFAULTS, SET};
 use crate::settings::Environment;
 use crate::settings::environment::Inherit;
@@ -109,7 +109,7 @@ fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
 
 /// One difference between the launcher's environment and that of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct EnvChange {
     /// The variable.
     pub(crate) name: OsString,
     /// Its value for the rank; `None` if it is removed.
@@ -121,25 +121,25 @@ pub(crate) struct Change {
 /// Differences between the environment of `rank`, which runs `part` of `plan`, and the launcher's, by name.
 pub(crate) fn changes(
     plan: &Plan,
-    part: &Part,
+    part: &App,
     rank: u32,
     ours: &[(OsString, OsString)],
-) -> Vec<Change> {
+) -> Vec<EnvChange> {
     let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
     let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);
     let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
-    let own = Families::of_part(plan, plan.appnum(rank), FD);
-    let own = own.into_iter().chain(Families::of_rank(plan, rank, rank));
+    let own = ProtocolOffer::of_part(plan, plan.appnum(rank), FD);
+    let own = own.into_iter().chain(ProtocolOffer::of_rank(plan, rank, rank));
     let is_set = |name: &str| theirs.contains_key(OsStr::new(name));
     let own: Vec<_> = own.filter(|(name, _)| !variables::gives_way(name, is_set)).collect();
     theirs.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
     let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
-    let added = added.map(|(name, value)| Change {
+    let added = added.map(|(name, value)| EnvChange {
         name: name.clone(),
         value: Some(value.clone()),
         why: variables::set(name.as_bytes()).map_or("as was asked for", |entry| entry.why),
     });
-    let gone = ours.keys().filter(|name| !theirs.contains_key(*name)).map(|name| Change {
+    let gone = ours.keys().filter(|name| !theirs.contains_key(*name)).map(|name| EnvChange {
         name: name.clone(),
         value: None,
         why: variables::removed(name.as_bytes()).map_or("not inherited, as was said", |e| e.why),

@@ -15,7 +15,7 @@
 //!
 //! Without `/proc`, the guard has no effect.
 
-use crate::launch::processes::Identity;
+use crate::launch::processes::ProcessIdentity;
 use crate::launch::survivors::inherited_words;
 use crate::stdio::console;
 use nix::libc;
@@ -50,7 +50,7 @@ pub(crate) struct Guard {
 
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record<'a> {
+pub(crate) enum GuardRecord<'a> {
     /// A rank is about to be started; its end of the socket pair has this inode number.
     Starting(u64),
     /// A rank was started with this process.
@@ -66,7 +66,7 @@ pub(crate) enum Record<'a> {
 impl Guard {
     /// Starts the guard. It restores the modes of the terminal if a rank `has_terminal`, and spares
     /// `inherited` processes. `None` if the system does not support it.
-    pub(crate) fn start(has_terminal: bool, inherited: &[Identity]) -> Option<Self> {
+    pub(crate) fn start(has_terminal: bool, inherited: &[ProcessIdentity]) -> Option<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
         let modes = has_terminal.then(console::modes_to_keep).flatten();
@@ -88,44 +88,44 @@ impl Guard {
     /// by the inode number of `socket`, which it inherits.
     pub(crate) fn report_starting(&self, socket: &OwnedFd) {
         if let Ok(stat) = rustix::fs::fstat(socket) {
-            self.report(Record::Starting(stat.st_ino));
+            self.report(GuardRecord::Starting(stat.st_ino));
         }
     }
 
     /// Reports that a rank was started.
     pub(crate) fn report_start(&self, pid: i32) {
-        self.report(Record::Started(pid));
+        self.report(GuardRecord::Started(pid));
     }
 
     /// Reports that a rank has terminated. Its pid identifies its session as long as processes are left
     /// there.
     pub(crate) fn report_end(&self, pid: i32) {
         if Pid::from_raw(pid).is_none_or(|pid| test_kill_process_group(pid).is_err()) {
-            self.report(Record::Ended(pid));
+            self.report(GuardRecord::Ended(pid));
         }
     }
 
     /// Reports a file to remove if the launcher is killed.
     pub(crate) fn report_file(&self, path: &Path) {
-        self.report(Record::File(path.as_os_str().as_bytes()));
+        self.report(GuardRecord::File(path.as_os_str().as_bytes()));
     }
 
     /// Dismisses the guard: no process of this run is left, or none is to be terminated.
     pub(crate) fn dismiss(&self) {
-        self.report(Record::Goodbye);
+        self.report(GuardRecord::Goodbye);
         // While it only waits, it does not read. It is a child of the launcher, so its pid is not reused.
         if self.started.elapsed() < MOMENT - MARGIN {
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
 
-    fn report(&self, record: Record<'_>) {
+    fn report(&self, record: GuardRecord<'_>) {
         // A terminated guard needs no report; one that is stopped for thousands of them gets no more.
         let _ = rustix::io::write(&self.switch, &record.bytes());
     }
 }
 
-impl<'a> Record<'a> {
+impl<'a> GuardRecord<'a> {
     /// Parses a record without its NUL.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
@@ -215,15 +215,15 @@ mod tests {
     #[test]
     fn records_are_read_as_they_were_written() {
         for record in [
-            Record::Starting(7),
-            Record::Started(7),
-            Record::Ended(7),
-            Record::File(b"/a b"),
-            Record::Goodbye,
+            GuardRecord::Starting(7),
+            GuardRecord::Started(7),
+            GuardRecord::Ended(7),
+            GuardRecord::File(b"/a b"),
+            GuardRecord::Goodbye,
         ] {
             let bytes = record.bytes();
-            assert_eq!(Record::parse(bytes.strip_suffix(&[0]).unwrap()), Some(record));
+            assert_eq!(GuardRecord::parse(bytes.strip_suffix(&[0]).unwrap()), Some(record));
         }
-        assert_eq!([&b""[..], b"+", b"+x", b"*", b"?"].map(Record::parse), [None; 5]);
+        assert_eq!([&b""[..], b"+", b"+x", b"*", b"?"].map(GuardRecord::parse), [None; 5]);
     }
 }

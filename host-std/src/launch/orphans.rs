@@ -14,7 +14,7 @@
 
 use crate::launch::cgroup;
 use crate::launch::guard::RUN;
-use crate::launch::processes::{self, Identity};
+use crate::launch::processes::{self, ProcessIdentity};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
@@ -23,7 +23,7 @@ use rustix::process::{
 #[derive(Debug)]
 pub(crate) struct Orphans {
     /// Descendants of the launcher before it started any process.
-    inherited: Vec<Identity>,
+    inherited: Vec<ProcessIdentity>,
     guard: Option<Pid>,
     /// The mark of the run, as an entry of an environment.
     entry: Option<String>,
@@ -48,7 +48,7 @@ impl Orphans {
     }
 
     /// Descendants of the launcher before it started any process.
-    pub(crate) fn inherited(&self) -> &[Identity] {
+    pub(crate) fn inherited(&self) -> &[ProcessIdentity] {
         &self.inherited
     }
 

@@ -1,9 +1,9 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::{Binding, allowed};
-use super::families::Families;
 use super::pmix::PmixDial;
 use super::program::Program;
+use super::protocol_offer::ProtocolOffer;
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use std::rc::Rc;
@@ -16,13 +16,13 @@ pub(crate) struct Plan {
     pub(crate) ranks: u32,
     /// Parts of the ranks that are started here, in the order of the ranks. Ranks that connect by
     /// themselves follow.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<App>,
     /// Endpoint for ranks that connect by themselves; `None` if that is not possible.
     pub(crate) dial: Option<Dial>,
     /// Endpoint for PMIx clients; `None` without PMIx.
     pub(crate) pmix: Option<PmixDial>,
     /// Protocols offered to each part.
-    pub(crate) families: Vec<Families>,
+    pub(crate) offer: Vec<ProtocolOffer>,
     /// The name of the node all ranks run on.
     pub(crate) host: String,
     /// The name of the job's key-value space.
@@ -63,7 +63,7 @@ pub(crate) struct Dial {
 
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct App {
     /// Program of the ranks.
     pub(crate) program: Program,
     /// Number of ranks; at least one.
@@ -74,7 +74,7 @@ pub(crate) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobSpec<'a> {
     /// Programs with their numbers of ranks, in the order of the ranks.
-    pub(crate) parts: &'a [Part],
+    pub(crate) parts: &'a [App],
     /// Number of ranks, those that connect from elsewhere included.
     pub(crate) ranks: u32,
     /// Name of this host.
@@ -91,7 +91,7 @@ impl Plan {
         let JobSpec { parts, ranks, host, binding, settings } = spec;
         Self {
             ranks,
-            families: offered(parts, &settings.environment),
+            offer: offered(parts, &settings.environment),
             parts: parts.to_vec(),
             dial,
             pmix: None,
@@ -116,13 +116,13 @@ impl Plan {
     /// A job of `parts` spawned by a rank of this job, as number `count` of the launcher `pid`.
     pub(crate) fn spawned(
         &self,
-        parts: Vec<Part>,
+        parts: Vec<App>,
         preputs: Vec<(Vec<u8>, Vec<u8>)>,
         (pid, count): (u32, u32),
     ) -> Self {
         Self {
             ranks: parts.iter().map(|part| part.ranks).sum(),
-            families: offered(&parts, &self.environment),
+            offer: offered(&parts, &self.environment),
             parts,
             dial: None,
             pmix: None,
@@ -141,18 +141,18 @@ impl Plan {
     }
 
     /// Protocols offered to part `number`.
-    pub(crate) fn families(&self, number: usize) -> Families {
-        self.families.get(number).copied().unwrap_or(Families::PMI)
+    pub(crate) fn offer(&self, number: usize) -> ProtocolOffer {
+        self.offer.get(number).copied().unwrap_or(ProtocolOffer::PMI)
     }
 
     /// True if any rank may use PMIx.
     pub(crate) fn has_pmix(&self) -> bool {
-        self.families.iter().any(|families| families.pmix)
+        self.offer.iter().any(|offer| offer.pmix)
     }
 
     /// Number of ranks that may use PMIx.
     pub(crate) fn pmix_ranks(&self) -> u32 {
-        let parts = self.parts.iter().zip(&self.families).filter(|(_, families)| families.pmix);
+        let parts = self.parts.iter().zip(&self.offer).filter(|(_, offer)| offer.pmix);
         parts.map(|(part, _)| part.ranks).sum()
     }
 
@@ -193,12 +193,12 @@ impl Plan {
 
     /// Program of `rank`, for messages.
     pub(crate) fn program_name(&self, rank: u32) -> String {
-        self.parts.get(self.appnum(rank)).map_or_else(String::new, Part::name)
+        self.parts.get(self.appnum(rank)).map_or_else(String::new, App::name)
     }
 
     /// Programs of the ranks, for messages about all of them.
     pub(crate) fn program_names(&self) -> String {
-        let mut names: Vec<String> = self.parts.iter().map(Part::name).collect();
+        let mut names: Vec<String> = self.parts.iter().map(App::name).collect();
         names.dedup();
         if self.local() < self.ranks {
             names.push("dialled in".to_owned());
@@ -214,8 +214,8 @@ fn processors() -> Vec<u32> {
     processors
 }
 
-fn offered(parts: &[Part], environment: &Environment) -> Vec<Families> {
-    parts.iter().map(|part| Families::of(&part.program, environment)).collect()
+fn offered(parts: &[App], environment: &Environment) -> Vec<ProtocolOffer> {
+    parts.iter().map(|part| ProtocolOffer::of(&part.program, environment)).collect()
 }
 
 impl Dial {
@@ -232,7 +232,7 @@ impl Dial {
     }
 }
 
-impl Part {
+impl App {
     fn name(&self) -> String {
         self.program.name.display().to_string()
     }
@@ -248,13 +248,13 @@ pub(crate) mod tests {
     pub(crate) fn plan(parts: &[(&str, u32)]) -> Plan {
         let part = |(name, ranks): &(&str, u32)| {
             let program = Program::new(PathBuf::from(name), OsString::from(name), Vec::new());
-            Part { program, ranks: *ranks }
+            App { program, ranks: *ranks }
         };
-        let parts: Vec<Part> = parts.iter().map(part).collect();
+        let parts: Vec<App> = parts.iter().map(part).collect();
         let ranks = parts.iter().map(|part| part.ranks).sum();
         Plan {
             ranks,
-            families: vec![Families::PMI; parts.len()],
+            offer: vec![ProtocolOffer::PMI; parts.len()],
             parts,
             dial: None,
             pmix: None,

@@ -1,8 +1,8 @@
 //! Description of a job for users, without starting it.
 
 use super::binding::{allowed, shown};
-use super::env::{self, Change};
-use super::plan::{JobSpec, Part, Plan};
+use super::env::{self, EnvChange};
+use super::plan::{App, JobSpec, Plan};
 use super::pmix::PmixDial;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -28,9 +28,9 @@ pub(crate) fn environment(
     let mut text = String::new();
     let mut first = 0;
     for part in &plan.parts {
-        let families = plan.families(plan.appnum(first));
-        let _ = writeln!(text, "environment of {}, which {families}:", span(first, part.ranks));
-        for Change { name, value, why } in env::changes(&plan, part, first, &ours) {
+        let offer = plan.offer(plan.appnum(first));
+        let _ = writeln!(text, "environment of {}, which {offer}:", span(first, part.ranks));
+        for EnvChange { name, value, why } in env::changes(&plan, part, first, &ours) {
             let shown = match value {
                 Some(value) => format!("+ {}={}", name.display(), value.display()),
                 None => format!("- {}", name.display()),
@@ -102,7 +102,7 @@ fn span(first: u32, ranks: u32) -> String {
 }
 
 /// Command line in shell syntax.
-fn words(part: &Part) -> String {
+fn words(part: &App) -> String {
     let words = std::iter::once(part.program.path.as_os_str());
     let words = words.chain(part.program.args.iter().map(OsString::as_os_str));
     let quoted = words.map(|word| {

@@ -29,12 +29,12 @@
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
-use crate::launch::families::Families;
 use crate::launch::guard::{self, Guard};
 use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
 use crate::launch::processes;
 use crate::launch::program::Program;
+use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::script;
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline;
@@ -113,7 +113,7 @@ struct Slots {
 
 /// Connections between this process and a rank that was started.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct StartedRank {
     /// The process.
     pub(crate) process: Process,
     /// The launcher's end of its socket pair, not blocking.
@@ -136,7 +136,7 @@ pub(crate) struct Process {
 
 /// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ProcessEnd {
     /// It exited with this code.
     Exited(u8),
     /// A signal terminated it.
@@ -214,7 +214,7 @@ impl Launcher {
             let start = [name.as_bytes(), b"="].concat();
             environment.iter().any(|one| one.as_bytes().starts_with(&start))
         };
-        let mut found = Families::of_part(plan, number, fd);
+        let mut found = ProtocolOffer::of_part(plan, number, fd);
         found.retain(|(name, _)| !variables::gives_way(name, is_told));
         for (name, value) in found {
             environment.push(variable(name.as_ref(), value.as_ref())?);
@@ -244,7 +244,7 @@ impl Launcher {
         exec: &mut Exec,
         (rank, local_rank): (u32, u32),
         streams: Streams,
-    ) -> io::Result<Started> {
+    ) -> io::Result<StartedRank> {
         self.is_resting = false;
         let (link, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -279,7 +279,7 @@ impl Launcher {
         };
         // Not reaped yet, so the pid cannot have been reused.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Started { process: Process { pid, handle, is_ours: true }, link, output, errors })
+        Ok(StartedRank { process: Process { pid, handle, is_ours: true }, link, output, errors })
     }
 
     /// Closes the ends of the rank that was started last, so that they close with it. Called when no
@@ -316,7 +316,7 @@ impl Launcher {
         session: Session,
     ) -> io::Result<Pid> {
         exec.environment.truncate(exec.common_count);
-        for (name, value) in Families::of_rank(plan, rank, local_rank) {
+        for (name, value) in ProtocolOffer::of_rank(plan, rank, local_rank) {
             exec.environment.push(variable(name.as_ref(), value.as_ref())?);
         }
         let Exec { path, words, environment, folder, binding, .. } = exec;
@@ -488,11 +488,11 @@ impl Process {
     /// # Errors
     ///
     /// Those of the system.
-    pub(crate) fn ending(&self) -> io::Result<Option<Ending>> {
+    pub(crate) fn ending(&self) -> io::Result<Option<ProcessEnd>> {
         if !self.is_ours {
             let mut ended = [PollFd::new(&self.handle, PollFlags::IN)];
             let count = poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-            return Ok((count > 0).then_some(Ending::Unseen));
+            return Ok((count > 0).then_some(ProcessEnd::Unseen));
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let Some(status) = waitid(WaitId::PidFd(self.handle.as_fd()), options)? else {
@@ -500,8 +500,8 @@ impl Process {
         };
         Ok(match (status.exit_status(), status.terminating_signal()) {
             // The system keeps eight bits of the code.
-            (Some(code), _) => Some(Ending::Exited(code.to_le_bytes()[0])),
-            (None, Some(signal)) => Some(Ending::Killed { signal, dumped: status.dumped() }),
+            (Some(code), _) => Some(ProcessEnd::Exited(code.to_le_bytes()[0])),
+            (None, Some(signal)) => Some(ProcessEnd::Killed { signal, dumped: status.dumped() }),
             (None, None) => None,
         })
     }
@@ -512,7 +512,7 @@ impl Process {
     }
 }
 
-impl Ending {
+impl ProcessEnd {
     /// Exit code by the convention of shells.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
@@ -566,9 +566,9 @@ mod tests {
 
     #[test]
     fn codes_follow_the_shell() {
-        assert_eq!(Ending::Exited(7).exit_code(), 7);
-        assert_eq!(Ending::Killed { signal: 11, dumped: true }.exit_code(), 139);
-        assert_eq!(Ending::Killed { signal: 64, dumped: false }.exit_code(), 192);
+        assert_eq!(ProcessEnd::Exited(7).exit_code(), 7);
+        assert_eq!(ProcessEnd::Killed { signal: 11, dumped: true }.exit_code(), 139);
+        assert_eq!(ProcessEnd::Killed { signal: 64, dumped: false }.exit_code(), 192);
         assert_eq!(start_code(&io::Error::from(io::ErrorKind::NotFound)), 127);
         assert_eq!(start_code(&io::Error::from(Errno::NOEXEC)), 126);
         assert_eq!(start_code(&io::Error::from(Errno::AGAIN)), 1);

@@ -7,7 +7,7 @@ use std::fs;
 
 /// Unique identity of a process: its pid may be reused later, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     /// Its pid.
     pub(crate) pid: i32,
     /// Start time, in clock ticks since boot.
@@ -18,7 +18,7 @@ pub(crate) struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Relations {
     /// The process.
-    pub(crate) id: Identity,
+    pub(crate) id: ProcessIdentity,
     /// Its parent.
     pub(crate) parent: i32,
     /// Its session: the pid of the session leader; 0 if that is outside this PID namespace.
@@ -102,7 +102,7 @@ pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
 fn of(process: &Process) -> Option<Relations> {
     let stat = process.stat().ok()?;
     Some(Relations {
-        id: Identity { pid: stat.pid, start: stat.starttime },
+        id: ProcessIdentity { pid: stat.pid, start: stat.starttime },
         parent: stat.ppid,
         session: stat.session,
         is_alive: !matches!(stat.state, 'Z' | 'X' | 'x'),
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn process(pid: i32, parent: i32) -> Relations {
-        let id = Identity { pid, start: 1 };
+        let id = ProcessIdentity { pid, start: 1 };
         Relations { id, parent, session: 1, is_alive: true }
     }
 

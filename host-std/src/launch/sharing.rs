@@ -5,21 +5,21 @@
 //! milliseconds. Open MPI and Intel MPI then yield the processor instead, if their launcher says so.
 //! MPICH spins in any case, under its own launcher as well.
 
-use super::families::Families;
 use super::plan::Plan;
-use super::topology::{Place, ROOT, places};
+use super::protocol_offer::ProtocolOffer;
+use super::topology::{ProcessorLocation, ROOT, places};
 use std::path::Path;
 
-/// Variables that tell the libraries a program with `families` may use whether the ranks of `plan` share
+/// Variables that tell the libraries a program with `offer` may use whether the ranks of `plan` share
 /// processors.
-pub(super) fn of_plan(plan: &Plan, families: &Families) -> Vec<(&'static str, String)> {
+pub(super) fn of_plan(plan: &Plan, offer: &ProtocolOffer) -> Vec<(&'static str, String)> {
     let mut variables = Vec::new();
-    if families.pmix {
+    if offer.pmix {
         let is_oversubscribed = u8::from(plan.is_oversubscribed()).to_string();
         variables.push(("OMPI_MCA_mpi_oversubscribe", is_oversubscribed));
     }
     // A program that may start others, as a shell does, finds servers of both kinds.
-    let may_use_intel_mpi = families.pmi && (families.pmix || families.may_link_mpi);
+    let may_use_intel_mpi = offer.pmi && (offer.pmix || offer.may_link_mpi);
     if may_use_intel_mpi && plan.is_oversubscribed() {
         // A machine that does not describe its processors has no such variables: a library that finds one
         // without the others is killed by SIGSEGV.
@@ -31,7 +31,7 @@ pub(super) fn of_plan(plan: &Plan, families: &Families) -> Vec<(&'static str, St
 
 /// Wire: `I_MPI_PIN_MAPPING=4:0 0,1 1,2 0,3 1` lists ranks of the node, each with its processor; the other
 /// lists have one number for each processor of the machine.
-fn of_intel(plan: &Plan, places: &[Place]) -> Option<[(&'static str, String); 5]> {
+fn of_intel(plan: &Plan, places: &[ProcessorLocation]) -> Option<[(&'static str, String); 5]> {
     let known = |processor: &u32| usize::try_from(*processor).is_ok_and(|at| at < places.len());
     let ranks = plan.local();
     let mut pinned = Vec::new();
@@ -39,7 +39,7 @@ fn of_intel(plan: &Plan, places: &[Place]) -> Option<[(&'static str, String); 5]
         let processor = plan.processor(rank).filter(known)?;
         pinned.push(format!("{rank} {processor}"));
     }
-    let list = |of: fn(&Place) -> u32| {
+    let list = |of: fn(&ProcessorLocation) -> u32| {
         let numbers: Vec<String> = places.iter().map(|place| of(place).to_string()).collect();
         numbers.join(",")
     };
@@ -57,11 +57,11 @@ mod tests {
     use super::super::plan::tests::plan;
     use super::*;
 
-    const PLACES: [Place; 4] = [
-        Place { socket: 0, core: 0, thread: 0 },
-        Place { socket: 1, core: 0, thread: 0 },
-        Place { socket: 0, core: 0, thread: 1 },
-        Place { socket: 1, core: 0, thread: 1 },
+    const PLACES: [ProcessorLocation; 4] = [
+        ProcessorLocation { socket: 0, core: 0, thread: 0 },
+        ProcessorLocation { socket: 1, core: 0, thread: 0 },
+        ProcessorLocation { socket: 0, core: 0, thread: 1 },
+        ProcessorLocation { socket: 1, core: 0, thread: 1 },
     ];
 
     fn value(plan: &Plan, name: &str) -> Option<String> {

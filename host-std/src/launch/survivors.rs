@@ -12,8 +12,8 @@
 //! themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
-use crate::launch::guard::{GUARD, RUN, Record};
-use crate::launch::processes::{self, Identity, Relations};
+use crate::launch::guard::{GUARD, GuardRecord, RUN};
+use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::stdio::console;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
     let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
-    let mut run = Run::new(mark, inherited);
+    let mut run = Survivors::new(mark, inherited);
     run.gather();
     if run.listen() {
         run.cgroup.take().into_iter().for_each(Cgroup::remove);
@@ -50,9 +50,9 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 
 /// State of the run.
 #[derive(Debug, Default)]
-struct Run {
+struct Survivors {
     mark: String,
-    inherited: Vec<Identity>,
+    inherited: Vec<ProcessIdentity>,
     /// The process of the launcher, while it is the parent of this one.
     launcher: Option<i32>,
     /// Ranks that have not terminated, and those with processes left in their sessions.
@@ -63,11 +63,11 @@ struct Run {
     files: Vec<PathBuf>,
     cgroup: Option<Cgroup>,
     /// All processes found to belong to the run.
-    known: BTreeSet<Identity>,
+    known: BTreeSet<ProcessIdentity>,
 }
 
-impl Run {
-    fn new(mark: &str, inherited: Vec<Identity>) -> Self {
+impl Survivors {
+    fn new(mark: &str, inherited: Vec<ProcessIdentity>) -> Self {
         let launcher = mark.split('.').next().and_then(|pid| pid.parse().ok());
         let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
         let launcher = launcher.filter(|pid| parent == Some(*pid));
@@ -104,15 +104,15 @@ impl Run {
     fn listen(&mut self) -> bool {
         let (mut input, mut record, mut is_over) = (io::stdin().lock(), Vec::new(), false);
         while input.read_until(0, &mut record).is_ok_and(|count| count > 0) {
-            match Record::parse(record.strip_suffix(&[0]).unwrap_or(&record)) {
-                Some(Record::Starting(inode)) => self.starting = Some(inode),
-                Some(Record::Started(pid)) => {
+            match GuardRecord::parse(record.strip_suffix(&[0]).unwrap_or(&record)) {
+                Some(GuardRecord::Starting(inode)) => self.starting = Some(inode),
+                Some(GuardRecord::Started(pid)) => {
                     self.starting = None;
                     self.ranks.insert(pid);
                 }
-                Some(Record::Ended(pid)) => drop(self.ranks.remove(&pid)),
-                Some(Record::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
-                Some(Record::Goodbye) => is_over = true,
+                Some(GuardRecord::Ended(pid)) => drop(self.ranks.remove(&pid)),
+                Some(GuardRecord::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
+                Some(GuardRecord::Goodbye) => is_over = true,
                 None => {}
             }
             record.clear();
@@ -179,7 +179,7 @@ impl Run {
 }
 
 /// Signals a process, unless its pid was reused.
-fn send(id: Identity, signals: &[Signal]) {
+fn send(id: ProcessIdentity, signals: &[Signal]) {
     let handle = Pid::from_raw(id.pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let Some(Ok(handle)) = handle else { return };
     if processes::relations(id.pid).is_some_and(|now| now.id == id) {
@@ -202,13 +202,13 @@ fn own_pid() -> i32 {
 }
 
 /// Encodes inherited processes of the launcher for the guard's command line.
-pub(crate) fn inherited_words(inherited: &[Identity]) -> String {
+pub(crate) fn inherited_words(inherited: &[ProcessIdentity]) -> String {
     inherited.iter().map(|one| format!("{}:{},", one.pid, one.start)).collect()
 }
 
-fn identity(word: &str) -> Option<Identity> {
+fn identity(word: &str) -> Option<ProcessIdentity> {
     let (pid, start) = word.split_once(':')?;
-    Some(Identity { pid: pid.parse().ok()?, start: start.parse().ok()? })
+    Some(ProcessIdentity { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
 /// Grace period for processes to terminate by themselves. Their launcher is gone and so is the rest of
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn identities_are_read_as_they_were_written() {
-        let all = [Identity { pid: 7, start: 99 }, Identity { pid: 8, start: 1 }];
+        let all = [ProcessIdentity { pid: 7, start: 99 }, ProcessIdentity { pid: 8, start: 1 }];
         let words = inherited_words(&all);
         assert_eq!(words.split_terminator(',').filter_map(identity).collect::<Vec<_>>(), all);
         assert_eq!(inherited_words(&[]), "");

@@ -94,7 +94,7 @@ impl Topology {
 
 /// Where a processor lies in its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ProcessorLocation {
     /// Its socket, as the system numbers it.
     pub(crate) socket: u32,
     /// Its core, from 0 in each socket.
@@ -109,7 +109,7 @@ pub(crate) struct Place {
 ///
 /// Those of the system, with the name of the file; [`io::ErrorKind::Unsupported`] if a number is left out,
 /// as on a machine with processors switched off.
-pub(crate) fn places(root: &Path) -> io::Result<Vec<Place>> {
+pub(crate) fn places(root: &Path) -> io::Result<Vec<ProcessorLocation>> {
     let online = list(&root.join("cpu/online"))?;
     if !(0..).zip(&online).all(|(number, processor)| number == *processor) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a processor is switched off"));
@@ -126,7 +126,7 @@ pub(crate) fn places(root: &Path) -> io::Result<Vec<Place>> {
         let next = (0..).zip(cores.range((socket, 0)..=(socket, u32::MAX))).last();
         let next = next.map_or(0, |(at, _): (u32, _)| at + 1);
         let (core, threads) = cores.entry(named).or_insert((next, 0));
-        places.push(Place { socket, core: *core, thread: *threads });
+        places.push(ProcessorLocation { socket, core: *core, thread: *threads });
         *threads += 1;
     }
     Ok(places)

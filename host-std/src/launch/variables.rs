@@ -3,14 +3,14 @@
 
 /// A variable, or all with a common prefix, and the reason for its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct VariableRule {
     /// Its name; a star at the end stands for any suffix.
     pub(crate) name: &'static str,
     /// The reason, in a line.
     pub(crate) why: &'static str,
 }
 
-impl Entry {
+impl VariableRule {
     const fn new(name: &'static str, why: &'static str) -> Self {
         Self { name, why }
     }
@@ -25,78 +25,93 @@ impl Entry {
 }
 
 /// Variables that are always set, replacing inherited values.
-pub(crate) const SET: &[Entry] = &[
-    Entry::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
-    Entry::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
-    Entry::new("PMI_SIZE", "how many ranks there are, likewise"),
-    Entry::new("PMI_SPAWNED", "1 in jobs of MPI_Comm_spawn, else 0: clients look at the number"),
-    Entry::new("PMI_HOSTNAME", "the name under which the launcher knows this node"),
-    Entry::new(
+pub(crate) const SET: &[VariableRule] = &[
+    VariableRule::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
+    VariableRule::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
+    VariableRule::new("PMI_SIZE", "how many ranks there are, likewise"),
+    VariableRule::new(
+        "PMI_SPAWNED",
+        "1 in jobs of MPI_Comm_spawn, else 0: clients look at the number",
+    ),
+    VariableRule::new("PMI_HOSTNAME", "the name under which the launcher knows this node"),
+    VariableRule::new(
         "MPI_LOCALNRANKS",
         "how many ranks are on this node: libraries deal out devices by it",
     ),
-    Entry::new("MPI_LOCALRANKID", "which of those this rank is"),
-    Entry::new(
+    VariableRule::new("MPI_LOCALRANKID", "which of those this rank is"),
+    VariableRule::new(
         "PMI_RUN_MARK",
         "a mark of the run: what is left of it is found when its launcher is killed",
     ),
-    Entry::new("PMI_PORT", "with --listen: where a second connection can be made"),
-    Entry::new("PMI_ID", "with --listen: who to be there"),
-    Entry::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),
-    Entry::new("PMI_TLS_PIN", "with --listen under TLS: whom to believe there"),
-    Entry::new("PMIX_NAMESPACE", "PMIx: the name of the job"),
-    Entry::new("PMIX_RANK", "PMIx: the rank"),
-    Entry::new(
+    VariableRule::new("PMI_PORT", "with --listen: where a second connection can be made"),
+    VariableRule::new("PMI_ID", "with --listen: who to be there"),
+    VariableRule::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),
+    VariableRule::new("PMI_TLS_PIN", "with --listen under TLS: whom to believe there"),
+    VariableRule::new("PMIX_NAMESPACE", "PMIx: the name of the job"),
+    VariableRule::new("PMIX_RANK", "PMIx: the rank"),
+    VariableRule::new(
         "PMIX_SERVER_URI41",
         "PMIx: where a client finds its server, by the newest name that it knows",
     ),
-    Entry::new("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
-    Entry::new("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
-    Entry::new("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
-    Entry::new(
+    VariableRule::new("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
+    VariableRule::new("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
+    VariableRule::new("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
+    VariableRule::new(
         "PMIX_SERVER_URI2",
         "PMIx: the same for clients of 2.0, which are told that they are too old",
     ),
-    Entry::new(
+    VariableRule::new(
         "PMIX_GDS_MODULE",
         "PMIx: job data comes in messages; other ways are memory private to one library",
     ),
-    Entry::new(
+    VariableRule::new(
         "PMIX_BFROP_BUFFER_TYPE",
         "PMIx: values are packed without the names of their types",
     ),
-    Entry::new(
+    VariableRule::new(
         "PMIX_SECURITY_MODE",
         "PMIx: what a client proves itself with; who it is shows by its socket",
     ),
-    Entry::new("PMIX_VERSION", "PMIx: the version that a client takes its server for"),
-    Entry::new(
+    VariableRule::new("PMIX_VERSION", "PMIx: the version that a client takes its server for"),
+    VariableRule::new(
         "PMIX_HOSTNAME",
         "PMIx: the name by which a client finds its node in what it is told",
     ),
-    Entry::new(
+    VariableRule::new(
         "OMPI_MCA_schizo",
         "Open MPI 4: it shall ask its server, and not look for launchers that it knows",
     ),
-    Entry::new("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
-    Entry::new(
+    VariableRule::new("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
+    VariableRule::new(
         "OMPI_MCA_orte_bound_at_launch",
         "Open MPI 4: where a rank runs was settled when it was started",
     ),
-    Entry::new("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
-    Entry::new("OMPI_COMM_WORLD_SIZE", "Open MPI: how many ranks there are, likewise"),
-    Entry::new("OMPI_COMM_WORLD_LOCAL_RANK", "Open MPI: which of those on this node, likewise"),
-    Entry::new("OMPI_COMM_WORLD_LOCAL_SIZE", "Open MPI: how many are on this node, likewise"),
-    Entry::new("OMPI_COMM_WORLD_NODE_RANK", "Open MPI: which of all jobs on this node, likewise"),
-    Entry::new("OMPI_UNIVERSE_SIZE", "Open MPI: how many ranks there may be, likewise"),
-    Entry::new("OMPI_NUM_APP_CTX", "Open MPI: how many programs the job has, likewise"),
-    Entry::new("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
-    Entry::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: how many ranks each program has, likewise"),
+    VariableRule::new("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
+    VariableRule::new("OMPI_COMM_WORLD_SIZE", "Open MPI: how many ranks there are, likewise"),
+    VariableRule::new(
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "Open MPI: which of those on this node, likewise",
+    ),
+    VariableRule::new(
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "Open MPI: how many are on this node, likewise",
+    ),
+    VariableRule::new(
+        "OMPI_COMM_WORLD_NODE_RANK",
+        "Open MPI: which of all jobs on this node, likewise",
+    ),
+    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: how many ranks there may be, likewise"),
+    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: how many programs the job has, likewise"),
+    VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
+    VariableRule::new(
+        "OMPI_APP_CTX_NUM_PROCS",
+        "Open MPI: how many ranks each program has, likewise",
+    ),
 ];
 
 /// Variables that are set unless present.
-pub(crate) const DEFAULTS: &[(Entry, &str)] = &[(
-    Entry::new(
+pub(crate) const DEFAULTS: &[(VariableRule, &str)] = &[(
+    VariableRule::new(
         "GFORTRAN_UNBUFFERED_PRECONNECTED",
         "Fortran programs write lines when they are done, and not when a buffer is full",
     ),
@@ -104,97 +119,106 @@ pub(crate) const DEFAULTS: &[(Entry, &str)] = &[(
 )];
 
 /// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
-pub(crate) const MPICH_SPEAKS: Entry = Entry::new(
+pub(crate) const MPICH_SPEAKS: VariableRule = VariableRule::new(
     "MPIR_CVAR_PMI_VERSION",
     "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
 );
 
 /// Variables that announce whether ranks share processors; set unless `--env` sets them.
-pub(crate) const SHARING: &[Entry] = &[
-    Entry::new(
+pub(crate) const SHARING: &[VariableRule] = &[
+    VariableRule::new(
         "OMPI_MCA_mpi_oversubscribe",
         "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
     ),
-    Entry::new(
+    VariableRule::new(
         "I_MPI_PIN_MAPPING",
         "Intel MPI, with more ranks than processors: the processor of each; a rank that waits then yields",
     ),
-    Entry::new("I_MPI_INFO_LCPU", "Intel MPI, with that: number of processors of the machine"),
-    Entry::new("I_MPI_INFO_CORE", "Intel MPI, with that: the core of each processor"),
-    Entry::new("I_MPI_INFO_PACK", "Intel MPI, with that: the socket of each processor"),
-    Entry::new(
+    VariableRule::new(
+        "I_MPI_INFO_LCPU",
+        "Intel MPI, with that: number of processors of the machine",
+    ),
+    VariableRule::new("I_MPI_INFO_CORE", "Intel MPI, with that: the core of each processor"),
+    VariableRule::new("I_MPI_INFO_PACK", "Intel MPI, with that: the socket of each processor"),
+    VariableRule::new(
         "I_MPI_INFO_THREAD",
         "Intel MPI, with that: the thread of each processor in its core",
     ),
 ];
 
 /// Variables of an outer launcher that a client would take for its own.
-pub(crate) const REMOVED: &[Entry] = &[
-    Entry::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
-    Entry::new(
+pub(crate) const REMOVED: &[VariableRule] = &[
+    VariableRule::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
+    VariableRule::new(
         "PMIX_*",
         "PMIx of an outer job: with a namespace set, libraries turn to its server",
     ),
-    Entry::new("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
-    Entry::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
-    Entry::new("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
-    Entry::new("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
-    Entry::new("MPI_APPNUM", "Hydra: the outer job's application"),
-    Entry::new("MPI_UNIVERSE_SIZE", "Hydra: the outer job's universe"),
-    Entry::new("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "Hydra: the interface of the outer job's node"),
-    Entry::new("SLURM_PROCID", "Slurm: a rank of the outer step, alike for all of ours"),
-    Entry::new("SLURM_LOCALID", "Slurm: likewise, on this node"),
-    Entry::new("SLURM_NODEID", "Slurm: the outer step's number of this node"),
-    Entry::new("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
-    Entry::new("SLURM_TASK_PID", "Slurm: the process of the outer step"),
-    Entry::new(
+    VariableRule::new("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
+    VariableRule::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
+    VariableRule::new("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
+    VariableRule::new("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
+    VariableRule::new("MPI_APPNUM", "Hydra: the outer job's application"),
+    VariableRule::new("MPI_UNIVERSE_SIZE", "Hydra: the outer job's universe"),
+    VariableRule::new(
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+        "Hydra: the interface of the outer job's node",
+    ),
+    VariableRule::new("SLURM_PROCID", "Slurm: a rank of the outer step, alike for all of ours"),
+    VariableRule::new("SLURM_LOCALID", "Slurm: likewise, on this node"),
+    VariableRule::new("SLURM_NODEID", "Slurm: the outer step's number of this node"),
+    VariableRule::new("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
+    VariableRule::new("SLURM_TASK_PID", "Slurm: the process of the outer step"),
+    VariableRule::new(
         "SLURM_STEP*",
         "Slurm: the outer step; with it, libraries take themselves for its ranks",
     ),
-    Entry::new("SLURM_SRUN_COMM_*", "Slurm: where the outer step's launcher listens"),
-    Entry::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: where the outer step's launcher is"),
-    Entry::new("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
-    Entry::new("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
-    Entry::new("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
-    Entry::new("OMPI_UNIVERSE_SIZE", "Open MPI: the outer job's universe"),
-    Entry::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the outer job's programs"),
-    Entry::new("OMPI_FIRST_RANKS", "Open MPI: the outer job's programs"),
-    Entry::new("OMPI_NUM_APP_CTX", "Open MPI: the outer job's programs"),
-    Entry::new("OMPI_COMMAND", "Open MPI: the outer job's program"),
-    Entry::new("OMPI_ARGV", "Open MPI: the outer job's program"),
-    Entry::new("OMPI_FILE_LOCATION", "Open MPI: files of the outer job"),
-    Entry::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
-    Entry::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
-    Entry::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
-    Entry::new("OMPI_MCA_schizo", "Open MPI: how its daemons look at what they start"),
-    Entry::new(
+    VariableRule::new("SLURM_SRUN_COMM_*", "Slurm: where the outer step's launcher listens"),
+    VariableRule::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: where the outer step's launcher is"),
+    VariableRule::new("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
+    VariableRule::new("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
+    VariableRule::new("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
+    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: the outer job's universe"),
+    VariableRule::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the outer job's programs"),
+    VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the outer job's programs"),
+    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: the outer job's programs"),
+    VariableRule::new("OMPI_COMMAND", "Open MPI: the outer job's program"),
+    VariableRule::new("OMPI_ARGV", "Open MPI: the outer job's program"),
+    VariableRule::new("OMPI_FILE_LOCATION", "Open MPI: files of the outer job"),
+    VariableRule::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
+    VariableRule::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
+    VariableRule::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
+    VariableRule::new("OMPI_MCA_schizo", "Open MPI: how its daemons look at what they start"),
+    VariableRule::new(
         "OMPI_MCA_mpi_oversubscribe",
         "Open MPI: whether the outer job's ranks share processors",
     ),
-    Entry::new("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
-    Entry::new("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
-    Entry::new(
+    VariableRule::new("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
+    VariableRule::new("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
+    VariableRule::new(
         "I_MPI_INFO_*",
         "Intel MPI: what its launcher has found out about the outer job's node",
     ),
-    Entry::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
-    Entry::new("PRTE_*", "Open MPI's launcher: the outer job"),
-    Entry::new("FLUX_PMI_LIBRARY_PATH", "Flux: leads to a library that asks for the outer job"),
-    Entry::new("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
-    Entry::new("PALS_*", "Cray: the outer job and its ranks"),
-    Entry::new("ALPS_APP_*", "Cray: the outer job and its ranks"),
-    Entry::new("JSM_*", "IBM: the outer job and its ranks"),
-    Entry::new("MV2_COMM_WORLD_*", "MVAPICH: rank and size in the outer job"),
-    Entry::new("MPISPAWN_*", "MVAPICH: the outer job's helper on this node"),
-    Entry::new("MPIRUN_*", "MVAPICH: the outer job's launcher"),
+    VariableRule::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
+    VariableRule::new("PRTE_*", "Open MPI's launcher: the outer job"),
+    VariableRule::new(
+        "FLUX_PMI_LIBRARY_PATH",
+        "Flux: leads to a library that asks for the outer job",
+    ),
+    VariableRule::new("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
+    VariableRule::new("PALS_*", "Cray: the outer job and its ranks"),
+    VariableRule::new("ALPS_APP_*", "Cray: the outer job and its ranks"),
+    VariableRule::new("JSM_*", "IBM: the outer job and its ranks"),
+    VariableRule::new("MV2_COMM_WORLD_*", "MVAPICH: rank and size in the outer job"),
+    VariableRule::new("MPISPAWN_*", "MVAPICH: the outer job's helper on this node"),
+    VariableRule::new("MPIRUN_*", "MVAPICH: the outer job's launcher"),
 ];
 
 /// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
-pub(crate) const KEPT: &[Entry] = &[
-    Entry::new("PMI_DEBUG", "makes clients tell what they do"),
-    Entry::new("PMI_USE_LOGFILE", "makes clients write a log"),
-    Entry::new("PMI_VERSION", "chooses the protocol of some clients"),
-    Entry::new("PMIX_MCA_*", "tunes PMIx libraries"),
+pub(crate) const KEPT: &[VariableRule] = &[
+    VariableRule::new("PMI_DEBUG", "makes clients tell what they do"),
+    VariableRule::new("PMI_USE_LOGFILE", "makes clients write a log"),
+    VariableRule::new("PMI_VERSION", "chooses the protocol of some clients"),
+    VariableRule::new("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 
 /// Whether the variable `name` of ours gives way to one that the user has set, according to `is_set`. Those
@@ -212,7 +236,7 @@ pub(crate) fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Entry by which a variable of this name is set, if any.
-pub(crate) fn set(name: &[u8]) -> Option<Entry> {
+pub(crate) fn set(name: &[u8]) -> Option<VariableRule> {
     let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
     SET.iter()
         .chain([&MPICH_SPEAKS])
@@ -223,7 +247,7 @@ pub(crate) fn set(name: &[u8]) -> Option<Entry> {
 }
 
 /// Entry by which an inherited variable of this name is removed, if any.
-pub(crate) fn removed(name: &[u8]) -> Option<Entry> {
+pub(crate) fn removed(name: &[u8]) -> Option<VariableRule> {
     let found = REMOVED.iter().find(|entry| entry.means(name))?;
     // A full name takes precedence over a prefix.
     let is_named = || REMOVED.iter().any(|entry| entry.name.as_bytes() == name);

@@ -1,7 +1,7 @@
 //! One connection: the socket of a rank, bytes in transit, and the readiness it waits for.
 
 use crate::poller::{Interest, Poller, Token};
-use crate::server::secure::{Certificate, Hello};
+use crate::server::secure::{Certificate, FirstBytes};
 use pmi_core::command::{Answer, Reply, Text, Verb};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::machine::Machine;
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     /// Address of a peer that connected; `None` for a process started by the launcher.
     pub(crate) from: Option<SocketAddr>,
     /// True until the peer has identified itself.
-    pub(crate) is_stranger: bool,
+    pub(crate) is_unauthenticated: bool,
     /// Certificate by which the peer authenticates the server; taken when the handshake begins.
     pub(crate) certificate: Option<Certificate>,
     /// Traffic of the connection.
@@ -106,7 +106,7 @@ impl Connection {
         poller.add(token, &stream, Interest::Read)?;
         Ok(Self {
             from,
-            is_stranger: from.is_some(),
+            is_unauthenticated: from.is_some(),
             certificate: None,
             traffic: Traffic::default(),
             link: Some(NonBlocking::of(stream)),
@@ -149,12 +149,12 @@ impl Connection {
         };
         let mut heard = [0; HELLO];
         match certificate.hello(socket, &mut heard) {
-            Ok(Hello::Silent) => {
+            Ok(FirstBytes::Silent) => {
                 self.watch(Some(Interest::Read), token, poller)?;
                 return Ok(Some(Served::Waiting));
             }
-            Ok(Hello::Secured) => {}
-            Ok(Hello::Plain { len_bytes }) => {
+            Ok(FirstBytes::Secured) => {}
+            Ok(FirstBytes::Plain { len_bytes }) => {
                 let mut refusal = [0; 128];
                 let len = refuse_plain(&heard[..len_bytes], &mut refusal);
                 // Nothing was sent before, so there is room; a peer that is gone needs no answer.

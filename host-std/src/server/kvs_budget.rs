@@ -12,7 +12,7 @@ pub(crate) struct KvsBudget {
     limits: KvsLimits,
     pairs: Cell<u64>,
     bytes: Cell<u64>,
-    refused: RefCell<Refusal>,
+    refused: RefCell<PutRefusal>,
 }
 
 /// The first put that exceeded the budget.
@@ -46,7 +46,7 @@ impl fmt::Display for RefusedPut {
 
 /// State of the report to the user.
 #[derive(Debug, Default)]
-enum Refusal {
+enum PutRefusal {
     #[default]
     None,
     Untold(RefusedPut),
@@ -79,19 +79,19 @@ impl KvsBudget {
     /// Records a put that exceeded the budget; the first one is worth a message.
     pub(crate) fn refuse(&self, space: &str, rank: Rank, key: &[u8]) {
         let mut refused = self.refused.borrow_mut();
-        if matches!(*refused, Refusal::None) {
+        if matches!(*refused, PutRefusal::None) {
             let (space, key) = (space.to_owned(), key.to_owned());
-            *refused = Refusal::Untold(RefusedPut { space, rank, key, limits: self.limits });
+            *refused = PutRefusal::Untold(RefusedPut { space, rank, key, limits: self.limits });
         }
     }
 
     /// The first put that exceeded the budget, once.
     pub(crate) fn take_refused(&self) -> Option<RefusedPut> {
         let mut refused = self.refused.borrow_mut();
-        let Refusal::Untold(_) = *refused else { return None };
-        match std::mem::replace(&mut *refused, Refusal::Told) {
-            Refusal::Untold(put) => Some(put),
-            Refusal::None | Refusal::Told => None,
+        let PutRefusal::Untold(_) = *refused else { return None };
+        match std::mem::replace(&mut *refused, PutRefusal::Told) {
+            PutRefusal::Untold(put) => Some(put),
+            PutRefusal::None | PutRefusal::Told => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// same on every machine.
 #[derive(Debug, Default)]
 pub(crate) struct MapKvs {
-    records: BTreeMap<u32, Record>,
+    records: BTreeMap<u32, StoredPair>,
     /// Number of the next entry. Numbers are not reused, since a pending answer may refer to one.
     following: u32,
     /// Entry numbers by key, for each keyspace. Only ever looked up and never iterated, so the lack of an
@@ -26,7 +26,7 @@ pub(crate) struct MapKvs {
 }
 
 #[derive(Debug)]
-struct Record {
+struct StoredPair {
     shelf: Keyspace,
     /// Shared with the key of `numbers`.
     key: Rc<[u8]>,
@@ -57,7 +57,7 @@ impl Kvs for MapKvs {
         self.following = following;
         let key: Rc<[u8]> = key.into();
         self.numbers.entry(shelf).or_default().insert(Rc::clone(&key), number);
-        self.records.insert(number, Record { shelf, key, value: value.into(), stamp });
+        self.records.insert(number, StoredPair { shelf, key, value: value.into(), stamp });
         Ok((EntryId(number), None))
     }
 
@@ -66,7 +66,7 @@ impl Kvs for MapKvs {
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
-        let Record { shelf, key, value, stamp } = self.records.get(&id.0)?;
+        let StoredPair { shelf, key, value, stamp } = self.records.get(&id.0)?;
         Some(Entry { keyspace: *shelf, key, value, visibility: *stamp })
     }
 
@@ -77,7 +77,7 @@ impl Kvs for MapKvs {
     }
 
     fn remove(&mut self, id: EntryId) {
-        let Some(Record { shelf, key, value, .. }) = self.records.remove(&id.0) else { return };
+        let Some(StoredPair { shelf, key, value, .. }) = self.records.remove(&id.0) else { return };
         self.release(1, len(&key) + len(&value));
         if let Some(numbers) = self.numbers.get_mut(&shelf) {
             numbers.remove(&key);
@@ -118,7 +118,7 @@ impl MapKvs {
         NoRoom
     }
 
-    fn record_mut(&mut self, id: EntryId) -> Option<&mut Record> {
+    fn record_mut(&mut self, id: EntryId) -> Option<&mut StoredPair> {
         self.records.get_mut(&id.0)
     }
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 /// First bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hello {
+pub(crate) enum FirstBytes {
     /// Nothing has arrived.
     Silent,
     /// A handshake, or the end of the stream.
@@ -18,15 +18,14 @@ pub(crate) enum Hello {
     },
 }
 
-/// Certificate of a job, by which its ranks authenticate the server.
-#[cfg(feature = "tls")]
+/// Certificate of a job, by which its ranks authenticate the server. Without TLS there is none.
 #[derive(Clone, Debug)]
-pub(crate) struct Certificate(pmi_std::tls::Identity);
+pub(crate) struct Certificate(Key);
 
-/// Certificate of a job. None can be made, since TLS is not built in.
+#[cfg(feature = "tls")]
+type Key = pmi_std::tls::Identity;
 #[cfg(not(feature = "tls"))]
-#[derive(Clone, Debug)]
-pub(crate) enum Certificate {}
+type Key = std::convert::Infallible;
 
 impl Certificate {
     /// Examines the first bytes of a connection without consuming them.
@@ -39,12 +38,12 @@ impl Certificate {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<Hello> {
+    pub(crate) fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<FirstBytes> {
         match socket.peek(out) {
-            Ok(0) => Ok(Hello::Secured),
-            Ok(_) if out.first() == Some(&HANDSHAKE) => Ok(Hello::Secured),
-            Ok(len_bytes) => Ok(Hello::Plain { len_bytes }),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Hello::Silent),
+            Ok(0) => Ok(FirstBytes::Secured),
+            Ok(_) if out.first() == Some(&HANDSHAKE) => Ok(FirstBytes::Secured),
+            Ok(len_bytes) => Ok(FirstBytes::Plain { len_bytes }),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(FirstBytes::Silent),
             Err(error) => Err(error),
         }
     }
@@ -92,7 +91,7 @@ impl Certificate {
 
     /// Pin by which ranks trust the certificate.
     pub(crate) fn pin(&self) -> String {
-        match *self {}
+        match self.0 {}
     }
 
     /// Starts TLS on a connection.
@@ -101,7 +100,7 @@ impl Certificate {
     ///
     /// None, since no such certificate exists.
     pub(crate) fn accept(&self, _socket: TcpStream) -> io::Result<Stream> {
-        match *self {}
+        match self.0 {}
     }
 }
 

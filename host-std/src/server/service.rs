@@ -4,16 +4,16 @@ use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
+use crate::server::event::{Asked, ServerEvent, disconnect_event, nonsense, translate_event};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::kvs_budget::{KvsBudget, RefusedPut};
 use crate::server::map_kvs::MapKvs;
-use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
-use crate::server::pmix::desk::Desk;
 use crate::server::pmix::heap;
+use crate::server::pmix::service::PmixService;
 use crate::server::storage::{Heap, Slab};
 use crate::settings::job::KvsLimits;
 use crate::trace::{Tracer, Who, redacted};
-use crate::verdict::{Failure, Phase};
+use crate::verdict::{Failure, PmiPhase};
 use pmi_core::command::CodeRun;
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
@@ -36,12 +36,12 @@ pub(crate) struct Service {
     /// Memory budget of the spaces of all jobs.
     kvs_budget: Rc<KvsBudget>,
     /// By job, then by rank.
-    seats: Vec<Vec<Seat>>,
+    rank_conns: Vec<Vec<RankConn>>,
     /// By session.
     pub(super) connections: Vec<Option<Connection>>,
     /// Events of sessions that were left when they were closed.
     events: VecDeque<Event>,
-    pub(super) news: VecDeque<News>,
+    pub(super) launcher_events: VecDeque<ServerEvent>,
     /// Ranks whose closed connection blocks a fence. Their exit status, which follows soon, tells more.
     pub(super) suspects: Vec<(JobId, Rank)>,
     /// Sessions whose peers have not identified themselves.
@@ -50,7 +50,7 @@ pub(crate) struct Service {
     pub(super) guesses: GuessLimit,
     pub(super) clock: Clock,
     /// PMIx part of the service.
-    pub(super) desk: Desk,
+    pub(super) pmix: PmixService,
     /// Buffer for the connection that is being served.
     scratch: Box<[u8]>,
     /// Recorder of messages and other events that the launcher observes.
@@ -59,14 +59,14 @@ pub(crate) struct Service {
 
 /// Per-rank connection bookkeeping.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct RankConn {
     pub(super) session: Option<SessionId>,
     /// Address from which the rank has connected.
     pub(super) from: Option<SocketAddr>,
     /// True if the launcher started the rank.
     pub(super) is_local: bool,
     /// Phase of the rank when it was given up.
-    pub(super) last_phase: Option<Phase>,
+    pub(super) last_phase: Option<PmiPhase>,
     /// Traffic of its closed connections: until it was given up those of PMIx, of which it may have
     /// several.
     pub(super) last_traffic: Traffic,
@@ -82,15 +82,15 @@ impl Service {
         Self {
             server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), names),
             kvs_budget,
-            seats: Vec::new(),
+            rank_conns: Vec::new(),
             connections: Vec::new(),
             events: VecDeque::new(),
-            news: VecDeque::new(),
+            launcher_events: VecDeque::new(),
             suspects: Vec::new(),
             pending: Pending::default(),
             guesses: GuessLimit::default(),
             clock: Clock::start(),
-            desk: Desk::new(),
+            pmix: PmixService::new(),
             scratch: vec![0; SCRATCH].into(),
             tracer: Tracer::new(recent),
         }
@@ -126,8 +126,8 @@ impl Service {
             return Err(error);
         }
         let place = index(job.0);
-        self.seats.resize_with(self.seats.len().max(place + 1), Vec::new);
-        self.seats[place] = vec![Seat::default(); count];
+        self.rank_conns.resize_with(self.rank_conns.len().max(place + 1), Vec::new);
+        self.rank_conns[place] = vec![RankConn::default(); count];
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
     }
@@ -173,10 +173,10 @@ impl Service {
     pub(crate) fn remove_job(&mut self, job: JobId) {
         // Removal fails only while a rank may still send requests; the job then stays, at the cost of
         // memory only.
-        if self.desk.pmix.remove_job(job, &mut self.server).is_ok()
-            && let Some(seats) = self.seats.get_mut(index(job.0))
+        if self.pmix.server.remove_job(job, &mut self.server).is_ok()
+            && let Some(rank_conns) = self.rank_conns.get_mut(index(job.0))
         {
-            *seats = Vec::new();
+            *rank_conns = Vec::new();
             self.tracer.remove_job(job.0);
         }
     }
@@ -194,8 +194,8 @@ impl Service {
     ) -> io::Result<()> {
         let peer = Peer::Member { job, rank: Rank(rank) };
         let session = self.open(peer, link, None, poller)?;
-        if let Some(seat) = self.seat_mut(job, rank) {
-            (seat.session, seat.is_local) = (Some(session), true);
+        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+            (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Service {
     /// As for [`ready`](Self::ready).
     pub(crate) fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
         self.drain_pmix(job, rank, poller)?;
-        match self.seat(job, rank).and_then(|seat| seat.session) {
+        match self.rank_conn(job, rank).and_then(|rank_conn| rank_conn.session) {
             Some(session) => self.serve(session, poller, Occasion::Ended),
             None => Ok(()),
         }
@@ -260,17 +260,17 @@ impl Service {
 
     /// The next event for the rest of the launcher. Each may make responses due, which requires a
     /// [`flush`](Self::flush).
-    pub(crate) fn next_news(&mut self) -> Option<News> {
+    pub(crate) fn poll_event(&mut self) -> Option<ServerEvent> {
         while let Some(event) = self.events.pop_front().or_else(|| self.server.poll_event()) {
-            let news = event_news(self, event);
-            self.news.extend(news);
+            let events = translate_event(self, event);
+            self.launcher_events.extend(events);
         }
-        while let Some(news) = self.next_pmix_news() {
-            self.news.push_back(news);
+        while let Some(event) = self.poll_pmix_event() {
+            self.launcher_events.push_back(event);
         }
-        let stuck = stuck_news(self);
-        self.news.extend(stuck);
-        self.news.pop_front()
+        let stuck = disconnect_event(self);
+        self.launcher_events.extend(stuck);
+        self.launcher_events.pop_front()
     }
 
     /// Answers a spawn request: with the job that runs now, or with the code of its failure.
@@ -294,13 +294,15 @@ impl Service {
     /// Records that a rank will send nothing more, so that no other waits for it.
     pub(crate) fn set_gone(&mut self, job: JobId, rank: u32) {
         let phase = self.phase(job, rank);
-        let Some(seat) = self.seat_mut(job, rank) else { return };
+        let Some(rank_conn) = self.rank_conn_mut(job, rank) else { return };
         // The server does not distinguish how a rank left; the evaluation of its exit does.
-        seat.last_phase = Some(phase);
-        let session = seat.session.take();
+        rank_conn.last_phase = Some(phase);
+        let session = rank_conn.session.take();
         if let Some(connection) = session.and_then(|session| self.connection(session)) {
             let traffic = connection.traffic;
-            self.seat_mut(job, rank).into_iter().for_each(|seat| seat.last_traffic.add(traffic));
+            self.rank_conn_mut(job, rank)
+                .into_iter()
+                .for_each(|rank_conn| rank_conn.last_traffic.add(traffic));
         }
         session.into_iter().for_each(|session| self.close(session));
         self.server.member_gone(job, Rank(rank));
@@ -309,9 +311,9 @@ impl Service {
 
     /// Traffic of all connections of a rank.
     pub(crate) fn traffic(&self, job: JobId, rank: u32) -> Traffic {
-        let seat = self.seat(job, rank).copied().unwrap_or_default();
-        let mut traffic = seat.last_traffic;
-        let connection = seat.session.and_then(|session| self.connection(session));
+        let rank_conn = self.rank_conn(job, rank).copied().unwrap_or_default();
+        let mut traffic = rank_conn.last_traffic;
+        let connection = rank_conn.session.and_then(|session| self.connection(session));
         connection.into_iter().for_each(|connection| traffic.add(connection.traffic));
         self.pmix_traffic(job, rank).for_each(|open| traffic.add(open));
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
@@ -334,34 +336,34 @@ impl Service {
     }
 
     /// Progress of a rank through the protocol.
-    pub(crate) fn phase(&self, job: JobId, rank: u32) -> Phase {
-        if let Some(phase) = self.seat(job, rank).and_then(|seat| seat.last_phase) {
+    pub(crate) fn phase(&self, job: JobId, rank: u32) -> PmiPhase {
+        if let Some(phase) = self.rank_conn(job, rank).and_then(|rank_conn| rank_conn.last_phase) {
             return phase;
         }
         match self.server.job(job).and_then(|job| job.member(Rank(rank))).map(Member::phase) {
-            None | Some(server::Phase::Absent | server::Phase::Connected) => Phase::Silent,
-            Some(server::Phase::Open | server::Phase::Lost) => Phase::Open,
-            Some(server::Phase::Finalized) => Phase::Finalized,
+            None | Some(server::Phase::Absent | server::Phase::Connected) => PmiPhase::Silent,
+            Some(server::Phase::Open | server::Phase::Lost) => PmiPhase::Open,
+            Some(server::Phase::Finalized) => PmiPhase::Finalized,
         }
     }
 
     /// True if the connection of a rank is closed.
     pub(crate) fn is_closed(&self, job: JobId, rank: u32) -> bool {
-        let session = self.seat(job, rank).and_then(|seat| seat.session);
+        let session = self.rank_conn(job, rank).and_then(|rank_conn| rank_conn.session);
         session.and_then(|id| self.connection(id)).is_none_or(Connection::is_closed)
     }
 
     /// True if a rank has finalized or was given up.
     pub(super) fn has_left(&self, job: JobId, rank: u32) -> bool {
-        self.phase(job, rank) == Phase::Finalized
-            || self.seat(job, rank).is_some_and(|seat| seat.last_phase.is_some())
+        self.phase(job, rank) == PmiPhase::Finalized
+            || self.rank_conn(job, rank).is_some_and(|rank_conn| rank_conn.last_phase.is_some())
     }
 
     fn serve(&mut self, id: SessionId, poller: &Poller, occasion: Occasion) -> io::Result<()> {
         let now = self.clock.now();
         let found = self.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
-        if connection.is_stranger && self.guesses.is_paused(Instant::now()) {
+        if connection.is_unauthenticated && self.guesses.is_paused(Instant::now()) {
             self.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
         }
@@ -371,10 +373,10 @@ impl Service {
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
         // A peer that has identified itself has no deadline any more.
-        if connection.is_stranger
+        if connection.is_unauthenticated
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
         {
-            connection.is_stranger = false;
+            connection.is_unauthenticated = false;
             self.pending.remove(id);
             // Nothing can be sent through a handshake that does not complete.
             if served == Served::Waiting && !connection.is_ready() {
@@ -386,23 +388,23 @@ impl Service {
             self.tracer.event(who, What::Closed);
         }
         let Some((job, Some(Rank(rank)))) = self.server.peer(id) else {
-            self.serve_stranger(id, served);
+            self.serve_unauthenticated(id, served);
             return Ok(());
         };
         match served {
             Served::Waiting => {}
             // A rank has completed its handshake, so the last two mean the end of a connection.
             Served::Closed | Served::Plain | Served::Untrusted => {
-                self.news.push_back(News::Closed { job, rank });
+                self.launcher_events.push_back(ServerEvent::Closed { job, rank });
             }
             Served::Broken(error, received_bytes) => {
                 let heard = &self.scratch[..received_bytes.min(EXCERPT_MAX)];
                 let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
-                self.news.push_back(News::Failed { job, failure });
+                self.launcher_events.push_back(ServerEvent::Failed { job, failure });
             }
             // Only after finalize: some clients crash when the stream ends at any other moment.
             Served::Finished => {
-                if self.phase(job, rank) == Phase::Finalized
+                if self.phase(job, rank) == PmiPhase::Finalized
                     && let Some(Some(connection)) = self.connections.get_mut(index(id.0))
                 {
                     connection.close();
@@ -410,7 +412,7 @@ impl Service {
                     // The exit of a local process is reported separately; a remote rank has only its
                     // connection.
                     if connection.from.is_some() {
-                        self.news.push_back(News::Closed { job, rank });
+                        self.launcher_events.push_back(ServerEvent::Closed { job, rank });
                     }
                 }
             }
@@ -419,7 +421,7 @@ impl Service {
     }
 
     /// Handles a connection without a rank: unauthenticated, or a second connection.
-    fn serve_stranger(&mut self, id: SessionId, served: Served) {
+    fn serve_unauthenticated(&mut self, id: SessionId, served: Served) {
         if let Served::Broken(error, received_bytes) = served
             && let Some(from) = self.connection(id).and_then(|connection| connection.from)
         {
@@ -430,7 +432,7 @@ impl Service {
             if is_guess {
                 self.guesses.note_wrong(Instant::now());
             }
-            self.news.push_back(News::Refused { from, why });
+            self.launcher_events.push_back(ServerEvent::Refused { from, why });
         }
         let why = match served {
             Served::Plain => Some(PLAIN),
@@ -438,7 +440,7 @@ impl Service {
             _ => None,
         };
         if let (Some(why), Some(from)) = (why, self.connection(id).and_then(|one| one.from)) {
-            self.news.push_back(News::Refused { from, why: why.to_owned() });
+            self.launcher_events.push_back(ServerEvent::Refused { from, why: why.to_owned() });
         }
         if served != Served::Waiting {
             self.close(id);
@@ -459,12 +461,12 @@ impl Service {
         self.connections.get(index(session.0))?.as_ref()
     }
 
-    pub(super) fn seat(&self, job: JobId, rank: u32) -> Option<&Seat> {
-        self.seats.get(index(job.0))?.get(index(rank))
+    pub(super) fn rank_conn(&self, job: JobId, rank: u32) -> Option<&RankConn> {
+        self.rank_conns.get(index(job.0))?.get(index(rank))
     }
 
-    pub(super) fn seat_mut(&mut self, job: JobId, rank: u32) -> Option<&mut Seat> {
-        self.seats.get_mut(index(job.0))?.get_mut(index(rank))
+    pub(super) fn rank_conn_mut(&mut self, job: JobId, rank: u32) -> Option<&mut RankConn> {
+        self.rank_conns.get_mut(index(job.0))?.get_mut(index(rank))
     }
 }
 
@@ -486,7 +488,7 @@ fn member(plan: &Plan, rank: u32) -> Member {
         _ => member,
     };
     // The program of a rank that connects from elsewhere is unknown.
-    match rank < plan.local() && plan.families(appnum).takes_newer_pmi1 {
+    match rank < plan.local() && plan.offer(appnum).takes_newer_pmi1 {
         true => member.accepting_newer(),
         false => member,
     }

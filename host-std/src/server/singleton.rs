@@ -17,14 +17,14 @@ use std::time::Duration;
 /// `default_interface` and `default_key`. MPICH determines the pid after the fork of the process that
 /// becomes the launcher, so it is the launcher's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct SingletonArgs {
     /// Port on which the program listens.
     pub(crate) port: u16,
     /// Pid of the program.
     pub(crate) pid: i32,
 }
 
-impl Caller {
+impl SingletonArgs {
     /// Option that carries the arguments.
     pub(crate) const OPTION: &str = "-pmi_args";
 
@@ -120,13 +120,13 @@ const LINE_BYTES: usize = 512;
 mod tests {
     use super::*;
 
-    fn among(line: &str) -> Option<Result<Caller, String>> {
-        Caller::among(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+    fn among(line: &str) -> Option<Result<SingletonArgs, String>> {
+        SingletonArgs::among(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_words_of_a_program_are_told_from_those_of_people() {
-        let caller = Some(Ok(Caller { port: 4711, pid: 99 }));
+        let caller = Some(Ok(SingletonArgs { port: 4711, pid: 99 }));
         assert_eq!(among("-pmi_args 4711 default_interface default_key 99"), caller);
         assert_eq!(among("-v -pmi_args 4711 default_interface default_key 99"), caller);
         let own = among(&format!("-pmi_args 4711 default_interface default_key {}", own_pid()));

@@ -1,6 +1,6 @@
 //! Waits between ranks, as the protocol server knows them.
 
-use super::news::printable;
+use super::event::printable;
 use super::service::{Service, index};
 use crate::ranges::Ranks;
 use crate::trace::Last;
@@ -21,14 +21,14 @@ pub(crate) struct Spoken {
 }
 
 /// Ranks that wait for the same thing, with its identity.
-struct Found {
-    is: Is,
+struct SharedWait {
+    is: WaitKey,
     inside: BTreeSet<u32>,
     since: Option<pmi_core::time::Instant>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Is {
+enum WaitKey {
     Fence(u32),
     Group(GroupFence),
     Ring(u32),
@@ -41,7 +41,7 @@ enum Is {
 
 /// Ranks that are waited for: of the job itself, and of others.
 #[derive(Default)]
-struct Whom {
+struct MissingRanks {
     missing: Ranks,
     elsewhere: Vec<(JobId, Ranks)>,
 }
@@ -74,8 +74,8 @@ impl Service {
     pub(crate) fn waits(&self, job: JobId) -> (Vec<Wait>, u64) {
         let (found, more) = self.find_waits(job);
         let now = self.clock.now();
-        let wait = |Found { is, inside, since }: Found| {
-            let (what, Whom { missing, elsewhere }) = self.describe(job, is);
+        let wait = |SharedWait { is, inside, since }: SharedWait| {
+            let (what, MissingRanks { missing, elsewhere }) = self.describe(job, is);
             let lasts = since.map(|since| Duration::from_micros(now.since(since).as_micros()));
             let elsewhere = elsewhere.into_iter();
             let elsewhere = elsewhere.map(|(job, ranks)| Elsewhere { job: self.name(job), ranks });
@@ -91,11 +91,11 @@ impl Service {
     /// offer a service until a client wants it; those do not count.
     pub(crate) fn standstill(&self) -> Option<Instant> {
         let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
-        let pmix = Vec::from_iter(self.desk.pmix.waits().filter_map(|(peer, wait)| {
+        let pmix = Vec::from_iter(self.pmix.server.waits().filter_map(|(peer, wait)| {
             let others = match wait {
                 pmix::PmixWait::Post { job, .. } => moved(job),
                 pmix::PmixWait::Together { at, .. } => {
-                    let all = self.desk.pmix.taking_part(at, &self.server);
+                    let all = self.pmix.server.taking_part(at, &self.server);
                     { all }.filter_map(|(member, _)| moved(member.job)).max()
                 }
                 _ => return None,
@@ -125,16 +125,16 @@ impl Service {
         Instant::now().checked_sub(Duration::from_micros(lasts))
     }
 
-    fn find_waits(&self, job: JobId) -> (Vec<Found>, u64) {
-        let mut found: Vec<Found> = Vec::from_iter(self.fence_wait(job));
+    fn find_waits(&self, job: JobId) -> (Vec<SharedWait>, u64) {
+        let mut found: Vec<SharedWait> = Vec::from_iter(self.fence_wait(job));
         let mut more = 0;
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
         let pmi = (0..).zip(members).flat_map(|(rank, member)| {
             let waits = member.session().into_iter().flat_map(|id| self.server.waits(id));
-            waits.filter_map(Is::of).map(move |is| (rank, is))
+            waits.filter_map(WaitKey::of).map(move |is| (rank, is))
         });
-        let pmix = self.desk.pmix.waits().filter(|(of, _)| of.job == job);
-        let pmix = pmix.map(|(of, wait)| (of.rank.0, Is::of_pmix(wait)));
+        let pmix = self.pmix.server.waits().filter(|(of, _)| of.job == job);
+        let pmix = pmix.map(|(of, wait)| (of.rank.0, WaitKey::of_pmix(wait)));
         for (rank, is) in pmi.chain(pmix) {
             let at = found.iter().position(|other| other.is == is);
             if at.is_none() && found.len() >= WAITS_MAX {
@@ -142,10 +142,10 @@ impl Service {
                 continue;
             }
             let at = at.unwrap_or_else(|| {
-                found.push(Found { is, inside: BTreeSet::new(), since: None });
+                found.push(SharedWait { is, inside: BTreeSet::new(), since: None });
                 found.len() - 1
             });
-            let Some(Found { inside, since, .. }) = found.get_mut(at) else { continue };
+            let Some(SharedWait { inside, since, .. }) = found.get_mut(at) else { continue };
             // Several threads of a rank may wait for the same.
             inside.insert(rank);
             let heard = members.get(index(rank)).and_then(Member::last_message_at);
@@ -155,48 +155,50 @@ impl Service {
     }
 
     /// Ranks in the fence of the whole job, if there are any.
-    fn fence_wait(&self, job: JobId) -> Option<Found> {
+    fn fence_wait(&self, job: JobId) -> Option<SharedWait> {
         let job = self.server.job(job).filter(|job| job.fence().inside() > 0)?;
         let outside: Ranks = job.missing().map(|rank| rank.0).collect();
-        Some(Found {
-            is: Is::Fence(job.fence().generation()),
+        Some(SharedWait {
+            is: WaitKey::Fence(job.fence().generation()),
             inside: (0..job.size()).filter(|rank| !outside.contains(*rank)).collect(),
             since: job.fence().since(),
         })
     }
 
     /// Description of a wait for the user, and the missing ranks.
-    fn describe(&self, id: JobId, is: Is) -> (What, Whom) {
-        let here = |ranks: &mut dyn Iterator<Item = Rank>| Whom {
+    fn describe(&self, id: JobId, is: WaitKey) -> (What, MissingRanks) {
+        let here = |ranks: &mut dyn Iterator<Item = Rank>| MissingRanks {
             missing: ranks.map(|rank| rank.0).collect(),
             elsewhere: Vec::new(),
         };
         let job = self.server.job(id);
         match is {
-            Is::Fence(number) => {
+            WaitKey::Fence(number) => {
                 let missing = job.map(|job| here(&mut job.missing())).unwrap_or_default();
                 (What::Fence(number), missing)
             }
-            Is::Group(group) => {
+            WaitKey::Group(group) => {
                 let missing = here(&mut self.server.missing_from_group(id, group));
                 (What::GroupFence(group.tag), missing)
             }
-            Is::Ring(number) => (What::Ring(number), here(&mut self.server.missing_from_ring(id))),
-            Is::Attribute(key) => (What::Attribute(key), Whom::default()),
-            Is::Spawn => (What::Spawn, Whom::default()),
-            Is::Published(key) => (What::Published(key), Whom::default()),
-            Is::Post { job, rank, key } => {
+            WaitKey::Ring(number) => {
+                (What::Ring(number), here(&mut self.server.missing_from_ring(id)))
+            }
+            WaitKey::Attribute(key) => (What::Attribute(key), MissingRanks::default()),
+            WaitKey::Spawn => (What::Spawn, MissingRanks::default()),
+            WaitKey::Published(key) => (What::Published(key), MissingRanks::default()),
+            WaitKey::Post { job, rank, key } => {
                 let other = (job != id).then(|| self.name(job));
-                let whom = Whom::of(id, rank.into_iter().map(|rank| (job, rank)));
+                let whom = MissingRanks::of(id, rank.into_iter().map(|rank| (job, rank)));
                 (What::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
             }
-            Is::Together(purpose, at) => {
-                let all = Vec::from_iter(self.desk.pmix.taking_part(at, &self.server));
+            WaitKey::Together(purpose, at) => {
+                let all = Vec::from_iter(self.pmix.server.taking_part(at, &self.server));
                 let missing = all
                     .iter()
                     .filter(|(_, is_in)| !is_in)
                     .map(|(member, _)| (member.job, member.rank));
-                let whom = Whom::of(id, missing);
+                let whom = MissingRanks::of(id, missing);
                 let others = BTreeSet::from_iter(all.iter().map(|(member, _)| member.job));
                 let others = others.into_iter().filter(|job| *job != id);
                 let others = others.map(|job| self.name(job)).collect();
@@ -216,7 +218,7 @@ impl Service {
 
     /// Name of a group that is being constructed or destructed.
     fn group(&self, at: usize) -> String {
-        self.desk.pmix.group_name(at).map(printable).unwrap_or_default()
+        self.pmix.server.group_name(at).map(printable).unwrap_or_default()
     }
 
     /// Name of a job for the user: that of its key-value space.
@@ -225,7 +227,7 @@ impl Service {
     }
 }
 
-impl Is {
+impl WaitKey {
     /// Wait of a PMI client; `None` for the fence of the whole job, which is recorded separately.
     fn of(wait: server::Wait<'_>) -> Option<Self> {
         Some(match wait {
@@ -249,7 +251,7 @@ impl Is {
     }
 }
 
-impl Whom {
+impl MissingRanks {
     /// Converts processes to the view of job `home`.
     fn of(home: JobId, processes: impl Iterator<Item = (JobId, Rank)>) -> Self {
         let mut by_job: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();

@@ -37,12 +37,12 @@ pub(crate) struct Group {
 
 #[derive(Debug, Default)]
 struct Queue {
-    lines: VecDeque<Line>,
+    lines: VecDeque<QueuedLine>,
     is_closed: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Line {
+struct QueuedLine {
     text: Rc<[u8]>,
     number: u64,
     since: Instant,
@@ -110,7 +110,7 @@ impl Collapse {
         }
         self.held_bytes += LINE_COST;
         self.line_count += 1;
-        queue.lines.push_back(Line { text, number: self.line_count, since: now });
+        queue.lines.push_back(QueuedLine { text, number: self.line_count, since: now });
     }
 
     /// A rank writes no further lines.
@@ -163,16 +163,17 @@ impl Collapse {
 
     /// With no rank silent: lines that no further rank can join, since none has them further behind in
     /// its queue. The oldest first.
-    fn complete(&self) -> Vec<Line> {
+    fn complete(&self) -> Vec<QueuedLine> {
         let is_complete = |holders: &&Holders| holders.heads.len() == holders.ranks.len();
         let complete = self.heads().filter(is_complete);
-        let mut lines: Vec<Line> = complete.filter_map(|holders| self.first_of(holders)).collect();
+        let mut lines: Vec<QueuedLine> =
+            complete.filter_map(|holders| self.first_of(holders)).collect();
         lines.sort_by_key(|line| line.number);
         // All may wait for each other, as 'a, b' and 'b, a' do: then the oldest goes out.
         if lines.is_empty() { self.oldest().into_iter().collect() } else { lines }
     }
 
-    fn oldest(&self) -> Option<Line> {
+    fn oldest(&self) -> Option<QueuedLine> {
         self.heads().filter_map(|holders| self.first_of(holders)).min_by_key(|line| line.number)
     }
 
@@ -185,16 +186,16 @@ impl Collapse {
     }
 
     /// The oldest line among the queues with the text at the head.
-    fn first_of(&self, holders: &Holders) -> Option<Line> {
+    fn first_of(&self, holders: &Holders) -> Option<QueuedLine> {
         let lines = holders.heads.iter().filter_map(|rank| self.queues.get(rank)?.lines.front());
         lines.min_by_key(|line| line.number).cloned()
     }
 
-    fn due_at(&self, line: &Line) -> Option<Instant> {
+    fn due_at(&self, line: &QueuedLine) -> Option<Instant> {
         Some(line.since.max(self.all_there_at?) + self.wait?)
     }
 
-    fn is_due(&self, line: &Line, now: Instant) -> bool {
+    fn is_due(&self, line: &QueuedLine, now: Instant) -> bool {
         self.due_at(line).is_some_and(|at| at <= now) || self.held_bytes > HELD_MAX
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Feed {
     source: Source,
     is_watched: bool,
-    readers: BTreeMap<u32, Reader>,
+    readers: BTreeMap<u32, InputPipe>,
     /// Number of readers still to be added.
     to_come: usize,
     /// Readers with empty pipes.
@@ -31,7 +31,7 @@ pub(crate) struct Feed {
 }
 
 #[derive(Debug)]
-struct Reader {
+struct InputPipe {
     pipe: OwnedFd,
     is_watched: bool,
     /// Position up to which the reader has read.
@@ -63,7 +63,7 @@ impl Feed {
     /// Those of the poller, as of all that follows.
     pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.to_come = self.to_come.saturating_sub(1);
-        let reader = Reader { pipe, is_watched: false, position: 0, given: 0 };
+        let reader = InputPipe { pipe, is_watched: false, position: 0, given: 0 };
         self.readers.insert(process, reader);
         self.hungry.insert(process);
         self.serve(process, poller)
@@ -193,7 +193,7 @@ impl Feed {
     }
 }
 
-impl Reader {
+impl InputPipe {
     fn watch(&mut self, process: u32, watch: bool, poller: &Poller) -> io::Result<()> {
         if std::mem::replace(&mut self.is_watched, watch) == watch {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Lines of all jobs on their way to the launcher's own streams, when equal lines are written once.
 
-use super::Seat;
+use super::StreamOwner;
 use super::collapse::{Collapse, Group};
 use super::label::Labels;
 use super::outlet::{Outlet, Writer};
@@ -38,12 +38,12 @@ impl Gather {
     }
 
     /// A rank was started.
-    pub(crate) fn open(&mut self, stream: Stream, seat: Seat) {
+    pub(crate) fn open(&mut self, stream: Stream, seat: StreamOwner) {
         self.lines.entry((stream, seat.group)).and_modify(|lines| lines.open(seat.rank));
     }
 
     /// A rank will write nothing here.
-    pub(crate) fn skip(&mut self, stream: Stream, seat: Seat) {
+    pub(crate) fn skip(&mut self, stream: Stream, seat: StreamOwner) {
         if let Some(lines) = self.lines.get_mut(&(stream, seat.group)) {
             lines.open(seat.rank);
             lines.close(seat.rank);
@@ -51,7 +51,13 @@ impl Gather {
     }
 
     /// Takes lines of a rank; the last one may be unfinished if nothing follows.
-    pub(crate) fn take(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
+    pub(crate) fn take(
+        &mut self,
+        stream: Stream,
+        seat: StreamOwner,
+        text: &[u8],
+        outlet: &mut Outlet,
+    ) {
         let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -64,7 +70,13 @@ impl Gather {
     }
 
     /// Shows the unfinished line of a rank, after all its earlier lines.
-    pub(crate) fn show(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
+    pub(crate) fn show(
+        &mut self,
+        stream: Stream,
+        seat: StreamOwner,
+        text: &[u8],
+        outlet: &mut Outlet,
+    ) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         lines.release_rank(seat.rank, |group| {
             put(outlet, &self.labels, (stream, seat.group), group);
@@ -74,7 +86,7 @@ impl Gather {
     }
 
     /// The stream of a rank has ended.
-    pub(crate) fn close(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
+    pub(crate) fn close(&mut self, stream: Stream, seat: StreamOwner, outlet: &mut Outlet) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         lines.close(seat.rank);
         lines.release(Instant::now(), |group| {
@@ -95,7 +107,7 @@ impl Gather {
     }
 
     /// Hands out all waiting lines of a rank.
-    pub(crate) fn hurry(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
+    pub(crate) fn hurry(&mut self, stream: Stream, seat: StreamOwner, outlet: &mut Outlet) {
         self.show(stream, seat, b"", outlet);
     }
 
@@ -128,7 +140,7 @@ impl Gather {
 fn put(outlet: &mut Outlet, labels: &Labels, (stream, group): (Stream, u32), lines: &Group) {
     let Some(&rank) = lines.ranks.first() else { return };
     let label = labels.text(group, &ranges(&lines.ranks, ","), Instant::now());
-    outlet.put(Writer::Rank(Seat { group, rank }, stream), label.as_bytes(), &lines.line);
+    outlet.put(Writer::Rank(StreamOwner { group, rank }, stream), label.as_bytes(), &lines.line);
 }
 
 /// Without it the number of ranks behind a line would be unknown.

@@ -4,7 +4,7 @@
 //! the next program after the launcher. Several readers are fed by a [`Feed`]. A rank with a terminal of
 //! its own reads that, and the launcher's input is typed there ([`Pty`]).
 
-use super::Seat;
+use super::StreamOwner;
 use super::feed::Feed;
 use super::pty::Pty;
 use super::source::{CHUNK, Source};
@@ -107,7 +107,7 @@ impl Inputs {
     /// # Errors
     ///
     /// Those of the system.
-    pub(crate) fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Streams> {
+    pub(crate) fn open(&mut self, StreamOwner { group, rank }: StreamOwner) -> io::Result<Streams> {
         if group != 0 {
             return Ok(Streams::Pipes(None));
         }
@@ -169,14 +169,16 @@ impl Inputs {
     /// # Errors
     ///
     /// As for [`add`](Self::add).
-    pub(crate) fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
-        self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.pty.take_changes(poller))
+    pub(crate) fn handle_terminal_changes(&mut self, poller: &Poller) -> io::Result<()> {
+        self.terminal
+            .as_mut()
+            .map_or(Ok(()), |terminal| terminal.pty.handle_terminal_changes(poller))
     }
 
     /// The rank to which every key on the launcher's terminal belongs now, if any.
-    pub(crate) fn raw_for(&self) -> Option<Seat> {
+    pub(crate) fn raw_for(&self) -> Option<StreamOwner> {
         let terminal = self.terminal.as_ref().filter(|terminal| terminal.pty.is_raw());
-        terminal.map(|terminal| Seat { group: 0, rank: terminal.rank })
+        terminal.map(|terminal| StreamOwner { group: 0, rank: terminal.rank })
     }
 
     /// The pipe of a reader is empty or closed, or a terminal takes more.

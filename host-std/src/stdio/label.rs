@@ -1,7 +1,7 @@
 //! Labels in front of lines.
 
-use super::Seat;
-use super::pattern::{Facts, Pattern, PatternError};
+use super::StreamOwner;
+use super::pattern::{Pattern, PatternError, PatternValues};
 use crate::settings::Output;
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ impl Labels {
             true => format!("{:.6} ", since.as_secs_f64()),
             false => String::new(),
         };
-        let facts = Facts { rank, group, host: &self.host, secs: since.as_secs() };
+        let facts = PatternValues { rank, group, host: &self.host, secs: since.as_secs() };
         match &self.pattern {
             Some(pattern) => time + &pattern.filled_in(facts),
             None => time,
@@ -44,9 +44,13 @@ impl Labels {
     }
 
     /// Text of `pattern` for a rank at this moment.
-    pub(crate) fn fill_in(&self, pattern: &Pattern, Seat { group, rank }: Seat) -> String {
+    pub(crate) fn fill_in(
+        &self,
+        pattern: &Pattern,
+        StreamOwner { group, rank }: StreamOwner,
+    ) -> String {
         let secs = self.started.elapsed().as_secs();
-        pattern.filled_in(Facts { rank: &rank.to_string(), group, host: &self.host, secs })
+        pattern.filled_in(PatternValues { rank: &rank.to_string(), group, host: &self.host, secs })
     }
 
     /// True if labels depend on the time, so that they must be made for each line.

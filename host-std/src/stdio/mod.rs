@@ -23,7 +23,7 @@ pub(crate) mod files;
 pub(crate) mod gather;
 pub(crate) mod inputs;
 pub(crate) mod label;
-pub(crate) mod lines;
+pub(crate) mod line_buffer;
 pub(crate) mod outlet;
 pub(crate) mod outputs;
 pub(crate) mod pattern;
@@ -44,7 +44,7 @@ fn number(index: usize) -> u32 {
 
 /// Job and rank, as patterns use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Seat {
+pub(crate) struct StreamOwner {
     /// The number of its job; 0 for the first.
     pub(crate) group: u32,
     /// Its rank there.

@@ -1,6 +1,6 @@
 //! Output of many ranks to one place.
 
-use super::Seat;
+use super::StreamOwner;
 use super::target::Target;
 use crate::exit;
 use crate::stream::Stream;
@@ -16,7 +16,7 @@ pub(crate) struct Outlet {
     target: Target,
     waiting: Vec<u8>,
     written: usize,
-    state: State,
+    state: OutletState,
     /// Writer of the last line, if that is unfinished.
     begun_by: Option<Writer>,
     /// Writer that the terminal is in raw mode for: the terminal does not translate line ends then.
@@ -35,7 +35,7 @@ pub(crate) enum Writer {
     /// The launcher itself.
     Launcher,
     /// A rank, on this stream.
-    Rank(Seat, Stream),
+    Rank(StreamOwner, Stream),
 }
 
 /// Result of [`Outlet::flush`].
@@ -52,7 +52,7 @@ pub(crate) enum Flushed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum OutletState {
     Open,
     Closed,
     Failed(Errno),
@@ -65,7 +65,7 @@ impl Outlet {
             target,
             waiting: Vec::new(),
             written: 0,
-            state: State::Open,
+            state: OutletState::Open,
             begun_by: None,
             raw_for: None,
             has_status: false,
@@ -90,7 +90,7 @@ impl Outlet {
 
     /// Drops waiting and later text, as if the reader had gone.
     pub(crate) fn discard(&mut self) {
-        self.state = State::Closed;
+        self.state = OutletState::Closed;
         self.waiting = Vec::new();
         self.written = 0;
     }
@@ -103,7 +103,7 @@ impl Outlet {
     /// Queues `text` of `writer`, with `label` in front of each line. Nothing is written before
     /// [`flush`](Self::flush), so that many lines need one system call.
     pub(crate) fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
-        let Some(last) = text.last().filter(|_| self.state == State::Open) else { return };
+        let Some(last) = text.last().filter(|_| self.state == OutletState::Open) else { return };
         self.wipe();
         let mut goes_on = self.goes_on(writer);
         if self.begun_by.is_some() && !goes_on {
@@ -139,7 +139,7 @@ impl Outlet {
     pub(crate) fn set_status(&mut self, status: Option<&str>) {
         self.wipe();
         let is_free =
-            self.begun_by.is_none() && self.raw_for.is_none() && self.state == State::Open;
+            self.begun_by.is_none() && self.raw_for.is_none() && self.state == OutletState::Open;
         if let Some(text) = status.filter(|_| is_free && !self.is_full()) {
             self.waiting.extend_from_slice(text.as_bytes());
             self.has_status = true;
@@ -160,7 +160,7 @@ impl Outlet {
 
     /// Writes as much as the reader takes.
     pub(crate) fn flush(&mut self) -> Flushed {
-        while self.written < self.waiting.len() && self.state == State::Open {
+        while self.written < self.waiting.len() && self.state == OutletState::Open {
             match self.target.write(&self.waiting[self.written..]) {
                 Ok(count) => {
                     self.written += count;
@@ -172,17 +172,17 @@ impl Outlet {
                     self.written = 0;
                     return Flushed::Waiting;
                 }
-                Err(Errno::PIPE) => self.state = State::Closed,
-                Err(error) => self.state = State::Failed(error),
+                Err(Errno::PIPE) => self.state = OutletState::Closed,
+                Err(error) => self.state = OutletState::Failed(error),
             }
         }
         self.written = 0;
         self.waiting.clear();
         self.waiting.shrink_to(FULL);
         match self.state {
-            State::Open => Flushed::All,
-            State::Closed => Flushed::Closed,
-            State::Failed(error) => Flushed::Failed(error),
+            OutletState::Open => Flushed::All,
+            OutletState::Closed => Flushed::Closed,
+            OutletState::Failed(error) => Flushed::Failed(error),
         }
     }
 
@@ -214,8 +214,8 @@ mod tests {
     use rustix::fd::OwnedFd;
     use std::fs::File;
 
-    const A: Writer = Writer::Rank(Seat { group: 0, rank: 0 }, Stream::Out);
-    const B: Writer = Writer::Rank(Seat { group: 0, rank: 1 }, Stream::Out);
+    const A: Writer = Writer::Rank(StreamOwner { group: 0, rank: 0 }, Stream::Out);
+    const B: Writer = Writer::Rank(StreamOwner { group: 0, rank: 1 }, Stream::Out);
 
     /// Expected output after all `texts` were put.
     fn put(texts: &[(Writer, &str, &str)]) -> String {

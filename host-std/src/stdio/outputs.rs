@@ -3,11 +3,11 @@
 use super::files::FileError;
 use super::gather::Gather;
 use super::label::Labels;
-use super::lines::Lines;
+use super::line_buffer::LineBuffer;
 use super::outlet::{Flushed, Writer};
 use super::pattern::PatternError;
-use super::places::{Change, Places};
-use super::{Seat, index, number};
+use super::places::{PlaceChange, Places};
+use super::{StreamOwner, index, number};
 use crate::poller::{Interest, Poller, Token};
 use crate::settings::Output;
 use crate::stream::Stream;
@@ -28,7 +28,7 @@ pub(crate) struct Outputs {
     gather: Option<Gather>,
     places: Places,
     /// By number of the process, then by stream.
-    pipes: Vec<[Option<Pipe>; 2]>,
+    pipes: Vec<[Option<OutputPipe>; 2]>,
     open_count: usize,
     /// Total size of all unfinished lines.
     held_bytes: usize,
@@ -40,19 +40,19 @@ pub(crate) struct Outputs {
 
 /// The reading end of a pipe and its unfinished line.
 #[derive(Debug)]
-struct Pipe {
+struct OutputPipe {
     fd: OwnedFd,
     place: u32,
-    seat: Seat,
-    way: Way,
-    lines: Lines,
+    seat: StreamOwner,
+    way: LineTreatment,
+    lines: LineBuffer,
     /// Time at which its unfinished line is shown, if at all.
     shown_at: Option<Instant>,
 }
 
 /// Treatment of text between a pipe and its place.
 #[derive(Debug)]
-enum Way {
+enum LineTreatment {
     /// By lines, after this label. It is empty if there is none, or if it is rendered anew each time.
     Labelled(Box<[u8]>),
     /// Together with lines of other ranks.
@@ -110,7 +110,7 @@ impl Outputs {
     /// Those of the system.
     pub(crate) fn add(
         &mut self,
-        (process, seat): (u32, Seat),
+        (process, seat): (u32, StreamOwner),
         stream: Stream,
         fd: OwnedFd,
         poller: &Poller,
@@ -127,12 +127,12 @@ impl Outputs {
         let way = match gather {
             Some(gather) => {
                 gather.open(stream, seat);
-                Way::Gathered
+                LineTreatment::Gathered
             }
-            None if self.labels.tell_time() => Way::Labelled(Box::default()),
+            None if self.labels.tell_time() => LineTreatment::Labelled(Box::default()),
             None => {
                 let label = self.labels.text(seat.group, &seat.rank.to_string(), Instant::now());
-                Way::Labelled(label.into_bytes().into())
+                LineTreatment::Labelled(label.into_bytes().into())
             }
         };
         self.insert((process, stream), (place, seat), fd, way, poller)
@@ -146,7 +146,7 @@ impl Outputs {
     /// Those of the system.
     pub(crate) fn add_terminal(
         &mut self,
-        (process, seat): (u32, Seat),
+        (process, seat): (u32, StreamOwner),
         fd: OwnedFd,
         poller: &Poller,
     ) -> io::Result<()> {
@@ -154,11 +154,11 @@ impl Outputs {
             Stream::BOTH.into_iter().for_each(|stream| gather.skip(stream, seat));
         }
         let place = self.places.ours(Stream::Out);
-        self.insert((process, Stream::Out), (place, seat), fd, Way::Raw, poller)
+        self.insert((process, Stream::Out), (place, seat), fd, LineTreatment::Raw, poller)
     }
 
     /// Sets the rank for which terminals are raw, or none.
-    pub(crate) fn set_raw(&mut self, seat: Option<Seat>) {
+    pub(crate) fn set_raw(&mut self, seat: Option<StreamOwner>) {
         self.places.set_raw(seat.map(|seat| Writer::Rank(seat, Stream::Out)));
     }
 
@@ -185,13 +185,13 @@ impl Outputs {
             self.read_once(stream, process);
         }
         let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
-        let Some(Pipe { place, seat, way, .. }) = pipe else { return false };
+        let Some(OutputPipe { place, seat, way, .. }) = pipe else { return false };
         let Some(outlet) = self.places.outlet(*place).filter(|outlet| !outlet.is_full()) else {
             return false;
         };
         let line = [text.trim_ascii_end(), b"\n"].concat();
         match (way, &mut self.gather) {
-            (Way::Gathered, Some(gather)) => gather.take(stream, *seat, &line, outlet),
+            (LineTreatment::Gathered, Some(gather)) => gather.take(stream, *seat, &line, outlet),
             (way, _) => {
                 let label = label(&self.labels, *seat, way);
                 outlet.put(Writer::Rank(*seat, stream), &label, &line);
@@ -254,9 +254,9 @@ impl Outputs {
     pub(crate) fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
         for change in self.places.flush(poller)? {
             match change {
-                Change::Full(place) => self.hold_up(place, true, poller)?,
-                Change::Free(place) => self.hold_up(place, false, poller)?,
-                Change::Closed(place) => self.close(place),
+                PlaceChange::Full(place) => self.hold_up(place, true, poller)?,
+                PlaceChange::Free(place) => self.hold_up(place, false, poller)?,
+                PlaceChange::Closed(place) => self.close(place),
             }
         }
         Ok(())
@@ -352,15 +352,16 @@ impl Outputs {
     fn insert(
         &mut self,
         (process, stream): (u32, Stream),
-        (place, seat): (u32, Seat),
+        (place, seat): (u32, StreamOwner),
         fd: OwnedFd,
-        way: Way,
+        way: LineTreatment,
         poller: &Poller,
     ) -> io::Result<()> {
         poller.add(Token::Output(stream, process), &fd, Interest::Read)?;
         let needed = self.pipes.len().max(index(process) + 1);
         self.pipes.resize_with(needed, || [None, None]);
-        let pipe = Pipe { fd, place, seat, way, lines: Lines::default(), shown_at: None };
+        let pipe =
+            OutputPipe { fd, place, seat, way, lines: LineBuffer::default(), shown_at: None };
         self.pipes[index(process)][stream.index()] = Some(pipe);
         self.open_count += 1;
         Ok(())
@@ -372,7 +373,7 @@ impl Outputs {
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
         self.open_count -= 1;
         self.places.leave(pipe.place);
-        if let (Way::Gathered, Some(gather)) = (&pipe.way, &mut self.gather)
+        if let (LineTreatment::Gathered, Some(gather)) = (&pipe.way, &mut self.gather)
             && let Some(outlet) = self.places.outlet(pipe.place)
         {
             gather.close(stream, pipe.seat, outlet);
@@ -400,8 +401,8 @@ impl Outputs {
         let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
         self.held_bytes -= pipe.lines.held_bytes();
         match (&pipe.way, gather) {
-            (Way::Raw, _) => outlet.put(writer, b"", scratch),
-            (Way::Gathered, Some(gather)) => {
+            (LineTreatment::Raw, _) => outlet.put(writer, b"", scratch),
+            (LineTreatment::Gathered, Some(gather)) => {
                 pipe.lines.take(scratch, |piece| gather.take(stream, seat, piece, outlet));
             }
             (way, _) => {
@@ -437,10 +438,10 @@ impl Outputs {
         self.held_bytes -= pipe.lines.held_bytes();
         let seat = pipe.seat;
         match (&pipe.way, &mut self.gather) {
-            (Way::Gathered, Some(gather)) if goes_on => {
+            (LineTreatment::Gathered, Some(gather)) if goes_on => {
                 pipe.lines.let_go(|rest| gather.show(stream, seat, rest, outlet));
             }
-            (Way::Gathered, Some(gather)) => {
+            (LineTreatment::Gathered, Some(gather)) => {
                 pipe.lines.let_go(|rest| gather.take(stream, seat, rest, outlet));
             }
             (way, _) => {
@@ -453,7 +454,7 @@ impl Outputs {
     /// Writes lines of a rank that wait for equal ones.
     fn hurry(&mut self, stream: Stream, process: u32) {
         let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
-        if let (Some(Pipe { way: Way::Gathered, place, seat, .. }), Some(gather)) =
+        if let (Some(OutputPipe { way: LineTreatment::Gathered, place, seat, .. }), Some(gather)) =
             (pipe, &mut self.gather)
             && let Some(outlet) = self.places.outlet(*place)
         {
@@ -501,13 +502,17 @@ impl Outputs {
 }
 
 /// Label of the next line of a rank.
-fn label<'a>(labels: &Labels, Seat { group, rank }: Seat, way: &'a Way) -> Cow<'a, [u8]> {
+fn label<'a>(
+    labels: &Labels,
+    StreamOwner { group, rank }: StreamOwner,
+    way: &'a LineTreatment,
+) -> Cow<'a, [u8]> {
     match way {
-        Way::Labelled(_) if labels.tell_time() => {
+        LineTreatment::Labelled(_) if labels.tell_time() => {
             labels.text(group, &rank.to_string(), Instant::now()).into_bytes().into()
         }
-        Way::Labelled(label) => Cow::Borrowed(label),
-        Way::Gathered | Way::Raw => Cow::Borrowed(&[]),
+        LineTreatment::Labelled(label) => Cow::Borrowed(label),
+        LineTreatment::Gathered | LineTreatment::Raw => Cow::Borrowed(&[]),
     }
 }
 

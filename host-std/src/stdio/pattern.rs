@@ -14,12 +14,12 @@ use std::fmt::{self, Write};
 /// | `%%` | a percent sign |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 /// Values for the placeholders of a pattern.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct PatternValues<'a> {
     /// The rank, or several of them.
     pub(crate) rank: &'a str,
     /// The number of the job.
@@ -40,7 +40,7 @@ pub(crate) struct PatternError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     Text(String),
     Rank,
     Group,
@@ -67,35 +67,35 @@ impl Pattern {
                     text.push('%');
                     continue;
                 }
-                Some('r') => Part::Rank,
-                Some('g') => Part::Group,
-                Some('p') => Part::Node,
-                Some('h') => Part::Host,
-                Some('t') => Part::Seconds,
+                Some('r') => PatternPart::Rank,
+                Some('g') => PatternPart::Group,
+                Some('p') => PatternPart::Node,
+                Some('h') => PatternPart::Host,
+                Some('t') => PatternPart::Seconds,
                 letter => return Err(PatternError { pattern: pattern.to_owned(), letter }),
             };
             if !text.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut text)));
+                parts.push(PatternPart::Text(std::mem::take(&mut text)));
             }
             parts.push(part);
         }
         if !text.is_empty() {
-            parts.push(Part::Text(text));
+            parts.push(PatternPart::Text(text));
         }
         Ok(Self { parts })
     }
 
     /// The text with all placeholders replaced.
-    pub(crate) fn filled_in(&self, facts: Facts<'_>) -> String {
+    pub(crate) fn filled_in(&self, facts: PatternValues<'_>) -> String {
         let mut text = String::new();
         for part in &self.parts {
             let written = match part {
-                Part::Text(fixed) => text.write_str(fixed),
-                Part::Rank => text.write_str(facts.rank),
-                Part::Group => write!(text, "{}", facts.group),
-                Part::Node => text.write_char('0'),
-                Part::Host => text.write_str(facts.host),
-                Part::Seconds => write!(text, "{}", facts.secs),
+                PatternPart::Text(fixed) => text.write_str(fixed),
+                PatternPart::Rank => text.write_str(facts.rank),
+                PatternPart::Group => write!(text, "{}", facts.group),
+                PatternPart::Node => text.write_char('0'),
+                PatternPart::Host => text.write_str(facts.host),
+                PatternPart::Seconds => write!(text, "{}", facts.secs),
             };
             // Writing to a string does not fail.
             debug_assert!(written.is_ok());
@@ -105,7 +105,7 @@ impl Pattern {
 
     /// True if the text depends on the time.
     pub(crate) fn tells_time(&self) -> bool {
-        self.parts.contains(&Part::Seconds)
+        self.parts.contains(&PatternPart::Seconds)
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn filled_in(pattern: &str) -> Result<String, Option<char>> {
-        let facts = Facts { rank: "0-3", group: 2, host: "node1", secs: 71 };
+        let facts = PatternValues { rank: "0-3", group: 2, host: "node1", secs: 71 };
         let pattern = Pattern::parse(pattern).map_err(|error| error.letter)?;
         Ok(pattern.filled_in(facts))
     }

@@ -1,6 +1,6 @@
 //! Destinations of output: the launcher's own two streams, and files.
 
-use super::Seat;
+use super::StreamOwner;
 use super::files::{self, FileError};
 use super::label::Labels;
 use super::outlet::{Flushed, Outlet, Writer};
@@ -38,7 +38,7 @@ pub(crate) struct Places {
 
 /// Change of a place that its pipes must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum PlaceChange {
     /// Its reader is slow: nothing must be added.
     Full(u32),
     /// Its reader takes more again.
@@ -126,7 +126,7 @@ impl Places {
     ) -> Result<(), FileError> {
         let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for stream in self.streams() {
-            let seats = (0..ranks).map(|rank| Seat { group, rank });
+            let seats = (0..ranks).map(|rank| StreamOwner { group, rank });
             for name in seats.filter_map(|seat| self.name(labels, stream, seat)) {
                 *uses.entry(name).or_default() += 1;
             }
@@ -153,7 +153,7 @@ impl Places {
     }
 
     /// Place for one stream of a rank; `None` if it has no reader any more.
-    pub(crate) fn of(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<u32> {
+    pub(crate) fn of(&self, labels: &Labels, stream: Stream, seat: StreamOwner) -> Option<u32> {
         let file = self.name(labels, stream, seat).and_then(|name| *self.files.get(&name)?);
         let number = file.unwrap_or(self.ours(stream));
         self.all.get(&number).is_some_and(|place| !place.is_closed).then_some(number)
@@ -210,7 +210,7 @@ impl Places {
     /// # Errors
     ///
     /// Those of the poller; failures of a place are reported to the user instead.
-    pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<Vec<Change>> {
+    pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<Vec<PlaceChange>> {
         let mut changes = Vec::new();
         // A report of a failure is output too, so there may be more to flush; once for each place.
         let mut waiting = BTreeSet::new();
@@ -223,11 +223,15 @@ impl Places {
             waiting.extend(is_waiting.then_some(number));
             let is_full = place.outlet.is_full();
             if std::mem::replace(&mut place.is_full, is_full) != is_full {
-                changes.push(if is_full { Change::Full(number) } else { Change::Free(number) });
+                changes.push(if is_full {
+                    PlaceChange::Full(number)
+                } else {
+                    PlaceChange::Free(number)
+                });
             }
             match flushed {
                 Flushed::Closed if !std::mem::replace(&mut place.is_closed, true) => {
-                    changes.push(Change::Closed(number));
+                    changes.push(PlaceChange::Closed(number));
                 }
                 Flushed::Failed(why) if !std::mem::replace(&mut place.failure_said, true) => {
                     let sentence = output_lost(place.file.as_deref(), why);
@@ -237,7 +241,7 @@ impl Places {
                 _ => {}
             }
             if !is_waiting {
-                self.look_whether_complete(number);
+                self.check_complete(number);
             }
         }
         self.pending = waiting;
@@ -279,7 +283,7 @@ impl Places {
     }
 
     /// Closes a file without further writers.
-    fn look_whether_complete(&mut self, number: u32) {
+    fn check_complete(&mut self, number: u32) {
         if let Some(Place { file: Some(name), uses: 0, .. }) = self.all.get(&number) {
             self.files.insert(name.clone(), None);
             self.all.remove(&number);
@@ -294,7 +298,7 @@ impl Places {
     }
 
     /// File name for one stream of a rank.
-    fn name(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<PathBuf> {
+    fn name(&self, labels: &Labels, stream: Stream, seat: StreamOwner) -> Option<PathBuf> {
         let pattern = self.patterns[stream.index()].as_ref()?;
         Some(PathBuf::from(labels.fill_in(pattern, seat)))
     }

@@ -107,7 +107,7 @@ impl Pty {
     /// # Errors
     ///
     /// As for [`begin`](Self::begin).
-    pub(crate) fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn handle_terminal_changes(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(console) = &mut self.console {
             console.enter();
             if let Some(master) = &self.master {
@@ -181,7 +181,7 @@ impl Pty {
             Ok(count) if count > 0 => {
                 self.last = self.chunk[count - 1];
                 self.typed.extend(&self.chunk);
-                self.look_for_interrupts();
+                self.check_interrupts();
             }
             Err(Errno::INTR | Errno::AGAIN) => return false,
             Ok(_) | Err(_) => self.type_end(),
@@ -199,7 +199,7 @@ impl Pty {
         }
     }
 
-    fn look_for_interrupts(&mut self) {
+    fn check_interrupts(&mut self) {
         let now = Instant::now();
         for _ in self.chunk.iter().filter(|byte| self.console.is_some() && **byte == CTRL_C) {
             self.interrupts.push_back(now);

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// A descriptor, with a way to write to it without blocking.
 #[derive(Debug)]
 pub(crate) struct Target {
-    place: Place,
-    way: Way,
+    place: TargetFd,
+    way: WriteMode,
 }
 
 /// Descriptor of a target.
 #[derive(Debug)]
-enum Place {
+enum TargetFd {
     /// A standard stream of the launcher. It is shared with the parent process, so its flags stay
     /// unchanged.
     Ours(Stream),
@@ -28,7 +28,7 @@ enum Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum WriteMode {
     /// Opened with `O_NONBLOCK`, or never blocking.
     Straight,
     /// A socket, with `MSG_DONTWAIT` for each call.
@@ -44,20 +44,20 @@ impl Target {
         let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let (place, way) = match kind {
             // A write takes its time, but waits for no reader.
-            Ok(FileType::RegularFile) => (Place::Ours(stream), Way::Straight),
-            Ok(FileType::Socket) => (Place::Ours(stream), Way::Socket),
+            Ok(FileType::RegularFile) => (TargetFd::Ours(stream), WriteMode::Straight),
+            Ok(FileType::Socket) => (TargetFd::Ours(stream), WriteMode::Socket),
             Ok(FileType::Fifo | FileType::CharacterDevice) => match open_again(stream) {
-                Some(own) => (Place::Own(own), Way::Straight),
-                None => (Place::Ours(stream), Way::Asked),
+                Some(own) => (TargetFd::Own(own), WriteMode::Straight),
+                None => (TargetFd::Ours(stream), WriteMode::Asked),
             },
-            _ => (Place::Ours(stream), Way::Asked),
+            _ => (TargetFd::Ours(stream), WriteMode::Asked),
         };
         Self { place, way }
     }
 
     /// A file opened with `O_NONBLOCK`.
     pub(crate) const fn file(file: OwnedFd) -> Self {
-        Self { place: Place::Own(file), way: Way::Straight }
+        Self { place: TargetFd::Own(file), way: WriteMode::Straight }
     }
 
     /// Writes as much of `bytes` as possible without blocking.
@@ -68,9 +68,11 @@ impl Target {
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = self.fd();
         match self.way {
-            Way::Straight => rustix::io::write(fd, bytes),
-            Way::Socket => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-            Way::Asked => {
+            WriteMode::Straight => rustix::io::write(fd, bytes),
+            WriteMode::Socket => {
+                rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            }
+            WriteMode::Asked => {
                 let mut wanted = [PollFd::new(&fd, PollFlags::OUT)];
                 if poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0 {
                     return Err(Errno::AGAIN);
@@ -88,8 +90,8 @@ impl Target {
     /// Descriptor that becomes writable when more is taken.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match &self.place {
-            Place::Ours(stream) => fd_of(*stream),
-            Place::Own(own) => own.as_fd(),
+            TargetFd::Ours(stream) => fd_of(*stream),
+            TargetFd::Own(own) => own.as_fd(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// A task with a progress line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum ProgressTask {
     /// Starting ranks.
     Start,
     /// Waiting for ranks to terminate.
@@ -20,7 +20,7 @@ pub(crate) enum Task {
 /// The progress line and its timing.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    task: Option<Task>,
+    task: Option<ProgressTask>,
     /// Number of ranks of the task.
     all: u64,
     draw_at: Option<Instant>,
@@ -52,7 +52,7 @@ impl Progress {
     pub(crate) fn look(
         &mut self,
         now: Instant,
-        task: Option<(Task, u64, u64)>,
+        task: Option<(ProgressTask, u64, u64)>,
     ) -> Option<Option<String>> {
         let Some((task, done, left)) = task else {
             (self.task, self.draw_at) = (None, None);
@@ -68,12 +68,12 @@ impl Progress {
         Some(Some(self.draw(task, self.all.saturating_sub(left))))
     }
 
-    fn draw(&self, task: Task, done: u64) -> String {
+    fn draw(&self, task: ProgressTask, done: u64) -> String {
         self.bar.set_length(self.all);
         self.bar.set_position(done);
         self.bar.set_message(match task {
-            Task::Start => "starting ranks",
-            Task::End => "waiting for ranks to end",
+            ProgressTask::Start => "starting ranks",
+            ProgressTask::End => "waiting for ranks to end",
         });
         self.sheet.wipe();
         self.bar.tick();
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn what_takes_a_moment_is_not_shown() {
         let (mut progress, start) = (Progress::new(), Instant::now());
-        assert_eq!(progress.look(start, Some((Task::Start, 0, 100))), None);
-        assert_eq!(progress.look(start + MOMENT / 2, Some((Task::Start, 50, 50))), None);
+        assert_eq!(progress.look(start, Some((ProgressTask::Start, 0, 100))), None);
+        assert_eq!(progress.look(start + MOMENT / 2, Some((ProgressTask::Start, 50, 50))), None);
         assert_eq!(progress.look(start + MOMENT / 2, None), None);
         assert_eq!(progress.deadline(), None);
     }
@@ -175,18 +175,18 @@ mod tests {
     #[test]
     fn what_takes_longer_is_shown_until_it_is_over() {
         let (mut progress, start) = (Progress::new(), Instant::now());
-        assert_eq!(progress.look(start, Some((Task::Start, 0, 100))), None);
+        assert_eq!(progress.look(start, Some((ProgressTask::Start, 0, 100))), None);
         let later = progress.deadline().unwrap();
-        let shown = progress.look(later, Some((Task::Start, 40, 60))).unwrap().unwrap();
+        let shown = progress.look(later, Some((ProgressTask::Start, 40, 60))).unwrap().unwrap();
         assert!(shown.starts_with("starting ranks [====="), "{shown}");
         assert!(shown.ends_with("] 40 of 100") && shown.len() < 80, "{shown}");
-        assert_eq!(progress.look(later, Some((Task::Start, 41, 59))), None);
+        assert_eq!(progress.look(later, Some((ProgressTask::Start, 41, 59))), None);
         assert_eq!(progress.look(later, None), Some(None));
         assert_eq!(progress.look(later, None), None);
         // For an end, only the number of remaining ranks is known, not the total.
-        assert_eq!(progress.look(later, Some((Task::End, 0, 8))), None);
+        assert_eq!(progress.look(later, Some((ProgressTask::End, 0, 8))), None);
         let later = progress.deadline().unwrap();
-        let shown = progress.look(later, Some((Task::End, 0, 2))).unwrap().unwrap();
+        let shown = progress.look(later, Some((ProgressTask::End, 0, 2))).unwrap().unwrap();
         assert!(
             shown.starts_with("waiting for ranks to end [") && shown.ends_with("6 of 8"),
             "{shown}"

@@ -23,7 +23,7 @@ pub(crate) struct Stall {
 
 /// Action due to a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum StallAction {
     /// Report it to the user.
     Report {
         /// Its duration so far.
@@ -62,7 +62,7 @@ impl Stall {
     }
 
     /// Judges a stall that began at `since`; `None` if no rank waits.
-    pub(crate) fn look(&mut self, now: Instant, since: Option<Instant>) -> Option<Verdict> {
+    pub(crate) fn look(&mut self, now: Instant, since: Option<Instant>) -> Option<StallAction> {
         let Some(since) = since.map(|since| self.floor.map_or(since, |floor| floor.max(since)))
         else {
             self.look_at = None;
@@ -71,13 +71,13 @@ impl Stall {
         let lasts = now.saturating_duration_since(since);
         if let Some(abort) = self.abort.filter(|abort| lasts >= *abort) {
             self.look_at = None;
-            return Some(Verdict::Abort { lasts: abort });
+            return Some(StallAction::Abort { lasts: abort });
         }
         let mut step = match self.told {
             Some((begun, step)) if begun == since => Some(step),
             _ => self.report,
         };
-        let verdict = step.filter(|step| lasts >= *step).map(|_| Verdict::Report { lasts });
+        let verdict = step.filter(|step| lasts >= *step).map(|_| StallAction::Report { lasts });
         if verdict.is_some() {
             let next = lasts.saturating_mul(2);
             (self.told, step) = (Some((since, next)), Some(next));
@@ -119,7 +119,7 @@ mod tests {
     fn a_standstill_is_told_and_again_after_twice_the_time() {
         let (mut stall, start) = settled(Some(10), None);
         stall.heard(start);
-        let report = |secs| Some(Verdict::Report { lasts: secs * SEC });
+        let report = |secs| Some(StallAction::Report { lasts: secs * SEC });
         // There was progress in between.
         let since = start + 4 * SEC;
         assert_eq!(stall.look(start + 10 * SEC, Some(since)), None);
@@ -147,10 +147,10 @@ mod tests {
     fn a_run_is_ended_only_if_that_was_asked_for() {
         let (mut stall, start) = settled(Some(10), Some(15));
         stall.heard(start);
-        let report = Some(Verdict::Report { lasts: 10 * SEC });
+        let report = Some(StallAction::Report { lasts: 10 * SEC });
         assert_eq!(stall.look(start + 10 * SEC, Some(start)), report);
         assert_eq!(stall.deadline(), Some(start + 15 * SEC));
-        let abort = Some(Verdict::Abort { lasts: 15 * SEC });
+        let abort = Some(StallAction::Abort { lasts: 15 * SEC });
         assert_eq!(stall.look(start + 15 * SEC, Some(start)), abort);
         let (mut stall, start) = settled(None, Some(15));
         stall.heard(start);

@@ -12,23 +12,23 @@
 //! connects by itself: it has the same time to identify itself, is challenged and recorded alike, and
 //! cannot occupy more memory.
 
-mod hello;
-mod line;
-mod visitor;
+mod client;
+mod link;
+mod upgrade;
 
 use crate::admission::pending::Pending;
 use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
 use crate::poller::{Interest, Poller, Token};
-use crate::server::gate::WebGate;
 use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
-use hello::{Hello, TOKEN};
+use crate::server::listen_config::WebListenConfig;
+use client::{Turn, WebClient};
 use pmi_core::auth::Challenge;
 use pmi_std::Stream;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use visitor::{Turn, Visitor};
+use upgrade::{TOKEN, Upgrade};
 
 /// Web sockets of a run.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Web {
     origins: Rc<[String]>,
     /// Token generated for the run, and part of its URL.
     token: Rc<str>,
-    visitors: Vec<Option<Visitor>>,
+    visitors: Vec<Option<WebClient>>,
     /// Connections that are neither ranks nor observers yet.
     pending: Pending<u32>,
 }
@@ -71,20 +71,20 @@ impl Web {
     /// # Errors
     ///
     /// A message for the user.
-    pub(crate) fn open(gate: &WebGate, poller: &Poller) -> Result<Self, String> {
-        let policy = Policy::of(gate.secret.is_some());
-        let opened = Listener::open(gate.address, Token::WebListen, policy, poller);
+    pub(crate) fn open(listen: &WebListenConfig, poller: &Poller) -> Result<Self, String> {
+        let policy = Policy::of(listen.secret.is_some());
+        let opened = Listener::open(listen.address, Token::WebListen, policy, poller);
         let listener = opened.map_err(|error| {
             format!(
                 "no page can dial in at {}: {error}; choose another port, or 0 for any",
-                gate.address
+                listen.address
             )
         })?;
         let token = secret::token();
         let token = token.map_err(|error| format!("no token can be made for pages: {error}"))?;
         Ok(Self {
             listener,
-            origins: gate.origins.clone().into(),
+            origins: listen.origins.clone().into(),
             token: token.into(),
             visitors: Vec::new(),
             pending: Pending::default(),
@@ -102,7 +102,7 @@ impl Web {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn take_visitors(
+    pub(crate) fn accept_clients(
         &mut self,
         mut challenge: impl FnMut() -> io::Result<Option<Challenge>>,
         poller: &Poller,
@@ -128,9 +128,9 @@ impl Web {
             let free = self.visitors.iter().position(Option::is_none);
             let place = free.unwrap_or(self.visitors.len());
             let (origins, token) = (Rc::clone(&self.origins), Rc::clone(&self.token));
-            let hello = Hello { origins, token, verdict: Rc::default() };
+            let hello = Upgrade { origins, token, verdict: Rc::default() };
             let number = u32::try_from(place).unwrap_or(u32::MAX);
-            let visitor = Visitor::new((stream, from), hello, challenge()?, number, poller)?;
+            let visitor = WebClient::new((stream, from), hello, challenge()?, number, poller)?;
             match self.visitors.get_mut(place) {
                 Some(free) => *free = Some(visitor),
                 None => self.visitors.push(Some(visitor)),
@@ -182,7 +182,7 @@ impl Web {
 
     /// True if there are observers, for which records have to be kept.
     pub(crate) fn is_watched(&self) -> bool {
-        self.visitors.iter().flatten().any(Visitor::watches)
+        self.visitors.iter().flatten().any(WebClient::watches)
     }
 
     /// Sends one observer the trace so far.

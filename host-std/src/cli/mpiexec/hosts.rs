@@ -143,7 +143,7 @@ pub(super) fn rank_map(text: &str) -> Result<(), String> {
 
 /// True if a name or an address is this machine: only its own addresses can be bound here.
 pub(super) fn is_here(name: &str, host: &str) -> bool {
-    crate::launch::order::is_here(name, host) || UdpSocket::bind((name, 0)).is_ok()
+    crate::launch::spawn_request::is_here(name, host) || UdpSocket::bind((name, 0)).is_ok()
 }
 
 /// Value of a variable that is valid text.

@@ -1,9 +1,9 @@
 //! Requests of PMIx clients that only the launcher can serve.
 
-use super::control::Control;
-use super::credential::{self, Identity};
-use super::log::Entry;
-use crate::launch::order::Order;
+use super::control::JobControl;
+use super::credential::{self, UserIdentity};
+use super::log::LogRequest;
+use crate::launch::spawn_request::SpawnRequest;
 use crate::server::service::Service;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, ProcId, Rank};
@@ -15,17 +15,17 @@ use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// Job control, by a rank of this job.
-    Control(JobId, Control),
+    JobControl(JobId, JobControl),
     /// Spawn of new processes.
-    Spawn(JobId, u32, Order),
+    Spawn(JobId, u32, SpawnRequest),
     /// Query of the process manager: read with [`Service::answer_pmix_query`].
     Query,
     /// Log entry of a rank.
-    Log(JobId, u32, Entry),
+    Log(JobId, u32, LogRequest),
     /// Credential for a rank.
     Credential(JobId, u32),
     /// Identity of a validated credential; `None` if it is invalid.
-    Validated(Option<Identity>),
+    Validated(Option<UserIdentity>),
     /// Rejected request, with this status.
     Refused(Status),
 }
@@ -33,35 +33,35 @@ pub(crate) enum Wish {
 impl Service {
     /// Reads the pending request of a client to the launcher, and lets the client continue.
     pub(crate) fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
-        let request = self.desk.pmix.request(connection).zip(self.desk.pmix.peer(connection));
+        let request = self.pmix.server.request(connection).zip(self.pmix.server.peer(connection));
         let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
             return Wish::Refused(Status::NOT_SUPPORTED);
         };
         let wish = match request {
             Request::Query(_) => return Wish::Query,
             Request::JobControl { targets, infos } => {
-                self.control(job, &targets, &infos).map(|control| Wish::Control(job, control))
+                self.control(job, &targets, &infos).map(|control| Wish::JobControl(job, control))
             }
             Request::Spawn { infos, apps } => {
-                let order = Order::of_apps(&infos, &apps);
-                order.map(|order| Wish::Spawn(job, rank, order)).ok_or(Status::NOT_SUPPORTED)
+                let request = SpawnRequest::of_apps(&infos, &apps);
+                request.map(|request| Wish::Spawn(job, rank, request)).ok_or(Status::NOT_SUPPORTED)
             }
             Request::Log { data, directives, .. } => {
-                Entry::read(&data, &directives).map(|entry| Wish::Log(job, rank, entry))
+                LogRequest::read(&data, &directives).map(|entry| Wish::Log(job, rank, entry))
             }
             Request::GetCredential(infos) => is_ours(&infos).map(|()| Wish::Credential(job, rank)),
             Request::ValidateCredential { credential, infos } => is_ours(&infos).map(|()| {
-                Wish::Validated(self.desk.credentials.check(credential, self.clock.now()))
+                Wish::Validated(self.pmix.credentials.check(credential, self.clock.now()))
             }),
             _ => Err(Status::NOT_SUPPORTED),
         };
-        self.desk.pmix.request_read(connection);
+        self.pmix.server.request_read(connection);
         wish.unwrap_or_else(Wish::Refused)
     }
 
     /// True if a pending query contains this key.
     pub(crate) fn pmix_query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
-        let Some(Request::Query(queries)) = self.desk.pmix.request(connection) else {
+        let Some(Request::Query(queries)) = self.pmix.server.request(connection) else {
             return false;
         };
         let mut queries = queries.each(Type::QUERY, Query::read);
@@ -75,22 +75,22 @@ impl Service {
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) {
         // The connection may be closed meanwhile.
-        let _ = self.desk.pmix.answer_query(connection, pending, &self.server, own);
-        self.desk.pmix.request_read(connection);
+        let _ = self.pmix.server.answer_query(connection, pending, &self.server, own);
+        self.pmix.server.request_read(connection);
     }
 
     /// Answers a client with a credential for its identity.
     pub(crate) fn answer_pmix_credential(
         &mut self,
         (connection, pending): (ConnectionId, usize),
-        identity: Identity,
+        identity: UserIdentity,
     ) {
-        let made = self.desk.credentials.make(identity, self.clock.now());
+        let made = self.pmix.credentials.make(identity, self.clock.now());
         let Ok(made) = made else {
             return self.answer_pmix((connection, pending), Status::NOT_SUPPORTED);
         };
         // The connection may be closed meanwhile.
-        let _ = self.desk.pmix.answer(connection, pending, Status::SUCCESS, |to| {
+        let _ = self.pmix.server.answer(connection, pending, Status::SUCCESS, |to| {
             to.one(Type::BYTE_OBJECT).blob(&made).one(Type::SIZE).size(1).one(Type::INFO);
             to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
             to.text(Some(credential::TYPE));
@@ -101,13 +101,13 @@ impl Service {
     pub(crate) fn answer_pmix_validated(
         &mut self,
         (connection, pending): (ConnectionId, usize),
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
     ) {
-        let Some(Identity { user, group }) = identity else {
+        let Some(UserIdentity { user, group }) = identity else {
             return self.answer_pmix((connection, pending), Status::INVALID_CRED);
         };
         // The connection may be closed meanwhile.
-        let _ = self.desk.pmix.answer(connection, pending, Status::SUCCESS, |to| {
+        let _ = self.pmix.server.answer(connection, pending, Status::SUCCESS, |to| {
             to.one(Type::SIZE).size(3).op(Type::INFO, 3);
             to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
             to.text(Some(credential::TYPE));
@@ -123,7 +123,7 @@ impl Service {
         status: Status,
     ) {
         // The connection may be closed meanwhile.
-        let _ = self.desk.pmix.answer(connection, pending, status, |_| {});
+        let _ = self.pmix.server.answer(connection, pending, status, |_| {});
     }
 
     /// Answers a spawn request with the new job, or the cause of its failure.
@@ -141,7 +141,7 @@ impl Service {
         };
         let name = name.as_ref().map(KvsName::as_bytes);
         // The connection may be closed meanwhile.
-        let _ = self.desk.pmix.answer(connection, pending, status, |to| {
+        let _ = self.pmix.server.answer(connection, pending, status, |to| {
             to.one(Type::STRING).text(name);
         });
     }

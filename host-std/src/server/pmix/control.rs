@@ -21,18 +21,18 @@ use std::ffi::CString;
 
 /// A job control request with its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Control {
+pub(crate) struct JobControl {
     /// Targets: jobs, each with one rank or as a whole.
     pub(crate) targets: Vec<(JobId, Option<u32>)>,
     /// Files to remove when the targets have exited.
     pub(crate) cleanup: Option<Cleanup>,
     /// Actions to execute now, in this order.
-    pub(crate) acts: Vec<Act>,
+    pub(crate) acts: Vec<ControlAction>,
 }
 
 /// Action on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum ControlAction {
     /// Sends this signal.
     Signal(Signal),
     /// Sends SIGTERM, and SIGKILL if the process does not exit in time.
@@ -52,11 +52,11 @@ impl Service {
         own: JobId,
         targets: &List<'_>,
         infos: &List<'_>,
-    ) -> Result<Control, Status> {
+    ) -> Result<JobControl, Status> {
         let (mut cleanup, mut acts) = (Cleanup::default(), Vec::new());
         let mut has_hint = false;
         for info in infos.infos() {
-            let is_taken = take_cleanup(&mut cleanup, &info) || take_act(&mut acts, &info)?;
+            let is_taken = read_cleanup(&mut cleanup, &info) || read_action(&mut acts, &info)?;
             has_hint |= HINTS.contains(&info.key);
             if !is_taken && info.flags & flags::REQUIRED != 0 {
                 return Err(Status::NOT_SUPPORTED);
@@ -75,7 +75,7 @@ impl Service {
             let all = self.server.jobs().filter(|job| self.comes_from(*job, own));
             named.extend(all.map(|job| (job, None)));
         }
-        Ok(Control { targets: named, cleanup, acts })
+        Ok(JobControl { targets: named, cleanup, acts })
     }
 
     /// Job of a target, with its rank unless the whole job is meant.
@@ -113,7 +113,7 @@ impl Service {
 }
 
 /// Reads a directive about files; false if it is none.
-fn take_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
+fn read_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
     let Info { key, value, .. } = info;
     let list = || value.text().map(paths).unwrap_or_default();
     match *key {
@@ -133,18 +133,18 @@ fn take_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
 /// # Errors
 ///
 /// The status for a signal that does not exist.
-fn take_act(acts: &mut Vec<Act>, info: &Info<'_>) -> Result<bool, Status> {
+fn read_action(acts: &mut Vec<ControlAction>, info: &Info<'_>) -> Result<bool, Status> {
     let act = match info.key {
         keys::CONTROL_SIGNAL => {
             let number = info.value.number().and_then(|number| i32::try_from(number).ok());
             let signal = number.and_then(Signal::from_named_raw);
-            acts.push(Act::Signal(signal.ok_or(Status::BAD_PARAM)?));
+            acts.push(ControlAction::Signal(signal.ok_or(Status::BAD_PARAM)?));
             return Ok(true);
         }
-        keys::CONTROL_KILL => Act::Kill,
-        keys::CONTROL_TERMINATE => Act::Terminate,
-        keys::CONTROL_PAUSE => Act::Signal(Signal::STOP),
-        keys::CONTROL_RESUME => Act::Signal(Signal::CONT),
+        keys::CONTROL_KILL => ControlAction::Kill,
+        keys::CONTROL_TERMINATE => ControlAction::Terminate,
+        keys::CONTROL_PAUSE => ControlAction::Signal(Signal::STOP),
+        keys::CONTROL_RESUME => ControlAction::Signal(Signal::CONT),
         // The identifier of a request serves only to cancel it, which is not supported.
         keys::CONTROL_ID => return Ok(true),
         _ => return Ok(false),

@@ -19,7 +19,7 @@ pub(crate) struct Credentials {
 
 /// Identity under which a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct UserIdentity {
     /// User id.
     pub(crate) user: u32,
     /// Group id.
@@ -32,7 +32,7 @@ impl Credentials {
     /// # Errors
     ///
     /// Random numbers are not available.
-    pub(crate) fn make(&mut self, identity: Identity, now: Instant) -> io::Result<Vec<u8>> {
+    pub(crate) fn make(&mut self, identity: UserIdentity, now: Instant) -> io::Result<Vec<u8>> {
         let secret = match &self.secret {
             Some(secret) => secret,
             None => {
@@ -49,14 +49,14 @@ impl Credentials {
     }
 
     /// Identity of a credential; `None` if it is invalid or has expired.
-    pub(crate) fn check(&self, credential: &[u8], now: Instant) -> Option<Identity> {
+    pub(crate) fn check(&self, credential: &[u8], now: Instant) -> Option<UserIdentity> {
         let (claimed, proof) = credential.split_last_chunk::<PROOF_DIGITS>()?;
         let text = str::from_utf8(claimed).ok()?;
         let mut fields = text.split(':');
         let user = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
         let until = Instant::from_micros(fields.next()?.parse::<u64>().ok()?.checked_mul(MICROS)?);
-        let identity = Identity { user, group };
+        let identity = UserIdentity { user, group };
         // The proof covers the only spelling of the claim, so that nothing can be added to it.
         let is_ours = text == claim(identity, until)
             && self
@@ -67,7 +67,7 @@ impl Credentials {
     }
 }
 
-fn claim(Identity { user, group }: Identity, until: Instant) -> String {
+fn claim(UserIdentity { user, group }: UserIdentity, until: Instant) -> String {
     format!("{user}:{group}:{}:", until.as_micros() / MICROS)
 }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_credential_is_good_for_a_while_and_for_what_it_says_only() {
         let (mut ours, mut others) = (Credentials::default(), Credentials::default());
-        let (now, who) = (Instant::from_micros(7_500_000), Identity { user: 1000, group: 100 });
+        let (now, who) = (Instant::from_micros(7_500_000), UserIdentity { user: 1000, group: 100 });
         assert_eq!(ours.check(b"", now), None);
         let made = ours.make(who, now).unwrap();
         assert!(made.starts_with(b"1000:100:307:"));

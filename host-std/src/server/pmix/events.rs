@@ -2,9 +2,9 @@
 //! spawned jobs.
 
 use crate::launch::pmix::server_nspace;
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::server::service::Service;
-use crate::verdict::Phase;
+use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
 use pmi_core::server::pmix::Notification;
 use pmi_core::wire::pmix::names::{Status, keys, range};
@@ -12,23 +12,25 @@ use pmi_core::wire::pmix::{Packer, Proc, Type};
 
 impl Service {
     /// Publishes the exit of a process that had reached `phase`.
-    pub(crate) fn tell_end(&mut self, job: JobId, rank: u32, ending: Ending, phase: Phase) {
+    pub(crate) fn tell_end(&mut self, job: JobId, rank: u32, ending: ProcessEnd, phase: PmiPhase) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (code, exit_code) = match (ending, phase) {
             // The exit status is unknown.
-            (Ending::Unseen, _) => return,
-            (Ending::Killed { .. } | Ending::OutOfMemory, _) => (Status::PROC_ABORTED_BY_SIG, None),
-            (Ending::Exited(code), Phase::Open) => (Status::PROC_TERM_WO_SYNC, Some(code)),
-            (Ending::Exited(0), _) => (Status::PROC_TERMINATED, Some(0)),
-            (Ending::Exited(code), _) => (Status::EXIT_NONZERO_TERM, Some(code)),
+            (ProcessEnd::Unseen, _) => return,
+            (ProcessEnd::Killed { .. } | ProcessEnd::OutOfMemory, _) => {
+                (Status::PROC_ABORTED_BY_SIG, None)
+            }
+            (ProcessEnd::Exited(code), PmiPhase::Open) => (Status::PROC_TERM_WO_SYNC, Some(code)),
+            (ProcessEnd::Exited(0), _) => (Status::PROC_TERMINATED, Some(0)),
+            (ProcessEnd::Exited(code), _) => (Status::EXIT_NONZERO_TERM, Some(code)),
         };
         let infos = 3 + u32::from(exit_code.is_some());
         // Only the own namespace receives it later: it does not concern libraries of a job that begins
         // later.
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
-        let news = Notification { code, source, range, later, infos };
-        self.desk.pmix.notify_clients(&news, &self.server, |to| {
+        let notification = Notification { code, source, range, later, infos };
+        self.pmix.server.notify_clients(&notification, &self.server, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::PROC_TERM_STATUS, Type::STATUS, to).i32(code.0);
@@ -55,8 +57,8 @@ impl Service {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
-        let news = Notification { code, source, range, later, infos: 2 };
-        self.desk.pmix.notify_clients(&news, &self.server, |to| {
+        let notification = Notification { code, source, range, later, infos: 2 };
+        self.pmix.server.notify_clients(&notification, &self.server, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
         });
@@ -67,8 +69,8 @@ impl Service {
         let server = server_nspace(std::process::id());
         let source = Proc { nspace: server.as_bytes(), rank: 0 };
         let range = range::SESSION;
-        let news = Notification { code, source, range, later: Some(range), infos: 2 };
-        self.desk.pmix.notify_clients(&news, &self.server, |to| {
+        let notification = Notification { code, source, range, later: Some(range), infos: 2 };
+        self.pmix.server.notify_clients(&notification, &self.server, |to| {
             special(to);
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
         });

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Packs the job-level information of `plan`; `pid` is that of the launcher.
 pub(crate) fn describe(plan: &Plan, pid: u32) -> Option<Shared> {
-    let facts = Facts::new(plan, pid);
+    let facts = JobInfo::new(plan, pid);
     let mut counted = Packer::new(&mut [], Format::PLAIN);
     facts.write(&mut counted);
     let len = counted.len();
@@ -32,7 +32,7 @@ enum Fact<'a> {
 /// A key with its value.
 type Known<'a> = (&'static [u8], Fact<'a>);
 
-struct Facts<'a> {
+struct JobInfo<'a> {
     plan: &'a Plan,
     server: String,
     peers: String,
@@ -41,7 +41,7 @@ struct Facts<'a> {
     is_crowded: bool,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> JobInfo<'a> {
     fn new(plan: &'a Plan, pid: u32) -> Self {
         let peers: Vec<String> = (0..plan.ranks).map(|rank| rank.to_string()).collect();
         let folders = plan.parts.iter().map(|part| part.program.folder.as_ref());

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 /// Storage types of a host's [`Pmix`](pmi_core::server::pmix::Pmix).
 #[derive(Debug)]
-pub(crate) struct Heap;
+pub(crate) struct PmixHeap;
 
 /// Reference-counted bytes.
 #[derive(Clone, Debug)]
@@ -22,7 +22,11 @@ thread_local! {
     /// Accounting of blocks, thread-local since blocks are made without access to any state. A launcher
     /// serves its clients in one thread.
     static BLOCKS: Blocks = const {
-        Blocks { bytes: Cell::new(0), limit_bytes: Cell::new(u64::MAX), refusal: Cell::new(Refusal::None) }
+        Blocks {
+            bytes: Cell::new(0),
+            limit_bytes: Cell::new(u64::MAX),
+            refusal: Cell::new(BlockRefusal::None),
+        }
     };
 }
 
@@ -30,12 +34,12 @@ thread_local! {
 struct Blocks {
     bytes: Cell<u64>,
     limit_bytes: Cell<u64>,
-    refusal: Cell<Refusal>,
+    refusal: Cell<BlockRefusal>,
 }
 
 /// State of the report that a block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum BlockRefusal {
     None,
     Untold,
     Told,
@@ -45,22 +49,22 @@ enum Refusal {
 pub(crate) fn limit_blocks(limit_bytes: u64) {
     BLOCKS.with(|blocks| {
         blocks.limit_bytes.set(limit_bytes);
-        blocks.refusal.set(Refusal::None);
+        blocks.refusal.set(BlockRefusal::None);
     });
 }
 
 /// The limit, once, if it was reached.
 pub(crate) fn take_refused() -> Option<u64> {
     BLOCKS.with(|blocks| {
-        let is_new = blocks.refusal.get() == Refusal::Untold;
+        let is_new = blocks.refusal.get() == BlockRefusal::Untold;
         is_new.then(|| {
-            blocks.refusal.set(Refusal::Told);
+            blocks.refusal.set(BlockRefusal::Told);
             blocks.limit_bytes.get()
         })
     })
 }
 
-impl PmixStorage for Heap {
+impl PmixStorage for PmixHeap {
     type Bytes = Shared;
     type Inbox = BoundedBuf;
     type Pending<T: 'static> = Slab<T>;
@@ -79,8 +83,8 @@ impl SharedBytes for Shared {
             let reserve = if len <= SMALL_BYTES { RESERVE_BYTES } else { 0 };
             let all = blocks.bytes.get().saturating_add(count(len));
             if all > blocks.limit_bytes.get().saturating_add(reserve) {
-                if blocks.refusal.get() == Refusal::None {
-                    blocks.refusal.set(Refusal::Untold);
+                if blocks.refusal.get() == BlockRefusal::None {
+                    blocks.refusal.set(BlockRefusal::Untold);
                 }
                 return None;
             }

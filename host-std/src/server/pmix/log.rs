@@ -11,14 +11,14 @@ use pmi_core::wire::pmix::{Info, List};
 
 /// Log request of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct LogRequest {
     /// Texts, in their order.
     pub(crate) texts: Vec<(Stream, Vec<u8>)>,
     /// True if the request has data that cannot be logged.
     pub(crate) is_partial: bool,
 }
 
-impl Entry {
+impl LogRequest {
     /// Reads the data and directives of a log request.
     ///
     /// # Errors

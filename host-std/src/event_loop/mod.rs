@@ -10,12 +10,12 @@
 //!
 //! There is one job at first; ranks may spawn more. All jobs come from the first one, and MPI counts
 //! jobs that come from each other as connected: a failure in one of them terminates all. The first failure
-//! decides the exit code and starts the shutdown; see [`Ladder`].
+//! decides the exit code and starts the shutdown; see [`Shutdown`].
 
 mod asking;
 mod control;
 mod delivery;
-mod door;
+mod dial_in;
 mod ending;
 mod ends;
 mod orphans;
@@ -34,16 +34,16 @@ use crate::admission::secret::GeneratedSecret;
 use crate::cli::config::Config;
 use crate::exit;
 use crate::launch::cleanup::Cleanup;
-use crate::launch::descriptors::{Crowd, DescriptorLimit};
-use crate::launch::ladder::Ladder;
+use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
+use crate::launch::shutdown::Shutdown;
 use crate::launch::signal::{self, Ignored, Signals};
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
-use crate::server::gate::WebGate;
+use crate::server::event::ServerEvent;
 use crate::server::listen::Listener;
-use crate::server::news::News;
+use crate::server::listen_config::WebListenConfig;
 use crate::server::service::Service;
 use crate::stdio::index;
 use crate::stdio::inputs::Inputs;
@@ -53,8 +53,8 @@ use crate::stdio::target;
 use crate::verdict::Failure;
 use crate::web::{WATCHING_MAX, Web};
 use delivery::Delivery;
-use door::Door;
-use ends::Ends;
+use dial_in::DialIn;
+use ends::Summary;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
 use rustix::process::Signal;
@@ -70,16 +70,16 @@ use watching::Watch;
 /// then.
 pub(crate) fn run(config: Config) -> u8 {
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
-    let expected = config.gate.as_ref().map_or(0, |gate| gate.expected);
-    let callers = config.gate.as_ref().map_or(0, |_| expected + PENDING);
+    let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
+    let callers = config.listen.as_ref().map_or(0, |_| expected + PENDING);
     // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
     // file.
     let pages = config.web.as_ref().map_or(0, |_| 3 * PENDING + 2 * expected + WATCHING);
     let others = callers + pages;
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
-    let prepared = limit.raise_for(Crowd { ranks: config.ranks + others, pmix: 0 });
+    let prepared = limit.raise_for(FdBudget { ranks: config.ranks + others, pmix: 0 });
     let prepared = prepared.map_err(|error| error.to_string());
-    match prepared.and_then(|()| Run::new(config, limit, others)) {
+    match prepared.and_then(|()| EventLoop::new(config, limit, others)) {
         Ok(run) => run.run(),
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
@@ -89,7 +89,7 @@ pub(crate) fn run(config: Config) -> u8 {
 }
 
 /// State of the event loop: one run of the launcher.
-struct Run {
+struct EventLoop {
     launcher: Launcher,
     /// Jobs with ranks that are not started yet; the first one is being started.
     starts: VecDeque<Start>,
@@ -101,7 +101,7 @@ struct Run {
     /// The job from which all others come.
     first: JobId,
     /// Dial-in of the first job, if its ranks may connect by themselves.
-    door: Option<Door>,
+    dial_in: Option<DialIn>,
     /// Listener for PMIx clients, if there may be any.
     pmix: Option<Listener>,
     /// Reports of rejected connections, with a limit on their number.
@@ -111,28 +111,28 @@ struct Run {
     /// Files to remove when a rank has exited, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
     /// Processes that a rank asked to terminate, with the time at which they are killed.
-    condemned: VecDeque<(Instant, u32)>,
+    kill_deadlines: VecDeque<(Instant, u32)>,
     /// Listener for pages, if they may connect, and the configuration they must match.
     web: Option<Web>,
-    web_gate: Option<WebGate>,
+    web_listen: Option<WebListenConfig>,
     /// By job number.
-    jobs: BTreeMap<u32, Job>,
+    jobs: BTreeMap<u32, JobState>,
     /// Number of spawned jobs; names of new ones continue from it.
     spawned_count: u32,
     /// Spawned jobs that have ended and are still known, oldest first.
     ended: VecDeque<JobId>,
     /// All processes ever started, in this order. Process numbers are indices into it.
-    processes: Vec<Started>,
+    processes: Vec<ProcessEntry>,
     running_count: usize,
     failure: Option<Failure>,
-    ladder: Ladder,
+    shutdown: Shutdown,
     /// Last signal that requested the end, with its time.
     interrupted: Option<(Instant, Signal)>,
     watch: Watch,
     /// Processes whose connection closed while they ran, with the time at which that counts.
     closed_early: Vec<(Instant, u32)>,
     /// Start and end of every rank.
-    ends: Ends,
+    ends: Summary,
     /// Time to stop waiting for output of processes that ranks left behind.
     linger_until: Option<Instant>,
     /// Delivery of remaining output, once the run is over by failure.
@@ -147,7 +147,7 @@ struct Run {
 }
 
 /// State of one job in the event loop.
-struct Job {
+struct JobState {
     plan: Rc<Plan>,
     /// Process number of rank 0; the other ranks follow.
     first_process: u32,
@@ -161,7 +161,7 @@ struct Job {
 }
 
 /// A process that was started.
-struct Started {
+struct ProcessEntry {
     job: JobId,
     rank: u32,
     pid: i32,
@@ -169,7 +169,7 @@ struct Started {
     process: Option<Process>,
 }
 
-impl Run {
+impl EventLoop {
     /// Prepares the first job. `others` counts connections that need open files as ranks do but belong to
     /// no rank of it.
     fn new(mut config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
@@ -181,7 +181,7 @@ impl Run {
         let ignored = Ignored::now();
         let mut launcher =
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
-        let ends = Ends::new(&config.settings.ending)?;
+        let ends = Summary::new(&config.settings.ending)?;
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
@@ -189,13 +189,15 @@ impl Run {
         let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let secret = config.complete_secret()?;
-        let mut door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
-        let web_gate = config.web.clone();
-        let web = web_gate.as_ref().map(|gate| Web::open(gate, &poller)).transpose()?;
-        let dial = door.as_mut().map(|door| door.dial(&config, web.as_ref())).transpose()?;
+        let mut dial_in =
+            config.listen.clone().map(|listen| DialIn::open(listen, &poller)).transpose()?;
+        let web_listen = config.web.clone();
+        let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
+        let dial =
+            dial_in.as_mut().map(|dial_in| dial_in.dial(&config, web.as_ref())).transpose()?;
         let mut plan = Plan::first(config.job(), dial, std::process::id());
-        let crowd = Crowd { ranks: config.ranks + others, pmix: plan.pmix_ranks() };
-        launcher.limit.raise_for(crowd).map_err(|error| error.to_string())?;
+        let budget = FdBudget { ranks: config.ranks + others, pmix: plan.pmix_ranks() };
+        launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut pmix = None;
         Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
@@ -214,21 +216,21 @@ impl Run {
             inputs,
             outputs,
             first,
-            door,
+            dial_in,
             pmix,
             rejections: RejectionLog::default(),
             secret,
             cleanups: Vec::new(),
-            condemned: VecDeque::new(),
+            kill_deadlines: VecDeque::new(),
             web,
-            web_gate,
+            web_listen,
             jobs: BTreeMap::new(),
             spawned_count: 0,
             ended: VecDeque::new(),
             processes: Vec::with_capacity(index(plan.ranks)),
             running_count: 0,
             failure: None,
-            ladder: Ladder::default(),
+            shutdown: Shutdown::default(),
             interrupted: None,
             watch: Watch::new(&config.settings, has_person),
             closed_early: Vec::new(),
@@ -240,8 +242,8 @@ impl Run {
             all_have_ended: false,
             is_abandoned: false,
         };
-        let has_callers = run.door.as_ref().is_some_and(Door::has_callers);
-        if let Some(dial) = plan.dial.as_ref().filter(|_| has_callers) {
+        let has_listener = run.dial_in.as_ref().is_some_and(DialIn::has_listener);
+        if let Some(dial) = plan.dial.as_ref().filter(|_| has_listener) {
             run.outputs.say(report::listening(&plan, dial));
         }
         if let Some(secret) = &run.secret {
@@ -249,7 +251,7 @@ impl Run {
             run.outputs.say(report::generated_secret(&secret.path, shown));
         }
         if let Some(web) = &run.web {
-            run.outputs.say(report::for_pages(&web.url(), has_callers));
+            run.outputs.say(report::for_pages(&web.url(), has_listener));
         }
         run.enqueue((first, FIRST_GROUP), plan, None);
         Ok(run)
@@ -276,7 +278,7 @@ impl Run {
                 None => u8::from(self.outputs.has_failed()),
             },
         };
-        let code = self.close_the_books(code);
+        let code = self.write_summary(code);
         if let Some(guard) = &self.launcher.guard {
             guard.dismiss();
         }
@@ -297,7 +299,7 @@ impl Run {
             self.poller.wait(until, &mut ready)?;
             self.take(&ready)?;
             self.settle()?;
-            self.look_at_the_clock(Instant::now())?;
+            self.handle_deadlines(Instant::now())?;
             self.flush_trace();
             self.feed_pages()?;
             self.outputs.flush(&mut self.poller)?;
@@ -311,25 +313,25 @@ impl Run {
                 self.watch.stall.heard(Instant::now());
             }
             match token {
-                Token::Signal => self.take_signals()?,
+                Token::Signal => self.handle_signals()?,
                 Token::Link(session) => {
                     self.service.ready(session, &self.poller)?;
                 }
                 Token::Output(stream, process) => self.outputs.read(stream, process),
                 Token::Input(process) => self.inputs.ready(process, &self.poller)?,
                 Token::Source => self.inputs.source_ready(&self.poller)?,
-                Token::Listen => self.take_callers()?,
-                Token::WebListen => self.take_pages()?,
-                Token::Web(page) | Token::WebPair(page) => self.take_page(page)?,
-                Token::Control => self.take_askers()?,
-                Token::Asker(number) => self.ready_asker(number)?,
+                Token::Listen => self.accept_peers()?,
+                Token::WebListen => self.accept_pages()?,
+                Token::Web(page) | Token::WebPair(page) => self.handle_page(page)?,
+                Token::StatusSocket => self.accept_status_clients()?,
+                Token::StatusClient(number) => self.handle_status_client(number)?,
                 Token::Pmix(connection) => self.service.pmix_ready(connection, &self.poller)?,
-                Token::PmixListen => self.take_pmix_callers()?,
+                Token::PmixListen => self.accept_pmix_peers()?,
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }
         }
-        self.take_news();
+        self.handle_server_events();
         // Of several processes that exited since the last turn, the one started first counts as first.
         let ends = ready.iter().filter_map(|token| match token {
             Token::Exit(process) => Some(*process),
@@ -337,7 +339,7 @@ impl Run {
         });
         let mut ends: Vec<u32> = ends.collect();
         ends.sort_unstable();
-        ends.into_iter().try_for_each(|process| self.take_end(process))
+        ends.into_iter().try_for_each(|process| self.handle_exit(process))
     }
 
     /// Writes the trace, and prints the messages it shows.
@@ -354,7 +356,7 @@ impl Run {
     /// quiet.
     fn settle(&mut self) -> io::Result<()> {
         self.service.flush(&self.poller)?;
-        while self.take_news() {
+        while self.handle_server_events() {
             self.service.flush(&self.poller)?;
         }
         if let Some(put) = self.service.take_refused_put() {
@@ -367,33 +369,35 @@ impl Run {
     }
 
     /// Executes server events; true if there were any.
-    fn take_news(&mut self) -> bool {
+    fn handle_server_events(&mut self) -> bool {
         let mut any = false;
-        while let Some(news) = self.service.next_news() {
+        while let Some(event) = self.service.poll_event() {
             any = true;
-            match news {
-                News::Failed { job, failure } => self.fail(job, failure),
-                News::Closed { job, rank } => self.take_closed(job, rank),
-                News::Spawn { job, rank, order, asked } => {
-                    self.take_spawn((job, rank), order, asked)
+            match event {
+                ServerEvent::Failed { job, failure } => self.fail(job, failure),
+                ServerEvent::Closed { job, rank } => self.handle_closed(job, rank),
+                ServerEvent::Spawn { job, rank, request, asked } => {
+                    self.handle_spawn((job, rank), request, asked)
                 }
-                News::PmixRefused { from, socket, why } => {
+                ServerEvent::PmixRefused { from, socket, why } => {
                     self.say_refused(from, Some(socket), &why);
                 }
-                News::PmixDialled { connection, job, rank, user } => {
-                    self.take_pmix_dialled(connection, (job, rank), user);
+                ServerEvent::PmixDialled { connection, job, rank, user } => {
+                    self.handle_pmix_connected(connection, (job, rank), user);
                 }
-                News::PmixAsked { connection, pending } => {
-                    self.take_pmix_asked(connection, pending);
+                ServerEvent::PmixAsked { connection, pending } => {
+                    self.handle_pmix_request(connection, pending);
                 }
-                News::PmixSilent { job, rank, code, after } => {
-                    self.take_pmix_silent((job, rank), code, after);
+                ServerEvent::PmixSilent { job, rank, code, after } => {
+                    self.handle_pmix_silent((job, rank), code, after);
                 }
-                News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
-                News::Joined => self.take_joined(),
-                News::Refused { from, why } => self.say_refused(from, None, &why),
-                News::Signal { job, rank, name } => {
-                    self.take_wanted_signal(job, rank, signal::named(&name));
+                ServerEvent::PutTwice { job, key, ranks } => {
+                    self.handle_put_twice(job, &key, ranks)
+                }
+                ServerEvent::Joined => self.handle_joined(),
+                ServerEvent::Refused { from, why } => self.say_refused(from, None, &why),
+                ServerEvent::Signal { job, rank, name } => {
+                    self.take_requested_signal(job, rank, signal::named(&name));
                 }
             }
         }
@@ -401,7 +405,7 @@ impl Run {
     }
 
     /// Handles the end of a connection. Usually its process is exiting too, and the exit status tells more.
-    fn take_closed(&mut self, job: JobId, rank: u32) {
+    fn handle_closed(&mut self, job: JobId, rank: u32) {
         let number = self.process_of(job, rank);
         let running = number.and_then(|number| self.processes[index(number)].process.as_ref());
         match (number, running) {
@@ -411,15 +415,15 @@ impl Run {
             // A singleton counts as exited when its connection closes.
             (Some(number), Some(_)) => self.closed_early.insert(0, (Instant::now(), number)),
             (None, _) if self.service.from(job, rank).is_some() => {
-                self.take_caller_closed(job, rank);
+                self.handle_peer_closed(job, rank);
             }
             _ => self.service.set_gone(job, rank),
         }
     }
 
     /// The later value holds, as with every known server; but its reader may have meant the other.
-    fn take_put_twice(&mut self, job: JobId, key: &str, ranks: [u32; 2]) {
-        if let Some(Job { plan, put_twice_said, .. }) = self.jobs.get_mut(&job.0)
+    fn handle_put_twice(&mut self, job: JobId, key: &str, ranks: [u32; 2]) {
+        if let Some(JobState { plan, put_twice_said, .. }) = self.jobs.get_mut(&job.0)
             && !std::mem::replace(put_twice_said, true)
         {
             self.outputs.say(report::put_twice(plan, key, ranks));
@@ -428,7 +432,7 @@ impl Run {
 
     fn is_done(&self) -> bool {
         let quiet = self.running_count == 0 && self.sweep_at.is_none() && self.outputs.is_done();
-        (quiet && !self.starts_more() && !self.awaits_callers()) || self.is_abandoned
+        (quiet && !self.starts_more() && !self.awaits_peers()) || self.is_abandoned
     }
 
     fn starts_more(&self) -> bool {
@@ -436,18 +440,18 @@ impl Run {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let condemned = self.condemned.front().map(|(at, _)| *at);
+        let kill_deadlines = self.kill_deadlines.front().map(|(at, _)| *at);
         let closed = self.closed_early.first().map(|(at, _)| *at);
-        let door = self.door.as_ref().and_then(Door::deadline);
+        let dial_in = self.dial_in.as_ref().and_then(DialIn::deadline);
         let service = self.service.deadline();
         let overdue = self.ends.deadline();
-        let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, overdue];
+        let ends = [self.shutdown.deadline(), closed, self.linger_until, self.sweep_at, overdue];
         let delivery = self.delivery.as_ref().map(Delivery::deadline);
         let streams = [self.inputs.deadline(), self.outputs.deadline(), delivery];
         let web = self.web.as_ref().and_then(Web::deadline);
         let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
         let rejections = self.rejections.deadline();
-        let others = [self.reap_at, door, web, service, self.watch.deadline(), condemned];
+        let others = [self.reap_at, dial_in, web, service, self.watch.deadline(), kill_deadlines];
         let others = others.into_iter().chain([pmix, rejections]);
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }

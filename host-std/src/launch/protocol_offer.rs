@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// Protocols offered to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Families {
+pub(crate) struct ProtocolOffer {
     /// PMI-1 and PMI-2.
     pub(crate) pmi: bool,
     /// PMIx.
@@ -32,7 +32,7 @@ pub(crate) struct Families {
     pub(crate) why: &'static str,
 }
 
-impl Families {
+impl ProtocolOffer {
     /// PMI alone, the offer for every rank that connects by itself.
     pub(crate) const PMI: Self = Self::pmi("nothing else is known of it");
 
@@ -73,7 +73,7 @@ impl Families {
     fn linked(path: &Path) -> Self {
         // A script: its interpreter may run any program.
         let Some(image) = Image::read(path) else { return Self::both("it is a script") };
-        let mut found = Found::default();
+        let mut found = LinkedLibraries::default();
         let mut waiting: VecDeque<PathBuf> = VecDeque::new();
         // Some interpreters are a thin program over a library of their own.
         let mut files = vec![path.to_owned()];
@@ -90,7 +90,7 @@ impl Families {
         let is_newer = |mpi: PathBuf| library::takes_newer_pmi1(&mpi);
         let is_own = !seen.iter().any(|name| library::is_pmi(name));
         let takes_newer_pmi1 = is_own && found.mpi_of_pmi.take().is_some_and(is_newer);
-        let families = match (found.pmi, found.pmix) {
+        let offer = match (found.pmi, found.pmix) {
             (true, true) => Self::both("it links libraries of both kinds"),
             (true, false) => Self::pmi("it links an MPI library that speaks PMI"),
             (false, true) => Self {
@@ -109,7 +109,7 @@ impl Families {
                 Self { may_link_mpi: found.mpi, ..offered }
             }
         };
-        Self { takes_newer_pmi1, ..families }
+        Self { takes_newer_pmi1, ..offer }
     }
 
     const fn both(why: &'static str) -> Self {
@@ -129,31 +129,31 @@ impl Families {
     }
 }
 
-impl Families {
+impl ProtocolOffer {
     /// Variables by which the ranks of part `number` of `plan` find their servers, the same for all of
     /// them. Their socket is at `fd`.
     pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str, String)> {
-        let families = plan.families(number);
-        let pmi = families.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
-        let pmix = plan.pmix.as_ref().filter(|_| families.pmix);
+        let offer = plan.offer(number);
+        let pmi = offer.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
+        let pmix = plan.pmix.as_ref().filter(|_| offer.pmix);
         let pmix = pmix.map(|dial| pmix::of_plan(plan, dial)).into_iter().flatten();
-        let mpich = families.mpich_speaks.map(|which| (MPICH_SPEAKS.name, which.to_owned()));
-        let sharing = sharing::of_plan(plan, &families);
+        let mpich = offer.mpich_speaks.map(|which| (MPICH_SPEAKS.name, which.to_owned()));
+        let sharing = sharing::of_plan(plan, &offer);
         pmi.chain(pmix).chain(mpich).chain(sharing).collect()
     }
 
     /// The same for variables that differ from rank to rank.
     pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
-        let families = plan.families(plan.appnum(rank));
-        let pmi = families.pmi.then(|| env::of_rank(rank, local_rank)).into_iter().flatten();
-        let dial = plan.dial.as_ref().filter(|dial| families.pmi && !dial.is_web());
+        let offer = plan.offer(plan.appnum(rank));
+        let pmi = offer.pmi.then(|| env::of_rank(rank, local_rank)).into_iter().flatten();
+        let dial = plan.dial.as_ref().filter(|dial| offer.pmi && !dial.is_web());
         let dial = dial.into_iter().flat_map(|dial| env::of_dial(dial, rank));
-        let pmix = families.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
+        let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
         pmi.chain(dial).chain(pmix).collect()
     }
 }
 
-impl fmt::Display for Families {
+impl fmt::Display for ProtocolOffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let which = match (self.pmi, self.pmix) {
             (true, true) => "PMI and PMIx",
@@ -165,7 +165,7 @@ impl fmt::Display for Families {
 }
 
 #[derive(Default)]
-struct Found {
+struct LinkedLibraries {
     pmi: bool,
     pmix: bool,
     /// Links a library of MPI, with any protocol.
@@ -174,7 +174,7 @@ struct Found {
     mpi_of_pmi: Option<PathBuf>,
 }
 
-impl Found {
+impl LinkedLibraries {
     /// Classifies the libraries of a file, and queues those that have to be inspected.
     fn look_at(
         &mut self,
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn linked(path: &str) -> (bool, bool) {
-        let Families { pmi, pmix, .. } = Families::linked(Path::new(path));
+        let ProtocolOffer { pmi, pmix, .. } = ProtocolOffer::linked(Path::new(path));
         (pmi, pmix)
     }
 
@@ -247,7 +247,7 @@ mod tests {
             assert_eq!(linked(path), (true, false), "{path}");
         }
         for (path, may) in [("/bin/sh", false), ("/bin/true", false), ("/usr/bin/ldd", true)] {
-            assert_eq!(Families::linked(Path::new(path)).may_link_mpi, may, "{path}");
+            assert_eq!(ProtocolOffer::linked(Path::new(path)).may_link_mpi, may, "{path}");
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let program = Program::new("/bin/true".into(), "true".into(), Vec::new());
         let of = |offer| {
             let all = Environment { offer, ..Environment::default() };
-            let Families { pmi, pmix, mpich_speaks, .. } = Families::of(&program, &all);
+            let ProtocolOffer { pmi, pmix, mpich_speaks, .. } = ProtocolOffer::of(&program, &all);
             (pmi, pmix, mpich_speaks)
         };
         assert_eq!(of(Offer::Auto), (true, false, None));

@@ -1,6 +1,6 @@
 //! Connections of ranks that connect by themselves, and second connections on which ranks listen.
 
-use super::news::News;
+use super::event::ServerEvent;
 use super::secure::Certificate;
 use super::service::{Service, index};
 use crate::admission::{EVICTED, PENDING_MAX};
@@ -15,6 +15,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+/// Connection that has not proved which rank it is.
+#[derive(Debug)]
+pub(crate) struct DialInPeer {
+    /// Its link, not blocking.
+    pub(crate) link: Stream,
+    /// Its address.
+    pub(crate) from: SocketAddr,
+    /// Challenge that it has to answer, if ranks must know a secret.
+    pub(crate) challenge: Option<Challenge>,
+    /// Certificate of the server, if the connection uses TLS.
+    pub(crate) certificate: Option<Certificate>,
+}
+
 impl Service {
     /// Adds a connection whose peer has to identify itself. If too many are unauthenticated, one of them
     /// is closed.
@@ -22,18 +35,17 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn add_caller(
+    pub(crate) fn add_peer(
         &mut self,
         job: JobId,
-        (link, from): (Stream, SocketAddr),
-        challenge: Option<Challenge>,
-        certificate: Option<Certificate>,
+        peer: DialInPeer,
         poller: &Poller,
     ) -> io::Result<()> {
+        let DialInPeer { link, from, challenge, certificate } = peer;
         while let Some(surplus) = self.pending.surplus(PENDING_MAX) {
             let from = self.connection(surplus).and_then(|connection| connection.from);
-            let refused = from.map(|from| News::Refused { from, why: EVICTED.to_owned() });
-            self.news.extend(refused);
+            let refused = from.map(|from| ServerEvent::Refused { from, why: EVICTED.to_owned() });
+            self.launcher_events.extend(refused);
             self.close(surplus);
         }
         let deadline = self.clock.now().plus(SAY_WITHIN);
@@ -60,39 +72,39 @@ impl Service {
         let session =
             self.open(Peer::Member { job, rank: Rank(rank) }, link, Some(from), poller)?;
         if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
-            connection.is_stranger = false;
+            connection.is_unauthenticated = false;
         }
-        if let Some(seat) = self.seat_mut(job, rank) {
-            (seat.session, seat.is_local) = (Some(session), true);
+        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+            (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
         Ok(())
     }
 
     /// Assigns a connection to the rank as which it has identified itself.
-    pub(super) fn take_joined(&mut self, job: JobId, rank: Rank) -> Option<News> {
+    pub(super) fn handle_joined(&mut self, job: JobId, rank: Rank) -> Option<ServerEvent> {
         let member = self.server.job(job)?.member(rank)?;
         let session = member.session()?;
         let from = self.connection(session)?.from?;
         self.suspects.retain(|suspect| *suspect != (job, rank));
-        let seat = self.seat_mut(job, rank.0)?;
-        if seat.is_local || seat.last_phase.is_some() {
+        let rank_conn = self.rank_conn_mut(job, rank.0)?;
+        if rank_conn.is_local || rank_conn.last_phase.is_some() {
             // A rank that was started by the launcher, or has been given up, cannot be replaced.
             self.close(session);
-            return Some(News::Refused { from, why: TAKEN.to_owned() });
+            return Some(ServerEvent::Refused { from, why: TAKEN.to_owned() });
         }
-        (seat.session, seat.from) = (Some(session), Some(from));
-        Some(News::Joined)
+        (rank_conn.session, rank_conn.from) = (Some(session), Some(from));
+        Some(ServerEvent::Joined)
     }
 
     /// Resets a rank to unconnected: it has not started the protocol, and may connect again.
     pub(crate) fn set_absent(&mut self, job: JobId, rank: u32) {
-        let session = self.seat_mut(job, rank).and_then(|seat| seat.session.take());
+        let session = self.rank_conn_mut(job, rank).and_then(|rank_conn| rank_conn.session.take());
         session.into_iter().for_each(|session| self.close(session));
     }
 
     /// Address from which a rank has connected.
     pub(crate) fn from(&self, job: JobId, rank: u32) -> Option<SocketAddr> {
-        self.seat(job, rank)?.from
+        self.rank_conn(job, rank)?.from
     }
 
     /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
@@ -111,7 +123,7 @@ impl Service {
     /// deadlines.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let callers = if self.pending.is_empty() { None } else { self.server.poll_timeout() };
-        let later = callers.into_iter().chain(self.desk.pmix.poll_timeout()).min();
+        let later = callers.into_iter().chain(self.pmix.server.poll_timeout()).min();
         let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
         let judged = self.guesses.until().filter(|_| self.pending.has_held());
         later.into_iter().chain(judged).min()
@@ -125,8 +137,8 @@ impl Service {
     ///
     /// Errors of the system's readiness calls.
     pub(crate) fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
-        let has_strangers = !self.pending.is_empty();
-        if has_strangers {
+        let has_unauthenticated = !self.pending.is_empty();
+        if has_unauthenticated {
             let now = self.clock.now();
             self.server.handle_timeout(now);
         }
@@ -136,11 +148,11 @@ impl Service {
             self.ready(held.0, poller)?;
         }
         let now = self.clock.now();
-        let is_late = self.desk.pmix.poll_timeout().is_some_and(|at| at <= now);
+        let is_late = self.pmix.server.poll_timeout().is_some_and(|at| at <= now);
         if is_late {
-            self.desk.pmix.handle_timeout(now, &mut self.server);
+            self.pmix.server.handle_timeout(now, &mut self.server);
         }
-        Ok(has_strangers || is_late)
+        Ok(has_unauthenticated || is_late)
     }
 }
 

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 /// Listen configuration: address, number of expected ranks and secret.
 #[derive(Clone, Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ListenConfig {
     /// Address; `None` if ranks connect through web sockets only.
     pub(crate) address: Option<SocketAddr>,
     /// Number of ranks that are expected to connect.
@@ -28,7 +28,7 @@ pub(crate) struct Gate {
     pub(crate) id_width: IdWidth,
 }
 
-impl Gate {
+impl ListenConfig {
     /// Resolves the address.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Gate {
 
 /// Listen configuration for pages.
 #[derive(Clone, Debug)]
-pub(crate) struct WebGate {
+pub(crate) struct WebListenConfig {
     /// Address of the listener.
     pub(crate) address: SocketAddr,
     /// Secret that observers must know.
@@ -83,7 +83,7 @@ pub(crate) struct WebGate {
     pub(crate) origins: Vec<String>,
 }
 
-impl WebGate {
+impl WebListenConfig {
     /// Resolves the address, which may be a port of the local machine.
     ///
     /// # Errors
@@ -126,28 +126,28 @@ fn look_up(option: &str, address: &str) -> Result<SocketAddr, String> {
 mod tests {
     use super::*;
 
-    fn gate(listen: &str, requires_challenge: bool) -> Result<Gate, String> {
+    fn listen(listen: &str, requires_challenge: bool) -> Result<ListenConfig, String> {
         let listen = Some(listen.to_owned());
         let job = settings::Job { listen, requires_challenge, ..settings::Job::default() };
-        Gate::resolve(&job, 1, None)
+        ListenConfig::resolve(&job, 1, None)
     }
 
-    fn web(address: &str, is_secured: bool) -> Result<WebGate, String> {
+    fn web(address: &str, is_secured: bool) -> Result<WebListenConfig, String> {
         let job = settings::Job { is_secured, ..settings::Job::default() };
-        WebGate::resolve(address, &job, None)
+        WebListenConfig::resolve(address, &job, None)
     }
 
     #[test]
     fn other_machines_need_a_secret() {
         for here in ["127.0.0.1:0", "[::1]:4000"] {
-            assert!(!gate(here, false).unwrap().lacks_secret(), "{here}");
-            assert!(gate(here, true).unwrap().lacks_secret(), "{here}");
+            assert!(!listen(here, false).unwrap().lacks_secret(), "{here}");
+            assert!(listen(here, true).unwrap().lacks_secret(), "{here}");
         }
         for open in ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000", "[::ffff:127.0.0.1]:1"] {
-            assert!(gate(open, false).unwrap().lacks_secret(), "{open}");
+            assert!(listen(open, false).unwrap().lacks_secret(), "{open}");
             assert!(web(open, false).unwrap().lacks_secret(), "{open}");
         }
-        assert!(gate("127.0.0.1", false).unwrap_err().contains("127.0.0.1:0"));
+        assert!(listen("127.0.0.1", false).unwrap_err().contains("127.0.0.1:0"));
     }
 
     #[test]

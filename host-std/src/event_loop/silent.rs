@@ -1,14 +1,14 @@
 //! Detection of ranks that ran as singletons: many copies of "rank 0 of 1" instead of one job.
 
-use super::{Job, Run};
+use super::{EventLoop, JobState};
 use crate::launch::library::Libraries;
 use crate::launch::program::Program;
 use crate::ranges::Ranks;
 use crate::report;
-use crate::verdict::Phase;
+use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
 
-impl Run {
+impl EventLoop {
     /// Reports ranks that are linked with MPI, have exited well and never connected. Each was a job of its
     /// own then, which is never intended.
     pub(super) fn say_singletons(&mut self) {
@@ -20,18 +20,18 @@ impl Run {
         said.into_iter().for_each(|what| self.outputs.say(what));
     }
 
-    fn singletons(&self, id: JobId, job: &Job) -> Vec<String> {
+    fn singletons(&self, id: JobId, job: &JobState) -> Vec<String> {
         let plan = &job.plan;
         // A singleton is correct for a job of one rank.
         if plan.ranks < 2 {
             return Vec::new();
         }
-        let is_silent = |rank: &u32| self.service.phase(id, *rank) == Phase::Silent;
+        let is_silent = |rank: &u32| self.service.phase(id, *rank) == PmiPhase::Silent;
         let mut first = 0;
         let parts = plan.parts.iter().enumerate().filter_map(|(number, part)| {
             let ranks = first..first + part.ranks;
             first = ranks.end;
-            if !plan.families(number).may_link_mpi {
+            if !plan.offer(number).may_link_mpi {
                 return None;
             }
             let silent: Ranks = ranks.filter(is_silent).collect();

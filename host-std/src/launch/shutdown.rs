@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Stage of the shutdown of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Ladder {
+pub(crate) enum Shutdown {
     /// No shutdown requested.
     #[default]
     Up,
@@ -25,7 +25,7 @@ pub(crate) enum Ladder {
 
 /// Action due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ShutdownStep {
     /// Send `SIGTERM` to every running process.
     Ask,
     /// Send `SIGKILL` to every running process.
@@ -34,35 +34,35 @@ pub(crate) enum Step {
     GiveUp,
 }
 
-impl Ladder {
+impl Shutdown {
     /// Starts the shutdown; no effect if it has started.
     #[must_use]
-    pub(crate) fn ask(&mut self, now: Instant) -> Option<Step> {
+    pub(crate) fn ask(&mut self, now: Instant) -> Option<ShutdownStep> {
         if *self != Self::Up {
             return None;
         }
         *self = Self::Asked { kill_at: now + GRACE };
-        Some(Step::Ask)
+        Some(ShutdownStep::Ask)
     }
 
     /// Proceeds to killing; no effect if that was done.
     #[must_use]
-    pub(crate) fn kill(&mut self, now: Instant) -> Option<Step> {
+    pub(crate) fn kill(&mut self, now: Instant) -> Option<ShutdownStep> {
         if matches!(self, Self::Killed { .. } | Self::Left) {
             return None;
         }
         *self = Self::Killed { give_up_at: now + GRACE };
-        Some(Step::Kill)
+        Some(ShutdownStep::Kill)
     }
 
     /// The next step, if it is due.
     #[must_use]
-    pub(crate) fn tick(&mut self, now: Instant) -> Option<Step> {
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<ShutdownStep> {
         match *self {
             Self::Asked { kill_at } if now >= kill_at => self.kill(now),
             Self::Killed { give_up_at } if now >= give_up_at => {
                 *self = Self::Left;
-                Some(Step::GiveUp)
+                Some(ShutdownStep::GiveUp)
             }
             _ => None,
         }
@@ -93,21 +93,21 @@ mod tests {
 
     #[test]
     fn each_step_comes_once_and_in_order() {
-        let (mut ladder, start) = (Ladder::default(), Instant::now());
-        assert_eq!((ladder.tick(start), ladder.deadline()), (None, None));
-        assert_eq!(ladder.ask(start), Some(Step::Ask));
-        assert_eq!((ladder.ask(start), ladder.tick(start)), (None, None));
-        assert_eq!(ladder.deadline(), Some(start + GRACE));
-        assert_eq!(ladder.tick(start + GRACE), Some(Step::Kill));
-        assert_eq!((ladder.kill(start + GRACE), ladder.ask(start + GRACE)), (None, None));
-        assert_eq!(ladder.tick(start + 2 * GRACE), Some(Step::GiveUp));
-        assert_eq!((ladder.tick(start + 9 * GRACE), ladder.deadline()), (None, None));
+        let (mut shutdown, start) = (Shutdown::default(), Instant::now());
+        assert_eq!((shutdown.tick(start), shutdown.deadline()), (None, None));
+        assert_eq!(shutdown.ask(start), Some(ShutdownStep::Ask));
+        assert_eq!((shutdown.ask(start), shutdown.tick(start)), (None, None));
+        assert_eq!(shutdown.deadline(), Some(start + GRACE));
+        assert_eq!(shutdown.tick(start + GRACE), Some(ShutdownStep::Kill));
+        assert_eq!((shutdown.kill(start + GRACE), shutdown.ask(start + GRACE)), (None, None));
+        assert_eq!(shutdown.tick(start + 2 * GRACE), Some(ShutdownStep::GiveUp));
+        assert_eq!((shutdown.tick(start + 9 * GRACE), shutdown.deadline()), (None, None));
     }
 
     #[test]
     fn killing_skips_the_asking() {
-        let (mut ladder, start) = (Ladder::default(), Instant::now());
-        assert_eq!(ladder.kill(start), Some(Step::Kill));
-        assert_eq!(ladder.ask(start), None);
+        let (mut shutdown, start) = (Shutdown::default(), Instant::now());
+        assert_eq!(shutdown.kill(start), Some(ShutdownStep::Kill));
+        assert_eq!(shutdown.ask(start), None);
     }
 }

@@ -1,16 +1,17 @@
 //! Ranks that connect by themselves: admission, attendance, disconnects and notices.
 
-use super::Run;
+use super::EventLoop;
 use crate::admission::{Admission, Policy, secret};
 use crate::cli::config::Config;
 use crate::launch::plan::Dial;
 use crate::poller::{Poller, Token};
 use crate::report;
-use crate::server::gate::Gate;
+use crate::server::dial_in_peer::DialInPeer;
 use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
+use crate::server::listen_config::ListenConfig;
 use crate::server::secure::Certificate;
 use crate::stdio::index;
-use crate::verdict::{Failure, Phase};
+use crate::verdict::{Failure, PmiPhase};
 use crate::web::Web;
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
@@ -20,10 +21,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Dial-in of the first job: listener, identities and attendance.
-pub(super) struct Door {
+pub(super) struct DialIn {
     /// `None` if ranks connect through web sockets only.
     pub(super) listener: Option<Listener>,
-    pub(super) gate: Gate,
+    pub(super) listen: ListenConfig,
     /// Certificate by which ranks authenticate the server under TLS.
     pub(super) certificate: Option<Certificate>,
     pub(super) opened_at: Instant,
@@ -39,29 +40,29 @@ pub(super) struct Door {
     given_count: u32,
 }
 
-impl Door {
+impl DialIn {
     /// Opens the listener.
     ///
     /// # Errors
     ///
     /// A message for the user.
-    pub(super) fn open(gate: Gate, poller: &Poller) -> Result<Self, String> {
+    pub(super) fn open(listen: ListenConfig, poller: &Poller) -> Result<Self, String> {
         let open = |address| {
-            let policy = Policy::of(gate.secret.is_some());
+            let policy = Policy::of(listen.secret.is_some());
             Listener::open(address, Token::Listen, policy, poller).map_err(|error| {
                 format!(
                     "nobody can dial in at {address}: {error}; choose another port, or 0 for any"
                 )
             })
         };
-        let listener = gate.address.map(open).transpose()?;
-        let certificate = gate.certificate()?;
+        let listener = listen.address.map(open).transpose()?;
+        let certificate = listen.certificate()?;
         let now = Instant::now();
-        let (absent_count, left_count) = (gate.expected, gate.expected);
-        let table_at = (gate.expected > 0).then_some(now + FIRST_TABLE);
+        let (absent_count, left_count) = (listen.expected, listen.expected);
+        let table_at = (listen.expected > 0).then_some(now + FIRST_TABLE);
         Ok(Self {
             listener,
-            gate,
+            listen,
             certificate,
             opened_at: now,
             table_at,
@@ -73,8 +74,8 @@ impl Door {
     }
 
     /// True if ranks are expected that this launcher does not start.
-    pub(super) fn has_callers(&self) -> bool {
-        self.gate.expected > 0
+    pub(super) fn has_listener(&self) -> bool {
+        self.listen.expected > 0
     }
 
     /// Connection parameters for the ranks of the first job.
@@ -83,7 +84,7 @@ impl Door {
     ///
     /// A message for the user.
     pub(super) fn dial(&mut self, config: &Config, web: Option<&Web>) -> Result<Dial, String> {
-        let ranks = config.ranks + self.gate.expected;
+        let ranks = config.ranks + self.listen.expected;
         let ids = self.identities(ranks);
         // The starter of a remote rank computes its identity from the secret and the rank, so none may be
         // skipped.
@@ -91,14 +92,14 @@ impl Door {
             return Err("with this secret two ranks would have the same number; use another".into());
         }
         // Without a secret the identity is the rank, which needs no distribution.
-        let ids = self.gate.secret.is_some().then_some(ids);
+        let ids = self.listen.secret.is_some().then_some(ids);
         let pin = self.certificate.as_ref().map(|certificate| certificate.pin());
         let port = match (&self.listener, web) {
             (Some(listener), _) => listener.address.to_string(),
             (None, Some(web)) => web.url(),
             (None, None) => String::new(),
         };
-        let requires_challenge = self.gate.requires_challenge;
+        let requires_challenge = self.listen.requires_challenge;
         Ok(Dial { port, ids, pin, requires_challenge })
     }
 
@@ -112,7 +113,7 @@ impl Door {
         let mut ids = Vec::new();
         for _ in 0..ranks {
             loop {
-                let id = self.gate.identity(self.given_count);
+                let id = self.listen.identity(self.given_count);
                 self.given_count += 1;
                 if self.given.insert(id) {
                     ids.push(id);
@@ -129,21 +130,21 @@ impl Door {
     }
 }
 
-impl Run {
+impl EventLoop {
     /// Accepts connections of ranks, as far as they are admitted.
-    pub(super) fn take_callers(&mut self) -> io::Result<()> {
+    pub(super) fn accept_peers(&mut self) -> io::Result<()> {
         // Connections that are left are reported again, after other descriptors had their turn.
         for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(door) = &mut self.door else { return Ok(()) };
-            let Some(listener) = &mut door.listener else { return Ok(()) };
+            let Some(dial_in) = &mut self.dial_in else { return Ok(()) };
+            let Some(listener) = &mut dial_in.listener else { return Ok(()) };
             let Some(arrival) = listener.accept(&self.poller)? else { return Ok(()) };
             let Arrival { stream, from, admission } = arrival;
             match admission {
                 Admission::Admitted(_) => {
-                    let challenge = secret::challenge(door.gate.secret.as_ref())?;
-                    let (caller, certificate) = ((stream, from), door.certificate.clone());
-                    let job = self.first;
-                    self.service.add_caller(job, caller, challenge, certificate, &self.poller)?;
+                    let challenge = secret::challenge(dial_in.listen.secret.as_ref())?;
+                    let certificate = dial_in.certificate.clone();
+                    let peer = DialInPeer { link: stream, from, challenge, certificate };
+                    self.service.add_peer(self.first, peer, &self.poller)?;
                 }
                 Admission::Rejected { socket, why } => self.say_refused(from, socket, &why),
                 Admission::Gone => {}
@@ -153,51 +154,52 @@ impl Run {
     }
 
     /// True while an expected rank is not connected or has not finalized.
-    pub(super) fn awaits_callers(&self) -> bool {
-        self.failure.is_none() && self.door.as_ref().is_some_and(|door| door.left_count > 0)
+    pub(super) fn awaits_peers(&self) -> bool {
+        self.failure.is_none()
+            && self.dial_in.as_ref().is_some_and(|dial_in| dial_in.left_count > 0)
     }
 
     /// True while an expected rank is not connected; attendance reports cover that state.
     pub(super) fn awaits_absent(&self) -> bool {
-        self.door.as_ref().is_some_and(|door| door.absent_count > 0)
+        self.dial_in.as_ref().is_some_and(|dial_in| dial_in.absent_count > 0)
     }
 
-    pub(super) fn take_joined(&mut self) {
-        let Some(door) = &mut self.door else { return };
-        door.absent_count -= 1;
-        if door.absent_count == 0 {
-            door.table_at = None;
+    pub(super) fn handle_joined(&mut self) {
+        let Some(dial_in) = &mut self.dial_in else { return };
+        dial_in.absent_count -= 1;
+        if dial_in.absent_count == 0 {
+            dial_in.table_at = None;
         }
     }
 
     /// Handles the end of a rank's connection to the listener, closed by either side.
-    pub(super) fn take_caller_closed(&mut self, job: JobId, rank: u32) {
+    pub(super) fn handle_peer_closed(&mut self, job: JobId, rank: u32) {
         let Some(from) = self.service.from(job, rank) else { return };
         match self.service.phase(job, rank) {
-            Phase::Open => {
+            PmiPhase::Open => {
                 self.service.set_gone(job, rank);
                 self.fail(job, Failure::Vanished { rank, from });
             }
             // The rank has not started the protocol, so another connection may take its place.
-            Phase::Silent => {
+            PmiPhase::Silent => {
                 self.service.set_absent(job, rank);
-                if let Some(door) = &mut self.door {
-                    door.absent_count += 1;
-                    door.table_at.get_or_insert(Instant::now() + FIRST_TABLE);
+                if let Some(dial_in) = &mut self.dial_in {
+                    dial_in.absent_count += 1;
+                    dial_in.table_at.get_or_insert(Instant::now() + FIRST_TABLE);
                 }
             }
-            Phase::Finalized => {
+            PmiPhase::Finalized => {
                 self.service.set_gone(job, rank);
-                if let Some(door) = &mut self.door {
-                    door.left_count = door.left_count.saturating_sub(1);
+                if let Some(dial_in) = &mut self.dial_in {
+                    dial_in.left_count = dial_in.left_count.saturating_sub(1);
                 }
-                self.look_whether_all_have_ended();
+                self.check_all_ended();
             }
         }
     }
 
     /// Handles the deadlines of connections: timeouts, deferred reports, paused listeners, attendance.
-    pub(super) fn look_at_the_door(&mut self, now: Instant) -> io::Result<()> {
+    pub(super) fn check_dial_in(&mut self, now: Instant) -> io::Result<()> {
         if self.service.tick(&self.poller)? {
             self.settle()?;
         }
@@ -205,12 +207,12 @@ impl Run {
         if let Some(listener) = &mut self.pmix {
             listener.tick(now, &self.poller)?;
         }
-        let Some(door) = &mut self.door else { return Ok(()) };
-        if let Some(listener) = &mut door.listener {
+        let Some(dial_in) = &mut self.dial_in else { return Ok(()) };
+        if let Some(listener) = &mut dial_in.listener {
             listener.tick(now, &self.poller)?;
         }
-        if door.table_at.is_some_and(|at| now >= at) {
-            door.table_at = Some(now + NEXT_TABLE);
+        if dial_in.table_at.is_some_and(|at| now >= at) {
+            dial_in.table_at = Some(now + NEXT_TABLE);
             self.say_who_is_there();
         }
         Ok(())
@@ -218,8 +220,10 @@ impl Run {
 
     /// Reports which expected ranks are connected, unless all are.
     pub(super) fn say_who_is_there(&mut self) {
-        let Some(door) = self.door.as_ref().filter(|door| door.absent_count > 0) else { return };
-        let secs = door.opened_at.elapsed().as_secs();
+        let Some(dial_in) = self.dial_in.as_ref().filter(|dial_in| dial_in.absent_count > 0) else {
+            return;
+        };
+        let secs = dial_in.opened_at.elapsed().as_secs();
         if let Some(job) = self.jobs.get(&self.first.0) {
             let from = |rank| self.service.from(self.first, rank);
             self.outputs.say(report::attendance(&job.plan, secs, from));
@@ -231,13 +235,13 @@ impl Run {
     pub(super) fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
         let told = self.service.notify_all(notice);
         if !told.is_empty() && self.service.flush(&self.poller).is_ok() {
-            self.take_news();
+            self.handle_server_events();
         }
         told
     }
 
     /// Sends a local process the signal it requested to follow a notice.
-    pub(super) fn take_wanted_signal(&mut self, job: JobId, rank: u32, signal: Option<Signal>) {
+    pub(super) fn take_requested_signal(&mut self, job: JobId, rank: u32, signal: Option<Signal>) {
         let process = self.process_of(job, rank).map(|number| &self.processes[index(number)]);
         if let (Some(started), Some(signal)) = (process, signal)
             && let Some(process) = &started.process

@@ -2,15 +2,15 @@
 
 use super::asking::Asking;
 use super::start::Start;
-use super::{Job, Run, Started};
+use super::{EventLoop, JobState, ProcessEntry};
 use crate::ranges::Ranks;
 use crate::report;
 use crate::settings::Settings;
 use crate::stdio::index;
 use crate::verdict::{self, Failure};
 use crate::watch::process::Proc;
-use crate::watch::progress::{Progress, Task};
-use crate::watch::stall::{Stall, Verdict};
+use crate::watch::progress::{Progress, ProgressTask};
+use crate::watch::stall::{Stall, StallAction};
 use crate::watch::table::{self, Phase, Rank, Table, seconds};
 use crate::watch::text::{self, Rows};
 use pmi_core::ids::JobId;
@@ -78,16 +78,16 @@ impl Watch {
     }
 }
 
-impl Run {
+impl EventLoop {
     /// Handles the deadlines of reports on a running job.
     ///
     /// # Errors
     ///
     /// Errors of the readiness calls.
-    pub(super) fn look_at_the_watch(&mut self, now: Instant) -> io::Result<()> {
-        self.look_at_askers(now)?;
+    pub(super) fn check_watch(&mut self, now: Instant) -> io::Result<()> {
+        self.check_status_clients(now)?;
         if self.watch.stall.deadline().is_some_and(|at| now >= at) {
-            self.look_for_standstill(now);
+            self.check_progress(now);
         }
         if let Some((at, limit)) = self.watch.limit
             && now >= at
@@ -117,9 +117,11 @@ impl Run {
         let task = match self.failure {
             None => {
                 let left = self.starts.iter().map(Start::left).sum();
-                (left > 0).then(|| (Task::Start, count(self.processes.len()), left))
+                (left > 0).then(|| (ProgressTask::Start, count(self.processes.len()), left))
             }
-            Some(_) => (self.running_count > 0).then(|| (Task::End, 0, count(self.running_count))),
+            Some(_) => {
+                (self.running_count > 0).then(|| (ProgressTask::End, 0, count(self.running_count)))
+            }
         };
         if let Some(line) = progress.look(now, task) {
             self.outputs.set_status(line.as_deref());
@@ -148,7 +150,7 @@ impl Run {
         lines
     }
 
-    fn look_for_standstill(&mut self, now: Instant) {
+    fn check_progress(&mut self, now: Instant) {
         // Ranks that are not connected are covered by the attendance report, and waiting for ranks that are
         // being started is no lack of progress.
         if self.starts_more() || self.awaits_absent() {
@@ -160,11 +162,11 @@ impl Run {
         };
         match self.watch.stall.look(now, since) {
             None => {}
-            Some(Verdict::Report { lasts }) => {
+            Some(StallAction::Report { lasts }) => {
                 let table = self.table(Which::Missing);
                 self.tell(&text::standstill(&table, seconds(lasts)));
             }
-            Some(Verdict::Abort { lasts }) => {
+            Some(StallAction::Abort { lasts }) => {
                 self.end_by_clock(Failure::Stalled { limit: lasts }, Which::Missing);
             }
         }
@@ -232,7 +234,7 @@ impl Run {
     }
 
     /// Row of a job, without its ranks.
-    fn job_row(&self, id: JobId, job: &Job) -> table::Job {
+    fn job_row(&self, id: JobId, job: &JobState) -> table::Job {
         let plan = &job.plan;
         let (waits, more_waits) = self.service.waits(id);
         let runs = |rank: &u32| self.started(id, *rank).is_some_and(|one| one.process.is_some());
@@ -259,9 +261,9 @@ impl Run {
         let phase = match self.service.phase(job, rank) {
             _ if started.is_some() && !is_running => Phase::Ended,
             _ if started.is_none() && from.is_none() => Phase::Absent,
-            verdict::Phase::Silent => Phase::Silent,
-            verdict::Phase::Open => Phase::Open,
-            verdict::Phase::Finalized => Phase::Finalized,
+            verdict::PmiPhase::Silent => Phase::Silent,
+            verdict::PmiPhase::Open => Phase::Open,
+            verdict::PmiPhase::Finalized => Phase::Finalized,
         };
         let life = pid.filter(|_| is_running).and_then(|pid| self.watch.proc.look(pid));
         let cpu = life.as_ref().map(|life| life.cpu);
@@ -289,7 +291,7 @@ impl Run {
         }
     }
 
-    fn started(&self, job: JobId, rank: u32) -> Option<&Started> {
+    fn started(&self, job: JobId, rank: u32) -> Option<&ProcessEntry> {
         self.process_of(job, rank).map(|number| &self.processes[index(number)])
     }
 }

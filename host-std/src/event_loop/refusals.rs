@@ -1,12 +1,12 @@
 //! Rejected connections: one report of each, as far as the log has room.
 
-use super::Run;
+use super::EventLoop;
 use crate::admission::{Socket, peer};
 use crate::report;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-impl Run {
+impl EventLoop {
     /// Reports a rejected connection and the process at its other end.
     pub(super) fn say_refused(&mut self, from: SocketAddr, socket: Option<Socket>, why: &str) {
         let Some(unreported) = self.rejections.next(Instant::now()) else { return };

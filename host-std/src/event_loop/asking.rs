@@ -1,8 +1,8 @@
 //! Status requests of other processes, answered by the event loop between two turns.
 
-use super::Run;
+use super::EventLoop;
 use super::watching::Which;
-use crate::control::socket::Control;
+use crate::control::socket::StatusSocket;
 use crate::settings::Watching;
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Asking {
     /// Time at which the socket is opened.
     open_at: Option<Instant>,
-    control: Option<Control>,
+    control: Option<StatusSocket>,
 }
 
 impl Asking {
@@ -20,23 +20,23 @@ impl Asking {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.control.as_ref().and_then(Control::deadline).or(self.open_at)
+        self.control.as_ref().and_then(StatusSocket::deadline).or(self.open_at)
     }
 }
 
-impl Run {
+impl EventLoop {
     /// Opens the socket when it is due, and closes connections that take too long.
     ///
     /// # Errors
     ///
     /// Errors of the readiness calls.
-    pub(super) fn look_at_askers(&mut self, now: Instant) -> io::Result<()> {
+    pub(super) fn check_status_clients(&mut self, now: Instant) -> io::Result<()> {
         let Asking { open_at, control } = &mut self.watch.asking;
         if open_at.is_some_and(|at| now >= at) {
             *open_at = None;
             // Without a directory for the socket the run is unaffected but cannot be queried; `ps` names
             // the directories it searched.
-            *control = Control::open(&self.poller).ok();
+            *control = StatusSocket::open(&self.poller).ok();
             if let (Some(guard), Some(control)) = (&self.launcher.guard, control.as_ref()) {
                 guard.report_file(control.path());
             }
@@ -49,7 +49,7 @@ impl Run {
     /// # Errors
     ///
     /// Errors of the readiness calls.
-    pub(super) fn take_askers(&mut self) -> io::Result<()> {
+    pub(super) fn accept_status_clients(&mut self) -> io::Result<()> {
         let now = Instant::now();
         if self.watch.asking.control.as_ref().is_some_and(|control| control.wants_answer(now)) {
             let table = self.table(Which::All);
@@ -69,7 +69,7 @@ impl Run {
     /// # Errors
     ///
     /// Errors of the readiness calls.
-    pub(super) fn ready_asker(&mut self, number: u32) -> io::Result<()> {
+    pub(super) fn handle_status_client(&mut self, number: u32) -> io::Result<()> {
         let control = self.watch.asking.control.as_mut();
         control.map_or(Ok(()), |control| control.ready(number, &self.poller))
     }

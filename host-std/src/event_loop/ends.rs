@@ -1,24 +1,24 @@
 //! Records of the start and end of every rank, and the effect of one rank's failure on the others.
 
-use super::{Job, Run};
+use super::{EventLoop, JobState};
 use crate::ends::json::ResultFile;
 use crate::ends::{End, Row, Times, text};
 use crate::exit;
 use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::report;
 use crate::settings;
 use crate::settings::ending::OnExitError;
 use crate::stdio::{index, target};
-use crate::verdict::{Failure, Phase};
+use crate::verdict::{Failure, PmiPhase};
 use pmi_core::ids::JobId;
 use rustix::process::Signal;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 /// Start and end of the ranks of all jobs.
-pub(super) struct Ends {
+pub(super) struct Summary {
     settings: settings::Ending,
     file: Option<ResultFile>,
     memory: OutOfMemory,
@@ -33,7 +33,7 @@ pub(super) struct Ends {
     overdue_at: Option<Instant>,
 }
 
-impl Ends {
+impl Summary {
     /// Starts the records, and creates the result file.
     ///
     /// # Errors
@@ -73,11 +73,11 @@ impl Ends {
     }
 
     /// Detects processes that the system killed because it had run out of memory.
-    pub(super) fn cause(&mut self, ending: Ending) -> Ending {
+    pub(super) fn cause(&mut self, ending: ProcessEnd) -> ProcessEnd {
         let is_kill = |signal| signal == Signal::KILL.as_raw();
         match ending {
-            Ending::Killed { signal, .. } if is_kill(signal) && self.memory.has_struck() => {
-                Ending::OutOfMemory
+            ProcessEnd::Killed { signal, .. } if is_kill(signal) && self.memory.has_struck() => {
+                ProcessEnd::OutOfMemory
             }
             other => other,
         }
@@ -93,9 +93,9 @@ impl Ends {
     }
 }
 
-impl Run {
+impl EventLoop {
     /// Records the end of a process.
-    pub(super) fn enter_end(&mut self, number: u32, ending: Ending, phase: Phase) {
+    pub(super) fn enter_end(&mut self, number: u32, ending: ProcessEnd, phase: PmiPhase) {
         let at = Instant::now();
         let Some(started) = self.processes.get(index(number)) else { return };
         let traffic = self.service.traffic(started.job, started.rank);
@@ -121,7 +121,7 @@ impl Run {
         if !is_wanted || self.failure.is_some() {
             return false;
         }
-        if let Some(Job { plan, .. }) = self.jobs.get(&job.0) {
+        if let Some(JobState { plan, .. }) = self.jobs.get(&job.0) {
             let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
             self.ends.note_told(&what);
             self.outputs.say(text::tolerated(&what, self.running_count));
@@ -136,7 +136,7 @@ impl Run {
     /// that wait for such news. Only processes that catch SIGUSR1 are signalled, since it would kill
     /// others.
     fn tell_of_the_dead(&mut self, job: JobId) {
-        let Some(Job { plan, .. }) = self.jobs.get(&job.0) else { return };
+        let Some(JobState { plan, .. }) = self.jobs.get(&job.0) else { return };
         let is_dead = |row: &&Row| {
             row.plan.kvsname == plan.kvsname && row.end.is_some_and(|end| !end.is_good())
         };
@@ -151,7 +151,7 @@ impl Run {
     }
 
     /// Terminates the run if ranks still run too long after the first one ended well.
-    pub(super) fn look_for_overdue(&mut self, now: Instant) {
+    pub(super) fn check_overdue(&mut self, now: Instant) {
         if self.ends.overdue_at.is_none_or(|at| now < at) {
             return;
         }
@@ -163,8 +163,8 @@ impl Run {
 
     /// Prints and writes the end of every rank, the last step before the exit with `code`. Returns the
     /// exit code: a run whose result file is incomplete does not succeed.
-    pub(super) fn close_the_books(&mut self, code: u8) -> u8 {
-        let Ends { settings, file, times, rows, told, .. } = &mut self.ends;
+    pub(super) fn write_summary(&mut self, code: u8) -> u8 {
+        let Summary { settings, file, times, rows, told, .. } = &mut self.ends;
         if settings.print_all_codes {
             target::write_last(text::endings(rows).as_bytes());
         }

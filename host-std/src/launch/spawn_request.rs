@@ -12,7 +12,7 @@
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
 
 use super::codes::{Command, Commands};
-use super::plan::Part;
+use super::plan::App;
 use super::program::{Program, ProgramError};
 use super::soft;
 use pmi_core::command::{CodeRun, Spawn, Text};
@@ -26,16 +26,16 @@ use std::path::{Path, PathBuf};
 
 /// One spawn request. It owns its strings, so its message can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct SpawnRequest {
     /// The programs, in the order of their ranks.
-    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<AppSpec>,
     /// Initial key-value pairs of the new job's space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// One program of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct AppSpec {
     pub(super) name: OsString,
     pub(super) args: Vec<OsString>,
     /// Maximum number of processes.
@@ -51,7 +51,7 @@ pub(crate) struct Wanted {
 /// Cause of a refused order. The text ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
-pub(crate) enum Refusal {
+pub(crate) enum SpawnError {
     /// A program cannot be started.
     Program(ProgramError),
     /// A program is requested on another host.
@@ -94,15 +94,15 @@ pub(crate) enum Refusal {
     Nothing,
 }
 
-impl Order {
+impl SpawnRequest {
     /// Parses a spawn.
     pub(crate) fn read(spawn: Spawn<'_>) -> Self {
         let wanted = spawn.programs().map(|program| {
-            let mut wanted = Wanted {
+            let mut wanted = AppSpec {
                 name: words(program.executable),
                 args: program.arguments.iter().map(words).collect(),
                 processes: program.processes,
-                ..Wanted::default()
+                ..AppSpec::default()
             };
             program.info.iter().for_each(|hint| wanted.take_hint(&bytes(hint.key), hint.value));
             wanted
@@ -116,12 +116,12 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// [`Refusal`], with the codes of all processes; an order is accepted as a whole or not at all.
+    /// [`SpawnError`], with the codes of all processes; an order is accepted as a whole or not at all.
     pub(crate) fn resolve(
         self,
         host: &str,
         mut room: u32,
-    ) -> Result<(Vec<Part>, Commands), (Refusal, Vec<CodeRun>)> {
+    ) -> Result<(Vec<App>, Commands), (SpawnError, Vec<CodeRun>)> {
         let asked = self.wanted.iter().map(|wanted| Command { asked: wanted.processes, taken: 0 });
         let mut commands: Vec<Command> = asked.collect();
         let mut parts = Vec::new();
@@ -140,13 +140,13 @@ impl Order {
         }
         let commands = Commands::new(commands);
         if parts.is_empty() {
-            return Err((Refusal::Nothing, commands.done()));
+            return Err((SpawnError::Nothing, commands.done()));
         }
         Ok((parts, commands))
     }
 }
 
-impl Wanted {
+impl AppSpec {
     fn take_hint(&mut self, key: &[u8], value: Text<'_>) {
         let text = || String::from_utf8_lossy(&bytes(value)).into_owned();
         match key {
@@ -162,26 +162,26 @@ impl Wanted {
         }
     }
 
-    fn resolve(self, host: &str, room: u32) -> Result<Part, Refusal> {
+    fn resolve(self, host: &str, room: u32) -> Result<App, SpawnError> {
         let Self { name, args, processes, soft, mut hosts, host_file, folder, search, variables } =
             self;
         if let Some(file) = host_file {
             match read_hosts(&file) {
                 Ok(more) => hosts.extend(more),
-                Err(why) => return Err(Refusal::HostFile { name, file, why }),
+                Err(why) => return Err(SpawnError::HostFile { name, file, why }),
             }
         }
         if let Some(wanted) = hosts.into_iter().find(|wanted| !is_here(wanted, host)) {
-            return Err(Refusal::Elsewhere { name, wanted, host: host.to_owned() });
+            return Err(SpawnError::Elsewhere { name, wanted, host: host.to_owned() });
         }
         let ranks = match soft {
             None if processes > room => {
-                return Err(Refusal::TooMany { name, processes, most: room });
+                return Err(SpawnError::TooMany { name, processes, most: room });
             }
             None => processes,
             Some(soft) => {
                 let most = processes.min(room);
-                soft::largest(&soft, most).ok_or(Refusal::Soft {
+                soft::largest(&soft, most).ok_or(SpawnError::Soft {
                     name: name.clone(),
                     soft,
                     most,
@@ -190,7 +190,7 @@ impl Wanted {
         };
         let path = Program::find(&name, search.map(with_path), folder.as_deref())?;
         let program = Program { folder, variables, ..Program::new(path, name, args) };
-        Ok(Part { program, ranks })
+        Ok(App { program, ranks })
     }
 }
 
@@ -267,13 +267,13 @@ fn words(text: Text<'_>) -> OsString {
     OsString::from_vec(bytes(text))
 }
 
-impl From<ProgramError> for Refusal {
+impl From<ProgramError> for SpawnError {
     fn from(error: ProgramError) -> Self {
         Self::Program(error)
     }
 }
 
-impl Refusal {
+impl SpawnError {
     /// Code for the client.
     pub(crate) const fn code(&self) -> Code {
         match self {
@@ -287,7 +287,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |name: &OsString| String::from_utf8_lossy(name.as_bytes()).into_owned();
         match self {
@@ -324,14 +324,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for SpawnError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pmi_core::command::{Argument, InfoList, Pair, Program};
 
-    fn order(name: &str, processes: u32, hints: &[(&str, &str)]) -> Order {
+    fn request(name: &str, processes: u32, hints: &[(&str, &str)]) -> SpawnRequest {
         let hints: Vec<Pair<'_>> = hints
             .iter()
             .map(|(k, v)| Pair { key: Text::from(*k), value: Text::from(*v) })
@@ -343,18 +343,18 @@ mod tests {
             arguments: Argument::Given(&arguments),
             info: InfoList::Given(&hints),
         };
-        Order::read(Spawn::Given { programs: &[program], preputs: &[] })
+        SpawnRequest::read(Spawn::Given { programs: &[program], preputs: &[] })
     }
 
-    fn taken(processes: u32, hints: &[(&str, &str)]) -> Result<Part, String> {
-        let resolved = order("sh", processes, hints).resolve("node1.cluster", 8);
+    fn taken(processes: u32, hints: &[(&str, &str)]) -> Result<App, String> {
+        let resolved = request("sh", processes, hints).resolve("node1.cluster", 8);
         resolved.map(|(mut parts, _)| parts.remove(0)).map_err(|(refusal, _)| refusal.to_string())
     }
 
     #[test]
     fn hints_that_are_known_are_followed_and_others_ignored() {
         let hints = [("wdir", "/usr"), ("path", "/bin"), ("colour", "red"), ("env", "A=1,2,B=x=y")];
-        let Part { program, ranks } = taken(2, &hints).unwrap();
+        let App { program, ranks } = taken(2, &hints).unwrap();
         assert_eq!((ranks, program.path), (2, PathBuf::from("/bin/sh")));
         assert_eq!(program.folder, Some(PathBuf::from("/usr")));
         assert_eq!(program.args, ["a b", "x=y"]);
@@ -392,6 +392,6 @@ mod tests {
         assert!(taken(3, &[("soft", "4")]).unwrap_err().contains("soft=4"));
         assert!(taken(9, &[]).unwrap_err().contains("for 8 more"));
         assert!(taken(0, &[]).unwrap_err().contains("0 processes"));
-        assert!(order("no-such-program", 1, &[]).resolve("node1", 8).is_err());
+        assert!(request("no-such-program", 1, &[]).resolve("node1", 8).is_err());
     }
 }

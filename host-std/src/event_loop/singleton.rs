@@ -1,14 +1,14 @@
 //! Singleton job: its one rank exists before the launcher and has started it.
 
-use super::Run;
+use super::EventLoop;
 use crate::cli::config::Config;
 use crate::cli::system::System;
 use crate::exit;
 use crate::launch::descriptors::DescriptorLimit;
-use crate::launch::plan::Part;
+use crate::launch::plan::App;
 use crate::launch::process::Process;
 use crate::launch::program::Program;
-use crate::server::singleton::Caller;
+use crate::server::singleton::SingletonArgs;
 use crate::settings::Settings;
 use crate::settings::job::Universe;
 use crate::settings::output::StdinTo;
@@ -23,10 +23,10 @@ use std::path::PathBuf;
 /// Serves the program that has started this launcher, and all processes it spawns, and returns the exit
 /// code.
 /// All reports are written by then.
-pub(crate) fn serve(caller: Caller) -> u8 {
+pub(crate) fn serve(caller: SingletonArgs) -> u8 {
     let served = config(caller).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank());
-        let mut run = Run::new(config, limit, 0)?;
+        let mut run = EventLoop::new(config, limit, 0)?;
         run.adopt(caller)?;
         Ok(run.run())
     });
@@ -37,7 +37,7 @@ pub(crate) fn serve(caller: Caller) -> u8 {
 }
 
 /// Configuration of the job as if the launcher had started it.
-fn config(caller: Caller) -> Result<Config, String> {
+fn config(caller: SingletonArgs) -> Result<Config, String> {
     let mut settings = Settings::default();
     let System { defaults, maxima } = System::read().map_err(|error| error.to_string())?;
     for said in defaults.iter().chain(&maxima) {
@@ -48,8 +48,8 @@ fn config(caller: Caller) -> Result<Config, String> {
     // The size of the universe is unknown, and 1 would keep a program from spawning.
     settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let parts = vec![Part { program: program(caller.pid), ranks: 1 }];
-    Ok(Config { ranks: 1, parts, host, gate: None, web: None, binding: None, settings })
+    let parts = vec![App { program: program(caller.pid), ranks: 1 }];
+    Ok(Config { ranks: 1, parts, host, listen: None, web: None, binding: None, settings })
 }
 
 /// Program of the process, for messages; its pid if the system does not reveal the program.
@@ -61,9 +61,9 @@ fn program(pid: i32) -> Program {
     Program::new(PathBuf::from(&name), name, Vec::new())
 }
 
-impl Run {
+impl EventLoop {
     /// Adopts the calling program as the rank that would be started first.
-    fn adopt(&mut self, caller: Caller) -> Result<(), String> {
+    fn adopt(&mut self, caller: SingletonArgs) -> Result<(), String> {
         self.starts.clear();
         let Some(plan) = self.jobs.get(&self.first.0).map(|job| job.plan.clone()) else {
             return Ok(());

@@ -7,7 +7,7 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message, WebSocket};
 
 /// A web socket with its send and receive state.
-pub(super) struct Line {
+pub(super) struct WebLink {
     socket: WebSocket<TcpStream>,
     /// True if sent messages wait to be written.
     pub(super) is_full: bool,
@@ -27,7 +27,7 @@ pub(super) enum Heard {
     End,
 }
 
-impl Line {
+impl WebLink {
     pub(super) const fn new(socket: WebSocket<TcpStream>) -> Self {
         Self { socket, is_full: false, is_held: false, heard_count: 0 }
     }
@@ -97,7 +97,7 @@ impl Line {
     }
 }
 
-impl std::fmt::Debug for Line {
+impl std::fmt::Debug for WebLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Line").field("is_full", &self.is_full).finish_non_exhaustive()
     }

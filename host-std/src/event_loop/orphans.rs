@@ -1,10 +1,10 @@
 //! Orphans of ranks in the event loop: see [`Orphans`](crate::launch::orphans).
 
-use super::Run;
+use super::EventLoop;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-impl Run {
+impl EventLoop {
     /// True if any descendant of a rank is left. To be called only when no rank runs any more.
     pub(super) fn any_orphan_left(&self) -> bool {
         self.launcher.orphans.any_left(|session| self.was_rank(session))

@@ -1,18 +1,19 @@
 //! Pages that are ranks of the first job, or watch the run.
 
-use super::Run;
+use super::EventLoop;
 use crate::admission::secret;
 use crate::report;
+use crate::server::dial_in_peer::DialInPeer;
 use crate::web::{Rejected, Visit, Web};
 use std::io;
 use std::time::Instant;
 
-impl Run {
+impl EventLoop {
     /// Accepts connections of pages, as far as they are admitted.
-    pub(super) fn take_pages(&mut self) -> io::Result<()> {
-        let (Some(web), Some(gate)) = (&mut self.web, &self.web_gate) else { return Ok(()) };
+    pub(super) fn accept_pages(&mut self) -> io::Result<()> {
+        let (Some(web), Some(listen)) = (&mut self.web, &self.web_listen) else { return Ok(()) };
         let rejected =
-            web.take_visitors(|| secret::challenge(gate.secret.as_ref()), &self.poller)?;
+            web.accept_clients(|| secret::challenge(listen.secret.as_ref()), &self.poller)?;
         for Rejected { from, socket, why } in rejected {
             self.say_refused(from, socket, &why);
         }
@@ -20,7 +21,7 @@ impl Run {
     }
 
     /// Continues the connection of the page with this number.
-    pub(super) fn take_page(&mut self, number: u32) -> io::Result<()> {
+    pub(super) fn handle_page(&mut self, number: u32) -> io::Result<()> {
         let Some(web) = &mut self.web else { return Ok(()) };
         match web.ready(number, &self.poller)? {
             None => {}
@@ -34,22 +35,16 @@ impl Run {
             }
             Some(Visit::Rank(stream, from)) => {
                 // A rejected page finds its end of the pair closed.
-                match &self.door {
-                    Some(door) => {
-                        let challenge = secret::challenge(door.gate.secret.as_ref())?;
-                        let caller = (stream, from);
-                        self.service.add_caller(
-                            self.first,
-                            caller,
-                            challenge,
-                            None,
-                            &self.poller,
-                        )?;
+                match &self.dial_in {
+                    Some(dial_in) => {
+                        let challenge = secret::challenge(dial_in.listen.secret.as_ref())?;
+                        let peer = DialInPeer { link: stream, from, challenge, certificate: None };
+                        self.service.add_peer(self.first, peer, &self.poller)?;
                     }
                     None => self.say_refused(from, None, NO_RANKS),
                 }
                 // The page may have sent data behind its opening message, which causes no further event.
-                return self.take_page(number);
+                return self.handle_page(number);
             }
         }
         Ok(())
@@ -70,7 +65,7 @@ impl Run {
     }
 
     /// Handles the deadlines of page connections.
-    pub(super) fn look_at_pages(&mut self, now: Instant) -> io::Result<()> {
+    pub(super) fn check_pages(&mut self, now: Instant) -> io::Result<()> {
         match &mut self.web {
             Some(web) => web.tick(now, &self.poller),
             None => Ok(()),

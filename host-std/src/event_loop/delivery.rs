@@ -4,7 +4,7 @@
 //! timed out or been interrupted must terminate: it waits while its readers take something, and drops what
 //! they leave.
 
-use super::Run;
+use super::EventLoop;
 use crate::report;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ impl Delivery {
     }
 }
 
-impl Run {
+impl EventLoop {
     /// Terminates the run if it has failed, no process is left, and readers of its output take nothing.
     pub(super) fn check_delivery(&mut self, now: Instant) {
         let is_over = self.failure.is_some()

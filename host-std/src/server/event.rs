@@ -2,7 +2,7 @@
 
 use super::service::Service;
 use crate::admission::Socket;
-use crate::launch::order::Order;
+use crate::launch::spawn_request::SpawnRequest;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 /// Event of the protocol server for the rest of the launcher.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum ServerEvent {
     /// A rank caused or requested the end of the run.
     Failed {
         /// Job of the rank.
@@ -36,7 +36,7 @@ pub(crate) enum News {
         /// Requesting rank.
         rank: u32,
         /// Requested processes.
-        order: Order,
+        request: SpawnRequest,
         /// Request to answer.
         asked: Asked,
     },
@@ -127,7 +127,7 @@ pub(crate) enum Asked {
 }
 
 /// Converts an event of the server.
-pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
+pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<ServerEvent> {
     match event {
         Event::Aborted { job, rank, code, message, .. } => {
             let failure = Failure::Abort {
@@ -135,26 +135,27 @@ pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
                 code: code.unwrap_or(ABORT_CODE),
                 message: printable(message.as_bytes()),
             };
-            Some(News::Failed { job, failure })
+            Some(ServerEvent::Failed { job, failure })
         }
         Event::FenceStuck { job, gone } => {
             service.suspects.push((job, gone));
             None
         }
         Event::Spawn { session, exchange } => {
-            let order = service.server.spawn_request(session).map(Order::read).unwrap_or_default();
+            let request =
+                service.server.spawn_request(session).map(SpawnRequest::read).unwrap_or_default();
             service.server.spawn_read(session);
             let (job, rank) = service.server.peer(session)?;
             let asked = Asked::Pmi { session, exchange };
-            Some(News::Spawn { job, rank: rank?.0, order, asked })
+            Some(ServerEvent::Spawn { job, rank: rank?.0, request, asked })
         }
         Event::PutTwice { job, key, first, second } => {
             let key = printable(key.as_bytes());
-            Some(News::PutTwice { job, key, ranks: [first.0, second.0] })
+            Some(ServerEvent::PutTwice { job, key, ranks: [first.0, second.0] })
         }
-        Event::Joined { job, rank } => service.take_joined(job, rank),
+        Event::Joined { job, rank } => service.handle_joined(job, rank),
         Event::Signal { job, rank, signal } => {
-            Some(News::Signal { job, rank: rank.0, name: printable(signal.as_bytes()) })
+            Some(ServerEvent::Signal { job, rank: rank.0, name: printable(signal.as_bytes()) })
         }
         // There are no other nodes.
         _ => None,
@@ -180,7 +181,7 @@ pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
 }
 
 /// The next fence that cannot complete because a rank will certainly not enter it.
-pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
+pub(super) fn disconnect_event(service: &mut Service) -> Option<ServerEvent> {
     let suspects = service.suspects.iter();
     let at = { suspects }.position(|(job, rank)| service.has_left(*job, rank.0))?;
     let (id, rank) = service.suspects.remove(at);
@@ -200,7 +201,7 @@ pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
         gone: gone.into_iter().take(NAMED_MAX).collect(),
         waiting_count: usize::try_from(job.fence().inside()).unwrap_or(usize::MAX).max(1),
     };
-    Some(News::Failed { job: id, failure })
+    Some(ServerEvent::Failed { job: id, failure })
 }
 
 /// Text of a rank, safe to print on a terminal.

@@ -1,10 +1,10 @@
 //! Answers to PMIx queries that only the launcher knows: processes, their memory, states of jobs.
 
-use super::{Job, Run, Started};
+use super::{EventLoop, JobState, ProcessEntry};
 use crate::launch::apps;
 use crate::server::service::Service;
 use crate::stdio::index;
-use crate::verdict::Phase;
+use crate::verdict::PmiPhase;
 use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
 use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Snapshot for one query. It is gathered once, as an answer is packed more than once.
 struct Known<'a> {
-    jobs: &'a BTreeMap<u32, Job>,
+    jobs: &'a BTreeMap<u32, JobState>,
     /// All started processes, in that order.
     processes: Vec<Seen>,
     /// Memory of the launcher.
@@ -29,11 +29,11 @@ struct Seen {
     memory_bytes: Option<u64>,
 }
 
-impl Run {
+impl EventLoop {
     /// Answers a query of a PMIx client.
-    pub(super) fn take_pmix_query(&mut self, (connection, pending): (ConnectionId, usize)) {
+    pub(super) fn handle_pmix_query(&mut self, (connection, pending): (ConnectionId, usize)) {
         let wants_memory = self.service.pmix_query_names(connection, keys::QUERY_MEMORY_USAGE);
-        let seen = |one: &Started| see(one, &self.service, wants_memory);
+        let seen = |one: &ProcessEntry| see(one, &self.service, wants_memory);
         let left = self.watch.ends_at().map(|at| at.saturating_duration_since(Instant::now()));
         let known = Known {
             jobs: &self.jobs,
@@ -85,7 +85,7 @@ impl Known<'_> {
     }
 
     /// Table of the processes of a job that this launcher started.
-    fn table(&self, job: &Job, to: &mut Packer<'_>) {
+    fn table(&self, job: &JobState, to: &mut Packer<'_>) {
         to.of(Type::DATA_ARRAY).of(Type::PROC_INFO).size(u64::from(job.started_count));
         let (nspace, host) = (job.plan.kvsname.as_bytes(), job.plan.host.as_bytes());
         for rank in 0..job.started_count {
@@ -99,7 +99,7 @@ impl Known<'_> {
         }
     }
 
-    fn state(&self, job: &Job) -> u8 {
+    fn state(&self, job: &JobState) -> u8 {
         let processes = || (0..job.started_count).filter_map(|rank| self.process(job, rank));
         match job {
             _ if job.started_count < job.plan.local() => job_state::LAUNCH_UNDERWAY,
@@ -112,7 +112,7 @@ impl Known<'_> {
     }
 
     /// Memory of the launcher, and the average memory of the processes of a job, or of one process.
-    fn memory(&self, job: &Job, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn memory(&self, job: &JobState, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
         let ranks = if rank == WILDCARD { 0..job.started_count } else { rank..rank + 1 };
         let processes = ranks.filter_map(|rank| self.process(job, rank)?.memory_bytes);
         let (sum, count) = processes.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
@@ -131,18 +131,18 @@ impl Known<'_> {
         Ok(())
     }
 
-    fn process(&self, job: &Job, rank: u32) -> Option<&Seen> {
+    fn process(&self, job: &JobState, rank: u32) -> Option<&Seen> {
         let number = (rank < job.started_count).then(|| job.first_process.checked_add(rank))??;
         self.processes.get(index(number))
     }
 }
 
-fn see(one: &Started, service: &Service, wants_memory: bool) -> Seen {
-    let Started { job, rank, pid, process } = one;
+fn see(one: &ProcessEntry, service: &Service, wants_memory: bool) -> Seen {
+    let ProcessEntry { job, rank, pid, process } = one;
     let state = match service.phase(*job, *rank) {
         _ if process.is_none() => proc_state::TERMINATED,
-        Phase::Open => proc_state::CONNECTED,
-        Phase::Silent | Phase::Finalized => proc_state::RUNNING,
+        PmiPhase::Open => proc_state::CONNECTED,
+        PmiPhase::Silent | PmiPhase::Finalized => proc_state::RUNNING,
     };
     let memory_bytes = process.as_ref().filter(|_| wants_memory).and_then(|_| memory_bytes(*pid));
     Seen { pid: *pid, state, memory_bytes }

@@ -22,7 +22,7 @@ pub(super) enum Purpose {
 
 /// Admission of one opening request.
 #[derive(Clone, Debug)]
-pub(super) struct Hello {
+pub(super) struct Upgrade {
     /// Permitted origins, besides those of this machine.
     pub(super) origins: Rc<[String]>,
     /// Token of the run.
@@ -31,7 +31,7 @@ pub(super) struct Hello {
     pub(super) verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
 }
 
-impl Callback for Hello {
+impl Callback for Upgrade {
     fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
         let origin = request.headers().get(header::ORIGIN);
         if let Some(origin) = origin.filter(|origin| !is_allowed(origin, &self.origins)) {
@@ -89,7 +89,7 @@ fn is_allowed(origin: &HeaderValue, named: &[String]) -> bool {
     is_own || named.iter().any(|named| named == origin)
 }
 
-impl Hello {
+impl Upgrade {
     fn refuse(&self, status: StatusCode, why: String) -> ErrorResponse {
         let mut response = ErrorResponse::new(Some(format!("this {why}\n")));
         *response.status_mut() = status;
@@ -118,7 +118,7 @@ mod tests {
     fn answer_at(uri: &str, headers: &[(&str, &str)]) -> (u16, Option<Purpose>) {
         let verdict = Rc::default();
         let origins = Rc::from(["https://lab.example".to_owned()]);
-        let hello = Hello { origins, token: "7f3a".into(), verdict: Rc::clone(&verdict) };
+        let hello = Upgrade { origins, token: "7f3a".into(), verdict: Rc::clone(&verdict) };
         let mut request = Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);

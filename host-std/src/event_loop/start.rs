@@ -1,15 +1,15 @@
 //! Start of ranks, one at a time, job after job, and spawn requests of running ranks.
 
-use super::{Job, Run, Started};
+use super::{EventLoop, JobState, ProcessEntry};
 use crate::launch::codes::Commands;
-use crate::launch::descriptors::Crowd;
-use crate::launch::order::Order;
+use crate::launch::descriptors::FdBudget;
 use crate::launch::plan::Plan;
 use crate::launch::process::{self, Exec, Process, start_code};
+use crate::launch::spawn_request::SpawnRequest;
 use crate::poller::{Interest, Token};
 use crate::report;
-use crate::server::news::Asked;
-use crate::stdio::{Seat, index};
+use crate::server::event::Asked;
+use crate::stdio::{StreamOwner, index};
 use crate::stream::Stream;
 use crate::trace::Who;
 use crate::verdict::Failure;
@@ -52,7 +52,7 @@ impl Start {
     }
 }
 
-impl Run {
+impl EventLoop {
     /// Adds a job whose ranks are to be started.
     pub(super) fn enqueue(
         &mut self,
@@ -61,7 +61,7 @@ impl Run {
         spawner: Option<Spawner>,
     ) {
         let plan = Rc::new(plan);
-        let job = Job {
+        let job = JobState {
             plan: Rc::clone(&plan),
             // Set when the first rank starts.
             first_process: 0,
@@ -100,7 +100,7 @@ impl Run {
                     }
                 }
             }
-            Err(error) => self.take_start_failure(start, &error),
+            Err(error) => self.handle_start_failure(start, &error),
         }
         if self.starts.is_empty() {
             self.launcher.rest()?;
@@ -109,8 +109,13 @@ impl Run {
     }
 
     /// Accepts or rejects a spawn request; the rank gets a response either way, and its job continues.
-    pub(super) fn take_spawn(&mut self, (job, rank): (JobId, u32), order: Order, asked: Asked) {
-        let Some(Job { plan, .. }) = self.jobs.get(&job.0).filter(|_| self.failure.is_none())
+    pub(super) fn handle_spawn(
+        &mut self,
+        (job, rank): (JobId, u32),
+        request: SpawnRequest,
+        asked: Asked,
+    ) {
+        let Some(JobState { plan, .. }) = self.jobs.get(&job.0).filter(|_| self.failure.is_none())
         else {
             return self.service.answer_spawn(asked, Err(Code::FAIL), &[]);
         };
@@ -119,10 +124,10 @@ impl Run {
         let busy = u32::try_from(self.running_count).unwrap_or(u32::MAX).saturating_add(waiting);
         let room = self.launcher.limit.most().saturating_sub(busy);
 
-        let Order { preputs, .. } = &order;
+        let SpawnRequest { preputs, .. } = &request;
         let preputs = preputs.clone();
         let who = (job, rank, asked);
-        let (parts, commands) = match order.resolve(&plan.host, room) {
+        let (parts, commands) = match request.resolve(&plan.host, room) {
             Ok(resolved) => resolved,
             Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
@@ -131,8 +136,8 @@ impl Run {
         let mut plan = parent.spawned(parts, preputs, (std::process::id(), count));
         plan.spawner_rank = rank;
         plan.neighbours = busy;
-        plan.dial = match (&mut self.door, &parent.dial) {
-            (Some(door), Some(dial)) => Some(door.dial_again(dial, plan.ranks)),
+        plan.dial = match (&mut self.dial_in, &parent.dial) {
+            (Some(dial_in), Some(dial)) => Some(dial_in.dial_again(dial, plan.ranks)),
             _ => None,
         };
         if let Err(error) = Self::open_for(&mut self.pmix, &mut plan, &self.poller) {
@@ -140,8 +145,8 @@ impl Run {
         }
         // If some ranks may speak PMIx, so may any that run already.
         let pmix = plan.pmix_ranks() + self.pmix.as_ref().map_or(0, |_| busy);
-        let crowd = Crowd { ranks: busy + plan.ranks, pmix };
-        if let Err(error) = self.launcher.limit.raise_for(crowd) {
+        let budget = FdBudget { ranks: busy + plan.ranks, pmix };
+        if let Err(error) = self.launcher.limit.raise_for(budget) {
             return self.refuse(who, (Code::NOMEM, &[]), error);
         }
         if let Err(error) = self.outputs.prepare(count, plan.local()) {
@@ -157,7 +162,7 @@ impl Run {
         }
     }
 
-    fn start_rank(&mut self, start: &mut Start) -> io::Result<process::Started> {
+    fn start_rank(&mut self, start: &mut Start) -> io::Result<process::StartedRank> {
         let number = start.plan.appnum(start.rank);
         if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
             let exec = self.launcher.prepare(&start.plan, number)?;
@@ -165,19 +170,20 @@ impl Run {
         }
         match &mut start.exec {
             Some((_, exec)) => {
-                let streams = self.inputs.open(Seat { group: start.group, rank: start.rank })?;
+                let streams =
+                    self.inputs.open(StreamOwner { group: start.group, rank: start.rank })?;
                 self.launcher.start(&start.plan, exec, (start.rank, start.rank), streams)
             }
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
-    fn add(&mut self, start: &Start, started: process::Started) -> io::Result<()> {
-        let process::Started { process, link, output, errors } = started;
+    fn add(&mut self, start: &Start, started: process::StartedRank) -> io::Result<()> {
+        let process::StartedRank { process, link, output, errors } = started;
         let (job, rank) = (start.job, start.rank);
         let number = self.watch((job, rank), process, &start.plan.host)?;
         self.inputs.add(number, &self.poller)?;
-        let place = (number, Seat { group: start.group, rank });
+        let place = (number, StreamOwner { group: start.group, rank });
         if let Some(output) = output {
             self.outputs.add(place, Stream::Out, output, &self.poller)?;
         } else if let Some(master) = self.inputs.begin(number, &self.poller)? {
@@ -213,7 +219,7 @@ impl Run {
         if let Some(job) = self.jobs.get(&id.0) {
             self.ends.enter_start(Rc::clone(&job.plan), rank, pid);
         }
-        self.processes.push(Started { job: id, rank, pid, process: Some(process) });
+        self.processes.push(ProcessEntry { job: id, rank, pid, process: Some(process) });
         let (pid, host) = (pid.unsigned_abs(), host.to_owned());
         self.service.tracer.event(Who::rank(id.0, rank), What::Started { pid, host });
         self.running_count += 1;
@@ -221,7 +227,7 @@ impl Run {
     }
 
     /// Handles a rank that could not be started: the first job fails, a spawned one is undone.
-    fn take_start_failure(&mut self, start: Start, error: &io::Error) {
+    fn handle_start_failure(&mut self, start: Start, error: &io::Error) {
         let Start { job: id, group, rank, spawner, .. } = start;
         let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
         let (Some(spawner), Some(job)) = (spawner, self.jobs.get_mut(&id.0)) else {
@@ -238,8 +244,8 @@ impl Run {
         let why = report::failure(&failure, &job.plan, |_| None, 0);
         let codes = spawner.commands.refused(spawner.commands.of_rank(rank), Code::FAIL);
         self.refuse((spawner.job, spawner.rank, spawner.asked), (Code::FAIL, &codes), why);
-        self.look_whether_job_has_ended(id);
-        self.look_whether_all_have_ended();
+        self.check_job_ended(id);
+        self.check_all_ended();
     }
 
     /// Reports to the user, and answers to the requesting rank, why nothing was spawned.
@@ -249,7 +255,7 @@ impl Run {
         (code, codes): (Code, &[CodeRun]),
         why: impl Display,
     ) {
-        if let Some(Job { plan, .. }) = self.jobs.get(&job.0) {
+        if let Some(JobState { plan, .. }) = self.jobs.get(&job.0) {
             let pid = self.pid(job, rank);
             self.outputs.say(report::not_spawned(plan, (rank, pid), why));
         }

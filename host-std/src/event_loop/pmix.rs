@@ -1,18 +1,18 @@
 //! PMIx clients: their listener, authentication, requests to the launcher, and cleanup.
 
-use super::{Job, Run, index};
+use super::{EventLoop, JobState, index};
 use crate::admission::{Admission, Policy, peer};
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::plan::Plan;
 use crate::launch::pmix::PmixDial;
-use crate::launch::process::Ending;
+use crate::launch::process::ProcessEnd;
 use crate::poller::{Poller, Token};
 use crate::report;
+use crate::server::event::Asked;
 use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
-use crate::server::news::Asked;
 use crate::server::pmix::asked::Wish;
-use crate::server::pmix::credential::Identity;
-use crate::server::pmix::log::Entry;
+use crate::server::pmix::credential::UserIdentity;
+use crate::server::pmix::log::LogRequest;
 use pmi_core::ids::JobId;
 use pmi_core::server::pmix::ConnectionId;
 use pmi_core::wire::pmix::names::Status;
@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
-impl Run {
+impl EventLoop {
     /// Opens the listener for PMIx clients, if a rank of `plan` may be one and it is not open yet, and
     /// writes its address into the plan.
     ///
@@ -48,7 +48,7 @@ impl Run {
     }
 
     /// Accepts connections of the launcher's user; the rank is checked when the connection claims one.
-    pub(super) fn take_pmix_callers(&mut self) -> io::Result<()> {
+    pub(super) fn accept_pmix_peers(&mut self) -> io::Result<()> {
         let most = self.running_count
             + STRANGERS_MAX.min(self.more_connections(self.service.pmix_links()));
         // Connections that are left are reported again, after other descriptors had their turn.
@@ -58,7 +58,7 @@ impl Run {
             let Arrival { mut stream, from, admission } = arrival;
             match admission {
                 Admission::Admitted(Some(socket)) => {
-                    self.service.add_pmix_caller((stream, from), socket, most, &self.poller)?;
+                    self.service.add_pmix_peer((stream, from), socket, most, &self.poller)?;
                 }
                 Admission::Rejected { socket, why } => {
                     // The status is a courtesy; it is dropped if it cannot be written at once.
@@ -73,7 +73,7 @@ impl Run {
 
     /// Authenticates a connection that claims to be a rank: its socket must be held by the process of the
     /// rank or a descendant of it.
-    pub(super) fn take_pmix_dialled(
+    pub(super) fn handle_pmix_connected(
         &mut self,
         connection: ConnectionId,
         (job, rank): (JobId, u32),
@@ -124,15 +124,19 @@ impl Run {
     }
 
     /// Executes a request of a PMIx client that only the launcher can serve.
-    pub(super) fn take_pmix_asked(&mut self, connection: ConnectionId, pending: usize) {
+    pub(super) fn handle_pmix_request(&mut self, connection: ConnectionId, pending: usize) {
         let asked = (connection, pending);
         let status = match self.service.pmix_wish(connection) {
-            Wish::Control(job, wanted) => self.take_control(job, wanted),
-            Wish::Spawn(job, rank, order) => {
-                return self.take_spawn((job, rank), order, Asked::Pmix { connection, pending });
+            Wish::JobControl(job, wanted) => self.handle_job_control(job, wanted),
+            Wish::Spawn(job, rank, request) => {
+                return self.handle_spawn(
+                    (job, rank),
+                    request,
+                    Asked::Pmix { connection, pending },
+                );
             }
-            Wish::Query => return self.take_pmix_query(asked),
-            Wish::Log(job, rank, entry) => self.take_log((job, rank), &entry),
+            Wish::Query => return self.handle_pmix_query(asked),
+            Wish::Log(job, rank, entry) => self.handle_log((job, rank), &entry),
             Wish::Credential(job, rank) => match self.identity(job, rank) {
                 Some(identity) => return self.service.answer_pmix_credential(asked, identity),
                 None => Status::NOT_SUPPORTED,
@@ -146,7 +150,7 @@ impl Run {
     }
 
     /// Appends a log entry of a rank to the output it has written itself.
-    fn take_log(&mut self, (job, rank): (JobId, u32), entry: &Entry) -> Status {
+    fn handle_log(&mut self, (job, rank): (JobId, u32), entry: &LogRequest) -> Status {
         let Some(process) = self.process_of(job, rank) else { return Status::NOT_SUPPORTED };
         for (stream, text) in &entry.texts {
             if !self.outputs.log(*stream, process, text) {
@@ -158,26 +162,26 @@ impl Run {
 
     /// User and group of a rank: only the launcher's user is ever admitted, and the group is that of its
     /// process.
-    fn identity(&self, job: JobId, rank: u32) -> Option<Identity> {
+    fn identity(&self, job: JobId, rank: u32) -> Option<UserIdentity> {
         let process = std::fs::metadata(format!("/proc/{}", self.pid(job, rank)?)).ok()?;
-        Some(Identity { user: getuid().as_raw(), group: process.gid() })
+        Some(UserIdentity { user: getuid().as_raw(), group: process.gid() })
     }
 
     /// Reports a monitored rank that missed its heartbeat.
-    pub(super) fn take_pmix_silent(
+    pub(super) fn handle_pmix_silent(
         &mut self,
         (job, rank): (JobId, u32),
         code: Status,
         after: pmi_core::time::Duration,
     ) {
-        let Some(Job { plan, .. }) = self.jobs.get(&job.0) else { return };
+        let Some(JobState { plan, .. }) = self.jobs.get(&job.0) else { return };
         let (pid, secs) = (self.pid(job, rank), after.as_micros() / 1_000_000);
         self.outputs.say(report::without_heartbeat(plan, (rank, pid), secs, code));
         self.service.tell_silent(job, rank, code);
     }
 
     /// Notifies PMIx clients of the exit of a process, before any consequence of it.
-    pub(super) fn tell_pmix_of_end(&mut self, (job, rank): (JobId, u32), ending: Ending) {
+    pub(super) fn tell_pmix_of_end(&mut self, (job, rank): (JobId, u32), ending: ProcessEnd) {
         if self.pmix.is_some() {
             self.service.tell_end(job, rank, ending, self.service.phase(job, rank));
         }

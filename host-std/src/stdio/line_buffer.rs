@@ -6,11 +6,11 @@
 /// until the stream ends (it then goes out unchanged, without a line end), or until the caller releases
 /// it.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineBuffer {
     held: Vec<u8>,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Takes input and hands every whole line to `out`, in one or two pieces.
     pub(crate) fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = read;
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn what_comes_out_are_whole_lines() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         for chunk in ["a", "b\nc\nd", "\n", "e"] {
             lines.take(chunk.as_bytes(), |piece| assert_eq!(piece.last(), Some(&b'\n')));
         }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     fn through(chunks: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
-        let (mut lines, mut out, mut rest) = (Lines::default(), Vec::new(), Vec::new());
+        let (mut lines, mut out, mut rest) = (LineBuffer::default(), Vec::new(), Vec::new());
         for chunk in chunks {
             lines.take(chunk, |piece| out.extend_from_slice(piece));
         }

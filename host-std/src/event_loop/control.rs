@@ -1,17 +1,17 @@
 //! Job control: signals, termination and cleanup that ranks request for processes.
 
-use super::Run;
-use crate::server::pmix::control::{Act, Control};
+use super::EventLoop;
+use crate::server::pmix::control::{ControlAction, JobControl};
 use crate::stdio::index;
 use pmi_core::ids::JobId;
 use pmi_core::wire::pmix::names::Status;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-impl Run {
+impl EventLoop {
     /// Executes a job control request of a rank of `own`.
-    pub(super) fn take_control(&mut self, own: JobId, wanted: Control) -> Status {
-        let Control { targets, cleanup, acts } = wanted;
+    pub(super) fn handle_job_control(&mut self, own: JobId, wanted: JobControl) -> Status {
+        let JobControl { targets, cleanup, acts } = wanted;
         if let Some(cleanup) = cleanup {
             if self.cleanups.len() + targets.len() > CLEANUPS_MAX {
                 return Status::OUT_OF_RESOURCE;
@@ -27,9 +27,12 @@ impl Run {
         Status::SUCCESS
     }
 
-    fn act_on(&mut self, (job, rank): (JobId, Option<u32>), own: JobId, act: Act) {
+    fn act_on(&mut self, (job, rank): (JobId, Option<u32>), own: JobId, act: ControlAction) {
         let Some(about) = self.jobs.get_mut(&job.0) else { return };
-        if matches!(act, Act::Terminate | Act::Kill) && rank.is_none() && job != own {
+        if matches!(act, ControlAction::Terminate | ControlAction::Kill)
+            && rank.is_none()
+            && job != own
+        {
             // A rank that terminates a job it has spawned does so on purpose; it is no failure.
             about.is_unwanted = true;
         }
@@ -40,24 +43,24 @@ impl Run {
         for number in ranks.filter(|rank| *rank < started).map(|rank| first + rank) {
             let Some(process) = &self.processes[index(number)].process else { continue };
             match act {
-                Act::Signal(signal) => process.signal(signal),
-                Act::Kill => process.signal(Signal::KILL),
-                Act::Terminate => {
+                ControlAction::Signal(signal) => process.signal(signal),
+                ControlAction::Kill => process.signal(Signal::KILL),
+                ControlAction::Terminate => {
                     process.signal(Signal::TERM);
                     // A stopped process handles SIGTERM only after SIGCONT.
                     process.signal(Signal::CONT);
-                    self.condemned.push_back((until, number));
+                    self.kill_deadlines.push_back((until, number));
                 }
             }
         }
     }
 
     /// Kills processes that were asked to terminate and still run at their deadline.
-    pub(super) fn look_at_condemned(&mut self, now: Instant) {
-        while let Some(&(at, number)) = self.condemned.front()
+    pub(super) fn check_kill_deadlines(&mut self, now: Instant) {
+        while let Some(&(at, number)) = self.kill_deadlines.front()
             && at <= now
         {
-            self.condemned.pop_front();
+            self.kill_deadlines.pop_front();
             if let Some(process) = &self.processes[index(number)].process {
                 process.signal(Signal::KILL);
             }

@@ -2,13 +2,13 @@
 
 use super::credential::Credentials;
 use super::facts;
-use super::heap::Heap;
+use super::heap::PmixHeap;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
+use crate::server::event::{ServerEvent, nonsense, printable};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
-use crate::server::news::{News, nonsense, printable};
 use crate::server::service::Service;
 use crate::server::storage::Slab;
 use crate::trace::Who;
@@ -28,8 +28,8 @@ use std::net::SocketAddr;
 
 /// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    pub(in crate::server) pmix: Pmix<Heap>,
+pub(crate) struct PmixService {
+    pub(in crate::server) server: Pmix<PmixHeap>,
     /// By connection number.
     connections: Vec<Option<Connection>>,
     /// Number of open connections.
@@ -43,7 +43,7 @@ pub(crate) struct Desk {
     scratch: Box<[u8]>,
 }
 
-impl Desk {
+impl PmixService {
     /// Creates the PMIx part without connections.
     pub(crate) fn new() -> Self {
         let tables = PmixTables {
@@ -54,11 +54,11 @@ impl Desk {
             events: Slab::new(EVENTS_MAX),
             groups: Slab::new(GROUPS_MAX),
         };
-        let mut pmix = Pmix::new(tables);
+        let mut server = Pmix::new(tables);
         let (rank_bytes, all_bytes) = (INBOX_MAX, UNFINISHED_MAX);
-        pmix.limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
+        server.limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
         Self {
-            pmix,
+            server,
             connections: Vec::new(),
             links: 0,
             events: VecDeque::new(),
@@ -69,7 +69,7 @@ impl Desk {
     }
 }
 
-impl Default for Desk {
+impl Default for PmixService {
     fn default() -> Self {
         Self::new()
     }
@@ -84,7 +84,7 @@ impl Service {
     pub(crate) fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
         let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = (0..plan.ranks).map(|_| RankData::default()).collect();
-        self.desk.pmix.add_job(job, info, posts).map_err(io::Error::other)
+        self.pmix.server.add_job(job, info, posts).map_err(io::Error::other)
     }
 
     /// Adds an unauthenticated connection, with the socket at its other end. If more than `most` are
@@ -93,36 +93,36 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn add_pmix_caller(
+    pub(crate) fn add_pmix_peer(
         &mut self,
         (link, from): (Stream, SocketAddr),
         socket: Socket,
         most: usize,
         poller: &Poller,
     ) -> io::Result<()> {
-        while let Some(surplus) = self.desk.pending.surplus(most.max(1)) {
+        while let Some(surplus) = self.pmix.pending.surplus(most.max(1)) {
             let refused = self.refused(surplus, EVICTED.to_owned());
-            self.news.extend(refused);
+            self.launcher_events.extend(refused);
             self.close_pmix(surplus);
         }
-        let desk = &mut self.desk;
-        if desk.scratch.is_empty() {
-            desk.scratch = vec![0; SCRATCH].into();
+        let pmix = &mut self.pmix;
+        if pmix.scratch.is_empty() {
+            pmix.scratch = vec![0; SCRATCH].into();
         }
         let deadline = self.clock.now().plus(SAY_WITHIN);
         let opened =
-            desk.pmix.open(BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX), Some(deadline));
+            pmix.server.open(BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX), Some(deadline));
         // A connection beyond the maximum is closed.
         let Ok(id) = opened else { return Ok(()) };
         let token = Token::Pmix(id.0);
         let connection = Connection::carrying(SCRATCH / 2, (link, Some(from)), token, poller)?;
         let place = index(id.0);
-        desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
-        desk.connections[place] = Some(connection);
-        desk.links += 1;
-        desk.pending.insert(id, from.ip(), socket);
+        pmix.connections.resize_with(pmix.connections.len().max(place + 1), || None);
+        pmix.connections[place] = Some(connection);
+        pmix.links += 1;
+        pmix.pending.insert(id, from.ip(), socket);
         let from = Some(from.to_string());
-        self.tracer.event(who(&desk.pmix, id), What::Connected { from });
+        self.tracer.event(who(&pmix.server, id), What::Connected { from });
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Service {
     /// As for [`pmix_ready`](Self::pmix_ready).
     pub(in crate::server) fn flush_pmix(&mut self, poller: &Poller) -> io::Result<bool> {
         let mut any = false;
-        while let Some(id) = self.desk.pmix.next_ready(&mut self.server) {
+        while let Some(id) = self.pmix.server.next_ready(&mut self.server) {
             any = true;
             self.serve_pmix(id, poller, Occasion::Owed)?;
         }
@@ -168,20 +168,20 @@ impl Service {
 
     /// Admits a connection as the rank it claims to be.
     pub(crate) fn admit_pmix(&mut self, connection: ConnectionId) {
-        self.desk.pending.remove(connection);
+        self.pmix.pending.remove(connection);
         // The connection may be closed meanwhile.
-        let _ = self.desk.pmix.admit(connection, &mut self.server);
+        let _ = self.pmix.server.admit(connection, &mut self.server);
     }
 
     /// Rejects a connection.
     pub(crate) fn refuse_pmix(&mut self, connection: ConnectionId, status: Status) {
-        self.desk.pmix.refuse(connection, status);
+        self.pmix.server.refuse(connection, status);
     }
 
     /// Address of an unauthenticated connection, and the socket at its other end.
     pub(crate) fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
-        let from = self.desk.connections.get(index(connection.0))?.as_ref()?.from?;
-        Some((from, *self.desk.pending.get(connection)?))
+        let from = self.pmix.connections.get(index(connection.0))?.as_ref()?.from?;
+        Some((from, *self.pmix.pending.get(connection)?))
     }
 
     /// Number of connections of a rank.
@@ -191,7 +191,7 @@ impl Service {
 
     /// Number of connections, of ranks and unauthenticated.
     pub(crate) fn pmix_links(&self) -> usize {
-        self.desk.links
+        self.pmix.links
     }
 
     /// Closes the remaining connections of a rank that is gone, and fails requests that wait for it.
@@ -199,30 +199,30 @@ impl Service {
         for id in self.pmix_connections(job, rank) {
             self.close_pmix(id);
         }
-        self.desk.pmix.member_gone(job, Rank(rank), &mut self.server);
+        self.pmix.server.member_gone(job, Rank(rank), &mut self.server);
     }
 
     /// The next event for the rest of the launcher.
-    pub(in crate::server) fn next_pmix_news(&mut self) -> Option<News> {
-        let event = self.desk.events.pop_front().or_else(|| self.desk.pmix.poll_event())?;
+    pub(in crate::server) fn poll_pmix_event(&mut self) -> Option<ServerEvent> {
+        let event = self.pmix.events.pop_front().or_else(|| self.pmix.server.poll_event())?;
         Some(match event {
             PmixEvent::AdmissionRequested { connection, job, rank, user } => {
-                News::PmixDialled { connection, job, rank: rank.0, user }
+                ServerEvent::PmixDialled { connection, job, rank: rank.0, user }
             }
             PmixEvent::Aborted { job, rank, code, message } => {
                 let message = printable(message.as_bytes());
-                News::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
+                ServerEvent::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
             }
             PmixEvent::AdmissionInvalid { connection, status, why } => {
                 let refused = self.refused(connection, nonsense(why, b""));
                 self.refuse_pmix(connection, status);
-                return refused.or_else(|| self.next_pmix_news());
+                return refused.or_else(|| self.poll_pmix_event());
             }
             PmixEvent::HeartbeatLost { job, rank, code, after } => {
-                News::PmixSilent { job, rank: rank.0, code, after }
+                ServerEvent::PmixSilent { job, rank: rank.0, code, after }
             }
             PmixEvent::HostRequest { connection, pending } => {
-                News::PmixAsked { connection, pending }
+                ServerEvent::PmixAsked { connection, pending }
             }
             _ => return None,
         })
@@ -235,31 +235,31 @@ impl Service {
         occasion: Occasion,
     ) -> io::Result<()> {
         let now = self.clock.now();
-        let desk = &mut self.desk;
-        let found = desk.connections.get_mut(index(id.0)).and_then(Option::as_mut);
+        let pmix = &mut self.pmix;
+        let found = pmix.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
-        let who = who(&desk.pmix, id);
-        let Some(machine) = desk.pmix.connection(id, &mut self.server) else { return Ok(()) };
+        let who = who(&pmix.server, id);
+        let Some(machine) = pmix.server.connection(id, &mut self.server) else { return Ok(()) };
         let mut machine = self.tracer.tap(machine, who);
         let wire = (Token::Pmix(id.0), poller);
-        let served = connection.serve(&mut machine, now, &mut desk.scratch, occasion, wire)?;
-        let peer = desk.pmix.peer(id);
+        let served = connection.serve(&mut machine, now, &mut pmix.scratch, occasion, wire)?;
+        let peer = pmix.server.peer(id);
         match (served, peer) {
             (Served::Waiting, _) => return Ok(()),
             (Served::Broken(error, _), Some(ProcId { job, rank: Rank(rank) })) => {
                 let failure = Failure::Nonsense { rank, why: nonsense(error, b"") };
-                self.news.push_back(News::Failed { job, failure });
+                self.launcher_events.push_back(ServerEvent::Failed { job, failure });
             }
             // A connection that the launcher rejected was reported already.
             (Served::Broken(PeerError::Unproven, _), None) => {}
             (Served::Broken(error, _), None) => {
                 let refused = self.refused(id, nonsense(error, b""));
-                self.news.extend(refused);
+                self.launcher_events.extend(refused);
             }
             (_, Some(ProcId { job, rank: Rank(rank) }))
-                if desk.pmix.has_left_early(job, Rank(rank), &self.server) =>
+                if pmix.server.has_left_early(job, Rank(rank), &self.server) =>
             {
-                self.news.push_back(News::Closed { job, rank });
+                self.launcher_events.push_back(ServerEvent::Closed { job, rank });
             }
             _ => {}
         }
@@ -268,23 +268,23 @@ impl Service {
     }
 
     /// Event that reports the rejection of an unauthenticated connection.
-    fn refused(&self, id: ConnectionId, why: String) -> Option<News> {
+    fn refused(&self, id: ConnectionId, why: String) -> Option<ServerEvent> {
         let (from, socket) = self.pmix_caller(id)?;
-        Some(News::PmixRefused { from, socket, why })
+        Some(ServerEvent::PmixRefused { from, socket, why })
     }
 
     fn close_pmix(&mut self, id: ConnectionId) {
-        self.desk.pending.remove(id);
-        let place = self.desk.connections.get_mut(index(id.0));
+        self.pmix.pending.remove(id);
+        let place = self.pmix.connections.get_mut(index(id.0));
         if let Some(connection) = place.and_then(Option::take) {
-            self.desk.links -= 1;
-            self.tracer.event(who(&self.desk.pmix, id), What::Closed);
-            let peer = self.desk.pmix.peer(id);
-            if let Some(seat) = peer.and_then(|of| self.seat_mut(of.job, of.rank.0)) {
-                seat.last_traffic.add(connection.traffic);
+            self.pmix.links -= 1;
+            self.tracer.event(who(&self.pmix.server, id), What::Closed);
+            let peer = self.pmix.server.peer(id);
+            if let Some(rank_conn) = peer.and_then(|of| self.rank_conn_mut(of.job, of.rank.0)) {
+                rank_conn.last_traffic.add(connection.traffic);
             }
         }
-        self.desk.events.extend(self.desk.pmix.close(id, &mut self.server));
+        self.pmix.events.extend(self.pmix.server.close(id, &mut self.server));
     }
 
     /// Traffic of each open connection of a rank.
@@ -294,20 +294,21 @@ impl Service {
         rank: u32,
     ) -> impl Iterator<Item = Traffic> {
         let open = self.pmix_connections(job, rank).into_iter();
-        let open = open.filter_map(|id| self.desk.connections.get(index(id.0))?.as_ref());
+        let open = open.filter_map(|id| self.pmix.connections.get(index(id.0))?.as_ref());
         open.map(|connection| connection.traffic)
     }
 
     fn pmix_connections(&self, job: JobId, rank: u32) -> Vec<ConnectionId> {
-        let ids = (0..self.desk.connections.len()).filter_map(|at| u32::try_from(at).ok());
-        let is_its =
-            |id: &ConnectionId| self.desk.pmix.peer(*id) == Some(ProcId { job, rank: Rank(rank) });
+        let ids = (0..self.pmix.connections.len()).filter_map(|at| u32::try_from(at).ok());
+        let is_its = |id: &ConnectionId| {
+            self.pmix.server.peer(*id) == Some(ProcId { job, rank: Rank(rank) })
+        };
         ids.map(ConnectionId).filter(is_its).collect()
     }
 }
 
 /// Job, rank and number of a connection, for records.
-fn who(pmix: &Pmix<Heap>, id: ConnectionId) -> Who {
+fn who(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> Who {
     let peer = pmix.peer(id);
     Who::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
 }

@@ -1,13 +1,13 @@
-//! Exits of ranks, failures and shutdown, as methods of [`Run`], which keeps the state.
+//! Exits of ranks, failures and shutdown, as methods of [`EventLoop`], which keeps the state.
 
-use super::{Job, Run, Started};
-use crate::launch::ladder::Step;
-use crate::launch::process::{self, Ending, Process};
+use super::{EventLoop, JobState, ProcessEntry};
+use crate::launch::process::{self, Process, ProcessEnd};
+use crate::launch::shutdown::ShutdownStep;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::report;
 use crate::stdio::index;
 use crate::trace::Who;
-use crate::verdict::{Failure, Phase, judge};
+use crate::verdict::{Failure, PmiPhase, judge};
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use pmi_trace::What;
@@ -16,17 +16,17 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-impl Run {
+impl EventLoop {
     /// Handles the exit of a process, if it has exited.
-    pub(super) fn take_end(&mut self, number: u32) -> io::Result<()> {
+    pub(super) fn handle_exit(&mut self, number: u32) -> io::Result<()> {
         let Some(running) = &self.processes[index(number)].process else { return Ok(()) };
         let Some(ending) = running.ending()? else { return Ok(()) };
         self.note_end(number, ending)
     }
 
     /// Evaluates the exit of a process, and executes the consequences.
-    fn note_end(&mut self, number: u32, ending: Ending) -> io::Result<()> {
-        let Started { job, rank, process, .. } = &mut self.processes[index(number)];
+    fn note_end(&mut self, number: u32, ending: ProcessEnd) -> io::Result<()> {
+        let ProcessEntry { job, rank, process, .. } = &mut self.processes[index(number)];
         let (job, rank) = (*job, *rank);
         if let (Some(guard), Some(process)) = (&self.launcher.guard, process.take()) {
             guard.report_end(process.pid());
@@ -43,7 +43,7 @@ impl Run {
         // Its last messages may still be in transit: an abort, or the finalize that makes its exit a
         // success.
         self.service.drain(job, rank, &self.poller)?;
-        self.take_news();
+        self.handle_server_events();
         let ending = self.ends.cause(ending);
         self.enter_end(number, ending, self.service.phase(job, rank));
         if let Some(ended) = ended(ending) {
@@ -69,8 +69,8 @@ impl Run {
         if let Some(job) = self.jobs.get_mut(&job.0) {
             job.running_count -= 1;
         }
-        self.look_whether_job_has_ended(job);
-        self.look_whether_all_have_ended();
+        self.check_job_ended(job);
+        self.check_all_ended();
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Run {
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
         // The reader of the output closed it on purpose, and knows the effect on writers.
         if !(failure.is_closed_pipe() && self.outputs.has_closed())
-            && let Some(Job { plan, .. }) = self.jobs.get(&job.0)
+            && let Some(JobState { plan, .. }) = self.jobs.get(&job.0)
         {
             let pid = |rank| self.pid(job, rank);
             let mut text = report::failure(&failure, plan, pid, self.running_count);
@@ -102,11 +102,11 @@ impl Run {
         if !is_interrupted {
             self.step_down();
         }
-        self.look_whether_all_have_ended();
+        self.check_all_ended();
     }
 
     /// Keeps a spawned job that has ended known for a while, and forgets the oldest such job.
-    pub(super) fn look_whether_job_has_ended(&mut self, id: JobId) {
+    pub(super) fn check_job_ended(&mut self, id: JobId) {
         let has_ended = self.jobs.get(&id.0).is_some_and(|job| {
             job.running_count == 0 && (job.is_unwanted || job.started_count == job.plan.local())
         });
@@ -131,12 +131,12 @@ impl Run {
     }
 
     /// Handles signals that have arrived.
-    pub(super) fn take_signals(&mut self) -> io::Result<()> {
+    pub(super) fn handle_signals(&mut self) -> io::Result<()> {
         let now = Instant::now();
         let mut all: VecDeque<Arrived> = self.signals.arrived().collect();
         while let Some(arrived) = all.pop_front() {
             match self.signals.meaning(arrived.signal) {
-                Meaning::End => self.take_interrupt(now, arrived),
+                Meaning::End => self.handle_interrupt(now, arrived),
                 Meaning::Tell => self.say_table(),
                 Meaning::Forward => self.pass_on(arrived),
                 Meaning::Stop => self.stand_still(arrived, &mut all)?,
@@ -147,7 +147,7 @@ impl Run {
             }
             // Besides their own meaning, these signals may indicate a change of the terminal.
             if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
-                self.inputs.take_changes(&self.poller)?;
+                self.inputs.handle_terminal_changes(&self.poller)?;
                 self.outputs.set_raw(self.inputs.raw_for());
             }
         }
@@ -155,7 +155,7 @@ impl Run {
     }
 
     /// Forwards a signal that requests the end. A second one within a short time kills.
-    fn take_interrupt(&mut self, now: Instant, arrived: Arrived) {
+    fn handle_interrupt(&mut self, now: Instant, arrived: Arrived) {
         let Arrived { signal: one, .. } = arrived;
         let last = self.interrupted.replace((now, one));
         if let Some((at, signal)) = last.filter(|(at, _)| now - *at < ONE_ACT) {
@@ -179,19 +179,19 @@ impl Run {
     }
 
     /// Handles all deadlines that have passed.
-    pub(super) fn look_at_the_clock(&mut self, now: Instant) -> io::Result<()> {
-        self.look_at_the_door(now)?;
-        self.look_at_pages(now)?;
+    pub(super) fn handle_deadlines(&mut self, now: Instant) -> io::Result<()> {
+        self.check_dial_in(now)?;
+        self.check_pages(now)?;
         self.inputs.tick(now, &self.poller)?;
         self.outputs.tick(now);
-        if let Some(step) = self.ladder.tick(now) {
-            self.take_step(step);
+        if let Some(step) = self.shutdown.tick(now) {
+            self.handle_shutdown_step(step);
         }
         while let Some(&(at, process)) = self.closed_early.first()
             && now >= at
         {
             self.closed_early.remove(0);
-            self.take_disconnected(process)?;
+            self.handle_disconnected(process)?;
         }
         if self.linger_until.is_some_and(|until| now >= until) {
             if self.outputs.close_held(false) > 0 {
@@ -206,56 +206,56 @@ impl Run {
             self.sweep(now);
         }
         self.reap(now);
-        self.look_at_condemned(now);
-        self.look_for_overdue(now);
-        self.look_at_the_watch(now)
+        self.check_kill_deadlines(now);
+        self.check_overdue(now);
+        self.check_watch(now)
     }
 
     /// Kills all running processes at once.
     pub(super) fn kill_everybody(&mut self) {
-        if let Some(step) = self.ladder.kill(Instant::now()) {
-            self.take_step(step);
+        if let Some(step) = self.shutdown.kill(Instant::now()) {
+            self.handle_shutdown_step(step);
         }
     }
 
     /// Handles a process that closed its connection some time ago and still runs.
-    fn take_disconnected(&mut self, number: u32) -> io::Result<()> {
+    fn handle_disconnected(&mut self, number: u32) -> io::Result<()> {
         // Its exit may be ready but not reported yet.
-        self.take_end(number)?;
-        let Started { job, rank, process, .. } = &self.processes[index(number)];
+        self.handle_exit(number)?;
+        let ProcessEntry { job, rank, process, .. } = &self.processes[index(number)];
         let (job, rank) = (*job, *rank);
         let Some(process) = process else { return Ok(()) };
         if !process.is_ours() {
             // The launcher serves a singleton only as long as its connection is open.
-            return self.note_end(number, Ending::Unseen);
+            return self.note_end(number, ProcessEnd::Unseen);
         }
         match self.service.phase(job, rank) {
-            Phase::Open => self.fail(job, Failure::Disconnected { rank }),
+            PmiPhase::Open => self.fail(job, Failure::Disconnected { rank }),
             // It may continue without PMI; only ranks that wait for it are affected.
-            Phase::Silent | Phase::Finalized => self.service.set_gone(job, rank),
+            PmiPhase::Silent | PmiPhase::Finalized => self.service.set_gone(job, rank),
         }
         Ok(())
     }
 
     fn step_down(&mut self) {
-        if let Some(step) = self.ladder.ask(Instant::now()) {
-            self.take_step(step);
+        if let Some(step) = self.shutdown.ask(Instant::now()) {
+            self.handle_shutdown_step(step);
         }
     }
 
-    fn take_step(&mut self, step: Step) {
+    fn handle_shutdown_step(&mut self, step: ShutdownStep) {
         match step {
-            Step::Ask => {
+            ShutdownStep::Ask => {
                 self.signal_running(Signal::TERM);
                 self.signal_running(Signal::CONT);
             }
-            Step::Kill => {
+            ShutdownStep::Kill => {
                 self.signal_running(Signal::KILL);
                 if self.sweep_at.is_some() {
                     self.signal_orphans(Signal::KILL);
                 }
             }
-            Step::GiveUp => {
+            ShutdownStep::GiveUp => {
                 if self.running_count > 0 {
                     self.outputs.say(report::given_up(self.running_count));
                 }
@@ -289,7 +289,7 @@ impl Run {
     /// Forwards a signal to all running processes but those left out. A signal typed at the terminal
     /// reaches the launcher's process group by itself, and must arrive only once; it is also meant for
     /// descendants of ranks.
-    fn signal_but(&self, arrived: Arrived, leave_out: impl Fn(&Started) -> bool) {
+    fn signal_but(&self, arrived: Arrived, leave_out: impl Fn(&ProcessEntry) -> bool) {
         for started in self.processes.iter().filter(|started| !leave_out(started)) {
             match &started.process {
                 Some(process) if !arrived.is_for_group => process.signal(arrived.signal),
@@ -323,10 +323,10 @@ impl Run {
 
     /// Starts the last phase once no rank is left: output may still be in transit, and a job terminated by
     /// force may have left processes behind.
-    pub(super) fn look_whether_all_have_ended(&mut self) {
+    pub(super) fn check_all_ended(&mut self) {
         if self.running_count > 0
             || self.starts_more()
-            || self.awaits_callers()
+            || self.awaits_peers()
             || self.all_have_ended
         {
             return;
@@ -337,7 +337,7 @@ impl Run {
         if self.failure.is_some() && self.any_orphan_left() {
             // They were asked only now, so they get the same grace period as ranks, counted from the
             // failure.
-            let _ = self.ladder.ask(now);
+            let _ = self.shutdown.ask(now);
             self.signal_orphans(Signal::TERM);
             self.sweep_at = Some(now + SWEEP);
         } else {
@@ -353,7 +353,7 @@ impl Run {
             return;
         }
         self.sweep_at = Some(now + SWEEP);
-        if self.ladder.is_killing() {
+        if self.shutdown.is_killing() {
             // Processes that exited may have left others.
             self.signal_orphans(Signal::KILL);
         }
@@ -366,12 +366,12 @@ fn has_it(arrived: Arrived, process: &Process) -> bool {
 }
 
 /// Exit of a process as a trace event.
-fn ended(ending: Ending) -> Option<What> {
+fn ended(ending: ProcessEnd) -> Option<What> {
     match ending {
-        Ending::Exited(code) => Some(What::Exited { code: code.into() }),
-        Ending::Killed { signal, .. } => Some(What::Killed { signal }),
-        Ending::OutOfMemory => Some(What::Killed { signal: Signal::KILL.as_raw() }),
-        Ending::Unseen => None,
+        ProcessEnd::Exited(code) => Some(What::Exited { code: code.into() }),
+        ProcessEnd::Killed { signal, .. } => Some(What::Killed { signal }),
+        ProcessEnd::OutOfMemory => Some(What::Killed { signal: Signal::KILL.as_raw() }),
+        ProcessEnd::Unseen => None,
     }
 }
 

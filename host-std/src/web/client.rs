@@ -1,7 +1,7 @@
 //! Server side of one web socket, from the first byte to the last.
 
-use super::hello::{Hello, Purpose};
-use super::line::{Heard, Line};
+use super::link::{Heard, WebLink};
+use super::upgrade::{Purpose, Upgrade};
 use super::watch;
 use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
@@ -21,12 +21,12 @@ use tungstenite::{Message, accept_hdr_with_config};
 
 /// One web socket connection.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(super) struct WebClient {
     pub(super) from: SocketAddr,
     /// Time at which it is closed unless it progresses.
     pub(super) deadline: Option<Instant>,
     number: u32,
-    stage: Stage,
+    stage: WebClientState,
     challenge: Option<Challenge>,
     /// Purpose of the connection, or the cause of its rejection, once that is decided.
     verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
@@ -50,23 +50,23 @@ pub(super) enum Turn {
 }
 
 /// State of a connection.
-enum Stage {
+enum WebClientState {
     /// Nothing was received yet.
-    Fresh(TcpStream, Hello),
+    Fresh(TcpStream, Upgrade),
     /// The opening handshake is under way.
-    Opening(MidHandshake<ServerHandshake<TcpStream, Hello>>),
+    Opening(MidHandshake<ServerHandshake<TcpStream, Upgrade>>),
     /// The peer must prove knowledge of the secret.
-    Proving(Line),
+    Proving(WebLink),
     /// The peer is a rank.
     Rank {
-        line: Line,
+        line: WebLink,
         pair: UnixStream,
         inward: Vec<u8>,
     },
     /// The peer observes the run.
-    Watching(Line, Tape),
+    Watching(WebLink, Tape),
     /// A close message was sent.
-    Leaving(Line),
+    Leaving(WebLink),
     Over,
 }
 
@@ -80,10 +80,10 @@ struct Tape {
     ends: bool,
 }
 
-impl Visitor {
+impl WebClient {
     pub(super) fn new(
         (stream, from): (TcpStream, SocketAddr),
-        hello: Hello,
+        hello: Upgrade,
         challenge: Option<Challenge>,
         number: u32,
         poller: &Poller,
@@ -94,7 +94,7 @@ impl Visitor {
             deadline: Some(Instant::now() + SAY_WITHIN),
             number,
             verdict: Rc::clone(&hello.verdict),
-            stage: Stage::Fresh(stream, hello),
+            stage: WebClientState::Fresh(stream, hello),
             challenge,
             watched: Some(Interest::Read),
             pair_watched: None,
@@ -107,8 +107,8 @@ impl Visitor {
     ///
     /// Errors of the system's readiness calls.
     pub(super) fn turn(&mut self, poller: &Poller) -> io::Result<Turn> {
-        let turn = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Fresh(stream, hello) => {
+        let turn = match std::mem::replace(&mut self.stage, WebClientState::Over) {
+            WebClientState::Fresh(stream, hello) => {
                 let config = WebSocketConfig::default()
                     .read_buffer_size(PIECE_BYTES)
                     .write_buffer_size(0)
@@ -116,12 +116,12 @@ impl Visitor {
                     .max_frame_size(Some(MESSAGE_BYTES_MAX));
                 self.opened(accept_hdr_with_config(stream, hello, Some(config)))
             }
-            Stage::Opening(opening) => self.opened(opening.handshake()),
-            Stage::Proving(line) => self.hear_proof(line),
-            Stage::Rank { line, pair, inward } => self.carry(line, pair, inward),
-            Stage::Watching(line, tape) => self.play(line, tape),
-            Stage::Leaving(line) => self.leave(line),
-            Stage::Over => Turn::Over,
+            WebClientState::Opening(opening) => self.opened(opening.handshake()),
+            WebClientState::Proving(line) => self.hear_proof(line),
+            WebClientState::Rank { line, pair, inward } => self.carry(line, pair, inward),
+            WebClientState::Watching(line, tape) => self.play(line, tape),
+            WebClientState::Leaving(line) => self.leave(line),
+            WebClientState::Over => Turn::Over,
         };
         self.rewatch(poller)?;
         Ok(turn)
@@ -129,12 +129,12 @@ impl Visitor {
 
     /// True if the peer receives records.
     pub(super) const fn watches(&self) -> bool {
-        matches!(&self.stage, Stage::Watching(_, tape) if tape.has_begun)
+        matches!(&self.stage, WebClientState::Watching(_, tape) if tape.has_begun)
     }
 
     /// Begins with the trace so far.
     pub(super) fn begin(&mut self, trace: &[u8]) {
-        if let Stage::Watching(_, tape) = &mut self.stage {
+        if let WebClientState::Watching(_, tape) = &mut self.stage {
             tape.bytes.extend(trace);
             tape.limit_bytes = trace.len() + BACKLOG_BYTES_MAX;
             tape.has_begun = true;
@@ -144,16 +144,16 @@ impl Visitor {
     /// Adds further records. An observer with too large a backlog is disconnected, with the reason in the
     /// close message; false then.
     pub(super) fn feed(&mut self, records: &[u8]) -> bool {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Watching(mut line, tape) if tape.bytes.len() > tape.limit_bytes => {
+        match std::mem::replace(&mut self.stage, WebClientState::Over) {
+            WebClientState::Watching(mut line, tape) if tape.bytes.len() > tape.limit_bytes => {
                 line.close(CloseCode::Again, TOO_SLOW);
                 self.deadline = Some(Instant::now() + SAY_WITHIN);
-                self.stage = Stage::Leaving(line);
+                self.stage = WebClientState::Leaving(line);
                 false
             }
-            Stage::Watching(line, mut tape) => {
+            WebClientState::Watching(line, mut tape) => {
                 tape.bytes.extend(records);
-                self.stage = Stage::Watching(line, tape);
+                self.stage = WebClientState::Watching(line, tape);
                 true
             }
             other => {
@@ -166,19 +166,19 @@ impl Visitor {
     /// Ends the connection: nothing more will be added.
     pub(super) fn finish(&mut self) {
         match &mut self.stage {
-            Stage::Watching(_, tape) => tape.ends = true,
+            WebClientState::Watching(_, tape) => tape.ends = true,
             // The last messages to a rank are still in the pair, whose other end is closed.
-            Stage::Rank { .. } | Stage::Leaving(_) => {}
-            _ => self.stage = Stage::Over,
+            WebClientState::Rank { .. } | WebClientState::Leaving(_) => {}
+            _ => self.stage = WebClientState::Over,
         }
     }
 
     fn opened(&mut self, opened: Opened) -> Turn {
         let verdict = self.verdict.take();
         let mut line = match opened {
-            Ok(socket) => Line::new(socket),
+            Ok(socket) => WebLink::new(socket),
             Err(HandshakeError::Interrupted(opening)) => {
-                self.stage = Stage::Opening(opening);
+                self.stage = WebClientState::Opening(opening);
                 return Turn::Waits;
             }
             Err(HandshakeError::Failure(error)) => {
@@ -198,7 +198,7 @@ impl Visitor {
                 let Ok((near, far)) = pair else { return Turn::Over };
                 // The server has a deadline of its own for unauthenticated ranks.
                 self.deadline = None;
-                self.stage = Stage::Rank { line, pair: near, inward: Vec::new() };
+                self.stage = WebClientState::Rank { line, pair: near, inward: Vec::new() };
                 Turn::Rank(Stream::Unix(far))
             }
             (Some(Ok(Purpose::Watch)), None) => self.watch_from_now(line),
@@ -207,24 +207,24 @@ impl Visitor {
                 if line.say(Message::text(format!("challenge {nonce}"))).is_err() {
                     return Turn::Over;
                 }
-                self.stage = Stage::Proving(line);
+                self.stage = WebClientState::Proving(line);
                 Turn::Waits
             }
             (Some(Err(_)) | None, _) => Turn::Over,
         }
     }
 
-    fn watch_from_now(&mut self, line: Line) -> Turn {
+    fn watch_from_now(&mut self, line: WebLink) -> Turn {
         self.deadline = None;
-        self.stage = Stage::Watching(line, Tape::default());
+        self.stage = WebClientState::Watching(line, Tape::default());
         Turn::Watches
     }
 
-    fn hear_proof(&mut self, mut line: Line) -> Turn {
+    fn hear_proof(&mut self, mut line: WebLink) -> Turn {
         line.begin();
         match line.hear() {
             Heard::Nothing => {
-                self.stage = Stage::Proving(line);
+                self.stage = WebClientState::Proving(line);
                 Turn::Waits
             }
             Heard::Text(proof)
@@ -245,7 +245,7 @@ impl Visitor {
     }
 
     /// Moves bytes between the web socket of a rank and the server.
-    fn carry(&mut self, mut line: Line, mut pair: UnixStream, mut inward: Vec<u8>) -> Turn {
+    fn carry(&mut self, mut line: WebLink, mut pair: UnixStream, mut inward: Vec<u8>) -> Turn {
         line.begin();
         // From the rank to the server, with the back-pressure of the server.
         loop {
@@ -268,13 +268,13 @@ impl Visitor {
         if self.tell(&mut line, &mut pair) {
             return self.dismiss(line, &mut pair);
         }
-        self.stage = Stage::Rank { line, pair, inward };
+        self.stage = WebClientState::Rank { line, pair, inward };
         Turn::Waits
     }
 
     /// Forwards bytes of the server to the rank, as far as it takes them; true if the server has closed
     /// its end.
-    fn tell(&self, line: &mut Line, pair: &mut UnixStream) -> bool {
+    fn tell(&self, line: &mut WebLink, pair: &mut UnixStream) -> bool {
         let mut bytes = [0; PIECE_BYTES];
         while !line.is_full {
             match pair.read(&mut bytes) {
@@ -288,13 +288,13 @@ impl Visitor {
     }
 
     /// Handles the end of the server's stream: forwards the rest, and sends a close message.
-    fn dismiss(&mut self, mut line: Line, pair: &mut UnixStream) -> Turn {
+    fn dismiss(&mut self, mut line: WebLink, pair: &mut UnixStream) -> Turn {
         self.tell(&mut line, pair);
         line.close(CloseCode::Normal, "");
         self.leave(line)
     }
 
-    fn leave(&mut self, mut line: Line) -> Turn {
+    fn leave(&mut self, mut line: WebLink) -> Turn {
         self.deadline.get_or_insert_with(|| Instant::now() + SAY_WITHIN);
         line.begin();
         loop {
@@ -304,12 +304,12 @@ impl Visitor {
                 Heard::Bytes(_) | Heard::Text(_) => {}
             }
         }
-        self.stage = Stage::Leaving(line);
+        self.stage = WebClientState::Leaving(line);
         Turn::Waits
     }
 
     /// Sends records, as far as the observer takes them.
-    fn play(&mut self, mut line: Line, mut tape: Tape) -> Turn {
+    fn play(&mut self, mut line: WebLink, mut tape: Tape) -> Turn {
         line.begin();
         match line.hear() {
             Heard::Nothing => {}
@@ -330,7 +330,7 @@ impl Visitor {
             line.close(CloseCode::Normal, "the run is over");
             return self.leave(line);
         }
-        self.stage = Stage::Watching(line, tape);
+        self.stage = WebClientState::Watching(line, tape);
         Turn::Waits
     }
 
@@ -339,12 +339,14 @@ impl Visitor {
         let (token, watched) = (Token::Web(self.number), &mut self.watched);
         match &self.stage {
             // Closing a descriptor unregisters it. The reply to an opening is short, and finds room.
-            Stage::Fresh(..) | Stage::Opening(_) | Stage::Over => Ok(()),
-            Stage::Proving(line) | Stage::Watching(line, _) | Stage::Leaving(line) => {
+            WebClientState::Fresh(..) | WebClientState::Opening(_) | WebClientState::Over => Ok(()),
+            WebClientState::Proving(line)
+            | WebClientState::Watching(line, _)
+            | WebClientState::Leaving(line) => {
                 let wanted = Interest::of(true, line.is_full || line.is_held);
                 watch(line.socket().get_ref(), token, (watched, wanted), poller)
             }
-            Stage::Rank { line, pair, inward } => {
+            WebClientState::Rank { line, pair, inward } => {
                 let wanted = Interest::of(inward.is_empty(), line.is_full || line.is_held);
                 watch(line.socket().get_ref(), token, (watched, wanted), poller)?;
                 let wanted = Interest::of(!line.is_full, !inward.is_empty());
@@ -370,7 +372,7 @@ fn write_some(pair: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-impl std::fmt::Debug for Stage {
+impl std::fmt::Debug for WebClientState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Fresh(..) | Self::Opening(_) => "opening",
@@ -384,7 +386,7 @@ impl std::fmt::Debug for Stage {
 }
 
 type Opened =
-    Result<tungstenite::WebSocket<TcpStream>, HandshakeError<ServerHandshake<TcpStream, Hello>>>;
+    Result<tungstenite::WebSocket<TcpStream>, HandshakeError<ServerHandshake<TcpStream, Upgrade>>>;
 
 /// Deadline of the opening and of the reply to a close message; both are sent at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);

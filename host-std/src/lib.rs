@@ -11,21 +11,15 @@
 //! poller      epoll, as a stream of tokens
 //! admission   which connections are admitted, at every listener, and by which proof
 //! runtime_dir the directory for sockets and secrets of launchers of one user
-//! server      service (the protocol server and its links), event, map_kvs
+//! server      service (the protocol server and its links), event
 //! control     status queries to a running launcher: 'pmi-host ps'
-//! doctor      checks of a rank's environment, with any launcher
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
-//! replay      one side of a recorded exchange, played again
 //! ends        end of every rank, for users and for programs
 //! verdict     outcome of a job: rules without system calls
 //! create      opens files that users name, safely against links of other users
-//! exit        exit codes, and output of short commands
-//! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! stream      names and descriptors of standard streams
 //! report      every message of this program
-//! bridge      connects a rank behind a serial line to a server
-//! conform     checks other launchers and clients
 //! demo        the built-in client that runs when no program is named
 //! ```
 //!
@@ -40,21 +34,15 @@ compile_error!(
 );
 
 mod admission;
-mod bridge;
 mod cli;
 mod commands;
-mod conform;
 mod control;
 mod create;
 mod demo;
-mod doctor;
 mod ends;
 mod event_loop;
-mod exit;
 mod launch;
 mod poller;
-mod ranges;
-mod replay;
 mod report;
 mod runtime_dir;
 mod server;
@@ -62,15 +50,14 @@ mod settings;
 mod stdio;
 mod stream;
 mod trace;
-mod usage;
 mod verdict;
 mod watch;
 mod web;
-mod words;
 
 pub use commands::main;
+use pmi_host_base::{exit, ranges, usage, words};
 // For readers of the status that `pmi-host ps --json` prints.
-pub use ranges::Ranks;
+pub use pmi_host_base::ranges::Ranks;
 pub use watch::process::State;
 pub use watch::table;
 // For `benches/trace.rs`.

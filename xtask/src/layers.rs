@@ -23,7 +23,19 @@ const PLACES: &[Place] = &[
     },
     Place {
         folder: "host-std",
-        uses: &["core", "transports/link", "transports/std", "transports/trace"],
+        uses: &[
+            "core",
+            "transports/link",
+            "transports/std",
+            "transports/trace",
+            "host-std/base",
+            "host-std/tools",
+        ],
+    },
+    Place { folder: "host-std/base", uses: &["core", "transports/link", "transports/std"] },
+    Place {
+        folder: "host-std/tools",
+        uses: &["core", "transports/link", "transports/std", "transports/trace", "host-std/base"],
     },
     Place {
         folder: "host-std/capi",
@@ -181,6 +193,8 @@ mod tests {
             ("wasm", "wasm/sim"),
             ("wasm", "transports/wasm"),
             ("host-std", "transports/std"),
+            ("host-std", "host-std/tools"),
+            ("host-std/tools", "host-std/base"),
             ("host-std/capi/pmi2", "host-std/capi/shared"),
             ("examples/tiny-server", "transports/smoltcp"),
         ] {
@@ -199,6 +213,9 @@ mod tests {
             ("host-std", "wasm/sim"),
             ("host-std", "host-std/capi/pmi"),
             ("host-std/capi/pmi", "host-std"),
+            ("host-std/tools", "host-std"),
+            ("host-std/base", "host-std/tools"),
+            ("host-std/base", "transports/trace"),
             ("examples/tiny-server", "host-std"),
             ("examples/tiny-server", "xtask"),
             ("xtask", "core"),

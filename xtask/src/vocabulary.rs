@@ -125,6 +125,20 @@ const FIGURES: &[Figure] = &[
         count: structure::public_items,
     },
     Figure {
+        name: "tools-items",
+        about: "`pub` items of the tools",
+        bar: Some(20.0),
+        scope: "host-std/tools/src/",
+        count: structure::public_items,
+    },
+    Figure {
+        name: "base-items",
+        about: "`pub` items that launcher and tools share",
+        bar: Some(80.0),
+        scope: "host-std/base/src/",
+        count: structure::public_items,
+    },
+    Figure {
         name: "pmix-server",
         about: "parameters of PMIx handlers that are the server",
         bar: Some(0.0),

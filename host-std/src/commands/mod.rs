@@ -8,7 +8,6 @@ use crate::cli::args::{self, RunArgs, Task};
 use crate::cli::config::Config;
 use crate::cli::system::System;
 use crate::cli::{layers, mpiexec};
-use crate::conform::RANK;
 use crate::control::ps;
 use crate::demo::DEMO_RANK;
 use crate::exit::{FAILED, USAGE, complain, line, print, refuse};
@@ -19,8 +18,10 @@ use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::server::singleton::SingletonArgs;
 use crate::usage::{UsageError, nearest};
-use crate::{bridge, conform, demo, doctor, event_loop, replay, trace};
+use crate::{demo, event_loop};
 use clap::{Arg, Command};
+use pmi_host_tools::conform::RANK;
+use pmi_host_tools::{bridge, conform, doctor, replay, trace};
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::io::Write;
@@ -43,7 +44,7 @@ pub(crate) struct Subcommand {
 pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
     Subcommand { name: "mpiexec", define: || mpiexec::define("mpiexec"), run: mpiexec },
-    Subcommand { name: "trace", define: trace::command::define, run: trace::command::run },
+    Subcommand { name: "trace", define: trace::define, run: trace::run },
     Subcommand { name: "ps", define: ps::define, run: ps::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
     Subcommand { name: "doctor", define: doctor::define, run: doctor::run },

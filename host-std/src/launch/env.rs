@@ -10,39 +10,16 @@ use super::protocol_offer::ProtocolOffer;
 use super::variables::{self, DEFAULTS, SET};
 use crate::settings::Environment;
 use crate::settings::environment::Inherit;
+pub(crate) use pmi_host_base::env::of_rank;
+use pmi_host_base::env::{inherited, of_job};
 use pmi_std::env::PIN_VARIABLE;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Variables with the same value in every rank of a first job that is all on this node.
-pub(crate) fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
-    common([ranks; 2], fd, host, false)
-}
-
 /// Variables with the same value in every rank of the job of `plan`.
 pub(crate) fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
-    common([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
-}
-
-fn common(
-    [ranks, local]: [u32; 2],
-    fd: u32,
-    host: &str,
-    is_spawned: bool,
-) -> [(&'static str, String); 5] {
-    [
-        ("PMI_FD", fd.to_string()),
-        ("PMI_SIZE", ranks.to_string()),
-        ("PMI_SPAWNED", u8::from(is_spawned).to_string()),
-        ("PMI_HOSTNAME", host.to_owned()),
-        ("MPI_LOCALNRANKS", local.to_string()),
-    ]
-}
-
-/// Variables that differ from rank to rank.
-pub(crate) fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
-    [("PMI_RANK", rank.to_string()), ("MPI_LOCALRANKID", local_rank.to_string())]
+    of_job([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
 }
 
 /// Variables with which a rank connects without its socket; with a socket, only for a second connection.
@@ -90,13 +67,6 @@ pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Opti
     let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
     let ours = || is_inherited(&name.into(), inherit).then(|| std::env::var_os(name)).flatten();
     last.map(|(_, value)| value.clone()).or_else(ours)
-}
-
-/// Variables of the launcher that a program may inherit by default.
-pub(crate) fn inherited(
-    ours: impl Iterator<Item = (OsString, OsString)>,
-) -> impl Iterator<Item = (OsString, OsString)> {
-    ours.filter(|(name, _)| variables::removed(name.as_bytes()).is_none())
 }
 
 fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
@@ -176,7 +146,10 @@ mod tests {
         let (port, pin) = ("node1:7".to_owned(), Some("7f".to_owned()));
         let dial = Dial { port, ids: None, pin, requires_challenge: false };
         let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
-        let set = of_job(4, 3, "node1").into_iter().chain(of_rank(2, 2)).chain(of_dial(&dial, 2));
+        let set = of_job([4; 2], 3, "node1", false)
+            .into_iter()
+            .chain(of_rank(2, 2))
+            .chain(of_dial(&dial, 2));
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));
         let names: Vec<&str> = set.map(|(name, _)| name).chain([guard::RUN]).collect();
         let table: Vec<&str> = SET.iter().map(|entry| entry.name).collect();

@@ -1,18 +1,16 @@
 //! Server of the ranks of all jobs: the protocol server ([`service`]) with connections that ranks open
 //! ([`dial_in_peer`]), its events ([`event`]), byte transfer ([`flush`]), listen configuration
-//! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]), and storage
-//! ([`storage`], [`map_kvs`]).
+//! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]).
 
 pub(crate) mod dial_in_peer;
 pub(crate) mod event;
 pub(crate) mod flush;
-pub(crate) mod kvs_budget;
 pub(crate) mod listen;
 pub(crate) mod listen_config;
-pub(crate) mod map_kvs;
 pub(crate) mod pmix;
 pub(crate) mod secure;
 pub(crate) mod service;
 pub(crate) mod singleton;
-pub(crate) mod storage;
 pub(crate) mod waiting;
+
+pub(crate) use pmi_host_base::{kvs_budget, map_kvs, storage};

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+pub(crate) use pmi_host_base::program::Inherit;
+
 /// Environment of the ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
@@ -29,17 +31,4 @@ pub(crate) enum Offer {
     Pmix,
     /// PMI and PMIx.
     All,
-}
-
-/// Part of the launcher's environment that ranks inherit. Variables of an outer launcher are removed in
-/// any case.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Inherit {
-    /// All variables.
-    #[default]
-    All,
-    /// No variables.
-    Nothing,
-    /// These variables.
-    Only(Vec<OsString>),
 }

@@ -1,5 +1,6 @@
 //! The job itself: its size, its working directory, its attributes, and its listeners.
 
+use pmi_host_base::kvs_budget::KvsLimits;
 use std::path::PathBuf;
 
 /// Description of a job, besides its programs.
@@ -32,24 +33,6 @@ pub(crate) struct Job {
     pub(crate) is_secured: bool,
     /// Limits of all key-value spaces of the run together.
     pub(crate) kvs: KvsLimits,
-}
-
-/// Limits of all key-value spaces of a run together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KvsLimits {
-    /// Number of pairs (`--kvs-pairs`).
-    pub(crate) pairs: u64,
-    /// Number of bytes of keys and values (`--kvs-bytes`); the same amount again holds the data that PMIx
-    /// clients commit, publish and wait for.
-    pub(crate) bytes: u64,
-}
-
-impl Default for KvsLimits {
-    fn default() -> Self {
-        // Four pairs for each rank of the largest job, with 256 bytes each for key and value: some ten
-        // times the data of MPI libraries.
-        Self { pairs: 1 << 22, bytes: 1 << 30 }
-    }
 }
 
 /// Number of processes that all jobs together may have, as the server reports it to ranks.

@@ -3,7 +3,6 @@
 //! A message is recorded when the server receives or sends it, whole, with the bytes of the wire. Its
 //! record is encoded once; the ring and the file take the same bytes.
 
-pub(crate) mod command;
 mod file;
 mod redact;
 mod ring;

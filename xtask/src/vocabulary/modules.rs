@@ -6,6 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Modules at the root of a package that reach themselves through the modules they use.
 pub(super) fn cycle(sources: &[&Source<'_>]) -> Count {
+    let packages: BTreeSet<&str> = sources.iter().map(|source| source.package).collect();
+    let of = |package: &str| cycle_of(sources.iter().filter(|one| one.package == package));
+    Count::of(packages.into_iter().flat_map(of).collect())
+}
+
+fn cycle_of<'s, 'a: 's>(sources: impl Iterator<Item = &'s &'s Source<'a>>) -> Vec<String> {
     let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for source in sources {
         let Some(path) = module_path(source) else { continue };
@@ -16,7 +22,7 @@ pub(super) fn cycle(sources: &[&Source<'_>]) -> Count {
         uses.entry(path[0]).or_default().extend(used.iter().map(|token| token.text));
     }
     let in_cycle = uses.keys().filter(|module| reaches(&uses, module, module));
-    Count::of(in_cycle.map(|module| format!("{module}: {}", known_uses(&uses, module))).collect())
+    in_cycle.map(|module| format!("{module}: {}", known_uses(&uses, module))).collect()
 }
 
 /// Names from the root of the crate down to the file.
@@ -68,5 +74,16 @@ mod tests {
         let root = source("host-std/src/lib.rs", "use crate::e;");
         let found = cycle(&[&a, &b, &c, &d, &e, &root]).places;
         assert_eq!(found, ["a: b", "b: c", "c: a"]);
+    }
+
+    #[test]
+    fn modules_of_one_name_in_two_packages_are_two_modules() {
+        let (a, b) = ("use crate::b::X;", "use crate::a::X;");
+        let outer = [source("host-std/src/a.rs", a), source("host-std/src/b.rs", "")];
+        let of_tools = |path, text| Source { package: "host-std/tools", ..source(path, text) };
+        let inner = of_tools("host-std/tools/src/b.rs", b);
+        assert_eq!(cycle(&[&outer[0], &outer[1], &inner]).value, 0.0);
+        let other = of_tools("host-std/tools/src/a.rs", a);
+        assert_eq!(cycle(&[&outer[0], &outer[1], &inner, &other]).places, ["a: b", "b: a"]);
     }
 }

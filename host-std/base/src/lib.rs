@@ -1,0 +1,31 @@
+//! Parts that `pmi-host` and its tools share: output and errors of commands, programs and their MPI
+//! libraries, the environment of ranks, and the server's storage.
+//!
+//! ```text
+//! exit        exit codes, and output of short commands
+//! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
+//! library     MPI libraries of a program, from its file
+//! program     path of a program, and the cause if it cannot be started
+//! variables   variables that launchers set for ranks or remove; env: those of one rank
+//! storage     the server's storage: map_kvs within kvs_budget
+//! ```
+//!
+//! This crate starts no process and opens no connection.
+#![deny(unsafe_code)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
+);
+
+pub mod env;
+pub mod exit;
+pub mod kvs_budget;
+pub mod library;
+pub mod map_kvs;
+pub mod program;
+pub mod ranges;
+pub mod storage;
+pub mod usage;
+pub mod variables;
+pub mod words;

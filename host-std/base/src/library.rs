@@ -1,0 +1,408 @@
+//! Libraries that a program is linked with, found without running it.
+//!
+//! The search follows the system's loader: the paths of the program itself, `LD_LIBRARY_PATH`, the
+//! directories of the distribution and of `/etc/ld.so.conf`. Libraries that a program loads while it
+//! runs are not seen, nor statically linked ones.
+
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
+use object::{Endianness, FileKind, ReadCache, ReadRef, SectionIndex};
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::{env, fmt};
+
+/// Libraries of a program, direct and indirect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// In breadth-first order: those of the program first.
+    pub found: Vec<Library>,
+    /// Names that are in no directory.
+    pub missing: Vec<String>,
+}
+
+/// A library with its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// Name in the program.
+    pub name: String,
+    /// Path of the file.
+    pub path: PathBuf,
+}
+
+/// MPI implementation that a program is linked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// MPICH, or one of its many derivatives; they share names and calls.
+    Mpich,
+    /// Open MPI, which looks for its launcher through PMIx alone.
+    OpenMpi,
+}
+
+impl Libraries {
+    /// Libraries of `program`. `None` for a script, or a program for another machine.
+    pub fn of(program: &Path) -> Option<Self> {
+        let mut all = Self::default();
+        let mut queue: VecDeque<Image> = [Image::read(program)?].into();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let search = Search::new();
+        while let Some(image) = queue.pop_front() {
+            for name in image.needed.iter().filter(|name| !seen.contains(*name)) {
+                match search.find(name, &image) {
+                    Some(path) => {
+                        queue.extend(Image::read(&path));
+                        all.found.push(Library { name: name.clone(), path });
+                    }
+                    None => all.missing.push(name.clone()),
+                }
+            }
+            seen.extend(image.needed);
+            if seen.len() > LIBRARIES_MAX {
+                break;
+            }
+        }
+        let mut once = BTreeSet::new();
+        all.found.retain(|library| once.insert(library.name.clone()));
+        Some(all)
+    }
+
+    /// The library of MPI itself, if there is one.
+    pub fn mpi(&self) -> Option<&Library> {
+        let is_mpi = |name: &str| MPI.iter().any(|start| name.starts_with(start));
+        self.found.iter().find(|library| is_mpi(&library.name))
+    }
+
+    /// MPI implementation.
+    pub fn family(&self) -> Option<Family> {
+        let mpi = self.mpi()?;
+        let is_open = self.found.iter().any(|library| library.name.starts_with("libopen-"));
+        // Versions of the interface, unique to each implementation.
+        Some(match is_open || mpi.name == "libmpi.so.40" {
+            true => Family::OpenMpi,
+            false => Family::Mpich,
+        })
+    }
+
+    /// Libraries related to finding a launcher: MPI and clients of process managers.
+    pub fn of_interest(&self) -> impl Iterator<Item = &Library> {
+        let starts = ["libmpi", "libpmi", "libopen-", "libprrte", "libflux"];
+        let is = move |name: &str| starts.iter().any(|start| name.starts_with(start));
+        self.found.iter().filter(move |library| is(&library.name))
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mpich => "MPICH",
+            Self::OpenMpi => "Open MPI",
+        })
+    }
+}
+
+/// A program or a library, with its list of needed libraries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Names of libraries, in the order in which they are loaded; empty if statically linked.
+    pub needed: Vec<String>,
+    /// Directories to search before those of the user.
+    first: Vec<PathBuf>,
+    /// Directories to search after those of the user.
+    then: Vec<PathBuf>,
+}
+
+impl Image {
+    /// Reads a file; `None` if it is not a program or library.
+    pub fn read(path: &Path) -> Option<Self> {
+        // Programs can be large, and only a few pages of this one are read.
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let entries = match FileKind::parse(&cache).ok()? {
+            FileKind::Elf64 => entries::<FileHeader64<Endianness>, _>(&cache),
+            FileKind::Elf32 => entries::<FileHeader32<Endianness>, _>(&cache),
+            _ => None,
+        }?;
+        let of = |wanted| entries.iter().filter(move |(tag, _)| *tag == wanted);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let paths = |wanted| -> Vec<PathBuf> {
+            let lists = of(wanted).map(|(_, list)| origin(list, folder));
+            lists.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect()
+        };
+        let then = paths(DT_RUNPATH.0);
+        Some(Self {
+            needed: of(DT_NEEDED.0).map(|(_, name)| name.to_string_lossy().into_owned()).collect(),
+            // `DT_RPATH` is ignored beside the newer `DT_RUNPATH`.
+            first: if then.is_empty() { paths(DT_RPATH.0) } else { Vec::new() },
+            then,
+        })
+    }
+}
+
+/// True if a program imports a function with a name that begins with one of `starts`, or if that is
+/// unknown, as for statically linked programs.
+pub fn may_call(program: &Path, starts: &[&str]) -> bool {
+    let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
+    has_symbol(program, Symbols::Used, &is).unwrap_or(true)
+}
+
+/// True if the MPI library `path` has the PMI-1 client that requests version 1.1 and takes 1.2: that of
+/// MPICH from 4.1 on, unless it was built for a library of another process manager.
+pub fn takes_newer_pmi1(path: &Path) -> bool {
+    let image = Image::read(path);
+    let is_own = image.is_some_and(|image| !image.needed.iter().any(|name| is_pmi(name)));
+    is_own && has_symbol(path, Symbols::Defined, &|name| name == SINCE_MPICH_4_1).unwrap_or(false)
+}
+
+/// True if the library of this name is a client of a process manager, as Flux and Slurm have.
+pub fn is_pmi(name: &str) -> bool {
+    name.starts_with("libpmi")
+}
+
+/// Symbols of a file: imported or defined ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Symbols {
+    Used,
+    Defined,
+}
+
+/// True if one of the symbols of a file matches. `None` if the file has no such symbols.
+fn has_symbol(path: &Path, which: Symbols, is: &dyn Fn(&[u8]) -> bool) -> Option<bool> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    match FileKind::parse(&cache).ok()? {
+        FileKind::Elf64 => any_symbol::<FileHeader64<Endianness>, _>(&cache, which, is),
+        FileKind::Elf32 => any_symbol::<FileHeader32<Endianness>, _>(&cache, which, is),
+        _ => None,
+    }
+}
+
+fn any_symbol<'data, Elf, R>(data: R, which: Symbols, is: &dyn Fn(&[u8]) -> bool) -> Option<bool>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let header = Elf::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, data).ok()?;
+    let symbols = sections.symbols(endian, data, SHT_DYNSYM).ok()?;
+    let names = names_in::<Elf, R>(&sections, symbols.string_section(), endian, data)?;
+    let is_used = which == Symbols::Used;
+    let of = symbols.iter().filter(|symbol| symbol.is_undefined(endian) == is_used);
+    let of = of.filter_map(|symbol| name_at(names, symbol.st_name(endian).into()));
+    let mut of = of.filter(|name| !name.is_empty());
+    let first = of.next()?;
+    Some(is(first) || of.any(is))
+}
+
+/// All dynamic entries with string values.
+fn entries<'data, Elf, R>(data: R) -> Option<Vec<(i64, OsString)>>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let header = Elf::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, data).ok()?;
+    let table = sections.dynamic_table(endian, data).ok()?;
+    let names = match sections.dynamic(endian, data).ok()? {
+        Some((_, names)) => names_in::<Elf, R>(&sections, names, endian, data)?,
+        None => &[],
+    };
+    let texts = table.iter().filter(|entry| entry.is_string()).filter_map(|entry| {
+        let text = name_at(names, entry.val)?;
+        Some((entry.tag.0, OsString::from_vec(text.to_vec())))
+    });
+    Some(texts.collect())
+}
+
+/// All strings of a section at once: reading them one by one would take longer than all else.
+fn names_in<'data, Elf, R>(
+    sections: &SectionTable<'data, Elf, R>,
+    section: SectionIndex,
+    endian: Endianness,
+    data: R,
+) -> Option<&'data [u8]>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    sections.section(section).ok()?.data(endian, data).ok()
+}
+
+/// The string at an offset of a string table.
+fn name_at(names: &[u8], place: u64) -> Option<&[u8]> {
+    names.get(usize::try_from(place).ok()?..)?.split(|byte| *byte == 0).next()
+}
+
+/// Directories in the list of a file, with `$ORIGIN` resolved.
+fn origin(list: &OsStr, folder: &Path) -> OsString {
+    let text = list.to_string_lossy();
+    let folder = folder.to_string_lossy();
+    OsString::from(text.replace("${ORIGIN}", &folder).replace("$ORIGIN", &folder))
+}
+
+/// Search path of the loader.
+#[derive(Debug)]
+pub struct Search {
+    user: Vec<PathBuf>,
+    /// Directories configured by an administrator. Rarely needed, so read on first use.
+    configured: OnceCell<Vec<PathBuf>>,
+}
+
+impl Search {
+    /// Takes the directories of the user from the environment.
+    pub fn new() -> Self {
+        let user = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let user = env::split_paths(&user).filter(|path| !path.as_os_str().is_empty()).collect();
+        Self { user, configured: OnceCell::new() }
+    }
+
+    /// Finds the library `name` that `image` needs.
+    pub fn find(&self, name: &str, image: &Image) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|path| path.is_file());
+        }
+        let there = |folder: &Path| Some(folder.join(name)).filter(|path| path.is_file());
+        let said = [&image.first, &self.user, &image.then].into_iter().flatten();
+        said.map(PathBuf::as_path).chain(FOLDERS.iter().map(Path::new)).find_map(there).or_else(
+            || {
+                let configured =
+                    self.configured.get_or_init(|| configured(Path::new("/etc/ld.so.conf"), 0));
+                configured.iter().find_map(|folder| there(folder))
+            },
+        )
+    }
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Directories named by a configuration file of the loader and by the files it includes.
+fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
+    let text = fs::read(file).unwrap_or_default();
+    let mut folders = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        match line.strip_prefix(b"include ") {
+            Some(pattern) if depth < INCLUDES_MAX => {
+                let pattern = Path::new(OsStr::from_bytes(pattern.trim_ascii()));
+                for file in included(pattern) {
+                    folders.extend(configured(&file, depth + 1));
+                }
+            }
+            Some(_) => {}
+            None if line.is_empty() => {}
+            None => folders.push(PathBuf::from(OsStr::from_bytes(line))),
+        }
+    }
+    folders
+}
+
+/// Files that match a pattern: one file, or all with its suffix in a directory.
+fn included(pattern: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+        return Vec::new();
+    };
+    let Some(ending) = name.as_bytes().strip_prefix(b"*") else { return vec![pattern.to_owned()] };
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let is = |path: &PathBuf| path.as_os_str().as_bytes().ends_with(ending);
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is).collect();
+    files.sort_unstable();
+    files
+}
+
+/// Library directories of distributions.
+const FOLDERS: &[&str] = &[
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
+];
+
+/// Prefixes of the names of MPI libraries.
+pub const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
+
+/// A function of MPICH from 4.1 on that its derivatives lack.
+const SINCE_MPICH_4_1: &[u8] = b"MPIX_Stream_create";
+
+/// More than any program has.
+const LIBRARIES_MAX: usize = 512;
+
+/// Bound for configuration files that include each other.
+const INCLUDES_MAX: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library(name: &str) -> Library {
+        Library { name: name.to_owned(), path: PathBuf::from("/lib").join(name) }
+    }
+
+    fn family(names: &[&str]) -> Option<Family> {
+        let found = names.iter().map(|name| library(name)).collect();
+        Libraries { found, missing: Vec::new() }.family()
+    }
+
+    #[test]
+    fn a_program_of_the_system_is_linked_with_its_c_library() {
+        let found = Libraries::of(Path::new("/bin/sh")).unwrap();
+        let libc = found.found.iter().find(|library| library.name.starts_with("libc.so"));
+        assert!(libc.is_some_and(|libc| libc.path.is_file()), "{found:?}");
+        assert_eq!((found.mpi(), found.family(), found.missing.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn a_script_and_nothing_at_all_are_linked_with_nothing() {
+        for path in ["/etc/passwd", "/no/such/program", "/dev/null", "/"] {
+            assert_eq!(Libraries::of(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_calls_is_told_and_what_nobody_knows_it_may() {
+        assert!(may_call(Path::new("/bin/sh"), &["execv"]));
+        assert!(!may_call(Path::new("/bin/true"), &["execv", "dlopen"]));
+        assert!(may_call(Path::new("/etc/passwd"), &["execv"]));
+    }
+
+    #[test]
+    fn names_tell_whose_mpi_it_is() {
+        assert_eq!(family(&["libc.so.6"]), None);
+        assert_eq!(family(&["libmpich.so.12", "libpmi.so.0"]), Some(Family::Mpich));
+        assert_eq!(family(&["libmpi.so.12"]), Some(Family::Mpich));
+        assert_eq!(family(&["libmpi.so.40"]), Some(Family::OpenMpi));
+        assert_eq!(family(&["libmpi.so.80", "libopen-pal.so.80"]), Some(Family::OpenMpi));
+    }
+
+    #[test]
+    fn files_of_the_loader_include_others() {
+        let folder = env::temp_dir().join(format!("pmi-host-ld-{}", std::process::id()));
+        fs::create_dir_all(folder.join("conf.d")).unwrap();
+        let main = folder.join("ld.so.conf");
+        let shown = folder.display();
+        fs::write(
+            &main,
+            format!("# folders\n/first\ninclude {shown}/conf.d/*.conf\n/last # here\n"),
+        )
+        .unwrap();
+        fs::write(folder.join("conf.d/a.conf"), format!("/second\ninclude {shown}/ld.so.conf\n"))
+            .unwrap();
+        fs::write(folder.join("conf.d/b.txt"), "/never\n").unwrap();
+        let found = configured(&main, 0);
+        assert_eq!(found[..2], [PathBuf::from("/first"), PathBuf::from("/second")]);
+        assert!(
+            found.contains(&PathBuf::from("/last")) && !found.contains(&PathBuf::from("/never"))
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

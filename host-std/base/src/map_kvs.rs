@@ -1,0 +1,221 @@
+//! Key-value space of a host: a list that grows, and an index by key.
+
+use crate::kvs_budget::KvsBudget;
+use pmi_core::store::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// A [`Kvs`] on the heap.
+///
+/// Entries are numbered in the order of the puts and keep their numbers, so [`next`](Kvs::next) is the
+/// same on every machine.
+#[derive(Debug, Default)]
+pub struct MapKvs {
+    records: BTreeMap<u32, StoredPair>,
+    /// Number of the next entry. Numbers are not reused, since a pending answer may refer to one.
+    following: u32,
+    /// Entry numbers by key, for each keyspace. Only ever looked up and never iterated, so the lack of an
+    /// order does not show. Few keyspaces, many keys: a lookup needs no copy of the key this way.
+    numbers: BTreeMap<Keyspace, HashMap<Rc<[u8]>, u32>>,
+    /// Budget shared with the other spaces of the run.
+    budget: Rc<KvsBudget>,
+    /// Number of bytes of all keys and values in this space.
+    bytes: u64,
+    /// Name, for messages.
+    name: Box<str>,
+}
+
+#[derive(Debug)]
+struct StoredPair {
+    shelf: Keyspace,
+    /// Shared with the key of `numbers`.
+    key: Rc<[u8]>,
+    value: Box<[u8]>,
+    stamp: Visibility,
+}
+
+impl Kvs for MapKvs {
+    fn put(
+        &mut self,
+        shelf: Keyspace,
+        key: &[u8],
+        value: &[u8],
+        stamp: Visibility,
+    ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
+        let found = self.find(shelf, key);
+        if let Some((id, old)) = found.and_then(|id| Some((id, self.records.get(&id.0)?))) {
+            let (old, new) = (len(&old.value), len(value));
+            self.reserve(0, new.saturating_sub(old)).ok_or_else(|| self.refuse(key, stamp))?;
+            self.release(0, old.saturating_sub(new));
+            let record = self.record_mut(id).ok_or(NoRoom)?;
+            record.value = value.into();
+            return Ok((id, Some(std::mem::replace(&mut record.stamp, stamp))));
+        }
+        let number = self.following;
+        let following = number.checked_add(1).ok_or(NoRoom)?;
+        self.reserve(1, len(key) + len(value)).ok_or_else(|| self.refuse(key, stamp))?;
+        self.following = following;
+        let key: Rc<[u8]> = key.into();
+        self.numbers.entry(shelf).or_default().insert(Rc::clone(&key), number);
+        self.records.insert(number, StoredPair { shelf, key, value: value.into(), stamp });
+        Ok((EntryId(number), None))
+    }
+
+    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId> {
+        self.numbers.get(&shelf)?.get(key).copied().map(EntryId)
+    }
+
+    fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
+        let StoredPair { shelf, key, value, stamp } = self.records.get(&id.0)?;
+        Some(Entry { keyspace: *shelf, key, value, visibility: *stamp })
+    }
+
+    fn set_visibility(&mut self, id: EntryId, stamp: Visibility) {
+        if let Some(record) = self.record_mut(id) {
+            record.stamp = stamp;
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        let Some(StoredPair { shelf, key, value, .. }) = self.records.remove(&id.0) else { return };
+        self.release(1, len(&key) + len(&value));
+        if let Some(numbers) = self.numbers.get_mut(&shelf) {
+            numbers.remove(&key);
+        }
+    }
+
+    fn next(&self, last: Option<EntryId>) -> Option<EntryId> {
+        let from = last.map_or(Some(0), |last| last.0.checked_add(1))?;
+        self.records.range(from..).next().map(|(number, _)| EntryId(*number))
+    }
+}
+
+impl MapKvs {
+    /// Creates an empty space, called `name` in messages, which shares a budget with others.
+    pub fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
+        Self {
+            records: BTreeMap::new(),
+            following: 0,
+            numbers: BTreeMap::new(),
+            budget: Rc::clone(budget),
+            bytes: 0,
+            name: name.into(),
+        }
+    }
+
+    /// Takes pairs and bytes from the budget, if enough is left.
+    fn reserve(&mut self, pairs: u64, bytes: u64) -> Option<()> {
+        self.budget.take(pairs, bytes).then(|| self.bytes += bytes)
+    }
+
+    fn release(&mut self, pairs: u64, bytes: u64) {
+        self.budget.give_back(pairs, bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    fn refuse(&self, key: &[u8], stamp: Visibility) -> NoRoom {
+        self.budget.refuse(&self.name, stamp.writer, key);
+        NoRoom
+    }
+
+    fn record_mut(&mut self, id: EntryId) -> Option<&mut StoredPair> {
+        self.records.get_mut(&id.0)
+    }
+}
+
+impl Drop for MapKvs {
+    fn drop(&mut self) {
+        self.budget.give_back(len_of(self.records.len()), self.bytes);
+    }
+}
+
+fn len(bytes: &[u8]) -> u64 {
+    len_of(bytes.len())
+}
+
+fn len_of(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kvs_budget::KvsLimits;
+    use pmi_core::ids::Rank;
+
+    const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
+
+    fn value(kvs: &MapKvs, shelf: Keyspace, key: &str) -> Option<Vec<u8>> {
+        Some(kvs.entry(kvs.find(shelf, key.as_bytes())?)?.value.to_vec())
+    }
+
+    #[test]
+    fn a_key_is_found_on_its_own_shelf_only() {
+        let mut kvs = MapKvs::default();
+        kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
+        kvs.put(Keyspace::Node(0), b"k", b"2", BY).unwrap();
+        kvs.put(Keyspace::Node(1), b"k", b"3", BY).unwrap();
+        assert_eq!(value(&kvs, Keyspace::Space, "k").unwrap(), b"1");
+        assert_eq!(value(&kvs, Keyspace::Node(1), "k").unwrap(), b"3");
+        assert_eq!(kvs.find(Keyspace::Names, b"k"), None);
+    }
+
+    #[test]
+    fn a_second_put_replaces_tells_of_the_first_and_keeps_the_number() {
+        let mut kvs = MapKvs::default();
+        let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
+        assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));
+        let other = Visibility { writer: Rank(4), fence: 1 };
+        assert_eq!(kvs.put(Keyspace::Space, b"k", b"", other), Ok((id, Some(BY))));
+        assert_eq!(kvs.put(Keyspace::Space, b"k", &[7; 5000], BY), Ok((id, Some(other))));
+        assert_eq!(kvs.find(Keyspace::Space, b"k"), Some(id));
+        assert_eq!(value(&kvs, Keyspace::Space, "k").unwrap(), [7; 5000]);
+        kvs.set_visibility(id, other);
+        assert_eq!(kvs.entry(id).unwrap().visibility, other);
+    }
+
+    #[test]
+    fn entries_are_listed_in_the_order_of_the_puts_and_numbers_stay() {
+        let mut kvs = MapKvs::default();
+        for key in ["z", "a", "m"] {
+            kvs.put(Keyspace::Space, key.as_bytes(), b"", BY).unwrap();
+        }
+        kvs.remove(kvs.find(Keyspace::Space, b"a").unwrap());
+        let (mut listed, mut last) = (Vec::new(), kvs.next(None));
+        while let Some(id) = last {
+            listed.push(kvs.entry(id).unwrap().key.to_vec());
+            last = kvs.next(last);
+        }
+        assert_eq!(listed, [b"z", b"m"]);
+        assert_eq!(
+            (kvs.find(Keyspace::Space, b"a"), value(&kvs, Keyspace::Space, "a")),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn spaces_share_a_budget_and_give_back_what_they_no_longer_hold() {
+        let budget = Rc::new(KvsBudget::new(KvsLimits { pairs: 3, bytes: 12 }));
+        let [mut one, mut other] = ["one", "other"].map(|name| MapKvs::new(&budget, name));
+        one.put(Keyspace::Space, b"a", b"1", BY).unwrap();
+        other.put(Keyspace::Space, b"b", b"1", BY).unwrap();
+        one.put(Keyspace::Space, b"c", b"1", BY).unwrap();
+        assert_eq!(budget.take_refused(), None);
+        assert_eq!(other.put(Keyspace::Space, b"d", b"", BY), Err(NoRoom));
+        assert_eq!(one.put(Keyspace::Space, b"e", b"", BY), Err(NoRoom));
+        let refused = budget.take_refused().unwrap();
+        assert_eq!((&*refused.space, refused.rank, &*refused.key), ("other", Rank(3), &b"d"[..]));
+        assert_eq!(budget.take_refused(), None);
+        // Six bytes are left, and a value that is replaced does not count any more.
+        assert_eq!(one.put(Keyspace::Space, b"a", b"12345678", BY), Err(NoRoom));
+        assert_eq!(value(&one, Keyspace::Space, "a").unwrap(), b"1");
+        one.put(Keyspace::Space, b"a", b"1234567", BY).unwrap();
+        one.put(Keyspace::Space, b"a", b"", BY).unwrap();
+        other.put(Keyspace::Space, b"b", b"12345678", BY).unwrap();
+        one.remove(one.find(Keyspace::Space, b"c").unwrap());
+        one.put(Keyspace::Space, b"f", b"", BY).unwrap();
+        assert_eq!(one.put(Keyspace::Space, b"g", b"", BY), Err(NoRoom));
+        drop(other);
+        one.put(Keyspace::Space, b"g", b"12345678", BY).unwrap();
+    }
+}

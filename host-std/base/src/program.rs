@@ -1,0 +1,239 @@
+//! A program: its path, and the cause if it cannot be started.
+
+use rustix::fs::{Access, access};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::{env, fmt, io};
+
+/// An existing, executable program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its path; always with a slash, so that `PATH` is not searched again for every rank.
+    pub path: PathBuf,
+    /// Its name as typed: its word zero, and its name in messages.
+    pub name: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its working directory, if not that of the launcher. A relative path is resolved from there.
+    pub folder: Option<PathBuf>,
+    /// Selection of inherited variables, if it differs from that of all programs.
+    pub inherit: Option<Inherit>,
+    /// Variables for this program alone.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+/// Part of the launcher's environment that ranks inherit. Variables of an outer launcher are removed in
+/// any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Inherit {
+    /// All variables.
+    #[default]
+    All,
+    /// No variables.
+    Nothing,
+    /// These variables.
+    Only(Vec<OsString>),
+}
+
+/// Cause of a failure to start a program. The text ends with the remedy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// There is no such file.
+    NotFound {
+        /// The program as typed.
+        name: OsString,
+        /// True if `PATH` was searched.
+        in_path: bool,
+    },
+    /// The file exists, but is not allowed or not able to run.
+    NotExecutable {
+        /// The program as typed.
+        name: OsString,
+        /// The obstacle.
+        why: &'static str,
+    },
+    /// The working directory is not a directory.
+    NoFolder {
+        /// The program as typed.
+        name: OsString,
+        /// The directory.
+        folder: PathBuf,
+    },
+    /// The path of this program is unknown, so it cannot start the demo.
+    NoDemo(io::Error),
+}
+
+impl Program {
+    /// A program with the working directory and the variables of the launcher.
+    pub fn new(path: PathBuf, name: OsString, args: Vec<OsString>) -> Self {
+        Self { path, name, args, folder: None, inherit: None, variables: Vec::new() }
+    }
+
+    /// Finds `name` as a shell in `folder` would: unchanged when it has a slash, else in each directory
+    /// of `search`, which is `PATH` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError`].
+    pub fn find(
+        name: &OsStr,
+        search: Option<OsString>,
+        folder: Option<&Path>,
+    ) -> Result<PathBuf, ProgramError> {
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(ProgramError::NoFolder {
+                name: name.to_owned(),
+                folder: folder.to_owned(),
+            });
+        }
+        let obstacle = |path: &Path| match folder {
+            Some(folder) => obstacle(&folder.join(path)),
+            None => obstacle(path),
+        };
+        if name.as_bytes().contains(&b'/') {
+            let path = Path::new(name);
+            return match obstacle(path) {
+                None => Ok(path.to_owned()),
+                Some(Obstacle::Absent) => {
+                    Err(ProgramError::NotFound { name: name.to_owned(), in_path: false })
+                }
+                Some(Obstacle::Unfit(why)) => {
+                    Err(ProgramError::NotExecutable { name: name.to_owned(), why })
+                }
+            };
+        }
+        let mut unfit = None;
+        let search = search.or_else(|| env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into());
+        for place in env::split_paths(&search).filter(|_| !name.is_empty()) {
+            let path = with_slash(&place, name);
+            match obstacle(&path) {
+                None => return Ok(path),
+                Some(Obstacle::Absent) => {}
+                Some(Obstacle::Unfit(why)) => unfit = unfit.or(Some(why)),
+            }
+        }
+        match unfit {
+            Some(why) => Err(ProgramError::NotExecutable { name: name.to_owned(), why }),
+            None => Err(ProgramError::NotFound { name: name.to_owned(), in_path: true }),
+        }
+    }
+}
+
+enum Obstacle {
+    Absent,
+    Unfit(&'static str),
+}
+
+fn obstacle(path: &Path) -> Option<Obstacle> {
+    let meta = match path.metadata() {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Some(Obstacle::Unfit("a folder on the way to it may not be entered"));
+        }
+        Err(_) => return Some(Obstacle::Absent),
+    };
+    if meta.is_dir() {
+        Some(Obstacle::Unfit("it is a folder"))
+    } else if !meta.is_file() {
+        Some(Obstacle::Unfit("it is not a regular file"))
+    } else if access(path, Access::EXEC_OK).is_err() {
+        Some(Obstacle::Unfit("it has no permission to run; 'chmod +x' gives it"))
+    } else {
+        None
+    }
+}
+
+/// An empty entry of `PATH` means the current directory.
+fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut path = folder.as_os_str().as_bytes().to_vec();
+    path.push(b'/');
+    path.extend_from_slice(name.as_bytes());
+    PathBuf::from(OsString::from_vec(path))
+}
+
+impl ProgramError {
+    /// Exit code by the convention of shells.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            Self::NoFolder { .. } => 1,
+            Self::NoDemo(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { name, in_path: true } => write!(
+                f,
+                "program '{0}' is in no folder of PATH; if it is in this folder, say './{0}'",
+                name.display()
+            ),
+            Self::NotFound { name, in_path: false } => {
+                write!(f, "there is no program '{}'; check the path", name.display())
+            }
+            Self::NotExecutable { name, why } => {
+                write!(f, "program '{}' cannot run: {why}", name.display())
+            }
+            Self::NoFolder { name, folder } => write!(
+                f,
+                "program '{}' cannot start in '{}', which is no folder here",
+                name.display(),
+                folder.display()
+            ),
+            Self::NoDemo(why) => {
+                write!(
+                    f,
+                    "the demo starts this very program, which cannot find itself ({why}); \
+                     name a program instead"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+/// Search path of the C library when `PATH` is not set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(name: &str, search: &str) -> Result<PathBuf, u8> {
+        Program::find(OsStr::new(name), Some(OsString::from(search)), None)
+            .map_err(|error| error.exit_code())
+    }
+
+    #[test]
+    fn a_program_is_found_as_a_shell_finds_it() {
+        assert_eq!(code("sh", "/nowhere:/bin"), Ok(PathBuf::from("/bin/sh")));
+        assert_eq!(code("/bin/sh", "/nowhere"), Ok(PathBuf::from("/bin/sh")));
+        assert_eq!(code("no-such-program", "/bin:/usr/bin"), Err(127));
+        assert_eq!(code("./no/such/program", "/bin"), Err(127));
+        assert_eq!(code("", "/bin"), Err(127));
+    }
+
+    #[test]
+    fn what_is_there_but_cannot_run_is_126() {
+        assert_eq!(code("/", "/bin"), Err(126));
+        assert_eq!(code("/dev/null", "/bin"), Err(126));
+        assert_eq!(code("passwd", "/etc"), Err(126));
+        assert_eq!(code("Cargo.toml", ""), Err(126));
+    }
+
+    #[test]
+    fn a_relative_path_is_meant_from_the_folder_it_starts_in() {
+        let in_bin = |name| Program::find(OsStr::new(name), None, Some(Path::new("/bin")));
+        assert_eq!(in_bin("./sh").unwrap(), PathBuf::from("./sh"));
+        assert!(matches!(in_bin("./no-such"), Err(ProgramError::NotFound { .. })));
+        let nowhere = Program::find(OsStr::new("sh"), None, Some(Path::new("/no/such")));
+        assert!(matches!(nowhere, Err(ProgramError::NoFolder { .. })));
+    }
+}

@@ -1,0 +1,20 @@
+//! Storage of the server on a host: vectors that grow with the job and are bounded only against
+//! misbehaving peers.
+
+use crate::map_kvs::MapKvs;
+use pmi_core::server::{Member, Storage};
+pub use pmi_link::heap::Slab;
+use pmi_std::BoundedBuf;
+
+/// Storage types of a host's [`Server`](pmi_core::server::Server).
+#[derive(Debug)]
+pub struct Heap;
+
+impl Storage for Heap {
+    type Inbox = BoundedBuf;
+    type Pending<T: 'static> = Slab<T>;
+    type Sessions<T: 'static> = Slab<T>;
+    type Kvs = MapKvs;
+    type Members = Vec<Member>;
+    type Jobs<T: 'static> = Slab<T>;
+}

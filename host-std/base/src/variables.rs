@@ -1,0 +1,334 @@
+//! Every variable that this launcher sets for ranks or removes, with the reason. `docs/environment.md`
+//! is the same table for users.
+
+/// A variable, or all with a common prefix, and the reason for its treatment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VariableRule {
+    /// Its name; a star at the end stands for any suffix.
+    pub name: &'static str,
+    /// The reason, in a line.
+    pub why: &'static str,
+}
+
+impl VariableRule {
+    const fn new(name: &'static str, why: &'static str) -> Self {
+        Self { name, why }
+    }
+
+    /// True if the entry covers a variable of this name.
+    pub fn means(&self, name: &[u8]) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(start) => name.starts_with(start.as_bytes()),
+            None => name == self.name.as_bytes(),
+        }
+    }
+}
+
+/// Variables that are always set, replacing inherited values.
+pub const SET: &[VariableRule] = &[
+    VariableRule::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
+    VariableRule::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
+    VariableRule::new("PMI_SIZE", "how many ranks there are, likewise"),
+    VariableRule::new(
+        "PMI_SPAWNED",
+        "1 in jobs of MPI_Comm_spawn, else 0: clients look at the number",
+    ),
+    VariableRule::new("PMI_HOSTNAME", "the name under which the launcher knows this node"),
+    VariableRule::new(
+        "MPI_LOCALNRANKS",
+        "how many ranks are on this node: libraries deal out devices by it",
+    ),
+    VariableRule::new("MPI_LOCALRANKID", "which of those this rank is"),
+    VariableRule::new(
+        "PMI_RUN_MARK",
+        "a mark of the run: what is left of it is found when its launcher is killed",
+    ),
+    VariableRule::new("PMI_PORT", "with --listen: where a second connection can be made"),
+    VariableRule::new("PMI_ID", "with --listen: who to be there"),
+    VariableRule::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),
+    VariableRule::new("PMI_TLS_PIN", "with --listen under TLS: whom to believe there"),
+    VariableRule::new("PMIX_NAMESPACE", "PMIx: the name of the job"),
+    VariableRule::new("PMIX_RANK", "PMIx: the rank"),
+    VariableRule::new(
+        "PMIX_SERVER_URI41",
+        "PMIx: where a client finds its server, by the newest name that it knows",
+    ),
+    VariableRule::new("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
+    VariableRule::new("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
+    VariableRule::new("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
+    VariableRule::new(
+        "PMIX_SERVER_URI2",
+        "PMIx: the same for clients of 2.0, which are told that they are too old",
+    ),
+    VariableRule::new(
+        "PMIX_GDS_MODULE",
+        "PMIx: job data comes in messages; other ways are memory private to one library",
+    ),
+    VariableRule::new(
+        "PMIX_BFROP_BUFFER_TYPE",
+        "PMIx: values are packed without the names of their types",
+    ),
+    VariableRule::new(
+        "PMIX_SECURITY_MODE",
+        "PMIx: what a client proves itself with; who it is shows by its socket",
+    ),
+    VariableRule::new("PMIX_VERSION", "PMIx: the version that a client takes its server for"),
+    VariableRule::new(
+        "PMIX_HOSTNAME",
+        "PMIx: the name by which a client finds its node in what it is told",
+    ),
+    VariableRule::new(
+        "OMPI_MCA_schizo",
+        "Open MPI 4: it shall ask its server, and not look for launchers that it knows",
+    ),
+    VariableRule::new("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
+    VariableRule::new(
+        "OMPI_MCA_orte_bound_at_launch",
+        "Open MPI 4: where a rank runs was settled when it was started",
+    ),
+    VariableRule::new("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
+    VariableRule::new("OMPI_COMM_WORLD_SIZE", "Open MPI: how many ranks there are, likewise"),
+    VariableRule::new(
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "Open MPI: which of those on this node, likewise",
+    ),
+    VariableRule::new(
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "Open MPI: how many are on this node, likewise",
+    ),
+    VariableRule::new(
+        "OMPI_COMM_WORLD_NODE_RANK",
+        "Open MPI: which of all jobs on this node, likewise",
+    ),
+    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: how many ranks there may be, likewise"),
+    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: how many programs the job has, likewise"),
+    VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
+    VariableRule::new(
+        "OMPI_APP_CTX_NUM_PROCS",
+        "Open MPI: how many ranks each program has, likewise",
+    ),
+];
+
+/// Variables that are set unless present.
+pub const DEFAULTS: &[(VariableRule, &str)] = &[(
+    VariableRule::new(
+        "GFORTRAN_UNBUFFERED_PRECONNECTED",
+        "Fortran programs write lines when they are done, and not when a buffer is full",
+    ),
+    "y",
+)];
+
+/// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
+pub const MPICH_SPEAKS: VariableRule = VariableRule::new(
+    "MPIR_CVAR_PMI_VERSION",
+    "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
+);
+
+/// Variables that announce whether ranks share processors; set unless `--env` sets them.
+pub const SHARING: &[VariableRule] = &[
+    VariableRule::new(
+        "OMPI_MCA_mpi_oversubscribe",
+        "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
+    ),
+    VariableRule::new(
+        "I_MPI_PIN_MAPPING",
+        "Intel MPI, with more ranks than processors: the processor of each; a rank that waits then yields",
+    ),
+    VariableRule::new(
+        "I_MPI_INFO_LCPU",
+        "Intel MPI, with that: number of processors of the machine",
+    ),
+    VariableRule::new("I_MPI_INFO_CORE", "Intel MPI, with that: the core of each processor"),
+    VariableRule::new("I_MPI_INFO_PACK", "Intel MPI, with that: the socket of each processor"),
+    VariableRule::new(
+        "I_MPI_INFO_THREAD",
+        "Intel MPI, with that: the thread of each processor in its core",
+    ),
+];
+
+/// Variables of an outer launcher that a client would take for its own.
+pub const REMOVED: &[VariableRule] = &[
+    VariableRule::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
+    VariableRule::new(
+        "PMIX_*",
+        "PMIx of an outer job: with a namespace set, libraries turn to its server",
+    ),
+    VariableRule::new("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
+    VariableRule::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
+    VariableRule::new("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
+    VariableRule::new("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
+    VariableRule::new("MPI_APPNUM", "Hydra: the outer job's application"),
+    VariableRule::new("MPI_UNIVERSE_SIZE", "Hydra: the outer job's universe"),
+    VariableRule::new(
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+        "Hydra: the interface of the outer job's node",
+    ),
+    VariableRule::new("SLURM_PROCID", "Slurm: a rank of the outer step, alike for all of ours"),
+    VariableRule::new("SLURM_LOCALID", "Slurm: likewise, on this node"),
+    VariableRule::new("SLURM_NODEID", "Slurm: the outer step's number of this node"),
+    VariableRule::new("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
+    VariableRule::new("SLURM_TASK_PID", "Slurm: the process of the outer step"),
+    VariableRule::new(
+        "SLURM_STEP*",
+        "Slurm: the outer step; with it, libraries take themselves for its ranks",
+    ),
+    VariableRule::new("SLURM_SRUN_COMM_*", "Slurm: where the outer step's launcher listens"),
+    VariableRule::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: where the outer step's launcher is"),
+    VariableRule::new("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
+    VariableRule::new("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
+    VariableRule::new("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
+    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: the outer job's universe"),
+    VariableRule::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the outer job's programs"),
+    VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the outer job's programs"),
+    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: the outer job's programs"),
+    VariableRule::new("OMPI_COMMAND", "Open MPI: the outer job's program"),
+    VariableRule::new("OMPI_ARGV", "Open MPI: the outer job's program"),
+    VariableRule::new("OMPI_FILE_LOCATION", "Open MPI: files of the outer job"),
+    VariableRule::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
+    VariableRule::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
+    VariableRule::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
+    VariableRule::new("OMPI_MCA_schizo", "Open MPI: how its daemons look at what they start"),
+    VariableRule::new(
+        "OMPI_MCA_mpi_oversubscribe",
+        "Open MPI: whether the outer job's ranks share processors",
+    ),
+    VariableRule::new("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
+    VariableRule::new("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
+    VariableRule::new(
+        "I_MPI_INFO_*",
+        "Intel MPI: what its launcher has found out about the outer job's node",
+    ),
+    VariableRule::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
+    VariableRule::new("PRTE_*", "Open MPI's launcher: the outer job"),
+    VariableRule::new(
+        "FLUX_PMI_LIBRARY_PATH",
+        "Flux: leads to a library that asks for the outer job",
+    ),
+    VariableRule::new("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
+    VariableRule::new("PALS_*", "Cray: the outer job and its ranks"),
+    VariableRule::new("ALPS_APP_*", "Cray: the outer job and its ranks"),
+    VariableRule::new("JSM_*", "IBM: the outer job and its ranks"),
+    VariableRule::new("MV2_COMM_WORLD_*", "MVAPICH: rank and size in the outer job"),
+    VariableRule::new("MPISPAWN_*", "MVAPICH: the outer job's helper on this node"),
+    VariableRule::new("MPIRUN_*", "MVAPICH: the outer job's launcher"),
+];
+
+/// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
+pub const KEPT: &[VariableRule] = &[
+    VariableRule::new("PMI_DEBUG", "makes clients tell what they do"),
+    VariableRule::new("PMI_USE_LOGFILE", "makes clients write a log"),
+    VariableRule::new("PMI_VERSION", "chooses the protocol of some clients"),
+    VariableRule::new("PMIX_MCA_*", "tunes PMIx libraries"),
+];
+
+/// Whether the variable `name` of ours gives way to one that the user has set, according to `is_set`. Those
+/// of Intel MPI are set together or not at all.
+pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
+    const INTEL: &str = "I_MPI_";
+    let mut all = SHARING.iter().chain([&MPICH_SPEAKS]).map(|entry| entry.name);
+    match all.clone().any(|other| other == name) {
+        true if name.starts_with(INTEL) => {
+            all.any(|other| other.starts_with(INTEL) && is_set(other))
+        }
+        true => is_set(name),
+        false => false,
+    }
+}
+
+/// Entry by which a variable of this name is set, if any.
+pub fn set(name: &[u8]) -> Option<VariableRule> {
+    let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
+    SET.iter()
+        .chain([&MPICH_SPEAKS])
+        .chain(SHARING)
+        .chain(defaults)
+        .find(|entry| entry.means(name))
+        .copied()
+}
+
+/// Entry by which an inherited variable of this name is removed, if any.
+pub fn removed(name: &[u8]) -> Option<VariableRule> {
+    let found = REMOVED.iter().find(|entry| entry.means(name))?;
+    // A full name takes precedence over a prefix.
+    let is_named = || REMOVED.iter().any(|entry| entry.name.as_bytes() == name);
+    let is_kept = KEPT.iter().any(|entry| entry.means(name)) && !is_named();
+    Some(*found).filter(|_| !is_kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_of_an_outer_launcher_are_removed() {
+        for name in [
+            "PMI_FD",
+            "PMI_PORT",
+            "PMI_ID",
+            "PMIX_NAMESPACE",
+            "HYDI_CONTROL_FD",
+            "OMPI_COMM_WORLD_RANK",
+            "MPI_LOCALRANKID",
+            "SLURM_PROCID",
+            "SLURM_STEP_ID",
+            "SLURM_STEPID",
+            "SLURM_PMI2_PROC_MAPPING",
+            "SLURM_PMIXP_ABORT_AGENT_PORT",
+            "FLUX_TASK_RANK",
+            "PALS_RANKID",
+            "PMIX_MCA_gds",
+        ] {
+            assert!(removed(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_set_stays() {
+        for name in [
+            "PATH",
+            "PMI_DEBUG",
+            "OMPI_MCA_btl",
+            "UCX_TLS",
+            "MPIR_CVAR_PMI_VERSION",
+            "SLURM_JOB_ID",
+            "SLURM_NTASKS",
+            "SLURM_CPUS_PER_TASK",
+            "FLUX_URI",
+            "PMI",
+            "PMIX_MCA_ptl",
+        ] {
+            assert!(removed(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_we_set_is_what_we_take_out_of_an_outer_job() {
+        for entry in SET.iter().chain(SHARING) {
+            assert!(removed(entry.name.as_bytes()).is_some(), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn settings_of_the_user_stay_and_those_of_intel_mpi_stay_alone() {
+        let set = |name: &'static str| move |other: &str| other == name;
+        let oversubscribe = "OMPI_MCA_mpi_oversubscribe";
+        assert!(gives_way(oversubscribe, set(oversubscribe)));
+        assert!(!gives_way(oversubscribe, set("I_MPI_INFO_LCPU")));
+        assert!(gives_way("I_MPI_PIN_MAPPING", set("I_MPI_INFO_LCPU")));
+        assert!(!gives_way("PMI_RANK", set("PMI_RANK")));
+    }
+
+    #[test]
+    fn the_page_has_the_same_rows() {
+        let page = include_str!("../../../docs/environment.md");
+        let rows = |line: &str| line.starts_with("| `");
+        let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
+        let set = SET.iter().chain([&MPICH_SPEAKS]).chain(SHARING).chain(defaults);
+        let all = set.chain(REMOVED).chain(KEPT);
+        for entry in all.clone() {
+            let row = format!("| `{}` | {} |", entry.name, entry.why);
+            assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");
+        }
+        assert_eq!(page.lines().filter(|line| rows(line)).count(), all.count(), "rows of the page");
+    }
+}

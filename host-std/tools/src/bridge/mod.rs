@@ -1,0 +1,220 @@
+//! Bridge between a serial line and a process manager, for a rank that has nothing but the line: bytes
+//! from the line go to a TCP address, and bytes from there to the line.
+//!
+//! The bridge interprets no bytes. It reads from one side only as much as the other side has room for, so
+//! a slow line delays only the server's answers to it. It ends when the server has closed the connection,
+//! as servers do after finalize, or when the line is gone.
+
+mod line;
+mod words;
+
+use line::Line;
+use pmi_host_base::exit::{self, USAGE, complain, print, refuse};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+pub use words::define;
+use words::{Words, read};
+
+/// Runs `pmi-host bridge WORDS…`.
+pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
+    let words = match read(words) {
+        Ok(Ok(words)) => words,
+        Ok(Err(help)) => return print(&help),
+        Err(error) => return refuse(&error),
+    };
+    match bridge(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if matches!(error, BridgeError::NotALine { .. }) => complain(&error, USAGE),
+        Err(error) => complain(&error, 1),
+    }
+}
+
+/// Error that ends the bridge before the server closes the connection. The message names the remedy.
+#[derive(Debug)]
+enum BridgeError {
+    /// The device cannot be opened or is no serial line.
+    NotALine { line: String, error: io::Error },
+    /// The server cannot be reached.
+    NoServer { address: String, error: io::Error },
+    /// The line was unplugged, or the program at its other end has closed it.
+    LineGone { line: String },
+    /// The connection to the server broke.
+    Broken { address: String, error: io::Error },
+}
+
+fn bridge(words: &Words) -> Result<(), BridgeError> {
+    let mut line = Line::open(&words.serial, words.baud)
+        .map_err(|error| BridgeError::NotALine { line: words.serial.clone(), error })?;
+    // The user of the board needs the name of the line before anything else happens.
+    let told = exit::line(format_args!("{} is bridged to {}", line.name(), words.to));
+    let _ = io::stderr().write_all(told.as_bytes());
+    let no_server = |error| BridgeError::NoServer { address: words.to.clone(), error };
+    // The bridge connects only after the first bytes of the line: a server gives a connection a few
+    // seconds to identify its rank, and a board may be switched on much later.
+    let first = line.first().map_err(|_| BridgeError::LineGone { line: line.name().to_owned() })?;
+    let server = TcpStream::connect(&words.to).map_err(no_server)?;
+    server.set_nodelay(true).map_err(no_server)?;
+    server.set_nonblocking(true).map_err(no_server)?;
+    let mut way = Way { up: Pipe::holding(&first), down: Pipe::default() };
+    match way.carry(&line, &server) {
+        Ok(End::Server) => {
+            line.settle();
+            Ok(())
+        }
+        // A board that has finalized may close the line before the server closes the connection.
+        Ok(End::Line) if hangs_up(&server) => Ok(()),
+        Ok(End::Line) => {
+            let _ = server.shutdown(Shutdown::Both);
+            Err(BridgeError::LineGone { line: line.name().to_owned() })
+        }
+        Err(error) => Err(BridgeError::Broken { address: words.to.clone(), error }),
+    }
+}
+
+/// True if the server closes the connection without further input and soon.
+fn hangs_up(server: &TcpStream) -> bool {
+    let until = Instant::now() + GOODBYE;
+    let mut pipe = Pipe::default();
+    while let Some(left) = until.checked_duration_since(Instant::now())
+        && !pipe.has_ended
+    {
+        let mut ends = [PollFd::new(server, PollFlags::IN)];
+        let waited = poll(&mut ends, Timespec::try_from(left).ok().as_ref());
+        pipe.held.clear();
+        if waited.is_err_and(|error| error != Errno::INTR) || pipe.take(server).is_err() {
+            break;
+        }
+    }
+    pipe.has_ended
+}
+
+/// Both directions.
+struct Way {
+    /// From the line to the server.
+    up: Pipe,
+    down: Pipe,
+}
+
+/// Side that has hung up first.
+enum End {
+    Server,
+    Line,
+}
+
+/// Bytes on their way in one direction.
+#[derive(Default)]
+struct Pipe {
+    held: Vec<u8>,
+    has_ended: bool,
+}
+
+impl Way {
+    fn carry(&mut self, line: &Line, server: &TcpStream) -> io::Result<End> {
+        loop {
+            if self.down.has_ended && self.down.held.is_empty() {
+                return Ok(End::Server);
+            }
+            if self.up.has_ended && self.up.held.is_empty() {
+                return Ok(End::Line);
+            }
+            let wants = |from: &Pipe, to: &Pipe| {
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::IN, from.has_room());
+                flags.set(PollFlags::OUT, !to.held.is_empty());
+                flags
+            };
+            let mut ends = [
+                PollFd::from_borrowed_fd(line.as_fd(), wants(&self.up, &self.down)),
+                PollFd::from_borrowed_fd(server.as_fd(), wants(&self.down, &self.up)),
+            ];
+            match poll(&mut ends, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.up.take(line)?;
+            self.up.give(server)?;
+            self.down.take(server)?;
+            // A line that is gone accepts no bytes, and the read has reported its end.
+            if !self.up.has_ended {
+                self.down.give(line)?;
+            }
+        }
+    }
+}
+
+impl Pipe {
+    fn holding(bytes: &[u8]) -> Self {
+        Self { held: bytes.to_vec(), has_ended: false }
+    }
+
+    fn has_room(&self) -> bool {
+        !self.has_ended && self.held.is_empty()
+    }
+
+    /// Reads available bytes, if all earlier ones have been written.
+    fn take(&mut self, from: impl AsFd) -> io::Result<()> {
+        if !self.has_room() {
+            return Ok(());
+        }
+        let mut room = [0; AT_ONCE];
+        match rustix::io::read(from, &mut room) {
+            // The other end of a pseudo-terminal is closed: the system calls that an error.
+            Ok(0) | Err(Errno::IO | Errno::CONNRESET) => self.has_ended = true,
+            Ok(len) => self.held.extend_from_slice(&room[..len]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, to: impl AsFd) -> io::Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        match rustix::io::write(to, &self.held) {
+            Ok(len) => drop(self.held.drain(..len)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // The reader is gone; the read in the other direction reports how the connection ended.
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::IO) => self.held.clear(),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for BridgeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotALine { line, error } => write!(
+                f,
+                "'{line}' is no serial line that can be used ({error}); name a device such as \
+                 /dev/ttyUSB0, or 'pty' for a new pseudo-terminal"
+            ),
+            Self::NoServer { address, error } => write!(
+                f,
+                "nobody answers at {address} ({error}); 'pmi-host run --listen ADDR:PORT --expect N' \
+                 prints where ranks dial in"
+            ),
+            Self::LineGone { line } => write!(
+                f,
+                "the board at {line} is gone in the middle of its conversation; the server was told by \
+                 hanging up"
+            ),
+            Self::Broken { address, error } => {
+                write!(f, "the way between the line and {address} broke: {error}")
+            }
+        }
+    }
+}
+
+/// Time limit for a server to close the connection after finalize.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Number of bytes of one read: a page; serial lines hold less.
+const AT_ONCE: usize = 4096;

@@ -1,0 +1,288 @@
+//! One process of the program, and one connection to the server.
+
+use super::super::error::ConformError;
+use super::super::verdict::shown;
+use super::answers::STRANGE;
+use super::door::Entry;
+use super::message::{doubles, take_request};
+use super::twist::Twist;
+use pmi_core::ids::SessionId;
+use pmi_host_base::env;
+use pmi_std::Stream;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+/// One process of the program.
+#[derive(Debug)]
+pub(super) struct Rank {
+    child: Child,
+    out: Written<ChildStdout>,
+    err: Written<ChildStderr>,
+    pub(super) ended: Option<Ended>,
+}
+
+/// End of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Exited with this code.
+    Code(i32),
+    /// Terminated by a signal that the check did not send, or by the one that announces an abort.
+    Signal(i32),
+    /// Killed by the check, because this rank or another one aborted the job.
+    Aborted,
+    /// Killed by the check, because another rank had failed.
+    WithJob,
+    /// Killed by the check, because the time limit had passed.
+    Late,
+}
+
+/// One connection to the server.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) session: SessionId,
+    /// Rank of the connection, as far as it is known.
+    pub(super) rank: Option<usize>,
+    pub(super) link: Option<Stream>,
+    /// Bytes that the session has not taken.
+    pub(super) untaken: Vec<u8>,
+    /// Requests of the rank, in their order.
+    pub(super) asked: Vec<String>,
+    /// True if the rank sent a value that no rank has put.
+    pub(super) is_astray: bool,
+    /// True if nothing more is sent; the link is closed when the rest has been written.
+    pub(super) is_done: bool,
+    /// True if the client doubles a `;` in a value.
+    pub(super) doubles: bool,
+    /// Copy of the received bytes, to take requests from.
+    heard: Vec<u8>,
+    /// Pieces of answers, each with the time from which it may be sent.
+    pieces: VecDeque<(Instant, Vec<u8>)>,
+}
+
+/// Start of the output of a process on one of its streams.
+#[derive(Debug)]
+struct Written<R> {
+    from: R,
+    text: Vec<u8>,
+}
+
+impl Rank {
+    /// Starts `words` with the socket and environment of `entry`.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started.
+    pub(super) fn start(words: &[String], entry: Entry) -> Result<Self, ConformError> {
+        let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
+        let mut child = Command::new(name)
+            .args(args)
+            .env_clear()
+            .envs(env::inherited(std::env::vars_os()))
+            .envs(entry.variables)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| ConformError::Start { name: name.clone(), error })?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let (Some(out), Some(err)) = (out, err) else {
+            return Err(ConformError::System(ErrorKind::BrokenPipe.into()));
+        };
+        Ok(Self { child, out: Written::new(out)?, err: Written::new(err)?, ended: None })
+    }
+
+    /// Reads the output of the process.
+    pub(super) fn listen(&mut self) {
+        self.out.read();
+        self.err.read();
+    }
+
+    /// Checks for the end of the process.
+    ///
+    /// # Errors
+    ///
+    /// Error of the system.
+    pub(super) fn look_for_end(&mut self) -> Result<(), ConformError> {
+        if self.ended.is_none()
+            && let Some(status) = self.child.try_wait()?
+        {
+            let signal = status.signal().map(Ended::Signal);
+            self.ended = signal.or(Some(Ended::Code(status.code().unwrap_or(-1))));
+        }
+        Ok(())
+    }
+
+    /// Sends a signal to the process group, if the process runs.
+    pub(super) fn signal(&self, signal: Signal) {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group.filter(|_| self.ended.is_none()) {
+            // The process group may have exited by now.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Kills the process, if it runs, and records `how`.
+    pub(super) fn end(&mut self, how: Ended) {
+        if self.ended.is_none() {
+            self.signal(Signal::KILL);
+            self.ended = Some(how);
+            let _ = self.child.wait();
+        }
+    }
+
+    /// Standard output of the process, as far as it is kept.
+    pub(super) fn output(&self) -> String {
+        String::from_utf8_lossy(&self.out.text).into_owned()
+    }
+
+    /// First line of standard error that is not blank: the reason of the failure.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let mut lines = self.err.text.split(|byte| *byte == b'\n');
+        lines.find(|line| !line.trim_ascii().is_empty()).map(|line| shown(line.trim_ascii()))
+    }
+
+    /// True if the process printed a value that no rank has put.
+    pub(super) fn tells_strange(&self) -> bool {
+        [&self.out.text, &self.err.text].into_iter().any(|text| holds_strange(text))
+    }
+}
+
+impl Talk {
+    pub(super) fn new(session: SessionId, rank: Option<usize>, link: Stream) -> Self {
+        Self {
+            session,
+            rank,
+            link: Some(link),
+            untaken: Vec::new(),
+            asked: Vec::new(),
+            is_astray: false,
+            is_done: false,
+            doubles: false,
+            heard: Vec::new(),
+            pieces: VecDeque::new(),
+        }
+    }
+
+    /// Reads from the link and applies the mutation `twist` to the requests. Returns the number of changes;
+    /// `None` if the link is closed.
+    pub(super) fn read(&mut self, twist: &Twist) -> Option<usize> {
+        let mut changed_count = 0;
+        let mut piece = [0; 4096];
+        while let Some(link) = &mut self.link {
+            match link.read(&mut piece) {
+                Ok(len) if len > 0 => {
+                    let bytes = &mut piece[..len];
+                    self.heard.extend_from_slice(bytes);
+                    self.is_astray |= holds_strange(&self.heard);
+                    changed_count += usize::from(twist.request(bytes));
+                    self.untaken.extend_from_slice(bytes);
+                    self.doubles |= doubles(&self.heard);
+                    while let Some(word) = take_request(&mut self.heard) {
+                        self.asked.push(word);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(_) | Err(_) => {
+                    self.link = None;
+                    return None;
+                }
+            }
+        }
+        Some(changed_count)
+    }
+
+    /// Queues an answer; true if it overtakes another.
+    pub(super) fn queue(&mut self, bytes: &[u8], twist: &Twist) -> bool {
+        let now = Instant::now();
+        let (size, pause) = twist.pace(bytes);
+        let waiting = self.pieces.front().map(|(when, _)| *when).filter(|when| *when > now);
+        if let Some(when) = waiting.filter(|_| twist.overtakes(bytes)) {
+            self.pieces.push_front((when, bytes.to_vec()));
+            return true;
+        }
+        let mut when = self.pieces.back().map_or(now, |(when, _)| (*when).max(now));
+        for piece in bytes.chunks(size.min(bytes.len()).max(1)) {
+            when += pause;
+            self.pieces.push_back((when, piece.to_vec()));
+        }
+        false
+    }
+
+    /// Time from which the next piece may be sent.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.pieces.front().map(|(when, _)| *when).filter(|_| self.link.is_some())
+    }
+
+    /// Writes the pieces that are due, as far as the link accepts them.
+    pub(super) fn send(&mut self, now: Instant) {
+        let Some(link) = &mut self.link else { return };
+        while let Some((when, piece)) = self.pieces.front_mut() {
+            if *when > now {
+                return;
+            }
+            match link.write(piece) {
+                Ok(len) if len == piece.len() => drop(self.pieces.pop_front()),
+                Ok(len) => drop(piece.drain(..len)),
+                // The link is full or closed: the next read reports which.
+                Err(_) => return,
+            }
+        }
+        if self.is_done {
+            self.link = None;
+        }
+    }
+}
+
+impl<R: Read + AsFd> Written<R> {
+    fn new(from: R) -> Result<Self, ConformError> {
+        fcntl_setfl(&from, OFlags::NONBLOCK).map_err(|error| ConformError::System(error.into()))?;
+        Ok(Self { from, text: Vec::new() })
+    }
+
+    /// Reads all that is there, so that the process continues, and keeps the start. The number of reads is
+    /// bounded, so that a process that writes without end does not block the others.
+    fn read(&mut self) {
+        let mut piece = [0; 4096];
+        for _ in 0..READS {
+            match self.from.read(&mut piece) {
+                Ok(len) if len > 0 => {
+                    let room = WRITTEN_MAX - self.text.len();
+                    self.text.extend_from_slice(&piece[..len.min(room)]);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}
+
+fn holds_strange(bytes: &[u8]) -> bool {
+    bytes.windows(STRANGE.len()).any(|window| window == STRANGE.as_bytes())
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Aborted => f.write_str("abort"),
+            Self::WithJob => f.write_str("ended with the others"),
+            Self::Late => f.write_str("no end"),
+        }
+    }
+}
+
+/// Number of bytes that are kept of a stream of a process: enough for a report and for a comparison.
+const WRITTEN_MAX: usize = 64 * 1024;
+
+/// Number of reads of a stream per turn.
+const READS: usize = 64;

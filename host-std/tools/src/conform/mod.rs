@@ -1,0 +1,166 @@
+//! Checks the conformance of any launcher or client to PMI-1 and PMI-2.
+//!
+//! ```text
+//! args, error      the requested task, and errors that prevent it
+//! case             a case, and the list of all: pmi1, pmi2, second (connections), alone
+//! talk             raw bytes with a bound on every wait; lines, frames: requests made of them
+//! player           one rank of one case, as a launcher starts it
+//! launcher         one launch for each case, and its result
+//! client           a program under a server that answers in unusual ways
+//! verdict, matrix  findings; written, read back, compared, joined
+//! ```
+//!
+//! Nothing here uses the project's own client, so that an error of its codec cannot hide behind its mirror
+//! image; the server that a client meets is the real one, and only its bytes are changed.
+
+mod alone;
+mod args;
+mod case;
+mod client;
+mod codes;
+mod error;
+mod frames;
+mod launcher;
+mod lines;
+mod mapping;
+mod matrix;
+mod player;
+mod pmi1;
+mod pmi2;
+mod second;
+mod space;
+mod talk;
+mod verdict;
+
+pub(crate) use case::Case;
+pub(crate) use error::ConformError;
+pub use launcher::RANK;
+pub(crate) use matrix::{Form, Matrix, Row};
+pub(crate) use verdict::Verdict;
+
+use args::{Args, Task};
+use launcher::LauncherLine;
+use pmi_host_base::exit::{FAILED, USAGE, complain, print};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs `pmi-host conform WORDS`.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
+    match args::parse(words).and_then(|args| check(&args)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&error, if matches!(error, ConformError::Usage(_)) { USAGE } else { FAILED })
+        }
+    }
+}
+
+/// Plays one rank of a case; only a launcher that is checked starts this.
+pub fn run_rank(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<String> =
+        words.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    player::run(&words)
+}
+
+/// Executes the task; true if all is as expected.
+fn check(args: &Args) -> Result<bool, ConformError> {
+    match &args.task {
+        Task::Help => {
+            print(args::HELP);
+            Ok(true)
+        }
+        Task::List => {
+            for Case { name, ranks, tries, .. } in Case::all() {
+                print(&format!("{name:<25}  {ranks}  {tries}\n"));
+            }
+            // The number of ranks of a client is an argument.
+            for client::Twist { name, tries, .. } in client::Twist::ALL {
+                print(&format!("{name:<25}  -  {tries}\n"));
+            }
+            Ok(true)
+        }
+        Task::Join(files) => {
+            let read = files.iter().map(|(title, file)| Ok((title.clone(), Matrix::read(file)?)));
+            let columns = read.collect::<Result<Vec<_>, ConformError>>()?;
+            print(&matrix::join(&columns, tried));
+            Ok(true)
+        }
+        Task::Launcher(line) => {
+            let line = LauncherLine::new(line)?;
+            let cases: Vec<_> =
+                Case::all().filter(|case| is_wanted(case.name, &args.only)).collect();
+            if cases.is_empty() {
+                return Err(ConformError::NoCase(args.only.clone()));
+            }
+            let mut closed: Vec<Row> = Vec::new();
+            let try_one = |case: &'static Case| {
+                // Further cases show nothing new when the session cannot be opened.
+                if let Some(door) = closed.iter().find(|door| is_behind(case.name, &door.case)) {
+                    return Ok(Row::not_tried(case, door));
+                }
+                let row = line.check(case, args.limit)?;
+                let is_closed = row.finding.verdict > Verdict::Tolerated;
+                closed.extend(Some(row.clone()).filter(|row| is_closed && is_door(&row.case)));
+                Ok(row)
+            };
+            finish(args, cases.into_iter().map(try_one))
+        }
+        Task::Client(line, ranks) => {
+            let words = args::split(line)?;
+            let is_wanted = |twist: &&client::Twist| is_wanted(twist.name, &args.only);
+            let twists: Vec<_> = client::Twist::ALL.iter().filter(is_wanted).collect();
+            if twists.is_empty() {
+                return Err(ConformError::NoCase(args.only.clone()));
+            }
+            let mut subject = client::Subject::new(words, *ranks, args.limit);
+            finish(args, twists.into_iter().map(|twist| subject.check(twist)))
+        }
+    }
+}
+
+/// Prints each row as it comes, if the form allows it, and judges the whole.
+fn finish(
+    args: &Args,
+    rows: impl Iterator<Item = Result<Row, ConformError>>,
+) -> Result<bool, ConformError> {
+    let recorded = args.expect.as_deref().map(Matrix::read).transpose()?;
+    let mut matrix = Matrix::default();
+    for row in rows {
+        let row = row?;
+        if args.form == Form::Plain {
+            print(&row.plain());
+        }
+        matrix.rows.push(row);
+    }
+    match args.form {
+        Form::Plain => print(&format!("# {}\n", matrix.sum())),
+        form => print(&matrix.render(form)),
+    };
+    let Some(recorded) = recorded else { return Ok(matrix.wrong_count() == 0) };
+    let differences = matrix.differences(&recorded);
+    for difference in &differences {
+        complain(difference, FAILED);
+    }
+    Ok(differences.is_empty())
+}
+
+fn tried(case: &str) -> Option<&'static str> {
+    let twist = || client::Twist::ALL.iter().find(|twist| twist.name == case);
+    Case::named(case).map(|case| case.tries).or_else(|| twist().map(|twist| twist.tries))
+}
+
+/// The first case of each protocol opens a session as every client does.
+fn is_door(name: &str) -> bool {
+    DOORS.contains(&name)
+}
+
+fn is_behind(name: &str, door: &str) -> bool {
+    name.split('-').next() == door.split('-').next()
+}
+
+fn is_wanted(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|part| name.contains(part.as_str()))
+}
+
+const DOORS: [&str; 2] = ["pmi1-init-1.1", "pmi2-init"];

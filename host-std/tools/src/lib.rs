@@ -1,0 +1,25 @@
+//! Tools of `pmi-host` beside the launcher: each is one command of that program.
+//!
+//! ```text
+//! conform   checks other launchers and clients
+//! replay    one side of a recorded exchange, played again
+//! trace     views of a trace, by any recorder
+//! doctor    checks of a rank's environment, with any launcher
+//! bridge    connects a rank behind a serial line to a server
+//! ```
+//!
+//! A tool exports the definition of its command line (`define`) and its start (`run`), which returns the
+//! exit code. No tool uses the launcher's event loop or its records; replay alone uses another tool, trace,
+//! for the files that it reads.
+#![deny(unsafe_code)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
+);
+
+pub mod bridge;
+pub mod conform;
+pub mod doctor;
+pub mod replay;
+pub mod trace;

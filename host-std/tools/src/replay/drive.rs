@@ -1,0 +1,278 @@
+//! Replay of all clients of a record against the project's server.
+//!
+//! Requests are sent in the order of the record. The server is given the initial state of the recorded
+//! one, under the same names; answers are compared by meaning, since every server formats them differently.
+
+use super::Outcome;
+use super::given::Given;
+use super::script::{RANKS_MAX, VALUE_MAX, Who, name, scripts};
+use pmi_core::error::Code;
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::limits::REPLY_BYTES;
+use pmi_core::machine::Machine;
+use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
+use pmi_core::time::Instant;
+use pmi_host_base::exit::FAILED;
+use pmi_host_base::storage::{Heap, Slab};
+use pmi_std::BoundedBuf;
+use pmi_trace::describe::describe;
+use pmi_trace::exchange::exchanges;
+use pmi_trace::{Direction, JobFacts, Trace};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+
+/// Replays all clients.
+///
+/// # Errors
+///
+/// The record holds no messages that can be replayed.
+pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
+    let scripts = scripts(trace);
+    if scripts.is_empty() {
+        return Err(
+            "the record has no ranks that speak PMI-1 or PMI-2, so there are no clients to play"
+                .into(),
+        );
+    }
+    let mut play = Play::new(trace, &scripts)?;
+    let mut order: Vec<(usize, Who, &[u8])> = { scripts.iter() }
+        .flat_map(|(who, lines)| lines.iter().map(move |line| (*who, line)))
+        .filter(|(_, line)| line.direction == Direction::ToServer)
+        .map(|(who, line)| (line.at, who, line.bytes))
+        .collect();
+    order.sort_unstable_by_key(|(at, ..)| *at);
+    let asked_count = order.len();
+    for (at, who, bytes) in order {
+        play.ask(who, trace.records[at].time_ns, bytes);
+    }
+
+    let questions: BTreeMap<usize, usize> = { exchanges(trace).into_iter() }
+        .filter_map(|one| Some((one.answered?, one.asked)))
+        .collect();
+    let question = |at: usize| {
+        let record = questions.get(&at).and_then(|at| trace.records.get(*at))?;
+        let pmi_trace::What::Message { direction, bytes } = &record.what else { return None };
+        Some(describe(*direction, bytes).line(VALUE_MAX))
+    };
+    let (mut told, mut count) = (String::new(), 0usize);
+    for (who, lines) in &scripts {
+        let mut now = play.answers.remove(who).unwrap_or_default().into_iter();
+        let recorded = lines.iter().filter(|line| line.direction == Direction::ToClient);
+        let differ = |told: &mut String, then: Option<(usize, String)>, now: Option<String>| {
+            let about = then.as_ref().and_then(|(at, _)| question(*at));
+            let about = about.map(|about| format!(" to '{about}'")).unwrap_or_default();
+            let nothing = || "nothing".to_owned();
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                told,
+                "{} was answered{about}\n  recorded: {}\n  now:      {}",
+                name(trace, *who),
+                then.map_or_else(nothing, |(_, line)| line),
+                now.unwrap_or_else(nothing)
+            );
+        };
+        for line in recorded {
+            let (then, now) = (line.meaning(), now.next());
+            if now.as_ref() != Some(&then) {
+                count += 1;
+                if count <= TOLD_MAX {
+                    let now = now.map(|now| now.line(VALUE_MAX));
+                    differ(&mut told, Some((line.at, then.line(VALUE_MAX))), now);
+                }
+            }
+        }
+        for more in now {
+            count += 1;
+            if count <= TOLD_MAX {
+                differ(&mut told, None, Some(more.line(VALUE_MAX)));
+            }
+        }
+    }
+    for (who, fault) in &play.faults {
+        count += 1;
+        let _ = writeln!(told, "{}: our server broke off: {fault}", name(trace, *who));
+    }
+    let ranks = scripts.len();
+    let _ = match count {
+        0 => {
+            writeln!(told, "{asked_count} questions of {ranks} ranks: every answer is as recorded")
+        }
+        _ => writeln!(told, "{asked_count} questions of {ranks} ranks: {count} answers differ"),
+    };
+    Ok(Outcome { told, code: if count == 0 { 0 } else { FAILED } })
+}
+
+/// The project's server, and its answers.
+struct Play<'a> {
+    server: Server<Heap>,
+    givens: BTreeMap<u32, Given>,
+    /// Jobs that ranks have not spawned yet.
+    spawns: VecDeque<&'a JobFacts>,
+    /// Jobs of this run, by recorded number.
+    jobs: BTreeMap<u32, JobId>,
+    names: BTreeMap<u32, String>,
+    sessions: BTreeMap<Who, SessionId>,
+    clients: BTreeMap<SessionId, Who>,
+    /// Bytes that a session has not taken.
+    untaken: BTreeMap<Who, Vec<u8>>,
+    answers: BTreeMap<Who, Vec<pmi_trace::describe::Meaning>>,
+    faults: Vec<(Who, String)>,
+}
+
+impl<'a> Play<'a> {
+    fn new(
+        trace: &'a Trace,
+        scripts: &BTreeMap<Who, Vec<super::script::Line<'_>>>,
+    ) -> Result<Self, String> {
+        let jobs: std::collections::BTreeSet<u32> = scripts.keys().map(|(job, _)| *job).collect();
+        let mut play = Self {
+            server: Server::new(Slab::new(usize::MAX), Slab::new(usize::MAX), Default::default()),
+            givens: jobs.iter().map(|job| (*job, Given::of(*job, scripts))).collect(),
+            spawns: trace.jobs().filter(|facts| facts.spawner.is_some()).collect(),
+            jobs: BTreeMap::new(),
+            names: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            untaken: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            faults: Vec::new(),
+        };
+        for job in jobs {
+            let known = trace.job(job).cloned().unwrap_or_default();
+            if known.spawner.is_none() {
+                let seen = scripts
+                    .keys()
+                    .filter(|(of, _)| *of == job)
+                    .map(|(_, rank)| rank.saturating_add(1))
+                    .max();
+                let ranks = known.ranks.max(seen.unwrap_or(0));
+                play.add_job(&JobFacts { job, ranks, ..known })?;
+            }
+        }
+        Ok(play)
+    }
+
+    fn add_job(&mut self, facts: &JobFacts) -> Result<JobId, String> {
+        let cannot = |why: &dyn std::fmt::Display| {
+            format!("job {} of the record cannot be served ({why})", facts.job)
+        };
+        if facts.ranks > RANKS_MAX {
+            return Err(cannot(&format_args!("{} ranks are too many", facts.ranks)));
+        }
+        let given = self.givens.get(&facts.job).cloned().unwrap_or_default();
+        let name =
+            if facts.name.is_empty() { format!("kvs_{}", facts.job) } else { facts.name.clone() };
+        let read = |name: &str| KvsName::new(name.as_bytes()).map_err(|why| cannot(&why));
+        let spawner = facts.spawner.and_then(|job| self.names.get(&job));
+        let spec = JobSpec {
+            name: read(&name)?,
+            spawner: spawner.map(|name| read(name)).transpose()?,
+            universe_size: given.universe,
+            has_uplink: false,
+        };
+        let nodes = given.nodes(facts.ranks).into_iter().zip(0..);
+        let member = |(node, rank): (u32, u32)| {
+            let member = Member::new(given.appnums.get(&rank).copied().unwrap_or(0), node);
+            if given.newer.contains(&rank) { member.accepting_newer() } else { member }
+        };
+        let members: Vec<Member> = nodes.map(member).collect();
+        let job =
+            self.server.add_job(spec, members, Default::default()).map_err(|why| cannot(&why))?;
+        // A key that no server could hold cannot have been answered by the recorded one.
+        for (key, value) in &given.attributes {
+            let _ = self.server.preset(job, key, value);
+        }
+        for (key, value) in &given.space {
+            let _ = self.server.preput(job, key, value);
+        }
+        self.jobs.insert(facts.job, job);
+        self.names.insert(facts.job, name);
+        Ok(job)
+    }
+
+    fn ask(&mut self, who: Who, time_ns: u64, bytes: &[u8]) {
+        let now = Instant::from_micros(time_ns / 1_000);
+        let Some(session) = self.session(who) else { return };
+        self.untaken.entry(who).or_default().extend(bytes);
+        self.converse(session, now);
+        self.settle(now);
+    }
+
+    fn session(&mut self, who: Who) -> Option<SessionId> {
+        if let Some(session) = self.sessions.get(&who) {
+            return Some(*session);
+        }
+        let (job, rank) = who;
+        let peer = Peer::Member { job: *self.jobs.get(&job)?, rank: Rank(rank) };
+        match self.server.open(peer, BoundedBuf::new(INBOX_MAX), Slab::new(THREADS_MAX)) {
+            Ok(session) => {
+                self.sessions.insert(who, session);
+                self.clients.insert(session, who);
+                Some(session)
+            }
+            Err(why) => {
+                self.faults.push((who, why.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Alternates output and input of one session until neither makes progress.
+    fn converse(&mut self, id: SessionId, now: Instant) {
+        let Some(who) = self.clients.get(&id).copied() else { return };
+        let Some(mut session) = self.server.session(id) else { return };
+        let untaken = self.untaken.entry(who).or_default();
+        let mut out = [0; 2 * REPLY_BYTES];
+        loop {
+            let mut moves = false;
+            while let Ok(Some(len)) = session.poll_transmit(&mut out) {
+                let meaning = describe(Direction::ToClient, &out[..len]);
+                self.answers.entry(who).or_default().push(meaning);
+                moves = true;
+            }
+            match session.handle_input(now, untaken) {
+                Ok(len) => {
+                    untaken.drain(..len);
+                    moves |= len > 0;
+                }
+                Err(error) if !untaken.is_empty() => {
+                    self.faults.push((who, error.to_string()));
+                    untaken.clear();
+                }
+                Err(_) => {}
+            }
+            if !moves {
+                return;
+            }
+        }
+    }
+
+    /// Answers requests that waited for other ranks, and handles the events of the server.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            while let Some(id) = self.server.next_ready() {
+                self.converse(id, now);
+            }
+            let Some(event) = self.server.poll_event() else { return };
+            if let Event::Spawn { session, exchange } = event {
+                self.server.spawn_read(session);
+                let by = self.clients.get(&session).map(|(job, _)| *job);
+                let at = self.spawns.iter().position(|facts| facts.spawner == by);
+                let made =
+                    at.and_then(|at| self.spawns.remove(at)).map(|facts| self.add_job(facts));
+                let made = made.and_then(Result::ok).ok_or(Code::FAIL);
+                // The requesting session waits for exactly this answer.
+                let _ = self.server.answer_spawn(session, exchange, made, &[]);
+            }
+        }
+    }
+}
+
+/// Number of differing answers that are reported one by one.
+const TOLD_MAX: usize = 20;
+
+/// Bound of the input buffer, above any message.
+const INBOX_MAX: usize = 1 << 20;
+
+/// Number of threads of a client that may call at once.
+const THREADS_MAX: usize = 256;

@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::peers::{bounded, one_of_three, theirs};
 use common::slurm::Slurm;
 use common::{Ran, host, run};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,11 @@ fn recorded(name: &str) -> PathBuf {
 
 /// Checks a launcher, with more patience than a busy machine needs.
 fn check(launcher: &str, words: &[&str]) -> Ran {
-    run(host(["conform", "--timeout", "40", "--launcher", launcher]).args(words))
+    run(&mut bounded(host(["conform", "--timeout", "40", "--launcher", launcher]).args(words), 55))
+}
+
+fn is_good(ran: &Ran) -> bool {
+    ran.code == 0
 }
 
 /// True if a command can be started and prints `part`.
@@ -53,15 +58,16 @@ fn hydra_of_mpich_4_is_as_recorded() {
     }
     let file = recorded("hydra-4.0.2.txt");
     let launcher = "mpiexec.hydra -n {n} {prog}";
-    check(launcher, &["--expect", file.to_str().unwrap()]).exits_with(0);
+    one_of_three(|| check(launcher, &["--expect", file.to_str().unwrap()]), is_good);
     // The same server over TCP: address and identity come by other variables.
     let launcher = "mpiexec.hydra -pmi-port -n {n} {prog}";
     let words = ["--only", "pmi1-put-get", "--only", "pmi1-maxes", "--only", "pmi1-mapping"];
     // It does not support a second connection.
-    let ran = check(launcher, &["--only", "oob-lines"]).exits_with(0);
-    assert!(ran.out.contains("Unrecognized PMI command: init_oob"), "{}", ran.out);
-    let ran = check(launcher, &[&words[..], &["--expect", file.to_str().unwrap()]].concat());
-    assert_eq!(ran.exits_with(0).out.lines().count(), 4);
+    let is_rejected =
+        |ran: &Ran| ran.code == 0 && ran.out.contains("Unrecognized PMI command: init_oob");
+    one_of_three(|| check(launcher, &["--only", "oob-lines"]), is_rejected);
+    let words = [&words[..], &["--expect", file.to_str().unwrap()]].concat();
+    one_of_three(|| check(launcher, &words), |ran| is_good(ran) && ran.out.lines().count() == 4);
 }
 
 #[test]
@@ -78,13 +84,12 @@ fn slurm_is_as_recorded_and_serves_our_client() {
     let only = parts.split_whitespace().flat_map(|part| ["--only", part]);
     let file = recorded("slurm-22.05.8.txt");
     let words: Vec<&str> = only.chain(["--expect", file.to_str().unwrap()]).collect();
-    let ran = check(&launcher, &words).exits_with(0);
-    assert!(ran.out.lines().count() > 25, "{}", ran.out);
+    let is_right = |ran: &Ran| is_good(ran) && ran.out.lines().count() > 25;
+    one_of_three(|| check(&launcher, &words), is_right);
 
     let mut srun = Command::new("srun");
     srun.env("SLURM_CONF", conf).args(["--mpi=pmi2", "-n", "3", own(), "demo-rank"]);
-    let ran = run(srun.stdin(Stdio::null())).exits_with(0);
-    assert!(ran.out.contains("median"), "{}", ran.out);
+    one_of_three(|| theirs(&srun, None), |ran| is_good(ran) && ran.out.contains("median"));
 }
 
 #[test]

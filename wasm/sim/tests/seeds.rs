@@ -18,12 +18,13 @@ fn traced(scenario: &Scenario, seed: u64) -> String {
     trace::write(&world)
 }
 
+/// The step `sweep` of `cargo xtask test` plays 300 with an optimized build.
 #[test]
-fn every_scenario_holds_under_two_hundred_seeds() {
+fn every_scenario_holds_under_its_first_seeds() {
     let cases = Case::all().unwrap();
-    let summary = sweep(&cases, 0, 200, None);
+    let summary = sweep(&cases, 0, 20, None);
     assert_eq!(summary.broken, []);
-    assert_eq!(summary.runs, 200 * cases.len() as u64);
+    assert_eq!(summary.runs, 20 * cases.len() as u64);
 }
 
 #[test]

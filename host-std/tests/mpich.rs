@@ -1,97 +1,58 @@
-//! Programs built with MPICH's own compiler and client library, unmodified.
+//! Programs built with MPICH, beyond the cases of all libraries: larger and failing spawns, protocol versions.
 
 mod common;
-use common::{Ran, job, mpi_program, run};
+use common::wheel::{on_loopback, wheel_program};
+use common::{Ran, host, job, mpi_program, run};
 use std::path::Path;
 
-/// Sizes of the jobs. The larger ones have more ranks than any machine that runs the tests has cores.
-const SIZES: [u32; 4] = [1, 2, 8, 32];
-
 fn mpi(ranks: u32, program: &Path, args: &[&str]) -> Ran {
-    run(job(ranks, [program]).args(args))
+    run(on_loopback(&mut job(ranks, [program])).args(args))
 }
 
 #[test]
-fn hello_comes_from_every_rank_once() {
+fn mpi_comm_spawn_of_eight_connects_parents_and_children() {
+    let Some(spawn) = wheel_program("spawn") else { return };
+    let ran = mpi(3, &spawn, &["8"]).exits_with(0).says_nothing();
+    let mut expected: Vec<String> =
+        (0..8).map(|child| format!("child {child} of 8 has 3 parents")).collect();
+    expected.push("the children say 828".into());
+    assert_eq!(ran.lines(), expected);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error_of_the_call_only() {
+    let Some(spawn) = wheel_program("spawn") else { return };
+    let ran = mpi(2, &spawn, &["3", "missing"]).exits_with(0);
+    assert_eq!(ran.lines(), ["parent 0 was refused", "parent 1 was refused"]);
+    ran.says(&["the spawn of rank 0 of 2 (pid ", "there is no program './no/such/program'"]);
+}
+
+#[test]
+fn abort_of_a_parent_ends_its_children() {
+    let Some(spawn) = wheel_program("spawn_abort") else { return };
+    mpi(2, &spawn, &["parent"]).exits_with(43).says(&["rank 0 of 2 (pid", "43"]);
+}
+
+/// The versions in replies to rank 0 under `--pmi 1`, from a trace.
+fn agreed(program: &Path, name: &str) -> String {
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("version-{name}.trace"));
+    let mut command = host(["run", "-n", "2", "--pmi", "1", "--trace"]);
+    run(on_loopback(command.arg(&trace).arg(program))).exits_with(0);
+    let shown = run(host(["trace", "show", "--raw"]).arg(&trace)).exits_with(0);
+    std::fs::remove_file(trace).unwrap();
+    shown.out.lines().filter(|line| line.contains("response_to_init")).collect()
+}
+
+#[test]
+fn mpich_5_reaches_pmi_1_2_which_it_does_not_request() {
+    let Some(hello) = wheel_program("hello") else { return };
+    let agreed = agreed(&hello, "mpich-5");
+    assert!(agreed.contains("pmi_subversion=2") && !agreed.contains("=1\\n"), "{agreed}");
+}
+
+#[test]
+fn mpich_4_0_and_programs_that_are_not_linked_with_mpi_are_answered_as_they_request() {
     let Some(hello) = mpi_program("hello") else { return };
-    for size in SIZES {
-        let ran = mpi(size, &hello, &[]).exits_with(0).says_nothing();
-        let mut ranks: Vec<u32> = ran
-            .out
-            .lines()
-            .map(|line| {
-                let words: Vec<&str> = line.split(' ').collect();
-                assert_eq!(
-                    (words[0], words[2], words[3]),
-                    ("rank", "of", &*size.to_string()),
-                    "{line}"
-                );
-                words[1].parse().unwrap()
-            })
-            .collect();
-        ranks.sort_unstable();
-        assert_eq!(ranks, Vec::from_iter(0..size));
-    }
-}
-
-#[test]
-fn a_token_goes_round_the_ring() {
-    let Some(ring) = mpi_program("ring") else { return };
-    for size in SIZES {
-        let ran = mpi(size, &ring, &[]).exits_with(0).says_nothing();
-        assert_eq!(ran.out, format!("ring of {size}: token {}\n", size * (size - 1) / 2));
-    }
-}
-
-#[test]
-fn allreduce_gives_everybody_the_sum() {
-    let Some(allreduce) = mpi_program("allreduce") else { return };
-    for size in SIZES {
-        let ran = mpi(size, &allreduce, &[]).exits_with(0).says_nothing();
-        let sum: u32 = (0..size).map(|rank| rank * rank).sum();
-        assert_eq!(ran.out, format!("allreduce of {size}: sum {sum}\n"));
-    }
-}
-
-#[test]
-fn the_exit_code_of_a_rank_is_passed_on() {
-    let Some(exitcode) = mpi_program("exitcode") else { return };
-    for size in SIZES {
-        let last = (size - 1).to_string();
-        mpi(size, &exitcode, &[&last, "7"])
-            .exits_with(7)
-            .says(&[&format!("rank {last} of"), "code 7"]);
-        mpi(size, &exitcode, &[&last, "0"]).exits_with(0).says_nothing();
-    }
-}
-
-#[test]
-fn mpi_abort_ends_the_job_with_its_code() {
-    let Some(abort) = mpi_program("abort") else { return };
-    for size in SIZES {
-        let last = (size - 1).to_string();
-        mpi(size, &abort, &[&last, "42"]).exits_with(42).says(&[&format!("rank {last} of"), "42"]);
-    }
-}
-
-#[test]
-fn a_rank_that_a_signal_ends_ends_the_job() {
-    let Some(killed) = mpi_program("killed") else { return };
-    for size in SIZES {
-        let last = (size - 1).to_string();
-        for (signal, name) in [("11", "SIGSEGV"), ("9", "SIGKILL"), ("6", "SIGABRT")] {
-            let code = 128 + signal.parse::<i32>().unwrap();
-            mpi(size, &killed, &[&last, signal])
-                .exits_with(code)
-                .says(&[&format!("rank {last} of"), name]);
-        }
-    }
-}
-
-#[test]
-fn a_rank_that_leaves_without_finalize_ends_the_job() {
-    let Some(leave) = mpi_program("leave") else { return };
-    for size in SIZES {
-        mpi(size, &leave, &["0"]).exits_with(1).says(&["rank 0 of", "without finalize"]);
-    }
+    let agreed = agreed(&hello, "mpich-4");
+    assert!(agreed.contains("pmi_subversion=1") && !agreed.contains("=2\\n"), "{agreed}");
 }

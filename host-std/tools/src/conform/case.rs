@@ -1,9 +1,9 @@
 //! A conformance case, and the list of all cases.
 
-use super::frames::Frames;
-use super::lines::Lines;
+use super::pmi1_client::Pmi1Client;
+use super::pmi2_client::Pmi2Client;
 use super::verdict::{Finding, Verdict};
-use super::{alone, pmi1, pmi2, second};
+use super::{pmi1, pmi2, second_connection, singleton};
 use std::time::Duration;
 
 /// One tested exchange, in a launch of its own, since a launcher may end the job for it.
@@ -16,77 +16,77 @@ pub(crate) struct Case {
     /// Short description of the tested exchange.
     pub(crate) tries: &'static str,
     /// Expected end of the job.
-    pub(crate) ends: Ends,
-    pub(super) play: Play,
+    pub(crate) exit: ExpectedExit,
+    pub(super) body: CaseBody,
 }
 
 /// Expected end of the job of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum ExpectedExit {
     /// Every rank finalizes, and the launcher exits with 0.
-    Well,
+    Success,
     /// Not judged: no rank finalizes.
     Any,
     /// The launcher exits with this code, which the abort carried.
     Code(i32),
     /// The launcher exits with any code but 0.
-    Badly,
+    Failure,
     /// The launcher exits with any code: the documents specify none, and that of Hydra differs from run
     /// to run.
-    Somehow,
+    Unspecified,
 }
 
 /// Finding of a case; an error is a finding that ends the case early.
-pub(super) type Played = Result<Finding, Finding>;
+pub(super) type CaseResult = Result<Finding, Finding>;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Play {
-    Lines(fn(&mut Lines) -> Played),
-    Frames(fn(&mut Frames) -> Played),
+pub(super) enum CaseBody {
+    Pmi1(fn(&mut Pmi1Client) -> CaseResult),
+    Pmi2(fn(&mut Pmi2Client) -> CaseResult),
     /// Case of a singleton, with the name of the launcher and the time limit for its answers.
-    Alone(fn(&str, Duration) -> Played),
+    Singleton(fn(&str, Duration) -> CaseResult),
 }
 
 impl Case {
-    pub(super) const fn lines(
+    pub(super) const fn pmi1(
         name: &'static str,
         ranks: u32,
         tries: &'static str,
-        play: fn(&mut Lines) -> Played,
+        body: fn(&mut Pmi1Client) -> CaseResult,
     ) -> Self {
-        Self { name, ranks, tries, ends: Ends::Well, play: Play::Lines(play) }
+        Self { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Pmi1(body) }
     }
 
-    pub(super) const fn frames(
+    pub(super) const fn pmi2(
         name: &'static str,
         ranks: u32,
         tries: &'static str,
-        play: fn(&mut Frames) -> Played,
+        body: fn(&mut Pmi2Client) -> CaseResult,
     ) -> Self {
-        Self { name, ranks, tries, ends: Ends::Well, play: Play::Frames(play) }
+        Self { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Pmi2(body) }
     }
 
-    pub(super) const fn alone(
+    pub(super) const fn singleton(
         name: &'static str,
         tries: &'static str,
-        play: fn(&str, Duration) -> Played,
+        body: fn(&str, Duration) -> CaseResult,
     ) -> Self {
-        Self { name, ranks: 1, tries, ends: Ends::Well, play: Play::Alone(play) }
+        Self { name, ranks: 1, tries, exit: ExpectedExit::Success, body: CaseBody::Singleton(body) }
     }
 
     /// True if the rank is a singleton, which no launcher starts.
-    pub(super) const fn is_alone(&self) -> bool {
-        matches!(self.play, Play::Alone(_))
+    pub(super) const fn is_singleton(&self) -> bool {
+        matches!(self.body, CaseBody::Singleton(_))
     }
 
-    pub(super) const fn ending(self, ends: Ends) -> Self {
-        Self { ends, ..self }
+    pub(super) const fn expecting(self, exit: ExpectedExit) -> Self {
+        Self { exit, ..self }
     }
 
     /// All cases, in the order in which they run.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         let both = pmi1::CASES.iter().chain(pmi2::CASES);
-        both.chain(second::CASES).chain(alone::CASES).copied().flatten()
+        both.chain(second_connection::CASES).chain(singleton::CASES).copied().flatten()
     }
 
     /// The case of that name.
@@ -95,20 +95,22 @@ impl Case {
     }
 
     /// Judges the exit of the launcher, after the ranks have reported `finding`.
-    pub(crate) fn judge_end(&self, code: i32, finding: Finding) -> Finding {
+    pub(crate) fn judge_exit(&self, code: i32, finding: Finding) -> Finding {
         if finding.verdict > Verdict::Tolerated {
             // A refusal may have ended the session, and a worse verdict needs no addition.
             return finding;
         }
         let seen = format!("exit code {code}");
-        match self.ends {
-            Ends::Any => finding,
-            Ends::Well if code == 0 => finding,
-            Ends::Well => Verdict::Wrong.on(format!("{seen} after a good end")),
-            Ends::Code(wanted) if code == wanted => Verdict::AsSpecified.on(seen),
-            Ends::Code(_) | Ends::Badly if code == 0 => Verdict::Wrong.on(seen),
-            Ends::Code(wanted) => Verdict::Tolerated.on(format!("{seen} in place of {wanted}")),
-            Ends::Badly | Ends::Somehow => Verdict::AsSpecified.on(seen),
+        match self.exit {
+            ExpectedExit::Any => finding,
+            ExpectedExit::Success if code == 0 => finding,
+            ExpectedExit::Success => Verdict::Wrong.on(format!("{seen} after a good end")),
+            ExpectedExit::Code(wanted) if code == wanted => Verdict::AsSpecified.on(seen),
+            ExpectedExit::Code(_) | ExpectedExit::Failure if code == 0 => Verdict::Wrong.on(seen),
+            ExpectedExit::Code(wanted) => {
+                Verdict::Tolerated.on(format!("{seen} in place of {wanted}"))
+            }
+            ExpectedExit::Failure | ExpectedExit::Unspecified => Verdict::AsSpecified.on(seen),
         }
     }
 }
@@ -133,18 +135,27 @@ mod tests {
     #[test]
     fn the_end_of_the_launcher_is_part_of_the_verdict() {
         let good = || Verdict::AsSpecified.on("fine");
-        let case = |ends| Case { ends, ..*Case::all().next().unwrap() };
-        assert_eq!(case(Ends::Well).judge_end(0, good()), good());
-        assert_eq!(case(Ends::Well).judge_end(1, good()).verdict, Verdict::Wrong);
-        assert_eq!(case(Ends::Any).judge_end(9, good()), good());
-        assert_eq!(case(Ends::Code(37)).judge_end(37, good()).verdict, Verdict::AsSpecified);
-        assert_eq!(case(Ends::Code(37)).judge_end(137, good()).verdict, Verdict::Tolerated);
-        assert_eq!(case(Ends::Code(37)).judge_end(0, good()).verdict, Verdict::Wrong);
-        assert_eq!(case(Ends::Badly).judge_end(0, good()).verdict, Verdict::Wrong);
-        assert_eq!(case(Ends::Somehow).judge_end(0, good()).verdict, Verdict::AsSpecified);
+        let case = |exit| Case { exit, ..*Case::all().next().unwrap() };
+        assert_eq!(case(ExpectedExit::Success).judge_exit(0, good()), good());
+        assert_eq!(case(ExpectedExit::Success).judge_exit(1, good()).verdict, Verdict::Wrong);
+        assert_eq!(case(ExpectedExit::Any).judge_exit(9, good()), good());
+        assert_eq!(
+            case(ExpectedExit::Code(37)).judge_exit(37, good()).verdict,
+            Verdict::AsSpecified
+        );
+        assert_eq!(
+            case(ExpectedExit::Code(37)).judge_exit(137, good()).verdict,
+            Verdict::Tolerated
+        );
+        assert_eq!(case(ExpectedExit::Code(37)).judge_exit(0, good()).verdict, Verdict::Wrong);
+        assert_eq!(case(ExpectedExit::Failure).judge_exit(0, good()).verdict, Verdict::Wrong);
+        assert_eq!(
+            case(ExpectedExit::Unspecified).judge_exit(0, good()).verdict,
+            Verdict::AsSpecified
+        );
         let refused = Verdict::Refused.on("x");
-        assert_eq!(case(Ends::Code(37)).judge_end(0, refused.clone()), refused);
+        assert_eq!(case(ExpectedExit::Code(37)).judge_exit(0, refused.clone()), refused);
         let silent = Verdict::NoAnswer.on("x");
-        assert_eq!(case(Ends::Badly).judge_end(1, silent.clone()), silent);
+        assert_eq!(case(ExpectedExit::Failure).judge_exit(1, silent.clone()), silent);
     }
 }

@@ -1,7 +1,7 @@
 //! Start results of single processes in the answer to a spawn: `errcodes`, a number for each, in both
 //! generations.
 
-use super::talk::Reply;
+use super::raw_connection::Reply;
 use super::verdict::Finding;
 use super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 

@@ -1,7 +1,7 @@
 //! Checks a launcher: starts it once for each case, with this very program as the ranks.
 
 use super::args::split;
-use super::case::{Case, Ends};
+use super::case::{Case, ExpectedExit};
 use super::error::ConformError;
 use super::matrix::Row;
 use super::player::reports;
@@ -15,20 +15,20 @@ use std::time::{Duration, Instant};
 
 /// Command line of a launcher, with placeholders for the number of ranks and the program.
 #[derive(Clone, Debug)]
-pub(super) struct LauncherLine {
+pub(super) struct LauncherCommand {
     words: Vec<String>,
     /// Path of this program, by which the launcher starts it.
     myself: String,
 }
 
 /// Result of one launch.
-struct Ran {
+struct LaunchResult {
     /// Exit code, or 128 and the signal; `None` if the launcher had to be killed.
     code: Option<i32>,
     output: String,
 }
 
-impl LauncherLine {
+impl LauncherCommand {
     /// Reads the command line.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl LauncherLine {
     /// The launcher cannot be started.
     pub(super) fn check(&self, case: &'static Case, limit: Duration) -> Result<Row, ConformError> {
         let words = self.filled(case, limit);
-        let Ran { code, output } = run(&words, limit)?;
+        let LaunchResult { code, output } = run(&words, limit)?;
         let finding = judge(case, code, &output, limit);
         Ok(Row { case: case.name.into(), tries: case.tries.into(), finding })
     }
@@ -66,7 +66,7 @@ impl LauncherLine {
             case.name.to_owned(),
             inner.as_millis().to_string(),
         ];
-        if case.is_alone() {
+        if case.is_singleton() {
             // A singleton has no launcher, and starts one itself.
             return program.into_iter().chain(self.words.first().cloned()).collect();
         }
@@ -88,42 +88,45 @@ impl LauncherLine {
 /// Combines the reports of the ranks with the exit of the launcher.
 fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Finding {
     let reports = reports(case, output);
-    let is_killed_on_purpose = matches!(case.ends, Ends::Code(_) | Ends::Badly | Ends::Somehow);
+    let is_killed_on_purpose = matches!(
+        case.exit,
+        ExpectedExit::Code(_) | ExpectedExit::Failure | ExpectedExit::Unspecified
+    );
     // A rank may see the end of the connection before the answer that it waits for.
     let excused = |finding: Finding| match finding.verdict {
         Verdict::JobKilled if is_killed_on_purpose => Verdict::AsSpecified.on(finding.seen),
         _ => finding,
     };
     let findings = reports.iter().map(|report| excused(report.finding.clone()));
-    let told = findings.reduce(Finding::worse);
+    let reported = findings.reduce(Finding::worse);
     let is_complete = (0..case.ranks).all(|rank| reports.iter().any(|report| report.rank == rank));
-    match (told, code) {
-        (told, None) => {
-            let told = told.unwrap_or_else(|| Verdict::NoAnswer.on(""));
-            let seen = match told.seen.as_str() {
+    match (reported, code) {
+        (reported, None) => {
+            let reported = reported.unwrap_or_else(|| Verdict::NoAnswer.on(""));
+            let seen = match reported.seen.as_str() {
                 "" => format!("the launcher had not ended after {limit:?}"),
                 seen => format!("{seen}; then the launcher had not ended after {limit:?}"),
             };
-            told.verdict.max(Verdict::NoAnswer).on(seen)
+            reported.verdict.max(Verdict::NoAnswer).on(seen)
         }
-        (Some(told), Some(code)) if is_complete => case.judge_end(code, told),
-        (told, Some(code)) if is_killed_on_purpose => {
-            case.judge_end(code, told.unwrap_or_else(|| Verdict::AsSpecified.on("")))
+        (Some(reported), Some(code)) if is_complete => case.judge_exit(code, reported),
+        (reported, Some(code)) if is_killed_on_purpose => {
+            case.judge_exit(code, reported.unwrap_or_else(|| Verdict::AsSpecified.on("")))
         }
-        (Some(told), Some(_)) if told.verdict > Verdict::Refused => told,
+        (Some(reported), Some(_)) if reported.verdict > Verdict::Refused => reported,
         (_, Some(code)) => {
             // The first line of output is nearest to the cause.
-            let mut said = output.lines().filter(|line| !line.trim().is_empty());
-            let said = said.find(|line| !line.contains(case.name)).unwrap_or_default().trim();
+            let mut lines = output.lines().filter(|line| !line.trim().is_empty());
+            let first = lines.find(|line| !line.contains(case.name)).unwrap_or_default().trim();
             // A launcher that accepts a rank of which no report arrived.
-            let is_content = code == 0 && case.ends == Ends::Well;
+            let is_content = code == 0 && case.exit == ExpectedExit::Success;
             let verdict = if is_content { Verdict::Wrong } else { Verdict::JobKilled };
-            verdict.on(format!("exit code {code} {}", shown(said.as_bytes())).trim_end())
+            verdict.on(format!("exit code {code} {}", shown(first.as_bytes())).trim_end())
         }
     }
 }
 
-fn run(words: &[String], limit: Duration) -> Result<Ran, ConformError> {
+fn run(words: &[String], limit: Duration) -> Result<LaunchResult, ConformError> {
     let (name, rest) = words.split_first().ok_or(ConformError::NoPlace(PROGRAM))?;
     let mut command = Command::new(name);
     // Launchers and singletons start without the variables of an outer launcher.
@@ -140,14 +143,14 @@ fn run(words: &[String], limit: Duration) -> Result<Ran, ConformError> {
     let errors = collect(child.stderr.take());
     let status = wait(&mut child, Instant::now() + limit)?;
     if status.is_none() {
-        end(&mut child);
+        terminate(&mut child);
     }
     let text = |thread: JoinHandle<Vec<u8>>| {
         let bytes = thread.join().unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let output = format!("{}\n{}", text(errors), text(output));
-    Ok(Ran { code: status.map(code_of), output })
+    Ok(LaunchResult { code: status.map(code_of), output })
 }
 
 fn wait(child: &mut Child, until: Instant) -> Result<Option<ExitStatus>, ConformError> {
@@ -163,7 +166,7 @@ fn wait(child: &mut Child, until: Instant) -> Result<Option<ExitStatus>, Conform
 }
 
 /// Asks a launcher to end its job, and kills its process group after the grace period.
-fn end(child: &mut Child) {
+fn terminate(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     for signal in [Signal::TERM, Signal::KILL] {
         if let Some(group) = group {
@@ -209,27 +212,27 @@ mod tests {
 
     #[test]
     fn places_are_filled_in_words_and_inside_them() {
-        let line = LauncherLine::new("mpiexec -np={n} {prog} x").unwrap();
+        let line = LauncherCommand::new("mpiexec -np={n} {prog} x").unwrap();
         let words = line.filled(case("pmi1-kvsname"), Duration::from_secs(10));
         assert_eq!((words[1].as_str(), words[3].as_str()), ("-np=2", RANK));
         assert_eq!(words[4..], ["pmi1-kvsname", "9000", "x"]);
-        let line = LauncherLine::new("sh -c 'run {n} {prog}'").unwrap();
+        let line = LauncherCommand::new("sh -c 'run {n} {prog}'").unwrap();
         let words = line.filled(case("pmi1-maxes"), Duration::from_secs(10));
         assert!(words[2].starts_with("run 1 '/") && words[2].ends_with(" 'pmi1-maxes' '9000'"));
         let words = line.filled(case("pmi1-singleton"), Duration::from_secs(10));
         assert_eq!(words[1..], [RANK, "pmi1-singleton", "9000", "sh"]);
-        assert!(LauncherLine::new("mpiexec {prog}").is_err());
-        assert!(LauncherLine::new("mpiexec -n {n}").is_err());
+        assert!(LauncherCommand::new("mpiexec {prog}").is_err());
+        assert!(LauncherCommand::new("mpiexec -n {n}").is_err());
     }
 
     #[test]
     fn a_rank_that_tells_nothing_was_killed_unless_that_was_asked_for() {
         let limit = Duration::from_secs(1);
-        let told = "{pmi-conform|pmi1-kvsname|0|as specified|x|pmi-conform}";
-        let finding = judge(case("pmi1-kvsname"), Some(9), told, limit);
+        let reported = "{pmi-conform|pmi1-kvsname|0|as specified|x|pmi-conform}";
+        let finding = judge(case("pmi1-kvsname"), Some(9), reported, limit);
         assert_eq!(finding, Verdict::JobKilled.on("exit code 9"));
-        assert_eq!(judge(case("pmi1-kvsname"), Some(0), told, limit).verdict, Verdict::Wrong);
-        assert_eq!(judge(case("pmi1-kvsname"), None, told, limit).verdict, Verdict::NoAnswer);
+        assert_eq!(judge(case("pmi1-kvsname"), Some(0), reported, limit).verdict, Verdict::Wrong);
+        assert_eq!(judge(case("pmi1-kvsname"), None, reported, limit).verdict, Verdict::NoAnswer);
         assert_eq!(judge(case("pmi1-abort"), Some(37), "", limit).verdict, Verdict::AsSpecified);
         assert_eq!(judge(case("pmi1-abort"), Some(0), "", limit).verdict, Verdict::Wrong);
         let killed = "{pmi-conform|pmi1-abort|0|job killed|x|pmi-conform}";
@@ -238,7 +241,7 @@ mod tests {
             Verdict::AsSpecified
         );
         assert_eq!(judge(case("pmi1-abort"), Some(1), killed, limit).verdict, Verdict::Tolerated);
-        let both = format!("{told}{}", told.replace("|0|as specified", "|1|wrong"));
+        let both = format!("{reported}{}", reported.replace("|0|as specified", "|1|wrong"));
         assert_eq!(judge(case("pmi1-kvsname"), Some(0), &both, limit), Verdict::Wrong.on("x"));
     }
 }

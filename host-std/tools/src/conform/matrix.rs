@@ -124,9 +124,9 @@ impl Matrix {
 }
 
 impl Row {
-    /// Row for a case that makes no sense after the result of `door`.
-    pub(crate) fn not_tried(case: &Case, door: &Self) -> Self {
-        let finding = door.finding.verdict.on(not_tried(&door.case));
+    /// Row for a case that makes no sense after the result of `opening`.
+    pub(crate) fn not_tried(case: &Case, opening: &Self) -> Self {
+        let finding = opening.finding.verdict.on(not_tried(&opening.case));
         Self { case: case.name.into(), tries: case.tries.into(), finding }
     }
 
@@ -179,9 +179,9 @@ pub(super) fn join(
     text
 }
 
-/// Observation in a row that makes no sense after the result of the case `door`.
-pub(super) fn not_tried(door: &str) -> String {
-    format!("{NOT_TRIED} {door}")
+/// Observation in a row that makes no sense after the result of the case `opening`.
+pub(super) fn not_tried(opening: &str) -> String {
+    format!("{NOT_TRIED} {opening}")
 }
 
 const NOT_TRIED: &str = "not tried after";

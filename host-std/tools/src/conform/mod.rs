@@ -1,35 +1,36 @@
 //! Checks the conformance of any launcher or client to PMI-1 and PMI-2.
 //!
 //! ```text
-//! args, error      the requested task, and errors that prevent it
-//! case             a case, and the list of all: pmi1, pmi2, second (connections), alone
-//! talk             raw bytes with a bound on every wait; lines, frames: requests made of them
-//! player           one rank of one case, as a launcher starts it
-//! launcher         one launch for each case, and its result
-//! client           a program under a server that answers in unusual ways
-//! verdict, matrix  findings; written, read back, compared, joined
+//! args, error     the requested task, and errors that prevent it
+//! case            a case, and the list of all: pmi1, pmi2, second_connection, singleton
+//! raw_connection  bytes with a bound on every wait; pmi1_client, pmi2_client: requests made of them
+//! kvs_client      operations of both clients on a key-value space
+//! player          one rank of one case, as a launcher starts it
+//! launcher        one launch for each case, and its result
+//! client          a program under a server that answers in unusual ways
+//! verdict, matrix findings; written, read back, compared, joined
 //! ```
 //!
 //! Nothing here uses the project's own client, so that an error of its codec cannot hide behind its mirror
 //! image; the server that a client meets is the real one, and only its bytes are changed.
 
-mod alone;
 mod args;
 mod case;
 mod client;
 mod codes;
 mod error;
-mod frames;
+mod kvs_client;
 mod launcher;
-mod lines;
 mod mapping;
 mod matrix;
 mod player;
 mod pmi1;
+mod pmi1_client;
 mod pmi2;
-mod second;
-mod space;
-mod talk;
+mod pmi2_client;
+mod raw_connection;
+mod second_connection;
+mod singleton;
 mod verdict;
 
 pub(crate) use case::Case;
@@ -39,7 +40,7 @@ pub(crate) use matrix::{Form, Matrix, Row};
 pub(crate) use verdict::Verdict;
 
 use args::{Args, Task};
-use launcher::LauncherLine;
+use launcher::LauncherCommand;
 use pmi_host_base::exit::{FAILED, USAGE, complain, print};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -75,7 +76,7 @@ fn check(args: &Args) -> Result<bool, ConformError> {
                 print(&format!("{name:<25}  {ranks}  {tries}\n"));
             }
             // The number of ranks of a client is an argument.
-            for client::Twist { name, tries, .. } in client::Twist::ALL {
+            for client::Mutation { name, tries, .. } in client::Mutation::ALL {
                 print(&format!("{name:<25}  -  {tries}\n"));
             }
             Ok(true)
@@ -87,7 +88,7 @@ fn check(args: &Args) -> Result<bool, ConformError> {
             Ok(true)
         }
         Task::Launcher(line) => {
-            let line = LauncherLine::new(line)?;
+            let line = LauncherCommand::new(line)?;
             let cases: Vec<_> =
                 Case::all().filter(|case| is_wanted(case.name, &args.only)).collect();
             if cases.is_empty() {
@@ -96,25 +97,29 @@ fn check(args: &Args) -> Result<bool, ConformError> {
             let mut closed: Vec<Row> = Vec::new();
             let try_one = |case: &'static Case| {
                 // Further cases show nothing new when the session cannot be opened.
-                if let Some(door) = closed.iter().find(|door| is_behind(case.name, &door.case)) {
-                    return Ok(Row::not_tried(case, door));
+                if let Some(opening) =
+                    closed.iter().find(|opening| depends_on(case.name, &opening.case))
+                {
+                    return Ok(Row::not_tried(case, opening));
                 }
                 let row = line.check(case, args.limit)?;
                 let is_closed = row.finding.verdict > Verdict::Tolerated;
-                closed.extend(Some(row.clone()).filter(|row| is_closed && is_door(&row.case)));
+                closed.extend(
+                    Some(row.clone()).filter(|row| is_closed && is_opening_case(&row.case)),
+                );
                 Ok(row)
             };
             finish(args, cases.into_iter().map(try_one))
         }
         Task::Client(line, ranks) => {
             let words = args::split(line)?;
-            let is_wanted = |twist: &&client::Twist| is_wanted(twist.name, &args.only);
-            let twists: Vec<_> = client::Twist::ALL.iter().filter(is_wanted).collect();
-            if twists.is_empty() {
+            let is_wanted = |mutation: &&client::Mutation| is_wanted(mutation.name, &args.only);
+            let mutations: Vec<_> = client::Mutation::ALL.iter().filter(is_wanted).collect();
+            if mutations.is_empty() {
                 return Err(ConformError::NoCase(args.only.clone()));
             }
             let mut subject = client::Subject::new(words, *ranks, args.limit);
-            finish(args, twists.into_iter().map(|twist| subject.check(twist)))
+            finish(args, mutations.into_iter().map(|mutation| subject.check(mutation)))
         }
     }
 }
@@ -146,21 +151,21 @@ fn finish(
 }
 
 fn tried(case: &str) -> Option<&'static str> {
-    let twist = || client::Twist::ALL.iter().find(|twist| twist.name == case);
-    Case::named(case).map(|case| case.tries).or_else(|| twist().map(|twist| twist.tries))
+    let mutation = || client::Mutation::ALL.iter().find(|mutation| mutation.name == case);
+    Case::named(case).map(|case| case.tries).or_else(|| mutation().map(|mutation| mutation.tries))
 }
 
 /// The first case of each protocol opens a session as every client does.
-fn is_door(name: &str) -> bool {
-    DOORS.contains(&name)
+fn is_opening_case(name: &str) -> bool {
+    OPENING_CASES.contains(&name)
 }
 
-fn is_behind(name: &str, door: &str) -> bool {
-    name.split('-').next() == door.split('-').next()
+fn depends_on(name: &str, opening: &str) -> bool {
+    name.split('-').next() == opening.split('-').next()
 }
 
 fn is_wanted(name: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|part| name.contains(part.as_str()))
 }
 
-const DOORS: [&str; 2] = ["pmi1-init-1.1", "pmi2-init"];
+const OPENING_CASES: [&str; 2] = ["pmi1-init-1.1", "pmi2-init"];

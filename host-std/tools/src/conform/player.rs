@@ -4,10 +4,10 @@
 //! lines and mix the lines of ranks, so every report is written in one piece, has a mark at both ends, and
 //! is searched for anywhere in the output.
 
-use super::case::{Case, Ends, Play};
-use super::frames::Frames;
-use super::lines::Lines;
-use super::talk::Talk;
+use super::case::{Case, CaseBody, ExpectedExit};
+use super::pmi1_client::Pmi1Client;
+use super::pmi2_client::Pmi2Client;
+use super::raw_connection::RawConnection;
 use super::verdict::{Finding, Verdict, shown};
 use pmi_std::env::{Environment, Way};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Report of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Report {
+pub(super) struct RankReport {
     /// Rank that reports.
     pub(crate) rank: u32,
     /// Finding of the rank.
@@ -44,55 +44,60 @@ pub(super) fn run(words: &[String]) -> ExitCode {
         std::thread::sleep(limit);
         std::process::exit(1);
     });
-    if let Play::Alone(play) = case.play {
+    if let CaseBody::Singleton(play) = case.body {
         let launcher = words.get(2).map_or("", String::as_str);
         report(case, 0, play(launcher, limit * 2 / 5).unwrap_or_else(|finding| finding));
         return ExitCode::SUCCESS;
     }
     let is_on_stdin = words.get(2).is_some_and(|word| word == ON_STDIN);
-    let reached = reach(is_on_stdin, limit * 2 / 5);
+    let reached = connect(is_on_stdin, limit * 2 / 5);
     let (rank, finding, after) = match reached {
-        Ok((talk, rank, size)) => play(case, talk, rank, size),
+        Ok((connection, rank, size)) => play(case, connection, rank, size),
         Err(finding) => (0, finding, None),
     };
     report(case, rank, finding);
-    if let Some(mut goodbye) = after.filter(|_| case.ends == Ends::Well) {
-        goodbye();
+    if let Some(mut finalize) = after.filter(|_| case.exit == ExpectedExit::Success) {
+        finalize();
     }
     ExitCode::SUCCESS
 }
 
-type Goodbye = Box<dyn FnMut()>;
+type Finalize = Box<dyn FnMut()>;
 
-fn play(case: &Case, talk: Talk, rank: u32, size: u32) -> (u32, Finding, Option<Goodbye>) {
+fn play(
+    case: &Case,
+    connection: RawConnection,
+    rank: u32,
+    size: u32,
+) -> (u32, Finding, Option<Finalize>) {
     if size != case.ranks {
         let seen = format!("rank {rank} of {size} where {} were asked for", case.ranks);
         return (rank, Verdict::Wrong.on(seen), None);
     }
-    match case.play {
-        Play::Lines(play) => {
-            let mut lines = Lines::new(talk, rank, size);
-            let finding = play(&mut lines);
+    match case.body {
+        CaseBody::Pmi1(play) => {
+            let mut client = Pmi1Client::new(connection, rank, size);
+            let finding = play(&mut client);
             let finding = finding.unwrap_or_else(|finding| finding);
-            let goes_on = finding.verdict <= Verdict::Refused && !lines.is_gone;
-            let goodbye: Goodbye = Box::new(move || drop(lines.bye()));
-            (rank, finding, goes_on.then_some(goodbye))
+            let may_finalize = finding.verdict <= Verdict::Refused && !client.has_finalized;
+            let finalize: Finalize = Box::new(move || drop(client.finalize()));
+            (rank, finding, may_finalize.then_some(finalize))
         }
         // A singleton has no connection to a launcher yet.
-        Play::Alone(_) => (rank, Verdict::Wrong.on("somebody has started it"), None),
-        Play::Frames(play) => {
-            let mut frames = Frames::new(talk, rank, size);
-            let finding = play(&mut frames);
+        CaseBody::Singleton(_) => (rank, Verdict::Wrong.on("somebody has started it"), None),
+        CaseBody::Pmi2(play) => {
+            let mut client = Pmi2Client::new(connection, rank, size);
+            let finding = play(&mut client);
             let finding = finding.unwrap_or_else(|finding| finding);
-            let goes_on = finding.verdict <= Verdict::Refused && !frames.is_gone;
-            let goodbye: Goodbye = Box::new(move || drop(frames.bye()));
-            (rank, finding, goes_on.then_some(goodbye))
+            let may_finalize = finding.verdict <= Verdict::Refused && !client.has_finalized;
+            let finalize: Finalize = Box::new(move || drop(client.finalize()));
+            (rank, finding, may_finalize.then_some(finalize))
         }
     }
 }
 
 /// Finds the server through the environment.
-fn reach(is_on_stdin: bool, patience: Duration) -> Result<(Talk, u32, u32), Finding> {
+fn connect(is_on_stdin: bool, timeout: Duration) -> Result<(RawConnection, u32, u32), Finding> {
     let lost = |what: &dyn std::fmt::Display| Verdict::Wrong.on(shown(what.to_string().as_bytes()));
     let Environment { way, rank, size, .. } =
         Environment::of_this_process().map_err(|error| lost(&error))?;
@@ -104,29 +109,29 @@ fn reach(is_on_stdin: bool, patience: Duration) -> Result<(Talk, u32, u32), Find
                 inherited(fd)
             };
             let stream = stream.map_err(|error| lost(&format_args!("PMI_FD={fd}: {error}")))?;
-            Ok((Talk::new(stream.into(), patience), rank, size))
+            Ok((RawConnection::new(stream.into(), timeout), rank, size))
         }
         Way::Dial { host, port, id } => {
             let stream = TcpStream::connect((host.as_str(), port)).map_err(|error| lost(&error))?;
-            greet(Talk::new(stream.into(), patience), id)
+            identify(RawConnection::new(stream.into(), timeout), id)
         }
         Way::Singleton => Err(lost(&"neither PMI_FD nor PMI_PORT is set")),
     }
 }
 
 /// Identifies this rank after a connect. Only PMI-1 specifies this exchange, but all servers accept it.
-fn greet(mut talk: Talk, id: u64) -> Result<(Talk, u32, u32), Finding> {
-    talk.send(format!("cmd=initack pmiid={id}\n").as_bytes())?;
-    let first = talk.line()?.expect("initack")?;
+fn identify(mut connection: RawConnection, id: u64) -> Result<(RawConnection, u32, u32), Finding> {
+    connection.send(format!("cmd=initack pmiid={id}\n").as_bytes())?;
+    let first = connection.recv_line()?.expect("initack")?;
     let (mut rank, mut size) = (first.number("rank"), first.number("size"));
     for _ in 0..SET_LINES {
-        let line = talk.line()?.expect("set")?;
+        let line = connection.recv_line()?.expect("set")?;
         rank = line.number("rank").or(rank);
         size = line.number("size").or(size);
     }
     let narrow = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
     match (narrow(rank), narrow(size)) {
-        (Some(rank), Some(size)) => Ok((talk, rank, size)),
+        (Some(rank), Some(size)) => Ok((connection, rank, size)),
         _ => Err(first.judged(Verdict::Wrong)),
     }
 }
@@ -156,14 +161,14 @@ fn report(case: &Case, rank: u32, finding: Finding) {
 }
 
 /// Extracts the reports of a case from the output of a launcher, in any form that it gives them.
-pub(super) fn reports(case: &Case, output: &str) -> Vec<Report> {
+pub(super) fn reports(case: &Case, output: &str) -> Vec<RankReport> {
     let pieces = output.split(BEGIN).skip(1).filter_map(|piece| piece.split_once(END));
     let read = |(text, _): (&str, &str)| {
         let mut fields = text.splitn(4, '|');
         let (name, rank) = (fields.next()?, fields.next()?.parse().ok()?);
         let verdict = Verdict::from_text(fields.next()?)?;
         let finding = verdict.on(fields.next()?);
-        (name == case.name).then_some(Report { rank, finding })
+        (name == case.name).then_some(RankReport { rank, finding })
     };
     pieces.filter_map(read).collect()
 }
@@ -197,7 +202,7 @@ mod tests {
                       x|pmi-conform}{pmi-conform|pmi1-maxes|2|as spe";
         let found = reports(case, output);
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0], Report { rank: 0, finding: Verdict::AsSpecified.on("a b") });
+        assert_eq!(found[0], RankReport { rank: 0, finding: Verdict::AsSpecified.on("a b") });
         assert_eq!(found[1].finding, Verdict::NoAnswer.on("to x"));
     }
 }

@@ -3,7 +3,7 @@
 use super::message::{Field, Message};
 
 /// A value that no rank has put: a client that prints it or sends it has accepted an invalid answer.
-pub(super) const STRANGE: &str = "not-a-value";
+pub(super) const FOREIGN_VALUE: &str = "not-a-value";
 
 pub(super) fn extra(message: &mut Message) {
     message.fields.insert(1, Field::new("colour", "blue"));
@@ -12,8 +12,8 @@ pub(super) fn extra(message: &mut Message) {
 /// A value of a frame holds `;` only for clients that know how it is written.
 pub(super) fn inside(message: &mut Message) {
     let text = match message.is_frame && message.doubles {
-        true => format!("value={STRANGE};;found=TRUE;;value={STRANGE};;rc=1"),
-        false => format!("value={STRANGE},rc=1"),
+        true => format!("value={FOREIGN_VALUE};;found=TRUE;;value={FOREIGN_VALUE};;rc=1"),
+        false => format!("value={FOREIGN_VALUE},rc=1"),
     };
     message.fields.insert(1, Field::new("colour", &text));
 }
@@ -130,7 +130,7 @@ pub(super) fn missing(message: &mut Message) {
         message.push("rc", "-1");
         message.push("msg", "key_x_not_found");
     }
-    message.push("value", STRANGE);
+    message.push("value", FOREIGN_VALUE);
 }
 
 /// Form in which gforker refuses an unknown version.

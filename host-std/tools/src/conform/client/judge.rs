@@ -2,85 +2,108 @@
 
 use super::super::matrix::UNTOUCHED;
 use super::super::verdict::{Finding, Verdict, shown};
-use super::rank::Ended;
-use super::serve::Ran;
-use super::twist::{Hope, Twist, Way};
+use super::mutation::{Expectation, Mutation, MutationKind};
+use super::rank_process::RankEnd;
+use super::serve::RunResult;
 
 /// Behaviour of a client without a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Usual {
+pub(super) struct Baseline {
     /// Ends of the ranks, by rank.
-    pub(super) ends: Vec<Ended>,
+    pub(super) exits: Vec<RankEnd>,
     /// Outputs, by rank; `None` if they differ between runs.
     pub(super) outputs: Option<Vec<String>>,
 }
 
-impl Usual {
+impl Baseline {
     /// Behaviour that two runs have in common.
-    pub(super) fn of(one: &Ran, other: &Ran) -> Self {
+    pub(super) fn of(one: &RunResult, other: &RunResult) -> Self {
         let is_same = one.outputs == other.outputs;
-        Self { ends: one.ends.clone(), outputs: is_same.then(|| one.outputs.clone()) }
+        Self { exits: one.exits.clone(), outputs: is_same.then(|| one.outputs.clone()) }
     }
 
     /// True if every rank exited with 0, so that other runs can be compared with it.
-    pub(super) fn is_well(&self) -> bool {
-        self.ends.iter().all(|end| *end == Ended::Code(0))
+    pub(super) fn is_success(&self) -> bool {
+        self.exits.iter().all(|exits_shown| *exits_shown == RankEnd::Code(0))
     }
 }
 
 /// Judges a run.
-pub(super) fn judge(ran: &Ran, usual: &Usual, twist: &Twist) -> Finding {
-    if ran.ends.contains(&Ended::Late) {
-        return Verdict::NoAnswer.on(format!("hangs; {}", asked(ran)));
+pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation) -> Finding {
+    if result.exits.contains(&RankEnd::Late) {
+        return Verdict::NoAnswer.on(format!("hangs; {}", requests(result)));
     }
-    if ran.is_astray {
+    if result.has_foreign_value {
         return Verdict::Wrong
-            .on(format!("takes a wrong value: one that nobody has put; {}", end(ran)));
+            .on(format!("takes a wrong value: one that nobody has put; {}", exits_shown(result)));
     }
-    if let Some(fault) = &ran.fault {
+    if let Some(fault) = &result.fault {
         return Verdict::Wrong.on(format!("sends nonsense: {fault}"));
     }
-    let is_told = matches!(twist.way, Way::Abort);
-    let crashes = |end: &Ended| matches!(end, Ended::Signal(_)) && !(is_told && *end == TOLD);
-    if ran.ends.iter().any(crashes) && ran.ends != usual.ends {
-        return Verdict::Wrong.on(format!("crashes: {}; {}", end(ran), asked(ran)));
+    let is_abort = matches!(mutation.kind, MutationKind::Abort);
+    let crashes = |exits_shown: &RankEnd| {
+        matches!(exits_shown, RankEnd::Signal(_)) && !(is_abort && *exits_shown == ABORTED)
+    };
+    if result.exits.iter().any(crashes) && result.exits != baseline.exits {
+        return Verdict::Wrong.on(format!(
+            "crashes: {}; {}",
+            exits_shown(result),
+            requests(result)
+        ));
     }
-    let is_well = ran.ends.iter().all(|end| *end == Ended::Code(0));
-    if matches!(twist.way, Way::Plain) {
-        return match is_well {
-            _ if ran.asked.is_empty() => {
-                Verdict::Refused.on(format!("speaks no PMI that is offered here: {}", end(ran)))
-            }
-            true => Verdict::AsSpecified.on(format!("goes on; {}", asked(ran))),
-            false => Verdict::Refused.on(format!("says so: {}; {}", end(ran), asked(ran))),
+    let is_success = result.exits.iter().all(|exits_shown| *exits_shown == RankEnd::Code(0));
+    if matches!(mutation.kind, MutationKind::Plain) {
+        return match is_success {
+            _ if result.requests.is_empty() => Verdict::Refused
+                .on(format!("speaks no PMI that is offered here: {}", exits_shown(result))),
+            true => Verdict::AsSpecified.on(format!("goes on; {}", requests(result))),
+            false => Verdict::Refused.on(format!(
+                "says so: {}; {}",
+                exits_shown(result),
+                requests(result)
+            )),
         };
     }
-    if ran.changed_count == 0 {
+    if result.changed_count == 0 {
         return Verdict::AsSpecified.on(UNTOUCHED);
     }
-    if matches!(twist.way, Way::Abort) && ran.ends.iter().all(|end| *end == TOLD) {
+    if matches!(mutation.kind, MutationKind::Abort)
+        && result.exits.iter().all(|exits_shown| *exits_shown == ABORTED)
+    {
         return Verdict::AsSpecified.on("ends when it is told to");
     }
-    if ran.ends != usual.ends {
-        let verdict =
-            if twist.hope == Hope::GoesOn { Verdict::Refused } else { Verdict::AsSpecified };
-        return verdict.on(format!("says so: {}", end(ran)));
+    if result.exits != baseline.exits {
+        let verdict = if mutation.expectation == Expectation::Continues {
+            Verdict::Refused
+        } else {
+            Verdict::AsSpecified
+        };
+        return verdict.on(format!("says so: {}", exits_shown(result)));
     }
-    if let Some((now, then)) = otherwise(ran, usual) {
-        let verdict =
-            if twist.hope == Hope::GoesOn { Verdict::Wrong } else { Verdict::AsSpecified };
-        let how = if twist.hope == Hope::GoesOn { "takes a wrong value" } else { "goes on" };
+    if let Some((now, then)) = differing_output(result, baseline) {
+        let verdict = if mutation.expectation == Expectation::Continues {
+            Verdict::Wrong
+        } else {
+            Verdict::AsSpecified
+        };
+        let how = if mutation.expectation == Expectation::Continues {
+            "takes a wrong value"
+        } else {
+            "goes on"
+        };
         return verdict.on(format!("{how}: it writes '{now}' in place of '{then}'"));
     }
-    match twist.hope {
-        Hope::SaysSo => Verdict::Tolerated.on("goes on, as if nothing were wrong"),
-        Hope::GoesOn | Hope::Either => Verdict::AsSpecified.on("goes on"),
+    match mutation.expectation {
+        Expectation::Fails => Verdict::Tolerated.on("goes on, as if nothing were wrong"),
+        Expectation::Continues | Expectation::ContinuesOrFails => {
+            Verdict::AsSpecified.on("goes on")
+        }
     }
 }
 
-/// First output line that differs from the usual output, and the usual line.
-fn otherwise(ran: &Ran, usual: &Usual) -> Option<(String, String)> {
-    let pairs = ran.outputs.iter().zip(usual.outputs.as_ref()?);
+/// First output line that differs from the baseline, and the line of the baseline.
+fn differing_output(result: &RunResult, baseline: &Baseline) -> Option<(String, String)> {
+    let pairs = result.outputs.iter().zip(baseline.outputs.as_ref()?);
     let (now, then) = pairs.into_iter().find(|(now, then)| now != then)?;
     let differing = |one: &str, other: &str| {
         let mut lines = one.lines().zip(other.lines().map(Some).chain(std::iter::repeat(None)));
@@ -91,21 +114,23 @@ fn otherwise(ran: &Ran, usual: &Usual) -> Option<(String, String)> {
 }
 
 /// Ends of the ranks, one for all if they are equal, and the first complaint.
-fn end(ran: &Ran) -> String {
-    let ends = match ran.ends.split_first() {
-        Some((first, rest)) if rest.iter().all(|end| end == first) => first.to_string(),
-        _ => ran.ends.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+fn exits_shown(result: &RunResult) -> String {
+    let exits = match result.exits.split_first() {
+        Some((first, rest)) if rest.iter().all(|exits_shown| exits_shown == first) => {
+            first.to_string()
+        }
+        _ => result.exits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
-    match &ran.complaint {
-        Some(complaint) => format!("{ends}, '{complaint}'"),
-        None => format!("{ends}, without a word"),
+    match &result.complaint {
+        Some(complaint) => format!("{exits}, '{complaint}'"),
+        None => format!("{exits}, without a word"),
     }
 }
 
 /// Requests of rank 0 in their order; repetitions are counted.
-fn asked(ran: &Ran) -> String {
+fn requests(result: &RunResult) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
-    for word in &ran.asked {
+    for word in &result.requests {
         match counted.last_mut() {
             Some((last, count)) if last == word => *count += 1,
             _ => counted.push((word, 1)),
@@ -127,7 +152,7 @@ fn asked(ran: &Ran) -> String {
 }
 
 /// End of a rank that is terminated by `SIGTERM` and does not handle it.
-const TOLD: Ended = Ended::Signal(signal_hook::consts::SIGTERM);
+const ABORTED: RankEnd = RankEnd::Signal(signal_hook::consts::SIGTERM);
 
 /// Number of requests that are shown.
 const SHOWN_MAX: usize = 40;
@@ -136,34 +161,42 @@ const SHOWN_MAX: usize = 40;
 mod tests {
     use super::*;
 
-    fn ran(ends: &[Ended], changed_count: usize) -> Ran {
-        let asked = ["init", "get", "get", "put", "get"].map(str::to_owned).to_vec();
-        let outputs = vec!["a\nb\n".to_owned(); ends.len()];
-        let ends = ends.to_vec();
+    fn result(exits: &[RankEnd], changed_count: usize) -> RunResult {
+        let requests = ["init", "get", "get", "put", "get"].map(str::to_owned).to_vec();
+        let outputs = vec!["a\nb\n".to_owned(); exits.len()];
+        let exits = exits.to_vec();
         let complaint = Some("no".to_owned());
-        Ran { ends, asked, changed_count, fault: None, complaint, is_astray: false, outputs }
+        RunResult {
+            exits,
+            requests,
+            changed_count,
+            fault: None,
+            complaint,
+            has_foreign_value: false,
+            outputs,
+        }
     }
 
-    fn twist(name: &str) -> &'static Twist {
-        Twist::ALL.iter().find(|twist| twist.name == name).unwrap()
+    fn mutation(name: &str) -> &'static Mutation {
+        Mutation::ALL.iter().find(|mutation| mutation.name == name).unwrap()
     }
 
-    const WELL: [Ended; 2] = [Ended::Code(0); 2];
+    const WELL: [RankEnd; 2] = [RankEnd::Code(0); 2];
 
-    fn usual() -> Usual {
-        Usual { ends: WELL.to_vec(), outputs: Some(vec!["a\nb\n".to_owned(); 2]) }
+    fn baseline() -> Baseline {
+        Baseline { exits: WELL.to_vec(), outputs: Some(vec!["a\nb\n".to_owned(); 2]) }
     }
 
     #[track_caller]
-    fn is_judged(ran: &Ran, name: &str, verdict: Verdict, seen: &str) {
-        let found = judge(ran, &usual(), twist(name));
+    fn is_judged(result: &RunResult, name: &str, verdict: Verdict, seen: &str) {
+        let found = judge(result, &baseline(), mutation(name));
         assert!(found.verdict == verdict && found.seen.starts_with(seen), "{found:?}");
     }
 
     #[test]
     fn a_run_is_judged_by_the_plain_one_and_by_what_can_be_hoped_for() {
         use Verdict::{AsSpecified, NoAnswer, Refused, Tolerated, Wrong};
-        let (good, bad) = (ran(&WELL, 3), ran(&[Ended::Code(0), Ended::Code(1)], 3));
+        let (good, bad) = (result(&WELL, 3), result(&[RankEnd::Code(0), RankEnd::Code(1)], 3));
         is_judged(&good, "client-plain", AsSpecified, "goes on; rank 0 asks: init get*2 put get");
         is_judged(&bad, "client-plain", Refused, "says so: exit code 0, exit code 1, 'no'");
         is_judged(&good, "client-order", AsSpecified, "goes on");
@@ -172,27 +205,27 @@ mod tests {
         is_judged(&bad, "client-errors", AsSpecified, "says so");
         is_judged(&good, "client-no-put", Tolerated, "goes on, as if");
         is_judged(&bad, "client-no-put", AsSpecified, "says so");
-        is_judged(&ran(&WELL, 0), "client-no-put", AsSpecified, "asks for nothing");
-        let crashed = ran(&[Ended::Code(1), Ended::Signal(11)], 1);
+        is_judged(&result(&WELL, 0), "client-no-put", AsSpecified, "asks for nothing");
+        let crashed = result(&[RankEnd::Code(1), RankEnd::Signal(11)], 1);
         is_judged(&crashed, "client-errors", Wrong, "crashes: exit code 1, signal 11");
-        is_judged(&ran(&[Ended::Signal(15); 2], 1), "client-abort", AsSpecified, "ends when");
+        is_judged(&result(&[RankEnd::Signal(15); 2], 1), "client-abort", AsSpecified, "ends when");
         is_judged(&bad, "client-abort", AsSpecified, "says so");
-        is_judged(&ran(&[Ended::Signal(15); 2], 1), "client-slow", Wrong, "crashes");
-        is_judged(&ran(&[Ended::Late; 2], 1), "client-slow", NoAnswer, "hangs; rank 0 asks");
-        let silent = Ran { asked: Vec::new(), ..ran(&WELL, 0) };
+        is_judged(&result(&[RankEnd::Signal(15); 2], 1), "client-slow", Wrong, "crashes");
+        is_judged(&result(&[RankEnd::Late; 2], 1), "client-slow", NoAnswer, "hangs; rank 0 asks");
+        let silent = RunResult { requests: Vec::new(), ..result(&WELL, 0) };
         is_judged(&silent, "client-plain", Refused, "speaks no PMI");
     }
 
     #[test]
     fn a_wrong_value_is_seen_by_what_is_said_and_written() {
-        let astray = Ran { is_astray: true, ..ran(&WELL, 1) };
+        let astray = RunResult { has_foreign_value: true, ..result(&WELL, 1) };
         is_judged(&astray, "client-missing", Verdict::Wrong, "takes a wrong value");
-        let mut other = ran(&WELL, 1);
+        let mut other = result(&WELL, 1);
         other.outputs[1] = "a\nc\n".to_owned();
         let seen = "takes a wrong value: it writes 'c' in place of 'b'";
         is_judged(&other, "client-order", Verdict::Wrong, seen);
         is_judged(&other, "client-missing", Verdict::AsSpecified, "goes on: it writes 'c'");
-        let any = Usual { outputs: None, ..usual() };
-        assert_eq!(judge(&other, &any, twist("client-order")).seen, "goes on");
+        let any = Baseline { outputs: None, ..baseline() };
+        assert_eq!(judge(&other, &any, mutation("client-order")).seen, "goes on");
     }
 }

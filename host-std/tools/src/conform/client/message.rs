@@ -145,7 +145,7 @@ pub(super) fn doubles(bytes: &[u8]) -> bool {
 }
 
 /// Takes the first whole message of a client from `bytes` and returns the name of its request.
-pub(super) fn take_request(bytes: &mut Vec<u8>) -> Option<String> {
+pub(super) fn pop_request(bytes: &mut Vec<u8>) -> Option<String> {
     let is_line = matches!(bytes.first()?, b'c' | b'm' | b'\n');
     let end = match is_line {
         true if bytes.starts_with(b"m") => find(bytes, b"endcmd\n")? + b"endcmd\n".len(),
@@ -169,7 +169,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// Number of characters of the length of a frame.
-const LENGTH: usize = super::super::talk::LENGTH;
+const LENGTH: usize = super::super::raw_connection::LENGTH;
 
 #[cfg(test)]
 mod tests {
@@ -199,7 +199,7 @@ mod tests {
             b"cmd=init pmi_version=2\n    14cmd=job-getid;mcmd=spawn\nx=1\nendcmd\ncmd=fin"
                 .to_vec();
         let mut words = Vec::new();
-        while let Some(word) = take_request(&mut bytes) {
+        while let Some(word) = pop_request(&mut bytes) {
             words.push(word);
         }
         assert_eq!(words, ["init", "job-getid", "spawn"]);

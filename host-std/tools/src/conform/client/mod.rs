@@ -2,29 +2,29 @@
 //! behaviour with that of a run without a mutation.
 //!
 //! ```text
-//! twist    the mutations, and the expected behaviour under each
-//! answers  mutations of single messages
-//! message  messages taken apart and put together
-//! door     the way by which the client finds the server
-//! serve    one run; rank: its processes and connections
-//! judge    the verdict on the behaviour of the client
+//! mutation      the mutations, and the expected behaviour under each
+//! answers       mutations of single messages
+//! message       messages taken apart and put together
+//! discovery     the way by which the client finds the server
+//! serve         one run; rank_process: its processes and connections
+//! judge         the verdict on the behaviour of the client
 //! ```
 
 mod answers;
-mod door;
+mod discovery;
 mod judge;
 mod message;
-mod rank;
+mod mutation;
+mod rank_process;
 mod serve;
-mod twist;
 
-pub(crate) use twist::Twist;
+pub(crate) use mutation::Mutation;
 
 use super::error::ConformError;
 use super::matrix::{Row, not_tried};
 use super::verdict::Verdict;
-use judge::{Usual, judge};
-use serve::Ran;
+use judge::{Baseline, judge};
+use serve::RunResult;
 use std::time::Duration;
 
 /// Program under test.
@@ -33,13 +33,13 @@ pub(crate) struct Subject {
     words: Vec<String>,
     ranks: u32,
     limit: Duration,
-    usual: Option<Usual>,
+    baseline: Option<Baseline>,
 }
 
 impl Subject {
     /// Program with the command line `words`, to be started as `ranks` ranks.
     pub(crate) const fn new(words: Vec<String>, ranks: u32, limit: Duration) -> Self {
-        Self { words, ranks, limit, usual: None }
+        Self { words, ranks, limit, baseline: None }
     }
 
     /// Runs the program once under the mutation; before the first run, twice without one.
@@ -47,21 +47,22 @@ impl Subject {
     /// # Errors
     ///
     /// The program cannot be started.
-    pub(crate) fn check(&mut self, twist: &'static Twist) -> Result<Row, ConformError> {
-        let usual = match self.usual.take() {
-            Some(usual) => usual,
-            None => Usual::of(&self.run(Twist::PLAIN)?, &self.run(Twist::PLAIN)?),
+    pub(crate) fn check(&mut self, mutation: &'static Mutation) -> Result<Row, ConformError> {
+        let baseline = match self.baseline.take() {
+            Some(baseline) => baseline,
+            None => Baseline::of(&self.run(Mutation::PLAIN)?, &self.run(Mutation::PLAIN)?),
         };
-        let usual = self.usual.insert(usual).clone();
-        let row = |finding| Row { case: twist.name.into(), tries: twist.tries.into(), finding };
-        if !usual.is_well() && twist.name != Twist::PLAIN.name {
+        let baseline = self.baseline.insert(baseline).clone();
+        let row =
+            |finding| Row { case: mutation.name.into(), tries: mutation.tries.into(), finding };
+        if !baseline.is_success() && mutation.name != Mutation::PLAIN.name {
             // A failure without a mutation would hide the effect of this one.
-            return Ok(row(Verdict::Refused.on(not_tried(Twist::PLAIN.name))));
+            return Ok(row(Verdict::Refused.on(not_tried(Mutation::PLAIN.name))));
         }
-        Ok(row(judge(&self.run(twist)?, &usual, twist)))
+        Ok(row(judge(&self.run(mutation)?, &baseline, mutation)))
     }
 
-    fn run(&self, twist: &'static Twist) -> Result<Ran, ConformError> {
-        serve::run(&self.words, self.ranks, twist, self.limit)
+    fn run(&self, mutation: &'static Mutation) -> Result<RunResult, ConformError> {
+        serve::run(&self.words, self.ranks, mutation, self.limit)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::super::error::ConformError;
 use super::super::verdict::shown;
-use super::door::{self, Door};
-use super::rank::{Ended, Rank, Talk};
-use super::twist::{Deed, Twist, Way};
+use super::discovery::{self, Discovery};
+use super::mutation::{Action, Mutation, MutationKind};
+use super::rank_process::{ClientConnection, RankEnd, RankProcess};
 use pmi_core::error::Code;
-use pmi_core::ids::{JobId, KvsName, Rank as RankId};
+use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 
 /// Result of a run.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct RunResult {
     /// Ends of the ranks, by rank.
-    pub(super) ends: Vec<Ended>,
+    pub(super) exits: Vec<RankEnd>,
     /// Requests of rank 0, in their order.
-    pub(super) asked: Vec<String>,
+    pub(super) requests: Vec<String>,
     /// Number of changes.
     pub(super) changed_count: usize,
     /// Message by which a rank ended its session.
@@ -33,18 +33,18 @@ pub(super) struct Ran {
     /// First complaint of a rank that failed.
     pub(super) complaint: Option<String>,
     /// True if a rank accepted a value that no rank has put.
-    pub(super) is_astray: bool,
+    pub(super) has_foreign_value: bool,
     /// Standard output of the ranks, by rank.
     pub(super) outputs: Vec<String>,
 }
 
-struct Run {
+struct ClientRun {
     server: Server<Heap>,
     job: JobId,
     clock: Clock,
-    twist: &'static Twist,
-    ranks: Vec<Rank>,
-    talks: Vec<Talk>,
+    mutation: &'static Mutation,
+    ranks: Vec<RankProcess>,
+    connections: Vec<ClientConnection>,
     listener: Option<TcpListener>,
     changed_count: usize,
     fault: Option<String>,
@@ -62,25 +62,25 @@ struct Run {
 pub(super) fn run(
     words: &[String],
     count: u32,
-    twist: &'static Twist,
+    mutation: &'static Mutation,
     limit: Duration,
-) -> Result<Ran, ConformError> {
-    let mut run = Run::new(count, twist)?;
+) -> Result<RunResult, ConformError> {
+    let mut run = ClientRun::new(count, mutation)?;
     let started = (0..count).try_for_each(|rank| run.start(words, rank, count));
     let until = Instant::now() + limit;
     let served = started.and_then(|()| run.serve(until));
     // No process is left behind, even after an error.
-    run.end_all(Ended::Late);
+    run.kill_all(RankEnd::Late);
     served?;
-    Ok(run.told())
+    Ok(run.into_result())
 }
 
-impl Run {
-    fn new(count: u32, twist: &'static Twist) -> Result<Self, ConformError> {
+impl ClientRun {
+    fn new(count: u32, mutation: &'static Mutation) -> Result<Self, ConformError> {
         let members = usize::try_from(count).map_err(io::Error::other)?;
         let mut server = Server::new(Slab::new(members), Slab::new(1), Default::default());
-        let name = match twist.way {
-            Way::Space(name) => name(),
+        let name = match mutation.kind {
+            MutationKind::KvsName(name) => name(),
             _ => b"kvs_conform_0".to_vec(),
         };
         let spec = JobSpec {
@@ -93,7 +93,7 @@ impl Run {
             .add_job(spec, vec![Member::new(0, 0); members], Default::default())
             .map_err(io::Error::other)?;
         let mut mapping = [0; 64];
-        let wants_mapping = !matches!(twist.way, Way::NoMapping);
+        let wants_mapping = !matches!(mutation.kind, MutationKind::NoMapping);
         if let Ok(len) = write_mapping(std::iter::repeat_n(0, members), &mut mapping)
             && wants_mapping
         {
@@ -107,32 +107,36 @@ impl Run {
             server,
             job,
             clock: Clock::start(),
-            twist,
+            mutation,
             ranks: Vec::new(),
-            talks: Vec::new(),
-            listener: Self::door(twist).listener()?,
+            connections: Vec::new(),
+            listener: Self::discovery(mutation).listener()?,
             // A mutation that shows in no answer has taken effect before the first one.
-            changed_count: usize::from(matches!(twist.way, Way::NoMapping | Way::Door(_))),
+            changed_count: usize::from(matches!(
+                mutation.kind,
+                MutationKind::NoMapping | MutationKind::Discovery(_)
+            )),
             fault: None,
             aborted: None,
             failed: None,
         })
     }
 
-    const fn door(twist: &Twist) -> Door {
-        match twist.way {
-            Way::Door(door) => door,
-            _ => Door::Socket,
+    const fn discovery(mutation: &Mutation) -> Discovery {
+        match mutation.kind {
+            MutationKind::Discovery(discovery) => discovery,
+            _ => Discovery::Socket,
         }
     }
 
     fn start(&mut self, words: &[String], rank: u32, count: u32) -> Result<(), ConformError> {
-        let mut entry = Self::door(self.twist).entry(self.listener.as_ref(), rank, count)?;
-        let (link, theirs) = (entry.link.take(), entry.theirs.take());
-        self.ranks.push(Rank::start(words, entry)?);
+        let mut setup =
+            Self::discovery(self.mutation).setup(self.listener.as_ref(), rank, count)?;
+        let (link, theirs) = (setup.link.take(), setup.theirs.take());
+        self.ranks.push(RankProcess::start(words, setup)?);
         drop(theirs);
         if let Some(link) = link {
-            let peer = Peer::Member { job: self.job, rank: RankId(rank) };
+            let peer = Peer::Member { job: self.job, rank: Rank(rank) };
             self.open(peer, Some(self.ranks.len() - 1), link)?;
         }
         Ok(())
@@ -140,28 +144,28 @@ impl Run {
 
     fn open(&mut self, peer: Peer, rank: Option<usize>, link: Stream) -> Result<(), ConformError> {
         let opened = self.server.open(peer, BoundedBuf::new(INBOX_MAX), Slab::new(THREADS_MAX));
-        self.talks.push(Talk::new(opened.map_err(io::Error::other)?, rank, link));
+        self.connections.push(ClientConnection::new(opened.map_err(io::Error::other)?, rank, link));
         Ok(())
     }
 
     fn serve(&mut self, until: Instant) -> Result<(), ConformError> {
         while self.ranks.iter().any(|rank| rank.ended.is_none()) && Instant::now() < until {
             self.wait()?;
-            self.admit()?;
-            for talk in 0..self.talks.len() {
-                self.read(talk);
-                self.converse(talk);
+            self.accept()?;
+            for connection in 0..self.connections.len() {
+                self.read(connection);
+                self.drive_session(connection);
             }
-            self.settle();
-            for talk in &mut self.talks {
-                talk.send(Instant::now());
+            self.handle_events();
+            for connection in &mut self.connections {
+                connection.send(Instant::now());
             }
             for rank in &mut self.ranks {
                 // Output that a process wrote before its end is readable when its end is noticed.
-                rank.look_for_end()?;
-                rank.listen();
+                rank.check_exit()?;
+                rank.read_output();
             }
-            self.end_with_the_failed();
+            self.kill_after_failure();
         }
         Ok(())
     }
@@ -169,9 +173,10 @@ impl Run {
     /// Waits until a link is readable or a piece is due.
     fn wait(&self) -> Result<(), ConformError> {
         let now = Instant::now();
-        let due = self.talks.iter().filter_map(Talk::due).min();
-        let time = due.map_or(TURN, |due| due.saturating_duration_since(now).min(TURN));
-        let links = self.talks.iter().filter_map(|talk| talk.link.as_ref());
+        let due = self.connections.iter().filter_map(ClientConnection::due).min();
+        let time = due
+            .map_or(CHECK_INTERVAL, |due| due.saturating_duration_since(now).min(CHECK_INTERVAL));
+        let links = self.connections.iter().filter_map(|connection| connection.link.as_ref());
         let mut watched: Vec<_> = links.map(|link| PollFd::new(link, PollFlags::IN)).collect();
         let nanos = time.subsec_nanos().into();
         let time = Timespec { tv_sec: time.as_secs().try_into().unwrap_or(0), tv_nsec: nanos };
@@ -182,10 +187,10 @@ impl Run {
     }
 
     /// Accepts connections to the port.
-    fn admit(&mut self) -> Result<(), ConformError> {
+    fn accept(&mut self) -> Result<(), ConformError> {
         let Some(listener) = &self.listener else { return Ok(()) };
         let room = 2 * self.ranks.len();
-        if let Some(link) = door::caller(listener)?.filter(|_| self.talks.len() < room) {
+        if let Some(link) = discovery::accept(listener)?.filter(|_| self.connections.len() < room) {
             let peer = Peer::Unidentified { job: self.job, deadline: None, challenge: None };
             self.open(peer, None, link)?;
         }
@@ -193,69 +198,72 @@ impl Run {
     }
 
     fn read(&mut self, at: usize) {
-        let talk = &mut self.talks[at];
-        if talk.link.is_none() {
+        let connection = &mut self.connections[at];
+        if connection.link.is_none() {
             return;
         }
-        if let Some(count) = talk.read(self.twist) {
+        if let Some(count) = connection.read(self.mutation) {
             self.changed_count += count;
-        } else if let Some(mut session) = self.server.session(talk.session) {
+        } else if let Some(mut session) = self.server.session(connection.session) {
             // The end of the process carries the same information and more.
             let _ = session.handle_end(self.clock.now());
         }
     }
 
     /// Alternates output and input of one session until neither makes progress.
-    fn converse(&mut self, at: usize) {
-        let talk = &mut self.talks[at];
-        let Some(mut session) = self.server.session(talk.session) else { return };
+    fn drive_session(&mut self, at: usize) {
+        let connection = &mut self.connections[at];
+        let Some(mut session) = self.server.session(connection.session) else { return };
         let mut out = [0; 2 * REPLY_BYTES];
         let mut aborts = false;
         loop {
             let mut moves = false;
             while let Ok(Some(len)) = session.poll_transmit(&mut out) {
                 moves = true;
-                match self.twist.deed(&out[..len], talk.doubles) {
+                match self.mutation.action(&out[..len], connection.doubles) {
                     // Nothing is sent after the last answer.
-                    _ if talk.is_done => {}
-                    Deed::Send { bytes, is_changed, closes } => {
-                        let is_changed = talk.queue(&bytes, self.twist) || is_changed;
+                    _ if connection.is_done => {}
+                    Action::Send { bytes, is_changed, closes } => {
+                        let is_changed = connection.queue(&bytes, self.mutation) || is_changed;
                         self.changed_count += usize::from(is_changed);
-                        talk.is_done = closes;
+                        connection.is_done = closes;
                     }
-                    Deed::Abort => aborts = true,
+                    Action::Abort => aborts = true,
                 }
             }
-            match session.handle_input(self.clock.now(), &talk.untaken) {
+            match session.handle_input(self.clock.now(), &connection.unhandled) {
                 Ok(len) => {
-                    talk.untaken.drain(..len);
+                    connection.unhandled.drain(..len);
                     moves |= len > 0;
                 }
                 Err(error) => {
-                    let whose = talk.rank.map_or("a rank".to_owned(), |at| format!("rank {at}"));
-                    let heard = shown(&talk.untaken);
-                    self.fault.get_or_insert(format!("{whose}: {error}, in {heard}"));
-                    talk.untaken.clear();
+                    let whose =
+                        connection.rank.map_or("a rank".to_owned(), |at| format!("rank {at}"));
+                    let received = shown(&connection.unhandled);
+                    self.fault.get_or_insert(format!("{whose}: {error}, in {received}"));
+                    connection.unhandled.clear();
                 }
             }
             if !moves {
-                talk.is_done |= session.is_finished();
+                connection.is_done |= session.is_finished();
                 break;
             }
         }
-        let known = self.server.peer(talk.session).and_then(|(_, rank)| rank);
-        talk.rank = talk.rank.or(known.map(RankId::index));
+        let known = self.server.peer(connection.session).and_then(|(_, rank)| rank);
+        connection.rank = connection.rank.or(known.map(Rank::index));
         if aborts {
             self.abort();
         }
     }
 
     /// Answers requests that waited for other ranks, and handles the events of the server.
-    fn settle(&mut self) {
+    fn handle_events(&mut self) {
         loop {
             while let Some(id) = self.server.next_ready() {
-                if let Some(at) = self.talks.iter().position(|talk| talk.session == id) {
-                    self.converse(at);
+                if let Some(at) =
+                    self.connections.iter().position(|connection| connection.session == id)
+                {
+                    self.drive_session(at);
                 }
             }
             match self.server.poll_event() {
@@ -265,7 +273,7 @@ impl Run {
                     let text = shown(message.as_bytes());
                     let gap = if text.is_empty() { "" } else { ": " };
                     self.aborted.get_or_insert(format!("abort {code}{gap}{text}"));
-                    self.end_all(Ended::Aborted);
+                    self.kill_all(RankEnd::Aborted);
                 }
                 Some(Event::Spawn { session, exchange }) => {
                     self.server.spawn_read(session);
@@ -291,43 +299,44 @@ impl Run {
 
     /// Ends the job after a rank has failed, as a launcher does; the others have a moment to report why
     /// they fail.
-    fn end_with_the_failed(&mut self) {
-        let has_failed = |rank: &Rank| {
-            matches!(rank.ended, Some(Ended::Signal(_)))
-                || matches!(rank.ended, Some(Ended::Code(1..)))
+    fn kill_after_failure(&mut self) {
+        let has_failed = |rank: &RankProcess| {
+            matches!(rank.ended, Some(RankEnd::Signal(_)))
+                || matches!(rank.ended, Some(RankEnd::Code(1..)))
         };
         if self.failed.is_none() && self.ranks.iter().any(has_failed) {
             self.failed = Some(Instant::now());
         }
         if self.failed.is_some_and(|since| since.elapsed() > GRACE) {
-            self.end_all(Ended::WithJob);
+            self.kill_all(RankEnd::WithJob);
         }
     }
 
-    fn end_all(&mut self, how: Ended) {
+    fn kill_all(&mut self, how: RankEnd) {
         for rank in &mut self.ranks {
-            rank.end(how);
-            rank.listen();
+            rank.kill(how);
+            rank.read_output();
         }
     }
 
-    fn told(self) -> Ran {
-        let of_first = self.talks.iter().find(|talk| talk.rank == Some(0));
-        let tells = self.ranks.iter().any(Rank::tells_strange);
-        Ran {
-            ends: self.ranks.iter().map(|rank| rank.ended.unwrap_or(Ended::Late)).collect(),
-            asked: of_first.map(|talk| talk.asked.clone()).unwrap_or_default(),
+    fn into_result(self) -> RunResult {
+        let of_first = self.connections.iter().find(|connection| connection.rank == Some(0));
+        let tells = self.ranks.iter().any(RankProcess::printed_foreign_value);
+        RunResult {
+            exits: self.ranks.iter().map(|rank| rank.ended.unwrap_or(RankEnd::Late)).collect(),
+            requests: of_first.map(|connection| connection.requests.clone()).unwrap_or_default(),
             changed_count: self.changed_count,
             fault: self.fault,
-            complaint: self.ranks.iter().find_map(Rank::complaint).or(self.aborted),
-            is_astray: tells || self.talks.iter().any(|talk| talk.is_astray),
-            outputs: self.ranks.iter().map(Rank::output).collect(),
+            complaint: self.ranks.iter().find_map(RankProcess::complaint).or(self.aborted),
+            has_foreign_value: tells
+                || self.connections.iter().any(|connection| connection.has_foreign_value),
+            outputs: self.ranks.iter().map(RankProcess::output).collect(),
         }
     }
 }
 
 /// Interval between checks for ends of processes.
-const TURN: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time limit for the other ranks after one has failed.
 const GRACE: Duration = Duration::from_secs(1);

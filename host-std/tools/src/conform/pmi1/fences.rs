@@ -3,34 +3,34 @@
 //! `pmi1-barrier` is the one case that needs time: one rank enters late, and clocks are compared (so it
 //! means something only if all ranks read one clock).
 
-use super::super::case::{Case, Played};
-use super::super::lines::Lines;
+use super::super::case::{Case, CaseResult};
+use super::super::kvs_client::KvsClient;
 use super::super::player::{LATE, micros};
-use super::super::space::Space;
+use super::super::pmi1_client::Pmi1Client;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::lines("pmi1-barrier", 3, "nobody leaves a barrier before all have entered", barrier),
-    Case::lines("pmi1-barrier-again", 2, "twenty barriers in a row", again),
-    Case::lines("pmi1-group-world", 2, "1.2: barrier_in group=WORLD:7", world),
-    Case::lines("pmi1-group-node", 2, "1.2: barrier_in group=NODE:8", node),
-    Case::lines("pmi1-group-list", 3, "1.2: ranks 0 and 1 meet without rank 2", list),
-    Case::lines("pmi1-group-crossed", 2, "1.2: two barriers at once, in different order", crossed),
+    Case::pmi1("pmi1-barrier", 3, "nobody leaves a barrier before all have entered", barrier),
+    Case::pmi1("pmi1-barrier-again", 2, "twenty barriers in a row", again),
+    Case::pmi1("pmi1-group-world", 2, "1.2: barrier_in group=WORLD:7", world),
+    Case::pmi1("pmi1-group-node", 2, "1.2: barrier_in group=NODE:8", node),
+    Case::pmi1("pmi1-group-list", 3, "1.2: ranks 0 and 1 meet without rank 2", list),
+    Case::pmi1("pmi1-group-crossed", 2, "1.2: two barriers at once, in different order", crossed),
 ];
 
-fn barrier(lines: &mut Lines) -> Played {
-    lines.open()?;
-    lines.fence()?;
-    if lines.rank == 0 {
+fn barrier(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    client.fence()?;
+    if client.rank == 0 {
         std::thread::sleep(LATE);
     }
     let entered = micros();
-    lines.put_well(&format!("entered-{}", lines.rank), entered.to_string().as_bytes())?;
-    lines.fence()?;
+    client.must_put(&format!("entered-{}", client.rank), entered.to_string().as_bytes())?;
+    client.fence()?;
     let left = micros();
-    for other in 0..lines.size {
-        let found = lines.get(&format!("entered-{other}"))?.unwrap_or_default();
+    for other in 0..client.size {
+        let found = client.get(&format!("entered-{other}"))?.unwrap_or_default();
         let entered: Option<u128> = String::from_utf8_lossy(&found).parse().ok();
         match entered {
             Some(entered) if entered <= left => {}
@@ -44,22 +44,22 @@ fn barrier(lines: &mut Lines) -> Played {
     Ok(AsSpecified.on("all waited for rank 0"))
 }
 
-fn again(lines: &mut Lines) -> Played {
-    lines.open()?;
+fn again(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
     for turn in 0..20 {
-        lines.exchange(&format!("turn-{turn}"), |rank| format!("{turn}.{rank}"))?;
+        client.exchange(&format!("turn-{turn}"), |rank| format!("{turn}.{rank}"))?;
     }
     Ok(AsSpecified.on("every one of them shows what was put before"))
 }
 
 /// Opens a session of 1.2, or ends the case: no other version has groups.
-fn open(lines: &mut Lines) -> Result<(), Finding> {
-    let agreed = lines.open_as(2)?;
+fn open(client: &mut Pmi1Client) -> Result<(), Finding> {
+    let agreed = client.open_as(2)?;
     if agreed >= 2 { Ok(()) } else { Err(Refused.on(format!("it speaks 1.{agreed}"))) }
 }
 
-fn meet(lines: &mut Lines, group: &str, tag: i64) -> Played {
-    let reply = lines.ask(&format!("cmd=barrier_in group={group}:{tag}"), "barrier_out")?;
+fn meet(client: &mut Pmi1Client, group: &str, tag: i64) -> CaseResult {
+    let reply = client.request(&format!("cmd=barrier_in group={group}:{tag}"), "barrier_out")?;
     Ok(match reply.number("tag") {
         _ if !reply.is_good() => reply.judged(Refused),
         Some(given) if given == tag => reply.judged(AsSpecified),
@@ -68,33 +68,33 @@ fn meet(lines: &mut Lines, group: &str, tag: i64) -> Played {
     })
 }
 
-fn world(lines: &mut Lines) -> Played {
-    open(lines)?;
-    meet(lines, "WORLD", 7)
+fn world(client: &mut Pmi1Client) -> CaseResult {
+    open(client)?;
+    meet(client, "WORLD", 7)
 }
 
-fn node(lines: &mut Lines) -> Played {
-    open(lines)?;
-    meet(lines, "NODE", 8)
+fn node(client: &mut Pmi1Client) -> CaseResult {
+    open(client)?;
+    meet(client, "NODE", 8)
 }
 
-fn list(lines: &mut Lines) -> Played {
-    open(lines)?;
-    if lines.rank == 2 {
+fn list(client: &mut Pmi1Client) -> CaseResult {
+    open(client)?;
+    if client.rank == 2 {
         return Ok(AsSpecified.on("takes no part"));
     }
-    meet(lines, "0,1", 9)
+    meet(client, "0,1", 9)
 }
 
-fn crossed(lines: &mut Lines) -> Played {
-    open(lines)?;
-    let order = if lines.rank == 0 { ["5", "6"] } else { ["6", "5"] };
+fn crossed(client: &mut Pmi1Client) -> CaseResult {
+    open(client)?;
+    let order = if client.rank == 0 { ["5", "6"] } else { ["6", "5"] };
     for tag in order {
-        lines.talk.send(format!("cmd=barrier_in group=0,1:{tag}\n").as_bytes())?;
+        client.connection.send(format!("cmd=barrier_in group=0,1:{tag}\n").as_bytes())?;
     }
     let mut tags = Vec::new();
     for _ in order {
-        tags.extend(lines.talk.line()?.expect("barrier_out")?.number("tag"));
+        tags.extend(client.connection.recv_line()?.expect("barrier_out")?.number("tag"));
     }
     tags.sort_unstable();
     Ok(if tags == [5, 6] {

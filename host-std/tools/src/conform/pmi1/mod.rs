@@ -3,9 +3,9 @@
 mod ending;
 mod fences;
 mod framing;
+mod kvs;
 mod opening;
 mod services;
-mod space;
 
 use super::case::Case;
 
@@ -13,8 +13,8 @@ use super::case::Case;
 pub(super) const CASES: &[&[Case]] = &[
     opening::CASES,
     framing::CASES,
-    space::CASES,
-    space::LIMITS,
+    kvs::CASES,
+    kvs::LIMITS,
     fences::CASES,
     services::CASES,
     ending::CASES,

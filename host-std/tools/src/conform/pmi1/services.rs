@@ -1,47 +1,47 @@
 //! Published names, spawn, and attributes of the job.
 
-use super::super::case::{Case, Played};
+use super::super::case::{Case, CaseResult};
 use super::super::codes;
-use super::super::lines::{Lines, value_of};
+use super::super::kvs_client::KvsClient;
 use super::super::mapping;
-use super::super::space::Space;
-use super::super::talk::Reply;
+use super::super::pmi1_client::{Pmi1Client, value_of};
+use super::super::raw_connection::Reply;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::lines("pmi1-mapping", 2, "PMI_process_mapping covers all ranks", process_mapping),
-    Case::lines("pmi1-publish", 1, "publish_name", publish),
-    Case::lines("pmi1-lookup", 2, "lookup_name of what another rank published", lookup),
-    Case::lines("pmi1-publish-twice", 1, "publish_name of a name that exists", publish_twice),
-    Case::lines("pmi1-unpublish", 1, "unpublish_name, then lookup_name", unpublish),
-    Case::lines("pmi1-lookup-missing", 1, "lookup_name of nothing", lookup_missing),
-    Case::lines("pmi1-unpublish-missing", 1, "unpublish_name of nothing", unpublish_missing),
-    Case::lines("pmi1-spawn", 1, "spawn of one process", |lines| spawn(lines, 1)),
-    Case::lines("pmi1-spawn-two", 1, "spawn of two programs with arguments and info", |lines| {
-        spawn(lines, 2)
+    Case::pmi1("pmi1-mapping", 2, "PMI_process_mapping covers all ranks", process_mapping),
+    Case::pmi1("pmi1-publish", 1, "publish_name", publish),
+    Case::pmi1("pmi1-lookup", 2, "lookup_name of what another rank published", lookup),
+    Case::pmi1("pmi1-publish-twice", 1, "publish_name of a name that exists", publish_twice),
+    Case::pmi1("pmi1-unpublish", 1, "unpublish_name, then lookup_name", unpublish),
+    Case::pmi1("pmi1-lookup-missing", 1, "lookup_name of nothing", lookup_missing),
+    Case::pmi1("pmi1-unpublish-missing", 1, "unpublish_name of nothing", unpublish_missing),
+    Case::pmi1("pmi1-spawn", 1, "spawn of one process", |client| spawn(client, 1)),
+    Case::pmi1("pmi1-spawn-two", 1, "spawn of two programs with arguments and info", |client| {
+        spawn(client, 2)
     }),
-    Case::lines(
+    Case::pmi1(
         "pmi1-spawn-codes",
         1,
         "a spawn that works says so of every process, or of none",
-        |lines| {
-            let reply = start(lines, &[("/bin/true", 2)])?;
+        |client| {
+            let reply = start(client, &[("/bin/true", 2)])?;
             Ok(codes::judged_good(&reply, 2))
         },
     ),
-    Case::lines("pmi1-spawn-one-bad", 1, "a spawn whose second program is missing", |lines| {
-        let reply = start(lines, &[("/bin/true", 1), ("/no/such/program", 1)])?;
+    Case::pmi1("pmi1-spawn-one-bad", 1, "a spawn whose second program is missing", |client| {
+        let reply = start(client, &[("/bin/true", 1), ("/no/such/program", 1)])?;
         Ok(codes::judged_bad(&reply, &[0], 2))
     }),
 ];
 
-fn process_mapping(lines: &mut Lines) -> Played {
-    lines.open()?;
-    let line = format!("cmd=get kvsname={} key=PMI_process_mapping", lines.kvs);
-    let reply = lines.ask(&line, "get_result")?;
+fn process_mapping(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    let line = format!("cmd=get kvsname={} key=PMI_process_mapping", client.kvs);
+    let reply = client.request(&line, "get_result")?;
     match value_of(&reply)? {
-        Some(value) => Ok(mapping::judged(value, lines.size)),
+        Some(value) => Ok(mapping::judged(value, client.size)),
         None => Ok(reply.judged(Refused)),
     }
 }
@@ -59,23 +59,24 @@ fn is_failure(reply: &Reply) -> bool {
     !reply.is_good() || (reply.number("rc").is_none() && reply.field("info") == Some(b"fail"))
 }
 
-fn publish(lines: &mut Lines) -> Played {
-    lines.open()?;
-    let reply = lines.ask(&format!("cmd=publish_name service=s1 port={PORT}"), "publish_result")?;
+fn publish(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    let reply =
+        client.request(&format!("cmd=publish_name service=s1 port={PORT}"), "publish_result")?;
     Ok(reply.judged(success(&reply)))
 }
 
-fn lookup(lines: &mut Lines) -> Played {
-    lines.open()?;
-    if lines.rank == 0 {
+fn lookup(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    if client.rank == 0 {
         let line = format!("cmd=publish_name service=s2 port={PORT}");
-        let reply = lines.ask(&line, "publish_result")?;
+        let reply = client.request(&line, "publish_result")?;
         if success(&reply) == Refused {
             return Err(reply.judged(Refused));
         }
     }
-    lines.fence()?;
-    let reply = lines.ask("cmd=lookup_name service=s2", "lookup_result")?;
+    client.fence()?;
+    let reply = client.request("cmd=lookup_name service=s2", "lookup_result")?;
     Ok(reply.judged(match reply.field("port") {
         Some(port) if port == PORT.as_bytes() => success(&reply),
         _ if is_failure(&reply) => Refused,
@@ -83,48 +84,49 @@ fn lookup(lines: &mut Lines) -> Played {
     }))
 }
 
-fn publish_twice(lines: &mut Lines) -> Played {
-    lines.open()?;
-    let reply = lines.ask("cmd=publish_name service=s3 port=first", "publish_result")?;
+fn publish_twice(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("cmd=publish_name service=s3 port=first", "publish_result")?;
     if success(&reply) == Refused {
         return Err(reply.judged(Refused));
     }
-    let reply = lines.ask("cmd=publish_name service=s3 port=second", "publish_result")?;
+    let reply = client.request("cmd=publish_name service=s3 port=second", "publish_result")?;
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Tolerated }))
 }
 
-fn unpublish(lines: &mut Lines) -> Played {
-    lines.open()?;
-    let reply = lines.ask(&format!("cmd=publish_name service=s4 port={PORT}"), "publish_result")?;
+fn unpublish(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    let reply =
+        client.request(&format!("cmd=publish_name service=s4 port={PORT}"), "publish_result")?;
     if success(&reply) == Refused {
         return Err(reply.judged(Refused));
     }
-    let reply = lines.ask("cmd=unpublish_name service=s4", "unpublish_result")?;
+    let reply = client.request("cmd=unpublish_name service=s4", "unpublish_result")?;
     let verdict = success(&reply);
-    let after = lines.ask("cmd=lookup_name service=s4", "lookup_result")?;
+    let after = client.request("cmd=lookup_name service=s4", "lookup_result")?;
     Ok(if is_failure(&after) { reply.judged(verdict) } else { after.judged(Wrong) })
 }
 
-fn lookup_missing(lines: &mut Lines) -> Played {
-    lines.open()?;
-    let reply = lines.ask("cmd=lookup_name service=nosuch", "lookup_result")?;
+fn lookup_missing(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("cmd=lookup_name service=nosuch", "lookup_result")?;
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Wrong }))
 }
 
-fn unpublish_missing(lines: &mut Lines) -> Played {
-    lines.open()?;
-    let reply = lines.ask("cmd=unpublish_name service=nosuch", "unpublish_result")?;
+fn unpublish_missing(client: &mut Pmi1Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("cmd=unpublish_name service=nosuch", "unpublish_result")?;
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Tolerated }))
 }
 
-fn spawn(lines: &mut Lines, programs: usize) -> Played {
-    let reply = start(lines, &[("/bin/true", 1); 2][..programs])?;
+fn spawn(client: &mut Pmi1Client, programs: usize) -> CaseResult {
+    let reply = start(client, &[("/bin/true", 1); 2][..programs])?;
     Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
 }
 
 /// Requests a spawn of these programs, each with its number of processes.
-fn start(lines: &mut Lines, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
-    lines.open()?;
+fn start(client: &mut Pmi1Client, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
+    client.open()?;
     let mut block = String::new();
     let count = programs.len();
     for ((program, processes), number) in programs.iter().zip(1..) {
@@ -136,8 +138,8 @@ fn start(lines: &mut Lines, programs: &[(&str, u32)]) -> Result<Reply, Finding> 
              info_key_0=wdir\ninfo_val_0=/\nendcmd\n"
         ));
     }
-    lines.talk.send(block.as_bytes())?;
-    lines.talk.line()?.expect("spawn_result")
+    client.connection.send(block.as_bytes())?;
+    client.connection.recv_line()?.expect("spawn_result")
 }
 
 const PORT: &str = "tag#0$description#node0$port#1234$";

@@ -1,40 +1,40 @@
 //! Node attributes, which the ranks of a node exchange, and job attributes, which the launcher sets.
 
-use super::super::case::{Case, Played};
-use super::super::frames::{Frames, found, framed};
+use super::super::case::{Case, CaseResult};
+use super::super::kvs_client::KvsClient;
 use super::super::mapping;
 use super::super::player::LATE;
-use super::super::space::Space;
-use super::super::talk::Reply;
+use super::super::pmi2_client::{Pmi2Client, found, framed};
+use super::super::raw_connection::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::frames("pmi2-node-attr", 1, "putnodeattr, then getnodeattr", node_attr),
-    Case::frames("pmi2-node-attr-missing", 1, "getnodeattr of nothing, without wait", |frames| {
-        missing(frames, "info-getnodeattr;key=nosuch;wait=FALSE;")
+    Case::pmi2("pmi2-node-attr", 1, "putnodeattr, then getnodeattr", node_attr),
+    Case::pmi2("pmi2-node-attr-missing", 1, "getnodeattr of nothing, without wait", |client| {
+        missing(client, "info-getnodeattr;key=nosuch;wait=FALSE;")
     }),
-    Case::frames("pmi2-node-attr-wait", 2, "getnodeattr waits until another rank puts", wait),
-    Case::frames("pmi2-node-attr-twice", 1, "the same attribute twice: the last holds", twice),
-    Case::frames(
+    Case::pmi2("pmi2-node-attr-wait", 2, "getnodeattr waits until another rank puts", wait),
+    Case::pmi2("pmi2-node-attr-twice", 1, "the same attribute twice: the last holds", twice),
+    Case::pmi2(
         "pmi2-mapping",
         2,
         "getjobattr PMI_process_mapping covers all ranks",
         process_mapping,
     ),
-    Case::frames("pmi2-universe", 2, "getjobattr universeSize", universe),
-    Case::frames("pmi2-has-names", 1, "getjobattr hasNameServ", has_names),
-    Case::frames("pmi2-job-attr-missing", 1, "getjobattr of nothing", |frames| {
-        missing(frames, "info-getjobattr;key=nosuch;")
+    Case::pmi2("pmi2-universe", 2, "getjobattr universeSize", universe),
+    Case::pmi2("pmi2-has-names", 1, "getjobattr hasNameServ", has_names),
+    Case::pmi2("pmi2-job-attr-missing", 1, "getjobattr of nothing", |client| {
+        missing(client, "info-getjobattr;key=nosuch;")
     }),
 ];
 
-fn node_attr(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("info-putnodeattr;key=a;value=1;")?;
+fn node_attr(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("info-putnodeattr;key=a;value=1;")?;
     if !reply.is_good() {
         return Ok(reply.judged(Refused));
     }
-    let reply = frames.ask("info-getnodeattr;key=a;wait=FALSE;")?;
+    let reply = client.request("info-getnodeattr;key=a;wait=FALSE;")?;
     Ok(reply.judged(if found(&reply)? == Some(b"1") { AsSpecified } else { Wrong }))
 }
 
@@ -48,30 +48,30 @@ fn nothing(reply: &Reply) -> Verdict {
     }
 }
 
-fn missing(frames: &mut Frames, request: &str) -> Played {
-    frames.open()?;
-    let reply = frames.ask(request)?;
+fn missing(client: &mut Pmi2Client, request: &str) -> CaseResult {
+    client.open()?;
+    let reply = client.request(request)?;
     Ok(reply.judged(nothing(&reply)))
 }
 
-fn wait(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.fence()?;
-    if frames.rank == 1 {
+fn wait(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.fence()?;
+    if client.rank == 1 {
         std::thread::sleep(LATE);
-        let reply = frames.ask("info-putnodeattr;key=later;value=v;")?;
+        let reply = client.request("info-putnodeattr;key=later;value=v;")?;
         return Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }));
     }
-    frames.talk.send(&framed(b"info-getnodeattr;key=later;wait=TRUE;"))?;
-    let reply = frames.hear(b"info-getnodeattr;")?;
+    client.connection.send(&framed(b"info-getnodeattr;key=later;wait=TRUE;"))?;
+    let reply = client.recv(b"info-getnodeattr;")?;
     Ok(reply.judged(if found(&reply)? == Some(b"v") { AsSpecified } else { Wrong }))
 }
 
-fn twice(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.ask("info-putnodeattr;key=a;value=1;")?;
-    let second = frames.ask("info-putnodeattr;key=a;value=2;")?;
-    let reply = frames.ask("info-getnodeattr;key=a;wait=FALSE;")?;
+fn twice(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.request("info-putnodeattr;key=a;value=1;")?;
+    let second = client.request("info-putnodeattr;key=a;value=2;")?;
+    let reply = client.request("info-getnodeattr;key=a;wait=FALSE;")?;
     Ok(match (found(&reply)?, second.is_good()) {
         (Some(b"2"), true) => reply.judged(AsSpecified),
         (Some(b"1"), true) => Tolerated.on("the first holds"),
@@ -80,31 +80,31 @@ fn twice(frames: &mut Frames) -> Played {
     })
 }
 
-fn process_mapping(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("info-getjobattr;key=PMI_process_mapping;")?;
+fn process_mapping(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("info-getjobattr;key=PMI_process_mapping;")?;
     match found(&reply)? {
-        Some(value) => Ok(mapping::judged(value, frames.size)),
+        Some(value) => Ok(mapping::judged(value, client.size)),
         None => Ok(reply.judged(Refused)),
     }
 }
 
-fn universe(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("info-getjobattr;key=universeSize;")?;
+fn universe(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("info-getjobattr;key=universeSize;")?;
     let Some(value) = found(&reply)? else {
         return Ok(reply.judged(nothing(&reply).max(Tolerated)));
     };
     let size: Option<i64> = String::from_utf8_lossy(value).parse().ok();
     Ok(reply.judged(match size {
-        Some(size) if size == -1 || size >= i64::from(frames.size) => AsSpecified,
+        Some(size) if size == -1 || size >= i64::from(client.size) => AsSpecified,
         _ => Wrong,
     }))
 }
 
-fn has_names(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("info-getjobattr;key=hasNameServ;")?;
+fn has_names(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("info-getjobattr;key=hasNameServ;")?;
     Ok(reply.judged(match found(&reply)? {
         Some(b"TRUE" | b"FALSE") => AsSpecified,
         Some(_) => Wrong,

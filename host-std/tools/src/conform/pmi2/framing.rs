@@ -1,53 +1,53 @@
 //! Frames with unusual lengths, ends and thread ids, in pieces and in batches.
 
-use super::super::case::{Case, Ends, Played};
-use super::super::frames::{Frames, framed};
+use super::super::case::{Case, CaseResult, ExpectedExit};
+use super::super::kvs_client::KvsClient;
 use super::super::player::LATE;
-use super::super::space::Space;
-use super::super::talk::Reply;
+use super::super::pmi2_client::{Pmi2Client, framed};
+use super::super::raw_connection::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
-    Case::frames("pmi2-length-left", 1, "a length aligned to the left", |frames| {
-        getid(frames, b"14    cmd=job-getid;", "")
+    Case::pmi2("pmi2-length-left", 1, "a length aligned to the left", |client| {
+        getid(client, b"14    cmd=job-getid;", "")
     }),
-    Case::frames("pmi2-length-zeros", 1, "a length with zeros in front", |frames| {
-        getid(frames, b"000014cmd=job-getid;", "")
+    Case::pmi2("pmi2-length-zeros", 1, "a length with zeros in front", |client| {
+        getid(client, b"000014cmd=job-getid;", "")
     }),
-    Case::frames(
+    Case::pmi2(
         "pmi2-stray",
         1,
         "six stray bytes behind the last ;, as MPICH 3.3 to 4.0 sends",
-        |frames| getid(frames, b"20    cmd=job-getid;\0\0\0\0\0\0", ""),
+        |client| getid(client, b"20    cmd=job-getid;\0\0\0\0\0\0", ""),
     ),
-    Case::frames("pmi2-stray-pairs", 1, "stray bytes that look like a field", |frames| {
-        getid(frames, b"20    cmd=job-getid;k=zz;x", "")
+    Case::pmi2("pmi2-stray-pairs", 1, "stray bytes that look like a field", |client| {
+        getid(client, b"20    cmd=job-getid;k=zz;x", "")
     }),
-    Case::frames("pmi2-no-last", 1, "no ; at the end", no_last).ending(Ends::Any),
-    Case::frames("pmi2-thrid", 1, "thrid is given back as it came", |frames| {
-        getid(frames, b"    35cmd=job-getid;thrid=0x7ffe994a9a30;", "0x7ffe994a9a30")
+    Case::pmi2("pmi2-no-last", 1, "no ; at the end", no_last).expecting(ExpectedExit::Any),
+    Case::pmi2("pmi2-thrid", 1, "thrid is given back as it came", |client| {
+        getid(client, b"    35cmd=job-getid;thrid=0x7ffe994a9a30;", "0x7ffe994a9a30")
     }),
-    Case::frames("pmi2-thrid-last", 1, "thrid as the last field", thrid_last),
-    Case::frames("pmi2-cut", 1, "a frame in three pieces", cut),
-    Case::frames("pmi2-several", 1, "three frames in one segment", several),
-    Case::frames("pmi2-in-flight", 2, "a waiting get does not hold up other requests", in_flight),
-    Case::frames("pmi2-line-inside", 1, "a line of PMI-1 between frames", line_inside),
-    Case::frames("pmi2-unknown", 1, "a command that nobody knows", unknown),
+    Case::pmi2("pmi2-thrid-last", 1, "thrid as the last field", thrid_last),
+    Case::pmi2("pmi2-cut", 1, "a frame in three pieces", cut),
+    Case::pmi2("pmi2-several", 1, "three frames in one segment", several),
+    Case::pmi2("pmi2-in-flight", 2, "a waiting get does not hold up other requests", in_flight),
+    Case::pmi2("pmi2-line-inside", 1, "a line of PMI-1 between frames", line_inside),
+    Case::pmi2("pmi2-unknown", 1, "a command that nobody knows", unknown),
 ];
 
 /// Sends an unusual frame that requests the job id, and checks `thrid` in the answer.
-fn getid(frames: &mut Frames, frame: &[u8], thrid: &str) -> Played {
-    frames.open()?;
-    frames.talk.send(frame)?;
-    let reply = frames.hear(b"job-getid;")?;
+fn getid(client: &mut Pmi2Client, frame: &[u8], thrid: &str) -> CaseResult {
+    client.open()?;
+    client.connection.send(frame)?;
+    let reply = client.recv(b"job-getid;")?;
     Ok(reply.judged(judged(&reply, thrid)))
 }
 
-fn no_last(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.talk.send(b"    13cmd=job-getid")?;
-    let reply = frames.talk.frame()?;
+fn no_last(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.connection.send(b"    13cmd=job-getid")?;
+    let reply = client.connection.recv_frame()?;
     // No client sends it, so all that matters is that an answer arrives.
     Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
 }
@@ -64,34 +64,34 @@ fn judged(reply: &Reply, thrid: &str) -> Verdict {
     }
 }
 
-fn thrid_last(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("kvs-put;key=a;value=b;thrid=5;")?;
+fn thrid_last(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("kvs-put;key=a;value=b;thrid=5;")?;
     Ok(reply.judged(judged(&reply, "5")))
 }
 
-fn cut(frames: &mut Frames) -> Played {
-    frames.open()?;
+fn cut(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
     for piece in [&b"   "[..], b" 14cmd=job"] {
-        frames.talk.send(piece)?;
+        client.connection.send(piece)?;
         std::thread::sleep(Duration::from_millis(60));
     }
-    frames.talk.send(b"-getid;")?;
-    Ok(frames.hear(b"job-getid;")?.judged(AsSpecified))
+    client.connection.send(b"-getid;")?;
+    Ok(client.recv(b"job-getid;")?.judged(AsSpecified))
 }
 
-fn several(frames: &mut Frames) -> Played {
-    frames.open()?;
+fn several(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
     let requests = [
         "job-getid;thrid=1;",
         "info-getjobattr;thrid=2;key=nosuch;",
         "info-getnodeattr;thrid=3;key=nosuch;",
     ];
     let heap: Vec<u8> = requests.iter().flat_map(|request| framed(request.as_bytes())).collect();
-    frames.talk.send(&heap)?;
+    client.connection.send(&heap)?;
     let mut order = Vec::new();
     for _ in requests {
-        let reply = frames.talk.frame()?;
+        let reply = client.connection.recv_frame()?;
         let cmd = reply.text("cmd").unwrap_or_default();
         let answers = |request: &&str| request.split(';').next() == cmd.strip_suffix("-response");
         let Some(at) = requests.iter().position(answers) else {
@@ -108,22 +108,22 @@ fn several(frames: &mut Frames) -> Played {
     })
 }
 
-fn in_flight(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.fence()?;
-    if frames.rank == 1 {
-        frames.fence()?;
+fn in_flight(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.fence()?;
+    if client.rank == 1 {
+        client.fence()?;
         // If the fence did not wait, the put would come too early.
         std::thread::sleep(LATE);
-        let reply = frames.ask("info-putnodeattr;key=later;value=v;")?;
+        let reply = client.request("info-putnodeattr;key=later;value=v;")?;
         return Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }));
     }
-    frames.talk.send(&framed(b"info-getnodeattr;thrid=1;key=later;wait=TRUE;"))?;
-    frames.talk.send(&framed(b"job-getid;thrid=2;"))?;
-    let other = frames.hear(b"job-getid;")?;
-    frames.talk.send(&framed(b"kvs-fence;thrid=3;"))?;
-    let first = frames.talk.frame()?;
-    let second = frames.talk.frame()?;
+    client.connection.send(&framed(b"info-getnodeattr;thrid=1;key=later;wait=TRUE;"))?;
+    client.connection.send(&framed(b"job-getid;thrid=2;"))?;
+    let other = client.recv(b"job-getid;")?;
+    client.connection.send(&framed(b"kvs-fence;thrid=3;"))?;
+    let first = client.connection.recv_frame()?;
+    let second = client.connection.recv_frame()?;
     let is_put = |reply: &Reply| reply.field("value") == Some(b"v");
     Ok(match (judged(&other, "2"), is_put(&first) || is_put(&second)) {
         (verdict, true) => verdict.on("answered while a get waits"),
@@ -131,15 +131,15 @@ fn in_flight(frames: &mut Frames) -> Played {
     })
 }
 
-fn line_inside(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.talk.send(b"cmd=get_maxes\n")?;
-    let reply = frames.talk.line()?.expect("maxes")?;
+fn line_inside(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.connection.send(b"cmd=get_maxes\n")?;
+    let reply = client.connection.recv_line()?.expect("maxes")?;
     Ok(reply.judged(AsSpecified))
 }
 
-fn unknown(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("frobnicate;a=b;")?;
+fn unknown(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("frobnicate;a=b;")?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }

@@ -3,9 +3,9 @@
 mod attributes;
 mod ending;
 mod framing;
+mod kvs;
 mod opening;
 mod services;
-mod space;
 
 use super::case::Case;
 
@@ -13,7 +13,7 @@ use super::case::Case;
 pub(super) const CASES: &[&[Case]] = &[
     opening::CASES,
     framing::CASES,
-    space::CASES,
+    kvs::CASES,
     attributes::CASES,
     services::CASES,
     ending::CASES,

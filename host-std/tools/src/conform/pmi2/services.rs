@@ -1,49 +1,49 @@
 //! Published names, spawn, connected jobs, the ring.
 
-use super::super::case::{Case, Played};
+use super::super::case::{Case, CaseResult};
 use super::super::codes;
-use super::super::frames::Frames;
-use super::super::space::Space;
-use super::super::talk::Reply;
+use super::super::kvs_client::KvsClient;
+use super::super::pmi2_client::Pmi2Client;
+use super::super::raw_connection::Reply;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::frames("pmi2-publish", 1, "name-publish", publish),
-    Case::frames("pmi2-lookup", 2, "name-lookup of what another rank published", lookup),
-    Case::frames("pmi2-publish-twice", 1, "name-publish of a name that exists", publish_twice),
-    Case::frames("pmi2-unpublish", 1, "name-unpublish, then name-lookup", unpublish),
-    Case::frames("pmi2-lookup-missing", 1, "name-lookup of nothing", lookup_missing),
-    Case::frames("pmi2-spawn", 1, "spawn of one process", |frames| spawn(frames, 1)),
-    Case::frames("pmi2-spawn-two", 1, "spawn of two programs with arguments and info", |frames| {
-        spawn(frames, 2)
+    Case::pmi2("pmi2-publish", 1, "name-publish", publish),
+    Case::pmi2("pmi2-lookup", 2, "name-lookup of what another rank published", lookup),
+    Case::pmi2("pmi2-publish-twice", 1, "name-publish of a name that exists", publish_twice),
+    Case::pmi2("pmi2-unpublish", 1, "name-unpublish, then name-lookup", unpublish),
+    Case::pmi2("pmi2-lookup-missing", 1, "name-lookup of nothing", lookup_missing),
+    Case::pmi2("pmi2-spawn", 1, "spawn of one process", |client| spawn(client, 1)),
+    Case::pmi2("pmi2-spawn-two", 1, "spawn of two programs with arguments and info", |client| {
+        spawn(client, 2)
     }),
-    Case::frames(
+    Case::pmi2(
         "pmi2-spawn-codes",
         1,
         "a spawn that works says so of every process, or of none",
-        |frames| {
-            let reply = start(frames, &[("/bin/true", 2)])?;
+        |client| {
+            let reply = start(client, &[("/bin/true", 2)])?;
             Ok(codes::judged_good(&reply, 2))
         },
     ),
-    Case::frames("pmi2-spawn-one-bad", 1, "a spawn whose second program is missing", |frames| {
-        let reply = start(frames, &[("/bin/true", 1), ("/no/such/program", 1)])?;
+    Case::pmi2("pmi2-spawn-one-bad", 1, "a spawn whose second program is missing", |client| {
+        let reply = start(client, &[("/bin/true", 1), ("/no/such/program", 1)])?;
         Ok(codes::judged_bad(&reply, &[0], 2))
     }),
-    Case::frames("pmi2-connect", 1, "job-connect to a job that is none", |frames| {
-        refused(frames, "job-connect;jobid=nosuchjob;")
+    Case::pmi2("pmi2-connect", 1, "job-connect to a job that is none", |client| {
+        refused(client, "job-connect;jobid=nosuchjob;")
     }),
-    Case::frames("pmi2-disconnect", 1, "job-disconnect from a job that is none", |frames| {
-        refused(frames, "job-disconnect;jobid=nosuchjob;")
+    Case::pmi2("pmi2-disconnect", 1, "job-disconnect from a job that is none", |client| {
+        refused(client, "job-disconnect;jobid=nosuchjob;")
     }),
-    Case::frames("pmi2-ring", 3, "ring, Slurm's extension", ring),
-    Case::frames("pmi2-getall", 1, "kvs-getall, which is in the document only", getall),
+    Case::pmi2("pmi2-ring", 3, "ring, Slurm's extension", ring),
+    Case::pmi2("pmi2-getall", 1, "kvs-getall, which is in the document only", getall),
 ];
 
-fn publish(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("name-publish;name=s1;port=p#1$;infokeycount=0;")?;
+fn publish(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("name-publish;name=s1;port=p#1$;infokeycount=0;")?;
     Ok(reply.judged(success(&reply)))
 }
 
@@ -51,23 +51,23 @@ fn success(reply: &Reply) -> Verdict {
     if reply.is_good() { AsSpecified } else { Refused }
 }
 
-fn lookup(frames: &mut Frames) -> Played {
-    frames.open()?;
-    if frames.rank == 0 {
-        let reply = frames.ask("name-publish;name=s2;port=p#2$;infokeycount=0;")?;
+fn lookup(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    if client.rank == 0 {
+        let reply = client.request("name-publish;name=s2;port=p#2$;infokeycount=0;")?;
         if !reply.is_good() {
             return Err(reply.judged(Refused));
         }
     }
-    frames.fence()?;
+    client.fence()?;
     // If a fence does not wait, the name may not be there yet; a get of a key that was put before the
     // fence does wait.
-    if frames.rank == 0 {
-        frames.put_well("published", b"1")?;
+    if client.rank == 0 {
+        client.must_put("published", b"1")?;
     }
-    frames.fence()?;
-    frames.get("published")?;
-    let reply = frames.ask("name-lookup;name=s2;infokeycount=0;")?;
+    client.fence()?;
+    client.get("published")?;
+    let reply = client.request("name-lookup;name=s2;infokeycount=0;")?;
     let fields = (reply.field("port"), reply.field("value"));
     Ok(reply.judged(match fields {
         _ if !reply.is_good() => Refused,
@@ -78,30 +78,30 @@ fn lookup(frames: &mut Frames) -> Played {
     }))
 }
 
-fn publish_twice(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.ask("name-publish;name=s3;port=first;infokeycount=0;")?;
-    let reply = frames.ask("name-publish;name=s3;port=second;infokeycount=0;")?;
+fn publish_twice(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.request("name-publish;name=s3;port=first;infokeycount=0;")?;
+    let reply = client.request("name-publish;name=s3;port=second;infokeycount=0;")?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-fn unpublish(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.ask("name-publish;name=s4;port=p#4$;infokeycount=0;")?;
-    let reply = frames.ask("name-unpublish;name=s4;infokeycount=0;")?;
-    let after = frames.ask("name-lookup;name=s4;infokeycount=0;")?;
+fn unpublish(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.request("name-publish;name=s4;port=p#4$;infokeycount=0;")?;
+    let reply = client.request("name-unpublish;name=s4;infokeycount=0;")?;
+    let after = client.request("name-lookup;name=s4;infokeycount=0;")?;
     Ok(if after.is_good() { after.judged(Wrong) } else { reply.judged(success(&reply)) })
 }
 
-fn lookup_missing(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let reply = frames.ask("name-lookup;name=nosuch;infokeycount=0;")?;
+fn lookup_missing(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let reply = client.request("name-lookup;name=nosuch;infokeycount=0;")?;
     Ok(reply.judged(if reply.is_good() { Wrong } else { AsSpecified }))
 }
 
 /// Requests a spawn of these programs, each with its number of processes.
-fn start(frames: &mut Frames, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
-    frames.open()?;
+fn start(client: &mut Pmi2Client, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
+    client.open()?;
     let count = programs.len();
     let mut request =
         format!("spawn;ncmds={count};preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$;");
@@ -111,11 +111,11 @@ fn start(frames: &mut Frames, programs: &[(&str, u32)]) -> Result<Reply, Finding
              infokey0=wdir;infoval0=/;"
         ));
     }
-    frames.ask(&request)
+    client.request(&request)
 }
 
-fn spawn(frames: &mut Frames, programs: usize) -> Played {
-    let reply = start(frames, &[("/bin/true", 1); 2][..programs])?;
+fn spawn(client: &mut Pmi2Client, programs: usize) -> CaseResult {
+    let reply = start(client, &[("/bin/true", 1); 2][..programs])?;
     Ok(reply.judged(match (reply.is_good(), reply.field("jobid")) {
         (false, _) => Refused,
         (true, Some(job)) if !job.is_empty() => AsSpecified,
@@ -124,16 +124,17 @@ fn spawn(frames: &mut Frames, programs: usize) -> Played {
     }))
 }
 
-fn refused(frames: &mut Frames, request: &str) -> Played {
-    frames.open()?;
-    let reply = frames.ask(request)?;
+fn refused(client: &mut Pmi2Client, request: &str) -> CaseResult {
+    client.open()?;
+    let reply = client.request(request)?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-fn ring(frames: &mut Frames) -> Played {
-    frames.open()?;
-    let Frames { rank, size, .. } = *frames;
-    let reply = frames.ask(&format!("ring;ring-count=1;ring-left=l{rank};ring-right=r{rank};"))?;
+fn ring(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    let Pmi2Client { rank, size, .. } = *client;
+    let reply =
+        client.request(&format!("ring;ring-count=1;ring-left=l{rank};ring-right=r{rank};"))?;
     let left = format!("r{}", (rank + size - 1) % size);
     let right = format!("l{}", (rank + 1) % size);
     let is_right = reply.text("ring-left") == Some(left) && reply.text("ring-right") == Some(right);
@@ -145,23 +146,23 @@ fn ring(frames: &mut Frames) -> Played {
     }))
 }
 
-fn getall(frames: &mut Frames) -> Played {
-    frames.open()?;
-    frames.put_well("k", b"v")?;
-    frames.fence()?;
-    let request = format!("cmd=kvs-getall;jobid={};", frames.job);
+fn getall(client: &mut Pmi2Client) -> CaseResult {
+    client.open()?;
+    client.must_put("k", b"v")?;
+    client.fence()?;
+    let request = format!("cmd=kvs-getall;jobid={};", client.job);
     let frame = format!("{:6}{request}", request.len());
-    frames.talk.send(frame.as_bytes())?;
-    let first = frames.talk.frame()?;
+    client.connection.send(frame.as_bytes())?;
+    let first = client.connection.recv_frame()?;
     let Some(count) = first.number("npair") else {
         return Ok(first.judged(if first.is_good() { Wrong } else { Refused }));
     };
     let mut is_there = false;
     for _ in 0..count {
-        let pair = frames.talk.frame()?.expect("kvs-getall-pair-response")?;
+        let pair = client.connection.recv_frame()?.expect("kvs-getall-pair-response")?;
         is_there |= pair.field("key") == Some(b"k") && pair.field("val") == Some(b"v");
     }
-    let last = frames.talk.frame()?.expect("kvs-getall-response")?;
+    let last = client.connection.recv_frame()?.expect("kvs-getall-response")?;
     Ok(if is_there {
         last.judged(success(&last))
     } else {

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 /// One connection to a server.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct RawConnection {
     stream: Stream,
     inbox: Vec<u8>,
-    patience: Duration,
+    timeout: Duration,
     /// Last request, for reports.
     sent: String,
     /// True once a signal has asked this process to terminate.
-    is_asked_to_end: Arc<AtomicBool>,
+    is_terminating: Arc<AtomicBool>,
 }
 
 /// One message of a server.
@@ -32,19 +32,19 @@ pub(super) struct Reply {
     separator: u8,
 }
 
-impl Talk {
-    /// Takes over a stream. No wait for an answer exceeds `patience`, or continues after the launcher has
+impl RawConnection {
+    /// Takes over a stream. No wait for an answer exceeds `timeout`, or continues after the launcher has
     /// asked for the end of the process, so that the process can still report it.
-    pub(super) fn new(stream: Stream, patience: Duration) -> Self {
-        let is_asked_to_end = Arc::default();
+    pub(super) fn new(stream: Stream, timeout: Duration) -> Self {
+        let is_terminating = Arc::default();
         // Without the handler, the signal terminates the process by default.
-        let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&is_asked_to_end));
-        Self { stream, inbox: Vec::new(), patience, sent: String::new(), is_asked_to_end }
+        let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&is_terminating));
+        Self { stream, inbox: Vec::new(), timeout, sent: String::new(), is_terminating }
     }
 
     /// Time limit for an answer.
-    pub(super) const fn patience(&self) -> Duration {
-        self.patience
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Sends bytes as they are, in one piece.
@@ -62,8 +62,8 @@ impl Talk {
     /// # Errors
     ///
     /// Silence, the end of the stream, or a line without end.
-    pub(super) fn line(&mut self) -> Result<Reply, Finding> {
-        let until = Instant::now() + self.patience;
+    pub(super) fn recv_line(&mut self) -> Result<Reply, Finding> {
+        let until = Instant::now() + self.timeout;
         loop {
             if let Some(end) = self.inbox.iter().position(|byte| *byte == b'\n') {
                 let mut body: Vec<u8> = self.inbox.drain(..=end).collect();
@@ -79,14 +79,16 @@ impl Talk {
     /// # Errors
     ///
     /// Silence, the end of the stream, or no length.
-    pub(super) fn frame(&mut self) -> Result<Reply, Finding> {
-        let until = Instant::now() + self.patience;
+    pub(super) fn recv_frame(&mut self) -> Result<Reply, Finding> {
+        let until = Instant::now() + self.timeout;
         loop {
             if let Some((length, rest)) = self.inbox.split_at_checked(LENGTH) {
                 let text = String::from_utf8_lossy(length);
                 let Ok(len) = text.trim().parse::<usize>() else {
-                    let heard = shown(&self.inbox);
-                    return Err(Verdict::Wrong.on(format!("no frame after {}: {heard}", self.sent)));
+                    let received = shown(&self.inbox);
+                    return Err(
+                        Verdict::Wrong.on(format!("no frame after {}: {received}", self.sent))
+                    );
                 };
                 if rest.len() >= len {
                     let body = rest[..len].to_vec();
@@ -99,16 +101,16 @@ impl Talk {
     }
 
     /// Waits for a signal to terminate; false if the time limit passes first.
-    pub(super) fn is_ended(&mut self) -> bool {
-        let until = Instant::now() + self.patience;
+    pub(super) fn wait_for_termination(&mut self) -> bool {
+        let until = Instant::now() + self.timeout;
         while self.more(until).is_ok() {
             self.inbox.clear();
         }
         // A closed connection may be the first sign of a job that is being ended.
-        while !self.is_asked_to_end.load(Ordering::Relaxed) && Instant::now() < until {
+        while !self.is_terminating.load(Ordering::Relaxed) && Instant::now() < until {
             std::thread::sleep(SLICE);
         }
-        self.is_asked_to_end.load(Ordering::Relaxed)
+        self.is_terminating.load(Ordering::Relaxed)
     }
 
     fn more(&mut self, until: Instant) -> Result<(), Finding> {
@@ -120,7 +122,7 @@ impl Talk {
             return Err(Verdict::Wrong.on(format!("an answer without end to {}", self.sent)));
         }
         // Bytes that arrived before the signal count: a launcher may answer and end the job at once.
-        let is_last = self.is_asked_to_end.load(Ordering::Relaxed);
+        let is_last = self.is_terminating.load(Ordering::Relaxed);
         let _ = set_socket_timeout(&self.stream, Timeout::Recv, Some(SLICE));
         let mut piece = [0; 4096];
         match self.stream.read(&mut piece) {
@@ -228,35 +230,38 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
 
-    fn pair() -> (Talk, UnixStream) {
+    fn pair() -> (RawConnection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (Talk::new(ours.into(), Duration::from_millis(50)), theirs)
+        (RawConnection::new(ours.into(), Duration::from_millis(50)), theirs)
     }
 
     #[test]
     fn lines_and_frames_are_read_one_by_one() {
-        let (mut talk, mut server) = pair();
+        let (mut connection, mut server) = pair();
         server
             .write_all(b"cmd=a rc=-1 value=x=y z\ncmd=b\n    11cmd=c;rc=0;7     cmd=d;k")
             .unwrap();
-        let line = talk.line().unwrap();
+        let line = connection.recv_line().unwrap();
         assert_eq!((line.number("rc"), line.is_good()), (Some(-1), false));
         assert_eq!(line.text("value").as_deref(), Some("x=y"));
         assert_eq!(line.rest("value"), Some(&b"x=y z"[..]));
-        assert_eq!(talk.line().unwrap().expect("b").unwrap().field("rc"), None);
-        assert_eq!(talk.frame().unwrap().field("rc"), Some(&b"0"[..]));
-        assert_eq!(talk.frame().unwrap().expect("c").unwrap_err().verdict, Verdict::Wrong);
+        assert_eq!(connection.recv_line().unwrap().expect("b").unwrap().field("rc"), None);
+        assert_eq!(connection.recv_frame().unwrap().field("rc"), Some(&b"0"[..]));
+        assert_eq!(
+            connection.recv_frame().unwrap().expect("c").unwrap_err().verdict,
+            Verdict::Wrong
+        );
     }
 
     #[test]
     fn silence_an_end_and_garbage_are_told_apart() {
-        let (mut talk, server) = pair();
-        talk.send(b"cmd=a\n").unwrap();
-        assert_eq!(talk.line().unwrap_err(), Verdict::NoAnswer.on("to cmd=a\\n"));
+        let (mut connection, server) = pair();
+        connection.send(b"cmd=a\n").unwrap();
+        assert_eq!(connection.recv_line().unwrap_err(), Verdict::NoAnswer.on("to cmd=a\\n"));
         drop(server);
-        assert_eq!(talk.line().unwrap_err().verdict, Verdict::JobKilled);
-        let (mut talk, mut server) = pair();
+        assert_eq!(connection.recv_line().unwrap_err().verdict, Verdict::JobKilled);
+        let (mut connection, mut server) = pair();
         server.write_all(b"cmd=response").unwrap();
-        assert_eq!(talk.frame().unwrap_err().verdict, Verdict::Wrong);
+        assert_eq!(connection.recv_frame().unwrap_err().verdict, Verdict::Wrong);
     }
 }

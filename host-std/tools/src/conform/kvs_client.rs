@@ -1,11 +1,11 @@
 //! Operations on a key-value space, independent of the wire protocol.
 
-use super::case::Played;
-use super::talk::Reply;
+use super::case::CaseResult;
+use super::raw_connection::Reply;
 use super::verdict::{Finding, Verdict, shown};
 
 /// Rank that puts, fences and gets.
-pub(super) trait Space {
+pub(super) trait KvsClient {
     /// Rank, and number of ranks.
     fn place(&self) -> (u32, u32);
 
@@ -16,22 +16,22 @@ pub(super) trait Space {
     fn fence(&mut self) -> Result<Reply, Finding>;
 
     /// A put that must succeed for the case to go on.
-    fn put_well(&mut self, key: &str, value: &[u8]) -> Result<(), Finding> {
+    fn must_put(&mut self, key: &str, value: &[u8]) -> Result<(), Finding> {
         let reply = self.put(key, value)?;
         if reply.is_good() { Ok(()) } else { Err(reply.judged(Verdict::Refused)) }
     }
 
     /// Puts a value, fences, and gets it.
-    fn keep(&mut self, key: &str, value: &[u8]) -> Result<Kept, Finding> {
+    fn round_trip(&mut self, key: &str, value: &[u8]) -> Result<RoundTrip, Finding> {
         let reply = self.put(key, value)?;
         if !reply.is_good() {
-            return Ok(Kept::Refused(reply));
+            return Ok(RoundTrip::Refused(reply));
         }
         self.fence()?;
         Ok(match self.get(key)? {
-            Some(found) if found == value => Kept::Whole,
-            Some(found) => Kept::Changed(found),
-            None => Kept::Lost,
+            Some(found) if found == value => RoundTrip::Unchanged,
+            Some(found) => RoundTrip::Changed(found),
+            None => RoundTrip::Missing,
         })
     }
 
@@ -39,7 +39,7 @@ pub(super) trait Space {
     /// case.
     fn exchange(&mut self, name: &str, value: impl Fn(u32) -> String) -> Result<(), Finding> {
         let (rank, size) = self.place();
-        self.put_well(&format!("{name}-{rank}"), value(rank).as_bytes())?;
+        self.must_put(&format!("{name}-{rank}"), value(rank).as_bytes())?;
         self.fence()?;
         for other in 0..size {
             let found = self.get(&format!("{name}-{other}"))?;
@@ -56,38 +56,38 @@ pub(super) trait Space {
 
 /// Result of a put, a fence and a get of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum RoundTrip {
     /// The get returned the same value.
-    Whole,
+    Unchanged,
     /// The get returned another value.
     Changed(Vec<u8>),
     /// The put was answered with success, and nothing is there.
-    Lost,
+    Missing,
     /// The put was refused.
     Refused(Reply),
 }
 
-impl Kept {
+impl RoundTrip {
     /// A legal value must come back whole.
-    pub(super) fn judged(self) -> Played {
+    pub(super) fn judged(self) -> CaseResult {
         match self {
-            Self::Whole => Ok(Verdict::AsSpecified.on("it comes back as it was")),
+            Self::Unchanged => Ok(Verdict::AsSpecified.on("it comes back as it was")),
             Self::Changed(found) => {
                 Ok(Verdict::Wrong.on(format!("comes back as {}", shown(&found))))
             }
-            Self::Lost => Ok(Verdict::Wrong.on("put with success, then not found")),
+            Self::Missing => Ok(Verdict::Wrong.on("put with success, then not found")),
             Self::Refused(reply) => Ok(reply.judged(Verdict::Refused)),
         }
     }
 
     /// Judges a value over a limit: a refusal is right; some servers accept it, cut it or lose it.
-    pub(super) fn judged_over(self, takes: Verdict) -> Played {
+    pub(super) fn judged_over(self, takes: Verdict) -> CaseResult {
         Ok(match self {
-            Self::Whole => takes.on("taken whole"),
+            Self::Unchanged => takes.on("taken whole"),
             Self::Changed(found) => {
                 Verdict::Tolerated.on(format!("cut to {} bytes without a word", found.len()))
             }
-            Self::Lost => Verdict::Tolerated.on("put with success, then not found"),
+            Self::Missing => Verdict::Tolerated.on("put with success, then not found"),
             Self::Refused(reply) => reply.judged(Verdict::AsSpecified),
         })
     }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 /// Way by which a client finds the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Discovery {
     /// Inherited socket: `PMI_FD`.
     Socket,
     /// Address: `PMI_PORT` and `PMI_ID`.
@@ -18,12 +18,12 @@ pub(super) enum Door {
     /// Number of a descriptor that is not open.
     Closed,
     /// No server in the environment.
-    Nowhere,
+    Absent,
 }
 
 /// Socket and environment of one rank.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RankSetup {
     /// Server's end of the rank's socket, if it has one.
     pub(super) link: Option<Stream>,
     /// Rank's end of the socket, kept open until the rank is started.
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
-impl Door {
+impl Discovery {
     /// Listener on this machine, if ranks connect to a port.
     pub(super) fn listener(self) -> io::Result<Option<TcpListener>> {
         if self != Self::Port {
@@ -43,43 +43,43 @@ impl Door {
         Ok(Some(listener))
     }
 
-    /// Socket and environment of `rank` of `count` ranks.
-    pub(super) fn entry(
+    /// Socket and environment of `rank_process` of `count` ranks.
+    pub(super) fn setup(
         self,
         listener: Option<&TcpListener>,
         rank: u32,
         count: u32,
-    ) -> io::Result<Entry> {
+    ) -> io::Result<RankSetup> {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let named = |fd: u32| {
             env::of_job([count; 2], fd, &host, false).into_iter().chain(env::of_rank(rank, rank))
         };
-        let mut entry = Entry { link: None, theirs: None, variables: Vec::new() };
+        let mut setup = RankSetup { link: None, theirs: None, variables: Vec::new() };
         match (self, listener) {
-            (Self::Nowhere, _) => {}
-            (Self::Closed, _) => entry.variables.extend(named(CLOSED)),
+            (Self::Absent, _) => {}
+            (Self::Closed, _) => setup.variables.extend(named(CLOSED)),
             (Self::Port, Some(listener)) => {
                 // A rank that is given an address receives its rank over the connection, and so not here.
-                let told = ["PMI_FD", "PMI_RANK", "PMI_SIZE"];
-                entry.variables.extend(named(0).filter(|(name, _)| !told.contains(name)));
+                let left_out = ["PMI_FD", "PMI_RANK", "PMI_SIZE"];
+                setup.variables.extend(named(0).filter(|(name, _)| !left_out.contains(name)));
                 let address = listener.local_addr()?.to_string();
-                entry.variables.extend([("PMI_PORT", address), ("PMI_ID", rank.to_string())]);
+                setup.variables.extend([("PMI_PORT", address), ("PMI_ID", rank.to_string())]);
             }
             (Self::Socket | Self::Port, _) => {
                 let (ours, theirs) = UnixStream::pair()?;
                 ours.set_nonblocking(true)?;
                 // The program must inherit this end; no other process is started meanwhile.
                 rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
-                entry.variables.extend(named(theirs.as_raw_fd().unsigned_abs()));
-                (entry.link, entry.theirs) = (Some(ours.into()), Some(theirs.into()));
+                setup.variables.extend(named(theirs.as_raw_fd().unsigned_abs()));
+                (setup.link, setup.theirs) = (Some(ours.into()), Some(theirs.into()));
             }
         }
-        Ok(entry)
+        Ok(setup)
     }
 }
 
 /// Accepts the next connection to the port, if there is one.
-pub(super) fn caller(listener: &TcpListener) -> io::Result<Option<Stream>> {
+pub(super) fn accept(listener: &TcpListener) -> io::Result<Option<Stream>> {
     match listener.accept() {
         Ok((stream, _)) => {
             stream.set_nonblocking(true)?;

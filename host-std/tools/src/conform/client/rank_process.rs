@@ -2,10 +2,10 @@
 
 use super::super::error::ConformError;
 use super::super::verdict::shown;
-use super::answers::STRANGE;
-use super::door::Entry;
-use super::message::{doubles, take_request};
-use super::twist::Twist;
+use super::answers::FOREIGN_VALUE;
+use super::discovery::RankSetup;
+use super::message::{doubles, pop_request};
+use super::mutation::Mutation;
 use pmi_core::ids::SessionId;
 use pmi_host_base::env;
 use pmi_std::Stream;
@@ -21,16 +21,16 @@ use std::time::Instant;
 
 /// One process of the program.
 #[derive(Debug)]
-pub(super) struct Rank {
+pub(super) struct RankProcess {
     child: Child,
-    out: Written<ChildStdout>,
-    err: Written<ChildStderr>,
-    pub(super) ended: Option<Ended>,
+    out: OutputCapture<ChildStdout>,
+    err: OutputCapture<ChildStderr>,
+    pub(super) ended: Option<RankEnd>,
 }
 
 /// End of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum RankEnd {
     /// Exited with this code.
     Code(i32),
     /// Terminated by a signal that the check did not send, or by the one that announces an abort.
@@ -45,47 +45,47 @@ pub(super) enum Ended {
 
 /// One connection to the server.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ClientConnection {
     pub(super) session: SessionId,
     /// Rank of the connection, as far as it is known.
     pub(super) rank: Option<usize>,
     pub(super) link: Option<Stream>,
     /// Bytes that the session has not taken.
-    pub(super) untaken: Vec<u8>,
+    pub(super) unhandled: Vec<u8>,
     /// Requests of the rank, in their order.
-    pub(super) asked: Vec<String>,
+    pub(super) requests: Vec<String>,
     /// True if the rank sent a value that no rank has put.
-    pub(super) is_astray: bool,
+    pub(super) has_foreign_value: bool,
     /// True if nothing more is sent; the link is closed when the rest has been written.
     pub(super) is_done: bool,
     /// True if the client doubles a `;` in a value.
     pub(super) doubles: bool,
     /// Copy of the received bytes, to take requests from.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// Pieces of answers, each with the time from which it may be sent.
     pieces: VecDeque<(Instant, Vec<u8>)>,
 }
 
 /// Start of the output of a process on one of its streams.
 #[derive(Debug)]
-struct Written<R> {
+struct OutputCapture<R> {
     from: R,
     text: Vec<u8>,
 }
 
-impl Rank {
-    /// Starts `words` with the socket and environment of `entry`.
+impl RankProcess {
+    /// Starts `words` with the socket and environment of `setup`.
     ///
     /// # Errors
     ///
     /// The program cannot be started.
-    pub(super) fn start(words: &[String], entry: Entry) -> Result<Self, ConformError> {
+    pub(super) fn start(words: &[String], setup: RankSetup) -> Result<Self, ConformError> {
         let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
         let mut child = Command::new(name)
             .args(args)
             .env_clear()
             .envs(env::inherited(std::env::vars_os()))
-            .envs(entry.variables)
+            .envs(setup.variables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -96,11 +96,16 @@ impl Rank {
         let (Some(out), Some(err)) = (out, err) else {
             return Err(ConformError::System(ErrorKind::BrokenPipe.into()));
         };
-        Ok(Self { child, out: Written::new(out)?, err: Written::new(err)?, ended: None })
+        Ok(Self {
+            child,
+            out: OutputCapture::new(out)?,
+            err: OutputCapture::new(err)?,
+            ended: None,
+        })
     }
 
     /// Reads the output of the process.
-    pub(super) fn listen(&mut self) {
+    pub(super) fn read_output(&mut self) {
         self.out.read();
         self.err.read();
     }
@@ -110,12 +115,12 @@ impl Rank {
     /// # Errors
     ///
     /// Error of the system.
-    pub(super) fn look_for_end(&mut self) -> Result<(), ConformError> {
+    pub(super) fn check_exit(&mut self) -> Result<(), ConformError> {
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait()?
         {
-            let signal = status.signal().map(Ended::Signal);
-            self.ended = signal.or(Some(Ended::Code(status.code().unwrap_or(-1))));
+            let signal = status.signal().map(RankEnd::Signal);
+            self.ended = signal.or(Some(RankEnd::Code(status.code().unwrap_or(-1))));
         }
         Ok(())
     }
@@ -130,7 +135,7 @@ impl Rank {
     }
 
     /// Kills the process, if it runs, and records `how`.
-    pub(super) fn end(&mut self, how: Ended) {
+    pub(super) fn kill(&mut self, how: RankEnd) {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
             self.ended = Some(how);
@@ -150,43 +155,43 @@ impl Rank {
     }
 
     /// True if the process printed a value that no rank has put.
-    pub(super) fn tells_strange(&self) -> bool {
-        [&self.out.text, &self.err.text].into_iter().any(|text| holds_strange(text))
+    pub(super) fn printed_foreign_value(&self) -> bool {
+        [&self.out.text, &self.err.text].into_iter().any(|text| contains_foreign_value(text))
     }
 }
 
-impl Talk {
+impl ClientConnection {
     pub(super) fn new(session: SessionId, rank: Option<usize>, link: Stream) -> Self {
         Self {
             session,
             rank,
             link: Some(link),
-            untaken: Vec::new(),
-            asked: Vec::new(),
-            is_astray: false,
+            unhandled: Vec::new(),
+            requests: Vec::new(),
+            has_foreign_value: false,
             is_done: false,
             doubles: false,
-            heard: Vec::new(),
+            received: Vec::new(),
             pieces: VecDeque::new(),
         }
     }
 
-    /// Reads from the link and applies the mutation `twist` to the requests. Returns the number of changes;
+    /// Reads from the link and applies the mutation `mutation` to the requests. Returns the number of changes;
     /// `None` if the link is closed.
-    pub(super) fn read(&mut self, twist: &Twist) -> Option<usize> {
+    pub(super) fn read(&mut self, mutation: &Mutation) -> Option<usize> {
         let mut changed_count = 0;
         let mut piece = [0; 4096];
         while let Some(link) = &mut self.link {
             match link.read(&mut piece) {
                 Ok(len) if len > 0 => {
                     let bytes = &mut piece[..len];
-                    self.heard.extend_from_slice(bytes);
-                    self.is_astray |= holds_strange(&self.heard);
-                    changed_count += usize::from(twist.request(bytes));
-                    self.untaken.extend_from_slice(bytes);
-                    self.doubles |= doubles(&self.heard);
-                    while let Some(word) = take_request(&mut self.heard) {
-                        self.asked.push(word);
+                    self.received.extend_from_slice(bytes);
+                    self.has_foreign_value |= contains_foreign_value(&self.received);
+                    changed_count += usize::from(mutation.request(bytes));
+                    self.unhandled.extend_from_slice(bytes);
+                    self.doubles |= doubles(&self.received);
+                    while let Some(word) = pop_request(&mut self.received) {
+                        self.requests.push(word);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -201,11 +206,11 @@ impl Talk {
     }
 
     /// Queues an answer; true if it overtakes another.
-    pub(super) fn queue(&mut self, bytes: &[u8], twist: &Twist) -> bool {
+    pub(super) fn queue(&mut self, bytes: &[u8], mutation: &Mutation) -> bool {
         let now = Instant::now();
-        let (size, pause) = twist.pace(bytes);
+        let (size, pause) = mutation.pace(bytes);
         let waiting = self.pieces.front().map(|(when, _)| *when).filter(|when| *when > now);
-        if let Some(when) = waiting.filter(|_| twist.overtakes(bytes)) {
+        if let Some(when) = waiting.filter(|_| mutation.overtakes(bytes)) {
             self.pieces.push_front((when, bytes.to_vec()));
             return true;
         }
@@ -242,7 +247,7 @@ impl Talk {
     }
 }
 
-impl<R: Read + AsFd> Written<R> {
+impl<R: Read + AsFd> OutputCapture<R> {
     fn new(from: R) -> Result<Self, ConformError> {
         fcntl_setfl(&from, OFlags::NONBLOCK).map_err(|error| ConformError::System(error.into()))?;
         Ok(Self { from, text: Vec::new() })
@@ -255,7 +260,7 @@ impl<R: Read + AsFd> Written<R> {
         for _ in 0..READS {
             match self.from.read(&mut piece) {
                 Ok(len) if len > 0 => {
-                    let room = WRITTEN_MAX - self.text.len();
+                    let room = OUTPUT_MAX - self.text.len();
                     self.text.extend_from_slice(&piece[..len.min(room)]);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -265,11 +270,11 @@ impl<R: Read + AsFd> Written<R> {
     }
 }
 
-fn holds_strange(bytes: &[u8]) -> bool {
-    bytes.windows(STRANGE.len()).any(|window| window == STRANGE.as_bytes())
+fn contains_foreign_value(bytes: &[u8]) -> bool {
+    bytes.windows(FOREIGN_VALUE.len()).any(|window| window == FOREIGN_VALUE.as_bytes())
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for RankEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
@@ -282,7 +287,7 @@ impl fmt::Display for Ended {
 }
 
 /// Number of bytes that are kept of a stream of a process: enough for a report and for a comparison.
-const WRITTEN_MAX: usize = 64 * 1024;
+const OUTPUT_MAX: usize = 64 * 1024;
 
 /// Number of reads of a stream per turn.
 const READS: usize = 64;

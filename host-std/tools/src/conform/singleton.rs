@@ -1,9 +1,9 @@
 //! A singleton, a program without a launcher, that needs one: it starts the launcher, which connects back.
 
-use super::case::{Case, Played};
-use super::lines::Lines;
-use super::space::Space;
-use super::talk::Talk;
+use super::case::{Case, CaseResult};
+use super::kvs_client::KvsClient;
+use super::pmi1_client::Pmi1Client;
+use super::raw_connection::RawConnection;
 use super::verdict::Verdict::{AsSpecified, NoAnswer, Refused, Wrong};
 use super::verdict::{Finding, shown};
 use pmi_std::Stream;
@@ -14,14 +14,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// All cases of singletons.
-pub(super) const CASES: &[&[Case]] = &[&[Case::alone(
+pub(super) const CASES: &[&[Case]] = &[&[Case::singleton(
     "pmi1-singleton",
     "a program started alone starts a launcher: -pmi_args",
     play,
 )]];
 
 /// Starts `launcher` as a singleton does, and runs a session with it.
-fn play(launcher: &str, patience: Duration) -> Played {
+fn play(launcher: &str, timeout: Duration) -> CaseResult {
     let lost = |error: std::io::Error| Wrong.on(shown(error.to_string().as_bytes()));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lost)?;
     let port = listener.local_addr().map_err(lost)?.port().to_string();
@@ -30,44 +30,40 @@ fn play(launcher: &str, patience: Duration) -> Played {
     command.args(["-pmi_args", &port, "default_interface", "default_key", &pid]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(lost)?;
-    let finding = talk(&listener, &mut child, patience);
+    let finding = run_session(&listener, &mut child, timeout);
     // A launcher that is still running by now did not terminate after finalize.
     let _ = child.kill();
     let _ = child.wait();
     finding
 }
 
-fn talk(listener: &TcpListener, child: &mut Child, patience: Duration) -> Played {
-    let mut talk = Talk::new(accept(listener, child, patience)?, patience);
-    talk.line()?.expect("singinit")?;
-    talk.send(b"cmd=singinit pmi_version=1 pmi_subversion=1 stdio=no authtype=none\n")?;
-    let info = talk.line()?.expect("singinit_info")?;
+fn run_session(listener: &TcpListener, child: &mut Child, timeout: Duration) -> CaseResult {
+    let mut connection = RawConnection::new(accept(listener, child, timeout)?, timeout);
+    connection.recv_line()?.expect("singinit")?;
+    connection.send(b"cmd=singinit pmi_version=1 pmi_subversion=1 stdio=no authtype=none\n")?;
+    let info = connection.recv_line()?.expect("singinit_info")?;
     if info.field("versionok") != Some(b"yes") || info.field("kvsname").is_none() {
         return Err(info.judged(Refused));
     }
-    let mut lines = Lines::new(talk, 0, 1);
-    lines.open()?;
-    lines.put("card", b"here")?;
-    lines.fence()?;
-    let found = lines.get("card")?;
+    let mut client = Pmi1Client::new(connection, 0, 1);
+    client.open()?;
+    client.put("card", b"here")?;
+    client.fence()?;
+    let found = client.get("card")?;
     if found.as_deref() != Some(b"here") {
         return Err(Wrong.on("a value that was put is not there"));
     }
-    let bye = lines.bye()?;
-    match ended(child, patience) {
+    let finalize = client.finalize()?;
+    match wait_for_exit(child, timeout) {
         None => Err(NoAnswer.on("the launcher had not ended after finalize")),
-        Some(status) if status.success() => Ok(bye.judged(AsSpecified)),
+        Some(status) if status.success() => Ok(finalize.judged(AsSpecified)),
         Some(status) => Err(Wrong.on(format!("{status} after a good end"))),
     }
 }
 
 /// Waits for the launcher to connect.
-fn accept(
-    listener: &TcpListener,
-    child: &mut Child,
-    patience: Duration,
-) -> Result<Stream, Finding> {
-    let until = Instant::now() + patience;
+fn accept(listener: &TcpListener, child: &mut Child, timeout: Duration) -> Result<Stream, Finding> {
+    let until = Instant::now() + timeout;
     let lost = |error: std::io::Error| Wrong.on(shown(error.to_string().as_bytes()));
     listener.set_nonblocking(true).map_err(lost)?;
     while Instant::now() < until {
@@ -82,21 +78,21 @@ fn accept(
         if let Some(status) = child.try_wait().map_err(lost)? {
             return Err(Refused.on(format!("{status}, and nobody has connected")));
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
     Err(NoAnswer.on("nobody has connected"))
 }
 
-fn ended(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
-    let until = Instant::now() + patience;
+fn wait_for_exit(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + timeout;
     while Instant::now() < until {
         if let Ok(Some(status)) = child.try_wait() {
             return Some(status);
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
     None
 }
 
 /// Interval between two checks.
-const LOOK: Duration = Duration::from_millis(3);
+const CHECK_INTERVAL: Duration = Duration::from_millis(3);

@@ -1,39 +1,39 @@
 //! Client of PMI-1 that sends raw lines.
 
-use super::space::Space;
-use super::talk::{Reply, Talk};
+use super::kvs_client::KvsClient;
+use super::raw_connection::{RawConnection, Reply};
 use super::verdict::{Finding, Verdict};
 
 /// Rank that sends lines.
 #[derive(Debug)]
-pub(super) struct Lines {
-    pub(super) talk: Talk,
+pub(super) struct Pmi1Client {
+    pub(super) connection: RawConnection,
     pub(super) rank: u32,
     pub(super) size: u32,
     /// Name of the key-value space, once it is known.
     pub(super) kvs: String,
     /// True once the rank has finalized.
-    pub(super) is_gone: bool,
+    pub(super) has_finalized: bool,
 }
 
-impl Lines {
-    pub(super) const fn new(talk: Talk, rank: u32, size: u32) -> Self {
-        Self { talk, rank, size, kvs: String::new(), is_gone: false }
+impl Pmi1Client {
+    pub(super) const fn new(connection: RawConnection, rank: u32, size: u32) -> Self {
+        Self { connection, rank, size, kvs: String::new(), has_finalized: false }
     }
 
     /// Sends one line and reads the reply, which must be a `reply`.
-    pub(super) fn ask(&mut self, line: &str, reply: &str) -> Result<Reply, Finding> {
-        self.ask_bytes(line.as_bytes(), reply)
+    pub(super) fn request(&mut self, line: &str, reply: &str) -> Result<Reply, Finding> {
+        self.request_bytes(line.as_bytes(), reply)
     }
 
-    pub(super) fn ask_bytes(&mut self, line: &[u8], reply: &str) -> Result<Reply, Finding> {
-        self.talk.send(&[line, b"\n"].concat())?;
-        self.talk.line()?.expect(reply)
+    pub(super) fn request_bytes(&mut self, line: &[u8], reply: &str) -> Result<Reply, Finding> {
+        self.connection.send(&[line, b"\n"].concat())?;
+        self.connection.recv_line()?.expect(reply)
     }
 
     pub(super) fn init(&mut self, major: u32, minor: u32) -> Result<Reply, Finding> {
         let line = format!("cmd=init pmi_version={major} pmi_subversion={minor}");
-        self.ask(&line, "response_to_init")
+        self.request(&line, "response_to_init")
     }
 
     /// Opens a session of 1.1 and stores the name of the key-value space.
@@ -48,7 +48,7 @@ impl Lines {
             return Err(reply.judged(Verdict::Refused));
         }
         let agreed = reply.number("pmi_subversion").unwrap_or(1);
-        let reply = self.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let reply = self.request("cmd=get_my_kvsname", "my_kvsname")?;
         match reply.text("kvsname") {
             Some(name) if !name.is_empty() => self.kvs = name,
             _ => return Err(reply.judged(Verdict::Wrong)),
@@ -56,29 +56,29 @@ impl Lines {
         Ok(agreed)
     }
 
-    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
-        self.ask("cmd=finalize", "finalize_ack")
+    pub(super) fn finalize(&mut self) -> Result<Reply, Finding> {
+        self.request("cmd=finalize", "finalize_ack")
     }
 }
 
-impl Space for Lines {
+impl KvsClient for Pmi1Client {
     fn place(&self) -> (u32, u32) {
         (self.rank, self.size)
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
         let start = format!("cmd=put kvsname={} key={key} value=", self.kvs);
-        self.ask_bytes(&[start.as_bytes(), value].concat(), "put_result")
+        self.request_bytes(&[start.as_bytes(), value].concat(), "put_result")
     }
 
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
         let line = format!("cmd=get kvsname={} key={key}", self.kvs);
-        let reply = self.ask(&line, "get_result")?;
+        let reply = self.request(&line, "get_result")?;
         value_of(&reply).map(|value| value.map(<[u8]>::to_vec))
     }
 
     fn fence(&mut self) -> Result<Reply, Finding> {
-        self.ask("cmd=barrier_in", "barrier_out")
+        self.request("cmd=barrier_in", "barrier_out")
     }
 }
 

@@ -1,47 +1,47 @@
 //! Client of PMI-2 that sends raw frames.
 
-use super::space::Space;
-use super::talk::{Reply, Talk};
+use super::kvs_client::KvsClient;
+use super::raw_connection::{RawConnection, Reply};
 use super::verdict::{Finding, Verdict};
 
 /// Rank that sends frames.
 #[derive(Debug)]
-pub(super) struct Frames {
-    pub(super) talk: Talk,
+pub(super) struct Pmi2Client {
+    pub(super) connection: RawConnection,
     pub(super) rank: u32,
     pub(super) size: u32,
     /// Id of the job, once it is known.
     pub(super) job: String,
     /// True once the rank has finalized.
-    pub(super) is_gone: bool,
+    pub(super) has_finalized: bool,
 }
 
-impl Frames {
-    pub(super) const fn new(talk: Talk, rank: u32, size: u32) -> Self {
-        Self { talk, rank, size, job: String::new(), is_gone: false }
+impl Pmi2Client {
+    pub(super) const fn new(connection: RawConnection, rank: u32, size: u32) -> Self {
+        Self { connection, rank, size, job: String::new(), has_finalized: false }
     }
 
     /// Sends `cmd=REQUEST` in a frame and reads the reply of that name.
-    pub(super) fn ask(&mut self, request: &str) -> Result<Reply, Finding> {
-        self.ask_bytes(request.as_bytes())
+    pub(super) fn request(&mut self, request: &str) -> Result<Reply, Finding> {
+        self.request_bytes(request.as_bytes())
     }
 
-    pub(super) fn ask_bytes(&mut self, request: &[u8]) -> Result<Reply, Finding> {
-        self.talk.send(&framed(request))?;
-        self.hear(request)
+    pub(super) fn request_bytes(&mut self, request: &[u8]) -> Result<Reply, Finding> {
+        self.connection.send(&framed(request))?;
+        self.recv(request)
     }
 
     /// Reads the reply to `request`.
-    pub(super) fn hear(&mut self, request: &[u8]) -> Result<Reply, Finding> {
+    pub(super) fn recv(&mut self, request: &[u8]) -> Result<Reply, Finding> {
         let end = request.iter().position(|byte| *byte == b';').unwrap_or(request.len());
         let word = String::from_utf8_lossy(&request[..end]);
-        self.talk.frame()?.expect(&format!("{word}-response"))
+        self.connection.recv_frame()?.expect(&format!("{word}-response"))
     }
 
     /// Sends the line that opens PMI-2.
     pub(super) fn init(&mut self) -> Result<Reply, Finding> {
-        self.talk.send(b"cmd=init pmi_version=2 pmi_subversion=0\n")?;
-        let reply = self.talk.line()?.expect("response_to_init")?;
+        self.connection.send(b"cmd=init pmi_version=2 pmi_subversion=0\n")?;
+        let reply = self.connection.recv_line()?.expect("response_to_init")?;
         if reply.number("rc") == Some(0) { Ok(reply) } else { Err(reply.judged(Verdict::Refused)) }
     }
 
@@ -49,12 +49,12 @@ impl Frames {
     pub(super) fn open(&mut self) -> Result<(), Finding> {
         self.init()?;
         let job = std::env::var("PMI_JOBID").unwrap_or_else(|_| "x".to_owned());
-        let reply =
-            self.ask(&format!("fullinit;pmijobid={job};pmirank={};threaded=FALSE;", self.rank))?;
+        let reply = self
+            .request(&format!("fullinit;pmijobid={job};pmirank={};threaded=FALSE;", self.rank))?;
         if !reply.is_good() {
             return Err(reply.judged(Verdict::Refused));
         }
-        let reply = self.ask("job-getid;")?;
+        let reply = self.request("job-getid;")?;
         match reply.text("jobid") {
             Some(job) if !job.is_empty() => self.job = job,
             _ => return Err(reply.judged(Verdict::Wrong)),
@@ -64,22 +64,22 @@ impl Frames {
 
     pub(super) fn get_reply(&mut self, key: &str) -> Result<Reply, Finding> {
         let request = format!("kvs-get;jobid={};srcid=-1;key={key};", self.job);
-        self.ask(&request)
+        self.request(&request)
     }
 
-    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
-        self.ask("finalize;")
+    pub(super) fn finalize(&mut self) -> Result<Reply, Finding> {
+        self.request("finalize;")
     }
 }
 
-impl Space for Frames {
+impl KvsClient for Pmi2Client {
     fn place(&self) -> (u32, u32) {
         (self.rank, self.size)
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
         let start = format!("kvs-put;key={key};value=");
-        self.ask_bytes(&[start.as_bytes(), value, b";"].concat())
+        self.request_bytes(&[start.as_bytes(), value, b";"].concat())
     }
 
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
@@ -88,7 +88,7 @@ impl Space for Frames {
     }
 
     fn fence(&mut self) -> Result<Reply, Finding> {
-        let reply = self.ask("kvs-fence;")?;
+        let reply = self.request("kvs-fence;")?;
         if reply.is_good() { Ok(reply) } else { Err(reply.judged(Verdict::Refused)) }
     }
 }

@@ -275,8 +275,8 @@ fn wrong_usage_is_told_with_the_way_out() {
     ran.exits_with(1).says(&["no {n}", "mpiexec.hydra -n {n} {prog}"]);
     let ran = check("mpiexec {n} {prog}", &["--only", "no-such-case"]);
     ran.exits_with(1).says(&["no-such-case", "--list"]);
-    let ran = check_client("true", &["--only", "no-such-manner"]);
-    ran.exits_with(1).says(&["no-such-manner", "--list"]);
+    let ran = check_client("true", &["--only", "no-such-mutation"]);
+    ran.exits_with(1).says(&["no-such-mutation", "--list"]);
     let list = run(&mut host(["conform", "--list"])).exits_with(0);
     assert!(list.lines().len() > 100);
     assert!(list.out.contains("client-split "), "{}", list.out);

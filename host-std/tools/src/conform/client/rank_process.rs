@@ -176,8 +176,8 @@ impl ClientConnection {
         }
     }
 
-    /// Reads from the link and applies the mutation `mutation` to the requests. Returns the number of changes;
-    /// `None` if the link is closed.
+    /// Reads from the link and applies `mutation` to the requests. Returns the number of changes; `None` if
+    /// the link is closed.
     pub(super) fn read(&mut self, mutation: &Mutation) -> Option<usize> {
         let mut changed_count = 0;
         let mut piece = [0; 4096];

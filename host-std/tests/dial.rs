@@ -7,9 +7,9 @@ use common::{host, run};
 use pmi_core::auth::Secret;
 use pmi_core::client::prove;
 use pmi_core::command::Version;
-use pmi_link::blocking::{Opening, Pmi};
-use pmi_std::Stream;
+use pmi_link::blocking::Opening;
 use pmi_std::env::Environment;
+use pmi_std::{Pmi, Stream};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -30,14 +30,13 @@ fn client(port: &str, id: u64) -> JoinHandle<(u32, String)> {
     })
 }
 
-fn exchange(pmi: &mut Pmi<Stream>, rank: u32, size: u32) -> String {
+fn exchange(pmi: &mut Pmi, rank: u32, size: u32) -> String {
     pmi.put(format!("card-{rank}").as_bytes(), format!("of-{rank}").as_bytes()).unwrap();
     pmi.fence().unwrap();
-    let mut room = [0; 1024];
     let key = format!("card-{}", (rank + 1) % size);
-    let len = pmi.get(key.as_bytes(), &mut room).unwrap().expect("the fence shows it");
+    let value = pmi.get(key.as_bytes()).unwrap().expect("the fence shows it");
     pmi.finalize().unwrap();
-    String::from_utf8_lossy(&room[..len]).into_owned()
+    String::from_utf8_lossy(&value).into_owned()
 }
 
 /// The same exchange by a shell that was started as a rank.
@@ -103,7 +102,7 @@ fn both_generations_get_in_with_the_secret() {
         opening.prover = Some(&prover);
         let (name, number) = port.rsplit_once(':').unwrap();
         let mut pmi = Pmi::new(Stream::dial(name, number.parse().unwrap()).unwrap());
-        pmi.open(&opening, &mut [0; 64]).unwrap();
+        pmi.open(&opening).unwrap();
         pmi.job_id().unwrap();
         exchange(&mut pmi, 1, 2)
     });

@@ -188,9 +188,8 @@ fn launched_as_singleton(launcher: &mut Command) -> Result<Vec<String>, Box<dyn 
     assert_eq!((launched.member.rank, launched.member.size), (0, 1));
     pmi.put(b"key", b"value")?;
     pmi.fence()?;
-    let mut room = [0; 64];
-    let len = pmi.get(b"key", &mut room)?.ok_or("the key is missing")?;
-    if room[..len] != *b"value" {
+    let value = pmi.get(b"key")?.ok_or("the key is missing")?;
+    if value != b"value" {
         return Err("the key has another value".into());
     }
     let words = [Text::from("-c"), Text::from("echo child $PMI_RANK")];
@@ -200,10 +199,9 @@ fn launched_as_singleton(launcher: &mut Command) -> Result<Vec<String>, Box<dyn 
         arguments: Argument::Given(&words),
         info: InfoList::Given(&[]),
     };
-    let mut scratch = [0; 2048];
     let spawn = Spawn::Given { programs: &[program], preputs: &[] };
-    let spawned = pmi.spawn(spawn, &mut scratch).map_err(|error| error.to_string())?;
-    if !spawned.codes().all(|code| code.is_success()) {
+    let spawned = pmi.spawn(spawn).map_err(|error| error.to_string())?;
+    if !spawned.codes.iter().all(|code| code.is_success()) {
         return Err("the spawn has failed".into());
     }
     pmi.finalize()?;

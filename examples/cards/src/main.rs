@@ -34,9 +34,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     pmi.put(key_of(rank).as_bytes(), card_of(rank).as_bytes())?;
     pmi.fence()?;
     for peer in 0..size {
-        let mut room = [0; 128];
-        let len = pmi.get(key_of(peer).as_bytes(), &mut room)?.ok_or("a card is missing")?;
-        print(rank, size, peer, &room[..len]);
+        let card = pmi.get(key_of(peer).as_bytes())?.ok_or("a card is missing")?;
+        print(rank, size, peer, &card);
     }
     Ok(pmi.finalize()?)
 }

@@ -6,9 +6,8 @@
 
 pub(crate) mod table;
 
-use pmi_core::limits::VALUE_BYTES;
 use pmi_link::CallError;
-use pmi_std::{ConnectError, Member};
+use pmi_std::{ConnectError, Member, Pmi};
 use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -106,16 +105,13 @@ pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
     Ok(())
 }
 
-type Pmi = pmi_link::blocking::Pmi<pmi_std::Stream>;
-
 fn key(what: &str, rank: u32) -> String {
     format!("demo-{what}-{rank}")
 }
 
 fn read(pmi: &mut Pmi, key: &str) -> Result<Option<String>, DemoError> {
-    let mut room = [0; VALUE_BYTES];
-    let len = pmi.get(key.as_bytes(), &mut room)?;
-    Ok(len.map(|len| String::from_utf8_lossy(&room[..len]).into_owned()))
+    let value = pmi.get(key.as_bytes())?;
+    Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
 }
 
 /// Prints the table. A reader such as `head` that closes the output early is no failure of the job.

@@ -65,7 +65,7 @@ use pmi_core::storage::Buffer;
 
 use crate::SpawnError;
 use crate::calls::{self, *};
-use crate::session::{READ_BYTES, Reader, StreamSession};
+use crate::session::{ABORT_WORDS, READ_BYTES, Reader, StreamSession};
 
 pub use crate::calls::{Codes, Opened, Opening, Prover, Ring, Spawned};
 

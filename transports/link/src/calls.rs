@@ -91,12 +91,7 @@ pub const fn attributes(has_frames: bool) -> Place<'static> {
     if has_frames { Place::Attributes } else { Place::Job(None) }
 }
 
-/// The part of an abort message that fits into a message of `message_bytes`.
-pub fn abort_text(message: &[u8], message_bytes: usize) -> Text<'_> {
-    // Each byte may take two.
-    let len = message.len().min(message_bytes.saturating_sub(ABORT_WORDS) / 2);
-    Text::plain(message.get(..len).unwrap_or(b""))
+/// Request that aborts the whole job.
+pub const fn abort(code: i32, message: &[u8]) -> Request<'_> {
+    Request::Abort { code: Some(code), world: true, message: Text::plain(message) }
 }
-
-/// Room for everything but the text of an abort, in either generation.
-const ABORT_WORDS: usize = "123456cmd=abort;isworld=TRUE;exitcode=-2147483648;msg=;".len();

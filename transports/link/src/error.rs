@@ -105,13 +105,23 @@ impl<E> From<WriteError> for CallError<E> {
     }
 }
 
+impl<C, E> SpawnError<C, E> {
+    /// The same error with the codes in another form.
+    pub fn map_codes<D>(self, map: impl FnOnce(C) -> D) -> SpawnError<D, E> {
+        match self {
+            Self::Call(error) => SpawnError::Call(error),
+            Self::Refused { code, codes } => SpawnError::Refused { code, codes: map(codes) },
+        }
+    }
+}
+
 impl<C, E> From<CallError<E>> for SpawnError<C, E> {
     fn from(error: CallError<E>) -> Self {
         Self::Call(error)
     }
 }
 
-/// For who does not want to know which process it was.
+/// For callers that do not distinguish the processes.
 impl<C, E> From<SpawnError<C, E>> for CallError<E> {
     fn from(error: SpawnError<C, E>) -> Self {
         match error {

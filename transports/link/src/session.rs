@@ -32,9 +32,6 @@ macro_rules! stream_driver {
             Ok(result?)
         }
 
-        /// Room for an abort.
-        const ABORT_BYTES: usize = MESSAGE_BYTES;
-
         fn read_client<T>(&self, read: impl FnOnce(&Client<B, 1, GENERATIONS>) -> T) -> T {
             read(&self.session.client)
         }
@@ -52,8 +49,9 @@ macro_rules! stream_driver {
             self.recv_last(read)$(.$await)*
         }
 
-        $($async)? fn send_abort(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
-            self.send(request)$(.$await)*
+        $($async)? fn send_abort(&mut self, code: i32, message: &[u8]) -> CallResult<(), IO> {
+            let len = message.len().min(MESSAGE_BYTES.saturating_sub(ABORT_WORDS) / 2);
+            self.send(&calls::abort(code, message.get(..len).unwrap_or(b"")))$(.$await)*
         }
 
         $($async)? fn send(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
@@ -192,6 +190,10 @@ const NOW: Instant = Instant::ZERO;
 
 /// Most replies fit at once; the longest takes a few reads.
 pub(crate) const READ_BYTES: usize = 256;
+
+/// Room for everything but the text of an abort, in either generation; each byte of the text may take two.
+pub(crate) const ABORT_WORDS: usize =
+    "123456cmd=abort;isworld=TRUE;exitcode=-2147483648;msg=;".len();
 
 const _: () = {
     // A request that fits the client's buffer fits the line with the name of the space and the words.

@@ -16,7 +16,7 @@ use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
 
 use crate::calls::{self, *};
-use crate::session::{READ_BYTES, Reader, StreamSession};
+use crate::session::{ABORT_WORDS, READ_BYTES, Reader, StreamSession};
 use crate::{Link, Progress, PumpError, PumpState, SpawnError};
 
 pub use crate::calls::{Codes, Opened, Opening, Prover, Ring, Spawned};
@@ -27,7 +27,7 @@ pub use crate::calls::{Codes, Opened, Opening, Prover, Ring, Spawned};
 /// running call. By default that is 2.8 KiB each, enough for every message of both versions;
 /// [`AsyncPmi1`] is for boards. `GENERATIONS` is the client's. A future that is dropped before it
 /// completes leaves its request pending: every later call but [`abort`](Self::abort) then fails
-/// with [`Misuse::Busy`](pmi_core::error::Misuse::Busy).
+/// with [`Misuse::Busy`].
 #[derive(Debug)]
 pub struct AsyncPmi<
     IO,

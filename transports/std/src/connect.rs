@@ -2,23 +2,25 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use pmi_core::auth::Secret;
-use pmi_core::client::prove;
-use pmi_core::command::{Identity, Reply, Version};
+use pmi_core::command::Version;
 use pmi_core::error::PeerError;
 use pmi_link::CallError;
-use pmi_link::blocking::{self, Opening};
 
 use crate::env::{EnvError, Environment, Sockets, Speaks, Way};
 use crate::inherit::inherited_socket;
+use crate::owned::Membership;
+use crate::pmi::Pmi;
 use crate::shared::SharedPmi;
 use crate::stream::Stream;
 #[cfg(feature = "tls")]
 use crate::{env::PIN_VARIABLE, tls};
 
-/// The calls of one thread.
-pub type Pmi = blocking::Pmi<Stream>;
+type CallResult<T> = Result<T, CallError<io::Error>>;
 
 /// A process of a job, and its session with the server.
 #[derive(Debug)]
@@ -66,8 +68,37 @@ pub enum ConnectError {
         /// The cause.
         error: io::Error,
     },
+    /// The server did not reply within the time limit.
+    Timeout {
+        /// The limit.
+        after: Duration,
+    },
     /// The server did not open the session.
     Open(CallError<io::Error>),
+}
+
+/// Options for connecting to a server: by default those of the environment, without a secret and without a
+/// time limit.
+///
+/// ```no_run
+/// use pmi_core::auth::Secret;
+/// use pmi_std::ConnectOptions;
+/// use std::time::Duration;
+///
+/// let secret = Secret::new(&std::fs::read("job.secret")?).map_err(|_| "no usable secret")?;
+/// let options = ConnectOptions::new().secret(secret).timeout(Duration::from_secs(10));
+/// if let Some(member) = options.connect_shared()? {
+///     member.pmi.fence()?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct ConnectOptions {
+    environment: Option<Environment>,
+    secret: Option<Secret>,
+    #[cfg(feature = "tls")]
+    pin: Option<tls::Pin>,
+    timeout: Option<Duration>,
 }
 
 /// Finds the server through the environment of this process, and opens a session in the version of
@@ -80,32 +111,16 @@ pub enum ConnectError {
 ///
 /// [`ConnectError`].
 pub fn connect() -> Result<Option<Member>, ConnectError> {
-    connect_by(Environment::of_this_process()?)
+    ConnectOptions::new().connect()
 }
 
-/// Opens a session with the server that `environment` leads to.
-///
-/// Wire: in PMI-1, `initack` if the server is reached by TCP, then `init`, `get_maxes` and
-/// `get_my_kvsname`; in PMI-2, `init`, `fullinit` and `job-getid`.
+/// Does as [`connect()`] with the given environment.
 ///
 /// # Errors
 ///
 /// [`ConnectError`].
 pub fn connect_by(environment: Environment) -> Result<Option<Member>, ConnectError> {
-    connect_proving(environment, None)
-}
-
-/// Does as [`connect_by`], and proves knowledge of `secret` to a server that requires it. Only
-/// PMI-2 has a request for that.
-///
-/// # Errors
-///
-/// [`ConnectError`].
-pub fn connect_proving(
-    environment: Environment,
-    secret: Option<&Secret>,
-) -> Result<Option<Member>, ConnectError> {
-    begin(environment, secret, |stream| Ok(Pmi::new(stream)))
+    ConnectOptions::new().environment(environment).connect()
 }
 
 /// Does as [`connect()`], for a process whose threads share the session.
@@ -114,75 +129,149 @@ pub fn connect_proving(
 ///
 /// [`ConnectError`].
 pub fn connect_shared() -> Result<Option<Member<SharedPmi>>, ConnectError> {
-    connect_shared_by(Environment::of_this_process()?, None)
+    ConnectOptions::new().connect_shared()
 }
 
-/// Does as [`connect_proving`], for a process whose threads share the session.
-///
-/// # Errors
-///
-/// [`ConnectError`].
-pub fn connect_shared_by(
-    environment: Environment,
-    secret: Option<&Secret>,
-) -> Result<Option<Member<SharedPmi>>, ConnectError> {
-    begin(environment, secret, |stream| SharedPmi::new(stream).map_err(CallError::Io))
-}
-
-/// The handshake that both kinds of client have in common.
-pub(crate) trait Handshake: Sized {
-    fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>>;
-    fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>>;
-    /// Requests limits and names, as far as the version has requests for them.
-    fn fetch_limits(&mut self) -> Result<(), CallError<io::Error>>;
-}
-
-/// Result of a handshake.
-pub(crate) struct Opened {
-    pub(crate) identity: Option<Identity<'static>>,
-    pub(crate) is_spawned: bool,
-}
-
-impl Handshake for Pmi {
-    fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>> {
-        Self::greet(self, id)
+impl ConnectOptions {
+    /// Options that are those of the environment of this process.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>> {
-        Self::open(self, opening, &mut [])?;
-        Ok(Opened { identity: self.identity(), is_spawned: self.client().is_spawned() })
+    /// Uses `environment` instead of that of this process.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
     }
 
-    fn fetch_limits(&mut self) -> Result<(), CallError<io::Error>> {
-        self.maxes()?;
-        self.kvsname().map(drop)
+    /// Proves knowledge of `secret` to a server that requires it. Only PMI-2 has a request for that.
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
+        self
     }
-}
 
-fn begin<P: Handshake>(
-    environment: Environment,
-    secret: Option<&Secret>,
-    client: impl Fn(Stream) -> Result<P, CallError<io::Error>>,
-) -> Result<Option<Member<P>>, ConnectError> {
-    if environment.way == Way::Singleton {
-        return Ok(None);
+    /// Connects under TLS, and trusts the certificate of `pin`; without it `PMI_SOCKTYPE` and `PMI_TLS_PIN`
+    /// decide.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, pin: tls::Pin) -> Self {
+        self.pin = Some(pin);
+        self
     }
-    let (first, second) = match environment.speaks {
-        Speaks::Only(version) => (version, None),
-        Speaks::Newest => (Version::V2_0, Some(Version::V1_1)),
-    };
-    let join = |version| -> Result<Member<P>, ConnectError> {
-        join_job(&environment, version, secret, client(reach(&environment)?)?)
-    };
-    match (join(first), second) {
-        (Err(ConnectError::Open(error)), Some(version))
-            if may_be_pmi1(&environment.way, &error) =>
-        {
-            join(version)
+
+    /// Limits the time of connecting, and of each wait for the server until the session is open. Later calls
+    /// have no limit: a fence waits for all ranks.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Connects and opens a session for one thread; `None` is a singleton, as for [`connect()`].
+    ///
+    /// Wire: in PMI-1, `initack` if the server is reached by TCP, then `init`, `get_maxes` and
+    /// `get_my_kvsname`; in PMI-2, `init`, `fullinit` and `job-getid`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`].
+    pub fn connect(self) -> Result<Option<Member>, ConnectError> {
+        self.open(|stream| Ok(Pmi::new(stream)), Pmi::join)
+    }
+
+    /// Connects and opens a session that several threads use at once.
+    ///
+    /// Wire: as for [`connect`](Self::connect).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]; a connection under TLS cannot be shared.
+    pub fn connect_shared(self) -> Result<Option<Member<SharedPmi>>, ConnectError> {
+        let new = |stream| SharedPmi::new(stream).map_err(CallError::Io);
+        self.open(new, |pmi, environment, version, secret| pmi.join(environment, version, secret))
+    }
+
+    /// Connects and sends nothing yet, for callers that have calls of their own: futures, or a machine that
+    /// they drive themselves. The stream has no time limit.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]; a singleton has no server.
+    pub fn connect_stream(self) -> Result<Stream, ConnectError> {
+        let environment = self.effective_environment()?;
+        let stream = reach_within(&environment, self.timeout)?;
+        if self.timeout.is_some() {
+            set_timeout(&second_descriptor(&stream)?, None)?;
         }
-        (member, _) => member,
+        Ok(stream)
     }
-    .map(Some)
+
+    fn effective_environment(&self) -> Result<Environment, ConnectError> {
+        let environment = self.environment.clone();
+        #[cfg_attr(not(feature = "tls"), allow(unused_mut, reason = "only TLS changes it"))]
+        let mut environment = environment.map_or_else(Environment::of_this_process, Ok)?;
+        #[cfg(feature = "tls")]
+        if let Some(pin) = &self.pin {
+            environment.sockets = Sockets::Ssl;
+            environment.pin = Some(pin.to_string());
+        }
+        Ok(environment)
+    }
+
+    fn open<P>(
+        &self,
+        new: impl Fn(Stream) -> CallResult<P>,
+        join: impl Fn(&mut P, &Environment, Version, Option<&Secret>) -> CallResult<Membership>,
+    ) -> Result<Option<Member<P>>, ConnectError> {
+        let environment = self.effective_environment()?;
+        if environment.way == Way::Singleton {
+            return Ok(None);
+        }
+        let (first, second) = match environment.speaks {
+            Speaks::Only(version) => (version, None),
+            Speaks::Newest => (Version::V2_0, Some(Version::V1_1)),
+        };
+        let attempt = |version| -> Result<Member<P>, ConnectError> {
+            let stream = reach_within(&environment, self.timeout)?;
+            let socket = second_descriptor(&stream)?;
+            let mut pmi = new(stream)?;
+            let membership = join(&mut pmi, &environment, version, self.secret.as_ref());
+            let membership = membership.map_err(|error| self.timed_out(error))?;
+            if self.timeout.is_some() {
+                set_timeout(&socket, None)?;
+            }
+            Ok(Member::new(pmi, membership))
+        };
+        match (attempt(first), second) {
+            (Err(ConnectError::Open(error)), Some(version))
+                if may_be_pmi1(&environment.way, &error) =>
+            {
+                attempt(version)
+            }
+            (member, _) => member,
+        }
+        .map(Some)
+    }
+
+    /// The error of a handshake, which may be that of the time limit.
+    fn timed_out(&self, error: CallError<io::Error>) -> ConnectError {
+        match (self.timeout, &error) {
+            (Some(after), CallError::Io(io)) if is_timeout(io) => ConnectError::Timeout { after },
+            _ => ConnectError::Open(error),
+        }
+    }
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut options = f.debug_struct("ConnectOptions");
+        options.field("environment", &self.environment).field("has_secret", &self.secret.is_some());
+        options.field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+impl<P> Member<P> {
+    pub(crate) fn new(pmi: P, Membership { rank, size, spawned }: Membership) -> Self {
+        Self { pmi, rank, size, spawned }
+    }
 }
 
 /// True if the server may be of the first generation.
@@ -197,35 +286,58 @@ fn may_be_pmi1(way: &Way, error: &CallError<io::Error>) -> bool {
     }
 }
 
-/// Connects to the server and sends nothing yet, for callers that have calls of their own: futures,
-/// or a machine that they drive themselves.
+/// Connects to the server that `environment` names and sends nothing yet.
 ///
 /// # Errors
 ///
-/// [`ConnectError`]; a singleton has no server.
+/// As for [`ConnectOptions::connect_stream`].
 pub fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
+    ConnectOptions::new().environment(environment.clone()).connect_stream()
+}
+
+/// Connects; `timeout` holds for connecting, and for later reads and writes.
+fn reach_within(
+    environment: &Environment,
+    timeout: Option<Duration>,
+) -> Result<Stream, ConnectError> {
     let sockets = environment.sockets;
-    match &environment.way {
+    let stream = match &environment.way {
         Way::Inherited { fd } => match inherited_socket(*fd) {
-            Ok(stream) => Ok(stream.into()),
-            Err(error) => Err(ConnectError::Inherit { fd: *fd, error }),
+            Ok(stream) => stream.into(),
+            Err(error) => return Err(ConnectError::Inherit { fd: *fd, error }),
         },
         Way::Dial { .. } if sockets == Sockets::Ssl && !cfg!(feature = "tls") => {
-            Err(ConnectError::NotBuiltIn { sockets })
+            return Err(ConnectError::NotBuiltIn { sockets });
         }
-        Way::Dial { host, port, .. } => {
-            let stream = Stream::dial(host, *port).map_err(|error| ConnectError::Dial {
-                host: host.clone(),
-                port: *port,
-                error,
-            })?;
-            match sockets {
-                Sockets::Posix => Ok(stream),
-                Sockets::Ssl => secure(stream, environment),
-            }
+        Way::Dial { host, port, .. } => Stream::dial_within(host, *port, timeout)
+            .map_err(|error| ConnectError::Dial { host: host.clone(), port: *port, error })?,
+        Way::Singleton => {
+            return Err(ConnectError::Open(CallError::Peer(PeerError::LeftEarly)));
         }
-        Way::Singleton => Err(ConnectError::Open(CallError::Peer(PeerError::LeftEarly))),
+    };
+    if timeout.is_some() {
+        set_timeout(&second_descriptor(&stream)?, timeout)?;
     }
+    match &environment.way {
+        Way::Dial { .. } if sockets == Sockets::Ssl => secure(stream, environment),
+        _ => Ok(stream),
+    }
+}
+
+/// Duplicates the descriptor of a socket, whose time limits can be set through each of the two.
+fn second_descriptor(stream: &Stream) -> CallResult<UnixStream> {
+    stream.as_fd().try_clone_to_owned().map(UnixStream::from).map_err(CallError::Io)
+}
+
+/// Limits each read and write of the socket.
+fn set_timeout(socket: &UnixStream, timeout: Option<Duration>) -> CallResult<()> {
+    let read = socket.set_read_timeout(timeout);
+    read.and_then(|()| socket.set_write_timeout(timeout)).map_err(CallError::Io)
+}
+
+/// True for the error of a read or write that has reached its limit.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Establishes TLS over a stream, and trusts the certificate that the environment names.
@@ -254,34 +366,6 @@ fn secure(_stream: Stream, environment: &Environment) -> Result<Stream, ConnectE
     Err(ConnectError::NotBuiltIn { sockets: environment.sockets })
 }
 
-/// Opens a session over a stream.
-pub(crate) fn join_job<P: Handshake>(
-    environment: &Environment,
-    version: Version,
-    secret: Option<&Secret>,
-    mut pmi: P,
-) -> Result<Member<P>, ConnectError> {
-    let Environment { way, rank, size, spawned, job, .. } = environment;
-    let mut identity = None;
-    let mut opening = Opening::new(version);
-    opening.rank = Some(*rank);
-    opening.job = job.as_deref().map(str::as_bytes);
-    if let (Way::Dial { id, .. }, 1) = (way, version.major) {
-        identity = Some(pmi.greet(*id)?);
-    }
-    let prover = |reply: &Reply<'_>| prove(secret?, reply);
-    opening.prover = secret.is_some().then_some(&prover);
-    let opened = pmi.open(&opening)?;
-    pmi.fetch_limits()?;
-    let identity = opened.identity.or(identity);
-    Ok(Member {
-        pmi,
-        rank: identity.map_or(*rank, |who| who.rank),
-        size: identity.map_or(*size, |who| who.size),
-        spawned: *spawned || opened.is_spawned,
-    })
-}
-
 impl From<EnvError> for ConnectError {
     fn from(error: EnvError) -> Self {
         Self::Env(error)
@@ -302,7 +386,7 @@ impl fmt::Display for ConnectError {
                 write!(f, "PMI_FD names descriptor {fd}, which is not an open socket: {error}")
             }
             Self::Dial { host, port, error } => {
-                write!(f, "PMI_PORT names {host}:{port}, where nobody answers: {error}")
+                write!(f, "PMI_PORT names {host}:{port}, which cannot be reached: {error}")
             }
             Self::NotBuiltIn { sockets } => {
                 write!(f, "PMI_SOCKTYPE asks for {sockets:?}, which is not built in")
@@ -314,11 +398,14 @@ impl fmt::Display for ConnectError {
             ),
             #[cfg(feature = "tls")]
             Self::Tls { error } => write!(f, "no safe connection to the server: {error}"),
+            Self::Timeout { after } => {
+                write!(f, "the server did not open the session within {after:?}")
+            }
             Self::Open(CallError::Peer(PeerError::Version { major, minor })) => {
                 write!(f, "the server speaks PMI {major}.{minor} and not what it was asked for")
             }
             Self::Open(error) => {
-                write!(f, "the server did not open the conversation: {error}")
+                write!(f, "the server did not open the session: {error}")
             }
         }
     }
@@ -331,7 +418,7 @@ impl std::error::Error for ConnectError {
             Self::Inherit { error, .. } | Self::Dial { error, .. } => Some(error),
             #[cfg(feature = "tls")]
             Self::Tls { error } => Some(error),
-            Self::NotBuiltIn { .. } => None,
+            Self::NotBuiltIn { .. } | Self::Timeout { .. } => None,
             Self::Open(error) => Some(error),
         }
     }

@@ -38,6 +38,8 @@ pub mod env;
 mod inherit;
 mod nonblocking;
 mod notices;
+mod owned;
+mod pmi;
 #[cfg(feature = "pmix")]
 pub mod pmix;
 pub mod shared;
@@ -48,11 +50,12 @@ pub mod tls;
 
 pub use clock::Clock;
 pub use connect::{
-    ConnectError, Member, Pmi, connect, connect_by, connect_proving, connect_shared,
-    connect_shared_by, reach,
+    ConnectError, ConnectOptions, Member, connect, connect_by, connect_shared, reach,
 };
 pub use nonblocking::NonBlocking;
 pub use notices::Notices;
+pub use owned::{Neighbours, OwnedPair, Spawned};
+pub use pmi::Pmi;
 pub use pmi_link::heap::BoundedBuf;
 pub use shared::SharedPmi;
 pub use stream::Stream;

@@ -30,8 +30,9 @@ use std::time::{Duration, Instant};
 use pmi_core::command::Version;
 use pmi_core::wire::pmi1::SingletonGreeting;
 
-use crate::connect::{ConnectError, Member, join_job};
+use crate::connect::{ConnectError, Member};
 use crate::env::{Environment, Way};
+use crate::pmi::Pmi;
 use crate::stream::Stream;
 
 /// A process with the launcher that it has started.
@@ -88,8 +89,10 @@ fn begin(listener: &TcpListener, child: &mut Child) -> Result<Member, LaunchErro
     let mut stream = accept(listener, child)?;
     greet(&mut stream)?;
     let environment = Environment::new(Way::Singleton, 0, 1);
-    let pmi = crate::Pmi::new(Stream::from(stream));
-    join_job(&environment, Version::V1_1, None, pmi).map_err(LaunchError::Open)
+    let mut pmi = Pmi::new(Stream::from(stream));
+    let membership = pmi.join(&environment, Version::V1_1, None);
+    let membership = membership.map_err(|error| LaunchError::Open(error.into()))?;
+    Ok(Member::new(pmi, membership))
 }
 
 /// Waits for the launcher to connect, unless it exits before.

@@ -1,9 +1,10 @@
 //! A connected stream, of whichever kind.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// A connection that waits when it is read or written.
 ///
@@ -31,7 +32,29 @@ impl Stream {
     ///
     /// Of the last address that was tried, if a name has several.
     pub fn dial(host: &str, port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect((host, port))?;
+        Self::dial_within(host, port, None)
+    }
+
+    /// Connects to a TCP address; each attempt is limited by `timeout`.
+    pub(crate) fn dial_within(
+        host: &str,
+        port: u16,
+        timeout: Option<Duration>,
+    ) -> io::Result<Self> {
+        let Some(timeout) = timeout else {
+            return Self::connected(TcpStream::connect((host, port))?);
+        };
+        let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
+        for address in (host, port).to_socket_addrs()? {
+            result = TcpStream::connect_timeout(&address, timeout);
+            if result.is_ok() {
+                break;
+            }
+        }
+        Self::connected(result?)
+    }
+
+    fn connected(stream: TcpStream) -> io::Result<Self> {
         // Every message waits for its answer, so nothing is gained by holding one back.
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Duration;
 
 use pmi_core::auth::Challenge;
 use pmi_core::command::Version;
@@ -15,9 +16,7 @@ use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::{CallError, Link, PumpError, PumpState, pump};
 use pmi_std::env::{Environment, Sockets, Speaks, Way};
-use pmi_std::{
-    BoundedBuf, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by,
-};
+use pmi_std::{BoundedBuf, Clock, ConnectError, ConnectOptions, NonBlocking, Stream, connect_by};
 
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
@@ -71,9 +70,8 @@ fn an_inherited_descriptor_leads_to_a_conversation() {
     assert_eq!(member.pmi.client().version(), Some(Version::V1_1));
     member.pmi.put(b"card", b"here").unwrap();
     member.pmi.fence().unwrap();
-    let mut card = [0; 16];
-    assert_eq!(member.pmi.get(b"card", &mut card).unwrap(), Some(4));
-    assert_eq!(member.pmi.get(b"none", &mut card).unwrap(), None);
+    assert_eq!(member.pmi.get(b"card").unwrap().as_deref(), Some(&b"here"[..]));
+    assert_eq!(member.pmi.get(b"none").unwrap(), None);
     member.pmi.finalize().unwrap();
     server.join().unwrap();
 }
@@ -120,9 +118,7 @@ fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
         assert_eq!(member.pmi.job_id().unwrap().as_bytes(), b"kvs_1");
         member.pmi.put(b"card", b"a;b").unwrap();
         member.pmi.fence().unwrap();
-        let mut card = [0; 3];
-        assert_eq!(member.pmi.get(b"card", &mut card).unwrap(), Some(3));
-        assert_eq!(&card, b"a;b");
+        assert_eq!(member.pmi.get(b"card").unwrap().as_deref(), Some(&b"a;b"[..]));
         member.pmi.finalize().unwrap();
         server.join().unwrap();
 
@@ -134,7 +130,8 @@ fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
         });
         // The identity is a number that only this rank received; it joins with its rank.
         let asked = Environment { speaks, rank: 3, ..environment(dial(port, 77)) };
-        let mut member = connect_shared_by(asked, None).unwrap().unwrap();
+        let mut member =
+            ConnectOptions::new().environment(asked).connect_shared().unwrap().unwrap();
         assert_eq!((member.rank, member.size), (3, 4));
         assert_eq!(member.pmi.version(), Some(Version::V2_0));
         member.pmi = member.pmi.clone();
@@ -204,17 +201,54 @@ fn an_unreachable_address_is_reported_in_words() {
 
     // A port without a listener.
     let text = connect_by(environment(dial(1, 0))).unwrap_err().to_string();
-    assert!(text.starts_with("PMI_PORT names 127.0.0.1:1, where nobody answers: "), "{text}");
+    assert!(text.starts_with("PMI_PORT names 127.0.0.1:1, which cannot be reached: "), "{text}");
 
     // A protocol that is not built in is reported before any connection is attempted.
     let secured = Environment { sockets: Sockets::Ssl, ..environment(dial(1, 0)) };
     let text = connect_by(secured).unwrap_err().to_string();
     let expected = if cfg!(feature = "tls") {
-        "PMI_PORT names 127.0.0.1:1, where nobody answers: "
+        "PMI_PORT names 127.0.0.1:1, which cannot be reached: "
     } else {
         "PMI_SOCKTYPE asks for Ssl, which is not built in"
     };
     assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn a_server_that_does_not_reply_is_reported_after_the_time_limit() {
+    let limit = Duration::from_millis(50);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let inherited = Way::Inherited { fd: ours.as_raw_fd() };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dialled = dial(listener.local_addr().unwrap().port(), 3);
+    for way in [inherited, dialled] {
+        let speaks = Speaks::Newest;
+        let options = ConnectOptions::new().environment(Environment { speaks, ..environment(way) });
+        let error = options.clone().timeout(limit).connect().unwrap_err();
+        assert!(matches!(error, ConnectError::Timeout { after } if after == limit), "{error}");
+        let error = options.timeout(limit).connect_shared().unwrap_err();
+        assert_eq!(error.to_string(), "the server did not open the session within 50ms");
+    }
+    drop(theirs);
+}
+
+#[test]
+fn the_time_limit_ends_with_the_handshake() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let limit = Duration::from_secs(5);
+    let server = thread::spawn(|| serve(theirs.into(), false));
+    let way = Way::Inherited { fd: ours.as_raw_fd() };
+    let options = ConnectOptions::new().environment(environment(way)).timeout(limit);
+    let member = options.clone().connect().unwrap().unwrap();
+    // The limit belongs to the socket, which both descriptors have.
+    assert_eq!((ours.read_timeout().unwrap(), ours.write_timeout().unwrap()), (None, None));
+    drop(member);
+    let _ = ours.shutdown(std::net::Shutdown::Both);
+    let _ = server.join();
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let way = Way::Inherited { fd: ours.as_raw_fd() };
+    options.environment(environment(way)).connect_stream().unwrap();
+    assert_eq!((ours.read_timeout().unwrap(), ours.write_timeout().unwrap()), (None, None));
 }
 
 #[test]
@@ -228,7 +262,7 @@ fn a_peer_that_is_no_server_is_reported_in_words() {
     });
     let way = Way::Inherited { fd: ours.as_raw_fd() };
     let text = connect_by(environment(way)).unwrap_err().to_string();
-    assert!(text.starts_with("the server did not open the conversation: malformed"), "{text}");
+    assert!(text.starts_with("the server did not open the session: malformed"), "{text}");
     server.join().unwrap();
 }
 
@@ -236,7 +270,6 @@ fn a_peer_that_is_no_server_is_reported_in_words() {
 mod under_tls {
     use super::*;
     use pmi_core::auth::{Nonce, Secret};
-    use pmi_std::connect_proving;
     use pmi_std::tls::Identity;
 
     /// A server for one client under TLS: its port, and the pin that a client needs.
@@ -272,11 +305,15 @@ mod under_tls {
         let challenge = Challenge::new(&secret, Nonce::new([7; 18]));
         for (version, challenge) in [(Version::V1_1, None), (Version::V2_0, Some(challenge))] {
             let (port, pin, serving) = listen(challenge);
-            let member = connect_proving(told(port, &pin, version), Some(&secret)).unwrap();
+            let environment = Environment {
+                speaks: Speaks::Only(version),
+                ..Environment::new(dial(port, 2), 2, 4)
+            };
+            let options = ConnectOptions::new().environment(environment).secret(secret.clone());
+            let member = options.tls(pin.parse().unwrap()).connect().unwrap();
             let mut pmi = member.unwrap().pmi;
             pmi.put(b"card", b"here").unwrap();
-            let mut card = [0; 8];
-            assert_eq!(pmi.get(b"card", &mut card).unwrap(), Some(4));
+            assert_eq!(pmi.get(b"card").unwrap().as_deref(), Some(&b"here"[..]));
             pmi.finalize().unwrap();
             serving.join().unwrap();
         }
@@ -295,7 +332,8 @@ mod under_tls {
     #[test]
     fn sharing_a_tls_connection_is_rejected() {
         let (port, pin, serving) = listen(None);
-        let refused = connect_shared_by(told(port, &pin, Version::V2_0), None).unwrap_err();
+        let options = ConnectOptions::new().environment(told(port, &pin, Version::V2_0));
+        let refused = options.connect_shared().unwrap_err();
         assert!(refused.to_string().contains("threads cannot share"), "{refused}");
         serving.join().unwrap();
     }

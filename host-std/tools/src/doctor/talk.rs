@@ -165,11 +165,7 @@ fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str,
         move |error: CallError<io::Error>| (doing, error.to_string())
     };
     let version = pmi.client().version();
-    let job = match version {
-        Some(version) if version.major >= 2 => pmi.job_id(),
-        _ => pmi.kvsname(),
-    };
-    let job = job.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
+    let job = pmi.job_id().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
     let job = job.map_err(|error| (INIT, error.to_string()))?;
     let failed = step("a put");
     pmi.put(key(rank).as_bytes(), card.to_value().as_bytes()).map_err(failed)?;
@@ -182,7 +178,7 @@ fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str,
     let mapping = mapping.map(|value| String::from_utf8_lossy(&value).into_owned());
     let mut cards = Vec::new();
     for other in (0..size).filter(|_| rank == 0) {
-        let value = get(&mut pmi, key(other).as_bytes()).map_err(&failed)?;
+        let value = pmi.get(key(other).as_bytes()).map_err(&failed)?;
         cards.push(value.as_deref().and_then(Card::from_value).unwrap_or_default());
     }
     let failed = step("finalize");
@@ -197,17 +193,9 @@ fn read(
     version: Option<Version>,
 ) -> Result<Option<Vec<u8>>, CallError<io::Error>> {
     if version.is_none_or(|version| version.major < 2) {
-        return get(pmi, name);
+        return pmi.get(name);
     }
-    let mut room = [0; VALUE_BYTES];
-    let len = pmi.job_attribute(name, &mut room)?;
-    Ok(len.map(|len| room[..len].to_vec()))
-}
-
-fn get(pmi: &mut Pmi, name: &[u8]) -> Result<Option<Vec<u8>>, CallError<io::Error>> {
-    let mut room = [0; VALUE_BYTES];
-    let len = pmi.get(name, &mut room)?;
-    Ok(len.map(|len| room[..len].to_vec()))
+    pmi.job_attribute(name)
 }
 
 fn key(rank: u32) -> String {

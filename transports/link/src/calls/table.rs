@@ -293,9 +293,7 @@ macro_rules! client_calls {
             code: i32,
             message: &[u8],
         ) -> Result<(), CallError<$error>> {
-            let message = calls::abort_text(message, Self::ABORT_BYTES);
-            let request = Request::Abort { code: Some(code), world: true, message };
-            self.send_abort(&request)$(.$await)*
+            self.send_abort(code, message)$(.$await)*
         }
 
         /// Finalizes the session; no call is possible afterwards.

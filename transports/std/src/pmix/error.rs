@@ -80,14 +80,14 @@ impl fmt::Display for PmixConnectError {
         match self {
             Self::Env(error) => error.fmt(f),
             Self::Dial { address, error } => {
-                write!(f, "nobody answers at {address}, where the PMIx server should be: {error}")
+                write!(f, "the PMIx server at {address} cannot be reached: {error}")
             }
             Self::Open(CallError::Peer(PeerError::Refused(code))) => {
                 f.write_str("the PMIx server did not let this process in: ")?;
                 write_status(Status(code.0), f)
             }
             Self::Open(error) => {
-                write!(f, "the PMIx server did not open the conversation: {error}")
+                write!(f, "the PMIx server did not open the session: {error}")
             }
         }
     }

@@ -17,6 +17,7 @@ use pmi_link::CallError;
 use pmi_link::heap::BoundedBuf;
 
 use super::owned_reply::OwnedReply;
+use crate::pmi::REPLY_BYTES;
 use crate::stream::{Stream, retry_interrupted};
 
 type CallResult<T> = Result<T, CallError<io::Error>>;
@@ -62,7 +63,7 @@ impl SharedConnection {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         };
-        let client = Client::new(BoundedBuf::new(ANSWER_BYTES));
+        let client = Client::new(BoundedBuf::new(REPLY_BYTES));
         let state = ConnectionState { client, is_reading: false, replies: Vec::new(), fault: None };
         let (reader, writer) = (Mutex::new(copy), Mutex::new(stream));
         Ok(Self { state: Mutex::new(state), changed: Condvar::new(), reader, writer })
@@ -80,7 +81,7 @@ impl SharedConnection {
                 match client.send(request, &mut message) {
                     Err(WriteError::Full(Full { needed })) => message.resize(needed, 0),
                     Err(WriteError::Misuse(misuse)) => return Err(misuse),
-                    Ok(put_pair) => return Ok(put_pair),
+                    Ok(sent) => return Ok(sent),
                 }
             }
         })?;
@@ -90,10 +91,10 @@ impl SharedConnection {
 
     /// Sends the last message, which has no reply.
     pub(super) fn send_abort(&self, request: &Request<'_>) -> CallResult<()> {
-        let put_pair = self.send(request);
+        let sent = self.send(request);
         self.state().fault.get_or_insert(SharedError::Over);
         self.changed.notify_all();
-        put_pair.map(drop)
+        sent.map(drop)
     }
 
     /// Waits for the next answer to the request of `ticket`.
@@ -215,10 +216,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Number of requests that may be in flight; more threads take turns.
-const SLOTS: usize = 16;
-
-/// Upper bound of an answer, as in known clients.
-const ANSWER_BYTES: usize = 1 << 16;
+pub(super) const SLOTS: usize = 16;
 
 /// Enough for most messages; a longer one reports its length.
 const MESSAGE_BYTES: usize = 256;

@@ -69,17 +69,17 @@ use watching::Watch;
 /// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
 /// then.
 pub(crate) fn run(config: Config) -> u8 {
-    let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
     let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
     let callers = config.listen.as_ref().map_or(0, |_| expected + PENDING);
     // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
     // file.
     let pages = config.web.as_ref().map_or(0, |_| 3 * PENDING + 2 * expected + WATCHING);
     let others = callers + pages;
+    let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
-    let prepared = limit.raise_for(FdBudget { ranks: config.ranks + others, pmix: 0 });
+    let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
     let prepared = prepared.map_err(|error| error.to_string());
-    match prepared.and_then(|()| EventLoop::new(config, limit, others)) {
+    match prepared.and_then(|()| EventLoop::new(config, limit)) {
         Ok(run) => run.run(),
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
@@ -170,9 +170,8 @@ struct ProcessEntry {
 }
 
 impl EventLoop {
-    /// Prepares the first job. `others` counts connections that need open files as ranks do but belong to
-    /// no rank of it.
-    fn new(mut config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
+    /// Prepares the first job.
+    fn new(mut config: Config, limit: DescriptorLimit) -> Result<Self, String> {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
@@ -196,7 +195,7 @@ impl EventLoop {
         let dial =
             dial_in.as_mut().map(|dial_in| dial_in.dial(&config, web.as_ref())).transpose()?;
         let mut plan = Plan::first(config.job(), dial, std::process::id());
-        let budget = FdBudget { ranks: config.ranks + others, pmix: plan.pmix_ranks() };
+        let budget = FdBudget { ranks: config.ranks, pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut pmix = None;
         Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;

@@ -25,8 +25,8 @@ use std::path::PathBuf;
 /// All reports are written by then.
 pub(crate) fn serve(caller: SingletonArgs) -> u8 {
     let served = config(caller).and_then(|config| {
-        let limit = DescriptorLimit::new(config.settings.output.files_per_rank());
-        let mut run = EventLoop::new(config, limit, 0)?;
+        let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
+        let mut run = EventLoop::new(config, limit)?;
         run.adopt(caller)?;
         Ok(run.run())
     });

@@ -13,6 +13,8 @@ use std::io;
 pub(crate) struct DescriptorLimit {
     original: Rlimit,
     per_rank: u64,
+    /// Connections that need as many files as a rank, for the whole run.
+    others: u32,
     raised: Option<Rlimit>,
     /// Maximum number of open files for the allowed ranks, without the connections counted by
     /// [`spare`](Self::spare).
@@ -33,6 +35,8 @@ pub(crate) struct FdBudget {
 pub(crate) struct TooFewDescriptors {
     /// The requested ranks.
     pub(crate) budget: FdBudget,
+    /// Other connections of the run.
+    pub(crate) others: u32,
     /// Number of open files they need.
     pub(crate) needed: u64,
     /// Hard limit of this process.
@@ -40,17 +44,26 @@ pub(crate) struct TooFewDescriptors {
 }
 
 impl DescriptorLimit {
-    /// Reads the limit. `files` are open for each rank in addition to the descriptors of every rank.
-    pub(crate) fn new(files: u64) -> Self {
+    /// Reads the limit. `files` are open for each rank in addition to the descriptors of every rank, and
+    /// `others` are connections that need as much as a rank each, besides the ranks of any budget.
+    pub(crate) fn new(files: u64, others: u32) -> Self {
         let per_rank = PER_RANK + files;
-        Self { original: getrlimit(Resource::Nofile), per_rank, raised: None, needed: SPARE }
+        Self {
+            original: getrlimit(Resource::Nofile),
+            per_rank,
+            others,
+            raised: None,
+            needed: SPARE,
+        }
     }
 
     /// Maximum number of simultaneous ranks, if none of them uses PMIx.
     pub(crate) fn most(&self) -> u32 {
         // "No limit" is the system's notation for none.
         let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / self.per_rank);
-        self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST))
+        let most =
+            self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST));
+        most.saturating_sub(self.others)
     }
 
     /// Number of connections at the PMIx port beyond one for each rank: of further processes that
@@ -68,11 +81,13 @@ impl DescriptorLimit {
     /// [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
     pub(crate) fn raise_for(&mut self, budget: FdBudget) -> Result<(), TooFewDescriptors> {
         let FdBudget { ranks, pmix } = budget;
-        let needed = u64::from(ranks) * self.per_rank + u64::from(pmix) + SPARE;
+        let others = self.others;
+        let peers = u64::from(ranks) + u64::from(others);
+        let needed = peers * self.per_rank + u64::from(pmix) + SPARE;
         if let Some(limit) = self.original.maximum
             && limit < needed
         {
-            return Err(TooFewDescriptors { budget, needed, limit });
+            return Err(TooFewDescriptors { budget, others, needed, limit });
         }
         self.needed = self.needed.max(needed);
         let more = u64::from(pmix) * u64::from(MORE_PER_RANK);
@@ -106,15 +121,19 @@ impl DescriptorLimit {
 
 impl fmt::Display for TooFewDescriptors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { budget: FdBudget { ranks, pmix }, needed, limit } = self;
+        let Self { budget: FdBudget { ranks, pmix }, others, needed, limit } = self;
         let why = match pmix {
             0 => String::new(),
             all if all == ranks => ", with a PMIx connection for each,".to_owned(),
             some => format!(", with PMIx connections for {some} of them,"),
         };
+        let others = match others {
+            0 => String::new(),
+            count => format!(" and {count} other connections"),
+        };
         write!(
             f,
-            "{ranks} ranks{why} need {needed} open files and this process may have {limit}; \
+            "{ranks} ranks{why}{others} need {needed} open files and this process may have {limit}; \
              start fewer ranks or raise the hard limit ('ulimit -Hn', or LimitNOFILE of the service)"
         )
     }

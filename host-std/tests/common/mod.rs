@@ -125,6 +125,12 @@ impl Running {
         );
     }
 
+    /// Writes to standard input, if that was piped.
+    pub fn types(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("standard input is a pipe");
+        stdin.write_all(text.as_bytes()).expect("the command reads");
+    }
+
     /// Waits until standard output holds `text`.
     #[track_caller]
     pub fn wait_for_output(&self, text: &str) {

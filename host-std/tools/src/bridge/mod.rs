@@ -5,32 +5,32 @@
 //! a slow line delays only the server's answers to it. It ends when the server has closed the connection,
 //! as servers do after finalize, or when the line is gone.
 
-mod line;
-mod words;
+mod args;
+mod serial_line;
 
-use line::Line;
+pub use args::define;
+use args::{BridgeArgs, read};
 use pmi_host_base::exit::{self, USAGE, complain, print, refuse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use serial_line::SerialLine;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-pub use words::define;
-use words::{Words, read};
 
 /// Runs `pmi-host bridge WORDS…`.
-pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
-    let words = match read(words) {
-        Ok(Ok(words)) => words,
+pub fn run(args: Vec<std::ffi::OsString>) -> ExitCode {
+    let args = match read(args) {
+        Ok(Ok(args)) => args,
         Ok(Err(help)) => return print(&help),
         Err(error) => return refuse(&error),
     };
-    match bridge(&words) {
+    match bridge(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if matches!(error, BridgeError::NotALine { .. }) => complain(&error, USAGE),
+        Err(error) if matches!(error, BridgeError::NoSerialLine { .. }) => complain(&error, USAGE),
         Err(error) => complain(&error, 1),
     }
 }
@@ -39,47 +39,48 @@ pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
 #[derive(Debug)]
 enum BridgeError {
     /// The device cannot be opened or is no serial line.
-    NotALine { line: String, error: io::Error },
+    NoSerialLine { line: String, error: io::Error },
     /// The server cannot be reached.
     NoServer { address: String, error: io::Error },
     /// The line was unplugged, or the program at its other end has closed it.
-    LineGone { line: String },
+    LineClosed { line: String },
     /// The connection to the server broke.
     Broken { address: String, error: io::Error },
 }
 
-fn bridge(words: &Words) -> Result<(), BridgeError> {
-    let mut line = Line::open(&words.serial, words.baud)
-        .map_err(|error| BridgeError::NotALine { line: words.serial.clone(), error })?;
+fn bridge(args: &BridgeArgs) -> Result<(), BridgeError> {
+    let mut line = SerialLine::open(&args.serial, args.baud)
+        .map_err(|error| BridgeError::NoSerialLine { line: args.serial.clone(), error })?;
     // The user of the board needs the name of the line before anything else happens.
-    let told = exit::line(format_args!("{} is bridged to {}", line.name(), words.to));
-    let _ = io::stderr().write_all(told.as_bytes());
-    let no_server = |error| BridgeError::NoServer { address: words.to.clone(), error };
+    let report = exit::line(format_args!("{} is bridged to {}", line.name(), args.to));
+    let _ = io::stderr().write_all(report.as_bytes());
+    let no_server = |error| BridgeError::NoServer { address: args.to.clone(), error };
     // The bridge connects only after the first bytes of the line: a server gives a connection a few
     // seconds to identify its rank, and a board may be switched on much later.
-    let first = line.first().map_err(|_| BridgeError::LineGone { line: line.name().to_owned() })?;
-    let server = TcpStream::connect(&words.to).map_err(no_server)?;
+    let first =
+        line.recv_first().map_err(|_| BridgeError::LineClosed { line: line.name().to_owned() })?;
+    let server = TcpStream::connect(&args.to).map_err(no_server)?;
     server.set_nodelay(true).map_err(no_server)?;
     server.set_nonblocking(true).map_err(no_server)?;
-    let mut way = Way { up: Pipe::holding(&first), down: Pipe::default() };
-    match way.carry(&line, &server) {
-        Ok(End::Server) => {
-            line.settle();
+    let mut relay = Relay { up: Pipe::holding(&first), down: Pipe::default() };
+    match relay.run(&line, &server) {
+        Ok(ClosedSide::Server) => {
+            line.drain();
             Ok(())
         }
         // A board that has finalized may close the line before the server closes the connection.
-        Ok(End::Line) if hangs_up(&server) => Ok(()),
-        Ok(End::Line) => {
+        Ok(ClosedSide::SerialLine) if closes(&server) => Ok(()),
+        Ok(ClosedSide::SerialLine) => {
             let _ = server.shutdown(Shutdown::Both);
-            Err(BridgeError::LineGone { line: line.name().to_owned() })
+            Err(BridgeError::LineClosed { line: line.name().to_owned() })
         }
-        Err(error) => Err(BridgeError::Broken { address: words.to.clone(), error }),
+        Err(error) => Err(BridgeError::Broken { address: args.to.clone(), error }),
     }
 }
 
 /// True if the server closes the connection without further input and soon.
-fn hangs_up(server: &TcpStream) -> bool {
-    let until = Instant::now() + GOODBYE;
+fn closes(server: &TcpStream) -> bool {
+    let until = Instant::now() + CLOSE_TIMEOUT;
     let mut pipe = Pipe::default();
     while let Some(left) = until.checked_duration_since(Instant::now())
         && !pipe.has_ended
@@ -87,7 +88,7 @@ fn hangs_up(server: &TcpStream) -> bool {
         let mut ends = [PollFd::new(server, PollFlags::IN)];
         let waited = poll(&mut ends, Timespec::try_from(left).ok().as_ref());
         pipe.held.clear();
-        if waited.is_err_and(|error| error != Errno::INTR) || pipe.take(server).is_err() {
+        if waited.is_err_and(|error| error != Errno::INTR) || pipe.read_from(server).is_err() {
             break;
         }
     }
@@ -95,16 +96,16 @@ fn hangs_up(server: &TcpStream) -> bool {
 }
 
 /// Both directions.
-struct Way {
+struct Relay {
     /// From the line to the server.
     up: Pipe,
     down: Pipe,
 }
 
 /// Side that has hung up first.
-enum End {
+enum ClosedSide {
     Server,
-    Line,
+    SerialLine,
 }
 
 /// Bytes on their way in one direction.
@@ -114,14 +115,14 @@ struct Pipe {
     has_ended: bool,
 }
 
-impl Way {
-    fn carry(&mut self, line: &Line, server: &TcpStream) -> io::Result<End> {
+impl Relay {
+    fn run(&mut self, line: &SerialLine, server: &TcpStream) -> io::Result<ClosedSide> {
         loop {
             if self.down.has_ended && self.down.held.is_empty() {
-                return Ok(End::Server);
+                return Ok(ClosedSide::Server);
             }
             if self.up.has_ended && self.up.held.is_empty() {
-                return Ok(End::Line);
+                return Ok(ClosedSide::SerialLine);
             }
             let wants = |from: &Pipe, to: &Pipe| {
                 let mut flags = PollFlags::empty();
@@ -137,12 +138,12 @@ impl Way {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            self.up.take(line)?;
-            self.up.give(server)?;
-            self.down.take(server)?;
+            self.up.read_from(line)?;
+            self.up.write_to(server)?;
+            self.down.read_from(server)?;
             // A line that is gone accepts no bytes, and the read has reported its end.
             if !self.up.has_ended {
-                self.down.give(line)?;
+                self.down.write_to(line)?;
             }
         }
     }
@@ -158,11 +159,11 @@ impl Pipe {
     }
 
     /// Reads available bytes, if all earlier ones have been written.
-    fn take(&mut self, from: impl AsFd) -> io::Result<()> {
+    fn read_from(&mut self, from: impl AsFd) -> io::Result<()> {
         if !self.has_room() {
             return Ok(());
         }
-        let mut room = [0; AT_ONCE];
+        let mut room = [0; READ_BYTES];
         match rustix::io::read(from, &mut room) {
             // The other end of a pseudo-terminal is closed: the system calls that an error.
             Ok(0) | Err(Errno::IO | Errno::CONNRESET) => self.has_ended = true,
@@ -173,7 +174,7 @@ impl Pipe {
         Ok(())
     }
 
-    fn give(&mut self, to: impl AsFd) -> io::Result<()> {
+    fn write_to(&mut self, to: impl AsFd) -> io::Result<()> {
         if self.held.is_empty() {
             return Ok(());
         }
@@ -191,7 +192,7 @@ impl Pipe {
 impl fmt::Display for BridgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotALine { line, error } => write!(
+            Self::NoSerialLine { line, error } => write!(
                 f,
                 "'{line}' is no serial line that can be used ({error}); name a device such as \
                  /dev/ttyUSB0, or 'pty' for a new pseudo-terminal"
@@ -201,7 +202,7 @@ impl fmt::Display for BridgeError {
                 "nobody answers at {address} ({error}); 'pmi-host run --listen ADDR:PORT --expect N' \
                  prints where ranks dial in"
             ),
-            Self::LineGone { line } => write!(
+            Self::LineClosed { line } => write!(
                 f,
                 "the board at {line} is gone in the middle of its conversation; the server was told by \
                  hanging up"
@@ -214,7 +215,7 @@ impl fmt::Display for BridgeError {
 }
 
 /// Time limit for a server to close the connection after finalize.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of bytes of one read: a page; serial lines hold less.
-const AT_ONCE: usize = 4096;
+const READ_BYTES: usize = 4096;

@@ -1,8 +1,8 @@
 //! Problems and their fixes, in one sentence each: rules without system calls.
 
-use super::around::{Around, Is};
-use super::limits::Limits;
-use super::talk::{Done, Outcome};
+use super::limits::ResourceLimits;
+use super::rank_environment::{DescriptorState, RankEnvironment};
+use super::session::{SessionFacts, SessionResult};
 use pmi_host_base::library::{Family, Libraries};
 use std::fmt;
 
@@ -10,18 +10,18 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Environment that the launcher has left.
-    pub(crate) around: Around,
+    pub(crate) environment: RankEnvironment,
     /// Program in the arguments.
-    pub(crate) program: Option<Program>,
+    pub(crate) program: Option<CheckedProgram>,
     /// Limits of the system.
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResourceLimits,
     /// Result of the PMI session.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: SessionResult,
 }
 
 /// Program that the user wants to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct CheckedProgram {
     /// Name as given in the arguments.
     pub(crate) name: String,
     /// True if the file exists.
@@ -46,7 +46,7 @@ pub(crate) fn of(facts: &Facts) -> Vec<Advice> {
 }
 
 /// Advice before the PMI session, while the answers of the launcher are unknown.
-pub(crate) fn before_talk(facts: &Facts) -> Vec<Advice> {
+pub(crate) fn before_session(facts: &Facts) -> Vec<Advice> {
     [descriptor, library, room].into_iter().filter_map(|rule| rule(facts)).collect()
 }
 
@@ -59,10 +59,10 @@ fn note(text: impl Into<String>) -> Option<Advice> {
 }
 
 fn descriptor(facts: &Facts) -> Option<Advice> {
-    let descriptor = facts.around.descriptor.as_ref()?;
+    let descriptor = facts.environment.descriptor.as_ref()?;
     match descriptor.is {
-        Is::Socket => None,
-        Is::Other(_) | Is::Closed => wrong(format!(
+        DescriptorState::Socket => None,
+        DescriptorState::Other(_) | DescriptorState::Closed => wrong(format!(
             "PMI_FD says that descriptor {} leads to the launcher, but {descriptor}: whatever stands between \
              the launcher and this program (a wrapper, sudo, a container, another launcher) must leave it \
              open, or unset PMI_FD if it is from an outer job",
@@ -74,9 +74,9 @@ fn descriptor(facts: &Facts) -> Option<Advice> {
 fn two_families(facts: &Facts) -> Option<Advice> {
     // Only a server that answers counts. A launcher may offer both protocols, and then uses one name for
     // the job.
-    let Outcome::Done(Done { job, .. }) = &facts.outcome else { return None };
-    let namespace = facts.around.variables.get("PMIX_NAMESPACE");
-    match facts.around.offers_pmix() && namespace != Some(job) {
+    let SessionResult::SessionFacts(SessionFacts { job, .. }) = &facts.outcome else { return None };
+    let namespace = facts.environment.variables.get("PMIX_NAMESPACE");
+    match facts.environment.offers_pmix() && namespace != Some(job) {
         true => wrong(
             "PMI_* and PMIX_* lead to two servers at once, and which one counts is up to each library: unset \
              those of the outer launcher (as 'pmi-host run' does), or have one of them offered ('srun \
@@ -87,10 +87,10 @@ fn two_families(facts: &Facts) -> Option<Advice> {
 }
 
 fn no_server(facts: &Facts) -> Option<Advice> {
-    if facts.around.offers_pmi() || facts.around.offers_pmix() {
+    if facts.environment.offers_pmi() || facts.environment.offers_pmix() {
         return None;
     }
-    match facts.around.place() {
+    match facts.environment.place() {
         Some((rank, size @ 2.., "srun")) => wrong(format!(
             "Slurm has started {size} tasks and this is task {rank}, but it offers no PMI, so each takes \
              itself for rank 0 of 1: start them with 'srun --mpi=pmi2', or '--mpi=pmix' for Open MPI"
@@ -113,23 +113,23 @@ fn conversation(facts: &Facts) -> Option<Advice> {
         return None;
     }
     match &facts.outcome {
-        Outcome::Failed { doing, why } => wrong(format!(
+        SessionResult::Failed { doing, why } => wrong(format!(
             "{doing} fails ({why}): the launcher that has set these variables may be gone, or speak \
              something else; 'pmi-host conform --launcher' tries a launcher case by case"
         )),
-        Outcome::Stuck { doing } => wrong(format!(
+        SessionResult::Stuck { doing } => wrong(format!(
             "{doing} is not answered: the launcher does not serve this process, or other ranks do not take \
              part because they run something else or cannot reach it"
         )),
-        Outcome::Singleton if facts.around.offers_pmix() => {
+        SessionResult::Singleton if facts.environment.offers_pmix() => {
             note("PMIx is offered, which only the program itself can try here")
         }
-        Outcome::Singleton | Outcome::Done(_) => None,
+        SessionResult::Singleton | SessionResult::SessionFacts(_) => None,
     }
 }
 
 fn library(facts: &Facts) -> Option<Advice> {
-    let Program { name, exists, libraries } = facts.program.as_ref()?;
+    let CheckedProgram { name, exists, libraries } = facts.program.as_ref()?;
     if !exists {
         return wrong(format!("there is no program '{name}'; check the path"));
     }
@@ -144,7 +144,7 @@ fn library(facts: &Facts) -> Option<Advice> {
              the module that it was built with"
         ));
     }
-    let (pmi, pmix) = (facts.around.offers_pmi(), facts.around.offers_pmix());
+    let (pmi, pmix) = (facts.environment.offers_pmi(), facts.environment.offers_pmix());
     let has_pmix = libraries.found.iter().any(|library| library.name.starts_with("libpmix"));
     match libraries.family() {
         None => note(format!("{name} is linked with no MPI library that can be seen from outside")),
@@ -162,8 +162,11 @@ fn library(facts: &Facts) -> Option<Advice> {
 }
 
 fn place(facts: &Facts) -> Option<Advice> {
-    let Outcome::Done(Done { rank, size, mapping, .. }) = &facts.outcome else { return None };
-    let (said_rank, said_size, _) = facts.around.place()?;
+    let SessionResult::SessionFacts(SessionFacts { rank, size, mapping, .. }) = &facts.outcome
+    else {
+        return None;
+    };
+    let (said_rank, said_size, _) = facts.environment.place()?;
     if (said_rank, said_size) != (*rank, *size) {
         return wrong(format!(
             "the variables say rank {said_rank} of {said_size} and the server says rank {rank} of {size}: \
@@ -180,7 +183,7 @@ fn place(facts: &Facts) -> Option<Advice> {
 }
 
 fn room(facts: &Facts) -> Option<Advice> {
-    let Limits { files, shared_bytes, .. } = facts.limits;
+    let ResourceLimits { files, shared_bytes, .. } = facts.limits;
     if let Some(files) = files.filter(|files| *files < FILES_MIN) {
         return wrong(format!(
             "only {files} files may be open, which large jobs use up for connections: 'ulimit -n 1024'"
@@ -195,7 +198,7 @@ fn room(facts: &Facts) -> Option<Advice> {
     }
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for CheckedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(libraries) = &self.libraries else { return write!(f, "{}", self.name) };
         let family =
@@ -217,22 +220,23 @@ const SHARED_MIN: u64 = 32 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::around::Descriptor;
+    use crate::doctor::rank_environment::Descriptor;
     use pmi_host_base::library::Library;
     use std::path::PathBuf;
 
-    fn facts(variables: &[(&str, &str)], names: &[&str], outcome: Outcome) -> Facts {
+    fn facts(variables: &[(&str, &str)], names: &[&str], outcome: SessionResult) -> Facts {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
         let library =
             |name: &&str| Library { name: (*name).to_owned(), path: PathBuf::from(*name) };
         let libraries =
             Libraries { found: names.iter().map(library).collect(), missing: Vec::new() };
-        let program = Program { name: "./a".into(), exists: true, libraries: Some(libraries) };
+        let program =
+            CheckedProgram { name: "./a".into(), exists: true, libraries: Some(libraries) };
         let program = Some(program).filter(|_| !names.is_empty());
         Facts {
-            around: Around::from_variables(variables),
+            environment: RankEnvironment::from_variables(variables),
             program,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             outcome,
         }
     }
@@ -247,8 +251,12 @@ mod tests {
     const PMI: &[(&str, &str)] = &[("PMI_FD", "3"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")];
     const PMIX: &[(&str, &str)] = &[("PMIX_NAMESPACE", "a"), ("PMIX_SERVER_URI41", "b")];
 
-    fn done(size: u32) -> Outcome {
-        Outcome::Done(Done { size, mapping: Some(String::new()), ..Done::default() })
+    fn done(size: u32) -> SessionResult {
+        SessionResult::SessionFacts(SessionFacts {
+            size,
+            mapping: Some(String::new()),
+            ..SessionFacts::default()
+        })
     }
 
     #[test]
@@ -258,24 +266,26 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_was_closed_is_named() {
-        let mut facts = facts(PMI, &[], Outcome::Failed { doing: "init", why: String::new() });
-        facts.around.descriptor = Some(Descriptor { fd: "3".into(), is: Is::Closed });
+        let mut facts =
+            facts(PMI, &[], SessionResult::Failed { doing: "init", why: String::new() });
+        facts.environment.descriptor =
+            Some(Descriptor { fd: "3".into(), is: DescriptorState::Closed });
         says(&facts, true, "but 3 is closed");
     }
 
     #[test]
     fn singletons_by_mistake_are_told_from_those_by_choice() {
         let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")];
-        says(&facts(&slurm, &[], Outcome::Singleton), true, "srun --mpi=pmi2");
+        says(&facts(&slurm, &[], SessionResult::Singleton), true, "srun --mpi=pmi2");
         let stripped = [("PMI_RANK", "1"), ("PMI_SIZE", "4")];
-        says(&facts(&stripped, &[], Outcome::Singleton), true, "removed PMI_FD");
-        says(&facts(&[], &[], Outcome::Singleton), false, "pmi-host run -n N");
+        says(&facts(&stripped, &[], SessionResult::Singleton), true, "removed PMI_FD");
+        says(&facts(&[], &[], SessionResult::Singleton), false, "pmi-host run -n N");
     }
 
     #[test]
     fn a_library_that_speaks_something_else_is_named() {
         says(&facts(PMI, &["libmpi.so.40"], done(2)), true, "through PMIx alone");
-        let under_pmix = facts(PMIX, &["libmpich.so.12"], Outcome::Singleton);
+        let under_pmix = facts(PMIX, &["libmpich.so.12"], SessionResult::Singleton);
         assert!(of(&under_pmix).iter().any(|one| one.text.contains("is linked with MPICH")));
         says(&facts(PMI, &["libc.so.6"], done(2)), false, "no MPI library");
     }
@@ -284,23 +294,27 @@ mod tests {
     fn two_families_and_two_jobs_are_told_apart() {
         let both = [PMI, PMIX].concat();
         says(&facts(&both, &[], done(2)), true, "two servers at once");
-        let one =
-            Done { job: "a".to_owned(), size: 2, mapping: Some(String::new()), ..Done::default() };
-        assert_eq!(of(&facts(&both, &[], Outcome::Done(one))), []);
+        let one = SessionFacts {
+            job: "a".to_owned(),
+            size: 2,
+            mapping: Some(String::new()),
+            ..SessionFacts::default()
+        };
+        assert_eq!(of(&facts(&both, &[], SessionResult::SessionFacts(one))), []);
         says(&facts(PMI, &[], done(3)), true, "rank 0 of 2 and the server says rank 0 of 3");
     }
 
     #[test]
     fn silence_and_small_rooms_are_told() {
         says(
-            &facts(PMI, &[], Outcome::Stuck { doing: "the fence" }),
+            &facts(PMI, &[], SessionResult::Stuck { doing: "the fence" }),
             true,
             "the fence is not answered",
         );
         let mut small = facts(PMI, &[], done(2));
         small.limits.files = Some(64);
         says(&small, true, "ulimit -n");
-        small.limits = Limits { shared_bytes: Some(1 << 20), ..Limits::default() };
+        small.limits = ResourceLimits { shared_bytes: Some(1 << 20), ..ResourceLimits::default() };
         says(&small, true, "/dev/shm");
     }
 }

@@ -6,7 +6,7 @@ use rustix::thread::sched_getaffinity;
 
 /// Limits that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct ResourceLimits {
     /// Number of open files.
     pub(crate) files: Option<u64>,
     /// Memory that may be locked, as cluster networks need it.
@@ -32,10 +32,10 @@ pub(crate) struct Limits {
 }
 
 /// Reads the limits. `None` means unlimited for a limit, and unknown for other values.
-pub(crate) fn read() -> Limits {
+pub(crate) fn read() -> ResourceLimits {
     let of = |resource| getrlimit(resource).current;
     let shared = statvfs("/dev/shm").ok();
-    Limits {
+    ResourceLimits {
         files: of(Resource::Nofile),
         locked_bytes: of(Resource::Memlock),
         stack_bytes: of(Resource::Stack),
@@ -46,7 +46,7 @@ pub(crate) fn read() -> Limits {
     }
 }
 
-impl Limits {
+impl ResourceLimits {
     /// One line for each limit.
     pub(crate) fn shown(&self) -> [(&'static str, String); 3] {
         let count = |limit: Option<u64>| limit.map_or_else(unlimited, |limit| limit.to_string());

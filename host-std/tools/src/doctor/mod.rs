@@ -1,33 +1,33 @@
 //! `pmi-host doctor`: the environment of a rank under any launcher, and a check of it.
 //!
 //! ```text
-//! around    variables, by launcher; the descriptor; the processes above
-//! talk      a real PMI session: init, a card of each rank, fence, mapping, finalize
-//! limits    limits of the system
-//! advice    problems in all that, and their fixes: rules without system calls
+//! rank_environment  variables, by launcher; the descriptor; the processes above
+//! session           a real PMI session: init, a card of each rank, fence, mapping, finalize
+//! limits            limits of the system
+//! advice            problems in all that, and their fixes: rules without system calls
 //! ```
 //!
 //! It is started in the place of a program, `mpiexec -n 4 pmi-host doctor ./a.out`. If the ranks can talk,
 //! rank 0 prints for all; if not, each prints for itself.
 
 pub(crate) mod advice;
-pub(crate) mod around;
 pub(crate) mod limits;
-pub(crate) mod talk;
+pub(crate) mod rank_environment;
+pub(crate) mod session;
 
 use advice::{Advice, Facts};
-use around::Around;
 use clap::{Arg, Command};
 use pmi_host_base::exit::{print, refuse};
 use pmi_host_base::library::Libraries;
 use pmi_host_base::program::Program;
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::usage::UsageError;
+use rank_environment::RankEnvironment;
+use session::{DoctorCard, SessionFacts, SessionResult};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use talk::{Card, Done, Outcome};
 
 /// Defines the command and its arguments.
 pub fn define() -> Command {
@@ -50,26 +50,27 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
             return refuse(&UsageError::Value { said: "doctor".to_owned(), why });
         }
     };
-    let around = Around::of_this_process();
+    let environment = RankEnvironment::of_this_process();
     let program = matches.get_one::<OsString>(PROGRAM).map(|name| {
         let path = Program::find(name, None, None).unwrap_or_else(|_| PathBuf::from(name));
         let libraries = Libraries::of(&path);
-        advice::Program {
+        advice::CheckedProgram {
             name: name.to_string_lossy().into_owned(),
             exists: path.is_file(),
             libraries,
         }
     });
-    let mut facts = Facts { around, program, limits: limits::read(), outcome: Outcome::Singleton };
+    let mut facts =
+        Facts { environment, program, limits: limits::read(), outcome: SessionResult::Singleton };
     // Problems that are known before the session go to the other ranks on the card.
-    let card = Card::new(advice::before_talk(&facts).first());
-    facts.outcome = talk::talk(&card);
+    let card = DoctorCard::new(advice::before_session(&facts).first());
+    facts.outcome = session::session(&card);
     let all = advice::of(&facts);
     let is_well = !all.iter().any(|one| one.is_problem)
         && facts.outcome.cards().all(|card| card.problem.is_none());
     // If the session succeeds, rank 0 prints for all. A launcher ends the job when one rank fails, so no
     // other rank may fail before rank 0 has printed.
-    if !facts.outcome.speaks_for_itself() {
+    if !facts.outcome.reports_itself() {
         return ExitCode::SUCCESS;
     }
     print(&report(&facts, &all));
@@ -79,13 +80,13 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 fn report(facts: &Facts, all: &[Advice]) -> String {
     let mut text = headline(facts);
     let mut line = |name: &str, what: &str| text.push_str(&format!("  {name:<11} {what}\n"));
-    line("variables", &facts.around.shown());
-    if let Some(descriptor) = &facts.around.descriptor {
+    line("variables", &facts.environment.shown());
+    if let Some(descriptor) = &facts.environment.descriptor {
         line("descriptor", &descriptor.to_string());
     }
     line("protocol", &facts.outcome.to_string());
-    if let Outcome::Done(Done { mapping, size, .. }) = &facts.outcome {
-        line("mapping", &talk::mapping(mapping.as_deref(), *size));
+    if let SessionResult::SessionFacts(SessionFacts { mapping, size, .. }) = &facts.outcome {
+        line("mapping", &session::mapping(mapping.as_deref(), *size));
     }
     if let Some(program) = &facts.program {
         line("program", &program.to_string());
@@ -104,15 +105,15 @@ fn report(facts: &Facts, all: &[Advice]) -> String {
 fn headline(facts: &Facts) -> String {
     let pid = std::process::id();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let by = match &facts.around.parents[..] {
+    let by = match &facts.environment.parents[..] {
         [] => String::new(),
         parents => format!(", started by {}", parents.join(" below ")),
     };
     match &facts.outcome {
-        Outcome::Done(Done { rank, size, .. }) => {
+        SessionResult::SessionFacts(SessionFacts { rank, size, .. }) => {
             format!("rank {rank} of {size} on {host} (pid {pid}){by}\n")
         }
-        _ => match facts.around.place() {
+        _ => match facts.environment.place() {
             Some((rank, size, _)) => {
                 format!("task {rank} of {size} on {host} (pid {pid}){by}\n")
             }

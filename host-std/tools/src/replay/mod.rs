@@ -4,10 +4,10 @@
 //! in which answers it differs from the recorded server. With a program, the recorded server is played
 //! against it, which shows in which requests the program differs from the recorded one.
 
-mod drive;
-mod given;
-mod script;
-mod serve;
+mod client_replay;
+mod initial_state;
+mod record;
+mod server_replay;
 
 use crate::trace::{first_line, load};
 use clap::{Arg, Command, value_parser};
@@ -53,19 +53,21 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         Err(error) => return refuse(&first_line(&error.to_string())),
     };
     let file = matches.get_one::<PathBuf>(FILE).expect("clap has required it");
-    let patience = *matches.get_one::<u64>(TIMEOUT).expect("it has a default");
+    let timeout = *matches.get_one::<u64>(TIMEOUT).expect("it has a default");
     let words: Vec<OsString> = matches.get_many(PROGRAM).into_iter().flatten().cloned().collect();
     let trace = match load(file) {
         Ok(trace) => trace,
         Err(why) => return complain(&why, FAILED),
     };
     let outcome = match words.split_first() {
-        None => drive::drive(&trace),
-        Some((name, args)) => serve::serve(&trace, name, args, Duration::from_secs(patience)),
+        None => client_replay::replay(&trace),
+        Some((name, args)) => {
+            server_replay::replay(&trace, name, args, Duration::from_secs(timeout))
+        }
     };
     match outcome {
-        Ok(Outcome { told, code }) => {
-            print(&told);
+        Ok(ReplayReport { text, code }) => {
+            print(&text);
             ExitCode::from(code)
         }
         Err(why) => complain(&why, FAILED),
@@ -74,9 +76,9 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 
 /// Result of a replay.
 #[derive(Debug)]
-struct Outcome {
+struct ReplayReport {
     /// Report for the user: the first deviation, or that there is none.
-    told: String,
+    text: String,
     code: u8,
 }
 

@@ -4,16 +4,16 @@
 //! a get returns the value of this run instead of the recorded one. A fence ends when every rank has sent
 //! all requests that the record has before its end. The first deviation ends the replay.
 
-mod actor;
+mod program_rank;
 
-use super::Outcome;
-use super::given::{Given, request};
-use super::script::{Line, RANKS_MAX, Who, name, scripts};
-use actor::{Actor, Departure};
+use super::ReplayReport;
+use super::initial_state::{InitialState, request};
+use super::record::{RANKS_MAX, RecordedMessage, RecordedRank, name, scripts};
 use pmi_core::command::Verb;
 use pmi_host_base::env;
 use pmi_host_base::exit::{FAILED, line};
 use pmi_trace::{Direction, Trace, message};
+use program_rank::{Deviation, ProgramRank};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::FdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -33,12 +33,12 @@ use std::time::{Duration, Instant};
 /// # Errors
 ///
 /// The program cannot be started, or the system refuses something.
-pub(super) fn serve(
+pub(super) fn replay(
     trace: &Trace,
     program: &OsStr,
     args: &[OsString],
-    patience: Duration,
-) -> Result<Outcome, String> {
+    timeout: Duration,
+) -> Result<ReplayReport, String> {
     let all = scripts(trace);
     let Some(job) = all.keys().map(|(job, _)| *job).min() else {
         return Err(
@@ -50,139 +50,142 @@ pub(super) fn serve(
         let what = line("jobs that ranks spawned are not played; who waits for them waits");
         let _ = io::stderr().write_all(what.as_bytes());
     }
-    let scripts: BTreeMap<Who, Vec<Line<'_>>> = { all.iter() }
+    let scripts: BTreeMap<RecordedRank, Vec<RecordedMessage<'_>>> = { all.iter() }
         .filter(|((of, _), _)| *of == job)
         .map(|(who, lines)| (*who, lines.clone()))
         .collect();
-    let given = Given::of(job, &all);
+    let initial = InitialState::of(job, &all);
     let interrupted = Arc::new(AtomicUsize::new(0));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let number = usize::try_from(signal).unwrap_or(0);
         signal_hook::flag::register_usize(signal, Arc::clone(&interrupted), number)
             .map_err(|error| format!("signals cannot be watched ({error})"))?;
     }
-    let mut stage = Stage { trace, actors: Vec::new(), puts: BTreeMap::new(), interrupted };
+    let mut replay = ServerReplay { trace, ranks: Vec::new(), puts: BTreeMap::new(), interrupted };
     let size = trace.job(job).map_or(0, |facts| facts.ranks);
     let size = size.max(u32::try_from(scripts.len()).unwrap_or(u32::MAX));
     if size > RANKS_MAX {
         return Err(format!("the record has a job of {size} ranks, which no launcher has"));
     }
-    let locals = given.nodes(size);
+    let locals = initial.nodes(size);
     for (who, lines) in scripts {
         let local = locals.iter().take(usize::try_from(who.1).unwrap_or(usize::MAX));
         let node = locals.get(usize::try_from(who.1).unwrap_or(usize::MAX));
         let local = local.filter(|one| Some(*one) == node).count();
         let started = start(program, args, (who.1, u32::try_from(local).unwrap_or(0)), size);
         match started {
-            Ok((child, link)) => stage.actors.push(Actor::new(who, lines, child, link)),
+            Ok((child, link)) => replay.ranks.push(ProgramRank::new(who, lines, child, link)),
             Err(error) => {
-                stage.end_all();
+                replay.kill_all();
                 let program = program.display();
                 return Err(format!("'{program}' cannot be started ({error}); check the path"));
             }
         }
     }
-    let outcome = stage.play(patience);
-    stage.end_all();
+    let outcome = replay.run(timeout);
+    replay.kill_all();
     outcome
 }
 
 /// All ranks, and the values that they have put.
-struct Stage<'a> {
+struct ServerReplay<'a> {
     trace: &'a Trace,
-    actors: Vec<Actor<'a>>,
+    ranks: Vec<ProgramRank<'a>>,
     /// Values that were put in this run.
     puts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Signal that interrupts the replay; 0 if there was none.
     interrupted: Arc<AtomicUsize>,
 }
 
-impl Stage<'_> {
-    fn play(&mut self, patience: Duration) -> Result<Outcome, String> {
+impl ServerReplay<'_> {
+    fn run(&mut self, timeout: Duration) -> Result<ReplayReport, String> {
         let mut moved_at = Instant::now();
-        while self.actors.iter().any(|actor| actor.ended.is_none()) {
+        while self.ranks.iter().any(|rank| rank.ended.is_none()) {
             self.wait().map_err(|error| format!("the record cannot be played on: {error}"))?;
             let mut moved = false;
             let signal = self.interrupted.load(Ordering::Relaxed);
             if signal != 0 {
                 let code = u8::try_from(128 + signal).unwrap_or(FAILED);
-                return Ok(Outcome { told: "interrupted; all ranks are ended\n".into(), code });
+                return Ok(ReplayReport {
+                    text: "interrupted; all ranks are ended\n".into(),
+                    code,
+                });
             }
-            for at in 0..self.actors.len() {
-                let heard = self.actors[at].hear(&mut self.puts);
-                match heard {
+            for at in 0..self.ranks.len() {
+                let received = self.ranks[at].recv(&mut self.puts);
+                match received {
                     Ok(any) => moved |= any,
-                    Err(departure) => return Ok(self.depart(at, &departure)),
+                    Err(deviation) => return Ok(self.report_deviation(at, &deviation)),
                 }
             }
             loop {
                 let horizon =
-                    self.actors.iter().map(Actor::next_question).min().unwrap_or(usize::MAX);
+                    self.ranks.iter().map(ProgramRank::next_request).min().unwrap_or(usize::MAX);
                 let mut sent = false;
-                for actor in &mut self.actors {
-                    sent |= actor.speak(horizon, &self.puts);
+                for rank in &mut self.ranks {
+                    sent |= rank.send(horizon, &self.puts);
                 }
                 if !sent {
                     break;
                 }
                 moved = true;
                 // A rank that was answered may have sent its next request before: it is taken up at once.
-                for at in 0..self.actors.len() {
-                    if let Err(departure) = self.actors[at].take_up(&mut self.puts) {
-                        return Ok(self.depart(at, &departure));
+                for at in 0..self.ranks.len() {
+                    if let Err(deviation) = self.ranks[at].check_requests(&mut self.puts) {
+                        return Ok(self.report_deviation(at, &deviation));
                     }
                 }
             }
-            for at in 0..self.actors.len() {
-                match self.actors[at].look_for_end() {
+            for at in 0..self.ranks.len() {
+                match self.ranks[at].check_exit() {
                     Ok(any) => moved |= any,
-                    Err(departure) => return Ok(self.depart(at, &departure)),
+                    Err(deviation) => return Ok(self.report_deviation(at, &deviation)),
                 }
             }
             if moved {
                 moved_at = Instant::now();
-            } else if moved_at.elapsed() > patience {
-                return Ok(self.stall(patience));
+            } else if moved_at.elapsed() > timeout {
+                return Ok(self.report_no_progress(timeout));
             }
         }
-        let ranks = self.actors.len();
-        let bad = self.actors.iter().find(|actor| actor.ended != Some(0));
-        let code = bad.map_or(0, |actor| actor.ended.unwrap_or(i32::from(FAILED)));
-        let asked: usize = self.actors.iter().map(|actor| actor.asked_count).sum();
-        let mut told = format!("{asked} questions of {ranks} ranks: all as recorded\n");
+        let ranks = self.ranks.len();
+        let bad = self.ranks.iter().find(|rank| rank.ended != Some(0));
+        let code = bad.map_or(0, |rank| rank.ended.unwrap_or(i32::from(FAILED)));
+        let asked: usize = self.ranks.iter().map(|rank| rank.request_count).sum();
+        let mut text = format!("{asked} questions of {ranks} ranks: all as recorded\n");
         if let Some(bad) = bad {
-            told.push_str(&format!("{} exited with {code}\n", name(self.trace, bad.who)));
+            text.push_str(&format!("{} exited with {code}\n", name(self.trace, bad.who)));
         }
-        Ok(Outcome { told, code: u8::try_from(code).unwrap_or(FAILED) })
+        Ok(ReplayReport { text, code: u8::try_from(code).unwrap_or(FAILED) })
     }
 
-    fn depart(&self, at: usize, departure: &Departure) -> Outcome {
-        let who = name(self.trace, self.actors[at].who);
-        Outcome { told: format!("{who} {departure}\n"), code: FAILED }
+    fn report_deviation(&self, at: usize, deviation: &Deviation) -> ReplayReport {
+        let who = name(self.trace, self.ranks[at].who);
+        ReplayReport { text: format!("{who} {deviation}\n"), code: FAILED }
     }
 
     /// Reports the awaited action of each rank, after none has made progress.
-    fn stall(&self, patience: Duration) -> Outcome {
-        let mut told = format!("nothing has happened for {} s\n", patience.as_secs());
-        for actor in self.actors.iter().filter(|actor| actor.ended.is_none()) {
-            let who = name(self.trace, actor.who);
-            told.push_str(&format!("{who} {}\n", actor.awaited()));
+    fn report_no_progress(&self, timeout: Duration) -> ReplayReport {
+        let mut text = format!("nothing has happened for {} s\n", timeout.as_secs());
+        for rank in self.ranks.iter().filter(|rank| rank.ended.is_none()) {
+            let who = name(self.trace, rank.who);
+            text.push_str(&format!("{who} {}\n", rank.awaited()));
         }
-        Outcome { told, code: FAILED }
+        ReplayReport { text, code: FAILED }
     }
 
     /// Waits until a link is readable, or for a moment, since ends of processes are polled for.
     fn wait(&self) -> io::Result<()> {
-        let links = self.actors.iter().filter_map(|actor| actor.link.as_ref());
+        let links = self.ranks.iter().filter_map(|rank| rank.link.as_ref());
         let mut watched: Vec<_> = links.map(|link| PollFd::new(link, PollFlags::IN)).collect();
-        match poll(&mut watched, Some(&TURN)) {
+        match poll(&mut watched, Some(&CHECK_INTERVAL)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn end_all(&mut self) {
-        self.actors.iter_mut().for_each(Actor::kill);
+    fn kill_all(&mut self) {
+        self.ranks.iter_mut().for_each(ProgramRank::kill);
     }
 }
 
@@ -212,13 +215,13 @@ fn start(
 }
 
 /// True if an answer ends an operation that other ranks take part in.
-fn is_shared(line: &Line<'_>) -> bool {
+fn is_collective(line: &RecordedMessage<'_>) -> bool {
     let verb = message::verb(Direction::ToClient, line.bytes);
     matches!(verb, Verb::Fence | Verb::Ring)
 }
 
 /// Key and value of a message that puts one.
-fn put_by(line: &Line<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+fn put_by(line: &RecordedMessage<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     match request(line)? {
         pmi_core::command::Request::Put { key, value, .. } => {
             Some((key.bytes().collect(), value.bytes().collect()))
@@ -227,4 +230,4 @@ fn put_by(line: &Line<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };

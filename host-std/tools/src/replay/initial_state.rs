@@ -1,6 +1,6 @@
 //! Initial state of a recorded server, as far as its answers show it.
 
-use super::script::{Line, Who};
+use super::record::{RecordedMessage, RecordedRank};
 use pmi_core::command::{Answer, Place, Request, Verb};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
 use pmi_core::wire::{Dialect, pmi1, pmi2};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Initial state of the server of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct InitialState {
     /// Attributes, from the answers to requests for them.
     pub(super) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Keys that a rank has read and no rank has put.
@@ -22,10 +22,10 @@ pub(super) struct Given {
     pub(super) newer: BTreeSet<u32>,
 }
 
-impl Given {
+impl InitialState {
     /// Derives the state from the messages of `job`.
-    pub(super) fn of(job: u32, scripts: &BTreeMap<Who, Vec<Line<'_>>>) -> Self {
-        let mut given = Self::default();
+    pub(super) fn of(job: u32, scripts: &BTreeMap<RecordedRank, Vec<RecordedMessage<'_>>>) -> Self {
+        let mut initial = Self::default();
         let mut put = BTreeSet::new();
         let own = || scripts.iter().filter(move |((of, _), _)| *of == job);
         for line in own().flat_map(|(_, lines)| lines) {
@@ -47,19 +47,19 @@ impl Given {
                     };
                     let at = asked.iter().position(fits);
                     if let Some((_, request)) = at.map(|at| asked.remove(at)) {
-                        given.learn(*rank, &request, line, &put);
+                        initial.add_answer(*rank, &request, line, &put);
                     }
                 }
             }
         }
-        given
+        initial
     }
 
-    fn learn(
+    fn add_answer(
         &mut self,
         rank: u32,
         request: &Request<'_>,
-        line: &Line<'_>,
+        line: &RecordedMessage<'_>,
         put: &BTreeSet<Vec<u8>>,
     ) {
         let is_frame = message::is_frame(line.bytes);
@@ -105,7 +105,7 @@ impl Given {
 }
 
 /// Request in a message of a client.
-pub(super) fn request<'a>(line: &Line<'a>) -> Option<Request<'a>> {
+pub(super) fn request<'a>(line: &RecordedMessage<'a>) -> Option<Request<'a>> {
     if line.direction == Direction::ToClient {
         return None;
     }

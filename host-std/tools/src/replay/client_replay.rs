@@ -3,9 +3,9 @@
 //! Requests are sent in the order of the record. The server is given the initial state of the recorded
 //! one, under the same names; answers are compared by meaning, since every server formats them differently.
 
-use super::Outcome;
-use super::given::Given;
-use super::script::{RANKS_MAX, VALUE_MAX, Who, name, scripts};
+use super::ReplayReport;
+use super::initial_state::InitialState;
+use super::record::{RANKS_MAX, RecordedRank, VALUE_MAX, name, scripts};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::REPLY_BYTES;
@@ -26,7 +26,7 @@ use std::fmt::Write;
 /// # Errors
 ///
 /// The record holds no messages that can be replayed.
-pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
+pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
     let scripts = scripts(trace);
     if scripts.is_empty() {
         return Err(
@@ -34,37 +34,37 @@ pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
                 .into(),
         );
     }
-    let mut play = Play::new(trace, &scripts)?;
-    let mut order: Vec<(usize, Who, &[u8])> = { scripts.iter() }
+    let mut replay = ClientReplay::new(trace, &scripts)?;
+    let mut order: Vec<(usize, RecordedRank, &[u8])> = { scripts.iter() }
         .flat_map(|(who, lines)| lines.iter().map(move |line| (*who, line)))
         .filter(|(_, line)| line.direction == Direction::ToServer)
         .map(|(who, line)| (line.at, who, line.bytes))
         .collect();
     order.sort_unstable_by_key(|(at, ..)| *at);
-    let asked_count = order.len();
+    let request_count = order.len();
     for (at, who, bytes) in order {
-        play.ask(who, trace.records[at].time_ns, bytes);
+        replay.ask(who, trace.records[at].time_ns, bytes);
     }
 
-    let questions: BTreeMap<usize, usize> = { exchanges(trace).into_iter() }
+    let requests: BTreeMap<usize, usize> = { exchanges(trace).into_iter() }
         .filter_map(|one| Some((one.answered?, one.asked)))
         .collect();
-    let question = |at: usize| {
-        let record = questions.get(&at).and_then(|at| trace.records.get(*at))?;
+    let request_text = |at: usize| {
+        let record = requests.get(&at).and_then(|at| trace.records.get(*at))?;
         let pmi_trace::What::Message { direction, bytes } = &record.what else { return None };
         Some(describe(*direction, bytes).line(VALUE_MAX))
     };
-    let (mut told, mut count) = (String::new(), 0usize);
+    let (mut text, mut count) = (String::new(), 0usize);
     for (who, lines) in &scripts {
-        let mut now = play.answers.remove(who).unwrap_or_default().into_iter();
+        let mut now = replay.answers.remove(who).unwrap_or_default().into_iter();
         let recorded = lines.iter().filter(|line| line.direction == Direction::ToClient);
-        let differ = |told: &mut String, then: Option<(usize, String)>, now: Option<String>| {
-            let about = then.as_ref().and_then(|(at, _)| question(*at));
+        let differ = |text: &mut String, then: Option<(usize, String)>, now: Option<String>| {
+            let about = then.as_ref().and_then(|(at, _)| request_text(*at));
             let about = about.map(|about| format!(" to '{about}'")).unwrap_or_default();
             let nothing = || "nothing".to_owned();
             // Writing to a string does not fail.
             let _ = writeln!(
-                told,
+                text,
                 "{} was answered{about}\n  recorded: {}\n  now:      {}",
                 name(trace, *who),
                 then.map_or_else(nothing, |(_, line)| line),
@@ -75,65 +75,71 @@ pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
             let (then, now) = (line.meaning(), now.next());
             if now.as_ref() != Some(&then) {
                 count += 1;
-                if count <= TOLD_MAX {
+                if count <= REPORTED_MAX {
                     let now = now.map(|now| now.line(VALUE_MAX));
-                    differ(&mut told, Some((line.at, then.line(VALUE_MAX))), now);
+                    differ(&mut text, Some((line.at, then.line(VALUE_MAX))), now);
                 }
             }
         }
         for more in now {
             count += 1;
-            if count <= TOLD_MAX {
-                differ(&mut told, None, Some(more.line(VALUE_MAX)));
+            if count <= REPORTED_MAX {
+                differ(&mut text, None, Some(more.line(VALUE_MAX)));
             }
         }
     }
-    for (who, fault) in &play.faults {
+    for (who, fault) in &replay.faults {
         count += 1;
-        let _ = writeln!(told, "{}: our server broke off: {fault}", name(trace, *who));
+        let _ = writeln!(text, "{}: our server broke off: {fault}", name(trace, *who));
     }
     let ranks = scripts.len();
     let _ = match count {
         0 => {
-            writeln!(told, "{asked_count} questions of {ranks} ranks: every answer is as recorded")
+            writeln!(
+                text,
+                "{request_count} questions of {ranks} ranks: every answer is as recorded"
+            )
         }
-        _ => writeln!(told, "{asked_count} questions of {ranks} ranks: {count} answers differ"),
+        _ => writeln!(text, "{request_count} questions of {ranks} ranks: {count} answers differ"),
     };
-    Ok(Outcome { told, code: if count == 0 { 0 } else { FAILED } })
+    Ok(ReplayReport { text, code: if count == 0 { 0 } else { FAILED } })
 }
 
 /// The project's server, and its answers.
-struct Play<'a> {
+struct ClientReplay<'a> {
     server: Server<Heap>,
-    givens: BTreeMap<u32, Given>,
+    initial_states: BTreeMap<u32, InitialState>,
     /// Jobs that ranks have not spawned yet.
     spawns: VecDeque<&'a JobFacts>,
     /// Jobs of this run, by recorded number.
     jobs: BTreeMap<u32, JobId>,
     names: BTreeMap<u32, String>,
-    sessions: BTreeMap<Who, SessionId>,
-    clients: BTreeMap<SessionId, Who>,
+    sessions: BTreeMap<RecordedRank, SessionId>,
+    clients: BTreeMap<SessionId, RecordedRank>,
     /// Bytes that a session has not taken.
-    untaken: BTreeMap<Who, Vec<u8>>,
-    answers: BTreeMap<Who, Vec<pmi_trace::describe::Meaning>>,
-    faults: Vec<(Who, String)>,
+    unhandled: BTreeMap<RecordedRank, Vec<u8>>,
+    answers: BTreeMap<RecordedRank, Vec<pmi_trace::describe::Meaning>>,
+    faults: Vec<(RecordedRank, String)>,
 }
 
-impl<'a> Play<'a> {
+impl<'a> ClientReplay<'a> {
     fn new(
         trace: &'a Trace,
-        scripts: &BTreeMap<Who, Vec<super::script::Line<'_>>>,
+        scripts: &BTreeMap<RecordedRank, Vec<super::record::RecordedMessage<'_>>>,
     ) -> Result<Self, String> {
         let jobs: std::collections::BTreeSet<u32> = scripts.keys().map(|(job, _)| *job).collect();
-        let mut play = Self {
+        let mut replay = Self {
             server: Server::new(Slab::new(usize::MAX), Slab::new(usize::MAX), Default::default()),
-            givens: jobs.iter().map(|job| (*job, Given::of(*job, scripts))).collect(),
+            initial_states: jobs
+                .iter()
+                .map(|job| (*job, InitialState::of(*job, scripts)))
+                .collect(),
             spawns: trace.jobs().filter(|facts| facts.spawner.is_some()).collect(),
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
             sessions: BTreeMap::new(),
             clients: BTreeMap::new(),
-            untaken: BTreeMap::new(),
+            unhandled: BTreeMap::new(),
             answers: BTreeMap::new(),
             faults: Vec::new(),
         };
@@ -146,10 +152,10 @@ impl<'a> Play<'a> {
                     .map(|(_, rank)| rank.saturating_add(1))
                     .max();
                 let ranks = known.ranks.max(seen.unwrap_or(0));
-                play.add_job(&JobFacts { job, ranks, ..known })?;
+                replay.add_job(&JobFacts { job, ranks, ..known })?;
             }
         }
-        Ok(play)
+        Ok(replay)
     }
 
     fn add_job(&mut self, facts: &JobFacts) -> Result<JobId, String> {
@@ -159,7 +165,7 @@ impl<'a> Play<'a> {
         if facts.ranks > RANKS_MAX {
             return Err(cannot(&format_args!("{} ranks are too many", facts.ranks)));
         }
-        let given = self.givens.get(&facts.job).cloned().unwrap_or_default();
+        let initial = self.initial_states.get(&facts.job).cloned().unwrap_or_default();
         let name =
             if facts.name.is_empty() { format!("kvs_{}", facts.job) } else { facts.name.clone() };
         let read = |name: &str| KvsName::new(name.as_bytes()).map_err(|why| cannot(&why));
@@ -167,22 +173,22 @@ impl<'a> Play<'a> {
         let spec = JobSpec {
             name: read(&name)?,
             spawner: spawner.map(|name| read(name)).transpose()?,
-            universe_size: given.universe,
+            universe_size: initial.universe,
             has_uplink: false,
         };
-        let nodes = given.nodes(facts.ranks).into_iter().zip(0..);
+        let nodes = initial.nodes(facts.ranks).into_iter().zip(0..);
         let member = |(node, rank): (u32, u32)| {
-            let member = Member::new(given.appnums.get(&rank).copied().unwrap_or(0), node);
-            if given.newer.contains(&rank) { member.accepting_newer() } else { member }
+            let member = Member::new(initial.appnums.get(&rank).copied().unwrap_or(0), node);
+            if initial.newer.contains(&rank) { member.accepting_newer() } else { member }
         };
         let members: Vec<Member> = nodes.map(member).collect();
         let job =
             self.server.add_job(spec, members, Default::default()).map_err(|why| cannot(&why))?;
         // A key that no server could hold cannot have been answered by the recorded one.
-        for (key, value) in &given.attributes {
+        for (key, value) in &initial.attributes {
             let _ = self.server.preset(job, key, value);
         }
-        for (key, value) in &given.space {
+        for (key, value) in &initial.space {
             let _ = self.server.preput(job, key, value);
         }
         self.jobs.insert(facts.job, job);
@@ -190,15 +196,15 @@ impl<'a> Play<'a> {
         Ok(job)
     }
 
-    fn ask(&mut self, who: Who, time_ns: u64, bytes: &[u8]) {
+    fn ask(&mut self, who: RecordedRank, time_ns: u64, bytes: &[u8]) {
         let now = Instant::from_micros(time_ns / 1_000);
         let Some(session) = self.session(who) else { return };
-        self.untaken.entry(who).or_default().extend(bytes);
-        self.converse(session, now);
-        self.settle(now);
+        self.unhandled.entry(who).or_default().extend(bytes);
+        self.drive_session(session, now);
+        self.handle_events(now);
     }
 
-    fn session(&mut self, who: Who) -> Option<SessionId> {
+    fn session(&mut self, who: RecordedRank) -> Option<SessionId> {
         if let Some(session) = self.sessions.get(&who) {
             return Some(*session);
         }
@@ -218,40 +224,40 @@ impl<'a> Play<'a> {
     }
 
     /// Alternates output and input of one session until neither makes progress.
-    fn converse(&mut self, id: SessionId, now: Instant) {
+    fn drive_session(&mut self, id: SessionId, now: Instant) {
         let Some(who) = self.clients.get(&id).copied() else { return };
         let Some(mut session) = self.server.session(id) else { return };
-        let untaken = self.untaken.entry(who).or_default();
+        let unhandled = self.unhandled.entry(who).or_default();
         let mut out = [0; 2 * REPLY_BYTES];
         loop {
-            let mut moves = false;
+            let mut progresses = false;
             while let Ok(Some(len)) = session.poll_transmit(&mut out) {
                 let meaning = describe(Direction::ToClient, &out[..len]);
                 self.answers.entry(who).or_default().push(meaning);
-                moves = true;
+                progresses = true;
             }
-            match session.handle_input(now, untaken) {
+            match session.handle_input(now, unhandled) {
                 Ok(len) => {
-                    untaken.drain(..len);
-                    moves |= len > 0;
+                    unhandled.drain(..len);
+                    progresses |= len > 0;
                 }
-                Err(error) if !untaken.is_empty() => {
+                Err(error) if !unhandled.is_empty() => {
                     self.faults.push((who, error.to_string()));
-                    untaken.clear();
+                    unhandled.clear();
                 }
                 Err(_) => {}
             }
-            if !moves {
+            if !progresses {
                 return;
             }
         }
     }
 
     /// Answers requests that waited for other ranks, and handles the events of the server.
-    fn settle(&mut self, now: Instant) {
+    fn handle_events(&mut self, now: Instant) {
         loop {
             while let Some(id) = self.server.next_ready() {
-                self.converse(id, now);
+                self.drive_session(id, now);
             }
             let Some(event) = self.server.poll_event() else { return };
             if let Event::Spawn { session, exchange } = event {
@@ -269,7 +275,7 @@ impl<'a> Play<'a> {
 }
 
 /// Number of differing answers that are reported one by one.
-const TOLD_MAX: usize = 20;
+const REPORTED_MAX: usize = 20;
 
 /// Bound of the input buffer, above any message.
 const INBOX_MAX: usize = 1 << 20;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 /// Arguments of the command line.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct BridgeArgs {
     /// Device, or `pty`.
     pub(super) serial: String,
     /// Bits per second.
@@ -48,9 +48,9 @@ pub fn define() -> Command {
 /// # Errors
 ///
 /// [`UsageError`].
-pub(super) fn read(words: Vec<OsString>) -> Result<Result<Words, String>, UsageError> {
+pub(super) fn read(args: Vec<OsString>) -> Result<Result<BridgeArgs, String>, UsageError> {
     let mut command = define().no_binary_name(true);
-    let matches = match command.try_get_matches_from_mut(words) {
+    let matches = match command.try_get_matches_from_mut(args) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
         Err(error) => {
@@ -64,7 +64,7 @@ pub(super) fn read(words: Vec<OsString>) -> Result<Result<Words, String>, UsageE
     };
     let text = |name| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let baud = matches.get_one::<u32>(BAUD).copied().unwrap_or_default();
-    Ok(Ok(Words { serial: text(SERIAL), baud, to: text(TO) }))
+    Ok(Ok(BridgeArgs { serial: text(SERIAL), baud, to: text(TO) }))
 }
 
 const SERIAL: &str = "serial";

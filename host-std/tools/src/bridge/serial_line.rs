@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// One end of a serial line, raw: every byte passes as it is.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SerialLine {
     fd: OwnedFd,
     name: String,
     /// Second descriptor of a pseudo-terminal, until the board has opened it: the system treats a line
@@ -20,7 +20,7 @@ pub(super) struct Line {
     is_pseudo: bool,
 }
 
-impl Line {
+impl SerialLine {
     /// Opens `device`, or creates a pseudo-terminal for `pty`.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Line {
     /// Errors of the system; a device that is no terminal cannot be used.
     pub(super) fn open(device: &str, baud: u32) -> io::Result<Self> {
         if device == PTY {
-            return Self::make();
+            return Self::open_pty();
         }
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = open(device, flags, Mode::empty())?;
@@ -39,7 +39,7 @@ impl Line {
         Ok(Self { fd, name: device.to_owned(), keeper: None, is_pseudo: false })
     }
 
-    fn make() -> io::Result<Self> {
+    fn open_pty() -> io::Result<Self> {
         let fd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&fd)?;
         unlockpt(&fd)?;
@@ -64,7 +64,7 @@ impl Line {
     /// # Errors
     ///
     /// Errors of the system, and the end of the line.
-    pub(super) fn first(&mut self) -> io::Result<Vec<u8>> {
+    pub(super) fn recv_first(&mut self) -> io::Result<Vec<u8>> {
         let mut room = [0; 256];
         loop {
             let mut ends = [PollFd::new(&self.fd, PollFlags::IN)];
@@ -86,12 +86,12 @@ impl Line {
     }
 }
 
-impl Line {
+impl SerialLine {
     /// Gives the board time to read the last bytes, which would be lost if the line were closed before.
-    pub(super) fn settle(&self) {
+    pub(super) fn drain(&self) {
         if self.is_pseudo {
             // The system does not report unread bytes, but it reports that no reader is left.
-            let until = Instant::now() + SETTLING;
+            let until = Instant::now() + DRAIN_TIMEOUT;
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 let mut ends = [PollFd::new(&self.fd, PollFlags::empty())];
                 let left = Timespec::try_from(left).ok();
@@ -107,14 +107,14 @@ impl Line {
     }
 }
 
-impl AsFd for Line {
+impl AsFd for SerialLine {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
 /// Time limit for a board to read the last bytes and hang up.
-const SETTLING: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Device name that stands for a new pseudo-terminal.
 const PTY: &str = "pty";

@@ -6,7 +6,7 @@ use std::{env, fmt, fs};
 
 /// Environment of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Around {
+pub(crate) struct RankEnvironment {
     /// Variables by which libraries find a launcher, and their values.
     pub(crate) variables: BTreeMap<String, String>,
     /// Descriptor that `PMI_FD` names.
@@ -21,12 +21,12 @@ pub(crate) struct Descriptor {
     /// Value of `PMI_FD`.
     pub(crate) fd: String,
     /// State of the descriptor.
-    pub(crate) is: Is,
+    pub(crate) is: DescriptorState,
 }
 
 /// State of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Is {
+pub(crate) enum DescriptorState {
     /// An open socket.
     Socket,
     /// An open descriptor of another kind.
@@ -35,20 +35,22 @@ pub(crate) enum Is {
     Closed,
 }
 
-impl Around {
+impl RankEnvironment {
     /// Reads the environment of this process.
     pub(crate) fn of_this_process() -> Self {
-        let mut around = Self::from_variables(env::vars_os());
-        around.descriptor = around.variables.get("PMI_FD").map(|fd| Descriptor {
+        let mut environment = Self::from_variables(env::vars_os());
+        environment.descriptor = environment.variables.get("PMI_FD").map(|fd| Descriptor {
             fd: fd.clone(),
             is: match fs::read_link(format!("/proc/self/fd/{fd}")) {
-                Ok(link) if link.to_string_lossy().starts_with("socket:") => Is::Socket,
-                Ok(link) => Is::Other(link.display().to_string()),
-                Err(_) => Is::Closed,
+                Ok(link) if link.to_string_lossy().starts_with("socket:") => {
+                    DescriptorState::Socket
+                }
+                Ok(link) => DescriptorState::Other(link.display().to_string()),
+                Err(_) => DescriptorState::Closed,
             },
         });
-        around.parents = parents();
-        around
+        environment.parents = parents();
+        environment
     }
 
     /// Selects the variables that launchers set.
@@ -107,9 +109,9 @@ impl Around {
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.is {
-            Is::Socket => write!(f, "{} is an open socket", self.fd),
-            Is::Other(what) => write!(f, "{} is {what}, which is no socket", self.fd),
-            Is::Closed => write!(f, "{} is closed", self.fd),
+            DescriptorState::Socket => write!(f, "{} is an open socket", self.fd),
+            DescriptorState::Other(what) => write!(f, "{} is {what}, which is no socket", self.fd),
+            DescriptorState::Closed => write!(f, "{} is closed", self.fd),
         }
     }
 }
@@ -172,26 +174,29 @@ const PARENTS_SHOWN: usize = 3;
 mod tests {
     use super::*;
 
-    fn around(pairs: &[(&str, &str)]) -> Around {
-        Around::from_variables(pairs.iter().map(|(name, value)| (name.into(), value.into())))
+    fn environment(pairs: &[(&str, &str)]) -> RankEnvironment {
+        RankEnvironment::from_variables(
+            pairs.iter().map(|(name, value)| (name.into(), value.into())),
+        )
     }
 
     #[test]
     fn variables_tell_what_is_offered_and_by_whom() {
-        let pmi = around(&[("PMI_FD", "3"), ("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("HOME", "/")]);
+        let pmi =
+            environment(&[("PMI_FD", "3"), ("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("HOME", "/")]);
         assert_eq!((pmi.offers_pmi(), pmi.offers_pmix()), (true, false));
         assert_eq!(pmi.place(), Some((1, 4, "a launcher")));
         assert_eq!(pmi.shown(), "PMI_FD=3 PMI_RANK=1 PMI_SIZE=4");
-        let pmix = around(&[("PMIX_NAMESPACE", "x"), ("PMIX_SERVER_URI41", "y")]);
+        let pmix = environment(&[("PMIX_NAMESPACE", "x"), ("PMIX_SERVER_URI41", "y")]);
         assert_eq!((pmix.offers_pmi(), pmix.offers_pmix(), pmix.place()), (false, true, None));
         let slurm =
-            around(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_NAME", "x")]);
+            environment(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_NAME", "x")]);
         assert_eq!((slurm.place(), slurm.variables.len()), (Some((0, 2, "srun")), 2));
     }
 
     #[test]
     fn long_values_are_cut() {
-        let shown = around(&[("PMI_PORT", &"x".repeat(100))]).shown();
+        let shown = environment(&[("PMI_PORT", &"x".repeat(100))]).shown();
         assert_eq!(shown.chars().count(), "PMI_PORT=".len() + VALUE_SHOWN + 1);
     }
 

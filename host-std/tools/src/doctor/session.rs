@@ -14,7 +14,7 @@ use std::{env, fmt, io, thread};
 
 /// Result of the PMI session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum SessionResult {
     /// No launcher offers one.
     Singleton,
     /// A step failed.
@@ -30,12 +30,12 @@ pub(crate) enum Outcome {
         doing: &'static str,
     },
     /// The session is complete.
-    Done(Done),
+    SessionFacts(SessionFacts),
 }
 
 /// Results of a complete session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct SessionFacts {
     /// Negotiated version.
     pub(crate) version: Option<Version>,
     /// Rank, from the launcher.
@@ -49,19 +49,19 @@ pub(crate) struct Done {
     /// Process mapping, as the launcher sent it.
     pub(crate) mapping: Option<String>,
     /// Cards of all ranks; only rank 0 has read them.
-    pub(crate) cards: Vec<Card>,
+    pub(crate) cards: Vec<DoctorCard>,
 }
 
 /// Host and problem of a rank, as it publishes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Card {
+pub(crate) struct DoctorCard {
     /// Host name.
     pub(crate) host: String,
     /// Most important problem of the rank, if there is one.
     pub(crate) problem: Option<String>,
 }
 
-impl Card {
+impl DoctorCard {
     /// Card of this process.
     pub(crate) fn new(advice: Option<&super::advice::Advice>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -93,26 +93,26 @@ impl Card {
     }
 }
 
-impl Outcome {
+impl SessionResult {
     /// Cards of all ranks; empty except on rank 0.
-    pub(crate) fn cards(&self) -> impl Iterator<Item = &Card> {
-        let done = if let Self::Done(done) = self { Some(done) } else { None };
+    pub(crate) fn cards(&self) -> impl Iterator<Item = &DoctorCard> {
+        let done = if let Self::SessionFacts(done) = self { Some(done) } else { None };
         done.into_iter().flat_map(|done| &done.cards)
     }
 
     /// False if rank 0 reports for this rank.
-    pub(crate) fn speaks_for_itself(&self) -> bool {
-        !matches!(self, Self::Done(Done { rank: 1.., .. }))
+    pub(crate) fn reports_itself(&self) -> bool {
+        !matches!(self, Self::SessionFacts(SessionFacts { rank: 1.., .. }))
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for SessionResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Singleton => f.write_str("none is offered that can be tried here"),
             Self::Failed { doing, .. } => write!(f, "{doing} fails"),
             Self::Stuck { doing } => write!(f, "{doing} is not answered"),
-            Self::Done(Done { version, fence, .. }) => {
+            Self::SessionFacts(SessionFacts { version, fence, .. }) => {
                 let version = version.map(|v| format!("-{}.{}", v.major, v.minor));
                 let version = version.unwrap_or_default();
                 let took = fence.as_secs_f64() * 1000.0;
@@ -123,35 +123,38 @@ impl fmt::Display for Outcome {
 }
 
 /// Runs a session with the launcher that the environment names; no wait is unbounded.
-pub(crate) fn talk(card: &Card) -> Outcome {
+pub(crate) fn session(card: &DoctorCard) -> SessionResult {
     let (sender, steps) = channel();
     let card = card.clone();
     // An answer may never come; the process then exits without this thread.
     thread::spawn(move || {
-        let outcome =
-            converse(&card, &sender).unwrap_or_else(|(doing, why)| Outcome::Failed { doing, why });
+        let outcome = converse(&card, &sender)
+            .unwrap_or_else(|(doing, why)| SessionResult::Failed { doing, why });
         // The receiver may have given up by now.
-        let _ = sender.send(Step::End(outcome));
+        let _ = sender.send(SessionProgress::End(outcome));
     });
     let mut doing = INIT;
     loop {
-        match steps.recv_timeout(PATIENCE) {
-            Ok(Step::Doing(next)) => doing = next,
-            Ok(Step::End(outcome)) => return outcome,
-            Err(RecvTimeoutError::Timeout) => return Outcome::Stuck { doing },
+        match steps.recv_timeout(STEP_TIMEOUT) {
+            Ok(SessionProgress::Doing(next)) => doing = next,
+            Ok(SessionProgress::End(outcome)) => return outcome,
+            Err(RecvTimeoutError::Timeout) => return SessionResult::Stuck { doing },
             Err(RecvTimeoutError::Disconnected) => {
-                return Outcome::Failed { doing, why: "it ended within".to_owned() };
+                return SessionResult::Failed { doing, why: "it ended within".to_owned() };
             }
         }
     }
 }
 
-enum Step {
+enum SessionProgress {
     Doing(&'static str),
-    End(Outcome),
+    End(SessionResult),
 }
 
-fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str, String)> {
+fn converse(
+    card: &DoctorCard,
+    steps: &Sender<SessionProgress>,
+) -> Result<SessionResult, (&'static str, String)> {
     let mut environment =
         Environment::of_this_process().map_err(|error| (INIT, error.to_string()))?;
     // The user has chosen no version, so the best available one is requested.
@@ -159,9 +162,11 @@ fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str,
         environment.speaks = Speaks::Newest;
     }
     let member = pmi_std::connect_by(environment).map_err(|error| (INIT, error.to_string()))?;
-    let Some(Member { mut pmi, rank, size, .. }) = member else { return Ok(Outcome::Singleton) };
+    let Some(Member { mut pmi, rank, size, .. }) = member else {
+        return Ok(SessionResult::Singleton);
+    };
     let step = |doing| {
-        let _ = steps.send(Step::Doing(doing));
+        let _ = steps.send(SessionProgress::Doing(doing));
         move |error: CallError<io::Error>| (doing, error.to_string())
     };
     let version = pmi.client().version();
@@ -179,11 +184,19 @@ fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str,
     let mut cards = Vec::new();
     for other in (0..size).filter(|_| rank == 0) {
         let value = pmi.get(key(other).as_bytes()).map_err(&failed)?;
-        cards.push(value.as_deref().and_then(Card::from_value).unwrap_or_default());
+        cards.push(value.as_deref().and_then(DoctorCard::from_value).unwrap_or_default());
     }
     let failed = step("finalize");
     pmi.finalize().map_err(failed)?;
-    Ok(Outcome::Done(Done { version, rank, size, job, fence, mapping, cards }))
+    Ok(SessionResult::SessionFacts(SessionFacts {
+        version,
+        rank,
+        size,
+        job,
+        fence,
+        mapping,
+        cards,
+    }))
 }
 
 /// Reads the process mapping, which in PMI-2 is an attribute of the job.
@@ -218,7 +231,7 @@ pub(crate) fn mapping(text: Option<&str>, size: u32) -> String {
 const INIT: &str = "the opening of the conversation";
 
 /// Time limit of one step: no launcher answers later; a fence waits for the slowest rank of a large job.
-const PATIENCE: Duration = Duration::from_secs(15);
+const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
@@ -227,18 +240,18 @@ mod tests {
     #[test]
     fn a_card_is_the_same_on_the_other_side() {
         for problem in [None, Some("x".to_owned()), Some("a ; = \" \n b".to_owned())] {
-            let card = Card { host: "node1".to_owned(), problem };
-            assert_eq!(Card::from_value(card.to_value().as_bytes()), Some(card));
+            let card = DoctorCard { host: "node1".to_owned(), problem };
+            assert_eq!(DoctorCard::from_value(card.to_value().as_bytes()), Some(card));
         }
-        assert_eq!(Card::from_value(b"no digits"), None);
+        assert_eq!(DoctorCard::from_value(b"no digits"), None);
     }
 
     #[test]
     fn a_long_problem_is_cut_to_what_every_server_holds() {
-        let card = Card { host: "node1".to_owned(), problem: Some("ü".repeat(4000)) };
+        let card = DoctorCard { host: "node1".to_owned(), problem: Some("ü".repeat(4000)) };
         let value = card.to_value();
         assert!(value.len() < VALUE_BYTES / 2, "{}", value.len());
-        let there = Card::from_value(value.as_bytes()).unwrap();
+        let there = DoctorCard::from_value(value.as_bytes()).unwrap();
         assert!(there.problem.is_some_and(|problem| problem.starts_with('ü')));
     }
 

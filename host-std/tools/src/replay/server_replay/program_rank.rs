@@ -1,8 +1,8 @@
 //! One rank of the program, and its position in the record.
 
-use super::super::given::request;
-use super::super::script::{Line, VALUE_MAX, Who};
-use super::{is_shared, put_by};
+use super::super::initial_state::request;
+use super::super::record::{RecordedMessage, RecordedRank, VALUE_MAX};
+use super::{is_collective, put_by};
 use pmi_core::command::{Answer, Reply, Request};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::wire::{Dialect, pmi1, pmi2};
@@ -18,9 +18,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
 /// Rank of the program.
-pub(super) struct Actor<'a> {
-    pub(super) who: Who,
-    lines: Vec<Line<'a>>,
+pub(super) struct ProgramRank<'a> {
+    pub(super) who: RecordedRank,
+    lines: Vec<RecordedMessage<'a>>,
     /// Index of the next recorded message.
     next: usize,
     child: Child,
@@ -31,14 +31,14 @@ pub(super) struct Actor<'a> {
     /// Requests of this run without an answer.
     open: Vec<Vec<u8>>,
     unsent: Vec<u8>,
-    pub(super) asked_count: usize,
+    pub(super) request_count: usize,
     /// Exit code, or 128 plus the signal.
     pub(super) ended: Option<i32>,
 }
 
 /// Deviation of a program from its record.
 #[derive(Debug)]
-pub(super) struct Departure {
+pub(super) struct Deviation {
     /// Number of the deviating message of the rank, from 1.
     number: usize,
     recorded: Option<Meaning>,
@@ -46,8 +46,13 @@ pub(super) struct Departure {
     now: Option<Meaning>,
 }
 
-impl<'a> Actor<'a> {
-    pub(super) fn new(who: Who, lines: Vec<Line<'a>>, child: Child, link: UnixStream) -> Self {
+impl<'a> ProgramRank<'a> {
+    pub(super) fn new(
+        who: RecordedRank,
+        lines: Vec<RecordedMessage<'a>>,
+        child: Child,
+        link: UnixStream,
+    ) -> Self {
         Self {
             who,
             lines,
@@ -58,16 +63,16 @@ impl<'a> Actor<'a> {
             early: VecDeque::new(),
             open: Vec::new(),
             unsent: Vec::new(),
-            asked_count: 0,
+            request_count: 0,
             ended: None,
         }
     }
 
     /// Position of the next request of this rank among all records.
-    pub(super) fn next_question(&self) -> usize {
+    pub(super) fn next_request(&self) -> usize {
         let rest = self.lines.get(self.next..).unwrap_or_default();
-        let question = rest.iter().find(|line| line.direction == Direction::ToServer);
-        question.map_or(usize::MAX, |line| line.at)
+        let request_bytes = rest.iter().find(|line| line.direction == Direction::ToServer);
+        request_bytes.map_or(usize::MAX, |line| line.at)
     }
 
     /// Reads messages of the rank; true if anything arrived.
@@ -75,10 +80,10 @@ impl<'a> Actor<'a> {
     /// # Errors
     ///
     /// A message differs from the record.
-    pub(super) fn hear(
+    pub(super) fn recv(
         &mut self,
         puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-    ) -> Result<bool, Departure> {
+    ) -> Result<bool, Deviation> {
         let mut any = false;
         let mut piece = [0; 4096];
         while let Some(link) = &mut self.link {
@@ -96,7 +101,7 @@ impl<'a> Actor<'a> {
                 Ok(_) | Err(_) => self.link = None,
             }
         }
-        self.take_up(puts)?;
+        self.check_requests(puts)?;
         Ok(any)
     }
 
@@ -105,25 +110,25 @@ impl<'a> Actor<'a> {
     /// # Errors
     ///
     /// A message differs from the record.
-    pub(super) fn take_up(
+    pub(super) fn check_requests(
         &mut self,
         puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-    ) -> Result<(), Departure> {
+    ) -> Result<(), Deviation> {
         while let Some(bytes) = self.early.front() {
             let line = self.lines.get(self.next);
             if line.is_some_and(|line| line.direction == Direction::ToClient) {
                 return Ok(());
             }
             let now = describe(Direction::ToServer, bytes);
-            let recorded = line.map(Line::meaning);
+            let recorded = line.map(RecordedMessage::meaning);
             if recorded.as_ref().map(compared) != Some(compared(&now)) {
-                return Err(Departure { number: self.asked_count + 1, recorded, now: Some(now) });
+                return Err(Deviation { number: self.request_count + 1, recorded, now: Some(now) });
             }
             let bytes = self.early.pop_front().unwrap_or_default();
-            let said = Line { at: 0, direction: Direction::ToServer, bytes: &bytes };
+            let said = RecordedMessage { at: 0, direction: Direction::ToServer, bytes: &bytes };
             puts.extend(put_by(&said));
             self.open.push(bytes);
-            self.asked_count += 1;
+            self.request_count += 1;
             self.next += 1;
         }
         Ok(())
@@ -131,10 +136,10 @@ impl<'a> Actor<'a> {
 
     /// Sends the answers that the record has next for this rank; true if there were any. The answer to a
     /// collective waits until the record has passed it, when no rank has a request left before `horizon`.
-    pub(super) fn speak(&mut self, horizon: usize, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
+    pub(super) fn send(&mut self, horizon: usize, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
         let mut any = false;
         while let Some(line) = self.lines.get(self.next).copied() {
-            let waits = is_shared(&line) && horizon < line.at;
+            let waits = is_collective(&line) && horizon < line.at;
             if line.direction == Direction::ToServer || waits {
                 break;
             }
@@ -156,32 +161,35 @@ impl<'a> Actor<'a> {
 
     /// A recorded reply, with the differences of this run: the tag of the exchange, and the value of a
     /// key.
-    fn reply(&mut self, line: &Line<'_>, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
+    fn reply(&mut self, line: &RecordedMessage<'_>, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
         let verb = message::verb(Direction::ToClient, line.bytes);
         let asks = |bytes: &Vec<u8>| message::verb(Direction::ToServer, bytes) == verb;
         let at = self.open.iter().position(asks);
-        let Some(question) = at.map(|at| self.open.remove(at)) else { return line.bytes.to_vec() };
+        let Some(request_bytes) = at.map(|at| self.open.remove(at)) else {
+            return line.bytes.to_vec();
+        };
         let is_frame = message::is_frame(line.bytes);
         let read =
             if is_frame { pmi2::read_reply(line.bytes) } else { pmi1::read_reply(line.bytes) };
         let Ok(read) = read else { return line.bytes.to_vec() };
-        let asked = Line { at: 0, direction: Direction::ToServer, bytes: &question };
+        let asked =
+            RecordedMessage { at: 0, direction: Direction::ToServer, bytes: &request_bytes };
         let put = match (request(&asked), read.answer) {
             (Some(Request::Get { key, .. }), Answer::Value(_)) => {
                 puts.get(&key.bytes().collect::<Vec<u8>>())
             }
             _ => None,
         };
-        let tag = message::tag(&question);
+        let tag = message::tag(&request_bytes);
         if put.is_none() && tag == read.tag {
             return line.bytes.to_vec();
         }
         let answer = put.map_or(read.answer, |value| Answer::Value(value.as_slice().into()));
         let mut out = [0; 2 * REPLY_BYTES];
-        let dialect = Dialect::detect(&question);
+        let dialect = Dialect::detect(&request_bytes);
         match dialect.write_reply(
             &Reply { tag, answer, ..read },
-            message::word(&question),
+            message::word(&request_bytes),
             &mut out,
         ) {
             Ok(len) => out[..len].to_vec(),
@@ -194,7 +202,7 @@ impl<'a> Actor<'a> {
     /// # Errors
     ///
     /// The record has further requests.
-    pub(super) fn look_for_end(&mut self) -> Result<bool, Departure> {
+    pub(super) fn check_exit(&mut self) -> Result<bool, Deviation> {
         let Ok(Some(status)) = (match self.ended {
             None => self.child.try_wait(),
             Some(_) => Ok(None),
@@ -212,7 +220,7 @@ impl<'a> Actor<'a> {
             }
             Some(line) => {
                 let recorded = Some(line.meaning());
-                Err(Departure { number: self.asked_count + 1, recorded, now: None })
+                Err(Deviation { number: self.request_count + 1, recorded, now: None })
             }
             None => Ok(true),
         }
@@ -249,7 +257,7 @@ fn compared(meaning: &Meaning) -> (&str, Vec<(&str, &str)>) {
     (&meaning.name, fields.map(|(name, value)| (*name, value.as_str())).collect())
 }
 
-impl fmt::Display for Departure {
+impl fmt::Display for Deviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |side: &Option<Meaning>, nothing: &str| match side {
             Some(meaning) => format!("→ {}", meaning.line(VALUE_MAX)),

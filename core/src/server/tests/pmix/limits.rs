@@ -84,3 +84,52 @@ fn conversation(hall: &mut Hall) -> Vec<u8> {
     let messages = (101..).zip(&bodies).map(|(tag, body)| message(id.0, tag, body));
     messages.collect::<Vec<_>>().concat()
 }
+
+/// Sends the first `len` bytes of a request that is longer.
+fn begin(hall: &mut Hall, client: usize, len: usize) -> Result<usize, PeerError> {
+    let (id, _) = hall.clients[client];
+    let whole = message(id.0, 7, &[0; 1100]);
+    hall.hand_in(id, &whole[..len])
+}
+
+#[test]
+fn unfinished_requests_of_a_rank_are_bounded_over_all_its_connections() {
+    let mut hall = Hall::new(2);
+    hall.pmix.limit_unfinished(UnfinishedLimits { rank_bytes: 1000, all_bytes: usize::MAX });
+    let second = hall.join(0, Format::PLAIN);
+    begin(&mut hall, 0, 700).unwrap();
+    begin(&mut hall, second, 300).unwrap();
+    // What another rank holds does not count, nor does it suffer.
+    begin(&mut hall, 1, 1000).unwrap();
+    let (id, _) = hall.clients[second];
+    let error = hall.hand_in(id, &[0; 300]).unwrap_err();
+    assert_eq!(error, PeerError::UnfinishedTooLong { limit_bytes: 1000 });
+    // The first connection goes on, and its rank has room again.
+    hall.pmix.close(id, &mut hall.world.server);
+    let third = hall.join(0, Format::PLAIN);
+    begin(&mut hall, third, 300).unwrap();
+    // A single connection is bounded as well.
+    let (id, _) = hall.clients[1];
+    let error = hall.hand_in(id, &[0; 1]).unwrap_err();
+    assert_eq!(error, PeerError::UnfinishedTooLong { limit_bytes: 1000 });
+}
+
+#[test]
+fn unfinished_requests_of_all_ranks_are_bounded_and_short_ones_are_no_share() {
+    let mut hall = Hall::new(4);
+    hall.pmix.limit_unfinished(UnfinishedLimits { rank_bytes: 1200, all_bytes: 2500 });
+    for rank in 0..2 {
+        begin(&mut hall, rank, 900).unwrap();
+    }
+    let error = begin(&mut hall, 2, 800).unwrap_err();
+    assert_eq!(error, PeerError::UnfinishedTooLong { limit_bytes: 2500 });
+    // A short one is served until then, as without the limit.
+    begin(&mut hall, 3, 400).unwrap();
+    let (id, _) = hall.clients[2];
+    hall.pmix.close(id, &mut hall.world.server);
+    // A finished request counts no more.
+    let (id, _) = hall.clients[0];
+    hall.hand_in(id, &message(id.0, 7, &[0; 1100])[900..]).unwrap();
+    let fourth = hall.join(2, Format::PLAIN);
+    begin(&mut hall, fourth, 800).unwrap();
+}

@@ -12,7 +12,9 @@ mod query;
 mod waits;
 
 use super::*;
-use crate::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixStorage, PmixTables, RankData};
+use crate::server::pmix::{
+    ConnectionId, Pmix, PmixEvent, PmixStorage, PmixTables, RankData, UnfinishedLimits,
+};
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
 use crate::wire::pmix::header::Header;

@@ -4,7 +4,6 @@
 //! timed out or been interrupted must terminate: it waits while its readers take something, and drops what
 //! they leave.
 
-use super::EventLoop;
 use crate::report;
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,8 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    fn new(now: Instant, written_bytes: u64) -> Self {
+    /// Starts the wait; readers have taken `written_bytes` so far.
+    pub(super) fn new(now: Instant, written_bytes: u64) -> Self {
         let (stalled_at, stop_at) = (now + READER_TIMEOUT, now + DELIVERY_TIMEOUT);
         Self { written_bytes, has_read: false, stalled_at, stop_at }
     }
@@ -30,37 +30,21 @@ impl Delivery {
     pub(super) fn deadline(&self) -> Instant {
         self.stalled_at.min(self.stop_at)
     }
-}
 
-impl EventLoop {
-    /// Terminates the run if it has failed, no process is left, and readers of its output take nothing.
-    pub(super) fn check_delivery(&mut self, now: Instant) {
-        let is_over = self.failure.is_some()
-            && self.running_count == 0
-            && self.sweep_at.is_none()
-            && !self.outputs.is_done();
-        if !is_over {
-            self.delivery = None;
-            return;
+    /// Checks whether readers take output. Returns the report for the user if the wait is over.
+    pub(super) fn check(&mut self, now: Instant, written_bytes: u64) -> Option<String> {
+        if self.written_bytes != written_bytes {
+            self.written_bytes = written_bytes;
+            self.has_read = true;
+            self.stalled_at = now + READER_TIMEOUT;
         }
-        let written_bytes = self.outputs.written_bytes();
-        let delivery = self.delivery.get_or_insert_with(|| Delivery::new(now, written_bytes));
-        if delivery.written_bytes != written_bytes {
-            delivery.written_bytes = written_bytes;
-            delivery.has_read = true;
-            delivery.stalled_at = now + READER_TIMEOUT;
+        if now < self.deadline() {
+            return None;
         }
-        if now < delivery.deadline() {
-            return;
-        }
-        let said = match now < delivery.stop_at {
+        Some(match now < self.stop_at {
             true => report::output_unread(READER_TIMEOUT.as_secs(), false),
-            false => report::output_unread(DELIVERY_TIMEOUT.as_secs(), delivery.has_read),
-        };
-        self.outputs.discard();
-        self.outputs.say(said);
-        // The report is written at the end of this turn if standard error takes it; nothing waits for that.
-        self.is_abandoned = true;
+            false => report::output_unread(DELIVERY_TIMEOUT.as_secs(), self.has_read),
+        })
     }
 }
 

@@ -1,39 +1,36 @@
-//! Ranks that connect by themselves: admission, attendance, disconnects and notices.
+//! Ranks that connect by themselves: admission and attendance.
 
-use super::EventLoop;
+use super::listeners::ListenerEvent;
 use crate::admission::{Admission, Policy, secret};
 use crate::cli::config::Config;
-use crate::launch::plan::Dial;
+use crate::launch::plan::{Dial, Plan};
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
-use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
+use crate::server::listen::{Arrival, Listener};
 use crate::server::listen_config::ListenConfig;
 use crate::server::secure::Certificate;
-use crate::stdio::index;
-use crate::verdict::{Failure, PmiPhase};
-use crate::web::Web;
-use pmi_core::command::Notice;
-use pmi_core::ids::JobId;
-use rustix::process::Signal;
+use crate::web::{Rejected, Web};
+use pmi_std::Stream;
 use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Dial-in of the first job: listener, identities and attendance.
 pub(super) struct DialIn {
     /// `None` if ranks connect through web sockets only.
-    pub(super) listener: Option<Listener>,
-    pub(super) listen: ListenConfig,
+    listener: Option<Listener>,
+    listen: ListenConfig,
     /// Certificate by which ranks authenticate the server under TLS.
-    pub(super) certificate: Option<Certificate>,
-    pub(super) opened_at: Instant,
+    certificate: Option<Certificate>,
+    opened_at: Instant,
     /// Time of the next attendance report; `None` once all expected ranks are connected.
-    pub(super) table_at: Option<Instant>,
+    table_at: Option<Instant>,
     /// Number of expected ranks that are not connected.
-    pub(super) absent_count: u32,
+    absent_count: u32,
     /// Number of expected ranks that have not finalized.
-    pub(super) left_count: u32,
+    left_count: u32,
     /// Identities assigned to ranks of all jobs.
     given: BTreeSet<u64>,
     /// Number of identities assigned or skipped.
@@ -130,124 +127,102 @@ impl DialIn {
     }
 }
 
-impl EventLoop {
-    /// Accepts connections of ranks, as far as they are admitted.
-    pub(super) fn accept_peers(&mut self) -> io::Result<()> {
-        // Connections that are left are reported again, after other descriptors had their turn.
-        for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(dial_in) = &mut self.dial_in else { return Ok(()) };
-            let Some(listener) = &mut dial_in.listener else { return Ok(()) };
-            let Some(arrival) = listener.accept(&self.poller)? else { return Ok(()) };
-            let Arrival { stream, from, admission } = arrival;
-            match admission {
-                Admission::Admitted(_) => {
-                    let challenge = secret::challenge(dial_in.listen.secret.as_ref())?;
-                    let certificate = dial_in.certificate.clone();
-                    let peer = DialInPeer { link: stream, from, challenge, certificate };
-                    self.service.add_peer(self.first, peer, &self.poller)?;
-                }
-                Admission::Rejected { socket, why } => self.say_refused(from, socket, &why),
-                Admission::Gone => {}
+/// Attendance of the expected ranks.
+impl DialIn {
+    /// Accepts the next connection of a rank, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<Option<ListenerEvent>> {
+        let Some(listener) = &mut self.listener else { return Ok(None) };
+        let Some(arrival) = listener.accept(poller)? else { return Ok(None) };
+        let Arrival { stream, from, admission } = arrival;
+        Ok(Some(match admission {
+            Admission::Admitted(_) => {
+                let certificate = self.certificate.clone();
+                ListenerEvent::Peer(self.peer(stream, from, certificate)?)
             }
-        }
-        Ok(())
+            Admission::Rejected { socket, why } => {
+                ListenerEvent::Rejected(Rejected { from, socket, why }, Some(stream))
+            }
+            Admission::Gone => ListenerEvent::Gone,
+        }))
+    }
+
+    /// A page that is to be a rank. It has its own protection, so its link needs no certificate.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system's random numbers.
+    pub(super) fn page(&self, link: Stream, from: SocketAddr) -> io::Result<DialInPeer> {
+        self.peer(link, from, None)
+    }
+
+    fn peer(
+        &self,
+        link: Stream,
+        from: SocketAddr,
+        certificate: Option<Certificate>,
+    ) -> io::Result<DialInPeer> {
+        let challenge = secret::challenge(self.listen.secret.as_ref())?;
+        Ok(DialInPeer { link, from, challenge, certificate })
     }
 
     /// True while an expected rank is not connected or has not finalized.
-    pub(super) fn awaits_peers(&self) -> bool {
-        self.failure.is_none()
-            && self.dial_in.as_ref().is_some_and(|dial_in| dial_in.left_count > 0)
+    pub(super) const fn awaits_peers(&self) -> bool {
+        self.left_count > 0
     }
 
     /// True while an expected rank is not connected; attendance reports cover that state.
-    pub(super) fn awaits_absent(&self) -> bool {
-        self.dial_in.as_ref().is_some_and(|dial_in| dial_in.absent_count > 0)
+    pub(super) const fn awaits_absent(&self) -> bool {
+        self.absent_count > 0
     }
 
-    pub(super) fn handle_joined(&mut self) {
-        let Some(dial_in) = &mut self.dial_in else { return };
-        dial_in.absent_count -= 1;
-        if dial_in.absent_count == 0 {
-            dial_in.table_at = None;
-        }
-    }
-
-    /// Handles the end of a rank's connection to the listener, closed by either side.
-    pub(super) fn handle_peer_closed(&mut self, job: JobId, rank: u32) {
-        let Some(from) = self.service.from(job, rank) else { return };
-        match self.service.phase(job, rank) {
-            PmiPhase::Open => {
-                self.service.set_gone(job, rank);
-                self.fail(job, Failure::Vanished { rank, from });
-            }
-            // The rank has not started the protocol, so another connection may take its place.
-            PmiPhase::Silent => {
-                self.service.set_absent(job, rank);
-                if let Some(dial_in) = &mut self.dial_in {
-                    dial_in.absent_count += 1;
-                    dial_in.table_at.get_or_insert(Instant::now() + FIRST_TABLE);
-                }
-            }
-            PmiPhase::Finalized => {
-                self.service.set_gone(job, rank);
-                if let Some(dial_in) = &mut self.dial_in {
-                    dial_in.left_count = dial_in.left_count.saturating_sub(1);
-                }
-                self.check_all_ended();
-            }
+    /// Counts an expected rank that has connected.
+    pub(super) fn note_joined(&mut self) {
+        self.absent_count -= 1;
+        if self.absent_count == 0 {
+            self.table_at = None;
         }
     }
 
-    /// Handles the deadlines of connections: timeouts, deferred reports, paused listeners, attendance.
-    pub(super) fn check_dial_in(&mut self, now: Instant) -> io::Result<()> {
-        if self.service.tick(&self.poller)? {
-            self.settle()?;
-        }
-        self.say_unreported(now);
-        if let Some(listener) = &mut self.pmix {
-            listener.tick(now, &self.poller)?;
-        }
-        let Some(dial_in) = &mut self.dial_in else { return Ok(()) };
-        if let Some(listener) = &mut dial_in.listener {
-            listener.tick(now, &self.poller)?;
-        }
-        if dial_in.table_at.is_some_and(|at| now >= at) {
-            dial_in.table_at = Some(now + NEXT_TABLE);
-            self.say_who_is_there();
-        }
-        Ok(())
+    /// Counts an expected rank that has disconnected before it began, and may connect again.
+    pub(super) fn note_absent(&mut self) {
+        self.absent_count += 1;
+        self.table_at.get_or_insert(Instant::now() + FIRST_TABLE);
     }
 
-    /// Reports which expected ranks are connected, unless all are.
-    pub(super) fn say_who_is_there(&mut self) {
-        let Some(dial_in) = self.dial_in.as_ref().filter(|dial_in| dial_in.absent_count > 0) else {
-            return;
-        };
-        let secs = dial_in.opened_at.elapsed().as_secs();
-        if let Some(job) = self.jobs.get(&self.first.0) {
-            let from = |rank| self.service.from(self.first, rank);
-            self.outputs.say(report::attendance(&job.plan, secs, from));
-        }
+    /// Counts an expected rank that has finalized.
+    pub(super) fn note_left(&mut self) {
+        self.left_count = self.left_count.saturating_sub(1);
     }
 
-    /// Sends a notice to ranks that listen on a second connection, and flushes it before anything else
-    /// affects them. Returns the notified ranks.
-    pub(super) fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
-        let told = self.service.notify_all(notice);
-        if !told.is_empty() && self.service.flush(&self.poller).is_ok() {
-            self.handle_server_events();
+    /// Handles the deadlines of the listener. Returns true if an attendance report is due.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<bool> {
+        if let Some(listener) = &mut self.listener {
+            listener.tick(now, poller)?;
         }
-        told
+        let is_due = self.table_at.is_some_and(|at| now >= at);
+        if is_due {
+            self.table_at = Some(now + NEXT_TABLE);
+        }
+        Ok(is_due)
     }
 
-    /// Sends a local process the signal it requested to follow a notice.
-    pub(super) fn take_requested_signal(&mut self, job: JobId, rank: u32, signal: Option<Signal>) {
-        let process = self.process_of(job, rank).map(|number| &self.processes[index(number)]);
-        if let (Some(started), Some(signal)) = (process, signal)
-            && let Some(process) = &started.process
-        {
-            process.signal(signal);
-        }
+    /// Report of the expected ranks of the job of `plan` that are connected, unless all are. `from` is the
+    /// address of a rank.
+    pub(super) fn attendance(
+        &self,
+        plan: &Plan,
+        from: impl Fn(u32) -> Option<SocketAddr>,
+    ) -> Option<String> {
+        let secs = self.opened_at.elapsed().as_secs();
+        self.awaits_absent().then(|| report::attendance(plan, secs, from))
     }
 }
 

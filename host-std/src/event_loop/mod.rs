@@ -1,5 +1,22 @@
 //! All jobs of one launcher, from the first rank to the exit code, in one event loop.
 //!
+//! The loop owns the parts of a run and routes events between them. A part has its own state, and each of
+//! its methods takes only what it needs; what concerns several parts is a reaction of the loop, in
+//! `handlers`.
+//!
+//! ```text
+//! Jobs          plans, counts and names of all jobs; ranks that are not started yet
+//! Processes     processes of ranks: signals, shutdown, cleanup; what they leave behind  > ProcessEvent
+//! Io            input and output of ranks, reports to the user
+//! Listeners     connections that ranks and pages open                                   > ListenerEvent
+//! Service       protocol server and its connections                                     > ServerEvent
+//! Status        no progress, time limits, status tables                                 > StatusEvent
+//! Summary       start and end of every rank
+//! Termination   first failure, interrupts
+//! ```
+//!
+//! One turn of the loop:
+//!
 //! 1. Start the next rank, if there is one. Running ranks are served between two starts.
 //! 2. Wait for readiness or a deadline.
 //! 3. Handle what is ready: signals, messages of ranks, output of ranks, and last the exits of ranks, so
@@ -10,61 +27,59 @@
 //!
 //! There is one job at first; ranks may spawn more. All jobs come from the first one, and MPI counts
 //! jobs that come from each other as connected: a failure in one of them terminates all. The first failure
-//! decides the exit code and starts the shutdown; see [`Shutdown`].
+//! decides the exit code and starts the shutdown; see [`Shutdown`](crate::launch::shutdown::Shutdown).
 
-mod asking;
-mod control;
 mod delivery;
 mod dial_in;
-mod ending;
-mod ends;
-mod orphans;
-mod pages;
+mod handlers;
+mod io;
+mod jobs;
+mod listeners;
 mod pmix;
+mod processes;
 mod query;
-mod refusals;
-mod silent;
 mod singleton;
-mod start;
-mod watching;
+mod spawn;
+mod status;
+mod status_socket;
+mod summary;
+mod termination;
+mod unconnected;
 
 use crate::admission::PENDING_MAX;
-use crate::admission::limits::RejectionLog;
-use crate::admission::secret::GeneratedSecret;
 use crate::cli::config::Config;
 use crate::exit;
-use crate::launch::cleanup::Cleanup;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
-use crate::launch::shutdown::Shutdown;
-use crate::launch::signal::{self, Ignored, Signals};
+use crate::launch::signal::{Ignored, Signals};
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
-use crate::server::event::ServerEvent;
-use crate::server::listen::Listener;
-use crate::server::listen_config::WebListenConfig;
+use crate::server::listen::ACCEPTED_AT_ONCE;
 use crate::server::service::Service;
-use crate::stdio::index;
+use crate::server::singleton::SingletonArgs;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
 use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::verdict::Failure;
-use crate::web::{WATCHING_MAX, Web};
-use delivery::Delivery;
+use crate::watch::table::Table;
+use crate::web::{Rejected, WATCHING_MAX, Web};
 use dial_in::DialIn;
-use ends::Summary;
+use io::Io;
+use jobs::Jobs;
+use listeners::{ListenerEvent, Listeners};
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
-use rustix::process::Signal;
+use pmix::PmixRequests;
+use processes::Processes;
 pub(crate) use singleton::serve;
-use start::Start;
-use std::collections::{BTreeMap, VecDeque};
-use std::io;
-use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime};
-use watching::Watch;
+use spawn::Spawning;
+use status::{RunView, Status, Which};
+use std::io::{Error, Result as IoResult};
+use std::time::{Instant, SystemTime};
+use summary::Summary;
+use termination::Termination;
 
 /// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
 /// then.
@@ -90,89 +105,22 @@ pub(crate) fn run(config: Config) -> u8 {
 
 /// State of the event loop: one run of the launcher.
 struct EventLoop {
-    launcher: Launcher,
-    /// Jobs with ranks that are not started yet; the first one is being started.
-    starts: VecDeque<Start>,
     poller: Poller,
     signals: Signals,
     service: Service,
-    inputs: Inputs,
-    outputs: Outputs,
-    /// The job from which all others come.
-    first: JobId,
-    /// Dial-in of the first job, if its ranks may connect by themselves.
-    dial_in: Option<DialIn>,
-    /// Listener for PMIx clients, if there may be any.
-    pmix: Option<Listener>,
-    /// Reports of rejected connections, with a limit on their number.
-    rejections: RejectionLog,
-    /// Secret generated for this run; dropping it removes its file.
-    secret: Option<GeneratedSecret>,
-    /// Files to remove when a rank has exited, or all have.
-    cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
-    /// Processes that a rank asked to terminate, with the time at which they are killed.
-    kill_deadlines: VecDeque<(Instant, u32)>,
-    /// Listener for pages, if they may connect, and the configuration they must match.
-    web: Option<Web>,
-    web_listen: Option<WebListenConfig>,
-    /// By job number.
-    jobs: BTreeMap<u32, JobState>,
-    /// Number of spawned jobs; names of new ones continue from it.
-    spawned_count: u32,
-    /// Spawned jobs that have ended and are still known, oldest first.
-    ended: VecDeque<JobId>,
-    /// All processes ever started, in this order. Process numbers are indices into it.
-    processes: Vec<ProcessEntry>,
-    running_count: usize,
-    failure: Option<Failure>,
-    shutdown: Shutdown,
-    /// Last signal that requested the end, with its time.
-    interrupted: Option<(Instant, Signal)>,
-    watch: Watch,
-    /// Processes whose connection closed while they ran, with the time at which that counts.
-    closed_early: Vec<(Instant, u32)>,
-    /// Start and end of every rank.
-    ends: Summary,
-    /// Time to stop waiting for output of processes that ranks left behind.
-    linger_until: Option<Instant>,
-    /// Delivery of remaining output, once the run is over by failure.
-    delivery: Option<Delivery>,
-    /// Time of the next check for processes that ranks left behind.
-    sweep_at: Option<Instant>,
-    /// Time to reap orphans that were adopted and have exited.
-    reap_at: Option<Instant>,
-    all_have_ended: bool,
-    /// True if a signal asked not to wait any longer.
-    is_abandoned: bool,
-}
-
-/// State of one job in the event loop.
-struct JobState {
-    plan: Rc<Plan>,
-    /// Process number of rank 0; the other ranks follow.
-    first_process: u32,
-    started_count: u32,
-    running_count: u32,
-    /// True if the job was not started completely, or a rank terminated it: its processes are killed, which
-    /// is no failure.
-    is_unwanted: bool,
-    /// True if two puts of one key by different ranks were reported.
-    put_twice_said: bool,
-}
-
-/// A process that was started.
-struct ProcessEntry {
-    job: JobId,
-    rank: u32,
-    pid: i32,
-    /// `None` once its exit was seen.
-    process: Option<Process>,
+    jobs: Jobs,
+    processes: Processes,
+    io: Io,
+    listeners: Listeners,
+    status: Status,
+    summary: Summary,
+    termination: Termination,
 }
 
 impl EventLoop {
     /// Prepares the first job.
     fn new(mut config: Config, limit: DescriptorLimit) -> Result<Self, String> {
-        let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
+        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
@@ -180,7 +128,7 @@ impl EventLoop {
         let ignored = Ignored::now();
         let mut launcher =
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
-        let ends = Summary::new(&config.settings.ending)?;
+        let summary = Summary::new(&config.settings.ending)?;
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
@@ -188,97 +136,85 @@ impl EventLoop {
         let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let secret = config.complete_secret()?;
-        let mut dial_in =
-            config.listen.clone().map(|listen| DialIn::open(listen, &poller)).transpose()?;
+        let dial_in = config.listen.clone().map(|listen| DialIn::open(listen, &poller));
+        let mut dial_in = dial_in.transpose()?;
         let web_listen = config.web.clone();
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
-        let dial =
-            dial_in.as_mut().map(|dial_in| dial_in.dial(&config, web.as_ref())).transpose()?;
-        let mut plan = Plan::first(config.job(), dial, std::process::id());
+        let dial = dial_in.as_mut().map(|dial_in| dial_in.dial(&config, web.as_ref()));
+        let mut plan = Plan::first(config.job(), dial.transpose()?, std::process::id());
         let budget = FdBudget { ranks: config.ranks, pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
-        let mut pmix = None;
-        Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;
+        let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
+        listeners.open_pmix(&mut plan, &poller).map_err(prepare)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
         let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
         let first = service.add_job(&plan).map_err(prepare)?;
         let head = head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
         service.tracer.hide_proofs(config.has_secret());
-        let has_person = outputs.has_person();
-        let mut run = Self {
-            launcher,
-            starts: VecDeque::new(),
+        let status = Status::new(&config.settings, outputs.has_person());
+        let mut io = Io::new(inputs, outputs);
+        for text in listeners.addresses(&plan) {
+            io.report(text);
+        }
+        let processes = Processes::new(launcher, plan.ranks);
+        let mut jobs = Jobs::new(first);
+        jobs.enqueue((first, FIRST_GROUP), plan, None);
+        let termination = Termination::default();
+        Ok(Self {
             poller,
             signals,
             service,
-            inputs,
-            outputs,
-            first,
-            dial_in,
-            pmix,
-            rejections: RejectionLog::default(),
-            secret,
-            cleanups: Vec::new(),
-            kill_deadlines: VecDeque::new(),
-            web,
-            web_listen,
-            jobs: BTreeMap::new(),
-            spawned_count: 0,
-            ended: VecDeque::new(),
-            processes: Vec::with_capacity(index(plan.ranks)),
-            running_count: 0,
-            failure: None,
-            shutdown: Shutdown::default(),
-            interrupted: None,
-            watch: Watch::new(&config.settings, has_person),
-            closed_early: Vec::new(),
-            ends,
-            linger_until: None,
-            delivery: None,
-            sweep_at: None,
-            reap_at: None,
-            all_have_ended: false,
-            is_abandoned: false,
+            jobs,
+            processes,
+            io,
+            listeners,
+            status,
+            summary,
+            termination,
+        })
+    }
+
+    /// Adopts the calling program as the rank that would be started first.
+    fn adopt(&mut self, caller: SingletonArgs) -> Result<(), String> {
+        self.jobs.clear_starts();
+        let rank = (self.jobs.first(), 0);
+        let Some(plan) = self.jobs.plan(rank.0).cloned() else { return Ok(()) };
+        let cannot = |error: Error| {
+            format!(
+                "process {}, which has started this launcher, is not there: {error}",
+                caller.pid
+            )
         };
-        let has_listener = run.dial_in.as_ref().is_some_and(DialIn::has_listener);
-        if let Some(dial) = plan.dial.as_ref().filter(|_| has_listener) {
-            run.outputs.say(report::listening(&plan, dial));
-        }
-        if let Some(secret) = &run.secret {
-            let shown = rustix::termios::isatty(io::stderr()).then_some(secret.text.as_str());
-            run.outputs.say(report::generated_secret(&secret.path, shown));
-        }
-        if let Some(web) = &run.web {
-            run.outputs.say(report::for_pages(&web.url(), has_listener));
-        }
-        run.enqueue((first, FIRST_GROUP), plan, None);
-        Ok(run)
+        // The process is opened first, so that its pid cannot be reused by another.
+        let process = Process::of_others(caller.pid).map_err(cannot)?;
+        let link = caller.meet(&plan.kvsname)?;
+        self.spawning().0.add_process(rank, process).map_err(cannot)?;
+        self.service.add_singleton(rank, link, &self.poller).map_err(cannot)
     }
 
     fn run(mut self) -> u8 {
         if let Err(error) = self.turn_until_done() {
             // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
             // wait in: all processes must be killed, and pending reports must be written.
-            self.kill_everybody();
+            self.processes.kill(Instant::now());
             let what = format!("the launcher cannot go on: {error}");
             target::write_last(exit::line(&what).as_bytes());
-            self.failure.get_or_insert(Failure::Launcher { what });
+            self.termination.set_failure(Failure::Launcher { what });
         }
-        if let Some(count) = self.rejections.finish() {
+        if let Some(count) = self.io.finish() {
             target::write_last(exit::line(report::unreported(count)).as_bytes());
         }
-        self.inputs.finish();
-        self.clean_up();
-        let code = match &self.failure {
+        self.processes.clean_up();
+        let code = match self.termination.failure() {
             Some(failure) => failure.exit_code(),
-            None => match self.ends.tolerated_code() {
+            None => match self.summary.tolerated_code() {
                 Some(code) => code,
-                None => u8::from(self.outputs.has_failed()),
+                None => u8::from(self.io.outputs.has_failed()),
             },
         };
-        let code = self.write_summary(code);
-        if let Some(guard) = &self.launcher.guard {
+        let code = self.summary.write(code);
+        if let Some(guard) = &self.processes.launcher.guard {
             guard.dismiss();
         }
         if let Some(trouble) = self.service.tracer.finish(code) {
@@ -288,44 +224,54 @@ impl EventLoop {
         code
     }
 
-    fn turn_until_done(&mut self) -> io::Result<()> {
+    fn turn_until_done(&mut self) -> IoResult<()> {
         let mut ready = Vec::new();
         // A user who waits for the listening address reads it before anything else happens.
-        self.outputs.flush(&mut self.poller)?;
+        self.io.outputs.flush(&mut self.poller)?;
         while !self.is_done() {
             let has_started = self.start_next()?;
             let until = if has_started { Some(Instant::now()) } else { self.deadline() };
             self.poller.wait(until, &mut ready)?;
-            self.take(&ready)?;
+            self.handle_ready(&ready)?;
             self.settle()?;
             self.handle_deadlines(Instant::now())?;
             self.flush_trace();
             self.feed_pages()?;
-            self.outputs.flush(&mut self.poller)?;
+            self.io.outputs.flush(&mut self.poller)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, ready: &[Token]) -> io::Result<()> {
+    /// Starts the next rank, if there is one. Returns true if it did: responses may be due then, so the
+    /// loop must not wait.
+    fn start_next(&mut self) -> IoResult<bool> {
+        if self.termination.has_failed() {
+            self.jobs.clear_starts();
+        }
+        let (mut spawning, listeners) = self.spawning();
+        let Some(event) = spawning.start_next(listeners.has_pmix())? else { return Ok(false) };
+        self.handle_start(event);
+        Ok(true)
+    }
+
+    fn handle_ready(&mut self, ready: &[Token]) -> IoResult<()> {
         for &token in ready {
             if let Token::Link(_) | Token::Pmix(_) | Token::Web(_) = token {
-                self.watch.stall.heard(Instant::now());
+                self.status.note_message();
             }
             match token {
                 Token::Signal => self.handle_signals()?,
-                Token::Link(session) => {
-                    self.service.ready(session, &self.poller)?;
-                }
-                Token::Output(stream, process) => self.outputs.read(stream, process),
-                Token::Input(process) => self.inputs.ready(process, &self.poller)?,
-                Token::Source => self.inputs.source_ready(&self.poller)?,
-                Token::Listen => self.accept_peers()?,
+                Token::Link(session) => self.service.ready(session, &self.poller)?,
+                Token::Output(stream, process) => self.io.outputs.read(stream, process),
+                Token::Input(process) => self.io.inputs.ready(process, &self.poller)?,
+                Token::Source => self.io.inputs.source_ready(&self.poller)?,
+                Token::Listen => self.accept(Listeners::accept_peer)?,
                 Token::WebListen => self.accept_pages()?,
                 Token::Web(page) | Token::WebPair(page) => self.handle_page(page)?,
                 Token::StatusSocket => self.accept_status_clients()?,
-                Token::StatusClient(number) => self.handle_status_client(number)?,
+                Token::StatusClient(number) => self.status.socket.serve(number, &self.poller)?,
                 Token::Pmix(connection) => self.service.pmix_ready(connection, &self.poller)?,
-                Token::PmixListen => self.accept_pmix_peers()?,
+                Token::PmixListen => self.accept(Listeners::accept_pmix)?,
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }
@@ -341,128 +287,170 @@ impl EventLoop {
         ends.into_iter().try_for_each(|process| self.handle_exit(process))
     }
 
-    /// Writes the trace, and prints the messages it shows.
-    fn flush_trace(&mut self) {
-        for message in self.service.tracer.take_shown(self.outputs.is_flushed()) {
-            self.outputs.say(message);
+    /// Accepts connections at one listener. Those that are left are reported again, after other descriptors
+    /// had their turn.
+    fn accept(
+        &mut self,
+        next: fn(&mut Listeners, &Poller) -> IoResult<Option<ListenerEvent>>,
+    ) -> IoResult<()> {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(event) = next(&mut self.listeners, &self.poller)? else { break };
+            self.handle_connection(event)?;
         }
-        if let Some(trouble) = self.service.tracer.flush() {
-            self.outputs.say(trouble);
+        Ok(())
+    }
+
+    /// Accepts connections of pages, as far as they are admitted.
+    fn accept_pages(&mut self) -> IoResult<()> {
+        for Rejected { from, socket, why } in self.listeners.accept_pages(&self.poller)? {
+            self.io.report_rejected(from, socket, &why);
         }
+        Ok(())
+    }
+
+    /// Accepts status requests and prepares the answer.
+    fn accept_status_clients(&mut self) -> IoResult<()> {
+        let now = Instant::now();
+        if self.status.socket.wants_answer(now) {
+            let table = self.table(Which::All);
+            self.status.socket.set_answer(now, &table);
+        }
+        self.status.socket.accept(now, &self.poller)
     }
 
     /// Sends the responses that are due. Server events may unblock a session, so it repeats until all is
     /// quiet.
-    fn settle(&mut self) -> io::Result<()> {
+    fn settle(&mut self) -> IoResult<()> {
         self.service.flush(&self.poller)?;
         while self.handle_server_events() {
             self.service.flush(&self.poller)?;
         }
         if let Some(put) = self.service.take_refused_put() {
-            self.outputs.say(put);
+            self.io.report(put);
         }
         if let Some(limit) = self.service.take_refused_block() {
-            self.outputs.say(report::pmix_full(limit));
+            self.io.report(report::pmix_full(limit));
         }
         Ok(())
     }
 
-    /// Executes server events; true if there were any.
-    fn handle_server_events(&mut self) -> bool {
-        let mut any = false;
-        while let Some(event) = self.service.poll_event() {
-            any = true;
-            match event {
-                ServerEvent::Failed { job, failure } => self.fail(job, failure),
-                ServerEvent::Closed { job, rank } => self.handle_closed(job, rank),
-                ServerEvent::Spawn { job, rank, request, asked } => {
-                    self.handle_spawn((job, rank), request, asked)
-                }
-                ServerEvent::PmixRefused { from, socket, why } => {
-                    self.say_refused(from, Some(socket), &why);
-                }
-                ServerEvent::PmixDialled { connection, job, rank, user } => {
-                    self.handle_pmix_connected(connection, (job, rank), user);
-                }
-                ServerEvent::PmixAsked { connection, pending } => {
-                    self.handle_pmix_request(connection, pending);
-                }
-                ServerEvent::PmixSilent { job, rank, code, after } => {
-                    self.handle_pmix_silent((job, rank), code, after);
-                }
-                ServerEvent::PutTwice { job, key, ranks } => {
-                    self.handle_put_twice(job, &key, ranks)
-                }
-                ServerEvent::Joined => self.handle_joined(),
-                ServerEvent::Refused { from, why } => self.say_refused(from, None, &why),
-                ServerEvent::Signal { job, rank, name } => {
-                    self.take_requested_signal(job, rank, signal::named(&name));
-                }
-            }
+    /// Handles all deadlines that have passed.
+    fn handle_deadlines(&mut self, now: Instant) -> IoResult<()> {
+        if self.service.tick(&self.poller)? {
+            self.settle()?;
         }
-        any
+        self.io.check_rejections(now);
+        if self.listeners.tick(now, &self.poller)? {
+            self.report_attendance();
+        }
+        self.io.inputs.tick(now, &self.poller)?;
+        self.io.outputs.tick(now);
+        if let Some(event) = self.processes.check_shutdown(now) {
+            self.handle_process_event(event)?;
+        }
+        while let Some(event) = self.processes.check_closed(now) {
+            self.handle_process_event(event)?;
+        }
+        self.io.check_linger(now);
+        let is_over = self.termination.has_failed() && self.processes.is_quiet();
+        self.termination.is_abandoned |= self.io.check_delivery(now, is_over);
+        if let Some(event) = self.processes.check_sweep(now) {
+            self.handle_process_event(event)?;
+        }
+        self.processes.check_reap(now);
+        self.processes.check_kill_deadlines(now);
+        let is_any_running = self.processes.running_count() > 0;
+        if let Some(limit) = self.summary.check_overdue(now, is_any_running) {
+            self.fail_with_state(Failure::Overdue { limit }, Which::Running);
+        }
+        self.handle_status_deadlines(now)
     }
 
-    /// Handles the end of a connection. Usually its process is exiting too, and the exit status tells more.
-    fn handle_closed(&mut self, job: JobId, rank: u32) {
-        let number = self.process_of(job, rank);
-        let running = number.and_then(|number| self.processes[index(number)].process.as_ref());
-        match (number, running) {
-            (Some(number), Some(process)) if process.is_ours() => {
-                self.closed_early.push((Instant::now() + ENDING, number));
+    /// Handles the deadlines of reports on a running job.
+    fn handle_status_deadlines(&mut self, now: Instant) -> IoResult<()> {
+        let guard = self.processes.launcher.guard.as_ref();
+        self.status.socket.tick(now, guard, &self.poller)?;
+        if self.status.is_stall_check_due(now) {
+            // Ranks that are not connected are covered by the attendance report, and waiting for ranks that
+            // are being started is no lack of progress.
+            if self.starts_more() || self.listeners.awaits_absent() {
+                self.status.excuse_stall(now);
             }
-            // A singleton counts as exited when its connection closes.
-            (Some(number), Some(_)) => self.closed_early.insert(0, (Instant::now(), number)),
-            (None, _) if self.service.from(job, rank).is_some() => {
-                self.handle_peer_closed(job, rank);
+            let has_failed = self.termination.has_failed();
+            let since = if has_failed { None } else { self.service.standstill() };
+            if let Some(event) = self.status.check_stall(now, since) {
+                self.handle_status_event(event);
             }
-            _ => self.service.set_gone(job, rank),
         }
+        if let Some(event) = self.status.check_limit(now) {
+            self.handle_status_event(event);
+        }
+        if let Some(event) = self.status.check_reminder(now) {
+            self.handle_status_event(event);
+        }
+        let parts = (&self.jobs, &self.processes);
+        if let Some(line) = self.status.check_progress(now, parts, self.termination.has_failed()) {
+            self.io.outputs.set_status(line.as_deref());
+        }
+        Ok(())
     }
 
-    /// The later value holds, as with every known server; but its reader may have meant the other.
-    fn handle_put_twice(&mut self, job: JobId, key: &str, ranks: [u32; 2]) {
-        if let Some(JobState { plan, put_twice_said, .. }) = self.jobs.get_mut(&job.0)
-            && !std::mem::replace(put_twice_said, true)
-        {
-            self.outputs.say(report::put_twice(plan, key, ranks));
+    /// Writes the trace, and prints the messages it shows.
+    fn flush_trace(&mut self) {
+        for message in self.service.tracer.take_shown(self.io.outputs.is_flushed()) {
+            self.io.report(message);
+        }
+        if let Some(trouble) = self.service.tracer.flush() {
+            self.io.report(trouble);
         }
     }
 
     fn is_done(&self) -> bool {
-        let quiet = self.running_count == 0 && self.sweep_at.is_none() && self.outputs.is_done();
-        (quiet && !self.starts_more() && !self.awaits_peers()) || self.is_abandoned
+        let is_quiet = self.processes.is_quiet() && self.io.outputs.is_done();
+        (is_quiet && !self.starts_more() && !self.awaits_peers()) || self.termination.is_abandoned
     }
 
     fn starts_more(&self) -> bool {
-        !self.starts.is_empty() && self.failure.is_none()
+        self.jobs.has_starts() && !self.termination.has_failed()
+    }
+
+    /// True while an expected rank is not connected or has not finalized.
+    fn awaits_peers(&self) -> bool {
+        self.listeners.awaits_peers() && !self.termination.has_failed()
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let kill_deadlines = self.kill_deadlines.front().map(|(at, _)| *at);
-        let closed = self.closed_early.first().map(|(at, _)| *at);
-        let dial_in = self.dial_in.as_ref().and_then(DialIn::deadline);
-        let service = self.service.deadline();
-        let overdue = self.ends.deadline();
-        let ends = [self.shutdown.deadline(), closed, self.linger_until, self.sweep_at, overdue];
-        let delivery = self.delivery.as_ref().map(Delivery::deadline);
-        let streams = [self.inputs.deadline(), self.outputs.deadline(), delivery];
-        let web = self.web.as_ref().and_then(Web::deadline);
-        let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
-        let rejections = self.rejections.deadline();
-        let others = [self.reap_at, dial_in, web, service, self.watch.deadline(), kill_deadlines];
-        let others = others.into_iter().chain([pmix, rejections]);
-        ends.into_iter().chain(streams).chain(others).flatten().min()
+        let parts = [self.processes.deadline(), self.io.deadline(), self.listeners.deadline()];
+        let reports = [self.service.deadline(), self.status.deadline(), self.summary.deadline()];
+        parts.into_iter().chain(reports).flatten().min()
     }
 
-    /// Process number of a rank, if it was started.
-    fn process_of(&self, job: JobId, rank: u32) -> Option<u32> {
-        let job = self.jobs.get(&job.0).filter(|job| rank < job.started_count)?;
-        Some(job.first_process + rank)
+    /// The parts that take part in a start, and the listeners.
+    fn spawning(&mut self) -> (Spawning<'_>, &mut Listeners) {
+        let Self { jobs, processes, io, service, summary, poller, listeners, .. } = self;
+        (Spawning { jobs, processes, io, service, summary, poller }, listeners)
+    }
+
+    /// The parts that PMIx clients may ask about.
+    fn pmix_requests(&mut self) -> PmixRequests<'_> {
+        let Self { jobs, processes, io, service, .. } = self;
+        PmixRequests { jobs, processes, io, service }
+    }
+
+    /// The parts that a table describes.
+    fn view(&self) -> RunView<'_> {
+        RunView { jobs: &self.jobs, processes: &self.processes, service: &self.service }
+    }
+
+    /// State of the run.
+    fn table(&mut self, which: Which) -> Table {
+        let Self { jobs, processes, service, status, .. } = self;
+        status.table(RunView { jobs, processes, service }, which)
     }
 
     fn pid(&self, job: JobId, rank: u32) -> Option<i32> {
-        self.process_of(job, rank).map(|process| self.processes[index(process)].pid)
+        let number = self.jobs.process_of(job, rank)?;
+        self.processes.get(number).map(|entry| entry.pid)
     }
 }
 
@@ -477,10 +465,6 @@ fn head(plan: &Plan, facts: JobFacts) -> Head {
         jobs: vec![facts],
     }
 }
-
-/// Longest delay between the end of a connection and the exit of its process. The kernel closes files
-/// first and notifies the parent last; on a loaded machine with a large process there is time between.
-const ENDING: Duration = Duration::from_secs(1);
 
 /// Number of the first job; spawned jobs continue from it.
 const FIRST_GROUP: u32 = 0;

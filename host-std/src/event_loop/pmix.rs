@@ -1,88 +1,56 @@
-//! PMIx clients: their listener, authentication, requests to the launcher, and cleanup.
+//! PMIx clients: authentication, and requests that only the launcher can serve.
 
-use super::{EventLoop, JobState, index};
-use crate::admission::{Admission, Policy, peer};
+use super::io::Io;
+use super::jobs::Jobs;
+use super::processes::Processes;
+use super::query::QuerySnapshot;
+use super::spawn::Requester;
+use crate::admission::peer;
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
-use crate::launch::plan::Plan;
-use crate::launch::pmix::PmixDial;
-use crate::launch::process::ProcessEnd;
-use crate::poller::{Poller, Token};
+use crate::launch::spawn_request::SpawnRequest;
 use crate::report;
 use crate::server::event::Asked;
-use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use crate::server::pmix::asked::Wish;
+use crate::server::pmix::control::{ControlAction, JobControl};
 use crate::server::pmix::credential::UserIdentity;
 use crate::server::pmix::log::LogRequest;
+use crate::server::service::Service;
+use crate::stdio::index;
 use pmi_core::ids::JobId;
 use pmi_core::server::pmix::ConnectionId;
-use pmi_core::wire::pmix::names::Status;
+use pmi_core::wire::pmix::names::{Status, keys};
 use rustix::process::getuid;
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
 
-impl EventLoop {
-    /// Opens the listener for PMIx clients, if a rank of `plan` may be one and it is not open yet, and
-    /// writes its address into the plan.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
-    pub(super) fn open_for(
-        pmix: &mut Option<Listener>,
-        plan: &mut Plan,
-        poller: &Poller,
-    ) -> io::Result<()> {
-        if !plan.has_pmix() {
-            return Ok(());
-        }
-        let listener = match pmix {
-            Some(listener) => listener,
-            None => {
-                let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-                pmix.insert(Listener::open(any, Token::PmixListen, Policy::Owner, poller)?)
-            }
-        };
-        plan.pmix = Some(PmixDial::new(std::process::id(), listener.address));
-        Ok(())
-    }
+/// The parts of a run that PMIx clients may ask about.
+pub(super) struct PmixRequests<'a> {
+    pub(super) jobs: &'a mut Jobs,
+    pub(super) processes: &'a mut Processes,
+    pub(super) io: &'a mut Io,
+    pub(super) service: &'a mut Service,
+}
 
-    /// Accepts connections of the launcher's user; the rank is checked when the connection claims one.
-    pub(super) fn accept_pmix_peers(&mut self) -> io::Result<()> {
-        let most = self.running_count
-            + STRANGERS_MAX.min(self.more_connections(self.service.pmix_links()));
-        // Connections that are left are reported again, after other descriptors had their turn.
-        for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(listener) = &mut self.pmix else { return Ok(()) };
-            let Some(arrival) = listener.accept(&self.poller)? else { return Ok(()) };
-            let Arrival { mut stream, from, admission } = arrival;
-            match admission {
-                Admission::Admitted(Some(socket)) => {
-                    self.service.add_pmix_peer((stream, from), socket, most, &self.poller)?;
-                }
-                Admission::Rejected { socket, why } => {
-                    // The status is a courtesy; it is dropped if it cannot be written at once.
-                    let _ = stream.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
-                    self.say_refused(from, socket, &why);
-                }
-                Admission::Admitted(None) | Admission::Gone => {}
-            }
-        }
-        Ok(())
+impl PmixRequests<'_> {
+    /// Maximum number of connections that have not proved which rank they are, besides those of all ranks
+    /// that run.
+    pub(super) fn unauthenticated_max(&self) -> usize {
+        let more = self.more_connections(self.service.pmix_links());
+        self.processes.running_count() + UNAUTHENTICATED_MAX.min(more)
     }
 
     /// Authenticates a connection that claims to be a rank: its socket must be held by the process of the
     /// rank or a descendant of it.
-    pub(super) fn handle_pmix_connected(
+    pub(super) fn authenticate(
         &mut self,
         connection: ConnectionId,
         (job, rank): (JobId, u32),
         user: Option<u32>,
     ) {
         let Some((from, socket)) = self.service.pmix_caller(connection) else { return };
-        let process = self.process_of(job, rank).map(|process| &self.processes[index(process)]);
-        let running = process.filter(|started| started.process.is_some());
-        let is_it = running.is_some_and(|started| peer::is_held_below(started.pid, socket));
+        let process = self.jobs.process_of(job, rank);
+        let running = process.and_then(|number| self.processes.running(number));
+        let is_it = running.is_some_and(|process| peer::is_held_below(process.pid(), socket));
         let (status, why) = match (is_it, user) {
             (true, Some(user)) if user != socket.user => {
                 (Status::INVALID_CRED, format!("claimed to be of user {user}, which it is not"))
@@ -111,49 +79,92 @@ impl EventLoop {
             }
         };
         self.service.refuse_pmix(connection, status);
-        self.say_refused(from, Some(socket), &why);
+        self.io.report_rejected(from, Some(socket), &why);
     }
 
     /// Number of connections that may be added to `links` existing ones without taking open files that a
     /// rank needs.
     fn more_connections(&self, links: usize) -> usize {
-        let spare = usize::try_from(self.launcher.limit.spare()).unwrap_or(usize::MAX);
-        let jobs = self.jobs.values();
-        let ranks: u32 = jobs.map(|job| job.plan.pmix_ranks().min(job.running_count)).sum();
-        spare.saturating_add(index(ranks)).saturating_sub(links)
+        let spare = usize::try_from(self.processes.launcher.limit.spare()).unwrap_or(usize::MAX);
+        spare.saturating_add(index(self.jobs.pmix_ranks())).saturating_sub(links)
     }
 
-    /// Executes a request of a PMIx client that only the launcher can serve.
-    pub(super) fn handle_pmix_request(&mut self, connection: ConnectionId, pending: usize) {
+    /// Executes a request of a PMIx client that only the launcher can serve. Returns it if it is a spawn.
+    /// `ends_at` is the end of the run's time limit.
+    pub(super) fn handle_request(
+        &mut self,
+        (connection, pending): (ConnectionId, usize),
+        ends_at: Option<Instant>,
+    ) -> Option<(Requester, SpawnRequest)> {
         let asked = (connection, pending);
         let status = match self.service.pmix_wish(connection) {
-            Wish::JobControl(job, wanted) => self.handle_job_control(job, wanted),
+            Wish::JobControl(job, request) => self.handle_job_control(job, request),
             Wish::Spawn(job, rank, request) => {
-                return self.handle_spawn(
-                    (job, rank),
-                    request,
-                    Asked::Pmix { connection, pending },
-                );
+                let asked = Asked::Pmix { connection, pending };
+                return Some((Requester { job, rank, asked }, request));
             }
-            Wish::Query => return self.handle_pmix_query(asked),
+            Wish::Query => {
+                self.handle_query(asked, ends_at);
+                return None;
+            }
             Wish::Log(job, rank, entry) => self.handle_log((job, rank), &entry),
             Wish::Credential(job, rank) => match self.identity(job, rank) {
-                Some(identity) => return self.service.answer_pmix_credential(asked, identity),
+                Some(identity) => {
+                    self.service.answer_pmix_credential(asked, identity);
+                    return None;
+                }
                 None => Status::NOT_SUPPORTED,
             },
             Wish::Validated(identity) => {
-                return self.service.answer_pmix_validated(asked, identity);
+                self.service.answer_pmix_validated(asked, identity);
+                return None;
             }
             Wish::Refused(status) => status,
         };
         self.service.answer_pmix(asked, status);
+        None
+    }
+
+    /// Executes a job control request of a rank of `own`.
+    fn handle_job_control(&mut self, own: JobId, request: JobControl) -> Status {
+        let JobControl { targets, cleanup, acts } = request;
+        if let Some(cleanup) = cleanup
+            && !self.processes.add_cleanups(&targets, &cleanup)
+        {
+            return Status::OUT_OF_RESOURCE;
+        }
+        for act in acts {
+            for (job, rank) in &targets {
+                self.act_on((*job, *rank), own, act);
+            }
+        }
+        Status::SUCCESS
+    }
+
+    fn act_on(&mut self, (id, rank): (JobId, Option<u32>), own: JobId, action: ControlAction) {
+        let is_end = matches!(action, ControlAction::Terminate | ControlAction::Kill);
+        if is_end && rank.is_none() && id != own {
+            // A rank that terminates a job it has spawned does so on purpose; it is no failure.
+            self.jobs.set_unwanted(id);
+        }
+        let Some(job) = self.jobs.get(id) else { return };
+        let ranks = rank.map_or(0..job.started_count, |rank| rank..rank.saturating_add(1));
+        self.processes.act_on(ranks.filter_map(|rank| job.process(rank)), action);
+    }
+
+    fn handle_query(&mut self, (connection, pending): (ConnectionId, usize), end: Option<Instant>) {
+        let wants_memory = self.service.pmix_query_names(connection, keys::QUERY_MEMORY_USAGE);
+        let parts = (&*self.processes, &*self.service);
+        let known = QuerySnapshot::new(self.jobs, parts, end, wants_memory);
+        self.service
+            .answer_pmix_query((connection, pending), |question, to| known.answer(question, to));
     }
 
     /// Appends a log entry of a rank to the output it has written itself.
     fn handle_log(&mut self, (job, rank): (JobId, u32), entry: &LogRequest) -> Status {
-        let Some(process) = self.process_of(job, rank) else { return Status::NOT_SUPPORTED };
+        let Some(process) = self.jobs.process_of(job, rank) else { return Status::NOT_SUPPORTED };
         for (stream, text) in &entry.texts {
-            if !self.outputs.log(*stream, process, text) {
+            if !self.io.outputs.log(*stream, process, text) {
                 return Status::OUT_OF_RESOURCE;
             }
         }
@@ -163,44 +174,29 @@ impl EventLoop {
     /// User and group of a rank: only the launcher's user is ever admitted, and the group is that of its
     /// process.
     fn identity(&self, job: JobId, rank: u32) -> Option<UserIdentity> {
-        let process = std::fs::metadata(format!("/proc/{}", self.pid(job, rank)?)).ok()?;
+        let process = self.processes.get(self.jobs.process_of(job, rank)?)?;
+        let process = std::fs::metadata(format!("/proc/{}", process.pid)).ok()?;
         Some(UserIdentity { user: getuid().as_raw(), group: process.gid() })
     }
 
     /// Reports a monitored rank that missed its heartbeat.
-    pub(super) fn handle_pmix_silent(
+    pub(super) fn handle_silent(
         &mut self,
         (job, rank): (JobId, u32),
         code: Status,
         after: pmi_core::time::Duration,
     ) {
-        let Some(JobState { plan, .. }) = self.jobs.get(&job.0) else { return };
-        let (pid, secs) = (self.pid(job, rank), after.as_micros() / 1_000_000);
-        self.outputs.say(report::without_heartbeat(plan, (rank, pid), secs, code));
+        let Some(plan) = self.jobs.plan(job) else { return };
+        let process = self.jobs.process_of(job, rank);
+        let pid = process.and_then(|number| self.processes.get(number)).map(|one| one.pid);
+        let secs = after.as_micros() / 1_000_000;
+        self.io.report(report::without_heartbeat(plan, (rank, pid), secs, code));
         self.service.tell_silent(job, rank, code);
-    }
-
-    /// Notifies PMIx clients of the exit of a process, before any consequence of it.
-    pub(super) fn tell_pmix_of_end(&mut self, (job, rank): (JobId, u32), ending: ProcessEnd) {
-        if self.pmix.is_some() {
-            self.service.tell_end(job, rank, ending, self.service.phase(job, rank));
-        }
-    }
-
-    /// Runs the cleanups registered for a rank that has exited.
-    pub(super) fn clean_up_after(&mut self, job: JobId, rank: u32) {
-        let of_rank = self.cleanups.extract_if(.., |(of, who, _)| (*of, *who) == (job, Some(rank)));
-        of_rank.for_each(|(_, _, cleanup)| cleanup.run());
-    }
-
-    /// Runs the remaining cleanups when all ranks have exited.
-    pub(super) fn clean_up(&mut self) {
-        self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
     }
 }
 
 /// Maximum number of unauthenticated connections, besides those of all ranks.
-const STRANGERS_MAX: usize = CALLERS_MAX as usize;
+const UNAUTHENTICATED_MAX: usize = CALLERS_MAX as usize;
 
 /// Maximum number of connections per rank. Each may have much in transit.
 const CONNECTIONS_MAX: usize = 1 + MORE_PER_RANK as usize;

@@ -1,19 +1,19 @@
 //! Answers to PMIx queries that only the launcher knows: processes, their memory, states of jobs.
 
-use super::{EventLoop, JobState, ProcessEntry};
+use super::jobs::{JobState, Jobs};
+use super::processes::{ProcessEntry, Processes};
 use crate::launch::apps;
 use crate::server::service::Service;
 use crate::stdio::index;
 use crate::verdict::PmiPhase;
-use pmi_core::server::pmix::{ConnectionId, QueryItem};
+use pmi_core::server::pmix::QueryItem;
 use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
 use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Snapshot for one query. It is gathered once, as an answer is packed more than once.
-struct Known<'a> {
-    jobs: &'a BTreeMap<u32, JobState>,
+pub(super) struct QuerySnapshot<'a> {
+    jobs: &'a Jobs,
     /// All started processes, in that order.
     processes: Vec<Seen>,
     /// Memory of the launcher.
@@ -29,31 +29,35 @@ struct Seen {
     memory_bytes: Option<u64>,
 }
 
-impl EventLoop {
-    /// Answers a query of a PMIx client.
-    pub(super) fn handle_pmix_query(&mut self, (connection, pending): (ConnectionId, usize)) {
-        let wants_memory = self.service.pmix_query_names(connection, keys::QUERY_MEMORY_USAGE);
-        let seen = |one: &ProcessEntry| see(one, &self.service, wants_memory);
-        let left = self.watch.ends_at().map(|at| at.saturating_duration_since(Instant::now()));
-        let known = Known {
-            jobs: &self.jobs,
-            processes: self.processes.iter().map(seen).collect(),
+impl<'a> QuerySnapshot<'a> {
+    /// Gathers the state of all jobs and processes, with their memory if a query asks for it.
+    pub(super) fn new(
+        jobs: &'a Jobs,
+        (processes, service): (&Processes, &Service),
+        ends_at: Option<Instant>,
+        wants_memory: bool,
+    ) -> Self {
+        let seen = |one: &ProcessEntry| see(one, service, wants_memory);
+        let left = ends_at.map(|at| at.saturating_duration_since(Instant::now()));
+        Self {
+            jobs,
+            processes: processes.iter().map(seen).collect(),
             memory_bytes: memory_bytes(i32::try_from(std::process::id()).unwrap_or(0)).unwrap_or(0),
             seconds_left: left.map(|left| u32::try_from(left.as_secs()).unwrap_or(u32::MAX)),
-        };
-        self.service
-            .answer_pmix_query((connection, pending), |question, to| known.answer(question, to));
+        }
     }
-}
 
-impl Known<'_> {
     /// Writes the type of a value and the value.
     ///
     /// # Errors
     ///
     /// The status of a query that has no answer.
-    fn answer(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
-        let job = self.jobs.get(&question.job.0).ok_or(Status::NOT_FOUND)?;
+    pub(super) fn answer(
+        &self,
+        question: &QueryItem<'_>,
+        to: &mut Packer<'_>,
+    ) -> Result<(), Status> {
+        let job = self.jobs.get(question.job).ok_or(Status::NOT_FOUND)?;
         match question.key {
             // All processes that this launcher starts are on this node.
             keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => self.table(job, to),
@@ -132,8 +136,7 @@ impl Known<'_> {
     }
 
     fn process(&self, job: &JobState, rank: u32) -> Option<&Seen> {
-        let number = (rank < job.started_count).then(|| job.first_process.checked_add(rank))??;
-        self.processes.get(index(number))
+        self.processes.get(index(job.process(rank)?))
     }
 }
 

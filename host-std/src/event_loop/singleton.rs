@@ -6,7 +6,6 @@ use crate::cli::system::System;
 use crate::exit;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
-use crate::launch::process::Process;
 use crate::launch::program::Program;
 use crate::server::singleton::SingletonArgs;
 use crate::settings::Settings;
@@ -16,7 +15,6 @@ use crate::stdio::target;
 use crate::verdict::Failure;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -59,26 +57,4 @@ fn program(pid: i32) -> Program {
     let name = first
         .map_or_else(|| format!("process {pid}").into(), |word| OsString::from_vec(word.into()));
     Program::new(PathBuf::from(&name), name, Vec::new())
-}
-
-impl EventLoop {
-    /// Adopts the calling program as the rank that would be started first.
-    fn adopt(&mut self, caller: SingletonArgs) -> Result<(), String> {
-        self.starts.clear();
-        let Some(plan) = self.jobs.get(&self.first.0).map(|job| job.plan.clone()) else {
-            return Ok(());
-        };
-        let cannot = |error: io::Error| {
-            format!(
-                "process {}, which has started this launcher, is not there: {error}",
-                caller.pid
-            )
-        };
-        // The process is opened first, so that its pid cannot be reused by another.
-        let process = Process::of_others(caller.pid).map_err(cannot)?;
-        let link = caller.meet(&plan.kvsname)?;
-        let rank = (self.first, 0);
-        self.watch(rank, process, &plan.host).map_err(cannot)?;
-        self.service.add_singleton(rank, link, &self.poller).map_err(cannot)
-    }
 }

@@ -1,21 +1,18 @@
-//! Records of the start and end of every rank, and the effect of one rank's failure on the others.
+//! Records of the start and end of every rank.
 
-use super::{EventLoop, JobState};
 use crate::ends::json::ResultFile;
 use crate::ends::{End, Row, Times, text};
 use crate::exit;
 use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
-use crate::report;
 use crate::settings;
 use crate::settings::ending::OnExitError;
 use crate::stdio::{index, target};
-use crate::verdict::{Failure, PmiPhase};
-use pmi_core::ids::JobId;
+use crate::verdict::Failure;
 use rustix::process::Signal;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Start and end of the ranks of all jobs.
 pub(super) struct Summary {
@@ -91,80 +88,51 @@ impl Summary {
     pub(super) const fn deadline(&self) -> Option<Instant> {
         self.overdue_at
     }
-}
 
-impl EventLoop {
     /// Records the end of a process.
-    pub(super) fn enter_end(&mut self, number: u32, ending: ProcessEnd, phase: PmiPhase) {
-        let at = Instant::now();
-        let Some(started) = self.processes.get(index(number)) else { return };
-        let traffic = self.service.traffic(started.job, started.rank);
-        let end = End { at, ending, phase, was_over: self.failure.is_some(), traffic };
-        let times = &mut self.ends.times;
-        times.first_end.get_or_insert(at);
-        times.last_end = Some(at);
-        if let Some(row) = self.ends.rows.get_mut(index(number)) {
+    pub(super) fn note_end(&mut self, number: u32, end: End) {
+        let times = &mut self.times;
+        times.first_end.get_or_insert(end.at);
+        times.last_end = Some(end.at);
+        if let Some(row) = self.rows.get_mut(index(number)) {
             row.end = Some(end);
         }
-        if let Some(limit) = self.ends.settings.exit_timeout.filter(|_| end.is_good()) {
-            self.ends.overdue_at = self.ends.overdue_at.or_else(|| at.checked_add(limit));
+        if let Some(limit) = self.settings.exit_timeout.filter(|_| end.is_good()) {
+            self.overdue_at = self.overdue_at.or_else(|| end.at.checked_add(limit));
         }
     }
 
-    /// Lets the other ranks continue after a failure if the user wants that and the failure allows it.
-    /// Returns true if they continue.
-    pub(super) fn tolerate(&mut self, job: JobId, failure: &Failure) -> bool {
-        let is_wanted = self.ends.settings.on_exit_error == OnExitError::Ignore;
-        let (Failure::Ended { rank, .. } | Failure::LeftEarly { rank }) = failure else {
-            return false;
-        };
-        if !is_wanted || self.failure.is_some() {
-            return false;
-        }
-        if let Some(JobState { plan, .. }) = self.jobs.get(&job.0) {
-            let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
-            self.ends.note_told(&what);
-            self.outputs.say(text::tolerated(&what, self.running_count));
-        }
-        self.ends.tolerated.get_or_insert_with(|| failure.clone());
-        self.service.set_gone(job, *rank);
-        self.tell_of_the_dead(job);
-        true
+    /// True if the other ranks may continue after a failure of one: the user wants that, and the failure
+    /// allows it.
+    pub(super) fn tolerates(&self, failure: &Failure) -> bool {
+        self.settings.on_exit_error == OnExitError::Ignore
+            && matches!(failure, Failure::Ended { .. } | Failure::LeftEarly { .. })
     }
 
-    /// Publishes the failed ranks of a job where MPI libraries look for them, and signals the processes
-    /// that wait for such news. Only processes that catch SIGUSR1 are signalled, since it would kill
-    /// others.
-    fn tell_of_the_dead(&mut self, job: JobId) {
-        let Some(JobState { plan, .. }) = self.jobs.get(&job.0) else { return };
-        let is_dead = |row: &&Row| {
+    /// Records a failure after which the other ranks continue, with its report.
+    pub(super) fn note_tolerated(&mut self, failure: &Failure) {
+        self.tolerated.get_or_insert_with(|| failure.clone());
+    }
+
+    /// Ranks of the job of `plan` that have failed.
+    pub(super) fn failed_ranks(&self, plan: &Plan) -> Vec<u32> {
+        let has_failed = |row: &&Row| {
             row.plan.kvsname == plan.kvsname && row.end.is_some_and(|end| !end.is_good())
         };
-        let dead: Vec<u32> = self.ends.rows.iter().filter(is_dead).map(|row| row.rank).collect();
-        self.service.set_dead(job, &dead);
-        for started in self.processes.iter().filter(|started| started.job == job) {
-            if let Some(process) = started.process.as_ref().filter(|one| one.catches(Signal::USR1))
-            {
-                process.signal(Signal::USR1);
-            }
-        }
+        self.rows.iter().filter(has_failed).map(|row| row.rank).collect()
     }
 
-    /// Terminates the run if ranks still run too long after the first one ended well.
-    pub(super) fn check_overdue(&mut self, now: Instant) {
-        if self.ends.overdue_at.is_none_or(|at| now < at) {
-            return;
-        }
-        self.ends.overdue_at = None;
-        if let Some(limit) = self.ends.settings.exit_timeout.filter(|_| self.running_count > 0) {
-            self.end_by_clock(Failure::Overdue { limit }, super::watching::Which::Running);
-        }
+    /// Limit that the ranks exceed which still run after another one ended well, if `is_any_running`.
+    /// `None` before the deadline.
+    pub(super) fn check_overdue(&mut self, now: Instant, is_any_running: bool) -> Option<Duration> {
+        self.overdue_at.take_if(|at| now >= *at)?;
+        self.settings.exit_timeout.filter(|_| is_any_running)
     }
 
     /// Prints and writes the end of every rank, the last step before the exit with `code`. Returns the
     /// exit code: a run whose result file is incomplete does not succeed.
-    pub(super) fn write_summary(&mut self, code: u8) -> u8 {
-        let Summary { settings, file, times, rows, told, .. } = &mut self.ends;
+    pub(super) fn write(&mut self, code: u8) -> u8 {
+        let Self { settings, file, times, rows, told, .. } = self;
         if settings.print_all_codes {
             target::write_last(text::endings(rows).as_bytes());
         }

@@ -1,0 +1,564 @@
+//! Reactions of the event loop to events of its parts: what concerns more than one of them.
+
+use super::EventLoop;
+use super::listeners::ListenerEvent;
+use super::processes::{ProcessEntry, ProcessEvent};
+use super::spawn::{Requester, StartEvent};
+use super::status::{StatusEvent, Which};
+use super::termination::Interrupt;
+use super::unconnected;
+use crate::ends::End;
+use crate::launch::process::ProcessEnd;
+use crate::launch::signal::{self, Arrived, Meaning};
+use crate::launch::spawn_request::SpawnRequest;
+use crate::report;
+use crate::server::event::ServerEvent;
+use crate::trace::Who;
+use crate::verdict::{Failure, PmiPhase, judge};
+use crate::watch::stall::StallAction;
+use crate::watch::table::seconds;
+use crate::watch::text::{self, Rows};
+use crate::web::{Rejected, Visit, Web};
+use pmi_core::command::Notice;
+use pmi_core::error::Code;
+use pmi_core::ids::JobId;
+use pmi_trace::What;
+use rustix::process::Signal;
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+/// Events of the server.
+impl EventLoop {
+    /// Executes server events; true if there were any.
+    pub(super) fn handle_server_events(&mut self) -> bool {
+        let mut is_any = false;
+        while let Some(event) = self.service.poll_event() {
+            is_any = true;
+            self.handle_server_event(event);
+        }
+        is_any
+    }
+
+    fn handle_server_event(&mut self, event: ServerEvent) {
+        match event {
+            ServerEvent::Failed { job, failure } => self.fail(job, failure),
+            ServerEvent::Closed { job, rank } => self.handle_closed(job, rank),
+            ServerEvent::Spawn { job, rank, request, asked } => {
+                self.handle_spawn(Requester { job, rank, asked }, request);
+            }
+            ServerEvent::PmixRefused { from, socket, why } => {
+                self.io.report_rejected(from, Some(socket), &why);
+            }
+            ServerEvent::PmixDialled { connection, job, rank, user } => {
+                self.pmix_requests().authenticate(connection, (job, rank), user);
+            }
+            ServerEvent::PmixAsked { connection, pending } => {
+                let ends_at = self.status.ends_at();
+                let asked = (connection, pending);
+                if let Some((who, request)) = self.pmix_requests().handle_request(asked, ends_at) {
+                    self.handle_spawn(who, request);
+                }
+            }
+            ServerEvent::PmixSilent { job, rank, code, after } => {
+                self.pmix_requests().handle_silent((job, rank), code, after);
+            }
+            ServerEvent::PutTwice { job, key, ranks } => {
+                // The later value holds, as with every known server; but its reader may have meant the
+                // other.
+                if let Some(plan) = self.jobs.first_put_twice(job) {
+                    self.io.report(report::put_twice(plan, &key, ranks));
+                }
+            }
+            ServerEvent::Joined => {
+                self.listeners.dial_in.iter_mut().for_each(|dial_in| dial_in.note_joined());
+            }
+            ServerEvent::Refused { from, why } => self.io.report_rejected(from, None, &why),
+            ServerEvent::Signal { job, rank, name } => {
+                // The rank has requested the signal, to follow a notice.
+                let process = self.jobs.process_of(job, rank);
+                let process = process.and_then(|number| self.processes.running(number));
+                if let (Some(process), Some(signal)) = (process, signal::named(&name)) {
+                    process.signal(signal);
+                }
+            }
+        }
+    }
+
+    /// Handles the end of a connection. Usually its process is exiting too, and the exit status tells more.
+    fn handle_closed(&mut self, job: JobId, rank: u32) {
+        let number = self.jobs.process_of(job, rank);
+        match number.filter(|number| self.processes.running(*number).is_some()) {
+            Some(number) => self.processes.note_closed(number, Instant::now()),
+            None if number.is_none() && self.service.from(job, rank).is_some() => {
+                self.handle_peer_closed(job, rank);
+            }
+            None => self.service.set_gone(job, rank),
+        }
+    }
+
+    /// Handles the end of a rank's connection to the listener, closed by either side.
+    fn handle_peer_closed(&mut self, job: JobId, rank: u32) {
+        let Some(from) = self.service.from(job, rank) else { return };
+        let dial_in = self.listeners.dial_in.as_mut();
+        match self.service.phase(job, rank) {
+            PmiPhase::Open => {
+                self.service.set_gone(job, rank);
+                self.fail(job, Failure::Vanished { rank, from });
+            }
+            // The rank has not started the protocol, so another connection may take its place.
+            PmiPhase::Silent => {
+                self.service.set_absent(job, rank);
+                dial_in.into_iter().for_each(|dial_in| dial_in.note_absent());
+            }
+            PmiPhase::Finalized => {
+                self.service.set_gone(job, rank);
+                dial_in.into_iter().for_each(|dial_in| dial_in.note_left());
+                self.check_all_ended();
+            }
+        }
+    }
+
+    fn handle_spawn(&mut self, who: Requester, request: SpawnRequest) {
+        if self.termination.has_failed() {
+            return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
+        }
+        let (mut spawning, listeners) = self.spawning();
+        spawning.handle_request(who, request, listeners);
+    }
+
+    /// Handles the start of a rank.
+    pub(super) fn handle_start(&mut self, event: StartEvent) {
+        match event {
+            StartEvent::Started => {}
+            StartEvent::Failed { job, failure } => self.fail(job, failure),
+            StartEvent::Undone(job) => {
+                self.check_job_ended(job);
+                self.check_all_ended();
+            }
+        }
+    }
+}
+
+/// Events of listeners.
+impl EventLoop {
+    /// Handles a connection that was accepted.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_connection(&mut self, event: ListenerEvent) -> io::Result<()> {
+        match event {
+            ListenerEvent::Peer(peer) => {
+                self.service.add_peer(self.jobs.first(), peer, &self.poller)
+            }
+            ListenerEvent::PmixPeer { link, from, socket } => {
+                let most = self.pmix_requests().unauthenticated_max();
+                self.service.add_pmix_peer((link, from), socket, most, &self.poller)
+            }
+            ListenerEvent::Rejected(Rejected { from, socket, why }, _link) => {
+                self.io.report_rejected(from, socket, &why);
+                Ok(())
+            }
+            ListenerEvent::Gone => Ok(()),
+        }
+    }
+
+    /// Continues the connection of the page with this number.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_page(&mut self, number: u32) -> io::Result<()> {
+        match self.listeners.serve_page(number, &self.poller)? {
+            None => Ok(()),
+            Some(Visit::Watches(number)) => {
+                self.service.tracer.keep_for_watchers(true);
+                let so_far = self.service.tracer.recent();
+                let web = self.listeners.web.as_mut();
+                web.map_or(Ok(()), |web| web.show(number, &so_far, &self.poller))
+            }
+            Some(Visit::Refused(rejected)) => {
+                self.handle_connection(ListenerEvent::Rejected(rejected, None))
+            }
+            Some(Visit::Rank(link, from)) => {
+                let event = self.listeners.page_peer(link, from)?;
+                self.handle_connection(event)?;
+                // The page may have sent data behind its opening message, which causes no further event.
+                self.handle_page(number)
+            }
+        }
+    }
+
+    /// Sends pages the records since the last turn.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn feed_pages(&mut self) -> io::Result<()> {
+        let Some(web) = &mut self.listeners.web else { return Ok(()) };
+        if let Some(records) = self.service.tracer.take_for_watchers() {
+            for from in web.feed(&records, &self.poller)? {
+                self.io.report(report::observer_disconnected(from));
+            }
+        }
+        if !web.is_watched() {
+            self.service.tracer.keep_for_watchers(false);
+        }
+        Ok(())
+    }
+
+    /// Sends pages the last records, and closes their connections.
+    pub(super) fn dismiss_pages(&mut self) {
+        // The exit code is decided, so an error of a page connection has no effect.
+        let _ = self.feed_pages();
+        if let Some(web) = &mut self.listeners.web {
+            Web::finish(web, &mut self.poller);
+        }
+    }
+
+    /// Reports which expected ranks are connected, unless all are.
+    pub(super) fn report_attendance(&mut self) {
+        let first = self.jobs.first();
+        let dial_in = self.listeners.dial_in.as_ref().zip(self.jobs.plan(first));
+        let from = |rank| self.service.from(first, rank);
+        if let Some(table) = dial_in.and_then(|(dial_in, plan)| dial_in.attendance(plan, from)) {
+            self.io.report(table);
+        }
+    }
+}
+
+/// Exits of ranks, and failures.
+impl EventLoop {
+    /// Handles the exit of a process, if it has exited.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_exit(&mut self, number: u32) -> io::Result<()> {
+        match self.processes.poll_exit(number)? {
+            Some(end) => self.handle_end(number, end),
+            None => Ok(()),
+        }
+    }
+
+    /// Evaluates the exit of a process, and executes the consequences.
+    fn handle_end(&mut self, number: u32, end: ProcessEnd) -> io::Result<()> {
+        let Some((job, rank)) = self.processes.note_exit(number) else { return Ok(()) };
+        let of_first = (job == self.jobs.first()).then_some(rank);
+        self.io.end_input(number, of_first, &mut self.poller)?;
+
+        // Its last messages may still be in transit: an abort, or the finalize that makes its exit a
+        // success.
+        self.service.drain(job, rank, &self.poller)?;
+        self.handle_server_events();
+        let end = self.summary.cause(end);
+        let phase = self.service.phase(job, rank);
+        self.note_end(number, (job, rank), end);
+        self.processes.clean_up_after(job, rank);
+        if self.listeners.has_pmix() {
+            // Before any consequence of the exit.
+            self.service.tell_end(job, rank, end, phase);
+        }
+        match judge(rank, end, phase).filter(|_| self.jobs.is_wanted(job)) {
+            Some(failure) if self.tolerate(job, rank, &failure) => self.io.outputs.drain(number),
+            Some(failure) => {
+                self.io.outputs.drain(number);
+                // Ranks that wait for it or registered for its exit are notified before any signal.
+                self.service.set_gone(job, rank);
+                self.service.flush(&self.poller)?;
+                self.fail(job, failure);
+                // Started by `fail` already, except after an interrupt: the other ranks then get the
+                // usual grace period from here.
+                self.processes.terminate(Instant::now());
+            }
+            None if self.service.is_closed(job, rank) => self.service.set_gone(job, rank),
+            None => {}
+        }
+        self.jobs.note_exit(job);
+        self.check_job_ended(job);
+        self.check_all_ended();
+        Ok(())
+    }
+
+    /// Records the end of a rank in summary and trace.
+    fn note_end(&mut self, number: u32, (job, rank): (JobId, u32), ending: ProcessEnd) {
+        let end = End {
+            at: Instant::now(),
+            ending,
+            phase: self.service.phase(job, rank),
+            was_over: self.termination.has_failed(),
+            traffic: self.service.traffic(job, rank),
+        };
+        self.summary.note_end(number, end);
+        let ended = match ending {
+            ProcessEnd::Exited(code) => What::Exited { code: code.into() },
+            ProcessEnd::Killed { signal, .. } => What::Killed { signal },
+            ProcessEnd::OutOfMemory => What::Killed { signal: Signal::KILL.as_raw() },
+            ProcessEnd::Unseen => return,
+        };
+        self.service.tracer.event(Who::rank(job.0, rank), ended);
+    }
+
+    /// Handles a process that closed its connection some time ago and still runs.
+    fn handle_disconnected(&mut self, number: u32) -> io::Result<()> {
+        // Its exit may be ready but not reported yet.
+        self.handle_exit(number)?;
+        let Some(ProcessEntry { job, rank, process, .. }) = self.processes.get(number) else {
+            return Ok(());
+        };
+        let (job, rank) = (*job, *rank);
+        let Some(process) = process else { return Ok(()) };
+        if !process.is_ours() {
+            // The launcher serves a singleton only as long as its connection is open.
+            return self.handle_end(number, ProcessEnd::Unseen);
+        }
+        match self.service.phase(job, rank) {
+            PmiPhase::Open => self.fail(job, Failure::Disconnected { rank }),
+            // It may continue without PMI; only ranks that wait for it are affected.
+            PmiPhase::Silent | PmiPhase::Finalized => self.service.set_gone(job, rank),
+        }
+        Ok(())
+    }
+
+    /// Records a failure in `job`: the first one of all jobs decides the exit code and is reported.
+    pub(super) fn fail(&mut self, job: JobId, failure: Failure) {
+        if self.termination.has_failed() || !self.jobs.is_wanted(job) {
+            return;
+        }
+        let is_interrupted = matches!(failure, Failure::Interrupted { .. });
+        // The reader of the output closed it on purpose, and knows the effect on writers.
+        if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
+            self.report_failure(job, &failure, is_interrupted);
+        }
+        self.io.outputs.expect_nobody_else(None);
+        self.report_attendance();
+        let code = i32::from(failure.exit_code());
+        self.termination.set_failure(failure);
+        // Ranks with a listener may have something to save before the signal comes.
+        self.notify(Notice::Abort(code));
+        if !is_interrupted {
+            self.processes.terminate(Instant::now());
+        }
+        self.check_all_ended();
+    }
+
+    fn report_failure(&mut self, job: JobId, failure: &Failure, is_interrupted: bool) {
+        let Some(plan) = self.jobs.plan(job) else { return };
+        let pid = |rank| self.pid(job, rank);
+        let mut text = report::failure(failure, plan, pid, self.processes.running_count());
+        self.summary.note_told(&text);
+        self.service.tracer.event(Who::job(job.0), What::Told { text: text.clone() });
+        if is_interrupted {
+            text.push_str(&self.view().running_lines());
+        }
+        self.io.report(text);
+    }
+
+    /// Lets the other ranks continue after a failure of `rank` if the user wants that and the failure allows
+    /// it. Returns true if they continue.
+    fn tolerate(&mut self, job: JobId, rank: u32, failure: &Failure) -> bool {
+        if !self.summary.tolerates(failure) || self.termination.has_failed() {
+            return false;
+        }
+        if let Some(plan) = self.jobs.plan(job) {
+            let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
+            self.summary.note_told(&what);
+            let running = self.processes.running_count();
+            self.io.report(crate::ends::text::tolerated(&what, running));
+        }
+        self.summary.note_tolerated(failure);
+        self.service.set_gone(job, rank);
+        self.publish_failed_ranks(job);
+        true
+    }
+
+    /// Publishes the failed ranks of a job where MPI libraries look for them, and signals the processes
+    /// that wait for such news. Only processes that catch SIGUSR1 are signalled, since it would kill
+    /// others.
+    fn publish_failed_ranks(&mut self, job: JobId) {
+        let Some(plan) = self.jobs.plan(job) else { return };
+        self.service.set_dead(job, &self.summary.failed_ranks(plan));
+        let of_job = self.processes.iter().filter(|entry| entry.job == job);
+        let running = of_job.filter_map(|entry| entry.process.as_ref());
+        for process in running.filter(|process| process.catches(Signal::USR1)) {
+            process.signal(Signal::USR1);
+        }
+    }
+
+    /// Checks whether a spawned job has ended.
+    fn check_job_ended(&mut self, id: JobId) {
+        let Some(ended) = self.jobs.check_ended(id) else { return };
+        if self.listeners.has_pmix() {
+            self.service.tell_job_end(id);
+        }
+        if let Some(old) = ended.forgotten {
+            self.service.remove_job(old);
+        }
+    }
+
+    /// Starts the last phase once no rank is left: output may still be in transit, and a job terminated by
+    /// force may have left processes behind.
+    fn check_all_ended(&mut self) {
+        if self.processes.running_count() > 0
+            || self.starts_more()
+            || self.awaits_peers()
+            || self.termination.have_all_ended
+        {
+            return;
+        }
+        self.termination.have_all_ended = true;
+        let has_failed = self.termination.has_failed();
+        if !has_failed {
+            let reports = unconnected::reports(&self.jobs, &self.service);
+            reports.into_iter().for_each(|text| self.io.report(text));
+        }
+        let now = Instant::now();
+        if !(has_failed && self.processes.begin_sweep(now)) {
+            self.io.begin_linger(now);
+        }
+    }
+}
+
+/// Signals, deadlines of processes, and reports of the state.
+impl EventLoop {
+    /// Handles signals that have arrived.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_signals(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        let mut all: VecDeque<Arrived> = self.signals.arrived().collect();
+        while let Some(arrived) = all.pop_front() {
+            match self.signals.meaning(arrived.signal) {
+                Meaning::End => self.handle_interrupt(now, arrived),
+                Meaning::Tell => self.report_state(Which::All),
+                Meaning::Forward => self.forward(arrived),
+                Meaning::Stop => self.stand_still(arrived, &mut all)?,
+                Meaning::Continue => self.status.excuse_stall(now),
+                Meaning::ChildEnded => self.processes.note_child_end(now),
+                Meaning::Crash => signal::crash(arrived.signal)?,
+                Meaning::Resized => {}
+            }
+            // Besides their own meaning, these signals may indicate a change of the terminal.
+            if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
+                self.io.handle_terminal_changes(&self.poller)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forwards a signal that requests the end. A second one within a short time kills.
+    fn handle_interrupt(&mut self, now: Instant, arrived: Arrived) {
+        let interrupt = self.termination.interrupt(now, arrived);
+        match interrupt {
+            Interrupt::Repeated => return,
+            Interrupt::Forward => return self.processes.forward_end(arrived),
+            Interrupt::End | Interrupt::Kill => {}
+        }
+        // With no rank left, the launcher waits for a reader of its output or a process that a rank left
+        // behind; the sender of the signal wants neither.
+        self.termination.is_abandoned |= self.processes.running_count() == 0;
+        let signal = arrived.signal.as_raw();
+        self.fail(self.jobs.first(), Failure::Interrupted { signal });
+        if interrupt == Interrupt::Kill {
+            return self.processes.kill(Instant::now());
+        }
+        self.processes.forward_end(arrived);
+        self.status.remind_later(now);
+    }
+
+    /// Forwards a signal that does not request the end. Ranks with a listener get a notice instead of
+    /// SIGUSR2.
+    fn forward(&mut self, arrived: Arrived) {
+        let notified = match arrived.signal == Signal::USR2 {
+            true => self.notify(Notice::Checkpoint),
+            false => Vec::new(),
+        };
+        self.processes.forward(arrived, |one| notified.contains(&(one.job, one.rank)));
+    }
+
+    /// Stops the ranks, and the launcher with them until it is continued, as a shell expects of a job. Adds
+    /// signals that arrive meanwhile to `later`.
+    fn stand_still(&mut self, arrived: Arrived, later: &mut VecDeque<Arrived>) -> io::Result<()> {
+        self.processes.stop(arrived);
+        // Stopping the launcher now would discard a pending SIGCONT, and no other would come.
+        later.extend(self.signals.arrived());
+        if !later.iter().any(|one| one.signal == Signal::CONT) {
+            signal::stand_still()?;
+        }
+        self.processes.resume();
+        Ok(())
+    }
+
+    /// Sends a notice to ranks that listen on a second connection, and flushes it before anything else
+    /// affects them. Returns the notified ranks.
+    fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
+        let notified = self.service.notify_all(notice);
+        if !notified.is_empty() && self.service.flush(&self.poller).is_ok() {
+            self.handle_server_events();
+        }
+        notified
+    }
+
+    /// Handles a deadline of processes.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_process_event(&mut self, event: ProcessEvent) -> io::Result<()> {
+        match event {
+            ProcessEvent::GivenUp { running_count, is_any_left } => {
+                if running_count > 0 {
+                    self.io.report(report::given_up(running_count));
+                }
+                if is_any_left {
+                    // These processes hold their pipes. Pipes of other ranks may only wait for a slow
+                    // reader.
+                    self.io.outputs.close_held(true);
+                }
+            }
+            ProcessEvent::Disconnected(number) => self.handle_disconnected(number)?,
+            ProcessEvent::Swept => self.io.begin_linger(Instant::now()),
+        }
+        Ok(())
+    }
+
+    /// Handles a deadline of reports.
+    pub(super) fn handle_status_event(&mut self, event: StatusEvent) {
+        match event {
+            StatusEvent::Stall(StallAction::Report { lasts }) => {
+                let table = self.table(Which::Missing);
+                self.io.report_table(&text::standstill(&table, seconds(lasts)));
+            }
+            StatusEvent::Stall(StallAction::Abort { lasts }) => {
+                self.fail_with_state(Failure::Stalled { limit: lasts }, Which::Missing);
+            }
+            StatusEvent::TimedOut { limit } => {
+                self.fail_with_state(Failure::TimedOut { limit }, Which::Running);
+            }
+            StatusEvent::ReminderDue if self.processes.running_count() > 0 => {
+                let table = self.table(Which::Running);
+                let ranks = text::jobs(&table.jobs, Rows::Few);
+                self.io.report_table(&format!("{}{ranks}", report::STILL_RUNNING));
+            }
+            StatusEvent::ReminderDue => {}
+        }
+    }
+
+    /// Terminates the run for a reason outside its ranks, and reports the state before that.
+    pub(super) fn fail_with_state(&mut self, failure: Failure, which: Which) {
+        if self.termination.has_failed() {
+            return;
+        }
+        let table = self.table(which);
+        self.fail(self.jobs.first(), failure);
+        self.io.report_table(&text::table(&table, Rows::Few));
+    }
+
+    fn report_state(&mut self, which: Which) {
+        let table = self.table(which);
+        self.io.report_table(&text::table(&table, Rows::Few));
+    }
+}

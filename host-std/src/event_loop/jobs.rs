@@ -1,0 +1,235 @@
+//! Jobs of a run, and those whose ranks are not all started.
+
+use crate::launch::codes::Commands;
+use crate::launch::plan::Plan;
+use crate::launch::process::Exec;
+use crate::server::event::Asked;
+use pmi_core::ids::JobId;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// All jobs that are known: the first one, and those that come from it.
+pub(super) struct Jobs {
+    /// The job from which all others come.
+    first: JobId,
+    /// By job number.
+    all: BTreeMap<u32, JobState>,
+    /// Jobs with ranks that are not started yet; the first one is being started.
+    starts: VecDeque<Start>,
+    /// Number of spawned jobs; names of new ones continue from it.
+    spawned_count: u32,
+    /// Spawned jobs that have ended and are still known, oldest first.
+    ended: VecDeque<JobId>,
+}
+
+/// State of one job.
+pub(super) struct JobState {
+    pub(super) plan: Rc<Plan>,
+    /// Process number of rank 0; the other ranks follow.
+    first_process: u32,
+    pub(super) started_count: u32,
+    pub(super) running_count: u32,
+    /// True if the job was not started completely, or a rank terminated it: its processes are killed, which
+    /// is no failure.
+    is_unwanted: bool,
+    /// True if two puts of one key by different ranks were reported.
+    is_put_twice_reported: bool,
+}
+
+/// A job with ranks that are not started yet.
+pub(super) struct Start {
+    pub(super) job: JobId,
+    /// Number of the job, as labels and file names have it.
+    pub(super) group: u32,
+    pub(super) plan: Rc<Plan>,
+    /// The next rank.
+    pub(super) rank: u32,
+    /// Executable of the previous rank, with the number of its part.
+    pub(super) exec: Option<(usize, Exec)>,
+    /// Rank that waits for the start; `None` for the first job.
+    pub(super) spawner: Option<Spawner>,
+}
+
+/// A rank that waits for the job it has requested.
+pub(super) struct Spawner {
+    pub(super) job: JobId,
+    pub(super) rank: u32,
+    pub(super) asked: Asked,
+    /// Requested commands, and the codes returned for them.
+    pub(super) commands: Commands,
+}
+
+/// A spawned job has ended.
+pub(super) struct JobEnded {
+    /// The oldest job that had ended before, if it is not known any more.
+    pub(super) forgotten: Option<JobId>,
+}
+
+impl Jobs {
+    /// Creates the table without the first job, which is enqueued as any other.
+    pub(super) fn new(first: JobId) -> Self {
+        Self {
+            first,
+            all: BTreeMap::new(),
+            starts: VecDeque::new(),
+            spawned_count: 0,
+            ended: VecDeque::new(),
+        }
+    }
+
+    /// Adds a job whose ranks are to be started. `group` is its number in labels and file names.
+    pub(super) fn enqueue(
+        &mut self,
+        (job, group): (JobId, u32),
+        plan: Plan,
+        spawner: Option<Spawner>,
+    ) {
+        let plan = Rc::new(plan);
+        let state = JobState {
+            plan: Rc::clone(&plan),
+            // Set when the first rank starts.
+            first_process: 0,
+            started_count: 0,
+            running_count: 0,
+            is_unwanted: false,
+            is_put_twice_reported: false,
+        };
+        self.all.insert(job.0, state);
+        self.spawned_count = self.spawned_count.max(group);
+        if plan.local() > 0 {
+            self.starts.push_back(Start { job, group, plan, rank: 0, exec: None, spawner });
+        }
+    }
+
+    /// Job whose next rank is to be started; it goes back with [`resume`](Self::resume) unless that was
+    /// the last one.
+    pub(super) fn next_start(&mut self) -> Option<Start> {
+        self.starts.pop_front()
+    }
+
+    /// Continues the start of a job before that of all others.
+    pub(super) fn resume(&mut self, start: Start) {
+        self.starts.push_front(start);
+    }
+
+    /// Drops all ranks that are not started yet.
+    pub(super) fn clear_starts(&mut self) {
+        self.starts.clear();
+    }
+
+    /// Counts a started rank, whose process has this number.
+    pub(super) fn note_start(&mut self, job: JobId, rank: u32, process: u32) {
+        if let Some(job) = self.all.get_mut(&job.0) {
+            if rank == 0 {
+                job.first_process = process;
+            }
+            job.started_count += 1;
+            job.running_count += 1;
+        }
+    }
+
+    /// Counts a rank that has exited.
+    pub(super) fn note_exit(&mut self, job: JobId) {
+        if let Some(job) = self.all.get_mut(&job.0) {
+            job.running_count -= 1;
+        }
+    }
+
+    /// Marks a job whose processes are killed on purpose: their exits are no failures.
+    pub(super) fn set_unwanted(&mut self, job: JobId) {
+        if let Some(job) = self.all.get_mut(&job.0) {
+            job.is_unwanted = true;
+        }
+    }
+
+    /// Plan of a job in which one key was put by two ranks, the first time only.
+    pub(super) fn first_put_twice(&mut self, job: JobId) -> Option<&Plan> {
+        let job = self.all.get_mut(&job.0)?;
+        let is_reported = std::mem::replace(&mut job.is_put_twice_reported, true);
+        (!is_reported).then_some(&*job.plan)
+    }
+
+    /// Checks whether a spawned job has ended. It stays known for a while: the response to its spawner may
+    /// not be written yet, and names it.
+    pub(super) fn check_ended(&mut self, id: JobId) -> Option<JobEnded> {
+        let has_ended = self.get(id).is_some_and(|job| {
+            job.running_count == 0 && (job.is_unwanted || job.started_count == job.plan.local())
+        });
+        if id == self.first || !has_ended {
+            return None;
+        }
+        self.ended.push_back(id);
+        let is_full = self.ended.len() > ENDED_KEPT;
+        let forgotten = if is_full { self.ended.pop_front() } else { None };
+        if let Some(old) = forgotten {
+            self.all.remove(&old.0);
+        }
+        Some(JobEnded { forgotten })
+    }
+
+    /// The job from which all others come.
+    pub(super) fn first(&self) -> JobId {
+        self.first
+    }
+
+    /// Number of the next spawned job, in labels and file names.
+    pub(super) fn next_group(&self) -> u32 {
+        self.spawned_count + 1
+    }
+
+    pub(super) fn get(&self, job: JobId) -> Option<&JobState> {
+        self.all.get(&job.0)
+    }
+
+    pub(super) fn plan(&self, job: JobId) -> Option<&Rc<Plan>> {
+        self.get(job).map(|job| &job.plan)
+    }
+
+    /// All jobs, in the order of their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &JobState)> {
+        self.all.iter().map(|(id, job)| (JobId(*id), job))
+    }
+
+    /// Process number of a rank, if it was started.
+    pub(super) fn process_of(&self, job: JobId, rank: u32) -> Option<u32> {
+        self.get(job)?.process(rank)
+    }
+
+    /// False if the processes of a job are killed on purpose.
+    pub(super) fn is_wanted(&self, job: JobId) -> bool {
+        self.get(job).is_some_and(|job| !job.is_unwanted)
+    }
+
+    /// True if there are ranks that are not started yet.
+    pub(super) fn has_starts(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// Number of ranks that are not started yet.
+    pub(super) fn waiting_count(&self) -> u32 {
+        self.starts.iter().map(Start::left).sum()
+    }
+
+    /// Number of running ranks that may be PMIx clients.
+    pub(super) fn pmix_ranks(&self) -> u32 {
+        let jobs = self.all.values();
+        jobs.map(|job| job.plan.pmix_ranks().min(job.running_count)).sum()
+    }
+}
+
+impl JobState {
+    /// Process number of a rank, if it was started.
+    pub(super) fn process(&self, rank: u32) -> Option<u32> {
+        (rank < self.started_count).then(|| self.first_process.checked_add(rank))?
+    }
+}
+
+impl Start {
+    /// Number of ranks that are not started yet.
+    fn left(&self) -> u32 {
+        self.plan.local().saturating_sub(self.rank)
+    }
+}
+
+/// Number of ended spawned jobs that stay known. A program may spawn one after the other for days.
+const ENDED_KEPT: usize = 16;

@@ -1,0 +1,390 @@
+//! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
+
+use crate::launch::cleanup::Cleanup;
+use crate::launch::process::{self, Launcher, Process, ProcessEnd};
+use crate::launch::shutdown::{Shutdown, ShutdownStep};
+use crate::launch::signal::Arrived;
+use crate::poller::{Interest, Poller, Token};
+use crate::server::pmix::control::ControlAction;
+use crate::stdio::index;
+use pmi_core::ids::JobId;
+use rustix::process::Signal;
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// All processes of ranks, with the deadlines that concern them.
+pub(super) struct Processes {
+    pub(super) launcher: Launcher,
+    /// All processes ever started, in this order. Process numbers are indices into it.
+    entries: Vec<ProcessEntry>,
+    running_count: usize,
+    shutdown: Shutdown,
+    /// Processes that a rank asked to terminate, with the time at which they are killed.
+    kill_deadlines: VecDeque<(Instant, u32)>,
+    /// Processes whose connection closed while they ran, with the time at which that counts.
+    closed_early: Vec<(Instant, u32)>,
+    /// Files to remove when a rank has exited, or all have.
+    cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
+    /// Time of the next check for processes that ranks left behind.
+    sweep_at: Option<Instant>,
+    /// Time to reap orphans that were adopted and have exited.
+    reap_at: Option<Instant>,
+}
+
+/// A process that was started.
+pub(super) struct ProcessEntry {
+    pub(super) job: JobId,
+    pub(super) rank: u32,
+    pub(super) pid: i32,
+    /// `None` once its exit was seen.
+    pub(super) process: Option<Process>,
+}
+
+/// Result of a deadline of processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcessEvent {
+    /// Processes do not terminate even though they were killed; they are not waited for any more.
+    GivenUp {
+        /// Number of ranks among them.
+        running_count: usize,
+        /// True if any process is left that may hold a pipe.
+        is_any_left: bool,
+    },
+    /// This process closed its connection some time ago, and may still run.
+    Disconnected(u32),
+    /// The last process that a rank had left behind is gone.
+    Swept,
+}
+
+impl Processes {
+    /// Creates a table with room for `ranks` processes.
+    pub(super) fn new(launcher: Launcher, ranks: u32) -> Self {
+        Self {
+            launcher,
+            entries: Vec::with_capacity(index(ranks)),
+            running_count: 0,
+            shutdown: Shutdown::default(),
+            kill_deadlines: VecDeque::new(),
+            closed_early: Vec::new(),
+            cleanups: Vec::new(),
+            sweep_at: None,
+            reap_at: None,
+        }
+    }
+
+    /// Adds the process of a rank, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn add(
+        &mut self,
+        (job, rank): (JobId, u32),
+        process: Process,
+        poller: &Poller,
+    ) -> io::Result<u32> {
+        let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
+        let pid = process.pid();
+        if let Some(guard) = self.launcher.guard.as_ref().filter(|_| process.is_ours()) {
+            guard.report_start(pid);
+        }
+        self.entries.push(ProcessEntry { job, rank, pid, process: Some(process) });
+        self.running_count += 1;
+        Ok(number)
+    }
+
+    /// End of a process, if it has exited since the last call.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn poll_exit(&self, number: u32) -> io::Result<Option<ProcessEnd>> {
+        self.running(number).map_or(Ok(None), Process::ending)
+    }
+
+    /// Records the exit of a process, and returns its rank.
+    pub(super) fn note_exit(&mut self, number: u32) -> Option<(JobId, u32)> {
+        let ProcessEntry { job, rank, process, .. } = self.entries.get_mut(index(number))?;
+        if let (Some(guard), Some(process)) = (&self.launcher.guard, process.take()) {
+            guard.report_end(process.pid());
+        }
+        self.running_count -= 1;
+        Some((*job, *rank))
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&ProcessEntry> {
+        self.entries.get(index(number))
+    }
+
+    /// The process with this number, while it runs.
+    pub(super) fn running(&self, number: u32) -> Option<&Process> {
+        self.get(number)?.process.as_ref()
+    }
+
+    /// All processes ever started, in this order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ProcessEntry> {
+        self.entries.iter()
+    }
+
+    /// Number of processes ever started.
+    pub(super) fn started_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Number of ranks that run.
+    pub(super) const fn running_count(&self) -> usize {
+        self.running_count
+    }
+
+    /// True if no rank runs, and no process is waited for that a rank has left behind.
+    pub(super) const fn is_quiet(&self) -> bool {
+        self.running_count == 0 && self.sweep_at.is_none()
+    }
+
+    /// Time of the next call of a method with a deadline.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let kill = self.kill_deadlines.front().map(|(at, _)| *at);
+        let closed = self.closed_early.first().map(|(at, _)| *at);
+        let own = [self.shutdown.deadline(), closed, self.sweep_at, self.reap_at, kill];
+        own.into_iter().flatten().min()
+    }
+}
+
+/// Signals.
+impl Processes {
+    /// Sends `signal` to all running processes.
+    pub(super) fn signal_running(&self, signal: Signal) {
+        for process in self.entries.iter().filter_map(|one| one.process.as_ref()) {
+            process.signal(signal);
+        }
+    }
+
+    /// Forwards a signal to all running processes but those left out. A signal typed at the terminal
+    /// reaches the launcher's process group by itself, and must arrive only once; it is also meant for
+    /// descendants of ranks.
+    pub(super) fn forward(&self, arrived: Arrived, leave_out: impl Fn(&ProcessEntry) -> bool) {
+        for entry in self.entries.iter().filter(|entry| !leave_out(entry)) {
+            match &entry.process {
+                Some(process) if !arrived.is_for_group => process.signal(arrived.signal),
+                Some(process) if !has_it(arrived, process) => process.signal_group(arrived.signal),
+                _ => {}
+            }
+        }
+    }
+
+    /// Forwards a signal that requests the end. A stopped process handles it only after SIGCONT.
+    pub(super) fn forward_end(&self, arrived: Arrived) {
+        self.forward(arrived, |_| false);
+        self.signal_running(Signal::CONT);
+    }
+
+    /// Stops all ranks and waits until they are stopped.
+    pub(super) fn stop(&self, arrived: Arrived) {
+        let others = self.ranks().filter(|process| !has_it(arrived, process));
+        process::stop(&others.collect::<Vec<_>>());
+    }
+
+    /// Continues all ranks.
+    pub(super) fn resume(&self) {
+        self.ranks().for_each(|one| one.signal_group(Signal::CONT));
+    }
+
+    /// Executes an action that a rank has requested for the processes `numbers`.
+    pub(super) fn act_on(&mut self, numbers: impl Iterator<Item = u32>, action: ControlAction) {
+        let until = Instant::now() + GRACE;
+        for number in numbers {
+            let Some(process) = self.running(number) else { continue };
+            match action {
+                ControlAction::Signal(signal) => process.signal(signal),
+                ControlAction::Kill => process.signal(Signal::KILL),
+                ControlAction::Terminate => {
+                    process.signal(Signal::TERM);
+                    // A stopped process handles SIGTERM only after SIGCONT.
+                    process.signal(Signal::CONT);
+                    self.kill_deadlines.push_back((until, number));
+                }
+            }
+        }
+    }
+
+    /// Kills processes that were asked to terminate and still run at their deadline.
+    pub(super) fn check_kill_deadlines(&mut self, now: Instant) {
+        while let Some(&(at, number)) = self.kill_deadlines.front()
+            && at <= now
+        {
+            self.kill_deadlines.pop_front();
+            if let Some(process) = self.running(number) {
+                process.signal(Signal::KILL);
+            }
+        }
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = &Process> {
+        self.entries.iter().filter_map(|one| one.process.as_ref()).filter(|one| one.is_ours())
+    }
+}
+
+/// Shutdown, and processes that are left.
+impl Processes {
+    /// Asks all running processes to terminate, unless that was done.
+    pub(super) fn terminate(&mut self, now: Instant) {
+        if let Some(step) = self.shutdown.ask(now) {
+            let _ = self.execute(step);
+        }
+    }
+
+    /// Kills all running processes, unless that was done.
+    pub(super) fn kill(&mut self, now: Instant) {
+        if let Some(step) = self.shutdown.kill(now) {
+            let _ = self.execute(step);
+        }
+    }
+
+    /// Executes the next step of the shutdown when it is due.
+    pub(super) fn check_shutdown(&mut self, now: Instant) -> Option<ProcessEvent> {
+        let step = self.shutdown.tick(now)?;
+        self.execute(step)
+    }
+
+    fn execute(&mut self, step: ShutdownStep) -> Option<ProcessEvent> {
+        match step {
+            ShutdownStep::Ask => {
+                self.signal_running(Signal::TERM);
+                self.signal_running(Signal::CONT);
+            }
+            ShutdownStep::Kill => {
+                self.signal_running(Signal::KILL);
+                if self.sweep_at.is_some() {
+                    self.signal_orphans(Signal::KILL);
+                }
+            }
+            ShutdownStep::GiveUp => {
+                let running_count = std::mem::take(&mut self.running_count);
+                let is_any_left = self.sweep_at.take().is_some() || running_count > 0;
+                return Some(ProcessEvent::GivenUp { running_count, is_any_left });
+            }
+        }
+        None
+    }
+
+    /// Records that the connection of a process was closed. That counts at once if its rank is a singleton,
+    /// whose exit cannot be seen; else the exit is probably on its way.
+    pub(super) fn note_closed(&mut self, number: u32, now: Instant) {
+        match self.running(number).is_some_and(Process::is_ours) {
+            true => self.closed_early.push((now + EXIT_DELAY, number)),
+            false => self.closed_early.insert(0, (now, number)),
+        }
+    }
+
+    /// The next process whose connection was closed too long ago.
+    pub(super) fn check_closed(&mut self, now: Instant) -> Option<ProcessEvent> {
+        let (_, number) = self.closed_early.first().filter(|(at, _)| now >= *at)?;
+        let event = ProcessEvent::Disconnected(*number);
+        self.closed_early.remove(0);
+        Some(event)
+    }
+
+    /// Starts to terminate processes that ranks have left behind. Returns false if there are none. To be
+    /// called only when no rank runs any more.
+    pub(super) fn begin_sweep(&mut self, now: Instant) -> bool {
+        if !self.is_any_orphan_left() {
+            return false;
+        }
+        // They are asked only now, so they get the same grace period as ranks, counted from the failure.
+        let _ = self.shutdown.ask(now);
+        self.signal_orphans(Signal::TERM);
+        self.sweep_at = Some(now + SWEEP);
+        true
+    }
+
+    /// Checks whether processes that ranks left behind have exited, when that is due.
+    pub(super) fn check_sweep(&mut self, now: Instant) -> Option<ProcessEvent> {
+        self.sweep_at.filter(|at| now >= *at)?;
+        if !self.is_any_orphan_left() {
+            self.sweep_at = None;
+            return Some(ProcessEvent::Swept);
+        }
+        self.sweep_at = Some(now + SWEEP);
+        if self.shutdown.is_killing() {
+            // Processes that exited may have left others.
+            self.signal_orphans(Signal::KILL);
+        }
+        None
+    }
+
+    /// Schedules reaping after SIGCHLD. The child may be an adopted orphan that nothing else waits for; the
+    /// list is not scanned at every exit of a rank.
+    pub(super) fn note_child_end(&mut self, now: Instant) {
+        self.reap_at.get_or_insert(now + REAP_AFTER);
+    }
+
+    /// Reaps adopted children that have exited, when it is due.
+    pub(super) fn check_reap(&mut self, now: Instant) {
+        if self.reap_at.is_some_and(|at| now >= at) {
+            self.reap_at = None;
+            let is_rank =
+                |pid| self.entries.iter().any(|one| one.pid == pid && one.process.is_some());
+            self.launcher.orphans.reap(is_rank);
+        }
+    }
+
+    fn is_any_orphan_left(&self) -> bool {
+        self.launcher.orphans.any_left(|session| self.was_rank(session))
+    }
+
+    /// Sends `signal` to all processes that are left and descend from ranks.
+    fn signal_orphans(&self, signal: Signal) {
+        self.launcher.orphans.signal(signal, |session| self.was_rank(session));
+    }
+
+    fn was_rank(&self, pid: i32) -> bool {
+        self.entries.iter().any(|one| one.pid == pid)
+    }
+
+    /// Registers files to remove when the targets have exited. Returns false if there are too many.
+    pub(super) fn add_cleanups(
+        &mut self,
+        targets: &[(JobId, Option<u32>)],
+        cleanup: &Cleanup,
+    ) -> bool {
+        if self.cleanups.len() + targets.len() > CLEANUPS_MAX {
+            return false;
+        }
+        self.cleanups.extend(targets.iter().map(|(job, rank)| (*job, *rank, cleanup.clone())));
+        true
+    }
+
+    /// Runs the cleanups registered for a rank that has exited.
+    pub(super) fn clean_up_after(&mut self, job: JobId, rank: u32) {
+        let of_rank = self.cleanups.extract_if(.., |(of, who, _)| (*of, *who) == (job, Some(rank)));
+        of_rank.for_each(|(_, _, cleanup)| cleanup.run());
+    }
+
+    /// Runs the remaining cleanups when all ranks have exited.
+    pub(super) fn clean_up(&mut self) {
+        self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
+    }
+}
+
+/// True if a process received a signal by itself, as all processes of the launcher's process group do.
+fn has_it(arrived: Arrived, process: &Process) -> bool {
+    arrived.is_for_group && process.is_in_our_group()
+}
+
+/// Grace period between SIGTERM and SIGKILL, the same as in the shutdown of a run.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Maximum number of registered cleanups: far more than ranks ask for, and little enough to keep.
+const CLEANUPS_MAX: usize = 1 << 16;
+
+/// Longest delay between the end of a connection and the exit of its process. The kernel closes files
+/// first and notifies the parent last; on a loaded machine with a large process there is time between.
+const EXIT_DELAY: Duration = Duration::from_secs(1);
+
+/// Interval of checks for processes that ranks have left behind; their exit causes no event.
+const SWEEP: Duration = Duration::from_millis(20);
+
+/// Longest time that an adopted process which has exited stays in the process table.
+const REAP_AFTER: Duration = Duration::from_secs(1);

@@ -1,0 +1,224 @@
+//! Start of ranks, one at a time, job after job, and spawn requests of running ranks.
+//!
+//! A spawn request becomes processes in three steps: [`Spawning::handle_request`] resolves it to a plan and
+//! enqueues the job, [`Spawning::start_next`] starts its ranks in later turns of the loop, and the response
+//! to the requesting rank follows the last of them.
+
+use super::io::{Io, RankPipes};
+use super::jobs::{Jobs, Spawner, Start};
+use super::listeners::Listeners;
+use super::processes::Processes;
+use super::summary::Summary;
+use crate::launch::descriptors::FdBudget;
+use crate::launch::process::{Process, StartedRank, start_code};
+use crate::launch::spawn_request::SpawnRequest;
+use crate::poller::Poller;
+use crate::report;
+use crate::server::event::Asked;
+use crate::server::service::Service;
+use crate::stdio::StreamOwner;
+use crate::trace::Who;
+use crate::verdict::Failure;
+use pmi_core::command::CodeRun;
+use pmi_core::error::Code;
+use pmi_core::ids::JobId;
+use pmi_trace::What;
+use rustix::process::Signal;
+use std::fmt::Display;
+use std::io;
+use std::rc::Rc;
+
+/// The parts of a run that take part in a start.
+pub(super) struct Spawning<'a> {
+    pub(super) jobs: &'a mut Jobs,
+    pub(super) processes: &'a mut Processes,
+    pub(super) io: &'a mut Io,
+    pub(super) service: &'a mut Service,
+    pub(super) summary: &'a mut Summary,
+    pub(super) poller: &'a Poller,
+}
+
+/// Result of starting a rank.
+#[derive(Debug)]
+pub(super) enum StartEvent {
+    /// It was started: responses may be due, so the loop must not wait.
+    Started,
+    /// A rank of the first job could not be started.
+    Failed { job: JobId, failure: Failure },
+    /// A rank of this spawned job could not be started, so the others are killed; the requesting rank has
+    /// its response.
+    Undone(JobId),
+}
+
+/// A rank that requested to spawn, and its request.
+#[derive(Clone, Copy)]
+pub(super) struct Requester {
+    pub(super) job: JobId,
+    pub(super) rank: u32,
+    pub(super) asked: Asked,
+}
+
+impl Spawning<'_> {
+    /// Accepts or rejects a spawn request; the rank gets a response either way, and its job continues.
+    pub(super) fn handle_request(
+        &mut self,
+        who: Requester,
+        request: SpawnRequest,
+        listeners: &mut Listeners,
+    ) {
+        let Some(parent) = self.jobs.plan(who.job).map(Rc::clone) else {
+            return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
+        };
+        let waiting = self.jobs.waiting_count();
+        let running = u32::try_from(self.processes.running_count()).unwrap_or(u32::MAX);
+        let busy = running.saturating_add(waiting);
+        let room = self.processes.launcher.limit.most().saturating_sub(busy);
+
+        let preputs = request.preputs.clone();
+        let (parts, commands) = match request.resolve(&parent.host, room) {
+            Ok(resolved) => resolved,
+            Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
+        };
+        let group = self.jobs.next_group();
+        let mut plan = parent.spawned(parts, preputs, (std::process::id(), group));
+        plan.spawner_rank = who.rank;
+        plan.neighbours = busy;
+        plan.dial = match (&mut listeners.dial_in, &parent.dial) {
+            (Some(dial_in), Some(dial)) => Some(dial_in.dial_again(dial, plan.ranks)),
+            _ => None,
+        };
+        if let Err(error) = listeners.open_pmix(&mut plan, self.poller) {
+            return self.refuse(who, (Code::FAIL, &[]), error);
+        }
+        // If some ranks may speak PMIx, so may any that run already.
+        let pmix = plan.pmix_ranks() + if listeners.has_pmix() { busy } else { 0 };
+        let budget = FdBudget { ranks: busy + plan.ranks, pmix };
+        if let Err(error) = self.processes.launcher.limit.raise_for(budget) {
+            return self.refuse(who, (Code::NOMEM, &[]), error);
+        }
+        if let Err(error) = self.io.outputs.prepare(group, plan.local()) {
+            return self.refuse(who, (Code::FAIL, &[]), error);
+        }
+        match self.service.add_job(&plan) {
+            Ok(id) => {
+                let Requester { job, rank, asked } = who;
+                let spawner = Spawner { job, rank, asked, commands };
+                self.jobs.enqueue((id, group), plan, Some(spawner));
+            }
+            Err(error) => self.refuse(who, (Code::FAIL, &[]), error),
+        }
+    }
+
+    /// Starts the next rank, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system that concern the launcher; those of a rank are events.
+    pub(super) fn start_next(&mut self, has_pmix: bool) -> io::Result<Option<StartEvent>> {
+        let Some(mut start) = self.jobs.next_start() else {
+            self.processes.launcher.rest()?;
+            return Ok(None);
+        };
+        let event = match self.start_rank(&mut start) {
+            Ok(started) => {
+                self.add_rank(&start, started)?;
+                self.finish_rank(start, has_pmix);
+                StartEvent::Started
+            }
+            Err(error) => self.undo(start, &error),
+        };
+        if !self.jobs.has_starts() {
+            self.processes.launcher.rest()?;
+        }
+        Ok(Some(event))
+    }
+
+    fn start_rank(&mut self, start: &mut Start) -> io::Result<StartedRank> {
+        let launcher = &mut self.processes.launcher;
+        let number = start.plan.appnum(start.rank);
+        if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
+            start.exec = Some((number, launcher.prepare(&start.plan, number)?));
+        }
+        match &mut start.exec {
+            Some((_, exec)) => {
+                let owner = StreamOwner { group: start.group, rank: start.rank };
+                let streams = self.io.inputs.open(owner)?;
+                launcher.start(&start.plan, exec, (start.rank, start.rank), streams)
+            }
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn add_rank(&mut self, start: &Start, started: StartedRank) -> io::Result<()> {
+        let StartedRank { process, link, output, errors } = started;
+        let (job, rank) = (start.job, start.rank);
+        let number = self.add_process((job, rank), process)?;
+        let owner = StreamOwner { group: start.group, rank };
+        self.io.add_rank((number, owner), RankPipes { output, errors }, self.poller)?;
+        self.service.add_member((job, rank), link.into(), self.poller)
+    }
+
+    /// Registers a process as a rank, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn add_process(
+        &mut self,
+        (job, rank): (JobId, u32),
+        process: Process,
+    ) -> io::Result<u32> {
+        let pid = process.pid();
+        let number = self.processes.add((job, rank), process, self.poller)?;
+        self.jobs.note_start(job, rank, number);
+        if let Some(plan) = self.jobs.plan(job) {
+            self.summary.enter_start(Rc::clone(plan), rank, pid);
+            let started = What::Started { pid: pid.unsigned_abs(), host: plan.host.clone() };
+            self.service.tracer.event(Who::rank(job.0, rank), started);
+        }
+        Ok(number)
+    }
+
+    /// Proceeds to the next rank of a job, or answers its spawner after the last one.
+    fn finish_rank(&mut self, mut start: Start, has_pmix: bool) {
+        start.rank += 1;
+        if start.rank < start.plan.local() {
+            self.jobs.resume(start);
+        } else if let Some(Spawner { asked, commands, .. }) = start.spawner {
+            self.service.answer_spawn(asked, Ok(start.job), &commands.done());
+            if has_pmix {
+                self.service.tell_job_start(start.job);
+            }
+        }
+    }
+
+    /// Handles a rank that could not be started: the first job fails, a spawned one is undone.
+    fn undo(&mut self, start: Start, error: &io::Error) -> StartEvent {
+        let Start { job, group, rank, spawner, plan, .. } = start;
+        let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
+        let Some(spawner) = spawner else { return StartEvent::Failed { job, failure } };
+        self.jobs.set_unwanted(job);
+        self.io.outputs.expect_nobody_else(Some(group));
+        let started = (0..rank).filter_map(|rank| self.jobs.process_of(job, rank));
+        for process in started.filter_map(|number| self.processes.running(number)) {
+            process.signal(Signal::KILL);
+        }
+        let why = report::failure(&failure, &plan, |_| None, 0);
+        let Spawner { job: of, rank: by, asked, commands } = spawner;
+        let codes = commands.refused(commands.of_rank(rank), Code::FAIL);
+        let who = Requester { job: of, rank: by, asked };
+        self.refuse(who, (Code::FAIL, &codes), why);
+        StartEvent::Undone(job)
+    }
+
+    /// Reports to the user, and answers to the requesting rank, why nothing was spawned.
+    fn refuse(&mut self, who: Requester, (code, codes): (Code, &[CodeRun]), why: impl Display) {
+        let Requester { job, rank, asked } = who;
+        if let Some(plan) = self.jobs.plan(job) {
+            let process = self.jobs.process_of(job, rank);
+            let pid = process.and_then(|number| self.processes.get(number)).map(|one| one.pid);
+            self.io.report(report::not_spawned(plan, (rank, pid), why));
+        }
+        self.service.answer_spawn(asked, Err(code), codes);
+    }
+}

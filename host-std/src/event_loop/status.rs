@@ -1,0 +1,269 @@
+//! State of a run for its user: no progress, time limits, progress of start and end, status tables.
+
+use super::jobs::{JobState, Jobs};
+use super::processes::{ProcessEntry, Processes};
+use super::status_socket::StatusServer;
+use crate::ranges::Ranks;
+use crate::server::service::Service;
+use crate::settings::Settings;
+use crate::verdict;
+use crate::watch::process::Proc;
+use crate::watch::progress::{Progress, ProgressTask};
+use crate::watch::stall::{Stall, StallAction};
+use crate::watch::table::{self, Phase, Rank, Table, seconds};
+use crate::watch::text;
+use pmi_core::ids::JobId;
+use pmi_trace::Direction;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// State kept between two reports.
+pub(super) struct Status {
+    stall: Stall,
+    proc: Proc,
+    began: Instant,
+    /// Time limit of the run: deadline and duration.
+    limit: Option<(Instant, Duration)>,
+    /// Time to report ranks that still run although a signal was forwarded.
+    remind_at: Option<Instant>,
+    /// Processor time of each process at its last report, by process number.
+    cpu: BTreeMap<u32, Duration>,
+    pub(super) socket: StatusServer,
+    /// Progress display, only if output goes to a person at a terminal.
+    progress: Option<Progress>,
+}
+
+/// The parts of a run that a table describes.
+#[derive(Clone, Copy)]
+pub(super) struct RunView<'a> {
+    pub(super) jobs: &'a Jobs,
+    pub(super) processes: &'a Processes,
+    pub(super) service: &'a Service,
+}
+
+/// Result of a deadline of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusEvent {
+    /// The run makes no progress, or none for as long as the user permits.
+    Stall(StallAction),
+    /// The time limit of the run has passed.
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+    /// Ranks may still run although the user has requested the end.
+    ReminderDue,
+}
+
+/// Ranks that a table lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    /// Ranks that others wait for.
+    Missing,
+    /// Ranks whose processes run.
+    Running,
+}
+
+impl Status {
+    pub(super) fn new(settings: &Settings, has_person: bool) -> Self {
+        let began = Instant::now();
+        let limit = settings.ending.timeout;
+        Self {
+            stall: Stall::new(&settings.watching),
+            proc: Proc::default(),
+            began,
+            limit: limit.and_then(|limit| Some((began.checked_add(limit)?, limit))),
+            remind_at: None,
+            cpu: BTreeMap::new(),
+            socket: StatusServer::new(&settings.watching, began),
+            progress: (settings.watching.progress && has_person).then(Progress::default),
+        }
+    }
+
+    /// End of the run's time limit.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.limit.map(|(at, _)| at)
+    }
+
+    /// Time of the next call of a method with a deadline.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let progress = self.progress.as_ref().and_then(Progress::deadline);
+        let own = [self.stall.deadline(), self.ends_at(), self.remind_at];
+        own.into_iter().chain([self.socket.deadline(), progress]).flatten().min()
+    }
+
+    /// Records that a message of a rank has arrived: from now on, ranks may wait.
+    pub(super) fn note_message(&mut self) {
+        self.stall.heard(Instant::now());
+    }
+
+    /// Restarts the measurement of stalls.
+    pub(super) fn excuse_stall(&mut self, now: Instant) {
+        self.stall.forgive(now);
+    }
+
+    /// True if a stall has to be looked for now.
+    pub(super) fn is_stall_check_due(&self, now: Instant) -> bool {
+        self.stall.deadline().is_some_and(|at| now >= at)
+    }
+
+    /// Judges a stall that began at `since`; `None` if no rank waits.
+    pub(super) fn check_stall(
+        &mut self,
+        now: Instant,
+        since: Option<Instant>,
+    ) -> Option<StatusEvent> {
+        self.stall.look(now, since).map(StatusEvent::Stall)
+    }
+
+    /// Checks the time limit of the run.
+    pub(super) fn check_limit(&mut self, now: Instant) -> Option<StatusEvent> {
+        let (_, limit) = self.limit.take_if(|(at, _)| now >= *at)?;
+        Some(StatusEvent::TimedOut { limit })
+    }
+
+    /// Checks whether the reminder of ranks that still run is due.
+    pub(super) fn check_reminder(&mut self, now: Instant) -> Option<StatusEvent> {
+        self.remind_at.take_if(|at| now >= *at).map(|_| StatusEvent::ReminderDue)
+    }
+
+    /// Schedules a report of ranks that still run: the user who has requested the end wants to know the
+    /// cause of a delay.
+    pub(super) fn remind_later(&mut self, now: Instant) {
+        self.remind_at = Some(now + REMINDER);
+    }
+
+    /// Progress line of a long start or a long shutdown: a new one, or none where one was. `None` if
+    /// nothing changes.
+    pub(super) fn check_progress(
+        &mut self,
+        now: Instant,
+        (jobs, processes): (&Jobs, &Processes),
+        is_over: bool,
+    ) -> Option<Option<String>> {
+        let progress = self.progress.as_mut()?;
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let running = processes.running_count();
+        let task = match is_over {
+            false => {
+                let left = u64::from(jobs.waiting_count());
+                (left > 0).then(|| (ProgressTask::Start, count(processes.started_count()), left))
+            }
+            true => (running > 0).then(|| (ProgressTask::End, 0, count(running))),
+        };
+        progress.look(now, task)
+    }
+
+    /// State of the run.
+    pub(super) fn table(&mut self, run: RunView<'_>, which: Which) -> Table {
+        let mut jobs = Vec::new();
+        for (id, job) in run.jobs.iter() {
+            let has_ended = job.running_count == 0 && job.started_count == job.plan.local();
+            if has_ended && id != run.jobs.first() {
+                continue;
+            }
+            jobs.push((id, run.job_row(id, job)));
+        }
+        for at in 0..jobs.len() {
+            let Some((id, row)) = jobs.get(at) else { continue };
+            let missing = jobs.iter().flat_map(|(_, waiting)| row.missing_in(waiting));
+            let missing: Vec<Ranks> = missing.cloned().collect();
+            let ranks = (0..row.size).filter(|rank| match which {
+                Which::All => true,
+                Which::Missing => missing.iter().any(|missing| missing.contains(*rank)),
+                Which::Running => row.running.contains(*rank),
+            });
+            let (id, ranks) = (*id, Vec::from_iter(ranks));
+            let ranks = ranks.into_iter().map(|rank| self.row(run, id, rank)).collect();
+            if let Some((_, row)) = jobs.get_mut(at) {
+                row.ranks = ranks;
+            }
+        }
+        let jobs = jobs.into_iter().map(|(_, row)| row).collect();
+        let first = run.jobs.plan(run.jobs.first());
+        Table {
+            version: table::VERSION,
+            pid: std::process::id(),
+            host: first.map_or_else(String::new, |plan| plan.host.clone()),
+            seconds: seconds(self.began.elapsed()),
+            jobs,
+        }
+    }
+
+    fn row(&mut self, run: RunView<'_>, job: JobId, rank: u32) -> Rank {
+        let number = run.jobs.process_of(job, rank);
+        let started = number.and_then(|number| run.processes.get(number));
+        let is_running = started.is_some_and(|started| started.process.is_some());
+        let pid = started.map(|started| started.pid);
+        let from = run.service.from(job, rank);
+        let phase = match run.service.phase(job, rank) {
+            _ if started.is_some() && !is_running => Phase::Ended,
+            _ if started.is_none() && from.is_none() => Phase::Absent,
+            verdict::PmiPhase::Silent => Phase::Silent,
+            verdict::PmiPhase::Open => Phase::Open,
+            verdict::PmiPhase::Finalized => Phase::Finalized,
+        };
+        let life = pid.filter(|_| is_running).and_then(|pid| self.proc.look(pid));
+        let cpu = life.as_ref().map(|life| life.cpu);
+        let before = number.zip(cpu).and_then(|(number, cpu)| self.cpu.insert(number, cpu));
+        let new = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
+        let host = run.jobs.plan(job).map(|plan| plan.host.clone());
+        let spoken = run.service.spoken(job, rank);
+        let (last, ago) = spoken.last.unzip();
+        Rank {
+            rank,
+            pid,
+            host: match started {
+                Some(_) => host,
+                None => from.map(|from| from.to_string()),
+            },
+            phase,
+            state: life.as_ref().map(|life| life.state),
+            kernel_wait: life.and_then(|life| life.kernel_wait),
+            cpu_seconds: cpu.map(seconds),
+            cpu_seconds_new: new.map(seconds),
+            messages: spoken.messages,
+            last_message: last.map(|last| last.name()),
+            last_message_is_answer: last.is_some_and(|last| last.direction == Direction::ToClient),
+            last_message_seconds: ago.map(seconds),
+        }
+    }
+}
+
+impl<'a> RunView<'a> {
+    /// Running ranks and their waits, as further lines of the report of an interrupt.
+    pub(super) fn running_lines(self) -> String {
+        let mut lines = String::new();
+        for (id, job) in self.jobs.iter().filter(|(_, job)| job.running_count > 0) {
+            lines.push_str(&text::who_runs(&self.job_row(id, job)));
+        }
+        lines
+    }
+
+    /// Row of a job, without its ranks.
+    fn job_row(self, id: JobId, job: &JobState) -> table::Job {
+        let plan = &job.plan;
+        let (waits, more_waits) = self.service.waits(id);
+        let runs = |rank: &u32| self.started(id, *rank).is_some_and(|one| one.process.is_some());
+        table::Job {
+            name: plan.kvsname.clone(),
+            spawner: plan.spawner.clone(),
+            program: plan.program_names(),
+            size: plan.ranks,
+            running: (0..plan.ranks).filter(runs).collect(),
+            fences: self.service.fences(id),
+            messages: self.service.messages(id),
+            waits,
+            more_waits,
+            ranks: Vec::new(),
+        }
+    }
+
+    fn started(self, job: JobId, rank: u32) -> Option<&'a ProcessEntry> {
+        self.processes.get(self.jobs.process_of(job, rank)?)
+    }
+}
+
+/// Delay of the reminder, long enough for ranks that terminate on request.
+const REMINDER: Duration = Duration::from_secs(1);

@@ -1,0 +1,86 @@
+//! Status requests of other processes, answered by the event loop between two turns.
+
+use crate::control::socket::StatusSocket;
+use crate::launch::guard::Guard;
+use crate::poller::Poller;
+use crate::settings::Watching;
+use crate::watch::table::Table;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Status socket of a run, if there is one, from the time at which it is opened.
+pub(super) struct StatusServer {
+    /// Time at which the socket is opened.
+    open_at: Option<Instant>,
+    socket: Option<StatusSocket>,
+}
+
+impl StatusServer {
+    pub(super) fn new(settings: &Watching, began: Instant) -> Self {
+        Self { open_at: settings.control.then(|| began + OPEN_AFTER), socket: None }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.socket.as_ref().and_then(StatusSocket::deadline).or(self.open_at)
+    }
+
+    /// Opens the socket when it is due, and closes connections that take too long. The guard removes the
+    /// socket if the launcher cannot do it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn tick(
+        &mut self,
+        now: Instant,
+        guard: Option<&Guard>,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if self.open_at.is_some_and(|at| now >= at) {
+            self.open_at = None;
+            // Without a directory for the socket the run is unaffected but cannot be queried; `ps` names
+            // the directories it searched.
+            self.socket = StatusSocket::open(poller).ok();
+            if let (Some(guard), Some(socket)) = (guard, self.socket.as_ref()) {
+                guard.report_file(socket.path());
+            }
+        }
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.tick(now, poller))
+    }
+
+    /// True if the last answer is too old for the clients that wait.
+    pub(super) fn wants_answer(&self, now: Instant) -> bool {
+        self.socket.as_ref().is_some_and(|socket| socket.wants_answer(now))
+    }
+
+    /// Sets the answer to clients that are accepted from now on.
+    pub(super) fn set_answer(&mut self, now: Instant, table: &Table) {
+        // All keys are field names, so serialization cannot fail.
+        let mut answer = serde_json::to_vec(table).unwrap_or_default();
+        answer.push(b'\n');
+        if let Some(socket) = &mut self.socket {
+            socket.set_answer(now, answer);
+        }
+    }
+
+    /// Accepts clients, and starts to answer.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.accept(now, poller))
+    }
+
+    /// Continues answering one client.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn serve(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.ready(number, poller))
+    }
+}
+
+/// Delay before the socket is opened: a shorter run creates no file.
+const OPEN_AFTER: Duration = Duration::from_millis(100);

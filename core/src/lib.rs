@@ -1,10 +1,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
-//! The PMI protocols as machines without I/O: key-value space, fence, client and server.
+#![doc = include_str!("../README.md")]
 //!
-//! A parallel program asks its process manager for its rank, the number of ranks and the addresses of the
-//! others. This crate implements that protocol for client and server, and deliberately does not know how
-//! bytes travel: no socket, no clock, no file, no environment, no random number, no allocator, no thread.
+//! # Layers
+//!
+//! This crate deliberately does not know how bytes travel: no socket, no clock, no file, no environment, no
+//! random number, no allocator, no thread.
 //!
 //! ```text
 //!   server   sessions, jobs, name service         client   one session, requests in flight

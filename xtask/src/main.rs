@@ -13,6 +13,7 @@ mod layers;
 mod machine;
 mod modules;
 mod mpi;
+mod package;
 mod playground;
 mod process;
 mod processes;
@@ -96,6 +97,11 @@ const COMMANDS: &[XtaskCommand] = &[
         names: &["peers"],
         about: "check what the documentation says about prterun and srun, which may fail through them",
         run: repeat::peers,
+    },
+    XtaskCommand {
+        names: &["package"],
+        about: "check licences, sources and versions of dependencies, and assemble the crates [--verify]",
+        run: package::command,
     },
     XtaskCommand {
         names: &["playground"],

@@ -4,7 +4,7 @@ use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use crate::{faults, fuzz, layers, playground, process, processes, tidy, toolchain};
+use crate::{faults, fuzz, layers, package, playground, process, processes, tidy, toolchain};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
@@ -54,6 +54,20 @@ const STEPS: &[Step] = &[
         needs: &[],
         wants: &[],
         run: |_| findings(layers::check()),
+    },
+    Step {
+        name: "package",
+        about: "licences, sources and Rust versions of dependencies; archives of the crates",
+        needs: &[],
+        wants: &[],
+        run: |_| {
+            findings(package::check().map(|mut found| {
+                if found.is_empty() && !package::assemble(false) {
+                    found.push("cargo package has failed".into());
+                }
+                found
+            }))
+        },
     },
     Step {
         name: "clippy",

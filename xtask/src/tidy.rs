@@ -17,6 +17,7 @@ const TOP: &[&str] = &[
     "LICENSE-*",
     "README.md",
     "core",
+    "deny.toml",
     "docs",
     "examples",
     "host-std",

@@ -1,6 +1,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
-//! Moves the bytes of PMI machines, over anything that can.
+#![doc = include_str!("../README.md")]
+//!
+//! # Parts
 //!
 //! | you have | you use |
 //! |---|---|

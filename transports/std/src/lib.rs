@@ -1,21 +1,9 @@
-//! PMI on an operating system with descriptors.
+#![doc = include_str!("../README.md")]
 //!
-//! A program that takes part in a job calls [`connect()`]:
+//! # Parts
 //!
-//! ```no_run
-//! match pmi_std::connect()? {
-//!     Some(mut member) => {
-//!         let card = format!("rank-{}-of-{}", member.rank, member.size);
-//!         member.pmi.put(format!("card-{}", member.rank).as_bytes(), card.as_bytes())?;
-//!         member.pmi.fence()?;
-//!         member.pmi.finalize()?;
-//!     }
-//!     None => println!("started by itself"),
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A server, or a program that drives a machine itself, uses the parts:
+//! Options of a connection are in [`ConnectOptions`]. A server, or a program that drives a machine itself, uses
+//! these parts:
 //!
 //! | part | what it is |
 //! |---|---|

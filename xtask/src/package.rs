@@ -1,8 +1,8 @@
 //! `cargo xtask package`: checks that the crates can be published and their dependencies used.
 //!
-//! Licences, sources and declared Rust versions of all dependencies are read from `cargo metadata` and compared
-//! with `deny.toml` and with `rust-version` of the workspace. Then `cargo package` assembles every crate that is
-//! published, without a registry; `--verify` also builds each from its archive, which takes minutes.
+//! Licences, sources and declared Rust versions of all dependencies are read from `cargo metadata` and
+//! compared with `deny.toml` and with `rust-version` of the workspace. Then `cargo package` assembles every
+//! crate that is published, without a registry; `--verify` also builds each from its archive: minutes.
 //! Advisories are not checked here: their database needs the network (`cargo deny check advisories`).
 
 use crate::process;

@@ -2,8 +2,8 @@
 //!
 //! # Parts
 //!
-//! Options of a connection are in [`ConnectOptions`]. A server, or a program that drives a machine itself, uses
-//! these parts:
+//! Options of a connection are in [`ConnectOptions`]. A server, or a program that drives a machine itself,
+//! uses these parts:
 //!
 //! | part | what it is |
 //! |---|---|

@@ -18,12 +18,12 @@ use crate::store::{Keyspace, Kvs, Visibility};
 impl<S: Storage> Server<S> {
     /// A rank that blocks a group fence; computed only after a rank has gone or has entered one.
     pub(super) fn stuck_group(&mut self, id: JobId) -> Option<Rank> {
-        let job = self.jobs.get_mut(id.0 as usize)?;
+        let job = self.shared.job_mut(id)?;
         if !core::mem::take(&mut job.may_have_stuck_group) {
             return None;
         }
         let sessions = &self.sessions;
-        let session = |member: &Member| sessions.get(member.session()?.0 as usize);
+        let session = |member: &Member| sessions.get(member.session()?);
         let is_in = |member: &Member, group: &GroupFence| {
             session(member).is_some_and(|session| groups(session).any(|own| own == *group))
         };

@@ -5,8 +5,9 @@ use super::outcome::Wake;
 use super::reply::ReplyContext;
 use super::response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response};
 use super::session::{ReadState, Session, SessionPhase};
+use super::shared::{HAS_EVENT, READY};
 use super::state::{self, Context};
-use super::{Event, HAS_EVENT, READY, Server, Storage, push};
+use super::{Event, Server, Storage};
 use crate::command::{Verb, Version};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
@@ -26,12 +27,12 @@ impl<S: Storage> Server<S> {
     ) -> Result<usize, PeerError> {
         #[cfg(feature = "pmix")]
         {
-            self.now = now;
+            self.shared.now = now;
         }
         let mut rest = bytes;
         loop {
             let taken = bytes.len() - rest.len();
-            let Some(session) = self.sessions.get_mut(id.0 as usize) else {
+            let Some(session) = self.sessions.get_mut(id) else {
                 return Ok(bytes.len());
             };
             match (session.state.read_state(), session.state.phase) {
@@ -78,11 +79,12 @@ impl<S: Storage> Server<S> {
         is_held: bool,
         (dialect, len): (Dialect, usize),
     ) -> Wake {
-        let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Wake::None };
+        let Some(session) = self.sessions.get_mut(id) else { return Wake::None };
         let Session { inbox, state } = session;
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let (jobs, names, spawns) = (&mut self.jobs, &mut self.names, &mut self.spawns);
+        let (shared, spawns) = (&mut self.shared, &mut self.spawns);
+        let (jobs, names) = (&mut shared.jobs, &mut shared.names);
         let context = Context { id, jobs, names, spawns, now };
         let wake = state::handle_message(state, context, dialect, message);
         if parts::SPAWN && state.held_len.is_some() {
@@ -99,41 +101,32 @@ impl<S: Storage> Server<S> {
 
     /// Wakes the sessions that a message concerns, and queues its session if it has an event.
     fn apply(&mut self, id: SessionId, wake: Wake) {
-        let Some(Session { state, .. }) = self.sessions.get(id.0 as usize) else { return };
+        let Some(Session { state, .. }) = self.sessions.get(id) else { return };
         let job = state.job;
         if state.event.is_some() {
-            push::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
+            self.sessions.push(HAS_EVENT, id);
         }
-        match wake {
-            Wake::FenceEnded => self.release(job),
-            Wake::RingEnded if parts::CONNECT => {
-                if let Some(job) = self.jobs.get_mut(job.0 as usize) {
-                    job.end_ring();
-                }
-                self.wake_all(job);
+        match (wake, self.shared.job_mut(job)) {
+            (Wake::FenceEnded, Some(job)) => self.sessions.end_fence(job),
+            (Wake::RingEnded, Some(job)) if parts::CONNECT => {
+                job.end_ring();
+                self.sessions.wake_all(job);
             }
-            Wake::GroupEntered(group) if parts::GROUPS => self.release_group(job, group),
-            Wake::NodePut(node) if parts::PMI2 => self.wake_attribute_waiters(job, node),
+            (Wake::GroupEntered(group), _) if parts::GROUPS => self.release_group(job, group),
+            (Wake::NodePut(node), _) if parts::PMI2 => self.wake_attribute_waiters(job, node),
             #[cfg(feature = "pmix")]
-            Wake::Published => self.has_new_names = true,
+            (Wake::Published, _) => self.shared.has_new_names = true,
             _ => {}
         }
-    }
-
-    pub(super) fn release(&mut self, id: JobId) {
-        if let Some(job) = self.jobs.get_mut(id.0 as usize) {
-            job.end_fence();
-        }
-        self.wake_all(id);
     }
 
     /// Ends the fence of a group if all of its members are inside. They are found by their pending
     /// replies, so a group fence needs no memory of its own.
     fn release_group(&mut self, id: JobId, group: GroupFence) {
-        let Some(job) = self.jobs.get_mut(id.0 as usize) else { return };
+        let Some(job) = self.shared.job_mut(id) else { return };
         let sessions = &self.sessions;
         let is_in = |session: Option<SessionId>| {
-            let state = &sessions.get(session?.0 as usize)?.state;
+            let state = &sessions.get(session?)?.state;
             state
                 .pending_replies()
                 .find(|(_, waits)| waits.response == Response::Group(group))
@@ -147,7 +140,7 @@ impl<S: Storage> Server<S> {
         job.forget_group(&group);
         for rank in 0..job.size() {
             let Some(session) = job.member(Rank(rank)).and_then(Member::session) else { continue };
-            let Some(Session { state, .. }) = self.sessions.get_mut(session.0 as usize) else {
+            let Some(Session { state, .. }) = self.sessions.get_mut(session) else {
                 continue;
             };
             let found =
@@ -156,13 +149,13 @@ impl<S: Storage> Server<S> {
             if let Some(waits) = state.pending.get_mut(at) {
                 waits.response = Response::Released(group.tag);
             }
-            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+            self.sessions.push(READY, session);
         }
     }
 
     /// Wakes the sessions that wait for an attribute of this node that has been put.
     fn wake_attribute_waiters(&mut self, id: JobId, node: u32) {
-        let Some(job) = self.jobs.get(id.0 as usize) else { return };
+        let Some(job) = self.shared.job(id) else { return };
         for member in job.members().iter().filter(|member| member.node == node) {
             let Some(session) = member.session() else { continue };
             let is_due = |pending: &PendingReply| match &pending.response {
@@ -171,17 +164,10 @@ impl<S: Storage> Server<S> {
                 }
                 _ => false,
             };
-            let open = self.sessions.get(session.0 as usize);
+            let open = self.sessions.get(session);
             if open.is_some_and(|open| open.state.pending_replies().any(|(_, one)| is_due(one))) {
-                push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+                self.sessions.push(READY, session);
             }
-        }
-    }
-
-    fn wake_all(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(id.0 as usize) else { return };
-        for session in job.members().iter().filter_map(Member::session) {
-            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         }
     }
 
@@ -190,16 +176,16 @@ impl<S: Storage> Server<S> {
         id: SessionId,
         out: &mut [u8],
     ) -> Result<Option<usize>, Full> {
-        let Some(Session { state, .. }) = self.sessions.get_mut(id.0 as usize) else {
+        let Some(Session { state, .. }) = self.sessions.get_mut(id) else {
             return Ok(None);
         };
-        let Some(job) = self.jobs.get(state.job.0 as usize) else { return Ok(None) };
+        let Some(job) = self.shared.job(state.job) else { return Ok(None) };
         let rank = state.rank.unwrap_or(Rank(u32::MAX));
         let nonce =
             state.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
         let has_tags = parts::GROUPS && state.version == Some(Version::V1_2);
         let mut context =
-            ReplyContext { job, names: &self.names, rank, nonce, has_tags, other: None };
+            ReplyContext { job, names: &self.shared.names, rank, nonce, has_tags, other: None };
         let is_due = |exchange: &PendingReply| {
             context.is_due(&exchange.response) && !state.must_wait_for_earlier(exchange)
         };
@@ -210,7 +196,7 @@ impl<S: Storage> Server<S> {
             | Response::Foreign(other, _)
             | Response::All(KvsListing { job: other, .. }) = exchange.response
         {
-            context.other = self.jobs.get(other.0 as usize);
+            context.other = self.shared.job(other);
         }
         let len = context.write(exchange, out)?;
         let rest = if parts::CONNECT { context.rest(exchange) } else { None };
@@ -228,7 +214,7 @@ impl<S: Storage> Server<S> {
         }
         if signal.is_some() {
             state.event = signal;
-            push::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
+            self.sessions.push(HAS_EVENT, id);
         }
         Ok(Some(len))
     }

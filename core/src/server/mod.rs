@@ -26,6 +26,7 @@ mod response;
 mod ring;
 mod services;
 mod session;
+mod shared;
 mod state;
 mod storage;
 #[cfg(test)]
@@ -40,8 +41,8 @@ pub use storage::{Arrays, JobOf, SessionOf, Storage};
 pub use waits::Wait;
 
 use self::member::MemberListener;
-use self::queue::{Queue, QueueLink};
 use self::session::SessionPhase;
+use self::shared::{HAS_EVENT, READY, SessionTable, Shared};
 use self::storage::{JobsOf, SessionsOf};
 use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
@@ -49,25 +50,16 @@ use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
 use crate::machine::Machine;
 use crate::parts;
 use crate::storage::{Buffer, Slots};
-use crate::store::{Keyspace, Kvs};
+use crate::store::Keyspace;
 use crate::time::Instant;
 use crate::wire::{Dialect, pmi2::Semicolons};
 
 /// Sessions and jobs, without I/O.
 pub struct Server<S: Storage> {
-    sessions: SessionsOf<S>,
-    jobs: JobsOf<S>,
-    names: S::Kvs,
-    /// Sessions that are [`READY`] and [`HAS_EVENT`].
-    queues: [Queue; 2],
+    sessions: SessionTable<S>,
+    shared: Shared<S>,
     /// Number of spawn requests so far.
     spawns: u32,
-    /// Latest time that a call passed in, for fences that PMIx clients enter ahead.
-    #[cfg(feature = "pmix")]
-    now: Instant,
-    /// True if a name was published since lookups of PMIx clients were last answered.
-    #[cfg(feature = "pmix")]
-    has_new_names: bool,
 }
 
 impl<S: Storage> core::fmt::Debug for Server<S> {
@@ -154,17 +146,7 @@ pub enum Event {
 impl<S: Storage> Server<S> {
     /// Creates a server without sessions and jobs; `names` stores published names.
     pub const fn new(sessions: SessionsOf<S>, jobs: JobsOf<S>, names: S::Kvs) -> Self {
-        Self {
-            sessions,
-            jobs,
-            names,
-            queues: [Queue::new(); 2],
-            spawns: 0,
-            #[cfg(feature = "pmix")]
-            now: Instant::from_micros(0),
-            #[cfg(feature = "pmix")]
-            has_new_names: false,
-        }
+        Self { sessions: SessionTable::new(sessions), shared: Shared::new(jobs, names), spawns: 0 }
     }
 
     /// Adds a job; its ranks are the indexes of `members`.
@@ -179,9 +161,9 @@ impl<S: Storage> Server<S> {
         kvs: S::Kvs,
     ) -> Result<JobId, Misuse> {
         let full = Misuse::NoRoom { what: "job" };
-        let at = self.jobs.insert(Job::new(spec, members, kvs)).ok_or(full)?;
+        let at = self.shared.jobs.insert(Job::new(spec, members, kvs)).ok_or(full)?;
         let id = JobId(u32::try_from(at).map_err(|_| full)?);
-        connected_jobs::start(&mut self.jobs, id);
+        connected_jobs::start(&mut self.shared.jobs, id);
         Ok(id)
     }
 
@@ -191,20 +173,7 @@ impl<S: Storage> Server<S> {
     ///
     /// [`Misuse::WrongState`] while a session is open.
     pub fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
-        let members = self.job(job).ok_or(NO_JOB)?.members();
-        if members.iter().any(|member| member.session().is_some()) {
-            return Err(Misuse::WrongState { needed: "no session of the job is open" });
-        }
-        let mut next = self.names.next(None);
-        while let Some(id) = next {
-            next = self.names.next(Some(id));
-            if self.names.entry(id).is_some_and(|entry| entry.visibility.fence == job.0) {
-                self.names.remove(id);
-            }
-        }
-        connected_jobs::leave(&mut self.jobs, job);
-        self.jobs.remove(job.0 as usize);
-        Ok(())
+        self.shared.remove_job(job)
     }
 
     /// Sets a value that members of the job read as a key and as a job attribute, and that no put
@@ -252,10 +221,8 @@ impl<S: Storage> Server<S> {
             }
         }
         let session = Session::new(peer, inbox, exchanges);
-        let full = Misuse::NoRoom { what: "session" };
-        let at = self.sessions.insert(session).ok_or(full)?;
-        let id = SessionId(u32::try_from(at).map_err(|_| full)?);
-        if let (Some(rank), Some(job)) = (rank, self.jobs.get_mut(job.0 as usize)) {
+        let id = self.sessions.insert(session).ok_or(Misuse::NoRoom { what: "session" })?;
+        if let (Some(rank), Some(job)) = (rank, self.shared.job_mut(job)) {
             job.connect(rank, id);
         }
         Ok(id)
@@ -263,23 +230,21 @@ impl<S: Storage> Server<S> {
 
     /// Borrows a session.
     pub fn session(&mut self, id: SessionId) -> Option<SessionMut<'_, S>> {
-        self.sessions.get(id.0 as usize)?;
+        self.sessions.get(id)?;
         Some(SessionMut { server: self, id })
     }
 
     /// The job and rank of a session; the rank is absent until the peer has identified itself.
     pub fn peer(&self, id: SessionId) -> Option<(JobId, Option<Rank>)> {
-        let state = &self.sessions.get(id.0 as usize)?.state;
+        let state = &self.sessions.get(id)?.state;
         Some((state.job, state.rank))
     }
 
     /// Removes a session whose link is closed, and returns its undelivered event: an abort counts
     /// even after its sender is gone.
     pub fn close(&mut self, id: SessionId) -> Option<Event> {
-        remove::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
-        remove::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
-        let Session { state, .. } = self.sessions.remove(id.0 as usize)?;
-        let Some(job) = self.jobs.get_mut(state.job.0 as usize) else { return state.event };
+        let Session { state, .. } = self.sessions.remove(id)?;
+        let Some(job) = self.shared.job_mut(state.job) else { return state.event };
         if state.phase == SessionPhase::Listening || state.rank.is_none() {
             job.stop_listening(id);
         }
@@ -297,7 +262,7 @@ impl<S: Storage> Server<S> {
 
     /// Records that the process of a member has terminated, with or without a session.
     pub fn member_gone(&mut self, job: JobId, rank: Rank) {
-        let Some(job) = self.jobs.get_mut(job.0 as usize) else { return };
+        let Some(job) = self.shared.job_mut(job) else { return };
         if job.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
             job.advance(rank, Phase::Lost);
         }
@@ -310,32 +275,32 @@ impl<S: Storage> Server<S> {
     /// [`end_fence`](Self::end_fence), [`answer_spawn`](Self::answer_spawn),
     /// [`member_gone`](Self::member_gone), [`handle_timeout`](Self::handle_timeout).
     pub fn next_ready(&mut self) -> Option<SessionId> {
-        let mut next = self.pop(READY);
+        let mut next = self.sessions.pop(READY);
         if parts::PMI2 && next.is_none() {
             self.fail_attributes();
-            next = self.pop(READY);
+            next = self.sessions.pop(READY);
         }
-        next.map(SessionId)
+        next
     }
 
     /// The next event for the owner.
     ///
     /// Changes after: any call on any session, [`member_gone`](Self::member_gone).
     pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(id) = self.pop(HAS_EVENT) {
-            let event = self.sessions.get_mut(id as usize).and_then(|s| s.state.event.take());
+        while let Some(id) = self.sessions.pop(HAS_EVENT) {
+            let event = self.sessions.get_mut(id).and_then(|s| s.state.event.take());
             if event.is_some() {
                 // The session has paused its input until now.
-                push::<S>(&mut self.queues, &mut self.sessions, READY, id);
+                self.sessions.push(READY, id);
                 return event;
             }
         }
-        let jobs = u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
-        (0..jobs).map(JobId).find_map(|id| {
-            if let Some(generation) = self.jobs.get_mut(id.0 as usize)?.take_hand_up() {
+        self.shared.ids().find_map(|id| {
+            let job = self.shared.job_mut(id)?;
+            if let Some(generation) = job.take_hand_up() {
                 return Some(Event::FenceHandedUp { job: id, generation });
             }
-            let stuck = self.jobs.get_mut(id.0 as usize)?.stuck();
+            let stuck = job.stuck();
             let in_group = || if parts::GROUPS { self.stuck_group(id) } else { None };
             let gone = stuck.or_else(in_group)?;
             Some(Event::FenceStuck { job: id, gone })
@@ -346,7 +311,7 @@ impl<S: Storage> Server<S> {
     ///
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let sessions = (0..self.sessions.end()).filter_map(|at| self.sessions.get(at));
+        let sessions = self.sessions.ids().filter_map(|id| self.sessions.get(id));
         sessions.filter_map(|session| session.state.deadline).min()
     }
 
@@ -354,16 +319,15 @@ impl<S: Storage> Server<S> {
     pub fn handle_timeout(&mut self, now: Instant) {
         #[cfg(feature = "pmix")]
         {
-            self.now = now;
+            self.shared.now = now;
         }
-        for at in 0..self.sessions.end() {
-            let Some(Session { state, .. }) = self.sessions.get_mut(at) else { continue };
+        for id in self.sessions.ids() {
+            let Some(Session { state, .. }) = self.sessions.get_mut(id) else { continue };
             if state.deadline.is_some_and(|deadline| deadline <= now) {
                 state.deadline = None;
                 let header = RequestHeader::unread(Verb::InitAck, Dialect::Lines);
                 state.fail(header, PeerError::TimedOut);
-                let id = u32::try_from(at).unwrap_or(u32::MAX);
-                push::<S>(&mut self.queues, &mut self.sessions, READY, id);
+                self.sessions.push(READY, id);
             }
         }
     }
@@ -374,16 +338,17 @@ impl<S: Storage> Server<S> {
     ///
     /// [`Misuse`] unless the fence was handed up.
     pub fn end_fence(&mut self, job: JobId) -> Result<(), Misuse> {
-        if !self.job(job).ok_or(NO_JOB)?.fence().is_handed_up() {
+        let job = self.shared.job_mut(job).ok_or(NO_JOB)?;
+        if !job.fence().is_handed_up() {
             return Err(Misuse::WrongState { needed: "the fence was handed up" });
         }
-        self.release(job);
+        self.sessions.end_fence(job);
         Ok(())
     }
 
     /// Borrows the spawn request of a session, until [`spawn_read`](Self::spawn_read).
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
-        let Session { inbox, state } = self.sessions.get(session.0 as usize)?;
+        let Session { inbox, state } = self.sessions.get(session)?;
         let message = inbox.as_slice().get(..state.held_len?)?;
         match Dialect::of(message, state.version).read_request(message).ok()?.request? {
             Request::Spawn(spawn) => Some(spawn),
@@ -393,12 +358,12 @@ impl<S: Storage> Server<S> {
 
     /// Resumes the session after the owner has read its spawn request.
     pub fn spawn_read(&mut self, session: SessionId) {
-        let Some(Session { inbox, state }) = self.sessions.get_mut(session.0 as usize) else {
+        let Some(Session { inbox, state }) = self.sessions.get_mut(session) else {
             return;
         };
         if let Some(len) = state.held_len.take() {
             inbox.drop_front(len);
-            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+            self.sessions.push(READY, session);
         }
     }
 
@@ -420,13 +385,13 @@ impl<S: Storage> Server<S> {
     ) -> Result<(), Misuse> {
         let codes = SpawnCodes::new(codes)?;
         let missing = Misuse::NoSuch { what: "spawn" };
-        let state = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.state;
+        let state = &mut self.sessions.get_mut(session).ok_or(missing)?.state;
         let number = u32::try_from(exchange).map_err(|_| missing)?;
         let place =
             state.pending_replies().find(|(_, waits)| waits.response == Response::Spawn(number));
         let waits = state.pending.get_mut(place.ok_or(missing)?.0).ok_or(missing)?;
         waits.response = Response::Spawned(number, made, codes);
-        push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+        self.sessions.push(READY, session);
         Ok(())
     }
 
@@ -445,29 +410,20 @@ impl<S: Storage> Server<S> {
         let dialect = if is_lines { Dialect::Lines } else { Dialect::Frames(Semicolons::Doubled) };
         let header = RequestHeader::unread(Verb::Notice, dialect);
         let exchange = PendingReply { header, response: Response::Notice(notice) };
-        let open =
-            self.sessions.get_mut(session.0 as usize).ok_or(Misuse::NoSuch { what: "session" })?;
+        let open = self.sessions.get_mut(session).ok_or(Misuse::NoSuch { what: "session" })?;
         open.state.pending.insert(exchange).ok_or(Misuse::Busy)?;
-        push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+        self.sessions.push(READY, session);
         Ok(())
     }
 
     /// Borrows a job, read-only.
     pub fn job(&self, id: JobId) -> Option<&JobOf<S>> {
-        self.jobs.get(id.0 as usize)
+        self.shared.job(id)
     }
 
     /// All jobs of the server.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
-        let ids = 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
-        ids.map(JobId).filter(|id| self.job(*id).is_some())
-    }
-
-    /// Takes the first session out of a queue.
-    #[inline(never)]
-    fn pop(&mut self, which: usize) -> Option<u32> {
-        let queue = self.queues.get_mut(which)?;
-        queue.pop(&mut self.sessions, |sessions, id| link::<S>(sessions, which, id))
+        self.shared.ids().filter(|id| self.job(*id).is_some())
     }
 
     fn store(
@@ -478,14 +434,14 @@ impl<S: Storage> Server<S> {
         value: &[u8],
     ) -> Result<(), Misuse> {
         Key::check(key)?;
-        let job = self.jobs.get_mut(job.0 as usize).ok_or(NO_JOB)?;
+        let job = self.shared.job_mut(job).ok_or(NO_JOB)?;
         job.preset(keyspace, key, value).map_err(|_| Misuse::NoRoom { what: "value" })
     }
 }
 
 impl<S: Storage> SessionMut<'_, S> {
     fn get(&self) -> Option<&SessionOf<S>> {
-        self.server.sessions.get(self.id.0 as usize)
+        self.server.sessions.get(self.id)
     }
 }
 
@@ -508,12 +464,9 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
     }
 
     fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
-        let Server { sessions, jobs, .. } = &mut *self.server;
-        let Some(Session { state, .. }) = sessions.get_mut(self.id.0 as usize) else {
-            return Ok(());
-        };
-        let job = jobs.get_mut(state.job.0 as usize);
-        state::handle_end(state, job)
+        let Server { sessions, shared, .. } = &mut *self.server;
+        let Some(Session { state, .. }) = sessions.get_mut(self.id) else { return Ok(()) };
+        state::handle_end(state, shared.job_mut(state.job))
     }
 
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
@@ -521,10 +474,10 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        let server = &mut *self.server;
-        let event = server.sessions.get_mut(self.id.0 as usize)?.state.event.take()?;
-        remove::<S>(&mut server.queues, &mut server.sessions, HAS_EVENT, self.id.0);
-        push::<S>(&mut server.queues, &mut server.sessions, READY, self.id.0);
+        let sessions = &mut self.server.sessions;
+        let event = sessions.get_mut(self.id)?.state.event.take()?;
+        sessions.dequeue(HAS_EVENT, self.id);
+        sessions.push(READY, self.id);
         Some(event)
     }
 
@@ -540,34 +493,5 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
         })
     }
 }
-
-/// Puts a session into a queue.
-#[inline(never)]
-fn push<S: Storage>(queues: &mut [Queue; 2], sessions: &mut SessionsOf<S>, which: usize, id: u32) {
-    if let Some(queue) = queues.get_mut(which) {
-        queue.push(sessions, id, |sessions, id| link::<S>(sessions, which, id));
-    }
-}
-
-/// Takes a session out of a queue.
-fn remove<S: Storage>(
-    queues: &mut [Queue; 2],
-    sessions: &mut SessionsOf<S>,
-    which: usize,
-    id: u32,
-) {
-    if let Some(queue) = queues.get_mut(which) {
-        queue.remove(sessions, id, |sessions, id| link::<S>(sessions, which, id));
-    }
-}
-
-fn link<S: Storage>(sessions: &mut SessionsOf<S>, which: usize, id: u32) -> Option<&mut QueueLink> {
-    sessions.get_mut(id as usize)?.state.links.get_mut(which)
-}
-
-/// Index of the queue of sessions with output, or with held input to handle.
-const READY: usize = 0;
-/// Index of the queue of sessions with an event for the owner.
-const HAS_EVENT: usize = 1;
 
 const NO_JOB: Misuse = Misuse::NoSuch { what: "job" };

@@ -7,7 +7,8 @@
 use super::member::Member;
 use super::response::{PendingReply, Response};
 use super::session::SessionState;
-use super::{READY, Server, Session, Storage, push};
+use super::shared::READY;
+use super::{Server, Session, Storage};
 use crate::ids::{JobId, Rank};
 use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs};
@@ -15,13 +16,13 @@ use crate::store::{Keyspace, Kvs};
 impl<S: Storage> Server<S> {
     /// Answers such waits; computed only after a rank has gone or has begun to wait.
     pub(super) fn fail_attributes(&mut self) {
-        for at in 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX) {
-            self.fail_attributes_of(JobId(at));
+        for id in self.shared.ids() {
+            self.fail_attributes_of(id);
         }
     }
 
     fn fail_attributes_of(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get_mut(id.0 as usize) else { return };
+        let Some(job) = self.shared.job_mut(id) else { return };
         if !core::mem::take(&mut job.may_have_stuck_attribute) {
             return;
         }
@@ -33,7 +34,7 @@ impl<S: Storage> Server<S> {
             else {
                 continue;
             };
-            let Some(job) = self.jobs.get(id.0 as usize) else { return };
+            let Some(job) = self.shared.job(id) else { return };
             let neighbours = (0..).map(Rank).zip(job.members()).filter(|(_, m)| m.node == node);
             let is_silent = |(rank, member): (Rank, &Member)| {
                 member.is_gone() || self.node_of_waiting(id, rank).is_some()
@@ -52,19 +53,19 @@ impl<S: Storage> Server<S> {
         }
         let session = self.job(id).and_then(|job| job.member(rank)?.session());
         let Some(id) = session else { return };
-        let Some(Session { state, .. }) = self.sessions.get_mut(id.0 as usize) else { return };
+        let Some(Session { state, .. }) = self.sessions.get_mut(id) else { return };
         if let Some((place, _)) = state.awaited()
             && let Some(exchange) = state.pending.get_mut(place)
         {
             exchange.response = Response::Missing;
         }
-        push::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
+        self.sessions.push(READY, id);
     }
 
     /// The node of a rank whose only pending request waits for a missing attribute.
     fn node_of_waiting(&self, id: JobId, rank: Rank) -> Option<u32> {
         let job = self.job(id)?;
-        let session = self.sessions.get(job.member(rank)?.session()?.0 as usize)?;
+        let session = self.sessions.get(job.member(rank)?.session()?)?;
         let (_, Response::Attribute(node, key)) = session.state.awaited()? else { return None };
         let is_there = job.kvs().find(Keyspace::Node(*node), key.as_bytes()).is_some();
         (!is_there).then_some(*node)

@@ -6,7 +6,6 @@ use super::reply::ReplyContext;
 use super::response::{GroupFence, Response};
 use super::{Server, Storage};
 use crate::ids::{JobId, Key, Rank, SessionId};
-use crate::storage::Slots;
 
 /// Condition that a member waits for and that other processes have to fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +29,11 @@ impl<S: Storage> Server<S> {
     /// Changes after: any call on any session of the job, [`end_fence`](Self::end_fence),
     /// [`answer_spawn`](Self::answer_spawn).
     pub fn waits(&self, session: SessionId) -> impl Iterator<Item = Wait<'_>> {
-        let state = self.sessions.get(session.0 as usize).map(|session| &session.state);
-        let found = state.and_then(|state| Some((state, self.jobs.get(state.job.0 as usize)?)));
+        let state = self.sessions.get(session).map(|session| &session.state);
+        let found = state.and_then(|state| Some((state, self.shared.job(state.job)?)));
         found.into_iter().flat_map(|(state, job)| {
             let rank = state.rank.unwrap_or(Rank(u32::MAX));
-            let names = &self.names;
+            let names = &self.shared.names;
             let context =
                 ReplyContext { job, names, rank, nonce: b"", has_tags: false, other: None };
             state.pending_replies().filter_map(move |(_, exchange)| match &exchange.response {
@@ -53,7 +52,7 @@ impl<S: Storage> Server<S> {
     /// missing, unless the job has more than 64 ranks and there was no room to keep which.
     pub fn missing_from_group(&self, job: JobId, group: GroupFence) -> impl Iterator<Item = Rank> {
         let is_in = move |member: &Member| {
-            let session = member.session().and_then(|id| self.sessions.get(id.0 as usize));
+            let session = member.session().and_then(|id| self.sessions.get(id));
             session.is_some_and(|session| groups(session).any(|own| own == group))
         };
         self.job(job).into_iter().flat_map(move |job| job.outside(group, is_in))

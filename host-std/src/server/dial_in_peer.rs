@@ -150,7 +150,7 @@ impl Service {
         let now = self.clock.now();
         let is_late = self.pmix.server.poll_timeout().is_some_and(|at| at <= now);
         if is_late {
-            self.pmix.server.handle_timeout(now, &mut self.server);
+            self.server.pmix(&mut self.pmix.server).handle_timeout(now);
         }
         Ok(has_unauthenticated || is_late)
     }

@@ -173,7 +173,7 @@ impl Service {
     pub(crate) fn remove_job(&mut self, job: JobId) {
         // Removal fails only while a rank may still send requests; the job then stays, at the cost of
         // memory only.
-        if self.pmix.server.remove_job(job, &mut self.server).is_ok()
+        if self.server.pmix(&mut self.pmix.server).remove_job(job).is_ok()
             && let Some(rank_conns) = self.rank_conns.get_mut(index(job.0))
         {
             *rank_conns = Vec::new();

@@ -95,7 +95,7 @@ impl Service {
             let others = match wait {
                 pmix::PmixWait::Post { job, .. } => moved(job),
                 pmix::PmixWait::Together { at, .. } => {
-                    let all = self.pmix.server.taking_part(at, &self.server);
+                    let all = self.server.pmix_ref(&self.pmix.server).taking_part(at);
                     { all }.filter_map(|(member, _)| moved(member.job)).max()
                 }
                 _ => return None,
@@ -193,7 +193,7 @@ impl Service {
                 (What::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
             }
             WaitKey::Together(purpose, at) => {
-                let all = Vec::from_iter(self.pmix.server.taking_part(at, &self.server));
+                let all = Vec::from_iter(self.server.pmix_ref(&self.pmix.server).taking_part(at));
                 let missing = all
                     .iter()
                     .filter(|(_, is_in)| !is_in)

@@ -96,7 +96,7 @@ impl World {
                 said.extend(&out[..len]);
             }
             let mut connection =
-                self.pmix.connection(*id, &mut self.server).expect("a healthy one stays");
+                self.server.pmix(&mut self.pmix).connection(*id).expect("a healthy one stays");
             let taken = connection.handle_input(now, said).expect("a healthy one is heard");
             said.drain(..taken);
             let mut has_moved = taken > 0;

@@ -146,7 +146,7 @@ impl World {
     /// Ends the stream of a connection.
     pub(super) fn end(&mut self, who: u8) {
         let id = self.callers[usize::from(who)].id;
-        if let Some(mut connection) = self.pmix.connection(id, &mut self.server) {
+        if let Some(mut connection) = self.server.pmix(&mut self.pmix).connection(id) {
             // An early end is the subject of this step.
             let _ = connection.handle_end(self.now);
         }
@@ -171,12 +171,12 @@ impl World {
             }
             3 => {
                 self.now = self.now.plus(Duration::from_micros(u64::from(a) << 16));
-                self.pmix.handle_timeout(self.now, &mut self.server);
+                self.server.pmix(&mut self.pmix).handle_timeout(self.now);
             }
             4 => {
                 let (job, rank) = (JobId(0), Rank(u32::from(a % 4)));
                 self.server.member_gone(job, rank);
-                self.pmix.member_gone(job, rank, &mut self.server);
+                self.server.pmix(&mut self.pmix).member_gone(job, rank);
             }
             5 => self.unwanted = (b == 0).then_some(Rank(u32::from(a % 4))),
             _ => {}
@@ -193,7 +193,7 @@ impl World {
         }
         for round in 0.. {
             assert!(round < 10_000, "the server does not come to rest");
-            if let Some(id) = self.pmix.next_ready(&mut self.server) {
+            if let Some(id) = self.server.pmix(&mut self.pmix).next_ready() {
                 match self.callers.iter().position(|caller| caller.id == id) {
                     Some(who) => self.serve(who, true),
                     None => {
@@ -212,7 +212,9 @@ impl World {
         self.settle();
         for who in 0..self.callers.len() {
             let id = self.callers[who].id;
-            let Some(mut connection) = self.pmix.connection(id, &mut self.server) else { continue };
+            let Some(mut connection) = self.server.pmix(&mut self.pmix).connection(id) else {
+                continue;
+            };
             let owed = connection.poll_transmit(&mut [0; 64]);
             assert!(owed == Ok(None), "nobody was told that {who} is owed something");
         }
@@ -236,7 +238,10 @@ impl World {
                     if job == JobId(0) && self.unwanted == Some(rank) {
                         self.pmix.refuse(connection, Status::NO_PERMISSIONS);
                     } else {
-                        self.pmix.admit(connection, &mut self.server).expect("it waits for that");
+                        self.server
+                            .pmix(&mut self.pmix)
+                            .admit(connection)
+                            .expect("it waits for that");
                     }
                 }
                 PmixEvent::HostRequest { connection, pending } => {
@@ -264,7 +269,7 @@ impl World {
             assert!(round < 10_000, "a connection does not come to rest");
             let caller = &mut self.callers[who];
             let mut connection =
-                self.pmix.connection(caller.id, &mut self.server).expect("an open connection");
+                self.server.pmix(&mut self.pmix).connection(caller.id).expect("an open connection");
             let mut has_moved = false;
             match connection.handle_input(self.now, &caller.pending) {
                 Ok(taken) => {
@@ -299,7 +304,7 @@ impl World {
     fn reopen(&mut self, who: usize) {
         let id = self.callers[who].id;
         self.asked.retain(|(asker, _)| *asker != id);
-        let _ = self.pmix.close(id, &mut self.server);
+        let _ = self.server.pmix(&mut self.pmix).close(id);
         let opened = self.pmix.open(Inbox::new(), [const { None }; PENDINGS], None);
         self.callers[who] = Caller::new(opened.expect("one was closed"));
     }

@@ -1,19 +1,19 @@
 //! A connection: the bytes of one peer, its identity, and its pending responses.
 
-use super::events::EventRegistrations;
-use super::heartbeat::HeartbeatMonitor;
-use super::shared_bytes::{SharedBytes, pack};
-use super::state::PmixEffect;
-use super::{ConnectionId, PmixEvent};
+use super::event::{ConnectionId, PmixEvent};
+use super::heartbeat::HeartbeatMonitors;
+use super::registrations::EventRegistrations;
+use super::response::{PendingRequest, PmixResponse};
+use super::shared_bytes::SharedBytes;
 use crate::error::{Full, PeerError};
-use crate::ids::{JobId, ProcId};
+use crate::ids::ProcId;
 use crate::server::queue::QueueLink;
-use crate::storage::{Buffer, Slots, copy};
+use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{write_refusal, write_welcome};
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::{Format, Release, Type};
+use crate::wire::pmix::{Format, Release, Request, Unpacker};
 use core::marker::PhantomData;
 
 /// Connection of one peer: its input and its state.
@@ -30,6 +30,8 @@ pub(super) struct ConnState<B, X> {
     pub(super) phase: ConnPhase,
     /// The process that the peer claims to be.
     pub(super) peer: Option<ProcId>,
+    /// The next connection admitted as the same process.
+    pub(super) next_of_peer: Option<ConnectionId>,
     /// True if the owner has admitted the peer.
     pub(super) is_admitted: bool,
     pub(super) format: Format,
@@ -48,7 +50,7 @@ pub(super) struct ConnState<B, X> {
     /// Event registrations.
     pub(super) registrations: EventRegistrations,
     /// Heartbeat monitors.
-    pub(super) heartbeats: heapless::Vec<HeartbeatMonitor, HEARTBEATS_MAX>,
+    pub(super) heartbeats: HeartbeatMonitors,
     /// Event that the owner has not polled; input pauses until then.
     pub(super) event: Option<PmixEvent>,
     /// Length of a message at the front of the inbox that the owner has not read yet.
@@ -85,46 +87,12 @@ pub(super) enum ConnReadState {
     Discard,
 }
 
-/// A request without a response, or a notification to send.
-#[derive(Clone, Debug)]
-pub struct PendingRequest<B> {
-    /// The tag of the request or of the notification.
-    pub(super) tag: u32,
-    pub(super) response: PmixResponse<B>,
-    /// Order in which it became due, as an increasing number.
-    order: u32,
-}
-
-/// Content of a response, and the condition under which it is due.
-#[derive(Clone, Debug)]
-pub(super) enum PmixResponse<B> {
-    /// A status, and nothing more.
-    Status(Status),
-    /// A body.
-    Body(B),
-    /// A body in two pieces, of which the first is shared by many connections.
-    Bodies(B, B),
-    /// The answer to a greeting, which has no header.
-    Bare(heapless::Vec<u8, 8>),
-    /// The end of the job's fence with this number.
-    Fence { generation: u32, deadline: Option<Instant> },
-    /// The same, for a process that is in an earlier fence of the job and enters the next one later.
-    QueuedFence { deadline: Option<Instant> },
-    /// The end of a collective.
-    Collective { at: usize, deadline: Option<Instant>, contributed: Option<B> },
-    /// Committed data of a process under a key; under any key, if absent.
-    Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, deadline: Option<Instant> },
-    /// Published data under the keys of this request.
-    Lookup { body: B, deadline: Option<Instant> },
-    /// The response of the owner to the request with this number.
-    Host(u32),
-}
-
 impl<B, I: Buffer, X> Connection<B, I, X> {
     pub(super) fn new(inbox: I, pendings: X, deadline: Option<Instant>) -> Self {
         let state = ConnState {
             phase: ConnPhase::Greeting,
             peer: None,
+            next_of_peer: None,
             is_admitted: false,
             format: Format::PLAIN,
             release: Release::default(),
@@ -135,13 +103,20 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
             sending: None,
             turn: 0,
             registrations: EventRegistrations::new(),
-            heartbeats: heapless::Vec::new(),
+            heartbeats: HeartbeatMonitors::new(),
             event: None,
             held_len: None,
             ready_link: QueueLink::default(),
             event_link: QueueLink::default(),
         };
         Self { inbox, state }
+    }
+
+    /// The request at the front that the owner has to answer.
+    pub(super) fn request(&self) -> Option<Request<'_>> {
+        let message = self.inbox.as_slice().get(..self.state.held_len?)?;
+        let body = message.get(Header::BYTES..)?;
+        Request::read(Unpacker::new(body, self.state.format)).ok()
     }
 
     /// Appends as many of `bytes` as fit to the held input, and returns their number.
@@ -191,9 +166,8 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
 
     /// Marks the greeting as invalid. The owner sees the peer before it is rejected, since a
     /// rejected peer closes the connection and could not be identified any more.
-    pub(super) fn defer_rejection(&mut self, status: Status, why: PeerError) -> PmixEffect {
+    pub(super) fn defer_rejection(&mut self) {
         self.phase = ConnPhase::Claimed;
-        PmixEffect::Doubted { status, why }
     }
 
     /// Rejects a peer that was not admitted, with a status.
@@ -249,7 +223,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
     /// Earliest deadline of the connection, its requests and its monitors.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let waiting = self.pending_requests().filter_map(|(_, pending)| pending.response.until());
-        let monitor = self.heartbeat_deadline().filter(|_| self.phase == ConnPhase::Open);
+        let monitor = self.heartbeats.deadline().filter(|_| self.phase == ConnPhase::Open);
         self.deadline.into_iter().chain(waiting).chain(monitor).min()
     }
 
@@ -295,64 +269,3 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         self.pending_requests().count() >= self.pending.capacity()
     }
 }
-
-impl<B: SharedBytes> PendingRequest<B> {
-    /// True if the deadline has passed.
-    pub(super) fn is_late(&self, now: Instant) -> bool {
-        self.response.until().is_some_and(|deadline| deadline <= now)
-    }
-
-    /// Writes the message from byte `sent` on as far as there is room, and returns the number of
-    /// bytes and whether the message is complete.
-    fn write(&self, format: Format, sent: usize, out: &mut [u8]) -> (usize, bool) {
-        let status: Option<heapless::Vec<u8, STATUS_BYTES>> = match self.response {
-            PmixResponse::Status(status) => pack(format, |to| {
-                to.one(Type::STATUS).i32(status.0);
-            }),
-            _ => None,
-        };
-        let (body, more) = match &self.response {
-            PmixResponse::Body(block) => (block.as_ref(), &b""[..]),
-            PmixResponse::Bodies(block, more) => (block.as_ref(), more.as_ref()),
-            PmixResponse::Bare(bytes) => (&bytes[..], &b""[..]),
-            _ => (status.as_deref().unwrap_or(b""), &b""[..]),
-        };
-        let body_bytes = u32::try_from(body.len() + more.len()).unwrap_or(u32::MAX);
-        let header = Header { index: 0, tag: self.tag, body_bytes }.bytes();
-        let header =
-            if matches!(self.response, PmixResponse::Bare(_)) { &b""[..] } else { &header };
-        let (mut len, mut before) = (0, 0);
-        for part in [header, body, more] {
-            let rest = part.get(sent.saturating_sub(before)..).unwrap_or(b"");
-            let room = out.get_mut(len..).unwrap_or_default();
-            copy(room, rest);
-            len += rest.len().min(room.len());
-            before += part.len();
-        }
-        (len, sent + len >= before)
-    }
-}
-
-impl<B> PmixResponse<B> {
-    /// True if the response can be sent.
-    pub(super) const fn is_due(&self) -> bool {
-        matches!(self, Self::Status(_) | Self::Body(_) | Self::Bodies(..) | Self::Bare(_))
-    }
-
-    fn until(&self) -> Option<Instant> {
-        match self {
-            Self::Fence { deadline, .. }
-            | Self::QueuedFence { deadline }
-            | Self::Collective { deadline, .. }
-            | Self::Lookup { deadline, .. }
-            | Self::Get { deadline, .. } => *deadline,
-            _ => None,
-        }
-    }
-}
-
-/// A status in the longest format: its count, two types, and itself.
-const STATUS_BYTES: usize = 16;
-
-/// Upper bound of the number of heartbeat monitors of one peer.
-const HEARTBEATS_MAX: usize = 4;

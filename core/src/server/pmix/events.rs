@@ -5,57 +5,39 @@
 //! read slowly, or never, are thereby bounded by the size of the cache and by the number of
 //! notifications pending at once; events that have dropped out of the cache by then are lost.
 
-use super::cached_event::{
-    CACHED_MAX, CachedEvent, Notification, affected, cache_event, cache_notification,
-};
-use super::connection::{ConnPhase, ConnState, Connection, PendingRequest, PmixResponse};
-use super::namespace;
+use super::cached_event::{CACHED_MAX, CachedEvent, Notification, affected, procs};
+use super::collective::ListedProc;
+use super::connection::{ConnPhase, ConnState};
+use super::context::{PmixContext, PmixShared, PmixView};
+use super::event::ConnectionId;
+use super::registrations::{EventRegistration, REGISTRATIONS_MAX};
+use super::response::{PendingRequest, PmixResponse};
+use super::server::PmixServer;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::state::PmixContext;
-use super::storage::ConnStateOf;
-use super::{ConnectionId, Pmix, PmixStorage, ready_link};
-use crate::ids::{JobId, ProcId};
-use crate::server::{Server, Storage};
+use super::storage::{ConnStateOf, PmixStorage};
+use crate::ids::{JobId, ProcId, Rank};
+use crate::server::Storage;
 use crate::storage::Slots;
 use crate::wire::pmix::header::TAG_EVENT;
 use crate::wire::pmix::names::{Status, keys, range};
-use crate::wire::pmix::request::EventCodes;
-use crate::wire::pmix::{Format, List, Packer, WILDCARD};
-
-/// Event registrations of one connection, and which cached events it has already received.
-#[derive(Debug)]
-pub(super) struct EventRegistrations {
-    codes: heapless::Vec<EventRegistration, REGISTRATIONS_MAX>,
-    /// One bit per place of the cache: set once the event was delivered or does not match.
-    delivered: [u64; CACHED_MAX.div_ceil(u64::BITS as usize)],
-    /// True if events are waiting for free places of the connection.
-    pub(super) is_behind: bool,
-}
-
-/// One code that a connection registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EventRegistration {
-    /// Event code; `None` for all.
-    code: Option<i32>,
-    /// Restriction to events that affect this process, or any of this job.
-    about: Option<(JobId, u32)>,
-}
+use crate::wire::pmix::{Format, List, Packer, Proc, WILDCARD};
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Registers these codes; all codes, if there are none.
     pub(super) fn register(
-        &mut self,
+        &self,
         state: &mut ConnStateOf<P>,
         codes: &List<'_>,
         infos: &List<'_>,
     ) -> Status {
+        let view = self.view();
         let mut fresh: heapless::Vec<EventRegistration, REGISTRATIONS_MAX> = heapless::Vec::new();
         let all = codes.is_empty().then_some(None);
         for code in all.into_iter().chain(codes.codes().map(Some)) {
             let mut abouts = affected(infos).map(|proc| {
                 // A job that does not exist gets an id above those of all jobs.
-                let job = namespace::named(self.jobs, self.server, proc.nspace);
-                Some((job.unwrap_or(JobId(u32::MAX)), proc.rank))
+                let job = view.named(proc.nspace).unwrap_or(JobId(u32::MAX));
+                Some(ListedProc { job, rank: proc.rank })
             });
             let first = abouts.next().unwrap_or(None);
             for about in core::iter::once(first).chain(abouts) {
@@ -70,15 +52,16 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         }
         // An event outside the former registrations is not delivered later, unless its cached range
         // allows it.
-        for at in 0..self.events.end() {
-            let Some(event) = self.events.get(at) else { continue };
-            let is_late = !state.is_subscribed_to(event, self.server);
-            if is_late && !event.reaches(event.later, state.peer, self.server) {
+        for at in 0..self.pmix.events.end() {
+            let Some(event) = self.pmix.events.get(at) else { continue };
+            let is_late = !view.is_subscribed(state, event);
+            if is_late && !view.reaches(event, event.later, state.peer) {
                 state.registrations.set_delivered(at, true);
             }
         }
         // There is room for all of them.
-        let _ = state.registrations.codes.extend_from_slice(&fresh);
+        let added = state.registrations.codes.extend_from_slice(&fresh);
+        debug_assert!(added.is_ok());
         Status::SUCCESS
     }
 
@@ -86,8 +69,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn notify(
         &mut self,
         format: Format,
-        ProcId { job, rank }: ProcId,
-        (code, range): (i32, u8),
+        source: ProcId,
+        code: i32,
+        range: u8,
         infos: &List<'_>,
     ) -> Result<usize, Status> {
         let has_targets = infos.find(keys::EVENT_CUSTOM_RANGE).is_some();
@@ -97,14 +81,14 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if infos.bytes.len() > EVENT_BYTES_MAX {
             return Err(Status::OUT_OF_RESOURCE);
         }
-        let name = self.server.job(job).map(|job| job.name().clone()).ok_or(Status::NOT_FOUND)?;
-        let kept = copy_bytes(name.as_bytes()).zip(copy_bytes(infos.bytes));
+        let job = self.common.job(source.job).ok_or(Status::NOT_FOUND)?;
+        let kept = copy_bytes(job.name().as_bytes()).zip(copy_bytes(infos.bytes));
         let (nspace, bytes) = kept.ok_or(Status::NOMEM)?;
         let event = CachedEvent {
             code,
             nspace,
-            rank: rank.0,
-            source: Some(ProcId { job, rank }),
+            rank: source.rank.0,
+            source: Some(source),
             range,
             later: (!infos.is_set(keys::EVENT_DO_NOT_CACHE)).then_some(range),
             is_non_default: infos.is_set(keys::EVENT_NON_DEFAULT),
@@ -113,41 +97,34 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             format,
             serial: 0,
         };
-        cache_event::<P>(self.events, event).ok_or(Status::OUT_OF_RESOURCE)
+        self.pmix.cache(event).ok_or(Status::OUT_OF_RESOURCE)
     }
 }
 
-impl<P: PmixStorage> Pmix<P> {
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Notifies clients of an event of the owner. `write` packs the infos, each as it stands inside
     /// other values.
-    pub fn notify_clients<S: Storage>(
+    pub fn notify_clients(
         &mut self,
         notification: &Notification<'_>,
-        server: &Server<S>,
         write: impl Fn(&mut Packer<'_>),
     ) {
-        if let Some(at) =
-            cache_notification::<P, S>(&mut self.events, &self.jobs, server, notification, write)
-        {
-            self.deliver(at, None, server);
+        let event = self.context.view().cached(notification, |_, to| write(to));
+        if let Some(at) = event.and_then(|event| self.context.pmix.cache(event)) {
+            self.deliver(at, None);
         }
     }
 
     /// Delivers a new event to the registered connections in its range, except its source.
-    pub(super) fn deliver<S: Storage>(
-        &mut self,
-        at: usize,
-        from: Option<ConnectionId>,
-        server: &Server<S>,
-    ) {
-        let Some(event) = self.events.get(at) else { return };
+    pub(super) fn deliver(&mut self, at: usize, from: Option<ConnectionId>) {
+        let view = self.context.view();
+        let Some(event) = view.pmix.events.get(at) else { return };
         let mut constructed = heapless::Vec::new();
         let mut is_waited_for = false;
-        for number in 0..self.connections.end() {
-            let Some(Connection { state, .. }) = self.connections.get_mut(number) else { continue };
-            let id = u32::try_from(number).unwrap_or(u32::MAX);
-            let is_own = from.is_some_and(|from| from.0 == id);
-            let is_for_it = !is_own && state.is_subscribed_to(event, server);
+        for id in self.connections.ids() {
+            let Some(state) = self.connections.state_mut(id) else { continue };
+            let is_own = from == Some(id);
+            let is_for_it = !is_own && view.is_subscribed(state, event);
             state.registrations.set_delivered(at, is_own || (event.later.is_none() && !is_for_it));
             if !is_for_it {
                 continue;
@@ -156,74 +133,153 @@ impl<P: PmixStorage> Pmix<P> {
                 state.registrations.is_behind = true;
                 is_waited_for = true;
             } else {
-                self.ready.push(&mut self.connections, id, ready_link::<P>);
+                self.connections.wake(id);
             }
         }
         if event.later.is_none() && !is_waited_for {
-            self.events.remove(at);
+            self.context.pmix.events.remove(at);
         }
     }
 
     /// Delivers cached events to a connection as far as it has free places.
-    pub(super) fn deliver_cached<S: Storage>(&mut self, id: ConnectionId, server: &Server<S>) {
-        let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
-            return;
-        };
-        let mut is_told_any = false;
+    pub(super) fn deliver_cached(&mut self, id: ConnectionId) {
+        let view = self.context.view();
+        let events = &view.pmix.events;
+        let Some(state) = self.connections.state_mut(id) else { return };
+        let mut has_delivered = false;
         state.registrations.is_behind = loop {
-            let kept = (0..self.events.end()).filter_map(|at| Some((at, self.events.get(at)?)));
-            let mut untold = kept.filter(|(at, event)| {
-                !state.registrations.is_delivered(*at) && state.is_subscribed_to(event, server)
+            let kept = (0..events.end()).filter_map(|at| Some((at, events.get(at)?)));
+            let left = kept.filter(|(at, event)| {
+                !state.registrations.is_delivered(*at) && view.is_subscribed(state, event)
             });
-            let first = untold.next();
-            let next = untold.fold(first, |oldest, other| {
-                oldest.map(|oldest| if other.1.serial < oldest.1.serial { other } else { oldest })
-            });
-            match next {
+            match left.min_by_key(|(_, event)| event.serial) {
                 None => break false,
                 Some((at, event)) if state.deliver_event(at, event, &mut heapless::Vec::new()) => {
-                    is_told_any = true;
+                    has_delivered = true;
                 }
                 Some(_) => break true,
             }
         };
-        if is_told_any {
-            self.ready.push(&mut self.connections, id.0, ready_link::<P>);
+        if has_delivered {
+            self.connections.wake(id);
         }
     }
 
     /// Removes the events of processes of a job, and the registrations restricted to it.
     pub(super) fn remove_events(&mut self, job: JobId) {
-        for at in 0..self.events.end() {
+        let events = &mut self.context.pmix.events;
+        for at in 0..events.end() {
             let is_its = |event: &CachedEvent<_>| event.source.is_some_and(|of| of.job == job);
-            if self.events.get(at).is_some_and(is_its) {
-                self.events.remove(at);
+            if events.get(at).is_some_and(is_its) {
+                events.remove(at);
             }
         }
-        for number in 0..self.connections.end() {
-            if let Some(Connection { state, .. }) = self.connections.get_mut(number) {
-                let is_about = |registration: &EventRegistration| {
-                    registration.about.is_some_and(|(of, _)| of == job)
-                };
-                state.registrations.codes.retain(|registration| !is_about(registration));
+        for id in self.connections.ids() {
+            if let Some(state) = self.connections.state_mut(id) {
+                let is_about = |about: ListedProc| about.job == job;
+                state.registrations.codes.retain(|one| !one.about.is_some_and(is_about));
             }
         }
     }
 }
 
-impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
-    /// True if the event matches a registration and its range includes the connection.
-    fn is_subscribed_to<S: Storage>(&self, event: &CachedEvent<B>, server: &Server<S>) -> bool {
-        self.phase == ConnPhase::Open
-            && self
+impl<P: PmixStorage> PmixShared<P> {
+    /// Caches an event, in place of the oldest if the cache is full, and returns its place.
+    pub(super) fn cache(&mut self, event: CachedEvent<P::Bytes>) -> Option<usize> {
+        let events = &mut self.events;
+        let serials = || (0..events.end()).filter_map(|at| Some((events.get(at)?.serial, at)));
+        let (count, latest) = (serials().count(), serials().map(|(serial, _)| serial).max());
+        let oldest = serials().min().filter(|_| count >= events.capacity().min(CACHED_MAX));
+        if let Some((_, at)) = oldest {
+            events.remove(at);
+        }
+        events.insert(CachedEvent { serial: latest.unwrap_or(0) + 1, ..event })
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+    /// The event of a notification by the server; `None` without memory for it.
+    pub(super) fn cached(
+        self,
+        notification: &Notification<'_>,
+        write: impl Fn(Self, &mut Packer<'_>),
+    ) -> Option<CachedEvent<P::Bytes>> {
+        let Proc { nspace, rank } = notification.source;
+        let source = self.named(nspace).map(|job| ProcId { job, rank: Rank(rank) });
+        let mut event = CachedEvent {
+            code: notification.code.0,
+            nspace: copy_bytes(nspace)?,
+            rank,
+            source,
+            range: notification.range,
+            later: notification.later,
+            is_non_default: false,
+            infos: pack(Format::PLAIN, |to| write(self, to))?,
+            count: notification.infos,
+            format: Format::PLAIN,
+            serial: 0,
+        };
+        event.is_non_default = event.list().is_set(keys::EVENT_NON_DEFAULT);
+        Some(event)
+    }
+
+    /// True if an event matches a registration of a connection, and its range includes this.
+    fn is_subscribed(self, state: &ConnStateOf<P>, event: &CachedEvent<P::Bytes>) -> bool {
+        state.phase == ConnPhase::Open
+            && state
                 .registrations
                 .codes
                 .iter()
-                .any(|registration| registration.matches(event, server))
-            && event.reaches(Some(event.range), self.peer, server)
+                .any(|registration| self.matches(registration, event))
+            && self.reaches(event, Some(event.range), state.peer)
     }
 
-    /// Delivers the event `at` a place if a place of the connection is free. Messages `made` for
+    fn matches(self, registration: &EventRegistration, event: &CachedEvent<P::Bytes>) -> bool {
+        let is_code = match registration.code {
+            Some(code) => code == event.code,
+            None => !event.is_non_default,
+        };
+        let is_about = |about: ListedProc| {
+            let list = event.list();
+            let mut procs = affected(&list).peekable();
+            // Without affected processes the clients filter by themselves.
+            procs.peek().is_none()
+                || procs.any(|proc| {
+                    let name = self.job(about.job).map(|job| job.name().as_bytes());
+                    let is_all = [about.rank, proc.rank].contains(&WILDCARD);
+                    name == Some(proc.nspace) && (is_all || about.rank == proc.rank)
+                })
+        };
+        is_code && registration.about.is_none_or(is_about)
+    }
+
+    /// True if a process is in a range of an event.
+    fn reaches(
+        self,
+        event: &CachedEvent<P::Bytes>,
+        range: Option<u8>,
+        peer: Option<ProcId>,
+    ) -> bool {
+        let (Some(range), Some(peer)) = (range, peer) else { return false };
+        match range {
+            // Ranges for process managers only.
+            range::RM | range::PROC_LOCAL => false,
+            range::LOCAL => event.source.is_none_or(|source| self.node(source) == self.node(peer)),
+            range::NAMESPACE => event.source.is_some_and(|of| of.job == peer.job),
+            range::CUSTOM => {
+                let name = self.job(peer.job).map(|job| job.name().as_bytes());
+                let is_it = |proc: Proc<'_>| {
+                    Some(proc.nspace) == name && (proc.rank == WILDCARD || proc.rank == peer.rank.0)
+                };
+                procs(&event.list(), keys::EVENT_CUSTOM_RANGE).any(is_it)
+            }
+            _ => true,
+        }
+    }
+}
+
+impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
+    /// Delivers the event at this place of the cache if the connection has a free one. Bodies packed for
     /// other connections are shared.
     fn deliver_event(
         &mut self,
@@ -252,69 +308,6 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         true
     }
 }
-
-impl EventRegistrations {
-    pub(super) const fn new() -> Self {
-        let effect = [0; CACHED_MAX.div_ceil(u64::BITS as usize)];
-        Self { codes: heapless::Vec::new(), delivered: effect, is_behind: false }
-    }
-
-    /// Removes the registrations of these codes.
-    pub(super) fn deregister(&mut self, codes: EventCodes<'_>) {
-        for code in codes {
-            let code = (code != DEFAULT_HANDLER).then_some(code);
-            self.codes.retain(|registration| registration.code != code);
-        }
-    }
-
-    fn is_delivered(&self, at: usize) -> bool {
-        let (word, bit) = place(at);
-        self.delivered.get(word).is_none_or(|word| word & bit != 0)
-    }
-
-    fn set_delivered(&mut self, at: usize, is_told: bool) {
-        let (word, bit) = place(at);
-        if let Some(word) = self.delivered.get_mut(word) {
-            *word = if is_told { *word | bit } else { *word & !bit };
-        }
-    }
-}
-
-impl EventRegistration {
-    fn matches<B: SharedBytes, S: Storage>(
-        &self,
-        event: &CachedEvent<B>,
-        server: &Server<S>,
-    ) -> bool {
-        let is_code = match self.code {
-            Some(code) => code == event.code,
-            None => !event.is_non_default,
-        };
-        let is_about = |(job, rank): (JobId, u32)| {
-            let list = event.list();
-            let mut procs = affected(&list).peekable();
-            // Without affected processes the clients filter by themselves.
-            procs.peek().is_none()
-                || procs.any(|proc| {
-                    let name = server.job(job).map(|job| job.name().as_bytes());
-                    let is_all = [rank, proc.rank].contains(&WILDCARD);
-                    name == Some(proc.nspace) && (is_all || rank == proc.rank)
-                })
-        };
-        is_code && self.about.is_none_or(is_about)
-    }
-}
-
-const fn place(at: usize) -> (usize, u64) {
-    (at / u64::BITS as usize, 1 << (at % u64::BITS as usize))
-}
-
-/// The code that stands for the handler of all codes.
-const DEFAULT_HANDLER: i32 = i32::MIN;
-
-/// Upper bound of the number of registrations of one peer, counted for each process of a
-/// restriction.
-const REGISTRATIONS_MAX: usize = 64;
 
 /// Upper bound of the infos of one event. All known events are far shorter.
 const EVENT_BYTES_MAX: usize = 64 << 10;

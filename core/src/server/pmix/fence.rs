@@ -5,17 +5,16 @@
 
 use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
-use super::connection::{Connection, PmixResponse};
-use super::get::deadline;
-use super::state::{PmixContext, PmixEffect};
-use super::storage::ConnStateOf;
-use super::{ConnectionId, Pmix, PmixStorage, namespace};
+use super::context::{PmixContext, PmixEffect};
+use super::event::ConnectionId;
+use super::response::PmixResponse;
+use super::server::PmixServer;
+use super::storage::{ConnStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
+use crate::server::Storage;
 use crate::server::job::FenceEntry;
 use crate::server::member::Member;
-use crate::server::{Server, Storage};
 use crate::storage::Slots;
-use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::request::Collective;
 
@@ -25,49 +24,55 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         &mut self,
         state: &mut ConnStateOf<P>,
         tag: u32,
-        ProcId { job, rank }: ProcId,
+        peer: ProcId,
         fence: &Collective<'_>,
     ) -> PmixEffect {
-        let deadline = deadline(&fence.infos, self.now, None);
-        let members = self.by_groups(ProcId { job, rank }, &fence.procs);
+        let view = self.view();
+        let deadline = view.deadline(&fence.infos, None);
+        let members = view.by_groups(peer, &fence.procs);
         let participants = match &members {
             Some(members) => Participants::Members(members.as_ref()),
             None => Participants::Listed(&fence.procs),
         };
-        if !self.is_world(job, participants) {
+        if !view.is_world(peer.job, participants) {
             let request = CollectiveRequest {
                 participants,
                 ..CollectiveRequest::of(CollectiveKind::Fence, &fence.procs, deadline)
             };
-            return self.join(state, tag, ProcId { job, rank }, request);
+            return self.join(state, tag, peer, request);
         }
-        let entered = enter(self.server, ProcId { job, rank }, self.now);
-        state.push_response(
-            tag,
-            match entered {
-                Some(generation) => PmixResponse::Fence { generation, deadline },
-                None => PmixResponse::QueuedFence { deadline },
-            },
-        );
-        PmixEffect::Fenced
+        let entry = self.enter(peer);
+        let response = match entry {
+            Some(FenceEntry { generation, .. }) => PmixResponse::Fence { generation, deadline },
+            None => PmixResponse::QueuedFence { deadline },
+        };
+        state.push_response(tag, response);
+        PmixEffect::Fenced { is_complete: entry.is_some_and(|entry| entry.is_complete) }
+    }
+
+    /// Enters the fence of the job; `None` for a member that is inside already.
+    fn enter(&mut self, peer: ProcId) -> Option<FenceEntry> {
+        let now = self.common.now;
+        self.common.job_mut(peer.job)?.enter_fence(peer.rank, now).ok()
     }
 }
 
-impl<P: PmixStorage> Pmix<P> {
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Answers the ranks whose fence has completed, and completes a fence that waits only for ranks
     /// that are gone.
-    pub(super) fn check_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+    pub(super) fn check_fence(&mut self, job: JobId) {
         loop {
-            let Some(of) = server.job(job) else { return };
+            let PmixContext { pmix, common } = &mut self.context;
+            let Some(of) = common.job(job) else { return };
             let generation = of.fence().generation();
-            let Some(namespace) = namespace::get_mut(&mut self.jobs, job) else { return };
+            let Some(namespace) = pmix.namespace_mut(job) else { return };
             if namespace.generation != generation {
                 namespace.generation = generation;
                 let status =
                     if namespace.is_partial { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
                 namespace.is_partial = false;
-                self.release(job, generation, status);
-                self.enter_queued(job, server);
+                self.answer_fence(job, generation.wrapping_sub(1), status);
+                self.enter_queued(job);
                 continue;
             }
             namespace.is_partial = of.gone > 0;
@@ -81,86 +86,74 @@ impl<P: PmixStorage> Pmix<P> {
             if !ends_without {
                 return;
             }
-            server.release(job);
+            self.end_fence(job);
         }
     }
 
     /// Does the same for each job whose fence was completed by its PMI-1 or PMI-2 ranks.
-    pub(super) fn check_ended_fences<S: Storage>(&mut self, server: &mut Server<S>) {
-        for at in 0..self.jobs.end() {
-            let Some(namespace) = self.jobs.get(at) else { continue };
+    pub(super) fn check_ended_fences(&mut self) {
+        for at in 0..self.context.pmix.namespaces.end() {
+            let Some(namespace) = self.context.pmix.namespaces.get(at) else { continue };
             let (job, seen) = (namespace.job, namespace.generation);
-            if server.job(job).is_some_and(|job| job.fence().generation() != seen) {
-                self.check_fence(job, server);
+            let job_ended = self.context.common.job(job);
+            if job_ended.is_some_and(|job| job.fence().generation() != seen) {
+                self.check_fence(job);
             }
         }
     }
 
     /// Times out the current fence: all ranks inside are answered and leave it.
-    pub(super) fn expire_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
-        let Some(current) = server.job(job).map(|job| job.fence().generation()) else { return };
-        for at in 0..self.connections.end() {
-            let id = ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
+    pub(super) fn expire_fence(&mut self, job: JobId) {
+        let Some(current) = self.common().job(job).map(|job| job.fence().generation()) else {
+            return;
+        };
+        for id in self.connections.ids() {
             let Some((place, rank)) = self.in_fence(id, job, current) else { continue };
-            if let Some(job) = server.jobs.get_mut(job.0 as usize) {
+            if let Some(job) = self.common().job_mut(job) {
                 job.withdraw(rank);
             }
-            self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
+            self.connections.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
     }
 
-    fn release(&mut self, job: JobId, generation: u32, status: Status) {
-        let ended = generation.wrapping_sub(1);
-        for at in 0..self.connections.end() {
-            let id = ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
-            if let Some((place, _)) = self.in_fence(id, job, ended) {
-                self.resolve(id, place, PmixResponse::Status(status));
+    fn answer_fence(&mut self, job: JobId, generation: u32, status: Status) {
+        for id in self.connections.ids() {
+            if let Some((place, _)) = self.in_fence(id, job, generation) {
+                self.connections.resolve(id, place, PmixResponse::Status(status));
             }
         }
     }
 
     /// Enters the first queued fence of each connection of a job that is outside.
-    pub(super) fn enter_queued<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
-        let now = server.now;
-        for at in 0..self.connections.end() {
-            let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
-            let Some(ProcId { job: of, rank }) = state.peer.filter(|of| of.job == job) else {
-                continue;
-            };
+    pub(super) fn enter_queued(&mut self, job: JobId) {
+        let now = self.common().now;
+        for id in self.connections.ids() {
+            let Some(state) = self.connections.state_mut(id) else { continue };
+            let Some(peer) = state.peer.filter(|of| of.job == job) else { continue };
             let Some((place, deadline)) = state.first_queued_fence() else { continue };
             // One that is late is about to be answered.
             if deadline.is_some_and(|deadline| deadline <= now) {
                 continue;
             }
-            if let Some(generation) = enter(server, ProcId { job: of, rank }, now)
-                && let Some(pending) = state.pending.get_mut(place)
-            {
+            let Some(FenceEntry { generation, is_complete }) = self.context.enter(peer) else {
+                continue;
+            };
+            if let Some(pending) = state.pending.get_mut(place) {
                 pending.response = PmixResponse::Fence { generation, deadline };
+            }
+            if is_complete {
+                self.end_fence(job);
             }
         }
     }
 
     /// Place and rank of a connection that waits for this fence of a job.
     fn in_fence(&self, id: ConnectionId, job: JobId, generation: u32) -> Option<(usize, Rank)> {
-        let state = &self.connections.get(id.0 as usize)?.state;
-        let ProcId { rank, .. } = state.peer.filter(|of| of.job == job)?;
+        let state = self.connections.state(id)?;
+        let peer = state.peer.filter(|of| of.job == job)?;
         let mut waiting = state.pending_requests().filter(|(_, pending)| {
             matches!(pending.response, PmixResponse::Fence { generation: of, .. } if of == generation)
         });
-        waiting.next().map(|(place, _)| (place, rank))
+        waiting.next().map(|(place, _)| (place, peer.rank))
     }
-}
-
-/// Enters the fence of the job and returns its number; `None` for a member that is inside already.
-fn enter<S: Storage>(
-    server: &mut Server<S>,
-    ProcId { job: id, rank }: ProcId,
-    now: Instant,
-) -> Option<u32> {
-    let job = server.jobs.get_mut(id.0 as usize)?;
-    let FenceEntry { generation, is_complete } = job.enter_fence(rank, now).ok()?;
-    if is_complete {
-        server.release(id);
-    }
-    Some(generation)
 }

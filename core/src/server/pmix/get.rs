@@ -1,25 +1,21 @@
 //! Gets: data of a process or of a job, answered at once or when it is committed.
 
-use super::connection::{Connection, PmixResponse};
-use super::modex::RankData;
-use super::namespace::{self, Namespace};
-use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::state::PmixContext;
-use super::storage::{ConnStateOf, NamespacesOf};
-use super::{ConnectionId, Pmix, PmixStorage};
+use super::context::{PmixContext, PmixView};
+use super::response::PmixResponse;
+use super::server::PmixServer;
+use super::shared_bytes::{copy_bytes, pack};
+use super::storage::{ConnStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
-use crate::server::{Server, Storage};
-use crate::storage::Slots;
-use crate::time::{Duration, Instant};
+use crate::server::Storage;
+use crate::time::Duration;
 use crate::wire::pmix::names::{Status, keys, scope};
 use crate::wire::pmix::request::Get;
-use crate::wire::pmix::{Format, Kval, List, Proc, Type, ranks};
+use crate::wire::pmix::{Format, Kval, Proc, Type, ranks};
 
 /// Process that sends a get, and its wire format.
 #[derive(Clone, Copy)]
 pub(super) struct Requester {
-    job: JobId,
-    rank: Rank,
+    peer: ProcId,
     format: Format,
 }
 
@@ -34,29 +30,88 @@ struct GetTarget<'a> {
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// Answers a get, or keeps it pending until its data is committed.
-    pub(super) fn get(
+    /// Answers REQ.
+    pub(super) fn describe(
         &mut self,
         state: &ConnStateOf<P>,
-        ProcId { job: own, rank }: ProcId,
+        peer: ProcId,
+    ) -> PmixResponse<P::Bytes> {
+        let (Some(job), Some(namespace)) =
+            (self.common.job(peer.job), self.pmix.namespace_mut(peer.job))
+        else {
+            return PmixResponse::Status(Status::NOT_FOUND);
+        };
+        let format = (state.format, state.release);
+        let response = namespace.describe(job.name().as_bytes(), peer.rank, format);
+        response.unwrap_or(PmixResponse::Status(Status::NOMEM))
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+    /// Answers the gets that wait for data which a process has committed.
+    pub(super) fn answer_gets(&mut self, proc: ProcId) {
+        self.each_get(proc, |view, requester, target| view.find(requester, target));
+    }
+
+    /// Fails the gets that wait for a process that is gone.
+    pub(super) fn fail_gets(&mut self, gone: ProcId) {
+        self.each_get(gone, |_, _, target| {
+            (target.rank == gone.rank.0).then_some(PmixResponse::Status(Status::NOT_FOUND))
+        });
+    }
+
+    fn each_get(
+        &mut self,
+        proc: ProcId,
+        answer: impl Fn(PmixView<'_, P, S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
+    ) {
+        let view = self.context.view();
+        for id in self.connections.ids() {
+            let mut next = 0;
+            // An answered get is no longer pending, so the search continues behind it.
+            while let Some((place, response)) = self.connections.state(id).and_then(|state| {
+                let requester = Requester { peer: state.peer?, format: state.format };
+                let mut pendings = state.pending_requests().filter(|(place, _)| *place >= next);
+                pendings.find_map(|(place, pending)| match &pending.response {
+                    PmixResponse::Get { job, rank, key, scope, .. }
+                        if *job == proc.job && (*rank == proc.rank.0 || *rank == ranks::UNDEF) =>
+                    {
+                        let key = key.as_ref().map(AsRef::as_ref);
+                        let target = GetTarget { job: *job, rank: *rank, key, scope: *scope };
+                        Some((place, answer(view, requester, target)?))
+                    }
+                    _ => None,
+                })
+            }) {
+                next = place + 1;
+                self.connections.resolve(id, place, response);
+            }
+        }
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+    /// Answers a get, or keeps it pending until its data is committed.
+    pub(super) fn get(
+        self,
+        state: &ConnStateOf<P>,
+        peer: ProcId,
         get: &Get<'_>,
     ) -> PmixResponse<P::Bytes> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
-        let Some(job) = namespace::named(self.jobs, self.server, get.nspace) else {
-            return not_found;
-        };
+        let Some(job) = self.named(get.nspace) else { return not_found };
         if let Some(response) = self.find_contributed(state.format, job, get) {
             return response;
         }
-        if let Some(response) = self.get_realm(state, ProcId { job: own, rank }, job, get) {
+        if let Some(response) = self.get_realm(state, peer, job, get) {
             return response;
         }
         let scope = get.infos.find(keys::SCOPE).and_then(|value| value.number());
         let scope = scope.and_then(|scope| u8::try_from(scope).ok());
         let target = GetTarget { job, rank: get.rank, key: get.key, scope };
-        let requester = Requester { job: own, rank, format: state.format };
+        let requester = Requester { peer, format: state.format };
         let is_late = get.infos.is_set(keys::IMMEDIATE) || get.infos.is_set(keys::GET_REFRESH);
-        match find(self.jobs, self.server, requester, target) {
+        match self.find(requester, target) {
             Some(response) => response,
             None if is_late => not_found,
             None => {
@@ -65,167 +120,93 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                     Some(key) => key,
                     None => None,
                 };
-                let deadline = deadline(&get.infos, self.now, Some(GET_WITHIN));
+                let deadline = self.deadline(&get.infos, Some(GET_WITHIN));
                 PmixResponse::Get { job, rank: get.rank, key, scope, deadline }
             }
         }
     }
-}
 
-impl<P: PmixStorage> Pmix<P> {
-    /// Answers the gets that wait for data which a process has committed.
-    pub(super) fn answer_gets<S: Storage>(
-        &mut self,
-        ProcId { job, rank }: ProcId,
-        server: &Server<S>,
-    ) {
-        self.each_get(job, rank, |jobs, requester, target| find(jobs, server, requester, target));
-    }
-
-    /// Fails the gets that wait for a process that is gone.
-    pub(super) fn fail_gets(&mut self, job: JobId, rank: Rank) {
-        self.each_get(job, rank, |_, _, target| {
-            (target.rank == rank.0).then_some(PmixResponse::Status(Status::NOT_FOUND))
-        });
-    }
-
-    fn each_get(
-        &mut self,
-        job: JobId,
-        rank: Rank,
-        answer: impl Fn(&NamespacesOf<P>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
-    ) {
-        for at in 0..self.connections.end() {
-            let mut next = 0;
-            // An answered get is no longer pending, so the search continues behind it.
-            while let Some((place, response)) = self.connections.get(at).and_then(|connection| {
-                let Connection { state, .. } = connection;
-                let ProcId { job: own, rank: own_rank } = state.peer?;
-                let requester = Requester { job: own, rank: own_rank, format: state.format };
-                let mut pendings = state.pending_requests().filter(|(place, _)| *place >= next);
-                pendings.find_map(|(place, pending)| match &pending.response {
-                    PmixResponse::Get { job: of, rank: target, key, scope, .. }
-                        if *of == job && (*target == rank.0 || *target == ranks::UNDEF) =>
-                    {
-                        let key = key.as_ref().map(AsRef::as_ref);
-                        let target = GetTarget { job, rank: *target, key, scope: *scope };
-                        Some((place, answer(&self.jobs, requester, target)?))
-                    }
-                    _ => None,
-                })
-            }) {
-                next = place + 1;
-                let id = ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
-                self.resolve(id, place, response);
-            }
-        }
-    }
-}
-
-/// Answers a get from present data; `None` if the get has to wait.
-fn find<B, M, S>(
-    jobs: &impl Slots<Namespace<B, M>>,
-    server: &Server<S>,
-    requester: Requester,
-    target: GetTarget<'_>,
-) -> Option<PmixResponse<B>>
-where
-    B: SharedBytes,
-    M: AsRef<[RankData<B>]>,
-    S: Storage,
-{
-    let not_found = Some(PmixResponse::Status(Status::NOT_FOUND));
-    let Some((namespace, job)) = namespace::get(jobs, target.job).zip(server.job(target.job))
-    else {
-        return not_found;
-    };
-    let nspace = job.name().as_bytes();
-    let reserved = target.key.filter(|key| keys::is_reserved(key));
-    if target.rank == ranks::WILDCARD {
-        let is_known = reserved.is_none_or(|key| namespace.find(target.rank, key).is_some());
-        return Some(if is_known {
-            let answer = pack(requester.format, |to| {
-                to.one(Type::STATUS).i32(Status::SUCCESS.0);
-                namespace.write_object(nspace, to);
-            });
-            body(answer)
-        } else {
-            PmixResponse::Status(Status::NOT_FOUND)
-        });
-    }
-    if let Some(key) = reserved {
-        let known = (target.rank < job.size()).then(|| namespace.find(target.rank, key)).flatten();
-        let Some(value) = known else { return not_found };
-        let owner = Proc { nspace, rank: target.rank };
-        // All values of the process, so that the client sends one request.
-        let of_rank =
-            namespace.of_rank(target.rank).filter(|kvals| kvals.clone().find(key).is_some());
-        let answer = pack(requester.format, |to| {
-            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
-                owner.write(to.one(Type::PROC));
-                // The server packed the description, so no value has an unknown type.
-                match &of_rank {
-                    Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
-                        let _ = kval.write(to);
-                    }),
-                    None => {
-                        let _ = Kval { key, value }.write(to);
-                    }
-                }
-            });
-        });
-        return Some(body(answer));
-    }
-    let ranks = match target.rank {
-        ranks::UNDEF => 0..job.size(),
-        rank if rank < job.size() => rank..rank + 1,
-        _ => return not_found,
-    };
-    let own_node =
-        server.job(requester.job).and_then(|job| job.member(requester.rank)).map(|m| m.node);
-    let mut is_hidden = false;
-    for rank in ranks.map(Rank) {
-        let (Some(rank_data), Some(member)) = (namespace.rank_data(rank), job.member(rank)) else {
-            continue;
+    /// Answers a get from present data; `None` if the get has to wait.
+    fn find(self, requester: Requester, target: GetTarget<'_>) -> Option<PmixResponse<P::Bytes>> {
+        let not_found = Some(PmixResponse::Status(Status::NOT_FOUND));
+        let Some((namespace, job)) = self.pmix.namespace(target.job).zip(self.job(target.job))
+        else {
+            return not_found;
         };
-        let is_local = match target.scope {
-            Some(scope::LOCAL) => true,
-            Some(scope::REMOTE) => false,
-            _ => Some(member.node) == own_node,
-        };
-        if let Some(blob) = rank_data.seen(is_local).filter(|blob| blob.has(target.key)) {
-            let owner = Proc { nspace, rank: rank.0 };
-            let answer = match requester.job == target.job {
-                true => blob.answer_in(requester.format, owner),
-                // A requester of another job needs the job description as well.
-                false => pack(requester.format, |to| {
+        let nspace = job.name().as_bytes();
+        let reserved = target.key.filter(|key| keys::is_reserved(key));
+        if target.rank == ranks::WILDCARD {
+            let is_known = reserved.is_none_or(|key| namespace.find(target.rank, key).is_some());
+            return Some(if is_known {
+                let answer = pack(requester.format, |to| {
                     to.one(Type::STATUS).i32(Status::SUCCESS.0);
                     namespace.write_object(nspace, to);
-                    blob.write_object(owner, to);
-                })
-                .ok_or(Status::NOMEM),
-            };
-            return Some(answer.map_or_else(PmixResponse::Status, PmixResponse::Body));
+                });
+                PmixResponse::body(answer)
+            } else {
+                PmixResponse::Status(Status::NOT_FOUND)
+            });
         }
-        let hidden = rank_data.seen(!is_local).is_some_and(|blob| blob.has(target.key));
-        is_hidden |= hidden && target.key.is_some();
-        is_hidden |= target.rank == rank.0 && member.is_gone();
-    }
-    if is_hidden { not_found } else { None }
-}
-
-fn body<B>(answer: Option<B>) -> PmixResponse<B> {
-    answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
-}
-
-/// Deadline of a request: after the seconds of its timeout directive, of which 0 means none, or
-/// after `usual`.
-pub(super) fn deadline(infos: &List<'_>, now: Instant, usual: Option<Duration>) -> Option<Instant> {
-    let said = infos.find(keys::TIMEOUT).and_then(|value| value.number());
-    match said {
-        Some(seconds) if seconds > 0 => Some(now.plus(Duration::from_secs(seconds.unsigned_abs()))),
-        Some(_) => None,
-        None => usual.map(|usual| now.plus(usual)),
+        if let Some(key) = reserved {
+            let known =
+                (target.rank < job.size()).then(|| namespace.find(target.rank, key)).flatten();
+            let Some(value) = known else { return not_found };
+            let owner = Proc { nspace, rank: target.rank };
+            // All values of the process, so that the client sends one request.
+            let of_rank =
+                namespace.of_rank(target.rank).filter(|kvals| kvals.clone().find(key).is_some());
+            let answer = pack(requester.format, |to| {
+                to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                    owner.write(to.one(Type::PROC));
+                    // The server packed the description, so no value has an unknown type.
+                    match &of_rank {
+                        Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
+                            let _ = kval.write(to);
+                        }),
+                        None => {
+                            let _ = Kval { key, value }.write(to);
+                        }
+                    }
+                });
+            });
+            return Some(PmixResponse::body(answer));
+        }
+        let ranks = match target.rank {
+            ranks::UNDEF => 0..job.size(),
+            rank if rank < job.size() => rank..rank + 1,
+            _ => return not_found,
+        };
+        let own_node = self.node(requester.peer);
+        let mut is_hidden = false;
+        for rank in ranks.map(Rank) {
+            let (Some(rank_data), Some(member)) = (namespace.rank_data(rank), job.member(rank))
+            else {
+                continue;
+            };
+            let is_local = match target.scope {
+                Some(scope::LOCAL) => true,
+                Some(scope::REMOTE) => false,
+                _ => Some(member.node) == own_node,
+            };
+            if let Some(blob) = rank_data.seen(is_local).filter(|blob| blob.has(target.key)) {
+                let owner = Proc { nspace, rank: rank.0 };
+                let answer = match requester.peer.job == target.job {
+                    true => blob.answer_in(requester.format, owner),
+                    // A requester of another job needs the job description as well.
+                    false => pack(requester.format, |to| {
+                        to.one(Type::STATUS).i32(Status::SUCCESS.0);
+                        namespace.write_object(nspace, to);
+                        blob.write_object(owner, to);
+                    })
+                    .ok_or(Status::NOMEM),
+                };
+                return Some(answer.map_or_else(PmixResponse::Status, PmixResponse::Body));
+            }
+            let hidden = rank_data.seen(!is_local).is_some_and(|blob| blob.has(target.key));
+            is_hidden |= hidden && target.key.is_some();
+            is_hidden |= target.rank == rank.0 && member.is_gone();
+        }
+        if is_hidden { not_found } else { None }
     }
 }
 

@@ -1,16 +1,12 @@
 //! Heartbeat monitors: processes that send heartbeats, and the event when one is overdue.
 
-use super::connection::{ConnState, Connection, PmixResponse};
-use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link};
-use crate::ids::ProcId;
-use crate::storage::Slots;
 use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{Info, List};
 
 /// A heartbeat monitor requested with `PMIX_MONITOR_HEARTBEAT`.
 #[derive(Clone, Debug)]
-pub(super) struct HeartbeatMonitor {
+struct HeartbeatMonitor {
     /// Its name, by which it is cancelled.
     id: heapless::Vec<u8, ID_BYTES>,
     /// Event code for an overdue heartbeat.
@@ -22,24 +18,41 @@ pub(super) struct HeartbeatMonitor {
     is_reported: bool,
 }
 
-impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> {
+/// The heartbeat monitors of one peer.
+#[derive(Debug)]
+pub(super) struct HeartbeatMonitors(heapless::Vec<HeartbeatMonitor, HEARTBEATS_MAX>);
+
+/// An overdue heartbeat.
+pub(super) struct OverdueHeartbeat {
+    /// Event code for other processes.
+    pub(super) code: Status,
+    /// Length of the interval.
+    pub(super) after: Duration,
+}
+
+impl HeartbeatMonitors {
+    pub(super) const fn new() -> Self {
+        Self(heapless::Vec::new())
+    }
+
     /// Handles a monitoring request: starts or cancels a heartbeat monitor.
-    pub(super) fn monitor(
+    pub(super) fn handle_request(
         &mut self,
         now: Instant,
-        (what, code): (&Info<'_>, i32),
+        what: &Info<'_>,
+        code: i32,
         infos: &List<'_>,
-    ) -> PmixResponse<B> {
+    ) -> Status {
         let cancelled = match what.key {
             keys::MONITOR_CANCEL => Some(what.value.text()),
             _ => infos.find(keys::MONITOR_CANCEL).map(|value| value.text()),
         };
         if let Some(id) = cancelled {
-            self.heartbeats.retain(|monitor| id.is_some_and(|id| monitor.id != id));
-            return PmixResponse::Status(Status::SUCCESS);
+            self.0.retain(|monitor| id.is_some_and(|id| monitor.id != id));
+            return Status::SUCCESS;
         }
         if what.key != keys::MONITOR_HEARTBEAT {
-            return PmixResponse::Status(Status::NOT_SUPPORTED);
+            return Status::NOT_SUPPORTED;
         }
         let number = |key: &[u8]| infos.find(key).and_then(|value| value.number());
         let every = number(keys::MONITOR_HEARTBEAT_TIME).and_then(|secs| u32::try_from(secs).ok());
@@ -48,52 +61,37 @@ impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> 
         let (Some(every @ 1..), Ok(drops), Ok(id), true) =
             (every, drops, heapless::Vec::from_slice(id), what.value.is_true())
         else {
-            return PmixResponse::Status(Status::BAD_PARAM);
+            return Status::BAD_PARAM;
         };
         let after = Duration::from_secs(u64::from(every) * u64::from(drops.max(1)));
         let monitor = HeartbeatMonitor { id, code, after, last_heartbeat: now, is_reported: false };
         // A monitor with the same id is replaced.
-        self.heartbeats.retain(|known| known.id != monitor.id);
-        match self.heartbeats.push(monitor) {
-            Ok(()) => PmixResponse::Status(Status::SUCCESS),
-            Err(_) => PmixResponse::Status(Status::OUT_OF_RESOURCE),
+        self.0.retain(|known| known.id != monitor.id);
+        match self.0.push(monitor) {
+            Ok(()) => Status::SUCCESS,
+            Err(_) => Status::OUT_OF_RESOURCE,
         }
     }
 
     /// Records a heartbeat of the peer.
-    pub(super) fn heartbeat(&mut self, now: Instant) {
-        for monitor in &mut self.heartbeats {
+    pub(super) fn record(&mut self, now: Instant) {
+        for monitor in &mut self.0 {
             (monitor.last_heartbeat, monitor.is_reported) = (now, false);
         }
     }
 
     /// Earliest time at which a heartbeat is overdue.
-    pub(super) fn heartbeat_deadline(&self) -> Option<Instant> {
-        self.heartbeats
-            .iter()
-            .filter(|monitor| !monitor.is_reported)
-            .map(HeartbeatMonitor::due)
-            .min()
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let waiting = self.0.iter().filter(|monitor| !monitor.is_reported);
+        waiting.map(HeartbeatMonitor::due).min()
     }
-}
 
-impl<P: PmixStorage> Pmix<P> {
-    /// Reports an overdue heartbeat of the peer to the owner.
-    pub(super) fn check_heartbeats(&mut self, id: ConnectionId, now: Instant) {
-        let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
-            return;
-        };
-        // One event at a time; the owner has not polled the previous one.
-        let (Some(ProcId { job, rank }), None) = (state.peer, &state.event) else { return };
-        let late = state
-            .heartbeats
-            .iter_mut()
-            .find(|monitor| !monitor.is_reported && monitor.due() <= now);
-        let Some(monitor) = late else { return };
-        monitor.is_reported = true;
-        let (code, after) = (Status(monitor.code), monitor.after);
-        state.event = Some(PmixEvent::HeartbeatLost { job, rank, code, after });
-        self.events_queue.push(&mut self.connections, id.0, event_link::<P>);
+    /// The first overdue heartbeat, once.
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Option<OverdueHeartbeat> {
+        let mut all = self.0.iter_mut();
+        let late = all.find(|monitor| !monitor.is_reported && monitor.due() <= now)?;
+        late.is_reported = true;
+        Some(OverdueHeartbeat { code: Status(late.code), after: late.after })
     }
 }
 
@@ -105,3 +103,6 @@ impl HeartbeatMonitor {
 
 /// Upper bound of the length of monitor ids, longer than those in use.
 const ID_BYTES: usize = 64;
+
+/// Upper bound of the number of heartbeat monitors of one peer.
+const HEARTBEATS_MAX: usize = 4;

@@ -1,168 +1,200 @@
-//! Events and calls of the owner: admission of connections, and requests that only the owner can
-//! answer.
+//! Calls of the owner: time, admission of connections, members that are gone, removed jobs, and
+//! answers to requests that only the owner can answer.
 
-use super::connection::{ConnPhase, Connection, PmixResponse};
+use super::Pmix;
+use super::connection::{ConnPhase, Connection};
+use super::event::{ConnectionId, PmixEvent};
+use super::response::PmixResponse;
+use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::pack;
-use super::{ConnectionId, Pmix, PmixStorage, event_link, namespace, ready_link};
+use super::storage::PmixStorage;
 use crate::error::{Misuse, PeerError};
-use crate::ids::{Excerpt, JobId, ProcId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
+use crate::server::Storage;
 use crate::server::member::{Member, Phase};
-use crate::server::{Server, Storage};
 use crate::storage::{Buffer, Slots};
-use crate::time::Duration;
-use crate::wire::pmix::header::Header;
+use crate::time::Instant;
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::{Format, Packer, Request, Type, Unpacker};
+use crate::wire::pmix::{Format, Packer, Request, Type};
 
-/// Event for the owner of PMIx sessions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PmixEvent {
-    /// A peer claims a rank, which the protocol does not prove. Verify the claim and call
-    /// [`Pmix::admit`] or [`Pmix::refuse`]; the peer waits for that.
-    AdmissionRequested {
-        /// The connection.
-        connection: ConnectionId,
-        /// Job of the claimed rank.
-        job: JobId,
-        /// Claimed rank.
-        rank: Rank,
-        /// The user that the peer claims to run as, if any.
-        user: Option<u32>,
-    },
-    /// An invalid greeting. Call [`Pmix::refuse`] with this status; the peer waits for that.
-    AdmissionInvalid {
-        /// The connection.
-        connection: ConnectionId,
-        /// Status for the peer.
-        status: Status,
-        /// Cause of the rejection.
-        why: PeerError,
-    },
-    /// A rank aborts its job. Its request is already answered.
-    Aborted {
-        /// Its job.
-        job: JobId,
-        /// The rank.
-        rank: Rank,
-        /// Exit code requested for the job.
-        code: i32,
-        /// Message of the rank.
-        message: Excerpt,
-    },
-    /// No heartbeat of a rank within the interval that it requested.
-    HeartbeatLost {
-        /// Its job.
-        job: JobId,
-        /// The rank.
-        rank: Rank,
-        /// Code of the event for other processes.
-        code: Status,
-        /// Length of the interval.
-        after: Duration,
-    },
-    /// A request that only the owner can answer: read [`Pmix::request`], then call
-    /// [`Pmix::request_read`], and [`Pmix::answer`] with the result.
-    HostRequest {
-        /// The connection.
-        connection: ConnectionId,
-        /// Number of the request, to be passed back with the answer.
-        pending: usize,
-    },
-}
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+    /// Removes a job, here and in the server, with the committed data of its ranks and their
+    /// published data that does not outlive the job.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::WrongState`] while a session or a connection of the job is open, or a peer claims
+    /// one of its ranks, since the next job may get its number. Nothing has changed then. Otherwise
+    /// those of [`Server::remove_job`](crate::server::Server::remove_job).
+    pub fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
+        if self.connections.states().any(|state| state.peer.is_some_and(|of| of.job == job)) {
+            return Err(Misuse::WrongState { needed: "no connection of the job is open" });
+        }
+        self.common().remove_job(job)?;
+        self.context.remove_published(job, None);
+        self.remove_events(job);
+        self.context.remove_members(job);
+        self.abort_collectives_of(job);
+        if let Some(at) = self.context.pmix.place(job) {
+            self.context.pmix.namespaces.remove(at);
+        }
+        Ok(())
+    }
 
-impl<P: PmixStorage> Pmix<P> {
+    /// The next connection to serve: to transmit, then to hand it an empty input.
+    ///
+    /// Changes after: any call on any connection or on any session of the server.
+    pub fn next_ready(&mut self) -> Option<ConnectionId> {
+        self.check_ended_fences();
+        if core::mem::take(&mut self.common().has_new_names) {
+            self.answer_lookups();
+        }
+        self.connections.next_ready()
+    }
+
+    /// Fails the connections that have not been identified in time, times out requests, and reports
+    /// overdue heartbeats.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.common().now = now;
+        for id in self.connections.ids() {
+            let Some(state) = self.connections.state_mut(id) else { continue };
+            if state.deadline.is_some_and(|deadline| deadline <= now) {
+                state.fail(PeerError::TimedOut);
+                self.connections.wake(id);
+            }
+            self.expire(id, now);
+            self.check_heartbeats(id, now);
+        }
+    }
+
+    /// Times out the requests of a connection.
+    fn expire(&mut self, id: ConnectionId, now: Instant) {
+        let mut left = None;
+        while let Some((place, job, response)) = self.connections.state(id).and_then(|state| {
+            let (place, pending) =
+                state.pending_requests().find(|(_, pending)| pending.is_late(now))?;
+            Some((place, state.peer?.job, pending.response.clone()))
+        }) {
+            match response {
+                PmixResponse::Fence { .. } => {
+                    self.expire_fence(job);
+                    left = Some(job);
+                }
+                PmixResponse::QueuedFence { .. } => left = Some(job),
+                PmixResponse::Collective { at, .. } => self.end_collective(at, Status::TIMEOUT),
+                _ => {}
+            }
+            // This includes requests whose collective is gone.
+            self.connections.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
+        }
+        // A fence queued behind one that has timed out is entered now.
+        if let Some(job) = left {
+            self.enter_queued(job);
+        }
+    }
+
+    /// Reports an overdue heartbeat of the peer to the owner.
+    fn check_heartbeats(&mut self, id: ConnectionId, now: Instant) {
+        let Some(state) = self.connections.state_mut(id) else { return };
+        // One event at a time; the owner has not polled the previous one.
+        let (Some(ProcId { job, rank }), None) = (state.peer, &state.event) else { return };
+        if let Some(late) = state.heartbeats.take_overdue(now) {
+            let event = PmixEvent::HeartbeatLost { job, rank, code: late.code, after: late.after };
+            self.connections.push_event(id, event);
+        }
+    }
+
     /// Admits a peer as the rank that it claims.
     ///
     /// # Errors
     ///
     /// [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
-    pub fn admit<S: Storage>(
-        &mut self,
-        id: ConnectionId,
-        server: &mut Server<S>,
-    ) -> Result<(), Misuse> {
+    pub fn admit(&mut self, id: ConnectionId) -> Result<(), Misuse> {
         let waiting = Misuse::WrongState { needed: "the caller waits to be let in" };
-        let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
-            return Err(waiting);
-        };
-        let (ConnPhase::Claimed, Some(ProcId { job, rank })) = (state.phase, state.peer) else {
+        let state = self.connections.state_mut(id).ok_or(waiting)?;
+        let (ConnPhase::Claimed, Some(peer)) = (state.phase, state.peer) else {
             return Err(waiting);
         };
         state.phase = ConnPhase::Open;
         state.deadline = None;
         state.is_admitted = true;
         state.push_welcome(id);
-        if let Some(rank_data) = namespace::rank_data_mut(&mut self.jobs, job, rank) {
-            rank_data.connections = rank_data.connections.saturating_add(1);
-            rank_data.has_spoken = true;
+        self.link(id, peer);
+        if let Some(data) = self.context.pmix.rank_data_mut(peer) {
+            data.connections = data.connections.saturating_add(1);
+            data.has_spoken = true;
         }
-        if let Some(job) = server.jobs.get_mut(job.0 as usize) {
-            job.set_tolerates_failures(rank);
-            job.advance(rank, Phase::Open);
+        if let Some(job) = self.common().job_mut(peer.job) {
+            job.set_tolerates_failures(peer.rank);
+            job.advance(peer.rank, Phase::Open);
         }
-        self.ready.push(&mut self.connections, id.0, ready_link::<P>);
+        self.connections.wake(id);
         Ok(())
     }
 
-    /// Rejects a peer with a status.
-    pub fn refuse(&mut self, id: ConnectionId, status: Status) {
-        if let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) {
-            state.reject(status, PeerError::Unproven);
-            self.ready.push(&mut self.connections, id.0, ready_link::<P>);
-        }
-    }
-
     /// Removes a connection whose link is closed, and returns its undelivered event.
-    pub fn close<S: Storage>(
-        &mut self,
-        id: ConnectionId,
-        server: &mut Server<S>,
-    ) -> Option<PmixEvent> {
-        self.leave(id, server);
-        self.ready.remove(&mut self.connections, id.0, ready_link::<P>);
-        self.events_queue.remove(&mut self.connections, id.0, event_link::<P>);
-        let Connection { state, .. } = self.connections.remove(id.0 as usize)?;
+    pub fn close(&mut self, id: ConnectionId) -> Option<PmixEvent> {
+        self.leave(id);
+        if let Some(peer) = self.connections.state(id)?.peer {
+            self.unlink(id, peer);
+        }
+        let Connection { state, .. } = self.connections.remove(id)?;
         if let Some(ProcId { job, rank }) = state.peer {
-            self.member_gone(job, rank, server);
+            self.member_gone(job, rank);
         }
         state.event
     }
 
     /// Answers the requests that wait for a member that is gone. Call it after
-    /// [`Server::member_gone`].
-    pub fn member_gone<S: Storage>(&mut self, job: JobId, rank: Rank, server: &mut Server<S>) {
-        if !server.job(job).and_then(|job| job.member(rank)).is_some_and(Member::is_gone) {
+    /// [`Server::member_gone`](crate::server::Server::member_gone).
+    pub fn member_gone(&mut self, job: JobId, rank: Rank) {
+        let gone = ProcId { job, rank };
+        if !self.context.view().member(gone).is_some_and(Member::is_gone) {
             return;
         }
-        self.fail_gets(job, rank);
-        self.remove_published(job, Some(rank), server);
-        self.remove_exited_member(ProcId { job, rank }, server);
-        self.check_fence(job, server);
-        self.check_collectives(server);
+        self.fail_gets(gone);
+        self.context.remove_published(job, Some(rank));
+        self.remove_exited_member(gone);
+        self.check_fence(job);
+        self.check_collectives();
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
+    /// True if the last connection of this rank ended without FINALIZE.
+    pub fn has_left_early(&self, job: JobId, rank: Rank) -> bool {
+        let proc = ProcId { job, rank };
+        let has_spoken = self.view.pmix.rank_data(proc).is_some_and(|data| data.has_spoken);
+        let member = self.view.member(proc);
+        has_spoken && member.is_some_and(|member| member.phase() == Phase::Lost)
+    }
+}
+
+impl<P: PmixStorage> Pmix<P> {
+    /// Rejects a peer with a status.
+    pub fn refuse(&mut self, id: ConnectionId, status: Status) {
+        if let Some(state) = self.connections.state_mut(id) {
+            state.reject(status, PeerError::Unproven);
+            self.connections.wake(id);
+        }
     }
 
     /// Lends the request of a connection, until [`request_read`](Self::request_read).
     pub fn request(&self, id: ConnectionId) -> Option<Request<'_>> {
-        let Connection { inbox, state } = self.connections.get(id.0 as usize)?;
-        let message = inbox.as_slice().get(..state.held_len?)?;
-        let body = message.get(Header::BYTES..)?;
-        Request::read(Unpacker::new(body, state.format)).ok()
+        self.connections.get(id)?.request()
     }
 
     /// Wire format of a connection.
     pub fn format(&self, id: ConnectionId) -> Option<Format> {
-        Some(self.connections.get(id.0 as usize)?.state.format)
+        Some(self.connections.state(id)?.format)
     }
 
     /// Resumes a connection after the owner has read its request.
     pub fn request_read(&mut self, id: ConnectionId) {
-        let Some(Connection { inbox, state }) = self.connections.get_mut(id.0 as usize) else {
-            return;
-        };
+        let Some(Connection { inbox, state }) = self.connections.get_mut(id) else { return };
         if let Some(len) = state.held_len.take() {
             inbox.drop_front(len);
-            self.ready.push(&mut self.connections, id.0, ready_link::<P>);
+            self.connections.wake(id);
         }
     }
 
@@ -179,16 +211,13 @@ impl<P: PmixStorage> Pmix<P> {
         more: impl Fn(&mut Packer<'_>),
     ) -> Result<(), Misuse> {
         let missing = Misuse::NoSuch { what: "request" };
-        let connection = self.connections.get_mut(id.0 as usize).ok_or(missing)?;
-        let state = &mut connection.state;
-        let format = state.format;
+        let state = self.connections.state(id).ok_or(missing)?;
         let place = state.host_request(pending).ok_or(missing)?;
-        let body = pack(format, |to| {
+        let body = pack(state.format, |to| {
             to.one(Type::STATUS).i32(status.0);
             more(to);
         });
-        state.resolve(place, body.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body));
-        self.ready.push(&mut self.connections, id.0, ready_link::<P>);
+        self.connections.resolve(id, place, PmixResponse::body(body));
         Ok(())
     }
 }

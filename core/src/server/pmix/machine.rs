@@ -1,18 +1,26 @@
 //! One connection as a [`Machine`]: bytes in, bytes out.
 
 use super::connection::ConnPhase;
-use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link, ready_link};
+use super::event::{ConnectionId, PmixEvent};
+use super::server::PmixServer;
+use super::storage::PmixStorage;
 use crate::error::{Full, PeerError};
 use crate::machine::Machine;
-use crate::server::{Server, Storage};
-use crate::storage::Slots;
+use crate::server::Storage;
 use crate::time::Instant;
 
 /// One connection as a [`Machine`], lent together with the state that its messages modify.
 pub struct ConnectionMut<'a, P: PmixStorage, S: Storage> {
-    pub(super) pmix: &'a mut Pmix<P>,
-    pub(super) server: &'a mut Server<S>,
-    pub(super) id: ConnectionId,
+    server: PmixServer<'a, P, S>,
+    id: ConnectionId,
+}
+
+impl<'a, P: PmixStorage, S: Storage> PmixServer<'a, P, S> {
+    /// Lends a connection.
+    pub fn connection(self, id: ConnectionId) -> Option<ConnectionMut<'a, P, S>> {
+        self.connections.get(id)?;
+        Some(ConnectionMut { server: self, id })
+    }
 }
 
 impl<P: PmixStorage, S: Storage> Machine for ConnectionMut<'_, P, S> {
@@ -22,19 +30,19 @@ impl<P: PmixStorage, S: Storage> Machine for ConnectionMut<'_, P, S> {
         Self: 'a;
 
     fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        self.pmix.receive(self.id, self.server, now, bytes)
+        self.server.receive(self.id, now, bytes)
     }
 
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
-        self.pmix.handle_timeout(now, self.server);
-        match self.pmix.connections.get(self.id.0 as usize).map(|open| open.state.phase) {
+        self.server.handle_timeout(now);
+        match self.server.connections.state(self.id).map(|state| state.phase) {
             Some(ConnPhase::Broken(error)) => Err(error),
             _ => Ok(()),
         }
     }
 
     fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
-        match self.pmix.leave(self.id, self.server) {
+        match self.server.leave(self.id) {
             true => Err(PeerError::LeftEarly),
             false => Ok(()),
         }
@@ -42,44 +50,33 @@ impl<P: PmixStorage, S: Storage> Machine for ConnectionMut<'_, P, S> {
 
     /// Writes the next part of a message, as far as there is room.
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
-        let pmix = &mut *self.pmix;
-        if pmix
-            .connections
-            .get(self.id.0 as usize)
-            .is_some_and(|open| open.state.registrations.is_behind)
-        {
-            pmix.deliver_cached(self.id, self.server);
+        let state = self.server.connections.state(self.id);
+        if state.is_some_and(|state| state.registrations.is_behind) {
+            self.server.deliver_cached(self.id);
         }
-        match pmix.connections.get_mut(self.id.0 as usize) {
-            Some(connection) => connection.state.transmit(out),
+        match self.server.connections.state_mut(self.id) {
+            Some(state) => state.transmit(out),
             None => Ok(None),
         }
     }
 
     fn poll_event(&mut self) -> Option<PmixEvent> {
-        let pmix = &mut *self.pmix;
-        let event = pmix.connections.get_mut(self.id.0 as usize)?.state.event.take()?;
-        pmix.events_queue.remove(&mut pmix.connections, self.id.0, event_link::<P>);
-        pmix.ready.push(&mut pmix.connections, self.id.0, ready_link::<P>);
-        Some(event)
+        self.server.connections.take_event(self.id)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.pmix.connections.get(self.id.0 as usize)?.state.deadline()
+        self.server.connections.state(self.id)?.deadline()
     }
 
     fn is_finished(&self) -> bool {
-        self.pmix.connections.get(self.id.0 as usize).is_none_or(|connection| {
-            let state = &connection.state;
-            match state.phase {
-                ConnPhase::Ended => true,
-                // The client of a rejected peer reads the reason and closes the connection; the
-                // server does not wait for that.
-                ConnPhase::Broken(_) => !state.has_due(),
-                // A client closes when it has read the answer to FINALIZE.
-                ConnPhase::Greeting | ConnPhase::Claimed | ConnPhase::Open | ConnPhase::Leaving => {
-                    false
-                }
+        self.server.connections.state(self.id).is_none_or(|state| match state.phase {
+            ConnPhase::Ended => true,
+            // The client of a rejected peer reads the reason and closes the connection; the server
+            // does not wait for that.
+            ConnPhase::Broken(_) => !state.has_due(),
+            // A client closes when it has read the answer to FINALIZE.
+            ConnPhase::Greeting | ConnPhase::Claimed | ConnPhase::Open | ConnPhase::Leaving => {
+                false
             }
         })
     }

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //!   bytes ── Connection (bytes, identity, responses) ── state ── a request
-//!                       │                                             │
-//!             Pmix: jobs as PMIx clients see them           Server: members, fences, names
+//!                                                         │
+//!       PmixContext: jobs as PMIx clients see them, and members, fences, names of the server
 //! ```
 //!
 //! A PMIx client asks for much more than a PMI client: committed data is kept by process and scope,
 //! fences are of any processes, and values have types. This module holds all of that. The
 //! [`Server`] holds the state common to the clients of all generations: the members of a job and
-//! their phases, the fence of a whole job, and the names. A [`Pmix`] is lent the [`Server`] for
-//! every call, so that one job may have ranks of every generation.
+//! their phases, the fence of a whole job, and the names. [`Server::pmix`] lends both together, so
+//! that one job may have ranks of every generation.
+//!
+//! A handler gets the connection that it serves and a `PmixContext`, which is the shared state
+//! without connections and sessions. Its effect on those is a returned value (`PmixEffect`), which
+//! [`PmixServer`] applies.
 //!
 //! Answers may be long: the description of a job, or all committed data of a process. They are
 //! packed once, into a [`SharedBytes`], and sent piece by piece as there is room. Later commits
@@ -22,11 +26,17 @@
 mod cached_event;
 mod collective;
 mod collective_request;
+mod commit;
+mod completion;
 mod connection;
+mod connections;
+mod context;
 mod directives;
+mod event;
 mod events;
 mod fence;
 mod get;
+mod group;
 mod group_construct;
 mod groups;
 mod heartbeat;
@@ -36,9 +46,13 @@ mod machine;
 mod modex;
 mod namespace;
 mod publish;
+mod published_value;
 mod query;
 mod realm;
+mod registrations;
 mod resolve;
+mod response;
+mod server;
 mod shared_bytes;
 mod state;
 mod storage;
@@ -46,69 +60,34 @@ mod waits;
 
 pub use cached_event::{CachedEvent, Notification};
 pub use collective::{CollectiveKind, OpenCollective};
-pub use connection::{Connection, PendingRequest};
-pub use groups::ProcessGroup;
-pub use host::PmixEvent;
+pub use connection::Connection;
+pub use connections::UnfinishedLimits;
+pub use event::{ConnectionId, PmixEvent};
+pub use group::ProcessGroup;
 pub use machine::ConnectionMut;
 pub use modex::{ModexBlob, RankData};
 pub use namespace::Namespace;
-pub use publish::PublishedValue;
+pub use published_value::PublishedValue;
 pub use query::QueryItem;
+pub use response::PendingRequest;
+pub use server::{PmixServer, PmixServerRef};
 pub use shared_bytes::SharedBytes;
 pub use storage::{PmixStorage, PmixTables};
 pub use waits::PmixWait;
 
-use self::connection::PmixResponse;
-use self::storage::{
-    CollectivesOf, ConnectionsOf, EventsOf, GroupsOf, NamesOf, NamespacesOf, PendingOf, RanksOf,
-};
-use super::member::Phase;
-use super::queue::{Queue, QueueLink};
+use self::connections::ConnectionTable;
+use self::context::{PmixContext, PmixShared, PmixView};
+use self::storage::{PendingOf, RanksOf};
 use super::{Server, Storage};
-use crate::error::{Misuse, PeerError};
+use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, Rank};
 use crate::storage::Slots;
 use crate::time::Instant;
-use crate::wire::pmix::names::Status;
-
-/// Number of a connection. Reused after the connection was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u32);
 
 /// PMIx sessions of a [`Server`], without I/O.
 pub struct Pmix<P: PmixStorage> {
-    connections: ConnectionsOf<P>,
-    jobs: NamespacesOf<P>,
-    collectives: CollectivesOf<P>,
-    names: NamesOf<P>,
-    events: EventsOf<P>,
-    groups: GroupsOf<P>,
-    /// Last context id given to a group.
-    contexts: u32,
-    /// Connections with output, or with held input to handle.
-    ready: Queue,
-    /// Connections with an event for the owner.
-    events_queue: Queue,
-    /// Number of requests handed to the owner.
-    asked: u32,
-    unfinished: UnfinishedLimits,
-}
-
-/// Limits of what inboxes hold together; each inbox has its own besides.
-///
-/// A rank may have several connections, as its threads and children do, so that the limit of one inbox
-/// does not bound what a rank makes the server hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnfinishedLimits {
-    /// Number of bytes in all connections of one rank.
-    pub rank_bytes: usize,
-    /// Number of bytes in all connections.
-    pub all_bytes: usize,
-}
-
-impl UnfinishedLimits {
-    /// No limits besides those of the inboxes.
-    pub const NONE: Self = Self { rank_bytes: usize::MAX, all_bytes: usize::MAX };
+    connections: ConnectionTable<P>,
+    shared: PmixShared<P>,
 }
 
 impl<P: PmixStorage> core::fmt::Debug for Pmix<P> {
@@ -117,30 +96,44 @@ impl<P: PmixStorage> core::fmt::Debug for Pmix<P> {
     }
 }
 
+impl<S: Storage> Server<S> {
+    /// Lends the PMIx sessions of the server's jobs together with these.
+    pub const fn pmix<'a, P: PmixStorage>(
+        &'a mut self,
+        pmix: &'a mut Pmix<P>,
+    ) -> PmixServer<'a, P, S> {
+        PmixServer {
+            connections: &mut pmix.connections,
+            context: PmixContext { pmix: &mut pmix.shared, common: &mut self.shared },
+            sessions: &mut self.sessions,
+        }
+    }
+
+    /// Lends them read-only.
+    pub const fn pmix_ref<'a, P: PmixStorage>(
+        &'a self,
+        pmix: &'a Pmix<P>,
+    ) -> PmixServerRef<'a, P, S> {
+        let view = PmixView { pmix: &pmix.shared, common: &self.shared };
+        PmixServerRef { connections: &pmix.connections, view }
+    }
+}
+
 impl<P: PmixStorage> Pmix<P> {
     /// Creates the sessions without connections and jobs.
     pub fn new(tables: PmixTables<P>) -> Self {
-        let PmixTables { connections, jobs, collectives, names, events, groups } = tables;
-        let (ready, noted) = (Queue::new(), Queue::new());
+        let PmixTables { connections, jobs: namespaces, collectives, names, events, groups } =
+            tables;
         Self {
-            connections,
-            jobs,
-            collectives,
-            names,
-            events,
-            groups,
-            contexts: 0,
-            ready,
-            events_queue: noted,
-            asked: 0,
-            unfinished: UnfinishedLimits::NONE,
+            connections: ConnectionTable::new(connections),
+            shared: PmixShared { namespaces, collectives, names, events, groups, contexts: 0 },
         }
     }
 
     /// Limits what inboxes hold together from now on. A connection that exceeds a limit ends with
-    /// [`PeerError::UnfinishedTooLong`].
+    /// [`PeerError::UnfinishedTooLong`](crate::error::PeerError::UnfinishedTooLong).
     pub const fn limit_unfinished(&mut self, limits: UnfinishedLimits) {
-        self.unfinished = limits;
+        self.connections.limit_unfinished(limits);
     }
 
     /// Lets PMIx clients into a job of the server. `info` is the job description: KVALs as they
@@ -152,35 +145,8 @@ impl<P: PmixStorage> Pmix<P> {
     /// [`Misuse::NoRoom`] if there is no slot for the job.
     pub fn add_job(&mut self, job: JobId, info: P::Bytes, posts: RanksOf<P>) -> Result<(), Misuse> {
         let namespace = Namespace::new(job, info, posts);
-        self.jobs.insert(namespace).map(drop).ok_or(Misuse::NoRoom { what: "job" })
-    }
-
-    /// Removes a job, here and in the server, with the committed data of its ranks and their
-    /// published data that does not outlive the job.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse::WrongState`] while a session or a connection of the job is open, or a peer claims
-    /// one of its ranks, since the next job may get its number. Nothing has changed then. Otherwise
-    /// those of [`Server::remove_job`].
-    pub fn remove_job<S: Storage>(
-        &mut self,
-        job: JobId,
-        server: &mut Server<S>,
-    ) -> Result<(), Misuse> {
-        let mut open = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
-        if open.any(|connection| connection.state.peer.is_some_and(|of| of.job == job)) {
-            return Err(Misuse::WrongState { needed: "no connection of the job is open" });
-        }
-        server.remove_job(job)?;
-        self.remove_published(job, None, server);
-        self.remove_events(job);
-        self.remove_members(job);
-        self.abort_collectives_of(job, server);
-        if let Some(at) = namespace::place(&self.jobs, job) {
-            self.jobs.remove(at);
-        }
-        Ok(())
+        let added = self.shared.namespaces.insert(namespace);
+        added.map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
 
     /// Opens a connection to a peer, which must identify itself until `deadline`.
@@ -194,139 +160,32 @@ impl<P: PmixStorage> Pmix<P> {
         pendings: PendingOf<P>,
         deadline: Option<Instant>,
     ) -> Result<ConnectionId, Misuse> {
-        let full = Misuse::NoRoom { what: "connection" };
         let connection = Connection::new(inbox, pendings, deadline);
-        let at = self.connections.insert(connection).ok_or(full)?;
-        u32::try_from(at).map(ConnectionId).map_err(|_| full)
-    }
-
-    /// Lends a connection.
-    pub fn connection<'a, S: Storage>(
-        &'a mut self,
-        id: ConnectionId,
-        server: &'a mut Server<S>,
-    ) -> Option<ConnectionMut<'a, P, S>> {
-        self.connections.get(id.0 as usize)?;
-        Some(ConnectionMut { pmix: self, server, id })
+        self.connections.insert(connection).ok_or(Misuse::NoRoom { what: "connection" })
     }
 
     /// The process of a connection that was admitted.
     pub fn peer(&self, id: ConnectionId) -> Option<ProcId> {
-        let state = &self.connections.get(id.0 as usize)?.state;
+        let state = self.connections.state(id)?;
         state.peer.filter(|_| state.is_admitted)
     }
 
     /// True if a connection was ever admitted as this rank.
     pub fn has_spoken(&self, job: JobId, rank: Rank) -> bool {
-        let rank_data =
-            namespace::get(&self.jobs, job).and_then(|namespace| namespace.rank_data(rank));
-        rank_data.is_some_and(|rank_data| rank_data.has_spoken)
-    }
-
-    /// True if the last connection of this rank ended without FINALIZE.
-    pub fn has_left_early<S: Storage>(&self, job: JobId, rank: Rank, server: &Server<S>) -> bool {
-        let member = server.job(job).and_then(|job| job.member(rank));
-        self.has_spoken(job, rank) && member.is_some_and(|m| m.phase() == Phase::Lost)
-    }
-
-    /// The next connection to serve: to transmit, then to hand it an empty input.
-    ///
-    /// Changes after: any call on any connection or on any session of the server.
-    pub fn next_ready<S: Storage>(&mut self, server: &mut Server<S>) -> Option<ConnectionId> {
-        self.check_ended_fences(server);
-        if core::mem::take(&mut server.has_new_names) {
-            self.answer_lookups(server);
-        }
-        self.ready.pop(&mut self.connections, ready_link::<P>).map(ConnectionId)
+        self.shared.rank_data(ProcId { job, rank }).is_some_and(|data| data.has_spoken)
     }
 
     /// The next event for the owner.
     ///
     /// Changes after: any call on any connection.
     pub fn poll_event(&mut self) -> Option<PmixEvent> {
-        while let Some(id) = self.events_queue.pop(&mut self.connections, event_link::<P>) {
-            let connection = self.connections.get_mut(id as usize);
-            if let Some(event) = connection.and_then(|connection| connection.state.event.take()) {
-                // The connection has paused its input until now.
-                self.ready.push(&mut self.connections, id, ready_link::<P>);
-                return Some(event);
-            }
-        }
-        None
+        self.connections.next_event()
     }
 
-    /// Time of the next call of [`handle_timeout`](Self::handle_timeout), if any.
+    /// Time of the next call of [`PmixServer::handle_timeout`], if any.
     ///
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let all = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
-        all.filter_map(|connection| connection.state.deadline()).min()
+        self.connections.states().filter_map(|state| state.deadline()).min()
     }
-
-    /// Fails the connections that have not been identified in time, and times out requests.
-    pub fn handle_timeout<S: Storage>(&mut self, now: Instant, server: &mut Server<S>) {
-        server.now = now;
-        for at in 0..self.connections.end() {
-            let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
-            let id = u32::try_from(at).unwrap_or(u32::MAX);
-            if state.deadline.is_some_and(|deadline| deadline <= now) {
-                state.fail(PeerError::TimedOut);
-                self.ready.push(&mut self.connections, id, ready_link::<P>);
-            }
-            self.expire(ConnectionId(id), now, server);
-            self.check_heartbeats(ConnectionId(id), now);
-        }
-    }
-
-    /// Times out the requests of a connection.
-    fn expire<S: Storage>(&mut self, id: ConnectionId, now: Instant, server: &mut Server<S>) {
-        let mut left = None;
-        while let Some((place, job, response)) =
-            self.connections.get(id.0 as usize).and_then(|Connection { state, .. }| {
-                let (place, pending) =
-                    state.pending_requests().find(|(_, pending)| pending.is_late(now))?;
-                Some((place, state.peer?.job, pending.response.clone()))
-            })
-        {
-            match response {
-                PmixResponse::Fence { .. } => {
-                    self.expire_fence(job, server);
-                    left = Some(job);
-                }
-                PmixResponse::QueuedFence { .. } => left = Some(job),
-                PmixResponse::Collective { at, .. } => {
-                    self.end_collective(at, Status::TIMEOUT, server)
-                }
-                _ => {}
-            }
-            // This includes requests whose collective is gone.
-            self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
-        }
-        // A fence queued behind one that has timed out is entered now.
-        if let Some(job) = left {
-            self.enter_queued(job, server);
-        }
-    }
-
-    /// Makes a response due.
-    fn resolve(&mut self, id: ConnectionId, pending: usize, response: PmixResponse<P::Bytes>) {
-        if let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) {
-            state.resolve(pending, response);
-            self.ready.push(&mut self.connections, id.0, ready_link::<P>);
-        }
-    }
-}
-
-fn ready_link<P: PmixStorage>(
-    connections: &mut ConnectionsOf<P>,
-    id: u32,
-) -> Option<&mut QueueLink> {
-    Some(&mut connections.get_mut(id as usize)?.state.ready_link)
-}
-
-fn event_link<P: PmixStorage>(
-    connections: &mut ConnectionsOf<P>,
-    id: u32,
-) -> Option<&mut QueueLink> {
-    Some(&mut connections.get_mut(id as usize)?.state.event_link)
 }

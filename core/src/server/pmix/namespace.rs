@@ -1,15 +1,10 @@
 //! Job-level information of PMIx clients: their own job and, on request, others.
 
-use super::PmixStorage;
-use super::connection::PmixResponse;
 use super::modex::RankData;
+use super::response::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
-use super::state::PmixContext;
-use super::storage::ConnStateOf;
-use crate::ids::{JobId, ProcId, Rank};
-use crate::server::{Server, Storage};
-use crate::storage::Slots;
-use crate::wire::pmix::names::{Status, keys};
+use crate::ids::{JobId, Rank};
+use crate::wire::pmix::names::keys;
 use crate::wire::pmix::{
     Format, Info, Kval, Kvals, Packer, Proc, Release, Type, Unpacker, WILDCARD,
 };
@@ -64,7 +59,7 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
     /// more time than the rest of the description. About other ranks it therefore contains only the
     /// values that libraries read without a request, or that every rank reads; the others are sent
     /// on request.
-    fn describe(
+    pub(super) fn describe(
         &mut self,
         nspace: &[u8],
         rank: Rank,
@@ -159,19 +154,10 @@ where
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// Answers REQ.
-    pub(super) fn describe(
-        &mut self,
-        state: &ConnStateOf<P>,
-        ProcId { job, rank }: ProcId,
-    ) -> PmixResponse<P::Bytes> {
-        let name = self.server.job(job).map(|job| job.name().clone());
-        let (Some(name), Some(namespace)) = (name, get_mut(self.jobs, job)) else {
-            return PmixResponse::Status(Status::NOT_FOUND);
-        };
-        let answer = namespace.describe(name.as_bytes(), rank, (state.format, state.release));
-        answer.unwrap_or(PmixResponse::Status(Status::NOMEM))
+impl<B: SharedBytes, M> Namespace<B, M> {
+    /// Values of the job description.
+    pub(super) fn kvals(&self) -> impl Iterator<Item = Kval<'_>> + Clone {
+        Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok)
     }
 }
 
@@ -199,43 +185,6 @@ impl LibraryGeneration {
         };
         PEER_KEYS.get(..count)
     }
-}
-
-/// The job with this name.
-pub(super) fn named<B, M, S: Storage>(
-    jobs: &impl Slots<Namespace<B, M>>,
-    server: &Server<S>,
-    nspace: &[u8],
-) -> Option<JobId> {
-    let is = |id: &JobId| server.job(*id).is_some_and(|job| job.name().as_bytes() == nspace);
-    (0..jobs.end()).filter_map(|at| jobs.get(at)).map(|namespace| namespace.job).find(is)
-}
-
-pub(super) fn get<B, M>(
-    jobs: &impl Slots<Namespace<B, M>>,
-    job: JobId,
-) -> Option<&Namespace<B, M>> {
-    jobs.get(place(jobs, job)?)
-}
-
-pub(super) fn get_mut<B, M>(
-    jobs: &mut impl Slots<Namespace<B, M>>,
-    job: JobId,
-) -> Option<&mut Namespace<B, M>> {
-    let at = place(jobs, job)?;
-    jobs.get_mut(at)
-}
-
-pub(super) fn rank_data_mut<'a, B: 'a, M: AsMut<[RankData<B>]> + 'a>(
-    jobs: &'a mut impl Slots<Namespace<B, M>>,
-    job: JobId,
-    rank: Rank,
-) -> Option<&'a mut RankData<B>> {
-    get_mut(jobs, job)?.ranks.as_mut().get_mut(rank.index())
-}
-
-pub(super) fn place<B, M>(jobs: &impl Slots<Namespace<B, M>>, job: JobId) -> Option<usize> {
-    (0..jobs.end()).find(|at| jobs.get(*at).is_some_and(|namespace| namespace.job == job))
 }
 
 /// Values of each rank in a description, which is in [`Format::PLAIN`].

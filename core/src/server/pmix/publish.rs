@@ -4,43 +4,26 @@
 //! their names are found here as texts. A name that a PMI client unpublishes is unpublished here
 //! too.
 
-use super::connection::{Connection, PmixResponse};
-use super::get::deadline;
-use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::state::PmixContext;
-use super::storage::{ConnStateOf, NamesOf};
-use super::{ConnectionId, Pmix, PmixStorage};
+use super::context::{PmixContext, PmixView};
+use super::event::ConnectionId;
+use super::published_value::PublishedValue;
+use super::response::PmixResponse;
+use super::server::PmixServer;
+use super::shared_bytes::{copy_bytes, pack};
+use super::storage::{ConnStateOf, PmixStorage};
 use crate::ids::{JobId, Key, ProcId, Rank};
 use crate::limits::VALUE_BYTES;
-use crate::server::{Server, Storage};
+use crate::server::Storage;
 use crate::storage::Slots;
 use crate::store::{EntryId, Keyspace, Kvs, Visibility};
 use crate::wire::pmix::names::{Status, keys, persistence, range};
 use crate::wire::pmix::request::Names;
 use crate::wire::pmix::{Format, List, Packer, Proc, Request, Type, Unpacker, Value};
 
-/// A published value.
-#[derive(Clone, Debug)]
-pub struct PublishedValue<B> {
-    key: B,
-    of: Type,
-    /// The value without its type, as its publisher writes.
-    value: B,
-    format: Format,
-    /// The name space of its publisher, which may be gone when the data is not.
-    nspace: B,
-    owner: ProcId,
-    range: u8,
-    persistence: u8,
-    /// True if it is a name of the server as well.
-    is_name: bool,
-}
-
 /// Process that sends a lookup, and its wire format.
 #[derive(Clone, Copy)]
 struct LookupRequester {
-    job: JobId,
-    rank: Rank,
+    peer: ProcId,
     format: Format,
 }
 
@@ -56,7 +39,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if state.user.is_some_and(|claimed| claimed != user) {
             return Status::NO_PERMISSIONS;
         }
-        let Some(name) = self.server.job(owner.job).map(|job| job.name().clone()) else {
+        let Some(name) = self.common.job(owner.job).map(|job| job.name().clone()) else {
             return Status::NOT_FOUND;
         };
         let range = directive(infos, keys::RANGE).unwrap_or(range::SESSION);
@@ -64,13 +47,14 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         let data = || infos.infos().filter(|info| !DIRECTIVES.contains(&info.key));
         self.remove_unpublished();
         for info in data() {
+            let mut published = self.view().published();
             let is_here =
-                self.published().any(|(_, own)| own.key.as_ref() == info.key && own.range == range);
-            if is_here || self.server.names.find(Keyspace::Names, info.key).is_some() {
+                published.any(|(_, own)| own.key.as_ref() == info.key && own.range == range);
+            if is_here || self.common.names.find(Keyspace::Names, info.key).is_some() {
                 return Status::DUPLICATE_KEY;
             }
         }
-        let free = self.names.capacity().saturating_sub(self.published().count());
+        let free = self.pmix.names.capacity().saturating_sub(self.view().published().count());
         if data().count() > free {
             return Status::OUT_OF_RESOURCE;
         }
@@ -78,8 +62,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             let parts =
                 (copy_bytes(info.key), copy_bytes(info.value.bytes), copy_bytes(name.as_bytes()));
             let (Some(key), Some(value), Some(nspace)) = parts else { return Status::NOMEM };
-            let is_name =
-                is_for_all(range) && publish_name(self.server, info.key, &info.value, owner);
+            let is_name = is_for_all(range) && self.publish_name(info.key, &info.value, owner);
             let published = PublishedValue {
                 key,
                 of: info.value.of,
@@ -91,7 +74,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 persistence,
                 is_name,
             };
-            if self.names.insert(published).is_none() {
+            if self.pmix.names.insert(published).is_none() {
                 return Status::OUT_OF_RESOURCE;
             }
         }
@@ -102,16 +85,16 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn look_up(
         &mut self,
         state: &ConnStateOf<P>,
-        ProcId { job, rank }: ProcId,
+        peer: ProcId,
         body: &[u8],
         target: &Names<'_>,
     ) -> PmixResponse<P::Bytes> {
-        let requester = LookupRequester { job, rank, format: state.format };
-        match find::<P, S>(self.names, self.server, requester, target) {
+        match self.find_published(LookupRequester { peer, format: state.format }, target) {
             Some(response) => response,
             None => match copy_bytes(body) {
                 Some(body) => {
-                    PmixResponse::Lookup { body, deadline: deadline(&target.infos, self.now, None) }
+                    let deadline = self.view().deadline(&target.infos, None);
+                    PmixResponse::Lookup { body, deadline }
                 }
                 None => PmixResponse::Status(Status::NOMEM),
             },
@@ -122,8 +105,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn unpublish(&mut self, owner: ProcId, target: &Names<'_>) -> Status {
         let range = directive(&target.infos, keys::RANGE);
         let persistence = directive(&target.infos, keys::PERSIST);
-        for at in 0..self.names.end() {
-            let is_meant = self.names.get(at).is_some_and(|own| {
+        for at in 0..self.pmix.names.end() {
+            let is_meant = self.pmix.names.get(at).is_some_and(|own| {
                 let mut keys = target.keys();
                 own.owner == owner
                     && (target.count == 0 || keys.any(|key| key == own.key.as_ref()))
@@ -131,7 +114,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                     && persistence.is_none_or(|persistence| persistence == own.persistence)
             });
             if is_meant {
-                remove(self.names, self.server, at);
+                self.remove_value(at);
             }
         }
         Status::SUCCESS
@@ -139,52 +122,99 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 
     /// Removes data that PMI clients have unpublished as names.
     fn remove_unpublished(&mut self) {
-        for at in 0..self.names.end() {
-            if self.names.get(at).is_some_and(|own| own.is_name && own.name(self.server).is_none())
-            {
-                self.names.remove(at);
-            }
-        }
-    }
-
-    fn published(&self) -> impl Iterator<Item = (usize, &PublishedValue<P::Bytes>)> {
-        (0..self.names.end()).filter_map(|at| Some((at, self.names.get(at)?)))
-    }
-}
-
-impl<P: PmixStorage> Pmix<P> {
-    /// Answers the pending lookups that published data now satisfies.
-    pub(super) fn answer_lookups<S: Storage>(&mut self, server: &mut Server<S>) {
-        for at in 0..self.connections.end() {
-            let id = ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
-            let mut next = 0;
-            while let Some((place, body, requester)) = self.waiting_lookup(id, next) {
-                next = place + 1;
-                let request = Request::read(Unpacker::new(body.as_ref(), requester.format));
-                let Ok(Request::Lookup(target)) = request else { continue };
-                if let Some(response) = find::<P, S>(&mut self.names, server, requester, &target) {
-                    self.resolve(id, place, response);
-                }
+        for at in 0..self.pmix.names.end() {
+            let own = self.pmix.names.get(at);
+            if own.is_some_and(|own| own.is_name && self.view().name_of(own).is_none()) {
+                self.pmix.names.remove(at);
             }
         }
     }
 
     /// Removes data that does not outlive a terminated process, or a removed job.
-    pub(super) fn remove_published<S: Storage>(
-        &mut self,
-        job: JobId,
-        rank: Option<Rank>,
-        server: &mut Server<S>,
-    ) {
-        for at in 0..self.names.end() {
-            let has_gone = self.names.get(at).is_some_and(|own| match rank {
+    pub(super) fn remove_published(&mut self, job: JobId, rank: Option<Rank>) {
+        for at in 0..self.pmix.names.end() {
+            let has_gone = self.pmix.names.get(at).is_some_and(|own| match rank {
                 Some(rank) => {
                     own.owner == ProcId { job, rank } && own.persistence == persistence::PROC
                 }
                 None => own.owner.job == job && !OUTLIVES_JOB.contains(&own.persistence),
             });
             if has_gone {
-                remove(&mut self.names, server, at);
+                self.remove_value(at);
+            }
+        }
+    }
+
+    /// Answers a lookup if enough is found, and removes data that is read once.
+    fn find_published(
+        &mut self,
+        requester: LookupRequester,
+        target: &Names<'_>,
+    ) -> Option<PmixResponse<P::Bytes>> {
+        let view = self.view();
+        let found = || target.keys().filter_map(|key| Some((key, view.known(requester, key)?)));
+        let count = u32::try_from(found().count()).unwrap_or(u32::MAX);
+        let needed =
+            target.infos.find(keys::WAIT).and_then(|wait| match (wait.of, wait.number()) {
+                (Type::BOOL, _) => wait.is_true().then_some(target.count),
+                (_, Some(number)) if number > 0 => u32::try_from(number).ok(),
+                _ => Some(target.count),
+            });
+        if needed.is_some_and(|needed| count < needed) {
+            return None;
+        }
+        let status = match count {
+            0 => return Some(PmixResponse::Status(Status::NOT_FOUND)),
+            count if count < target.count => Status::PARTIAL_SUCCESS,
+            _ => Status::SUCCESS,
+        };
+        let answer = pack(requester.format, |to| {
+            to.one(Type::STATUS).i32(status.0).one(Type::SIZE).size(u64::from(count));
+            to.op(Type::PDATA, count);
+            found().for_each(|(key, known)| view.write_published(key, known, to));
+        });
+        for key in target.keys() {
+            if let Some(FoundName::Published(at)) = self.view().known(requester, key)
+                && let Some(own) = self.pmix.names.get(at)
+                && own.persistence == persistence::FIRST_READ
+            {
+                self.remove_value(at);
+            }
+        }
+        Some(PmixResponse::body(answer))
+    }
+
+    /// Publishes a text as a name of the server, if its key and length allow.
+    fn publish_name(&mut self, key: &[u8], value: &Value<'_>, owner: ProcId) -> bool {
+        let text = value.text().filter(|text| text.len() <= VALUE_BYTES);
+        let Some(text) = text.filter(|_| Key::check(key).is_ok()) else { return false };
+        // The epoch of a name is the job that published it, so that it can go with its job.
+        let visibility = Visibility { writer: owner.rank, fence: owner.job.0 };
+        self.common.names.put(Keyspace::Names, key, text, visibility).is_ok()
+    }
+
+    fn remove_value(&mut self, at: usize) {
+        let Some(own) = self.pmix.names.remove(at) else { return };
+        if own.is_name
+            && let Some(id) = self.view().name_of(&own)
+        {
+            self.common.names.remove(id);
+        }
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+    /// Answers the pending lookups that published data now satisfies.
+    pub(super) fn answer_lookups(&mut self) {
+        for id in self.connections.ids() {
+            let mut next = 0;
+            while let Some((place, body, requester)) = self.waiting_lookup(id, next) {
+                next = place + 1;
+                let request = Request::read(Unpacker::new(body.as_ref(), requester.format));
+                let Ok(Request::Lookup(target)) = request else { continue };
+                if let Some(response) = self.context.find_published(requester, &target) {
+                    self.connections.resolve(id, place, response);
+                }
             }
         }
     }
@@ -194,14 +224,69 @@ impl<P: PmixStorage> Pmix<P> {
         id: ConnectionId,
         from: usize,
     ) -> Option<(usize, P::Bytes, LookupRequester)> {
-        let Connection { state, .. } = self.connections.get(id.0 as usize)?;
-        let ProcId { job, rank } = state.peer?;
-        let requester = LookupRequester { job, rank, format: state.format };
+        let state = self.connections.state(id)?;
+        let requester = LookupRequester { peer: state.peer?, format: state.format };
         let mut later = state.pending_requests().filter(|(place, _)| *place >= from);
         later.find_map(|(place, pending)| match &pending.response {
             PmixResponse::Lookup { body, .. } => Some((place, body.clone(), requester)),
             _ => None,
         })
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+    fn published(self) -> impl Iterator<Item = (usize, &'a PublishedValue<P::Bytes>)> {
+        let names = &self.pmix.names;
+        (0..names.end()).filter_map(|at| Some((at, names.get(at)?)))
+    }
+
+    /// Place of a key that the requester may read.
+    fn known(self, requester: LookupRequester, key: &[u8]) -> Option<FoundName> {
+        let own = self.published().find(|(_, own)| {
+            own.key.as_ref() == key
+                && self.is_in_range(own, requester.peer)
+                && (!own.is_name || self.name_of(own).is_some())
+        });
+        let name = || self.common.names.find(Keyspace::Names, key).map(FoundName::Name);
+        own.map(|(at, _)| FoundName::Published(at)).or_else(name)
+    }
+
+    fn is_in_range(self, own: &PublishedValue<P::Bytes>, requester: ProcId) -> bool {
+        match own.range {
+            range::RM => false,
+            range::LOCAL => self.node(own.owner) == self.node(requester),
+            // No processes are named for `CUSTOM`.
+            range::NAMESPACE | range::CUSTOM => own.owner.job == requester.job,
+            range::PROC_LOCAL => own.owner == requester,
+            _ => true,
+        }
+    }
+
+    fn write_published(self, key: &[u8], known: FoundName, to: &mut Packer<'_>) {
+        match known {
+            FoundName::Published(at) => {
+                let Some(own) = self.pmix.names.get(at) else { return };
+                Proc { nspace: own.nspace.as_ref(), rank: own.owner.rank.0 }.write(to);
+                let value = Value { of: own.of, bytes: own.value.as_ref(), format: own.format };
+                to.text(Some(key)).of(own.of);
+                // It was read as such a value when it was published.
+                let _ = value.write(to);
+            }
+            FoundName::Name(id) => {
+                let Some(entry) = self.common.names.entry(id) else { return };
+                let nspace = self.nspace(JobId(entry.visibility.fence));
+                Proc { nspace, rank: entry.visibility.writer.0 }.write(to);
+                to.text(Some(key)).of(Type::STRING).text(Some(entry.value));
+            }
+        }
+    }
+
+    /// Entry of the data among the names of the server; `None` once it was unpublished there, even
+    /// if the name was published again.
+    fn name_of(self, own: &PublishedValue<P::Bytes>) -> Option<EntryId> {
+        let id = self.common.names.find(Keyspace::Names, own.key.as_ref())?;
+        let Visibility { writer, fence } = self.common.names.entry(id)?.visibility;
+        (own.owner == ProcId { job: JobId(fence), rank: writer }).then_some(id)
     }
 }
 
@@ -211,138 +296,6 @@ enum FoundName {
     Published(usize),
     /// Published by a PMI client.
     Name(EntryId),
-}
-
-/// Answers a lookup if enough is found, and removes data that is read once.
-fn find<P: PmixStorage, S: Storage>(
-    names: &mut NamesOf<P>,
-    server: &mut Server<S>,
-    requester: LookupRequester,
-    target: &Names<'_>,
-) -> Option<PmixResponse<P::Bytes>> {
-    let found =
-        || target.keys().filter_map(|key| Some((key, known(names, server, requester, key)?)));
-    let count = u32::try_from(found().count()).unwrap_or(u32::MAX);
-    let needed = target.infos.find(keys::WAIT).and_then(|wait| match (wait.of, wait.number()) {
-        (Type::BOOL, _) => wait.is_true().then_some(target.count),
-        (_, Some(number)) if number > 0 => u32::try_from(number).ok(),
-        _ => Some(target.count),
-    });
-    if needed.is_some_and(|needed| count < needed) {
-        return None;
-    }
-    let status = match count {
-        0 => return Some(PmixResponse::Status(Status::NOT_FOUND)),
-        count if count < target.count => Status::PARTIAL_SUCCESS,
-        _ => Status::SUCCESS,
-    };
-    let answer = pack(requester.format, |to| {
-        to.one(Type::STATUS).i32(status.0).one(Type::SIZE).size(u64::from(count));
-        to.op(Type::PDATA, count);
-        found().for_each(|(key, known)| write(names, server, (key, known), to));
-    });
-    for key in target.keys() {
-        if let Some(FoundName::Published(at)) = known(names, server, requester, key)
-            && names.get(at).is_some_and(|own| own.persistence == persistence::FIRST_READ)
-        {
-            remove(names, server, at);
-        }
-    }
-    Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
-}
-
-/// Place of a key that the requester may read.
-fn known<B: SharedBytes, S: Storage>(
-    names: &impl Slots<PublishedValue<B>>,
-    server: &Server<S>,
-    requester: LookupRequester,
-    key: &[u8],
-) -> Option<FoundName> {
-    let is_name = || server.names.find(Keyspace::Names, key);
-    let mut own = (0..names.end()).filter_map(|at| Some((at, names.get(at)?)));
-    let own = own.find(|(_, own)| {
-        own.key.as_ref() == key
-            && is_in_range(own, requester, server)
-            && (!own.is_name || own.name(server).is_some())
-    });
-    own.map(|(at, _)| FoundName::Published(at)).or_else(|| is_name().map(FoundName::Name))
-}
-
-fn is_in_range<B, S: Storage>(
-    own: &PublishedValue<B>,
-    requester: LookupRequester,
-    server: &Server<S>,
-) -> bool {
-    let node = |ProcId { job, rank }: ProcId| Some(server.job(job)?.member(rank)?.node);
-    match own.range {
-        range::RM => false,
-        range::LOCAL => {
-            node(own.owner) == node(ProcId { job: requester.job, rank: requester.rank })
-        }
-        // No processes are named for `CUSTOM`.
-        range::NAMESPACE | range::CUSTOM => own.owner.job == requester.job,
-        range::PROC_LOCAL => own.owner == ProcId { job: requester.job, rank: requester.rank },
-        _ => true,
-    }
-}
-
-fn write<B: SharedBytes, S: Storage>(
-    names: &impl Slots<PublishedValue<B>>,
-    server: &Server<S>,
-    (key, known): (&[u8], FoundName),
-    to: &mut Packer<'_>,
-) {
-    match known {
-        FoundName::Published(at) => {
-            let Some(own) = names.get(at) else { return };
-            Proc { nspace: own.nspace.as_ref(), rank: own.owner.rank.0 }.write(to);
-            let value = Value { of: own.of, bytes: own.value.as_ref(), format: own.format };
-            to.text(Some(key)).of(own.of);
-            // It was read as such a value when it was published.
-            let _ = value.write(to);
-        }
-        FoundName::Name(id) => {
-            let Some(entry) = server.names.entry(id) else { return };
-            let job = server.job(JobId(entry.visibility.fence));
-            let nspace = job.map_or(&b""[..], |job| job.name().as_bytes());
-            Proc { nspace, rank: entry.visibility.writer.0 }.write(to);
-            to.text(Some(key)).of(Type::STRING).text(Some(entry.value));
-        }
-    }
-}
-
-/// Publishes a text as a name of the server, if its key and length allow.
-fn publish_name<S: Storage>(
-    server: &mut Server<S>,
-    key: &[u8],
-    value: &Value<'_>,
-    ProcId { job, rank: by }: ProcId,
-) -> bool {
-    let text = value.text().filter(|text| text.len() <= VALUE_BYTES);
-    let Some(text) = text.filter(|_| Key::check(key).is_ok()) else { return false };
-    // The epoch of a name is the job that published it, so that it can go with its job.
-    server.names.put(Keyspace::Names, key, text, Visibility { writer: by, fence: job.0 }).is_ok()
-}
-
-fn remove<B: SharedBytes, S: Storage>(
-    names: &mut impl Slots<PublishedValue<B>>,
-    server: &mut Server<S>,
-    at: usize,
-) {
-    let name = names.remove(at).filter(|own| own.is_name).and_then(|own| own.name(server));
-    if let Some(id) = name {
-        server.names.remove(id);
-    }
-}
-
-impl<B: SharedBytes> PublishedValue<B> {
-    /// Entry of the data among the names of the server; `None` once it was unpublished there, even
-    /// if the name was published again.
-    fn name<S: Storage>(&self, server: &Server<S>) -> Option<EntryId> {
-        let id = server.names.find(Keyspace::Names, self.key.as_ref())?;
-        let Visibility { writer: by, fence: epoch } = server.names.entry(id)?.visibility;
-        (self.owner == ProcId { job: JobId(epoch), rank: by }).then_some(id)
-    }
 }
 
 /// True if PMI clients may find the data: PMI has no ranges, so its names are visible to all jobs.

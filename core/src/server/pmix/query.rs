@@ -4,21 +4,21 @@
 //! descriptions and committed data; the owner adds the rest (process ids, process states) when it
 //! answers.
 
-use super::connection::{Connection, PmixResponse};
-use super::groups;
-use super::modex::RankData;
-use super::namespace::{self, Namespace};
-use super::shared_bytes::{SharedBytes, pack};
-use super::state::PmixContext;
-use super::storage::{ConnStateOf, GroupsOf, NamespaceOf, NamespacesOf};
-use super::{ConnectionId, Pmix, PmixStorage};
+use super::collective::count_procs;
+use super::connection::Connection;
+use super::context::PmixView;
+use super::event::ConnectionId;
+use super::response::PmixResponse;
+use super::server::PmixServer;
+use super::shared_bytes::pack;
+use super::storage::{ConnStateOf, NamespaceOf, PmixStorage};
 use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, Rank};
-use crate::server::{Server, Storage};
+use crate::server::Storage;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, flags, keys};
 use crate::wire::pmix::{
-    Format, Info, Kval, Kvals, List, Packer, Query, Request, Type, Unpacker, Value, WILDCARD,
+    Format, Info, List, Packer, Query, Request, Type, Unpacker, Value, WILDCARD,
 };
 
 /// One thing that is asked.
@@ -36,37 +36,7 @@ pub struct QueryItem<'a> {
     requester: ProcId,
 }
 
-/// Tables that answer queries.
-struct QueryContext<'a, P: PmixStorage, S: Storage> {
-    jobs: &'a NamespacesOf<P>,
-    groups: &'a GroupsOf<P>,
-    server: &'a Server<S>,
-}
-
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// Answers a query; `None` if the owner has to be asked for a part of it.
-    pub(super) fn query(
-        &self,
-        state: &ConnStateOf<P>,
-        requester: ProcId,
-        queries: &List<'_>,
-    ) -> Option<PmixResponse<P::Bytes>> {
-        if let Err(status) = check(queries) {
-            return Some(PmixResponse::Status(status));
-        }
-        let known =
-            QueryContext::<P, S> { jobs: self.jobs, groups: self.groups, server: self.server };
-        let mut is_all_known = true;
-        known.each(queries, requester, |question| {
-            let mut counted = Packer::new(&mut [], state.format);
-            let answered = question.and_then(|question| known.answer(&question, &mut counted));
-            is_all_known &= answered != Err(Status::NOT_SUPPORTED);
-        });
-        is_all_known.then(|| known.owed(queries, requester, state.format, |_, _| unknown()))
-    }
-}
-
-impl<P: PmixStorage> Pmix<P> {
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Answers a query that was handed to the owner ([`HostRequest`](super::PmixEvent::HostRequest)).
     ///
     /// `own` is called for every item that is not answered here: it writes the type of a value and the
@@ -75,29 +45,48 @@ impl<P: PmixStorage> Pmix<P> {
     /// # Errors
     ///
     /// [`Misuse::NoSuch`] if the connection does not wait for the answer to a query there, or if
-    /// its [`request`](Self::request) was read already.
-    pub fn answer_query<S: Storage>(
+    /// its [`request`](super::Pmix::request) was read already.
+    pub fn answer_query(
         &mut self,
         id: ConnectionId,
         pending: usize,
-        server: &Server<S>,
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) -> Result<(), Misuse> {
         let missing = Misuse::NoSuch { what: "query" };
-        let Connection { state, .. } = self.connections.get(id.0 as usize).ok_or(missing)?;
+        let connection = self.connections.get(id).ok_or(missing)?;
+        let Connection { state, .. } = connection;
         let (place, requester) = state.host_request(pending).zip(state.peer).ok_or(missing)?;
-        let Some(Request::Query(queries)) = self.request(id) else { return Err(missing) };
-        let known = QueryContext::<P, S> { jobs: &self.jobs, groups: &self.groups, server };
-        let response = known.owed(&queries, requester, state.format, own);
-        self.resolve(id, place, response);
+        let Some(Request::Query(queries)) = connection.request() else { return Err(missing) };
+        let response = self.context.view().query_response(&queries, requester, state.format, own);
+        self.connections.resolve(id, place, response);
         Ok(())
     }
 }
 
-impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
+impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+    /// Answers a query; `None` if the owner has to be asked for a part of it.
+    pub(super) fn query(
+        self,
+        state: &ConnStateOf<P>,
+        requester: ProcId,
+        queries: &List<'_>,
+    ) -> Option<PmixResponse<P::Bytes>> {
+        if let Err(status) = check(queries) {
+            return Some(PmixResponse::Status(status));
+        }
+        let mut is_all_known = true;
+        self.each(queries, requester, |question| {
+            let mut counted = Packer::new(&mut [], state.format);
+            let answered = question.and_then(|question| self.answer(&question, &mut counted));
+            is_all_known &= answered != Err(Status::NOT_SUPPORTED);
+        });
+        is_all_known
+            .then(|| self.query_response(queries, requester, state.format, |_, _| unknown()))
+    }
+
     /// The whole answer.
-    fn owed(
-        &self,
+    fn query_response(
+        self,
         queries: &List<'_>,
         requester: ProcId,
         format: Format,
@@ -139,12 +128,12 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
                 }
             });
         });
-        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
+        PmixResponse::body(answer)
     }
 
     /// Calls `with` for each item of a request, in order.
     fn each<'q>(
-        &self,
+        self,
         queries: &List<'q>,
         requester: ProcId,
         mut with: impl FnMut(Result<QueryItem<'q>, Status>),
@@ -158,7 +147,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
     }
 
     /// The job and the rank that qualifiers name.
-    fn about(&self, qualifiers: &List<'_>, own: JobId) -> Result<(JobId, u32), Status> {
+    fn about(self, qualifiers: &List<'_>, own: JobId) -> Result<(JobId, u32), Status> {
         let is_strange =
             |info: &Info<'_>| info.flags & flags::REQUIRED != 0 && !QUALIFIERS.contains(&info.key);
         if qualifiers.infos().any(|info| is_strange(&info)) {
@@ -168,23 +157,20 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
         let nspace = qualifiers.find(keys::NSPACE).and_then(|value| value.text());
         let nspace = nspace.or(proc.map(|proc| proc.nspace));
         let job = match nspace {
-            Some(nspace) => {
-                namespace::named(self.jobs, self.server, nspace).ok_or(Status::NOT_FOUND)?
-            }
+            Some(nspace) => self.named(nspace).ok_or(Status::NOT_FOUND)?,
             None => own,
         };
         let rank = qualifiers.find(keys::RANK).and_then(|value| value.number());
         let rank = rank.and_then(|rank| u32::try_from(rank).ok()).or(proc.map(|proc| proc.rank));
         let rank = rank.unwrap_or(WILDCARD);
-        let size = self.server.job(job).map_or(0, crate::server::Job::size);
-        match rank == WILDCARD || rank < size {
+        match rank == WILDCARD || rank < self.size(job) {
             true => Ok((job, rank)),
             false => Err(Status::NOT_FOUND),
         }
     }
 
     /// Writes the type of a value and the value, if it is known here.
-    fn answer(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn answer(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         match question.key {
             keys::QUERY_NAMESPACES => {
                 to.of(Type::STRING).list(self.views().map(|(name, _)| name));
@@ -199,7 +185,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
             }
             keys::QUERY_PSET_MEMBERSHIP => return Err(Status::NOT_FOUND),
             keys::QUERY_NUM_GROUPS | keys::QUERY_GROUP_NAMES | keys::QUERY_GROUP_MEMBERSHIP => {
-                return groups::answer(self.groups, self.server, question, to);
+                return self.grouped(question, to);
             }
             key if keys::is_reserved(key) => return self.described(question, to),
             _ => return self.posted(question, to),
@@ -208,15 +194,13 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
     }
 
     /// The jobs that PMIx clients know of, with their names.
-    fn views(&self) -> impl Iterator<Item = (&[u8], &NamespaceOf<P>)> + Clone {
-        let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        views.filter_map(|namespace| {
-            Some((self.server.job(namespace.job)?.name().as_bytes(), namespace))
-        })
+    fn views(self) -> impl Iterator<Item = (&'a [u8], &'a NamespaceOf<P>)> + Clone {
+        let name = move |of: &NamespaceOf<P>| Some(self.job(of.job)?.name().as_bytes());
+        self.namespaces().filter_map(move |namespace| Some((name(namespace)?, namespace)))
     }
 
     /// Every job with its processes.
-    fn describe_all(&self, to: &mut Packer<'_>) {
+    fn describe_all(self, to: &mut Packer<'_>) {
         let count = self.views().count() as u64;
         to.of(Type::DATA_ARRAY).of(Type::INFO).size(count);
         for (nspace, namespace) in self.views() {
@@ -245,8 +229,8 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
     }
 
     /// Answers from the job description.
-    fn described(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
-        let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
+    fn described(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let namespace = self.pmix.namespace(question.job).ok_or(Status::NOT_FOUND)?;
         let nodes = || question.nodes();
         if nodes().next().is_some() {
             let found = || {
@@ -269,14 +253,39 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
         }
     }
 
+    /// Answers from the groups.
+    fn grouped(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let groups = &self.pmix.groups;
+        let all = || (0..groups.end()).filter_map(|at| groups.get(at));
+        let count = all().count() as u64;
+        match question.key {
+            keys::QUERY_NUM_GROUPS => {
+                to.of(Type::SIZE).size(count);
+            }
+            keys::QUERY_GROUP_NAMES => {
+                to.of(Type::DATA_ARRAY).of(Type::STRING).size(count);
+                for group in all() {
+                    to.text(Some(group.name.as_ref()));
+                }
+            }
+            _ => {
+                let name = question.qualifiers.find(keys::GROUP_NAME).and_then(|name| name.text());
+                let name = name.ok_or(Status::BAD_PARAM)?;
+                let group = all().find(|group| group.name.as_ref() == name);
+                let members = group.ok_or(Status::NOT_FOUND)?.members.as_ref();
+                to.of(Type::DATA_ARRAY).of(Type::PROC).size(count_procs(members) as u64);
+                self.write_procs(members, to);
+            }
+        }
+        Ok(())
+    }
+
     /// Answers from the committed data of a process.
-    fn posted(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
-        let node = |ProcId { job, rank }: ProcId| Some(self.server.job(job)?.member(rank)?.node);
-        let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
-        let of = Rank(question.rank);
-        let is_local = node(ProcId { job: question.job, rank: of }) == node(question.requester);
-        let blob =
-            namespace.rank_data(of).and_then(|rank_data: &RankData<_>| rank_data.seen(is_local));
+    fn posted(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let namespace = self.pmix.namespace(question.job).ok_or(Status::NOT_FOUND)?;
+        let of = ProcId { job: question.job, rank: Rank(question.rank) };
+        let is_local = self.node(of) == self.node(question.requester);
+        let blob = namespace.rank_data(of.rank).and_then(|data| data.seen(is_local));
         let value = blob.and_then(|blob| blob.kvals().find(question.key));
         let value = value.ok_or(Status::NOT_FOUND)?;
         value.write(to.of(value.of)).map_err(|_| Status::NOT_SUPPORTED)
@@ -288,13 +297,6 @@ impl<'a> QueryItem<'a> {
     pub fn nodes(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
         let is_node = |info: &Info<'_>| [keys::HOSTNAME, keys::NODEID].contains(&info.key);
         self.qualifiers.infos().filter(move |info| is_node(info))
-    }
-}
-
-impl<B: SharedBytes, M> Namespace<B, M> {
-    /// Values of the job description.
-    pub(super) fn kvals(&self) -> impl Iterator<Item = Kval<'_>> + Clone {
-        Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok)
     }
 }
 

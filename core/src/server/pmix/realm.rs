@@ -1,26 +1,25 @@
 //! Gets about a realm (node, application, session), and refreshed data of a process.
 
-use super::PmixStorage;
-use super::connection::PmixResponse;
+use super::context::PmixView;
 use super::modex::RankData;
-use super::namespace::{self, Namespace};
+use super::namespace::Namespace;
 use super::query::is_node;
-use super::shared_bytes::pack;
-use super::state::PmixContext;
-use super::storage::ConnStateOf;
+use super::response::PmixResponse;
+use super::shared_bytes::{SharedBytes, pack};
+use super::storage::{ConnStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Kval, List, Proc, Type, WILDCARD};
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
     /// Answers a get that asks about a realm; `None` if it asks about processes or jobs.
     ///
     /// The realm is the one that the get names, else that of the process it asks about, else that
     /// of the requester.
     pub(super) fn get_realm(
-        &self,
+        self,
         state: &ConnStateOf<P>,
         requester: ProcId,
         job: JobId,
@@ -33,10 +32,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         ];
         let (_, realm) = realms.into_iter().find(|(asked, _)| get.infos.is_set(asked))?;
         let not_found = Some(PmixResponse::Status(Status::NOT_FOUND));
-        let Some(namespace) = namespace::get(self.jobs, job) else { return not_found };
+        let Some(namespace) = self.pmix.namespace(job) else { return not_found };
         let own = match get.rank < WILDCARD {
             true => Some((namespace, get.rank)),
-            false => namespace::get(self.jobs, requester.job).map(|own| (own, requester.rank.0)),
+            false => self.pmix.namespace(requester.job).map(|own| (own, requester.rank.0)),
         };
         let is_it = |array: &List<'_>| is_realm(array, realm, &get.infos, own);
         let mut arrays = namespace.kvals().filter(|kval| kval.key == realm);
@@ -53,23 +52,24 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 let _ = kval.write(to);
             });
         });
-        Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
+        Some(PmixResponse::body(answer))
     }
 
     /// Answers with the current data of a process or of a job.
     pub(super) fn refresh(
-        &self,
+        self,
         state: &ConnStateOf<P>,
         requester: ProcId,
-        (nspace, rank): (&[u8], u32),
+        nspace: &[u8],
+        rank: u32,
     ) -> PmixResponse<P::Bytes> {
-        let job = namespace::named(self.jobs, self.server, nspace);
-        let Some(namespace) = job.and_then(|job| namespace::get(self.jobs, job)) else {
+        let job = self.named(nspace);
+        let Some(namespace) = job.and_then(|job| self.pmix.namespace(job)) else {
             return PmixResponse::Status(Status::NOT_FOUND);
         };
-        let node = |ProcId { job, rank }: ProcId| Some(self.server.job(job)?.member(rank)?.node);
-        let is_local = node(ProcId { job: namespace.job, rank: Rank(rank) }) == node(requester);
-        let rank_data: Option<&RankData<_>> = namespace.rank_data(Rank(rank));
+        let of = ProcId { job: namespace.job, rank: Rank(rank) };
+        let is_local = self.node(of) == self.node(requester);
+        let rank_data = namespace.rank_data(of.rank);
         if rank_data.is_none() && rank != WILDCARD {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
@@ -81,7 +81,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             let blob = rank_data.and_then(|rank_data| rank_data.seen(is_local));
             blob.into_iter().for_each(|blob| blob.write_kvals(to));
         });
-        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
+        PmixResponse::body(answer)
     }
 }
 
@@ -94,7 +94,7 @@ fn is_realm<B, M>(
     own: Option<(&Namespace<B, M>, u32)>,
 ) -> bool
 where
-    B: super::SharedBytes,
+    B: SharedBytes,
     M: AsRef<[RankData<B>]>,
 {
     let names = match realm {

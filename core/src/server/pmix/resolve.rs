@@ -1,27 +1,25 @@
 //! Resolving nodes: the processes of a job on a node, and the nodes of a job.
 
-use super::connection::PmixResponse;
-use super::namespace;
+use super::context::PmixView;
 use super::query::is_named;
+use super::response::PmixResponse;
 use super::shared_bytes::pack;
-use super::state::PmixContext;
-use super::storage::{ConnStateOf, RanksOf};
-use super::{Namespace, PmixStorage};
+use super::storage::{ConnStateOf, PmixStorage};
 use crate::ids::ProcId;
 use crate::server::Storage;
-use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, Packer, Proc, Type};
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
     /// The processes on a node, by default that of the requester; of one job, or of all.
     pub(super) fn resolve_peers(
-        &self,
+        self,
         state: &ConnStateOf<P>,
         requester: ProcId,
-        (node, nspace): (Option<&[u8]>, Option<&[u8]>),
+        node: Option<&[u8]>,
+        nspace: Option<&[u8]>,
     ) -> PmixResponse<P::Bytes> {
-        if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
+        if nspace.is_some_and(|name| self.named(name).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
         let each = |with: &mut dyn FnMut(Proc<'_>)| match node {
@@ -42,16 +40,16 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 each(&mut |proc| proc.write(to));
             }
         });
-        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
+        PmixResponse::body(answer)
     }
 
     /// The names of the nodes of a job, or of all jobs.
     pub(super) fn resolve_nodes(
-        &self,
+        self,
         state: &ConnStateOf<P>,
         nspace: Option<&[u8]>,
     ) -> PmixResponse<P::Bytes> {
-        if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
+        if nspace.is_some_and(|name| self.named(name).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
         let names = || {
@@ -65,27 +63,23 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             to.one(Type::STRING).list(once.clone().map(|(_, name)| name));
         });
-        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
+        PmixResponse::body(answer)
     }
 
     /// The nodes of a job, or of all jobs, as their descriptions have them.
-    fn arrays<'a>(
-        &'a self,
-        nspace: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = (&'a [u8], List<'a>)> + Clone {
-        let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        let views = views.filter_map(move |namespace: &Namespace<P::Bytes, RanksOf<P>>| {
-            let name = self.server.job(namespace.job)?.name().as_bytes();
+    fn arrays(self, nspace: Option<&[u8]>) -> impl Iterator<Item = (&'a [u8], List<'a>)> + Clone {
+        let namespaces = self.namespaces().filter_map(move |namespace| {
+            let name = self.job(namespace.job)?.name().as_bytes();
             nspace.is_none_or(|target| target == name).then_some((name, namespace))
         });
-        views.flat_map(|(name, namespace)| {
+        namespaces.flat_map(|(name, namespace)| {
             let arrays = namespace.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
             arrays.filter_map(move |kval| Some((name, kval.value.array()?)))
         })
     }
 
     /// Calls `with` for each process on the node of this name.
-    fn each_on(&self, node: &[u8], nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
+    fn each_on(self, node: &[u8], nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
         for (_, array) in self.arrays(nspace).filter(|(_, array)| is_named(array, node)) {
             let procs = array.find(keys::LOCAL_PROCS).and_then(|value| value.array());
             procs.iter().flat_map(|procs| procs.procs()).for_each(&mut *with);
@@ -93,15 +87,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 
     /// Calls `with` for each process on the node of the requester.
-    fn each_beside(
-        &self,
-        ProcId { job: own, rank }: ProcId,
-        nspace: Option<&[u8]>,
-        with: &mut dyn FnMut(Proc<'_>),
-    ) {
-        let node = self.server.job(own).and_then(|job| job.member(rank)).map(|member| member.node);
-        let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        for job in views.filter_map(|namespace| self.server.job(namespace.job)) {
+    fn each_beside(self, requester: ProcId, nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
+        let node = self.node(requester);
+        for job in self.namespaces().filter_map(|namespace| self.job(namespace.job)) {
             let name = job.name().as_bytes();
             if nspace.is_some_and(|target| target != name) {
                 continue;

@@ -14,68 +14,19 @@
 
 use super::collective::CollectiveKind;
 use super::collective_request::CollectiveRequest;
-use super::connection::{ConnPhase, PmixResponse};
-use super::get::deadline;
-use super::storage::{CollectivesOf, ConnStateOf, EventsOf, GroupsOf, NamesOf, NamespacesOf};
-use super::{PmixStorage, directives, namespace};
+use super::connection::ConnPhase;
+use super::context::{PmixContext, PmixEffect};
+use super::directives;
+use super::response::PmixResponse;
+use super::storage::{ConnStateOf, PmixStorage};
 use crate::command::Verb;
 use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, ProcId, Rank};
-use crate::server::{Server, Storage};
-use crate::storage::Slots;
-use crate::time::Instant;
+use crate::ids::{Excerpt, ProcId, Rank};
+use crate::server::Storage;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Request, Unpacker};
-
-/// Server state that request handlers may modify.
-pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
-    pub(super) jobs: &'a mut NamespacesOf<P>,
-    pub(super) collectives: &'a mut CollectivesOf<P>,
-    pub(super) names: &'a mut NamesOf<P>,
-    pub(super) events: &'a mut EventsOf<P>,
-    pub(super) groups: &'a mut GroupsOf<P>,
-    pub(super) server: &'a mut Server<S>,
-    pub(super) now: Instant,
-}
-
-/// Effect of a message outside its connection.
-pub(super) enum PmixEffect {
-    Nothing,
-    /// The peer has claimed a rank.
-    Claimed {
-        user: Option<u32>,
-    },
-    /// The greeting is invalid, and the owner has to reject the peer.
-    Doubted {
-        status: Status,
-        why: PeerError,
-    },
-    /// The rank has committed data.
-    Committed,
-    /// The rank has published data.
-    Published,
-    /// The registrations of the connection were extended.
-    Registered,
-    /// The peer has published an event; its place in the cache.
-    Happened(usize),
-    /// The rank has left a group; place of the cached event, if any.
-    LeftGroup(Option<usize>),
-    /// The rank has entered the fence of its job.
-    Fenced,
-    /// The rank has joined the collective at this place.
-    Entered(usize),
-    /// The peer has finalized.
-    Left,
-    /// The owner has to answer; the message stays in the inbox until the owner has read it.
-    Asked(usize),
-    /// The rank aborts its job.
-    Aborted {
-        code: i32,
-        message: Excerpt,
-    },
-}
 
 /// Handles one complete message.
 ///
@@ -90,14 +41,14 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
     if state.phase == ConnPhase::Greeting {
         return handle_greeting(state, context, bytes);
     }
-    let (Some(ProcId { job, rank }), Some(header)) = (state.peer, Header::read(bytes)) else {
+    let (Some(peer), Some(header)) = (state.peer, Header::read(bytes)) else {
         return Ok(PmixEffect::Nothing);
     };
     if header.tag < TAG_REQUESTS {
         // A heartbeat, or a message that only servers send.
-        context.record_message(ProcId { job, rank }, Verb::Unknown);
+        context.record_message(peer, Verb::Unknown);
         if header.tag == TAG_HEARTBEAT {
-            state.heartbeat(context.now);
+            state.heartbeats.record(context.common.now);
         }
         return Ok(PmixEffect::Nothing);
     }
@@ -110,15 +61,16 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
         }
     };
     // Only requests that the other protocols know as well have a verb.
-    context.record_message(ProcId { job, rank }, request.command().verb().unwrap_or(Verb::Unknown));
-    Ok(answer(state, context, (header.tag, body), ProcId { job, rank }, &request))
+    context.record_message(peer, request.command().verb().unwrap_or(Verb::Unknown));
+    Ok(answer(state, context, header.tag, body, peer, &request))
 }
 
 fn answer<P: PmixStorage, S: Storage>(
     state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
-    (tag, body): (u32, &[u8]),
-    ProcId { job, rank }: ProcId,
+    tag: u32,
+    body: &[u8],
+    peer: ProcId,
     request: &Request<'_>,
 ) -> PmixEffect {
     if directives::has_unsupported_directive(request) {
@@ -126,15 +78,13 @@ fn answer<P: PmixStorage, S: Storage>(
         return PmixEffect::Nothing;
     }
     let (response, effect) = match request {
-        Request::Req => (context.describe(state, ProcId { job, rank }), PmixEffect::Nothing),
+        Request::Req => (context.describe(state, peer), PmixEffect::Nothing),
         Request::Commit(scopes) => {
-            let status = context.commit(ProcId { job, rank }, state.format, scopes.clone());
+            let status = context.commit(peer, state.format, scopes.clone());
             (PmixResponse::Status(status), PmixEffect::Committed)
         }
-        Request::Fence(fence) => return context.fence(state, tag, ProcId { job, rank }, fence),
-        Request::Get(target) => {
-            (context.get(state, ProcId { job, rank }, target), PmixEffect::Nothing)
-        }
+        Request::Fence(fence) => return context.fence(state, tag, peer, fence),
+        Request::Get(target) => (context.view().get(state, peer, target), PmixEffect::Nothing),
         Request::Finalize => {
             state.phase = ConnPhase::Leaving;
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Left)
@@ -144,38 +94,37 @@ fn answer<P: PmixStorage, S: Storage>(
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Aborted { code: *code, message })
         }
         Request::Publish { user, infos } => {
-            let status = context.publish(state, ProcId { job, rank }, *user, infos);
+            let status = context.publish(state, peer, *user, infos);
             (PmixResponse::Status(status), PmixEffect::Published)
         }
         Request::Lookup(target) => {
-            (context.look_up(state, ProcId { job, rank }, body, target), PmixEffect::Nothing)
+            (context.look_up(state, peer, body, target), PmixEffect::Nothing)
         }
-        Request::Unpublish(target) => (
-            PmixResponse::Status(context.unpublish(ProcId { job, rank }, target)),
-            PmixEffect::Nothing,
-        ),
+        Request::Unpublish(target) => {
+            (PmixResponse::Status(context.unpublish(peer, target)), PmixEffect::Nothing)
+        }
         Request::Connect(with) => {
-            let deadline = deadline(&with.infos, context.now, None);
+            let deadline = context.view().deadline(&with.infos, None);
             let request = CollectiveRequest::of(CollectiveKind::Connect, &with.procs, deadline);
-            return context.join(state, tag, ProcId { job, rank }, request);
+            return context.join(state, tag, peer, request);
         }
         Request::Disconnect(from) => {
-            let deadline = deadline(&from.infos, context.now, None);
+            let deadline = context.view().deadline(&from.infos, None);
             let request = CollectiveRequest::of(CollectiveKind::Disconnect, &from.procs, deadline);
-            return context.join(state, tag, ProcId { job, rank }, request);
+            return context.join(state, tag, peer, request);
         }
         Request::GroupConstruct { name, group } => {
-            return context.construct(state, (tag, body), ProcId { job, rank }, (name, group));
+            return context.construct(state, tag, body, name, group);
         }
         Request::GroupDestruct { name, rest } => {
-            return context.destruct(state, tag, ProcId { job, rank }, (name, *rest));
+            return context.destruct(state, tag, peer, name, *rest);
         }
         Request::GroupLeave { name, .. } => {
-            let (status, effect) = context.leave_group(ProcId { job, rank }, name);
+            let (status, effect) = context.leave_group(peer, name);
             (PmixResponse::Status(status), effect)
         }
         Request::Notify { code, range, infos } => {
-            match context.notify(state.format, ProcId { job, rank }, (*code, *range), infos) {
+            match context.notify(state.format, peer, *code, *range, infos) {
                 Ok(at) => (PmixResponse::Status(Status::SUCCESS), PmixEffect::Happened(at)),
                 Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
             }
@@ -188,20 +137,20 @@ fn answer<P: PmixStorage, S: Storage>(
             // This is the one request without an answer.
             return PmixEffect::Nothing;
         }
-        Request::ResolvePeers { node, nspace } => (
-            context.resolve_peers(state, ProcId { job, rank }, (*node, *nspace)),
-            PmixEffect::Nothing,
-        ),
+        Request::ResolvePeers { node, nspace } => {
+            (context.view().resolve_peers(state, peer, *node, *nspace), PmixEffect::Nothing)
+        }
         Request::ResolveNodes(nspace) => {
-            (context.resolve_nodes(state, *nspace), PmixEffect::Nothing)
+            (context.view().resolve_nodes(state, *nspace), PmixEffect::Nothing)
         }
         Request::RefreshCache { nspace, rank: of } => {
-            (context.refresh(state, ProcId { job, rank }, (*nspace, *of)), PmixEffect::Nothing)
+            (context.view().refresh(state, peer, nspace, *of), PmixEffect::Nothing)
         }
         Request::Monitor { what, code, infos } => {
-            (state.monitor(context.now, (what, *code), infos), PmixEffect::Nothing)
+            let status = state.heartbeats.handle_request(context.common.now, what, *code, infos);
+            (PmixResponse::Status(status), PmixEffect::Nothing)
         }
-        Request::Query(queries) => match context.query(state, ProcId { job, rank }, queries) {
+        Request::Query(queries) => match context.view().query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),
             None => return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0))),
         },
@@ -220,9 +169,10 @@ fn answer<P: PmixStorage, S: Storage>(
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    fn record_message(&mut self, ProcId { job, rank }: ProcId, verb: Verb) {
-        if let Some(job) = self.server.jobs.get_mut(job.0 as usize) {
-            job.record_message(rank, verb, self.now);
+    fn record_message(&mut self, peer: ProcId, verb: Verb) {
+        let now = self.common.now;
+        if let Some(job) = self.common.job_mut(peer.job) {
+            job.record_message(peer.rank, verb, now);
         }
     }
 }
@@ -230,7 +180,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 /// Handles a greeting. The owner has to verify the identity it claims.
 fn handle_greeting<P: PmixStorage, S: Storage>(
     state: &mut ConnStateOf<P>,
-    context: &mut PmixContext<'_, P, S>,
+    context: &PmixContext<'_, P, S>,
     bytes: &[u8],
 ) -> Result<PmixEffect, PeerError> {
     let greeting = match Greeting::read(bytes) {
@@ -238,27 +188,29 @@ fn handle_greeting<P: PmixStorage, S: Storage>(
         Err(bad) => return Err(state.fail(PeerError::Malformed(bad))),
     };
     (state.format, state.release) = (greeting.format, greeting.release());
+    let mut reject = |status, why| {
+        state.defer_rejection();
+        Ok(PmixEffect::Doubted { status, why })
+    };
     let (Kind::Client, Some((nspace, rank))) = (greeting.kind, greeting.identity) else {
         let what = "a service to tools";
-        return Ok(state.defer_rejection(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
+        return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     };
-    let job = namespace::named(context.jobs, context.server, nspace);
-    let size = |job: JobId| context.server.job(job).map_or(0, crate::server::Job::size);
-    let Some(job) = job.filter(|job| rank < size(*job)) else {
-        let error = PeerError::UnknownPeer { id: u64::from(rank) };
-        return Ok(state.defer_rejection(Status::NOT_FOUND, error));
+    let view = context.view();
+    let Some(job) = view.named(nspace).filter(|job| rank < view.size(*job)) else {
+        return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: u64::from(rank) });
     };
     if greeting.store != STORE {
         let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
-        return Ok(state.defer_rejection(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
+        return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     }
     let user = match greeting.credential_type {
         b"native" => match Credential::read(greeting.credential) {
             Some(credential) => Some(credential.user),
-            None => return Ok(state.defer_rejection(Status::INVALID_CRED, PeerError::Unproven)),
+            None => return reject(Status::INVALID_CRED, PeerError::Unproven),
         },
         b"none" => None,
-        _ => return Ok(state.defer_rejection(Status::INVALID_CRED, PeerError::Unproven)),
+        _ => return reject(Status::INVALID_CRED, PeerError::Unproven),
     };
     state.phase = ConnPhase::Claimed;
     state.peer = Some(ProcId { job, rank: Rank(rank) });

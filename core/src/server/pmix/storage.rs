@@ -1,9 +1,14 @@
 //! Memory of PMIx sessions, lent by the owner.
 
-use super::{
-    CachedEvent, Connection, Namespace, OpenCollective, PendingRequest, ProcessGroup,
-    PublishedValue, RankData, SharedBytes,
-};
+use super::cached_event::CachedEvent;
+use super::collective::OpenCollective;
+use super::connection::{ConnState, Connection};
+use super::group::ProcessGroup;
+use super::modex::RankData;
+use super::namespace::Namespace;
+use super::published_value::PublishedValue;
+use super::response::PendingRequest;
+use super::shared_bytes::SharedBytes;
 use crate::storage::{Buffer, Slots};
 
 /// Storage of PMIx sessions. The owner chooses the kinds of slots; their contents are internal.
@@ -33,11 +38,11 @@ pub trait PmixStorage {
 
 type Bytes<P> = <P as PmixStorage>::Bytes;
 pub(super) type PendingOf<P> = <P as PmixStorage>::Pending<PendingRequest<Bytes<P>>>;
-pub(super) type ConnStateOf<P> = super::connection::ConnState<Bytes<P>, PendingOf<P>>;
+pub(super) type ConnStateOf<P> = ConnState<Bytes<P>, PendingOf<P>>;
 pub(super) type RanksOf<P> = <P as PmixStorage>::Ranks<RankData<Bytes<P>>>;
 pub(super) type NamespaceOf<P> = Namespace<Bytes<P>, RanksOf<P>>;
-pub(super) type ConnectionsOf<P> =
-    <P as PmixStorage>::Connections<Connection<Bytes<P>, <P as PmixStorage>::Inbox, PendingOf<P>>>;
+pub(super) type ConnectionOf<P> = Connection<Bytes<P>, <P as PmixStorage>::Inbox, PendingOf<P>>;
+pub(super) type ConnectionsOf<P> = <P as PmixStorage>::Connections<ConnectionOf<P>>;
 pub(super) type NamespacesOf<P> = <P as PmixStorage>::Namespaces<NamespaceOf<P>>;
 pub(super) type CollectivesOf<P> = <P as PmixStorage>::Collectives<OpenCollective<Bytes<P>>>;
 pub(super) type NamesOf<P> = <P as PmixStorage>::Names<PublishedValue<Bytes<P>>>;

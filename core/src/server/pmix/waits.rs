@@ -1,10 +1,13 @@
-//! Pending operations of PMIx clients, like [`Server::waits`] for the other generations.
+//! Pending operations of PMIx clients, like [`Server::waits`](crate::server::Server::waits) for the
+//! other generations.
 
-use super::collective::{CollectiveKind, PROC_BYTES, pairs};
-use super::connection::{Connection, PmixResponse};
-use super::{Pmix, PmixStorage};
+use super::Pmix;
+use super::collective::{CollectiveKind, ListedProc, count_procs, unpack_procs};
+use super::response::PmixResponse;
+use super::server::PmixServerRef;
+use super::storage::PmixStorage;
 use crate::ids::{JobId, ProcId, Rank};
-use crate::server::{Server, Storage};
+use crate::server::Storage;
 use crate::storage::Slots;
 use crate::wire::pmix::{Format, Request, Unpacker, ranks};
 
@@ -16,7 +19,7 @@ pub enum PmixWait<'a> {
     Together {
         /// Kind of the collective.
         purpose: CollectiveKind,
-        /// Place of the collective, for [`Pmix::taking_part`].
+        /// Place of the collective, for [`PmixServerRef::taking_part`].
         at: usize,
     },
     /// Committed data of a process.
@@ -39,9 +42,8 @@ impl<P: PmixStorage> Pmix<P> {
     ///
     /// Changes after: any call on any connection or on any session of the server.
     pub fn waits(&self) -> impl Iterator<Item = (ProcId, PmixWait<'_>)> {
-        let all = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
-        let talks = all.map(|Connection { state, .. }| state).filter(|state| state.is_admitted);
-        let waits = talks.filter_map(|state| {
+        let admitted = self.connections.states().filter(|state| state.is_admitted);
+        let waits = admitted.filter_map(|state| {
             let peer = state.peer?;
             let pendings = state.pending_requests().map(|(_, pending)| &pending.response);
             let waits = pendings.filter_map(|response| self.wait(response, state.format));
@@ -57,7 +59,7 @@ impl<P: PmixStorage> Pmix<P> {
     ) -> Option<PmixWait<'a>> {
         match response {
             PmixResponse::Collective { at, .. } => {
-                let purpose = self.collectives.get(*at)?.kind();
+                let purpose = self.shared.collectives.get(*at)?.kind();
                 Some(PmixWait::Together { purpose, at: *at })
             }
             PmixResponse::Get { job, rank, key, .. } => {
@@ -75,25 +77,24 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Participants of a collective, and whether each has joined.
-    pub fn taking_part<S: Storage>(
-        &self,
-        at: usize,
-        server: &Server<S>,
-    ) -> impl Iterator<Item = (ProcId, bool)> {
-        let open = self.collectives.get(at);
-        let is_bootstrap = open.is_some_and(|open| open.kind() == CollectiveKind::Bootstrap);
-        // The leaders that have joined name the participants of a bootstrap.
-        let named = is_bootstrap.then(|| self.named_by_leaders(at, server)).flatten();
-        let count = named.as_ref().map_or(0, |named| named.as_ref().len() / PROC_BYTES);
-        let named = (0..count).filter_map(move |place| pairs(named.as_ref()?.as_ref()).nth(place));
-        let named = named.map(|(job, rank)| ProcId { job, rank: Rank(rank) });
-        let members = open.into_iter().flat_map(move |open| open.members(server)).chain(named);
-        members.map(move |member| (member, self.is_in(at, member)))
-    }
-
     /// The name of the group that processes make or end together.
     pub fn group_name(&self, at: usize) -> Option<&[u8]> {
-        self.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
+        self.shared.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
+    /// Participants of a collective, and whether each has joined.
+    pub fn taking_part(self, at: usize) -> impl Iterator<Item = (ProcId, bool)> + use<'a, P, S> {
+        let open = self.view.pmix.collectives.get(at);
+        let is_bootstrap = open.is_some_and(|open| open.kind() == CollectiveKind::Bootstrap);
+        // The leaders that have joined name the participants of a bootstrap.
+        let named = is_bootstrap.then(|| self.named_by_leaders(at)).flatten();
+        let count = named.as_ref().map_or(0, |named| count_procs(named.as_ref()));
+        let named =
+            (0..count).filter_map(move |place| unpack_procs(named.as_ref()?.as_ref()).nth(place));
+        let members = open.into_iter().flat_map(move |open| self.members(open));
+        let members = members.chain(named.map(ListedProc::one));
+        members.map(move |member| (member, self.is_in(at, member)))
     }
 }

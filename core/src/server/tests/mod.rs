@@ -11,6 +11,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
+use crate::store::Kvs;
 use crate::store::{Arena, ArenaCell as Cell};
 
 type Inbox = heapless::Vec<u8, 4096>;
@@ -116,7 +117,7 @@ fn being_connected_reaches_through_others_and_ends_with_the_connection() {
         world.server.add_job(spec, Vec::new(), store()).unwrap()
     };
     let (a, b, c, d) = (world.job, add(b"b"), add(b"c"), add(b"d"));
-    let jobs = &mut world.server.jobs;
+    let jobs = &mut world.server.shared.jobs;
     for (one, other) in [(a, b), (c, d), (b, c), (b, b), (a, b)] {
         assert!(connected_jobs::connect(jobs, one, other));
     }

@@ -283,7 +283,7 @@ fn one_who_is_gone_is_named_to_the_groups_it_was_to_fence_with() {
 #[test]
 fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
     let mut world = World::without_sessions(130, false);
-    let job = world.server.jobs[0].as_mut().unwrap();
+    let job = world.server.shared.jobs[0].as_mut().unwrap();
     let group =
         |ranks: &[u32]| ranks.iter().fold(GroupFence::empty(0), |group, rank| group.with(*rank));
     for gone in [70, 71, 128] {
@@ -371,7 +371,7 @@ fn names_are_published_for_everybody_and_go_with_their_job() {
         assert_eq!(world.server.close(id), None);
     }
     world.server.remove_job(world.job).unwrap();
-    assert_eq!(world.server.names.next(None), None);
+    assert_eq!(world.server.shared.names.next(None), None);
 }
 
 #[test]

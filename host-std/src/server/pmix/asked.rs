@@ -75,7 +75,7 @@ impl Service {
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) {
         // The connection may be closed meanwhile.
-        let _ = self.pmix.server.answer_query(connection, pending, &self.server, own);
+        let _ = self.server.pmix(&mut self.pmix.server).answer_query(connection, pending, own);
         self.pmix.server.request_read(connection);
     }
 

@@ -30,7 +30,7 @@ impl Service {
         // later.
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let notification = Notification { code, source, range, later, infos };
-        self.pmix.server.notify_clients(&notification, &self.server, |to| {
+        self.server.pmix(&mut self.pmix.server).notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::PROC_TERM_STATUS, Type::STATUS, to).i32(code.0);
@@ -58,7 +58,7 @@ impl Service {
         let source = Proc { nspace: name.as_bytes(), rank };
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let notification = Notification { code, source, range, later, infos: 2 };
-        self.pmix.server.notify_clients(&notification, &self.server, |to| {
+        self.server.pmix(&mut self.pmix.server).notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
         });
@@ -70,7 +70,7 @@ impl Service {
         let source = Proc { nspace: server.as_bytes(), rank: 0 };
         let range = range::SESSION;
         let notification = Notification { code, source, range, later: Some(range), infos: 2 };
-        self.pmix.server.notify_clients(&notification, &self.server, |to| {
+        self.server.pmix(&mut self.pmix.server).notify_clients(&notification, |to| {
             special(to);
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
         });

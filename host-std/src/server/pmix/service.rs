@@ -142,7 +142,7 @@ impl Service {
     /// As for [`pmix_ready`](Self::pmix_ready).
     pub(in crate::server) fn flush_pmix(&mut self, poller: &Poller) -> io::Result<bool> {
         let mut any = false;
-        while let Some(id) = self.pmix.server.next_ready(&mut self.server) {
+        while let Some(id) = self.server.pmix(&mut self.pmix.server).next_ready() {
             any = true;
             self.serve_pmix(id, poller, Occasion::Owed)?;
         }
@@ -170,7 +170,7 @@ impl Service {
     pub(crate) fn admit_pmix(&mut self, connection: ConnectionId) {
         self.pmix.pending.remove(connection);
         // The connection may be closed meanwhile.
-        let _ = self.pmix.server.admit(connection, &mut self.server);
+        let _ = self.server.pmix(&mut self.pmix.server).admit(connection);
     }
 
     /// Rejects a connection.
@@ -199,7 +199,7 @@ impl Service {
         for id in self.pmix_connections(job, rank) {
             self.close_pmix(id);
         }
-        self.pmix.server.member_gone(job, Rank(rank), &mut self.server);
+        self.server.pmix(&mut self.pmix.server).member_gone(job, Rank(rank));
     }
 
     /// The next event for the rest of the launcher.
@@ -239,7 +239,7 @@ impl Service {
         let found = pmix.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
         let who = who(&pmix.server, id);
-        let Some(machine) = pmix.server.connection(id, &mut self.server) else { return Ok(()) };
+        let Some(machine) = self.server.pmix(&mut pmix.server).connection(id) else { return Ok(()) };
         let mut machine = self.tracer.tap(machine, who);
         let wire = (Token::Pmix(id.0), poller);
         let served = connection.serve(&mut machine, now, &mut pmix.scratch, occasion, wire)?;
@@ -257,7 +257,7 @@ impl Service {
                 self.launcher_events.extend(refused);
             }
             (_, Some(ProcId { job, rank: Rank(rank) }))
-                if pmix.server.has_left_early(job, Rank(rank), &self.server) =>
+                if self.server.pmix_ref(&pmix.server).has_left_early(job, Rank(rank)) =>
             {
                 self.launcher_events.push_back(ServerEvent::Closed { job, rank });
             }
@@ -284,7 +284,7 @@ impl Service {
                 rank_conn.last_traffic.add(connection.traffic);
             }
         }
-        self.pmix.events.extend(self.pmix.server.close(id, &mut self.server));
+        self.pmix.events.extend(self.server.pmix(&mut self.pmix.server).close(id));
     }
 
     /// Traffic of each open connection of a rank.

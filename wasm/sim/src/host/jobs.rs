@@ -187,7 +187,7 @@ impl HostJobs {
         // A job with an open session stays.
         let is_removed = |at: &usize| {
             let removed = self.ids[*at].map(|id| match PMIX {
-                true => pmix.remove_job(id, server),
+                true => server.pmix(pmix).remove_job(id),
                 false => server.remove_job(id),
             });
             removed.is_some_and(|removed| removed.is_ok())

@@ -148,7 +148,7 @@ impl Host {
         if self.timeout().is_some_and(|time| time <= now) {
             self.server.handle_timeout(instant(now));
             if PMIX {
-                self.pmix.handle_timeout(instant(now), &mut self.server);
+                self.server.pmix(&mut self.pmix).handle_timeout(instant(now));
             }
         }
         loop {
@@ -174,7 +174,7 @@ impl Host {
                     self.serve(rank, false, now, net, events);
                 }
             }
-            while PMIX && let Some(connection) = self.pmix.next_ready(&mut self.server) {
+            while PMIX && let Some(connection) = self.server.pmix(&mut self.pmix).next_ready() {
                 has_moved = true;
                 if let Some(rank) = self.dialled.get(&connection.0).copied() {
                     self.serve(rank, false, now, net, events);
@@ -255,7 +255,7 @@ impl Host {
             }
             Endpoint::Pmix(_) if !PMIX => return,
             Endpoint::Pmix(id) => {
-                let Some(session) = self.pmix.connection(id, &mut self.server) else { return };
+                let Some(session) = self.server.pmix(&mut self.pmix).connection(id) else { return };
                 let mut watched = Watched { session, rank, mutant, stage, events };
                 match reads {
                     true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
@@ -365,7 +365,7 @@ impl Host {
             Endpoint::Pmix(_) if !PMIX => {}
             Endpoint::Pmix(id) => {
                 self.dialled.remove(&id.0);
-                if let Some(event) = self.pmix.close(id, &mut self.server) {
+                if let Some(event) = self.server.pmix(&mut self.pmix).close(id) {
                     self.pmix_event(event, now, events);
                 }
             }

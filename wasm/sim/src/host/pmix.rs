@@ -63,7 +63,7 @@ impl Host {
     /// A client of PMIx may wait for a rank that has exited.
     pub(super) fn tell_pmix_gone(&mut self, job: JobId, rank: Rank) {
         if PMIX {
-            self.pmix.member_gone(job, rank, &mut self.server);
+            self.server.pmix(&mut self.pmix).member_gone(job, rank);
         }
     }
 
@@ -75,7 +75,7 @@ impl Host {
                 let own = self.dialled.get(&connection.0).copied();
                 let claimed = self.jobs.rank(job, rank);
                 if own.is_some() && own == claimed {
-                    let admitted = self.pmix.admit(connection, &mut self.server);
+                    let admitted = self.server.pmix(&mut self.pmix).admit(connection);
                     events.extend(admitted.ok().and(own).map(|rank| SimEvent::Joined { rank }));
                 } else {
                     self.pmix.refuse(connection, Status::INVALID_CRED);

@@ -246,7 +246,7 @@ fn the_owner_tells_of_what_it_knows() {
     };
     for (code, later) in [(Status::PROC_TERM_WO_SYNC, Some(range::NAMESPACE)), (Status(-404), None)]
     {
-        hall.pmix.notify_clients(&news(code, later), &hall.world.server, |to| {
+        hall.server().notify_clients(&news(code, later), |to| {
             one_proc(1, to.text(Some(keys::EVENT_AFFECTED_PROC)).u32(0));
         });
     }

@@ -177,7 +177,7 @@ impl Hall {
         hall.clients.push((id, Format::PLAIN));
         hall.hand_in(id, &greeting(b"kvs_2", 0, Format::PLAIN)).unwrap();
         hall.pmix.poll_event();
-        hall.pmix.admit(id, &mut hall.world.server).unwrap();
+        hall.server().admit(id).unwrap();
         hall.bytes(id);
         (hall, other)
     }
@@ -222,8 +222,8 @@ fn nobody_waits_for_a_job_that_is_forgotten() {
     hall.meet(0, Command::CONNECT);
     assert_eq!(hall.answers(0), []);
     let id = hall.clients[1].0;
-    hall.pmix.close(id, &mut hall.world.server);
-    hall.pmix.remove_job(other, &mut hall.world.server).unwrap();
+    hall.server().close(id);
+    hall.server().remove_job(other).unwrap();
     assert_eq!(hall.status(0), Status::NOT_FOUND);
     hall.meet(0, Command::CONNECT);
     assert_eq!(hall.status(0), Status::NOT_FOUND);
@@ -260,7 +260,8 @@ fn every_fence_ends_without_a_rank_that_never_came() {
         hall.join(rank, Format::PLAIN);
     }
     hall.world.server.member_gone(hall.world.job, Rank(0));
-    hall.pmix.member_gone(hall.world.job, Rank(0), &mut hall.world.server);
+    let job = hall.world.job;
+    hall.server().member_gone(job, Rank(0));
     for _ in 0..3 {
         let tags = [0, 1].map(|client| hall.fence(client, &[WILDCARD], 0));
         for (client, tag) in tags.into_iter().enumerate() {

@@ -201,7 +201,7 @@ fn a_group_is_made_of_leaders_and_of_those_that_they_add() {
         panic!("they wait together")
     };
     assert_eq!(hall.pmix.group_name(at), Some(&b"ours"[..]));
-    let who = hall.pmix.taking_part(at, &hall.world.server);
+    let who = hall.world.server.pmix_ref(&hall.pmix).taking_part(at);
     let missing: Vec<u32> =
         who.filter(|(_, is_in)| !is_in).map(|(member, _)| member.rank.0).collect();
     assert_eq!(missing, [3]);

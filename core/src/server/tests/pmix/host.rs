@@ -53,8 +53,7 @@ fn the_answer_to_somebody_who_is_gone_is_nobody_elses() {
     };
     let gone = ask(&mut hall);
     // The next peer gets the same connection and the same place in it.
-    let server = &mut hall.world.server;
-    hall.pmix.close(gone.0, server);
+    hall.server().close(gone.0);
     hall.clients.clear();
     hall.join(0, Format::PLAIN);
     let (connection, pending) = ask(&mut hall);

@@ -13,7 +13,7 @@ mod waits;
 
 use super::*;
 use crate::server::pmix::{
-    ConnectionId, Pmix, PmixEvent, PmixStorage, PmixTables, RankData, UnfinishedLimits,
+    ConnectionId, Pmix, PmixEvent, PmixServer, PmixStorage, PmixTables, RankData, UnfinishedLimits,
 };
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
@@ -33,16 +33,21 @@ impl PmixStorage for Lent {
     type Bytes = Block;
     type Inbox = Letters;
     type Pending<T: 'static> = [Option<T>; 8];
-    type Connections<T: 'static> = Vec8<T>;
+    type Connections<T: 'static> = Slots8<T>;
     type Ranks<T: 'static> = Vec<T>;
-    type Namespaces<T: 'static> = Vec8<T>;
-    type Collectives<T: 'static> = Vec8<T>;
-    type Names<T: 'static> = Vec8<T>;
-    type Events<T: 'static> = Vec8<T>;
-    type Groups<T: 'static> = Vec8<T>;
+    type Namespaces<T: 'static> = Slots8<T>;
+    type Collectives<T: 'static> = Slots8<T>;
+    type Names<T: 'static> = Slots8<T>;
+    type Events<T: 'static> = Slots8<T>;
+    type Groups<T: 'static> = Slots8<T>;
 }
 
-type Vec8<T> = heapless::Vec<Option<T>, 8>;
+type Slots8<T> = &'static mut [Option<T>];
+
+/// Eight free slots.
+fn slots<T>() -> Slots8<T> {
+    Vec::leak((0..8).map(|_| None).collect())
+}
 
 /// A job of PMI ranks without sessions, which PMIx clients join.
 struct Hall {
@@ -95,16 +100,20 @@ impl Hall {
 
     fn in_world(world: World, size: u32, info: &[u8]) -> Self {
         let mut pmix = Box::new(Pmix::new(PmixTables {
-            connections: Vec8::new(),
-            jobs: Vec8::new(),
-            collectives: Vec8::new(),
-            names: Vec8::new(),
-            events: Vec8::new(),
-            groups: Vec8::new(),
+            connections: slots(),
+            jobs: slots(),
+            collectives: slots(),
+            names: slots(),
+            events: slots(),
+            groups: slots(),
         }));
         let posts = (0..size).map(|_| RankData::default()).collect();
         pmix.add_job(world.job, Block::from_slice(info).unwrap(), posts).unwrap();
         Self { world, pmix, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
+    }
+
+    fn server(&mut self) -> PmixServer<'_, Lent, Vectors> {
+        self.world.server.pmix(&mut self.pmix)
     }
 
     /// Opens a connection that has sent nothing.
@@ -131,20 +140,20 @@ impl Hall {
             PmixEvent::AdmissionRequested { connection: id, job, rank: claimed, user: Some(7) };
         assert_eq!(event, Some(told));
         assert_eq!(self.bytes(id), b"", "nobody is let in unseen");
-        self.pmix.admit(id, &mut self.world.server).unwrap();
+        self.server().admit(id).unwrap();
         assert_eq!(read_welcome(&self.bytes(id)), Some((Ok(id.0), 8)));
         self.clients.len() - 1
     }
 
     fn hand_in(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, PeerError> {
-        let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
-        connection.handle_input(self.now, bytes)
+        let now = self.now;
+        self.server().connection(id).unwrap().handle_input(now, bytes)
     }
 
     /// Output that is due on a connection, read in pieces of an odd size.
     fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
-        while self.pmix.next_ready(&mut self.world.server).is_some() {}
-        let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
+        while self.server().next_ready().is_some() {}
+        let mut connection = self.server().connection(id).unwrap();
         let (mut all, mut out) = (Vec::new(), [0; 7]);
         while let Some(len) = connection.poll_transmit(&mut out).unwrap() {
             all.extend_from_slice(&out[..len]);
@@ -240,18 +249,18 @@ impl Hall {
     /// Terminates the process of a client.
     fn end(&mut self, client: usize) {
         let id = self.clients[client].0;
-        let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
+        let mut connection = self.server().connection(id).unwrap();
         let _ = connection.handle_end(NOW);
-        self.pmix.close(id, &mut self.world.server);
+        self.server().close(id);
         let (job, rank) = (self.world.job, Rank(count(client)));
         self.world.server.member_gone(job, rank);
-        self.pmix.member_gone(job, rank, &mut self.world.server);
+        self.server().member_gone(job, rank);
     }
 
     fn late(&mut self, seconds: u64) {
         let now = NOW.plus(Duration::from_secs(seconds));
         assert!(self.pmix.poll_timeout().is_some_and(|at| at <= now));
-        self.pmix.handle_timeout(now, &mut self.world.server);
+        self.server().handle_timeout(now);
     }
 }
 

@@ -11,7 +11,7 @@ fn a_client_is_let_in_only_when_its_owner_says_so() {
     assert_eq!(hall.pmix.peer(id), None);
     hall.pmix.refuse(id, Status::NO_PERMISSIONS);
     assert_eq!(read_welcome(&hall.bytes(id)), Some((Err(Status::NO_PERMISSIONS.0), 4)));
-    assert!(hall.pmix.connection(id, &mut hall.world.server).unwrap().is_finished());
+    assert!(hall.server().connection(id).unwrap().is_finished());
     assert_eq!(hall.world.phase(1), Phase::Absent);
     hall.join(1, Format::PLAIN);
     assert_eq!(hall.world.phase(1), Phase::Open);
@@ -32,7 +32,7 @@ fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
     // Bytes behind the greeting wait in the peer.
     assert_eq!(hall.hand_in(id, asked), Ok(0));
     assert!(matches!(hall.pmix.poll_event(), Some(PmixEvent::AdmissionRequested { .. })));
-    hall.pmix.admit(id, &mut hall.world.server).unwrap();
+    hall.server().admit(id).unwrap();
     assert_eq!(hall.bytes(id), [0, 0, 0, 0, 0, 0, 0, 0]);
     for byte in asked {
         assert_eq!(hall.hand_in(id, &[*byte]), Ok(1));
@@ -69,12 +69,12 @@ fn who_claims_what_cannot_be_is_sent_away_with_a_status() {
         assert_eq!((connection, said), (id, status));
         hall.pmix.refuse(id, status);
         assert_eq!(read_welcome(&hall.bytes(id)), Some((Err(status.0), 4)));
-        assert!(hall.pmix.connection(id, &mut hall.world.server).unwrap().is_finished());
-        hall.pmix.close(id, &mut hall.world.server);
+        assert!(hall.server().connection(id).unwrap().is_finished());
+        hall.server().close(id);
     }
     let id = hall.open();
     assert!(matches!(hall.hand_in(id, b"cmd=init"), Err(PeerError::Malformed(_))));
-    hall.pmix.close(id, &mut hall.world.server);
+    hall.server().close(id);
     let id = hall.open();
     hall.late(5);
     assert_eq!(hall.hand_in(id, &native), Err(PeerError::TimedOut));
@@ -85,9 +85,9 @@ fn a_child_may_speak_for_its_rank_and_go_before_it() {
     let mut hall = Hall::new(1);
     let child = hall.join(0, Format::PLAIN);
     let id = hall.clients[child].0;
-    let mut connection = hall.pmix.connection(id, &mut hall.world.server).unwrap();
+    let mut connection = hall.server().connection(id).unwrap();
     assert_eq!(connection.handle_end(NOW), Ok(()));
-    hall.pmix.close(id, &mut hall.world.server);
+    hall.server().close(id);
     assert_eq!(hall.world.phase(0), Phase::Open);
     hall.ask(0, Command::FINALIZE, &|_| {});
     assert_eq!(hall.status(0), Status::SUCCESS);
@@ -107,11 +107,11 @@ fn a_job_stays_while_somebody_speaks_for_it_or_claims_to() {
     let job = hall.world.job;
     let refused = Err(Misuse::WrongState { needed: "no connection of the job is open" });
     for id in [claims, hall.clients[speaks].0] {
-        assert_eq!(hall.pmix.remove_job(job, &mut hall.world.server), refused);
+        assert_eq!(hall.server().remove_job(job), refused);
         assert!(hall.world.server.job(job).is_some());
-        hall.pmix.close(id, &mut hall.world.server);
+        hall.server().close(id);
     }
-    assert_eq!(hall.pmix.remove_job(job, &mut hall.world.server), Ok(()));
+    assert_eq!(hall.server().remove_job(job), Ok(()));
     assert!(hall.world.server.job(job).is_none());
-    assert!(hall.pmix.remove_job(job, &mut hall.world.server).is_err());
+    assert!(hall.server().remove_job(job).is_err());
 }

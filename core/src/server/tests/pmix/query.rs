@@ -192,23 +192,22 @@ fn what_only_the_owner_knows_it_says_when_it_answers() {
     let Some(PmixEvent::HostRequest { connection, pending }) = hall.pmix.poll_event() else {
         panic!("the owner is asked")
     };
-    let answered =
-        hall.pmix.answer_query(connection, pending, &hall.world.server, |question, to| {
-            assert_eq!((question.job, question.rank), (hall.world.job, WILDCARD));
-            match question.key {
-                keys::QUERY_JOB_STATUS => {
-                    to.of(Type::JOB_STATE).u8(3);
-                    Ok(())
-                }
-                _ => Err(Status::NOT_SUPPORTED),
+    let job = hall.world.job;
+    let answered = hall.server().answer_query(connection, pending, |question, to| {
+        assert_eq!((question.job, question.rank), (job, WILDCARD));
+        match question.key {
+            keys::QUERY_JOB_STATUS => {
+                to.of(Type::JOB_STATE).u8(3);
+                Ok(())
             }
-        });
+            _ => Err(Status::NOT_SUPPORTED),
+        }
+    });
     answered.unwrap();
     hall.pmix.request_read(connection);
     let part = ["pmix.qry.ns=kvs_1", "pmix.qry.jst=3"].map(String::from).to_vec();
     assert_eq!(hall.entries(0), (Status::QUERY_PARTIAL_SUCCESS, part));
-    let server = &hall.world.server;
-    assert!(hall.pmix.answer_query(connection, pending, server, |_, _| Ok(())).is_err());
+    assert!(hall.server().answer_query(connection, pending, |_, _| Ok(())).is_err());
     // The number of keys of one request is bounded.
     let many = [keys::QUERY_NAMESPACES; 257];
     hall.query(0, &[(&many[..40], &[])]);

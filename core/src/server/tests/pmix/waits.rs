@@ -43,10 +43,10 @@ fn a_fence_of_some_names_who_is_in_it() {
     };
     assert_eq!([first, second], [ProcId { job, rank: Rank(0) }, ProcId { job, rank: Rank(2) }]);
     assert_eq!(waits[0].1, same);
-    let who = hall.pmix.taking_part(at, &hall.world.server);
+    let who = hall.world.server.pmix_ref(&hall.pmix).taking_part(at);
     let who: Vec<(u32, bool)> = who.map(|(member, is_in)| (member.rank.0, is_in)).collect();
     assert_eq!(who, [(0, true), (1, false), (2, true)]);
     hall.fence(1, &[0, 1, 2], 0);
     assert_eq!(hall.pmix.waits().count(), 0);
-    assert_eq!(hall.pmix.taking_part(at, &hall.world.server).count(), 0);
+    assert_eq!(hall.world.server.pmix_ref(&hall.pmix).taking_part(at).count(), 0);
 }

@@ -1,0 +1,158 @@
+//! Completion of collectives, when all participants have joined or are gone.
+
+use super::collective::{CollectiveKind, OpenCollective};
+use super::context::PmixView;
+use super::response::PmixResponse;
+use super::server::{PmixServer, PmixServerRef};
+use super::shared_bytes::pack;
+use super::storage::{ConnStateOf, PmixStorage};
+use crate::ids::{JobId, ProcId};
+use crate::server::Storage;
+use crate::server::member::Member;
+use crate::storage::Slots;
+use crate::wire::pmix::Type;
+use crate::wire::pmix::names::Status;
+
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+    /// Completes a collective if all participants have joined or are gone.
+    pub(super) fn check_collective(&mut self, at: usize) {
+        let Some(open) = self.context.pmix.collectives.get(at) else { return };
+        if open.kind == CollectiveKind::Bootstrap {
+            return self.check_bootstrap(at);
+        }
+        let here = self.as_ref();
+        let mut missing = open.digest.count.saturating_sub(open.inside);
+        let mut gone = 0;
+        if missing > 0 {
+            gone = here.gone_from(open, at);
+            missing = missing.saturating_sub(gone);
+        }
+        if missing > 0 {
+            return;
+        }
+        if here.has_multiple_connections(at) {
+            let absent = here.members(open).filter(|member| !here.is_in(at, *member)).count();
+            gone = here.gone_from(open, at);
+            if u32::try_from(absent).unwrap_or(u32::MAX) > gone {
+                return;
+            }
+        }
+        let status = if gone > 0 { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
+        self.end_collective(at, status);
+    }
+
+    /// Checks all collectives, because a process is gone.
+    pub(super) fn check_collectives(&mut self) {
+        for at in 0..self.context.pmix.collectives.end() {
+            self.check_collective(at);
+        }
+    }
+
+    /// Aborts the collectives with participants of a removed job, whose number may be reused.
+    pub(super) fn abort_collectives_of(&mut self, job: JobId) {
+        for at in 0..self.context.pmix.collectives.end() {
+            let open = self.context.pmix.collectives.get(at);
+            if open.is_some_and(|open| open.listed().any(|of| of.job == job)) {
+                self.end_collective(at, Status::NOT_FOUND);
+            }
+        }
+    }
+
+    /// Answers the participants that have joined, and removes the collective.
+    pub(super) fn end_collective(&mut self, at: usize, status: Status) {
+        let Some(ended) = self.context.pmix.collectives.remove(at) else { return };
+        let constructed = match ended.kind {
+            CollectiveKind::Construct | CollectiveKind::Bootstrap => {
+                Some(self.make_group(at, &ended, status))
+            }
+            _ => None,
+        };
+        if ended.kind == CollectiveKind::Destruct && status != Status::TIMEOUT {
+            self.context.remove_group(&ended);
+        }
+        for id in self.connections.ids() {
+            let Some(state) = self.connections.state(id) else { continue };
+            let Some(place) = state.in_collective(at) else { continue };
+            let view = self.context.view();
+            let response = match (ended.kind, state.peer, &constructed) {
+                (CollectiveKind::Connect, Some(peer), _) if status == Status::SUCCESS => {
+                    view.connect_response(&ended, peer.job, state)
+                }
+                (_, _, Some(Ok(constructed))) => view.construct_response(constructed, state),
+                (_, _, Some(Err(status))) => PmixResponse::Status(*status),
+                _ => PmixResponse::Status(status),
+            };
+            self.connections.resolve(id, place, response);
+        }
+    }
+
+    /// Removes a participant that has joined.
+    pub(super) fn leave_collective(&mut self, at: usize) {
+        let collectives = &mut self.context.pmix.collectives;
+        let Some(open) = collectives.get_mut(at) else { return };
+        open.inside = open.inside.saturating_sub(1);
+        if open.inside == 0 {
+            collectives.remove(at);
+        }
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+    /// The response to a process of job `own`: descriptions of the jobs that it is connected with.
+    fn connect_response(
+        self,
+        ended: &OpenCollective<P::Bytes>,
+        own: JobId,
+        state: &ConnStateOf<P>,
+    ) -> PmixResponse<P::Bytes> {
+        PmixResponse::body(pack(state.format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            for (at, listed) in ended.listed().enumerate() {
+                let job = listed.job;
+                let is_new = ended.listed().take(at).all(|before| before.job != job);
+                let namespace = self.pmix.namespace(job).zip(self.job(job));
+                if let Some((namespace, job)) = namespace.filter(|_| is_new && listed.job != own) {
+                    to.one(Type::BYTE_OBJECT).nested(|to| {
+                        namespace.write_description(job.name().as_bytes(), state.release, to);
+                    });
+                }
+            }
+        }))
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
+    /// The participants one by one.
+    pub(super) fn members(
+        self,
+        open: &'a OpenCollective<P::Bytes>,
+    ) -> impl Iterator<Item = ProcId> + use<'a, P, S> {
+        open.listed().flat_map(move |listed| self.view.expand(listed))
+    }
+
+    /// The number of participants that are gone without having joined.
+    fn gone_from(self, open: &'a OpenCollective<P::Bytes>, at: usize) -> u32 {
+        // Checked at each join, when nearly always no process is gone.
+        let has_gone = |job: JobId| self.view.job(job).is_some_and(|job| job.gone > 0);
+        if !open.listed().any(|listed| has_gone(listed.job)) {
+            return 0;
+        }
+        let is_gone = |member: &ProcId| self.view.member(*member).is_some_and(Member::is_gone);
+        let gone = self.members(open).filter(is_gone);
+        let count = gone.filter(|member| !self.is_in(at, *member)).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// True if a rank with several connections has joined, which may be counted more than once.
+    fn has_multiple_connections(self, at: usize) -> bool {
+        let inside = self.connections.states().filter(|state| state.in_collective(at).is_some());
+        inside
+            .filter_map(|state| self.view.pmix.rank_data(state.peer?))
+            .any(|data| data.connections > 1)
+    }
+
+    /// True if a process has joined.
+    pub(super) fn is_in(self, at: usize, member: ProcId) -> bool {
+        self.of_peer(member).any(|(_, state)| state.in_collective(at).is_some())
+    }
+}

@@ -1,0 +1,170 @@
+//! State that requests of PMIx clients share, and its loans to their handlers.
+
+use super::modex::RankData;
+use super::storage::{
+    CollectivesOf, EventsOf, GroupsOf, NamesOf, NamespaceOf, NamespacesOf, PmixStorage,
+};
+use crate::error::PeerError;
+use crate::ids::{Excerpt, JobId, ProcId};
+use crate::server::member::Member;
+use crate::server::shared::Shared;
+use crate::server::{Job, JobOf, Storage};
+use crate::storage::Slots;
+use crate::time::{Duration, Instant};
+use crate::wire::pmix::List;
+use crate::wire::pmix::names::{Status, keys};
+
+/// State of all PMIx clients, besides their connections.
+pub(super) struct PmixShared<P: PmixStorage> {
+    pub(super) namespaces: NamespacesOf<P>,
+    pub(super) collectives: CollectivesOf<P>,
+    pub(super) names: NamesOf<P>,
+    pub(super) events: EventsOf<P>,
+    pub(super) groups: GroupsOf<P>,
+    /// Last context id given to a group.
+    pub(super) contexts: u32,
+}
+
+/// State that the handler of a request may modify besides its connection.
+pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
+    pub(super) pmix: &'a mut PmixShared<P>,
+    pub(super) common: &'a mut Shared<S>,
+}
+
+/// The same state, read-only.
+pub(super) struct PmixView<'a, P: PmixStorage, S: Storage> {
+    pub(super) pmix: &'a PmixShared<P>,
+    pub(super) common: &'a Shared<S>,
+}
+
+/// Effect of a message outside its connection.
+pub(super) enum PmixEffect {
+    Nothing,
+    /// The peer has claimed a rank.
+    Claimed {
+        user: Option<u32>,
+    },
+    /// The greeting is invalid, and the owner has to reject the peer.
+    Doubted {
+        status: Status,
+        why: PeerError,
+    },
+    /// The rank has committed data.
+    Committed,
+    /// The rank has published data.
+    Published,
+    /// The registrations of the connection were extended.
+    Registered,
+    /// The peer has published an event; its place in the cache.
+    Happened(usize),
+    /// The rank has left a group; place of the cached event, if any.
+    LeftGroup(Option<usize>),
+    /// The rank has entered the fence of its job, or will.
+    Fenced {
+        is_complete: bool,
+    },
+    /// The rank has joined the collective at this place.
+    Entered(usize),
+    /// The peer has finalized.
+    Left,
+    /// The owner has to answer; the message stays in the inbox until the owner has read it.
+    Asked(usize),
+    /// The rank aborts its job.
+    Aborted {
+        code: i32,
+        message: Excerpt,
+    },
+}
+
+impl<P: PmixStorage> PmixShared<P> {
+    pub(super) fn namespace_mut(&mut self, job: JobId) -> Option<&mut NamespaceOf<P>> {
+        let at = self.place(job)?;
+        self.namespaces.get_mut(at)
+    }
+
+    pub(super) fn namespace(&self, job: JobId) -> Option<&NamespaceOf<P>> {
+        self.namespaces.get(self.place(job)?)
+    }
+
+    pub(super) fn rank_data(&self, proc: ProcId) -> Option<&RankData<P::Bytes>> {
+        self.namespace(proc.job)?.rank_data(proc.rank)
+    }
+
+    pub(super) fn rank_data_mut(&mut self, proc: ProcId) -> Option<&mut RankData<P::Bytes>> {
+        self.namespace_mut(proc.job)?.ranks.as_mut().get_mut(proc.rank.index())
+    }
+
+    /// Place of the namespace of a job.
+    pub(super) fn place(&self, job: JobId) -> Option<usize> {
+        let is_its = |at: &usize| self.namespaces.get(*at).is_some_and(|found| found.job == job);
+        (0..self.namespaces.end()).find(is_its)
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+    pub(super) fn view(&self) -> PmixView<'_, P, S> {
+        PmixView { pmix: self.pmix, common: self.common }
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+    pub(super) fn job(self, job: JobId) -> Option<&'a JobOf<S>> {
+        self.common.job(job)
+    }
+
+    pub(super) fn size(self, job: JobId) -> u32 {
+        self.job(job).map_or(0, Job::size)
+    }
+
+    /// Name of a job; empty if there is no such job.
+    pub(super) fn nspace(self, job: JobId) -> &'a [u8] {
+        self.job(job).map_or(b"", |job| job.name().as_bytes())
+    }
+
+    pub(super) fn member(self, proc: ProcId) -> Option<&'a Member> {
+        self.job(proc.job)?.member(proc.rank)
+    }
+
+    pub(super) fn node(self, proc: ProcId) -> Option<u32> {
+        Some(self.member(proc)?.node)
+    }
+
+    /// True if a process is gone, or never was.
+    pub(super) fn is_gone(self, proc: ProcId) -> bool {
+        self.member(proc).is_none_or(Member::is_gone)
+    }
+
+    /// The jobs that PMIx clients know.
+    pub(super) fn namespaces(self) -> impl Iterator<Item = &'a NamespaceOf<P>> + Clone {
+        let namespaces = &self.pmix.namespaces;
+        (0..namespaces.end()).filter_map(|at| namespaces.get(at))
+    }
+
+    /// The job with this name.
+    pub(super) fn named(self, nspace: &[u8]) -> Option<JobId> {
+        let is = |id: &JobId| self.job(*id).is_some_and(|job| job.name().as_bytes() == nspace);
+        self.namespaces().map(|namespace| namespace.job).find(is)
+    }
+
+    /// Deadline of a request: after the seconds of its timeout directive, of which 0 means none, or
+    /// after `usual`.
+    pub(super) fn deadline(self, infos: &List<'_>, usual: Option<Duration>) -> Option<Instant> {
+        let now = self.common.now;
+        let seconds = infos.find(keys::TIMEOUT).and_then(|value| value.number());
+        match seconds {
+            Some(seconds) if seconds > 0 => {
+                Some(now.plus(Duration::from_secs(seconds.unsigned_abs())))
+            }
+            Some(_) => None,
+            None => usual.map(|usual| now.plus(usual)),
+        }
+    }
+}
+
+impl<P: PmixStorage, S: Storage> Clone for PmixView<'_, P, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: PmixStorage, S: Storage> Copy for PmixView<'_, P, S> {}

@@ -107,7 +107,7 @@ impl<S: Storage> Server<S> {
             self.sessions.push(HAS_EVENT, id);
         }
         match (wake, self.shared.job_mut(job)) {
-            (Wake::FenceEnded, Some(job)) => self.sessions.end_fence(job),
+            (Wake::FenceEnded, _) => self.sessions.end_fence(&mut self.shared, job),
             (Wake::RingEnded, Some(job)) if parts::CONNECT => {
                 job.end_ring();
                 self.sessions.wake_all(job);

@@ -3,6 +3,8 @@
 use super::Event;
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{Outcome, Wake};
+#[cfg(feature = "pmix")]
+use super::queue::QueueLink;
 use super::response::{GroupFence, Response};
 use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
 use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
@@ -38,6 +40,9 @@ pub struct Job<K, M> {
     pub(super) may_have_stuck_group: bool,
     /// True after a member has gone, or waits for an attribute of its node.
     pub(super) may_have_stuck_attribute: bool,
+    /// Link of the jobs whose fence has ended, for their PMIx clients.
+    #[cfg(feature = "pmix")]
+    pub(super) fence_link: QueueLink,
 }
 
 /// Description of a new job.
@@ -92,6 +97,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             last_progress: None,
             may_have_stuck_group: false,
             may_have_stuck_attribute: false,
+            #[cfg(feature = "pmix")]
+            fence_link: QueueLink::default(),
         }
     }
 

@@ -338,11 +338,10 @@ impl<S: Storage> Server<S> {
     ///
     /// [`Misuse`] unless the fence was handed up.
     pub fn end_fence(&mut self, job: JobId) -> Result<(), Misuse> {
-        let job = self.shared.job_mut(job).ok_or(NO_JOB)?;
-        if !job.fence().is_handed_up() {
+        if !self.job(job).ok_or(NO_JOB)?.fence().is_handed_up() {
             return Err(Misuse::WrongState { needed: "the fence was handed up" });
         }
-        self.sessions.end_fence(job);
+        self.sessions.end_fence(&mut self.shared, job);
         Ok(())
     }
 

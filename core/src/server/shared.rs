@@ -19,7 +19,10 @@ pub(super) struct Shared<S: Storage> {
     /// Latest time that a call passed in, for fences that PMIx clients enter ahead.
     #[cfg(feature = "pmix")]
     pub(super) now: Instant,
-    /// True if a name was published since lookups of PMIx clients were last answered.
+    /// Jobs whose fence has ended, for their PMIx clients.
+    #[cfg(feature = "pmix")]
+    ended_fences: Queue,
+    /// True if a name was published that lookups of PMIx clients may wait for.
     #[cfg(feature = "pmix")]
     pub(super) has_new_names: bool,
 }
@@ -38,6 +41,8 @@ impl<S: Storage> Shared<S> {
             names,
             #[cfg(feature = "pmix")]
             now: Instant::from_micros(0),
+            #[cfg(feature = "pmix")]
+            ended_fences: Queue::new(),
             #[cfg(feature = "pmix")]
             has_new_names: false,
         }
@@ -66,8 +71,16 @@ impl<S: Storage> Shared<S> {
             }
         }
         connected_jobs::leave(jobs, job);
+        #[cfg(feature = "pmix")]
+        self.ended_fences.remove(jobs, job.0, fence_link::<S>);
         jobs.remove(job.0 as usize);
         Ok(())
+    }
+
+    /// The next job whose fence has ended since its PMIx clients were last answered.
+    #[cfg(feature = "pmix")]
+    pub(super) fn next_ended_fence(&mut self) -> Option<JobId> {
+        self.ended_fences.pop(&mut self.jobs, fence_link::<S>).map(JobId)
     }
 
     /// Numbers that jobs have or had.
@@ -134,11 +147,19 @@ impl<S: Storage> SessionTable<S> {
         }
     }
 
-    /// Ends the fence of a job, and wakes its sessions.
-    pub(super) fn end_fence(&mut self, job: &mut JobOf<S>) {
+    /// Ends the fence of a job, and wakes its sessions and its PMIx clients.
+    pub(super) fn end_fence(&mut self, shared: &mut Shared<S>, id: JobId) {
+        let Some(job) = shared.job_mut(id) else { return };
         job.end_fence();
         self.wake_all(job);
+        #[cfg(feature = "pmix")]
+        shared.ended_fences.push(&mut shared.jobs, id.0, fence_link::<S>);
     }
+}
+
+#[cfg(feature = "pmix")]
+fn fence_link<S: Storage>(jobs: &mut JobsOf<S>, id: u32) -> Option<&mut QueueLink> {
+    Some(&mut jobs.get_mut(id as usize)?.fence_link)
 }
 
 fn link<S: Storage>(slots: &mut SessionsOf<S>, which: usize, id: u32) -> Option<&mut QueueLink> {

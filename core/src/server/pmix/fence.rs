@@ -90,13 +90,14 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         }
     }
 
-    /// Does the same for each job whose fence was completed by its PMI-1 or PMI-2 ranks.
+    /// Does the same for each job whose fence has ended, by its PMI-1 and PMI-2 ranks too.
     pub(super) fn check_ended_fences(&mut self) {
-        for at in 0..self.context.pmix.namespaces.end() {
-            let Some(namespace) = self.context.pmix.namespaces.get(at) else { continue };
-            let (job, seen) = (namespace.job, namespace.generation);
-            let job_ended = self.context.common.job(job);
-            if job_ended.is_some_and(|job| job.fence().generation() != seen) {
+        while let Some(job) = self.common().next_ended_fence() {
+            let PmixContext { pmix, common } = &self.context;
+            let ended = pmix.namespace(job).zip(common.job(job));
+            if ended
+                .is_some_and(|(namespace, job)| namespace.generation != job.fence().generation())
+            {
                 self.check_fence(job);
             }
         }

@@ -4,7 +4,7 @@ use super::connections::ConnectionTable;
 use super::context::{PmixContext, PmixView};
 use super::event::ConnectionId;
 use super::storage::{ConnStateOf, PmixStorage};
-use crate::ids::{JobId, ProcId};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::server::shared::{SessionTable, Shared};
 
@@ -34,9 +34,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
 
     /// Ends the fence of a job, and wakes its sessions.
     pub(super) fn end_fence(&mut self, job: JobId) {
-        if let Some(job) = self.context.common.job_mut(job) {
-            self.sessions.end_fence(job);
-        }
+        self.sessions.end_fence(self.context.common, job);
     }
 }
 
@@ -76,6 +74,15 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
 }
 
 impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
+    /// The connections of a rank, from its admission until they are closed, in the order of admission.
+    pub fn connections(
+        self,
+        job: JobId,
+        rank: Rank,
+    ) -> impl Iterator<Item = ConnectionId> + use<'a, P, S> {
+        self.of_peer(ProcId { job, rank }).map(|(id, _)| id)
+    }
+
     /// The connections admitted as a process.
     pub(super) fn of_peer(
         self,

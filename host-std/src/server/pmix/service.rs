@@ -299,11 +299,7 @@ impl Service {
     }
 
     fn pmix_connections(&self, job: JobId, rank: u32) -> Vec<ConnectionId> {
-        let ids = (0..self.pmix.connections.len()).filter_map(|at| u32::try_from(at).ok());
-        let is_its = |id: &ConnectionId| {
-            self.pmix.server.peer(*id) == Some(ProcId { job, rank: Rank(rank) })
-        };
-        ids.map(ConnectionId).filter(is_its).collect()
+        self.server.pmix_ref(&self.pmix.server).connections(job, Rank(rank)).collect()
     }
 }
 

@@ -115,3 +115,28 @@ fn a_job_stays_while_somebody_speaks_for_it_or_claims_to() {
     assert!(hall.world.server.job(job).is_none());
     assert!(hall.server().remove_job(job).is_err());
 }
+
+#[test]
+fn connections_of_a_rank_are_found_until_they_are_closed() {
+    let mut hall = Hall::empty(2);
+    let all: Vec<usize> = (0..3).map(|_| hall.join(1, Format::PLAIN)).collect();
+    hall.join(0, Format::PLAIN);
+    let ids: Vec<ConnectionId> = all.iter().map(|client| hall.clients[*client].0).collect();
+    let job = hall.world.job;
+    let found = |hall: &Hall, rank| -> Vec<ConnectionId> {
+        hall.world.server.pmix_ref(&hall.pmix).connections(job, Rank(rank)).collect()
+    };
+    assert_eq!(found(&hall, 1), ids);
+    assert_eq!(found(&hall, 0), [hall.clients[3].0]);
+    // A peer that was not admitted is none of them, and its end removes none.
+    let claimed = hall.open();
+    hall.hand_in(claimed, &greeting(NSPACE, 1, Format::PLAIN)).unwrap();
+    hall.server().close(claimed);
+    for (closed, left) in [(1, &[0, 2][..]), (0, &[2]), (2, &[])] {
+        hall.server().close(ids[closed]);
+        let left: Vec<ConnectionId> = left.iter().map(|at: &usize| ids[*at]).collect();
+        assert_eq!(found(&hall, 1), left);
+    }
+    hall.join(1, Format::PLAIN);
+    assert_eq!(found(&hall, 1), [hall.clients[4].0]);
+}

@@ -239,7 +239,9 @@ impl Service {
         let found = pmix.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
         let who = who(&pmix.server, id);
-        let Some(machine) = self.server.pmix(&mut pmix.server).connection(id) else { return Ok(()) };
+        let Some(machine) = self.server.pmix(&mut pmix.server).connection(id) else {
+            return Ok(());
+        };
         let mut machine = self.tracer.tap(machine, who);
         let wire = (Token::Pmix(id.0), poller);
         let served = connection.serve(&mut machine, now, &mut pmix.scratch, occasion, wire)?;

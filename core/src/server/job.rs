@@ -3,8 +3,6 @@
 use super::Event;
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{Outcome, Wake};
-#[cfg(feature = "pmix")]
-use super::queue::QueueLink;
 use super::response::{GroupFence, Response};
 use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
 use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
@@ -42,7 +40,7 @@ pub struct Job<K, M> {
     pub(super) may_have_stuck_attribute: bool,
     /// Link of the jobs whose fence has ended, for their PMIx clients.
     #[cfg(feature = "pmix")]
-    pub(super) fence_link: QueueLink,
+    pub(super) fence_link: super::queue::QueueLink,
 }
 
 /// Description of a new job.
@@ -98,7 +96,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             may_have_stuck_group: false,
             may_have_stuck_attribute: false,
             #[cfg(feature = "pmix")]
-            fence_link: QueueLink::default(),
+            fence_link: super::queue::QueueLink::default(),
         }
     }
 
@@ -348,12 +346,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Some(member) if is_of_node => (Keyspace::Node(member.node), 0),
             _ => (Keyspace::Space, self.fence.generation().wrapping_add(1)),
         };
-        let Ok((id, old)) = self.kvs.put(
-            keyspace,
-            key.as_bytes(),
-            value,
-            Visibility { writer: rank, fence: epoch },
-        ) else {
+        let visibility = Visibility { writer: rank, fence: epoch };
+        let Ok((id, old)) = self.kvs.put(keyspace, key.as_bytes(), value, visibility) else {
             return Outcome::refused(Reason::NoRoom { what: "values" });
         };
         let mut outcome = Outcome::reply(Response::Done);

@@ -105,7 +105,7 @@ fn unfinished_requests_of_a_rank_are_bounded_over_all_its_connections() {
     let error = hall.hand_in(id, &[0; 300]).unwrap_err();
     assert_eq!(error, PeerError::UnfinishedTooLong { limit_bytes: 1000 });
     // The first connection goes on, and its rank has room again.
-    hall.pmix.close(id, &mut hall.world.server);
+    hall.server().close(id);
     let third = hall.join(0, Format::PLAIN);
     begin(&mut hall, third, 300).unwrap();
     // A single connection is bounded as well.
@@ -126,7 +126,7 @@ fn unfinished_requests_of_all_ranks_are_bounded_and_short_ones_are_no_share() {
     // A short one is served until then, as without the limit.
     begin(&mut hall, 3, 400).unwrap();
     let (id, _) = hall.clients[2];
-    hall.pmix.close(id, &mut hall.world.server);
+    hall.server().close(id);
     // A finished request counts no more.
     let (id, _) = hall.clients[0];
     hall.hand_in(id, &message(id.0, 7, &[0; 1100])[900..]).unwrap();

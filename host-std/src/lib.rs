@@ -5,7 +5,7 @@
 //! commands    one row for each command, with help, completions and man pages
 //! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
 //! settings    user settings, in groups of plain values
-//! event_loop  starts, serves, forwards and judges all jobs that come from the first
+//! event_loop  the loop and the parts of a run: jobs, processes, io, listeners, status, summary
 //! launch      plan, spawn_request, program, env, variables, binding, process, descriptors; signal, shutdown
 //! stdio       input and output of ranks: lines, labels, files, outputs
 //! poller      epoll, as a stream of tokens

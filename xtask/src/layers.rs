@@ -6,22 +6,22 @@ use serde_json::Value;
 use std::process::ExitCode;
 
 /// A directory of crates and the directories it may use. The longest directory that fits a crate decides.
-struct Place {
+struct CrateLayer {
     folder: &'static str,
     uses: &'static [&'static str],
 }
 
-const PLACES: &[Place] = &[
-    Place { folder: "core", uses: &[] },
-    Place { folder: "transports/link", uses: &["core"] },
-    Place { folder: "transports", uses: &["core", "transports/link"] },
-    Place { folder: "transports/trace", uses: &["core"] },
-    Place { folder: "wasm/sim", uses: &["core", "transports/link"] },
-    Place {
+const LAYERS: &[CrateLayer] = &[
+    CrateLayer { folder: "core", uses: &[] },
+    CrateLayer { folder: "transports/link", uses: &["core"] },
+    CrateLayer { folder: "transports", uses: &["core", "transports/link"] },
+    CrateLayer { folder: "transports/trace", uses: &["core"] },
+    CrateLayer { folder: "wasm/sim", uses: &["core", "transports/link"] },
+    CrateLayer {
         folder: "wasm",
         uses: &["core", "transports/link", "transports/trace", "transports/wasm", "wasm/sim"],
     },
-    Place {
+    CrateLayer {
         folder: "host-std",
         uses: &[
             "core",
@@ -32,17 +32,17 @@ const PLACES: &[Place] = &[
             "host-std/tools",
         ],
     },
-    Place { folder: "host-std/base", uses: &["core", "transports/link", "transports/std"] },
-    Place {
+    CrateLayer { folder: "host-std/base", uses: &["core", "transports/link", "transports/std"] },
+    CrateLayer {
         folder: "host-std/tools",
         uses: &["core", "transports/link", "transports/std", "transports/trace", "host-std/base"],
     },
-    Place {
+    CrateLayer {
         folder: "host-std/capi",
         uses: &["core", "transports/link", "transports/std", "host-std/capi"],
     },
-    Place { folder: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
-    Place { folder: "xtask", uses: &[] },
+    CrateLayer { folder: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
+    CrateLayer { folder: "xtask", uses: &[] },
 ];
 
 /// Foreign packages that stop at the bindings; everything above and below speaks of `Link` only.
@@ -124,7 +124,7 @@ fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
 fn check_packages(packages: &[Package]) -> Vec<String> {
     let mut findings = Vec::new();
     for package in packages {
-        let Some(place) = place_of(&package.folder) else {
+        let Some(layer) = layer_of(&package.folder) else {
             findings.push(format!(
                 "{}: `{}` has no row in xtask/src/layers.rs",
                 package.name, package.folder
@@ -132,7 +132,7 @@ fn check_packages(packages: &[Package]) -> Vec<String> {
             continue;
         };
         for dependency in &package.dependencies {
-            if let Some(why) = objection(package, place, dependency) {
+            if let Some(why) = objection(package, layer, dependency) {
                 findings.push(format!("{} must not use {}: {why}", package.name, dependency.name));
             }
         }
@@ -140,24 +140,24 @@ fn check_packages(packages: &[Package]) -> Vec<String> {
     findings
 }
 
-fn objection(package: &Package, place: &Place, dependency: &Dependency) -> Option<String> {
+fn objection(package: &Package, layer: &CrateLayer, dependency: &Dependency) -> Option<String> {
     if let Some(folder) = &dependency.folder {
         let allowed =
-            *folder == package.folder || place.uses.iter().any(|used| is_in(folder, used));
-        return (!allowed).then(|| format!("`{}` may use {:?} only", place.folder, place.uses));
+            *folder == package.folder || layer.uses.iter().any(|used| is_in(folder, used));
+        return (!allowed).then(|| format!("`{}` may use {:?} only", layer.folder, layer.uses));
     }
     let name = dependency.name.as_str();
     if BOUND.contains(&name) && !BINDINGS.iter().any(|folder| is_in(&package.folder, folder)) {
         return Some(format!("it stops at {BINDINGS:?}"));
     }
-    if place.folder == "core" && !dependency.dev && !CORE_PACKAGES.contains(&name) {
+    if layer.folder == "core" && !dependency.dev && !CORE_PACKAGES.contains(&name) {
         return Some(format!("core takes {CORE_PACKAGES:?} only"));
     }
     None
 }
 
-fn place_of(folder: &str) -> Option<&'static Place> {
-    PLACES.iter().filter(|place| is_in(folder, place.folder)).max_by_key(|place| place.folder.len())
+fn layer_of(folder: &str) -> Option<&'static CrateLayer> {
+    LAYERS.iter().filter(|layer| is_in(folder, layer.folder)).max_by_key(|layer| layer.folder.len())
 }
 
 fn is_in(folder: &str, outer: &str) -> bool {

@@ -16,7 +16,7 @@ impl Token<'_> {
 
 /// Splits a file into tokens.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut reader = Reader { text, at: 0, line: 1 };
+    let mut reader = Tokenizer { text, at: 0, line: 1 };
     let mut tokens = Vec::new();
     while let Some(first) = reader.rest().chars().next() {
         let line = reader.line;
@@ -68,13 +68,13 @@ pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     kept
 }
 
-struct Reader<'a> {
+struct Tokenizer<'a> {
     text: &'a str,
     at: usize,
     line: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Tokenizer<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }

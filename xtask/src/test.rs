@@ -11,7 +11,7 @@ use std::{env, fs};
 
 /// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is reported at
 /// once.
-struct Step {
+struct CiStep {
     name: &'static str,
     about: &'static str,
     /// Requirements of the whole step; without one it is skipped, or fails in CI.
@@ -26,36 +26,36 @@ const BARE: &str = "thumbv7em-none-eabihf";
 /// Crates that must build without an operating system: directory and name.
 const NO_STD: &[(&str, &str)] = &[("core", "pmi-core"), ("transports/link", "pmi-link")];
 
-const STEPS: &[Step] = &[
-    Step {
+const STEPS: &[CiStep] = &[
+    CiStep {
         name: "fmt",
         about: "the code is formatted",
         needs: &[Need::Rustfmt],
         wants: &[],
         run: |_| cargo(&["fmt", "--all", "--check"]),
     },
-    Step {
+    CiStep {
         name: "tidy",
         about: "house rules",
         needs: &[],
         wants: &[],
         run: |_| findings(tidy::check()),
     },
-    Step {
+    CiStep {
         name: "vocabulary",
         about: "names and prose within the bars that were reached",
         needs: &[],
         wants: &[],
         run: |_| findings(crate::vocabulary::exceeded_bars()),
     },
-    Step {
+    CiStep {
         name: "layers",
         about: "who uses whom",
         needs: &[],
         wants: &[],
         run: |_| findings(layers::check()),
     },
-    Step {
+    CiStep {
         name: "package",
         about: "licences, sources and Rust versions of dependencies; archives of the crates",
         needs: &[],
@@ -69,7 +69,7 @@ const STEPS: &[Step] = &[
             }))
         },
     },
-    Step {
+    CiStep {
         name: "clippy",
         about: "lints, none left",
         needs: &[Need::Clippy],
@@ -79,7 +79,7 @@ const STEPS: &[Step] = &[
             cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
         },
     },
-    Step {
+    CiStep {
         name: "plain",
         about: "pmi-host without TLS",
         needs: &[Need::Clippy],
@@ -89,28 +89,28 @@ const STEPS: &[Step] = &[
             cargo(&[&what[..], &["--all-targets", "--", "-D", "warnings"]].concat())
         },
     },
-    Step {
+    CiStep {
         name: "doc",
         about: "the documentation builds without a warning",
         needs: &[],
         wants: &[],
         run: |_| doc(),
     },
-    Step {
+    CiStep {
         name: "build",
         about: "the workspace builds",
         needs: &[],
         wants: &[],
         run: |_| cargo(&["build", "--workspace"]),
     },
-    Step {
+    CiStep {
         name: "release",
         about: "pmi-host as users get it, for the tests that start it",
         needs: &[],
         wants: &[],
         run: |_| cargo(&["build", "--release", "--package", "pmi-host"]),
     },
-    Step {
+    CiStep {
         name: "tests",
         about: "all tests of the workspace, with those in the documentation; real MPI programs among them",
         needs: &[],
@@ -124,14 +124,14 @@ const STEPS: &[Step] = &[
             tally
         },
     },
-    Step {
+    CiStep {
         name: "faults",
         about: "runs end as they should when something goes wrong, with the release build",
         needs: &[],
         wants: &[],
         run: |_| findings(faults::check()),
     },
-    Step {
+    CiStep {
         name: "sweep",
         about: "simulated jobs with every fault, by seed",
         needs: &[],
@@ -144,42 +144,42 @@ const STEPS: &[Step] = &[
             tally
         },
     },
-    Step {
+    CiStep {
         name: "fuzz",
         about: "each fuzzer for half a minute in CI, for a moment elsewhere",
         needs: &[],
         wants: &[],
         run: |_| fuzz::step(),
     },
-    Step {
+    CiStep {
         name: "bare",
         about: "pmi-core and pmi-link for a machine without operating system",
         needs: &[Need::Target(BARE)],
         wants: &[],
         run: |machine| no_std(machine, BARE),
     },
-    Step {
+    CiStep {
         name: "sizes",
         about: "no part of PMI has outgrown its budget on a microcontroller",
         needs: &[Need::Target(BARE), Need::Qemu("arm")],
         wants: &[],
         run: |machine| findings(crate::sizes::check(machine)),
     },
-    Step {
+    CiStep {
         name: "guests",
         about: "nodes without operating system in jobs with each other, under QEMU",
         needs: bare_metal::NEEDS,
         wants: &[],
         run: |machine| bare_metal::check(machine),
     },
-    Step {
+    CiStep {
         name: "wasm",
         about: "pmi-core and pmi-link for the browser",
         needs: &[Need::Target(wasm::TARGET)],
         wants: &[],
         run: |machine| no_std(machine, wasm::TARGET),
     },
-    Step {
+    CiStep {
         name: "node",
         about: "what runs in a browser does there what it does here, tried by Node",
         needs: &[Need::Target(wasm::TARGET), Need::Node],
@@ -191,7 +191,7 @@ const STEPS: &[Step] = &[
             })
         },
     },
-    Step {
+    CiStep {
         name: "playground",
         about: "the page on which jobs are played, used in a browser",
         needs: playground::BROWSER_NEEDS,
@@ -216,7 +216,7 @@ pub(crate) fn setup(names: &[String]) -> Result<ExitCode, String> {
     Ok(if machine.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn prepare(steps: &[&Step]) -> Machine {
+fn prepare(steps: &[&CiStep]) -> Machine {
     println!("== setup: programs and packages that the steps need");
     Machine::prepare(steps.iter().flat_map(|step| step.needs.iter().chain(step.wants)).copied())
 }
@@ -256,7 +256,7 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
 }
 
 /// The steps named, in the order of the table; all when none is named.
-fn select(names: &[String]) -> Result<Vec<&'static Step>, String> {
+fn select(names: &[String]) -> Result<Vec<&'static CiStep>, String> {
     if let Some(unknown) = names.iter().find(|name| steps().all(|(step, _)| step != name.as_str()))
     {
         return Err(format!("no step {unknown:?}; see `cargo xtask help`"));

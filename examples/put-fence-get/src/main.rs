@@ -46,7 +46,7 @@ fn run(words: &[String]) -> io::Result<()> {
     };
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     stream.set_read_timeout(Some(PATIENCE))?;
-    let job = Job { rank, size };
+    let job = Membership { rank, size };
     match *words {
         ["time", dialect, value_len, puts, gets, fences] => {
             let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
@@ -67,7 +67,7 @@ fn run(words: &[String]) -> io::Result<()> {
 }
 
 #[derive(Clone, Copy)]
-struct Job {
+struct Membership {
     rank: u32,
     size: u32,
 }
@@ -78,7 +78,7 @@ struct Counts {
     fences: u32,
 }
 
-impl Job {
+impl Membership {
     fn time(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
         // Ranks are started one after the other; measure only once all are present and the system has
         // placed each on a processor.

@@ -35,9 +35,9 @@ impl Exchange {
 pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     // By connection, the places of exchanges without a reply.
-    let mut open: BTreeMap<Line, Vec<usize>> = BTreeMap::new();
+    let mut open: BTreeMap<ConnectionKey, Vec<usize>> = BTreeMap::new();
     for (at, record) in trace.records.iter().enumerate() {
-        let line = Line::of(record);
+        let line = ConnectionKey::of(record);
         match &record.what {
             What::Message { direction, bytes } => match message::shape(*direction, bytes) {
                 Shape::Question => {
@@ -69,9 +69,9 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
 
 /// Key of a connection: its number, or the rank if there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Line(u32, Option<u32>);
+struct ConnectionKey(u32, Option<u32>);
 
-impl Line {
+impl ConnectionKey {
     fn of(record: &Record) -> Self {
         match record.session {
             // The rank of a new TCP connection is known only later.

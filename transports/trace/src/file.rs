@@ -42,16 +42,16 @@ pub fn write(trace: &Trace) -> Vec<u8> {
 /// # Errors
 ///
 /// [`NotATrace`] if not even the head can be read. Later damage is part of the result.
-pub fn read(bytes: &[u8]) -> Result<Read, NotATrace> {
-    let mut reader = Reader::new(bytes)?;
+pub fn read(bytes: &[u8]) -> Result<ReadTrace, NotATrace> {
+    let mut reader = RecordReader::new(bytes)?;
     let records = reader.by_ref().collect();
-    let Reader { head, damage, unknown_count, .. } = reader;
-    Ok(Read { trace: Trace { head, records }, damage, unknown_count })
+    let RecordReader { head, damage, unknown_count, .. } = reader;
+    Ok(ReadTrace { trace: Trace { head, records }, damage, unknown_count })
 }
 
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadTrace {
     /// Everything up to the damage, if there is any.
     pub trace: Trace,
     /// Reason that the file could not be read to its end.
@@ -62,7 +62,7 @@ pub struct Read {
 
 /// Reads records one by one.
 #[derive(Clone, Debug)]
-pub struct Reader<'a> {
+pub struct RecordReader<'a> {
     head: Head,
     rest: &'a [u8],
     /// Offset of `rest` in the file.
@@ -100,7 +100,7 @@ pub enum Damage {
     },
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     /// Reads the head.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Iterator for Reader<'_> {
+impl Iterator for RecordReader<'_> {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {

@@ -24,7 +24,7 @@ pub(crate) struct DecodeState {
 
 /// A message of PMIx.
 #[derive(Clone, Copy, Debug)]
-enum Kind<'a> {
+enum PmixMessage<'a> {
     Greeting(&'a [u8]),
     Welcome(&'a [u8]),
     Message(Header, &'a [u8]),
@@ -59,17 +59,17 @@ pub(crate) fn begins(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0xff) && Greeting::frame(bytes).is_ok()
 }
 
-fn kind(direction: Direction, message: &[u8]) -> Option<Kind<'_>> {
+fn kind(direction: Direction, message: &[u8]) -> Option<PmixMessage<'_>> {
     let is_whole = Header::frame(message) == Framed::Whole(message.len());
     match (direction, message.first()?) {
-        (Direction::ToServer, 0xff) if begins(message) => Some(Kind::Greeting(message)),
+        (Direction::ToServer, 0xff) if begins(message) => Some(PmixMessage::Greeting(message)),
         // Bytes of text begin no header: connections are not that many.
         (_, 0) if is_whole => {
             let body = message.get(Header::BYTES..)?;
-            Some(Kind::Message(Header::read(message)?, body))
+            Some(PmixMessage::Message(Header::read(message)?, body))
         }
         (Direction::ToClient, 0 | 0xff) if [4, 8].contains(&message.len()) => {
-            Some(Kind::Welcome(message))
+            Some(PmixMessage::Welcome(message))
         }
         _ => None,
     }
@@ -78,10 +78,10 @@ fn kind(direction: Direction, message: &[u8]) -> Option<Kind<'_>> {
 /// Role of the message in an exchange; `None` if it is of another protocol.
 pub(crate) fn shape(direction: Direction, message: &[u8]) -> Option<Shape> {
     Some(match (direction, kind(direction, message)?) {
-        (_, Kind::Greeting(_)) => Shape::Question,
-        (_, Kind::Welcome(_)) => Shape::Answer,
-        (_, Kind::Message(header, _)) if header.tag < TAG_REQUESTS => Shape::Remark,
-        (Direction::ToServer, Kind::Message(_, body)) => match command(body) {
+        (_, PmixMessage::Greeting(_)) => Shape::Question,
+        (_, PmixMessage::Welcome(_)) => Shape::Answer,
+        (_, PmixMessage::Message(header, _)) if header.tag < TAG_REQUESTS => Shape::Remark,
+        (Direction::ToServer, PmixMessage::Message(_, body)) => match command(body) {
             Some(Command::DEREGISTER_EVENTS) => Shape::Remark,
             _ => Shape::Question,
         },
@@ -115,7 +115,7 @@ pub(crate) fn name(direction: Direction, start: &[u8], len_bytes: usize) -> Opti
 pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
     let direction = Direction::ToServer;
     match kind(direction, message).or_else(|| kind(Direction::ToClient, message))? {
-        Kind::Message(..) => message.get(4..8),
+        PmixMessage::Message(..) => message.get(4..8),
         _ => Some(b""),
     }
 }
@@ -123,9 +123,9 @@ pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
 /// The command in terms of the other protocols, and in those of PMIx.
 pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
     let body = match kind(Direction::ToServer, message)? {
-        Kind::Greeting(_) => return Some((Verb::Init, GREETING_NAME)),
-        Kind::Message(_, body) => body,
-        Kind::Welcome(_) => return None,
+        PmixMessage::Greeting(_) => return Some((Verb::Init, GREETING_NAME)),
+        PmixMessage::Message(_, body) => body,
+        PmixMessage::Welcome(_) => return None,
     };
     let command = command(body)?;
     let verb = match command {
@@ -138,25 +138,25 @@ pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
 /// The message in words; `None` if it is of another protocol.
 pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> {
     Some(match kind(direction, message)? {
-        Kind::Greeting(bytes) => {
+        PmixMessage::Greeting(bytes) => {
             let meaning = Meaning::named(GREETING_NAME);
             match Greeting::read(bytes) {
                 Ok(greeting) => meaning.with("version", shown(greeting.version)),
                 Err(error) => Meaning { is_good: false, ..meaning.with("unread", error) },
             }
         }
-        Kind::Welcome(bytes) => match read_welcome(bytes)? {
+        PmixMessage::Welcome(bytes) => match read_welcome(bytes)? {
             (Ok(index), _) => Meaning::named(GREETING_NAME).with("rc", 0).with("index", index),
             (Err(status), _) => {
                 let meaning = Meaning::named(GREETING_NAME).with("rc", status);
                 Meaning { is_good: false, ..meaning }
             }
         },
-        Kind::Message(header, body) if direction == Direction::ToServer => {
+        PmixMessage::Message(header, body) if direction == Direction::ToServer => {
             let name = command(body).and_then(Command::name).unwrap_or("pmix message");
             Meaning::named(name).with("tag", header.tag).with("bytes", body.len())
         }
-        Kind::Message(header, body) => {
+        PmixMessage::Message(header, body) => {
             let name = if header.tag < TAG_REQUESTS { "pmix notice" } else { "pmix answer" };
             let meaning = Meaning::named(name).with("tag", header.tag);
             let status = in_any_format(body, |from| from.one(Type::STATUS).ok()?.i32().ok());

@@ -1,6 +1,6 @@
 //! The format: a written trace is read again, and other bytes do no harm.
 
-use pmi_trace::file::{self, Damage, MAGIC, NotATrace, Reader};
+use pmi_trace::file::{self, Damage, MAGIC, NotATrace, RecordReader};
 use pmi_trace::{Direction, Head, JobFacts, Record, Trace, What, json};
 use proptest::prelude::*;
 
@@ -170,7 +170,7 @@ proptest! {
         bytes.extend(&noise);
         let read = file::read(&bytes).unwrap();
         prop_assert!(read.trace.records.len() <= noise.len());
-        let mut reader = Reader::new(&bytes).unwrap();
+        let mut reader = RecordReader::new(&bytes).unwrap();
         prop_assert_eq!(reader.head(), &Head::default());
         let count = reader.by_ref().count();
         prop_assert_eq!(count, read.trace.records.len());

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`Port`] | a `MessagePort` as a [`Link`](pmi_link::Link): to a worker, a frame, another page |
 //! | [`Socket`] | a `WebSocket` as a [`Link`](pmi_link::Link): to a launcher |
-//! | [`Stream`] | either of them for the calls of a client, which are futures ([`pmi_link::task`]) |
+//! | [`LinkStream`] | either of them for the calls of a client, which are futures ([`pmi_link::task`]) |
 //! | [`PortServer`] | links that speak for a [`Server`](pmi_core::server::Server): the page is a process manager |
 //! | [`Clock`] | the clock of the page |
 //!
@@ -48,4 +48,4 @@ pub use port::Port;
 pub use port_server::{HeapStorage, PortServer, PortServerEvent};
 pub use receive_queue::AsyncLink;
 pub use socket::Socket;
-pub use stream::{Stream, StreamError};
+pub use stream::{LinkStream, StreamError};

@@ -8,24 +8,24 @@ use crate::AsyncLink;
 
 /// Reads and writes that are awaited, over a link: what [`pmi_link::task::AsyncPmi`] wants.
 #[derive(Debug)]
-pub struct Stream<L>(L);
+pub struct LinkStream<L>(L);
 
 /// Error of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub LinkError);
 
-impl<L: AsyncLink> Stream<L> {
+impl<L: AsyncLink> LinkStream<L> {
     /// Wraps a link.
     pub const fn new(link: L) -> Self {
         Self(link)
     }
 }
 
-impl<L: AsyncLink> ErrorType for Stream<L> {
+impl<L: AsyncLink> ErrorType for LinkStream<L> {
     type Error = StreamError;
 }
 
-impl<L: AsyncLink> Read for Stream<L> {
+impl<L: AsyncLink> Read for LinkStream<L> {
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, StreamError> {
         loop {
             match self.0.try_read(out).map_err(StreamError)? {
@@ -38,7 +38,7 @@ impl<L: AsyncLink> Read for Stream<L> {
     }
 }
 
-impl<L: AsyncLink> Write for Stream<L> {
+impl<L: AsyncLink> Write for LinkStream<L> {
     async fn write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
         loop {
             match self.0.try_write(bytes).map_err(StreamError)? {

@@ -5,7 +5,7 @@ use pmi_core::command::Version;
 use pmi_core::ids::{KvsName, Rank};
 use pmi_core::server::{Event, JobSpec, Member, Peer, Phase};
 use pmi_link::task::{AsyncPmi, Opening};
-use pmi_wasm::{AsyncLink, Port, PortServer, PortServerEvent, Socket, Stream};
+use pmi_wasm::{AsyncLink, LinkStream, Port, PortServer, PortServerEvent, Socket};
 use std::fmt::Display;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -56,7 +56,7 @@ pub async fn serve(ports: Array) -> Result<String, String> {
 /// The cause, as text.
 #[wasm_bindgen]
 pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<String, String> {
-    let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
+    let mut pmi = AsyncPmi::new(LinkStream::new(Port::new(port)));
     open(&mut pmi, rank, major).await?;
     exchange(pmi, rank, size).await
 }
@@ -68,7 +68,7 @@ pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<S
 /// As above.
 #[wasm_bindgen]
 pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<String, String> {
-    let mut pmi = AsyncPmi::new(Stream::new(Socket::new(socket)));
+    let mut pmi = AsyncPmi::new(LinkStream::new(Socket::new(socket)));
     pmi.greet(id).await.map_err(said)?;
     open(&mut pmi, rank, 1).await?;
     exchange(pmi, rank, size).await
@@ -81,12 +81,12 @@ pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<St
 /// As above.
 #[wasm_bindgen]
 pub async fn leaver(port: JsValue) -> Result<(), String> {
-    let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
+    let mut pmi = AsyncPmi::new(LinkStream::new(Port::new(port)));
     open(&mut pmi, 0, 1).await
 }
 
 async fn open<L: AsyncLink>(
-    pmi: &mut AsyncPmi<Stream<L>>,
+    pmi: &mut AsyncPmi<LinkStream<L>>,
     rank: u32,
     major: u32,
 ) -> Result<(), String> {
@@ -98,7 +98,7 @@ async fn open<L: AsyncLink>(
 }
 
 async fn exchange<L: AsyncLink>(
-    mut pmi: AsyncPmi<Stream<L>>,
+    mut pmi: AsyncPmi<LinkStream<L>>,
     rank: u32,
     size: u32,
 ) -> Result<String, String> {

@@ -18,11 +18,11 @@ pub type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 impl Storage for Metered {
     type Inbox = Bytes;
-    type Pending<T: 'static> = Table<T>;
-    type Sessions<T: 'static> = Table<T>;
+    type Pending<T: 'static> = MeteredSlab<T>;
+    type Sessions<T: 'static> = MeteredSlab<T>;
     type Kvs = Store;
     type Members = Vec<Member>;
-    type Jobs<T: 'static> = Table<T>;
+    type Jobs<T: 'static> = MeteredSlab<T>;
 }
 
 /// Storage of PMIx sessions of a simulated server.
@@ -36,14 +36,14 @@ pub struct Shared(Rc<[u8]>);
 impl pmix::PmixStorage for MeteredPmix {
     type Bytes = Shared;
     type Inbox = Bytes;
-    type Pending<T: 'static> = Table<T>;
-    type Connections<T: 'static> = Table<T>;
+    type Pending<T: 'static> = MeteredSlab<T>;
+    type Connections<T: 'static> = MeteredSlab<T>;
     type Ranks<T: 'static> = Vec<T>;
-    type Namespaces<T: 'static> = Table<T>;
-    type Collectives<T: 'static> = Table<T>;
-    type Names<T: 'static> = Table<T>;
-    type Groups<T: 'static> = Table<T>;
-    type Events<T: 'static> = Table<T>;
+    type Namespaces<T: 'static> = MeteredSlab<T>;
+    type Collectives<T: 'static> = MeteredSlab<T>;
+    type Names<T: 'static> = MeteredSlab<T>;
+    type Groups<T: 'static> = MeteredSlab<T>;
+    type Events<T: 'static> = MeteredSlab<T>;
 }
 
 impl pmix::SharedBytes for Shared {
@@ -79,7 +79,7 @@ pub struct Bytes {
 
 /// Numbered items up to a bound, counted.
 #[derive(Debug)]
-pub struct Table<T> {
+pub struct MeteredSlab<T> {
     items: heap::Slab<T>,
     meter: Meter,
 }
@@ -140,20 +140,20 @@ impl Drop for Bytes {
     }
 }
 
-impl<T> Table<T> {
+impl<T> MeteredSlab<T> {
     /// An empty table for up to `max` items.
     pub const fn new(max: usize, meter: Meter) -> Self {
         Self { items: heap::Slab::new(max), meter }
     }
 }
 
-impl<T> Drop for Table<T> {
+impl<T> Drop for MeteredSlab<T> {
     fn drop(&mut self) {
         self.meter.change(self.items.memory_bytes(), 0);
     }
 }
 
-impl<T> Slots<T> for Table<T> {
+impl<T> Slots<T> for MeteredSlab<T> {
     fn end(&self) -> usize {
         self.items.end()
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_table_counts_its_memory_and_returns_it() {
         let meter = Meter::default();
-        let mut table = Table::new(3, meter.clone());
+        let mut table = MeteredSlab::new(3, meter.clone());
         assert_eq!([5u64, 6, 7].map(|n| table.insert(n).unwrap()), [0, 1, 2]);
         assert_eq!((table.remove(2), table.end()), (Some(7), 2));
         assert!(meter.now() >= 3 * size_of::<Option<u64>>());

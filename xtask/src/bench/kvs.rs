@@ -2,12 +2,12 @@
 
 use super::run::{run, take_turns};
 use super::stats::{median, ratio};
-use super::{Table, Tools};
+use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
-pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
-    let mut table = Table::new(&[
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
+    let mut table = Comparison::new(&[
         "ranks",
         "value, bytes",
         "operation",
@@ -79,7 +79,7 @@ impl KvsCase {
 
     fn row(
         self,
-        table: &mut Table,
+        table: &mut Comparison,
         operation: usize,
         name: &str,
         took: &[Vec<Run>],

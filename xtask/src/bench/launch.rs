@@ -2,12 +2,12 @@
 
 use super::run::{run_silent, take_turns, words};
 use super::stats::{median, ratio};
-use super::{Table, Tools};
+use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
-pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
-    let mut table = Table::new(&[
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
+    let mut table = Comparison::new(&[
         "ranks",
         "floor, ms",
         "pmi-host, ms",

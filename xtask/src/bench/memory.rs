@@ -2,12 +2,12 @@
 
 use super::run::{Outcome, run, take_turns};
 use super::stats::median;
-use super::{Table, Tools};
+use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
-pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
-    let mut table = Table::new(&["server", "peak memory, MiB", "processes", "target"]);
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
+    let mut table = Comparison::new(&["server", "peak memory, MiB", "processes", "target"]);
     let peak = |mut command: Command| {
         command.args([&tools.client, "memory", "pmi1", VALUE_BYTES]);
         move || run(&mut command).map(|outcome| peak(&outcome))

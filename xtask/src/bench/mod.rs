@@ -24,12 +24,12 @@ use tools::Tools;
 struct Section {
     name: &'static str,
     about: &'static str,
-    measure: fn(&Tools) -> Result<Table, String>,
+    measure: fn(&Tools) -> Result<Comparison, String>,
 }
 
 /// Result of a comparison.
 #[derive(Debug, Default)]
-struct Table {
+struct Comparison {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     targets: Vec<Target>,
@@ -110,7 +110,7 @@ fn parse(arguments: &[String]) -> Result<(Vec<&'static Section>, bool), String> 
     Ok((SECTIONS.iter().filter(chosen).collect(), write))
 }
 
-impl Table {
+impl Comparison {
     fn new(header: &[&str]) -> Self {
         Self { header: header.iter().map(ToString::to_string).collect(), ..Self::default() }
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_target_is_met_up_to_its_limit() {
-        let mut table = Table::default();
+        let mut table = Comparison::default();
         assert_eq!(table.judge("a", 0.8, 0.8), "≤ 0.8: met");
         assert_eq!(table.judge("b", 0.81, 0.8), "≤ 0.8: missed");
         assert_eq!(table.targets.iter().filter(|target| target.is_met).count(), 1);

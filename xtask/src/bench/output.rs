@@ -2,12 +2,13 @@
 
 use super::run::{run, take_turns};
 use super::stats::{median, ratio};
-use super::{Table, Tools};
+use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
-pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
-    let mut table = Table::new(&["lines", "pmi-host, MB/s", "Hydra, MB/s", "pmi-host ÷ Hydra"]);
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
+    let mut table =
+        Comparison::new(&["lines", "pmi-host, MB/s", "Hydra, MB/s", "pmi-host ÷ Hydra"]);
     for (name, options) in [("as they are", &[][..]), ("labelled (-l)", &["-l"])] {
         let seconds = |mut command: Command| {
             command.args(options).args(["sh", "-c", &writer()]);

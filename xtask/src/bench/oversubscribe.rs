@@ -3,15 +3,15 @@
 
 use super::run::{run, take_turns};
 use super::stats::{median, ratio};
-use super::{Table, Tools};
+use super::{Comparison, Tools};
 use crate::process;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
-    let mut table = Table::new(&[
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
+    let mut table = Comparison::new(&[
         "library",
         "ranks",
         "operation",

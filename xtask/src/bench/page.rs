@@ -1,11 +1,11 @@
 //! Tables as Markdown, and their places in `docs/performance.md`.
 
-use super::Table;
+use super::Comparison;
 use crate::process;
 use std::fs;
 
 /// The table and, below it, which targets were met.
-pub(super) fn render(table: &Table) -> String {
+pub(super) fn render(table: &Comparison) -> String {
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = row(&table.header);
     text += &format!("|{}\n", " --: |".repeat(table.header.len()));
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_table_is_rendered_with_its_verdict() {
-        let mut table = Table::new(&["a", "b"]);
+        let mut table = Comparison::new(&["a", "b"]);
         table.rows.push(vec!["1".into(), "2".into()]);
         table.judge("x", 1.0, 2.0);
         table.judge("y", 3.0, 2.0);

@@ -4,10 +4,10 @@ use super::memory::{Peak, peak};
 use super::open_mpi::OpenMpi;
 use super::run::{run, take_turns};
 use super::stats::{median, ratio};
-use super::{Table, Tools};
+use super::{Comparison, Tools};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     let open_mpi = OpenMpi::prepare(tools)?;
     let [host, orterun, prterun] = open_mpi.names();
     let timed = |name: &str| format!("{name}, µs");
@@ -22,7 +22,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
         "pmi-host ÷ prterun".into(),
         "target".into(),
     ];
-    let mut table = Table { header: header.into(), ..Table::default() };
+    let mut table = Comparison { header: header.into(), ..Comparison::default() };
     for &(ranks, count) in SIZES {
         let words = ["time", &count.to_string()];
         let mut contestants = open_mpi.commands(tools, ranks, &words).map(|mut command| {
@@ -59,7 +59,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
 }
 
 /// Peak memory of who serves the ranks, when every one has committed a value and all have fenced.
-pub(super) fn measure_memory(tools: &Tools) -> Result<Table, String> {
+pub(super) fn measure_memory(tools: &Tools) -> Result<Comparison, String> {
     let open_mpi = OpenMpi::prepare(tools)?;
     let mut contestants = open_mpi.commands(tools, TARGET_RANKS, &["memory"]).map(|mut command| {
         let turn = move || run(&mut command).map(|outcome| peak(&outcome));
@@ -70,7 +70,7 @@ pub(super) fn measure_memory(tools: &Tools) -> Result<Table, String> {
         let peaks = peaks.get(place).into_iter().flatten();
         median(peaks.map(|peak| f64::from(peak.kib) / 1024.0)).unwrap_or(f64::NAN)
     };
-    let mut table = Table::new(&["server", "peak memory, MiB", "processes", "target"]);
+    let mut table = Comparison::new(&["server", "peak memory, MiB", "processes", "target"]);
     let best = mib(1).min(mib(2));
     for (place, name) in open_mpi.names().into_iter().enumerate() {
         let target = match place {

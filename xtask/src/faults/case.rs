@@ -1,6 +1,6 @@
 //! One case: the parameters drawn for it from the seed, and its form in a state file.
 
-use super::table::{FAULTS, Fault, PHASES, Phase, expected_code};
+use super::table::{FAULTS, Fault, FaultPhase, PHASES, expected_code};
 use serde_json::{Value, json};
 
 /// All that decides the course of a case, except the machine.
@@ -9,16 +9,16 @@ pub(super) struct FaultCase {
     /// Its place in the list of its seed.
     pub(super) id: u32,
     pub(super) fault: Fault,
-    pub(super) phase: Phase,
+    pub(super) phase: FaultPhase,
     pub(super) ranks: u32,
     /// The rank that it happens to, and another one.
     pub(super) victim: u32,
     pub(super) partner: u32,
     /// An exit code, a signal, or a form of the fault; see [`expected_code`].
     pub(super) variant: i32,
-    /// Number of ranks that run at the time of the fault in [`Phase::Starting`].
+    /// Number of ranks that run at the time of the fault in [`FaultPhase::Starting`].
     pub(super) started: u32,
-    /// Age of the launcher at the time of the fault in [`Phase::Before`].
+    /// Age of the launcher at the time of the fault in [`FaultPhase::Before`].
     pub(super) delay_us: u64,
     /// All ranks but the victim catch SIGTERM and go on.
     pub(super) is_stubborn: bool,
@@ -53,7 +53,7 @@ impl FaultCase {
         Ok(Self {
             id: small("id")?,
             fault: Fault::named(text("fault")?).ok_or_else(|| lost("fault"))?,
-            phase: Phase::named(text("phase")?).ok_or_else(|| lost("phase"))?,
+            phase: FaultPhase::named(text("phase")?).ok_or_else(|| lost("phase"))?,
             ranks: small("ranks")?,
             victim: small("victim")?,
             partner: small("partner")?,
@@ -75,7 +75,7 @@ pub(super) struct Selection {
     pub(super) sizes: Vec<u32>,
     /// All if empty.
     pub(super) faults: Vec<Fault>,
-    pub(super) phases: Vec<Phase>,
+    pub(super) phases: Vec<FaultPhase>,
 }
 
 /// The cases of a seed: the same list on every machine. Each combination of fault, phase and size comes once
@@ -111,7 +111,7 @@ pub(super) fn list(selection: &Selection) -> Vec<FaultCase> {
     cases
 }
 
-fn draw(id: u32, fault: Fault, phase: Phase, ranks: u32, random: &mut SplitMix) -> FaultCase {
+fn draw(id: u32, fault: Fault, phase: FaultPhase, ranks: u32, random: &mut SplitMix) -> FaultCase {
     let victim = random.below(ranks);
     let partner = (victim + 1 + random.below(ranks - 1)) % ranks;
     let code = *random.pick(&[1, 2, 3, 7, 42, 77, 126, 200, 255]);
@@ -245,7 +245,7 @@ mod tests {
     fn a_selection_keeps_only_what_it_names() {
         let chosen = Selection {
             faults: vec![Fault::Daemon],
-            phases: vec![Phase::Get, Phase::Put],
+            phases: vec![FaultPhase::Get, FaultPhase::Put],
             sizes: vec![2],
             ..Selection::default()
         };

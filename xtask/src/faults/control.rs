@@ -33,7 +33,7 @@ pub(super) enum Event {
 
 /// A process of the rank program.
 #[derive(Debug)]
-pub(super) struct Rank {
+pub(super) struct ControlledRank {
     connection: u32,
     pub(super) rank: u32,
     /// A rank of a job that a rank has spawned.
@@ -52,7 +52,7 @@ pub(super) struct Rank {
     pub(super) failures: Vec<String>,
 }
 
-impl Rank {
+impl ControlledRank {
     /// Everything it was ordered is done.
     fn is_idle(&self) -> bool {
         self.is_gone || self.is_retired || (!self.is_busy && self.orders.is_empty())
@@ -103,7 +103,7 @@ pub(super) enum Stop {
 #[derive(Debug)]
 pub(super) struct Control {
     events: Receiver<Event>,
-    pub(super) ranks: Vec<Rank>,
+    pub(super) ranks: Vec<ControlledRank>,
     /// Number of processes that the launcher starts itself; the others are spawned.
     first_job: u32,
     end: Option<ExitStatus>,
@@ -157,7 +157,7 @@ impl Control {
     ///
     /// The run has ended or makes no progress.
     pub(super) fn settle(&mut self) -> Result<(), Stop> {
-        self.wait(|control| control.ranks.iter().all(Rank::is_idle))
+        self.wait(|control| control.ranks.iter().all(ControlledRank::is_idle))
     }
 
     /// Waits until everything that one process was ordered is done, while others may be in a fence.
@@ -244,7 +244,7 @@ impl Control {
         match event {
             Event::Hello { connection, rank, socket } => {
                 let known = self.ranks.iter().filter(|known| !known.is_spawned).count();
-                self.ranks.push(Rank {
+                self.ranks.push(ControlledRank {
                     connection,
                     rank,
                     is_spawned: u32::try_from(known).is_ok_and(|known| known >= self.first_job),

@@ -1,7 +1,7 @@
 //! The launchers: how each is started, and with which rank program.
 
 use super::case::FaultCase;
-use super::table::{Fault, Phase};
+use super::table::{Fault, FaultPhase};
 use crate::processes::{self, Process};
 use crate::{mpi, process, toolchain};
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use std::process::{Command, Stdio};
 
 /// Kind of a launcher: decides the protocol of the ranks and the options of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LauncherKind {
     Ours,
     Hydra,
     Prte,
 }
 
-impl Kind {
+impl LauncherKind {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -32,7 +32,7 @@ impl Kind {
 pub(super) struct Launcher {
     /// For the report: program and version.
     pub(super) label: String,
-    pub(super) kind: Kind,
+    pub(super) kind: LauncherKind,
     /// Program and options, all before the number of ranks.
     pub(super) words: Vec<String>,
     /// The rank program, built for what the launcher speaks.
@@ -60,7 +60,7 @@ impl Launcher {
         let about = process::output(process::command(&program).arg("--version"))?;
         let label = about.lines().next().unwrap_or("pmi-host").trim().to_owned();
         let words = vec![program, "run".into()];
-        Ok(Self { label, kind: Kind::Ours, words, rank: rank_program(None)? })
+        Ok(Self { label, kind: LauncherKind::Ours, words, rank: rank_program(None)? })
     }
 
     /// Another one, by the words of its command line.
@@ -85,24 +85,24 @@ impl Launcher {
         let (kind, version) = kind(&about)
             .ok_or_else(|| format!("{program} is neither Hydra nor PRRTE, by its --version"))?;
         let rank = match kind {
-            Kind::Prte => {
+            LauncherKind::Prte => {
                 words.extend(["--map-by", ":OVERSUBSCRIBE"].map(str::to_owned));
                 let beside = Path::new(&words[0]).with_file_name("../lib/openmpi");
                 rank_program(Some(&beside))?
             }
-            Kind::Ours | Kind::Hydra => {
+            LauncherKind::Ours | LauncherKind::Hydra => {
                 words.extend(["-launcher", "fork"].map(str::to_owned));
                 rank_program(None)?
             }
         };
-        let name = if kind == Kind::Prte { "prterun" } else { "Hydra" };
+        let name = if kind == LauncherKind::Prte { "prterun" } else { "Hydra" };
         Ok(Self { label: format!("{name} {version}"), kind, words, rank })
     }
 
     /// There is such a case with this launcher.
     pub(super) fn meets(&self, case: &FaultCase) -> bool {
         // It starts ranks by itself and has no process that could be killed instead.
-        !(self.kind == Kind::Prte && case.fault == Fault::GuardKill)
+        !(self.kind == LauncherKind::Prte && case.fault == Fault::GuardKill)
     }
 
     /// The command line of a case. Files of the case are in `directory`, and so is the socket.
@@ -118,13 +118,13 @@ impl Launcher {
         };
         let missing = [name(&missing_program(case, directory))];
         match (case.fault, case.phase) {
-            (Fault::ExecFailure, Phase::Before) => {
+            (Fault::ExecFailure, FaultPhase::Before) => {
                 program(1, &missing);
                 words.push(":".into());
                 words.extend(["-n".to_owned(), (case.ranks - 1).to_string()]);
                 words.extend_from_slice(&rank);
             }
-            (Fault::ExecFailure, Phase::Starting) => {
+            (Fault::ExecFailure, FaultPhase::Starting) => {
                 program(case.ranks - 1, &rank);
                 words.push(":".into());
                 words.extend(["-n".to_owned(), "1".to_owned()]);
@@ -138,7 +138,7 @@ impl Launcher {
                 "sleep 300 < /dev/null > /dev/null 2>&1 & echo $! > \"$0\"; exec \"$@\"",
                 &name(&directory.join("stranger")),
             ),
-            Fault::Streams if case.phase == Phase::Before && case.variant == 0 => {
+            Fault::Streams if case.phase == FaultPhase::Before && case.variant == 0 => {
                 shell("exec \"$@\" <&-", "sh")
             }
             Fault::HangUp => {
@@ -164,9 +164,9 @@ impl Launcher {
         let children = all.iter().filter(|process| process.parent == launcher);
         let own = processes::program(launcher)?;
         let is_guard = |process: &&Process| match self.kind {
-            Kind::Ours => processes::program(process.pid).as_ref() == Some(&own),
-            Kind::Hydra => process.name.starts_with("hydra_pmi_prox"),
-            Kind::Prte => false,
+            LauncherKind::Ours => processes::program(process.pid).as_ref() == Some(&own),
+            LauncherKind::Hydra => process.name.starts_with("hydra_pmi_prox"),
+            LauncherKind::Prte => false,
         };
         // A rank is a copy of the launcher too, for a moment; the guard is older than all of them.
         children.filter(is_guard).min_by_key(|process| (process.since, process.pid)).cloned()
@@ -187,7 +187,7 @@ impl Launcher {
         let words = value["words"].as_array().ok_or("a launcher without `words`")?;
         Ok(Self {
             label: text("label")?.to_owned(),
-            kind: [Kind::Ours, Kind::Hydra, Kind::Prte]
+            kind: [LauncherKind::Ours, LauncherKind::Hydra, LauncherKind::Prte]
                 .into_iter()
                 .find(|kind| value["kind"] == kind.name())
                 .ok_or_else(|| format!("a launcher of no known kind: {value}"))?,
@@ -209,7 +209,7 @@ fn shell(script: &str, name: &str) -> Command {
 }
 
 /// The environment of a launcher, without variables of another launcher or of a batch system.
-fn surround(command: &mut Command, kind: Kind, directory: &Path) {
+fn surround(command: &mut Command, kind: LauncherKind, directory: &Path) {
     const FOREIGN: &[&str] =
         &["PMI_", "PMIX_", "PRTE_", "SLURM_", "OMPI_", "HYDRA_", "HYDI_", "MPI_", "MPIR_"];
     for (name, _) in std::env::vars_os() {
@@ -220,18 +220,18 @@ fn surround(command: &mut Command, kind: Kind, directory: &Path) {
     }
     // Files left behind by a killed launcher are in the directory of the case, which is removed.
     command.env("TMPDIR", directory);
-    if kind == Kind::Prte {
+    if kind == LauncherKind::Prte {
         command.envs([("PRTE_ALLOW_RUN_AS_ROOT", "1"), ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     }
 }
 
-fn kind(about: &str) -> Option<(Kind, String)> {
+fn kind(about: &str) -> Option<(LauncherKind, String)> {
     if about.contains("HYDRA") {
         let line = about.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
-        return Some((Kind::Hydra, line.trim().to_owned()));
+        return Some((LauncherKind::Hydra, line.trim().to_owned()));
     }
     let line = about.lines().find(|line| line.contains("prterun") || line.contains("PRRTE"))?;
-    Some((Kind::Prte, line.split_whitespace().last()?.to_owned()))
+    Some((LauncherKind::Prte, line.split_whitespace().last()?.to_owned()))
 }
 
 /// Builds the rank program; with libpmix if a directory is given, from there or else Debian's.
@@ -267,12 +267,12 @@ mod tests {
     use super::super::case::{Selection, list};
     use super::*;
 
-    fn launcher(kind: Kind) -> Launcher {
+    fn launcher(kind: LauncherKind) -> Launcher {
         let words = vec!["launcher".to_owned(), "run".to_owned()];
         Launcher { label: "L 1".into(), kind, words, rank: "rank".into() }
     }
 
-    fn case(fault: Fault, phase: Phase) -> FaultCase {
+    fn case(fault: Fault, phase: FaultPhase) -> FaultCase {
         let (faults, phases) = (vec![fault], vec![phase]);
         let all = Selection { sizes: vec![4], faults, phases, ..Selection::default() };
         list(&all).remove(0)
@@ -289,20 +289,20 @@ mod tests {
     #[test]
     fn the_kind_of_a_launcher_is_read_from_what_it_says_about_itself() {
         let hydra = "HYDRA build details:\n    Version:      4.0.2\n";
-        assert_eq!(kind(hydra), Some((Kind::Hydra, "4.0.2".into())));
-        assert_eq!(kind("prterun (PRRTE) 3.0.13\n"), Some((Kind::Prte, "3.0.13".into())));
+        assert_eq!(kind(hydra), Some((LauncherKind::Hydra, "4.0.2".into())));
+        assert_eq!(kind("prterun (PRRTE) 3.0.13\n"), Some((LauncherKind::Prte, "3.0.13".into())));
         assert_eq!(kind("slurm 22.05"), None);
     }
 
     #[test]
     fn a_program_that_does_not_exist_stands_first_or_last() {
         let directory = Path::new("/f");
-        let ours = launcher(Kind::Ours);
-        let mut first = case(Fault::ExecFailure, Phase::Before);
+        let ours = launcher(LauncherKind::Ours);
+        let mut first = case(Fault::ExecFailure, FaultPhase::Before);
         first.variant = 127;
         let line = words(&ours.command(&first, directory)).join(" ");
         assert_eq!(line, "launcher run -n 1 /f/missing : -n 3 rank /f/s");
-        let mut last = case(Fault::ExecFailure, Phase::Starting);
+        let mut last = case(Fault::ExecFailure, FaultPhase::Starting);
         last.variant = 126;
         let line = words(&ours.command(&last, directory)).join(" ");
         assert_eq!(line, "launcher run -n 3 rank /f/s : -n 1 /f/no-program");
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_launcher_survives_the_state_file() {
-        for kind in [Kind::Ours, Kind::Hydra, Kind::Prte] {
+        for kind in [LauncherKind::Ours, LauncherKind::Hydra, LauncherKind::Prte] {
             let launcher = launcher(kind);
             assert_eq!(Launcher::from_json(&launcher.to_json()), Ok(launcher));
         }
@@ -318,7 +318,9 @@ mod tests {
 
     #[test]
     fn a_launcher_without_guard_has_no_case_about_it() {
-        let case = case(Fault::GuardKill, Phase::Put);
-        assert!(launcher(Kind::Ours).meets(&case) && !launcher(Kind::Prte).meets(&case));
+        let case = case(Fault::GuardKill, FaultPhase::Put);
+        assert!(
+            launcher(LauncherKind::Ours).meets(&case) && !launcher(LauncherKind::Prte).meets(&case)
+        );
     }
 }

@@ -28,12 +28,12 @@ mod table;
 use crate::toolchain;
 use case::{FaultCase, Selection, list};
 use launcher::Launcher;
-use pool::{Settings, State};
+use pool::{PoolState, Settings};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, thread};
-use table::{FAULTS, Fault, PHASES, Phase, SIZES};
+use table::{FAULTS, Fault, FaultPhase, PHASES, SIZES};
 
 /// The command line, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,8 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     if !wish.report.is_empty() {
-        let states: Result<Vec<_>, _> = wish.report.iter().map(|path| State::read(path)).collect();
+        let states: Result<Vec<_>, _> =
+            wish.report.iter().map(|path| PoolState::read(path)).collect();
         let text = report::render(&states?);
         println!("{text}");
         if wish.writes {
@@ -105,7 +106,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 }
 
 /// Runs the cases; gives the outcomes and the label of our launcher.
-fn run(wish: &Wish) -> Result<(State, Option<String>), String> {
+fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
     let mut launchers = Vec::new();
     if !wish.is_without_ours {
         launchers.push(Launcher::ours(wish.ours.as_deref())?);
@@ -115,9 +116,9 @@ fn run(wish: &Wish) -> Result<(State, Option<String>), String> {
         launchers.push(Launcher::peer(line)?);
     }
     let labels: Vec<_> = launchers.iter().map(|launcher| launcher.label.clone()).collect();
-    let fresh = State { selection: wish.selection.clone(), labels, ..State::default() };
+    let fresh = PoolState { selection: wish.selection.clone(), labels, ..PoolState::default() };
     let (mut state, file) = match &wish.resume {
-        Some(path) if path.exists() => (State::read(path)?, path.clone()),
+        Some(path) if path.exists() => (PoolState::read(path)?, path.clone()),
         Some(path) => (fresh, path.clone()),
         None => (fresh, state_file(wish.selection.seed)?),
     };
@@ -203,7 +204,7 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
             }
             "--phase" => {
                 let name = value()?;
-                let phase = Phase::named(name).ok_or_else(|| format!("no phase {name:?}"))?;
+                let phase = FaultPhase::named(name).ok_or_else(|| format!("no phase {name:?}"))?;
                 wish.selection.phases.push(phase);
             }
             "--against" => wish.against.push(value()?.clone()),

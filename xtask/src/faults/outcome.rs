@@ -110,10 +110,10 @@ impl CaseOutcome {
 #[cfg(test)]
 mod tests {
     use super::super::case::{Selection, list};
-    use super::super::table::{Fault, Phase};
+    use super::super::table::{Fault, FaultPhase};
     use super::*;
 
-    fn case(fault: Fault, phase: Phase, variant: i32) -> FaultCase {
+    fn case(fault: Fault, phase: FaultPhase, variant: i32) -> FaultCase {
         let all = Selection {
             sizes: vec![2],
             faults: vec![fault],
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn ours_must_have_the_very_code_and_others_one_of_the_same_kind() {
-        let killed = case(Fault::Signal, Phase::Put, 11);
+        let killed = case(Fault::Signal, FaultPhase::Put, 11);
         assert!(
             !CaseOutcome::is_wrong(&killed, 139, false)
                 && CaseOutcome::is_wrong(&killed, 11, false)
@@ -133,11 +133,11 @@ mod tests {
         assert!(
             !CaseOutcome::is_wrong(&killed, 11, true) && CaseOutcome::is_wrong(&killed, 0, true)
         );
-        let stopped = case(Fault::LauncherStop, Phase::Put, 0);
+        let stopped = case(Fault::LauncherStop, FaultPhase::Put, 0);
         assert!(
             CaseOutcome::is_wrong(&stopped, 1, true) && !CaseOutcome::is_wrong(&stopped, 0, true)
         );
-        let full = case(Fault::DiskFull, Phase::Put, 0);
+        let full = case(Fault::DiskFull, FaultPhase::Put, 0);
         assert!(!CaseOutcome::is_wrong(&full, 0, true) && CaseOutcome::is_wrong(&full, 0, false));
     }
 
@@ -153,7 +153,7 @@ mod tests {
             CaseOutcome { strangers_killed: true, ..good },
         ] {
             assert!(!bad.is_good(), "{bad:?}");
-            assert!(!bad.describe(&case(Fault::Exit, Phase::Put, 3)).is_empty(), "{bad:?}");
+            assert!(!bad.describe(&case(Fault::Exit, FaultPhase::Put, 3)).is_empty(), "{bad:?}");
             assert_eq!(CaseOutcome::from_json(&bad.to_json()), Ok(bad));
         }
     }

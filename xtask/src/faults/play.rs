@@ -4,10 +4,10 @@
 use super::case::FaultCase;
 use super::control::{self, Control, Event, Reading, Stop};
 use super::detect::{MARK, RunProcesses};
-use super::launcher::{Kind, Launcher};
+use super::launcher::{Launcher, LauncherKind};
 use super::outcome::CaseOutcome;
 use super::output::OutputLines;
-use super::table::{Fault, Phase};
+use super::table::{Fault, FaultPhase};
 use crate::processes::{self, Process};
 use rustix::process::{getpid, set_child_subreaper};
 use std::fs::{self, File, OpenOptions};
@@ -168,23 +168,23 @@ impl Play<'_> {
     fn steps(&mut self) -> Result<(), Stop> {
         let case = self.case;
         let (fault, phase) = (case.fault, case.phase);
-        if phase == Phase::Before && !fault.is_of_rank() {
+        if phase == FaultPhase::Before && !fault.is_of_rank() {
             self.await_launcher();
             thread::sleep(Duration::from_micros(case.delay_us));
             self.happen()?;
         }
         self.gather()?;
-        self.request("init", "", Phase::Init)?;
-        self.request("put", "", Phase::Started)?;
-        self.happen_in(Phase::Put)?;
-        self.fence(Phase::Fence)?;
+        self.request("init", "", FaultPhase::Init)?;
+        self.request("put", "", FaultPhase::Started)?;
+        self.happen_in(FaultPhase::Put)?;
+        self.fence(FaultPhase::Fence)?;
         let other = self.partner.to_string();
-        self.request("get", &other, Phase::Get)?;
-        if phase == Phase::Spawn {
+        self.request("get", &other, FaultPhase::Get)?;
+        if phase == FaultPhase::Spawn {
             self.spawn()?;
         }
-        self.fence(Phase::Started)?;
-        self.happen_in(Phase::Finalize)?;
+        self.fence(FaultPhase::Started)?;
+        self.happen_in(FaultPhase::Finalize)?;
         self.end()
     }
 
@@ -201,14 +201,14 @@ impl Play<'_> {
     fn gather(&mut self) -> Result<(), Stop> {
         let case = self.case;
         let is_missing = case.fault == Fault::ExecFailure
-            && matches!(case.phase, Phase::Before | Phase::Starting);
+            && matches!(case.phase, FaultPhase::Before | FaultPhase::Starting);
         if is_missing {
             self.has_happened = true;
             return Err(self.control.wait_for_end());
         }
         let early = match case.phase {
-            Phase::Before if !self.has_happened => Some(1),
-            Phase::Starting => Some(case.started),
+            FaultPhase::Before if !self.has_happened => Some(1),
+            FaultPhase::Starting => Some(case.started),
             _ => None,
         };
         if let Some(count) = early {
@@ -233,7 +233,7 @@ impl Play<'_> {
             }
         }
         self.control.settle()?;
-        self.happen_in(Phase::Started)
+        self.happen_in(FaultPhase::Started)
     }
 
     fn await_ranks(&mut self, count: u32) -> Result<(), Stop> {
@@ -246,15 +246,15 @@ impl Play<'_> {
             self.control.order(place, "stubborn");
         }
         // A disk that is full is noticed in the phase of the case, or as soon as a rank can.
-        if self.case.fault != Fault::DiskFull || self.case.phase == Phase::Before {
+        if self.case.fault != Fault::DiskFull || self.case.phase == FaultPhase::Before {
             self.control.order(place, "lines 10");
         }
     }
 
     /// Every rank makes a request; in `phase` the fault happens while that of the victim is under way.
-    fn request(&mut self, word: &str, argument: &str, phase: Phase) -> Result<(), Stop> {
+    fn request(&mut self, word: &str, argument: &str, phase: FaultPhase) -> Result<(), Stop> {
         let order = format!("{word} {argument}");
-        let is_now = self.case.phase == phase && phase != Phase::Started;
+        let is_now = self.case.phase == phase && phase != FaultPhase::Started;
         for place in self.first_job() {
             match is_now && self.control.ranks[place].rank == self.victim {
                 true => self.control.order(place, &format!("begin-{order}")),
@@ -278,9 +278,9 @@ impl Play<'_> {
     }
 
     /// Every rank enters the fence; in `phase` the partner does not until the fault has happened.
-    fn fence(&mut self, phase: Phase) -> Result<(), Stop> {
-        if self.case.phase != phase || phase == Phase::Started {
-            return self.request("fence", "", Phase::Started);
+    fn fence(&mut self, phase: FaultPhase) -> Result<(), Stop> {
+        if self.case.phase != phase || phase == FaultPhase::Started {
+            return self.request("fence", "", FaultPhase::Started);
         }
         for place in self.first_job() {
             let rank = self.control.ranks[place].rank;
@@ -327,7 +327,7 @@ impl Play<'_> {
 
     /// Finalize and the ends of the ranks.
     fn end(&mut self) -> Result<(), Stop> {
-        let is_now = self.case.phase == Phase::Ending;
+        let is_now = self.case.phase == FaultPhase::Ending;
         for place in self.first_job() {
             // A rank that has finalized cannot abort any more.
             let can = !(is_now && self.case.fault == Fault::Abort);
@@ -360,7 +360,7 @@ impl Play<'_> {
         (0..self.control.ranks.len()).filter(is_first).collect()
     }
 
-    fn happen_in(&mut self, phase: Phase) -> Result<(), Stop> {
+    fn happen_in(&mut self, phase: FaultPhase) -> Result<(), Stop> {
         match self.case.phase == phase {
             true => self.happen(),
             false => Ok(()),
@@ -397,7 +397,7 @@ impl Play<'_> {
             true => 0,
             false => self.lost(),
         };
-        let is_peer = self.launcher.kind != Kind::Ours;
+        let is_peer = self.launcher.kind != LauncherKind::Ours;
         let words = self.errors.lock().unwrap_or_else(PoisonError::into_inner).words();
         CaseOutcome {
             code,

@@ -21,14 +21,14 @@ pub(super) type Key = (String, u32);
 
 /// The contents of a state file: the choice of cases, and the outcomes so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(super) struct PoolState {
     pub(super) selection: Selection,
     /// The labels of the launchers, in the order of the report.
     pub(super) labels: Vec<String>,
     pub(super) done: BTreeMap<Key, (FaultCase, CaseOutcome)>,
 }
 
-impl State {
+impl PoolState {
     /// # Errors
     ///
     /// The file cannot be read, or a line of it is none of a state file.
@@ -73,7 +73,7 @@ impl State {
 }
 
 fn selection_from(head: &Value) -> Result<Selection, String> {
-    use super::table::{Fault, Phase};
+    use super::table::{Fault, FaultPhase};
     let words = |name: &str| -> Vec<&str> {
         head[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
     };
@@ -83,7 +83,7 @@ fn selection_from(head: &Value) -> Result<Selection, String> {
         cases: small(&head["cases"]),
         sizes: head["sizes"].as_array().into_iter().flatten().filter_map(small).collect(),
         faults: words("faults").into_iter().filter_map(Fault::named).collect(),
-        phases: words("phases").into_iter().filter_map(Phase::named).collect(),
+        phases: words("phases").into_iter().filter_map(FaultPhase::named).collect(),
     })
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Settings {
 ///
 /// The file cannot be written, or a case could not be played at all.
 pub(super) fn run(
-    state: &mut State,
+    state: &mut PoolState,
     launchers: &[Launcher],
     settings: &Settings,
 ) -> Result<(), String> {
@@ -263,7 +263,7 @@ pub(super) const PLAY: &str = "play";
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Fault, Phase};
+    use super::super::table::{Fault, FaultPhase};
     use super::*;
 
     #[test]
@@ -273,9 +273,9 @@ mod tests {
             cases: Some(3),
             sizes: vec![2, 16],
             faults: vec![Fault::Exit],
-            phases: vec![Phase::Put],
+            phases: vec![FaultPhase::Put],
         };
-        let mut state = State { selection, labels: vec!["a 1".into()], ..State::default() };
+        let mut state = PoolState { selection, labels: vec!["a 1".into()], ..PoolState::default() };
         let mut text = state.head();
         for case in list(&state.selection) {
             let code = Some(case.expected());
@@ -287,7 +287,7 @@ mod tests {
         }
         // Killed while it wrote.
         text += "{\"launcher\":\"a 1\",\"ca";
-        assert_eq!(State::parse(&text), Ok(state));
-        assert!(State::parse("").is_err() && State::parse("{}\n").is_err());
+        assert_eq!(PoolState::parse(&text), Ok(state));
+        assert!(PoolState::parse("").is_err() && PoolState::parse("{}\n").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::case::FaultCase;
 use super::outcome::CaseOutcome;
-use super::pool::State;
+use super::pool::PoolState;
 use super::table::FAULTS;
 use crate::process;
 use std::fs;
@@ -63,23 +63,23 @@ impl Counts {
 }
 
 /// Number of defects of `label`; an outcome with two of them counts twice.
-pub(super) fn bad(state: &State, label: &str) -> u32 {
+pub(super) fn bad(state: &PoolState, label: &str) -> u32 {
     Counts::of(outcomes(state, label).map(|(_, outcome)| outcome)).bad()
 }
 
 fn outcomes<'a>(
-    state: &'a State,
+    state: &'a PoolState,
     label: &'a str,
 ) -> impl Iterator<Item = &'a (FaultCase, CaseOutcome)> {
     state.done.iter().filter(move |((found, _), _)| found == label).map(|(_, outcome)| outcome)
 }
 
-fn all<'a>(states: &'a [State], label: &'a str) -> Vec<&'a (FaultCase, CaseOutcome)> {
+fn all<'a>(states: &'a [PoolState], label: &'a str) -> Vec<&'a (FaultCase, CaseOutcome)> {
     states.iter().flat_map(|state| outcomes(state, label)).collect()
 }
 
 /// The tables as Markdown.
-pub(super) fn render(states: &[State]) -> String {
+pub(super) fn render(states: &[PoolState]) -> String {
     let mut labels: Vec<&String> = Vec::new();
     for label in states.iter().flat_map(|state| &state.labels) {
         if !labels.contains(&label) {
@@ -145,7 +145,7 @@ mod tests {
         let selection =
             Selection { sizes: vec![2], faults: vec![Fault::Daemon], ..Selection::default() };
         let good = CaseOutcome { code: Some(1), ..CaseOutcome::default() };
-        let mut state = State { labels: vec!["a".into(), "b".into()], ..State::default() };
+        let mut state = PoolState { labels: vec!["a".into(), "b".into()], ..PoolState::default() };
         for case in list(&selection) {
             let orphans = if case.id < 3 { vec!["sleep".into()] } else { vec![] };
             let outcome = CaseOutcome { orphans, ..good.clone() };

@@ -27,7 +27,7 @@ pub(super) enum Fault {
 
 /// The time of a fault; described in [`PHASES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub(super) enum FaultPhase {
     Before,
     Starting,
     Started,
@@ -85,21 +85,21 @@ pub(super) const FAULTS: &[(Fault, &str, &str)] = &[
 ];
 
 /// Name and description of every phase.
-pub(super) const PHASES: &[(Phase, &str, &str)] = &[
+pub(super) const PHASES: &[(FaultPhase, &str, &str)] = &[
     (
-        Phase::Before,
+        FaultPhase::Before,
         "before",
         "the launcher runs and no rank does; for a rank: as the first of all",
     ),
-    (Phase::Starting, "starting", "some ranks run, others are still being started"),
-    (Phase::Started, "started", "all ranks run, none has sent init"),
-    (Phase::Init, "init", "the rank has sent init and has not read the answer"),
-    (Phase::Put, "put", "all ranks have put a value, none has entered the fence"),
-    (Phase::Fence, "fence", "all ranks but one are in the fence"),
-    (Phase::Get, "get", "the rank has sent a get and has not read the answer"),
-    (Phase::Spawn, "spawn", "the first process of a spawned job runs"),
-    (Phase::Finalize, "finalize", "all ranks have passed their last fence"),
-    (Phase::Ending, "ending", "all ranks have finalized, and half of them have ended"),
+    (FaultPhase::Starting, "starting", "some ranks run, others are still being started"),
+    (FaultPhase::Started, "started", "all ranks run, none has sent init"),
+    (FaultPhase::Init, "init", "the rank has sent init and has not read the answer"),
+    (FaultPhase::Put, "put", "all ranks have put a value, none has entered the fence"),
+    (FaultPhase::Fence, "fence", "all ranks but one are in the fence"),
+    (FaultPhase::Get, "get", "the rank has sent a get and has not read the answer"),
+    (FaultPhase::Spawn, "spawn", "the first process of a spawned job runs"),
+    (FaultPhase::Finalize, "finalize", "all ranks have passed their last fence"),
+    (FaultPhase::Ending, "ending", "all ranks have finalized, and half of them have ended"),
 ];
 
 /// Numbers of ranks.
@@ -145,23 +145,23 @@ impl Fault {
 
     /// There is such a case. A program that does not exist is found on the command line (`before`,
     /// `starting`) or in a spawn, which a rank can only ask for between two other requests.
-    pub(super) const fn meets(self, phase: Phase) -> bool {
+    pub(super) const fn meets(self, phase: FaultPhase) -> bool {
         match self {
             Self::ExecFailure => matches!(
                 phase,
-                Phase::Before
-                    | Phase::Starting
-                    | Phase::Put
-                    | Phase::Get
-                    | Phase::Spawn
-                    | Phase::Finalize
+                FaultPhase::Before
+                    | FaultPhase::Starting
+                    | FaultPhase::Put
+                    | FaultPhase::Get
+                    | FaultPhase::Spawn
+                    | FaultPhase::Finalize
             ),
             _ => true,
         }
     }
 }
 
-impl Phase {
+impl FaultPhase {
     pub(super) fn name(self) -> &'static str {
         PHASES.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
@@ -181,20 +181,20 @@ impl Phase {
 ///
 /// Other launchers need only a 0 where this is 0, and any other code where it is not; where [`is_free`]
 /// holds, any code.
-pub(super) fn expected_code(fault: Fault, phase: Phase, variant: i32) -> i32 {
+pub(super) fn expected_code(fault: Fault, phase: FaultPhase, variant: i32) -> i32 {
     match fault {
         // To leave without finalize is a failure, and so is to leave a fence waiting for ever.
-        Fault::Exit if variant == 0 => i32::from(phase != Phase::Ending),
+        Fault::Exit if variant == 0 => i32::from(phase != FaultPhase::Ending),
         Fault::Exit | Fault::Stop | Fault::Abort | Fault::Flood | Fault::Unread => variant,
         Fault::Daemon | Fault::Children | Fault::Inherited => variant,
         Fault::Signal | Fault::LauncherSignal => 128 + variant,
         // After finalize, the connection is not used any more.
-        Fault::Close | Fault::Malformed => i32::from(phase != Phase::Ending),
+        Fault::Close | Fault::Malformed => i32::from(phase != FaultPhase::Ending),
         Fault::Streams | Fault::LauncherStop | Fault::GuardKill => 0,
         Fault::LauncherKill | Fault::Clean => 128 + 9,
         Fault::HangUp => 128 + 1,
         // A spawn that cannot be done is answered with an error, and the job goes on.
-        Fault::ExecFailure if matches!(phase, Phase::Before | Phase::Starting) => variant,
+        Fault::ExecFailure if matches!(phase, FaultPhase::Before | FaultPhase::Starting) => variant,
         Fault::ExecFailure => 0,
         // No rank fails, but its output is lost.
         Fault::DiskFull => 1,
@@ -217,9 +217,9 @@ mod tests {
             assert_eq!((fault.name(), Fault::named(name)), (name, Some(fault)));
         }
         for &(phase, name, _) in PHASES {
-            assert_eq!((phase.name(), Phase::named(name)), (name, Some(phase)));
+            assert_eq!((phase.name(), FaultPhase::named(name)), (name, Some(phase)));
         }
-        assert_eq!((Fault::named("none"), Phase::named("none")), (None, None));
+        assert_eq!((Fault::named("none"), FaultPhase::named("none")), (None, None));
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn leaving_without_a_word_is_a_failure_until_finalize() {
         for &(phase, ..) in PHASES {
-            let failure = i32::from(phase != Phase::Ending);
+            let failure = i32::from(phase != FaultPhase::Ending);
             for fault in [Fault::Exit, Fault::Close, Fault::Malformed] {
                 assert_eq!(expected_code(fault, phase, 0), failure, "{fault:?} {phase:?}");
             }
@@ -246,9 +246,11 @@ mod tests {
 
     #[test]
     fn a_missing_program_ends_the_run_on_the_command_line_and_not_in_a_spawn() {
-        assert_eq!(expected_code(Fault::ExecFailure, Phase::Before, 127), 127);
-        assert_eq!(expected_code(Fault::ExecFailure, Phase::Starting, 126), 126);
-        assert_eq!(expected_code(Fault::ExecFailure, Phase::Spawn, 127), 0);
-        assert!(!Fault::ExecFailure.meets(Phase::Fence) && Fault::Exit.meets(Phase::Fence));
+        assert_eq!(expected_code(Fault::ExecFailure, FaultPhase::Before, 127), 127);
+        assert_eq!(expected_code(Fault::ExecFailure, FaultPhase::Starting, 126), 126);
+        assert_eq!(expected_code(Fault::ExecFailure, FaultPhase::Spawn, 127), 0);
+        assert!(
+            !Fault::ExecFailure.meets(FaultPhase::Fence) && Fault::Exit.meets(FaultPhase::Fence)
+        );
     }
 }

@@ -25,14 +25,14 @@ pub async fn short_reads<A: Link, B: Link>(
     let (mut near, mut far) = connect().await;
     for room in [1, 2, 3, 7, 16] {
         let sent = &pattern(room)[..50];
-        let mut heard = [0; 50];
-        for (part, out) in sent.chunks(room).zip(heard.chunks_mut(room)) {
+        let mut received = [0; 50];
+        for (part, out) in sent.chunks(room).zip(received.chunks_mut(room)) {
             write_all(&mut near, part, pause).await;
             read_exact(&mut far, out, pause).await;
         }
-        assert_eq!(heard, sent, "read {room} bytes at a time");
+        assert_eq!(received, sent, "read {room} bytes at a time");
         write_all(&mut near, &sent[..ROOM_BYTES], pause).await;
-        for (sent, out) in sent[..ROOM_BYTES].chunks(room).zip(heard.chunks_mut(room)) {
+        for (sent, out) in sent[..ROOM_BYTES].chunks(room).zip(received.chunks_mut(room)) {
             read_exact(&mut far, &mut out[..sent.len()], pause).await;
             assert_eq!(&out[..sent.len()], sent, "written at once, read {room} bytes at a time");
         }
@@ -48,13 +48,13 @@ pub async fn one_byte_at_a_time<A: Link, B: Link>(
 ) {
     let (mut near, mut far) = connect().await;
     for byte in 0..=u8::MAX {
-        let mut heard = [0];
+        let mut received = [0];
         write_all(&mut near, &[byte], pause).await;
-        read_exact(&mut far, &mut heard, pause).await;
-        assert_eq!(heard, [byte]);
+        read_exact(&mut far, &mut received, pause).await;
+        assert_eq!(received, [byte]);
         write_all(&mut far, &[!byte], pause).await;
-        read_exact(&mut near, &mut heard, pause).await;
-        assert_eq!(heard, [!byte]);
+        read_exact(&mut near, &mut received, pause).await;
+        assert_eq!(received, [!byte]);
     }
 }
 
@@ -64,14 +64,14 @@ pub async fn not_now_in_the_middle<A: Link, B: Link>(
     pause: &mut impl AsyncFnMut(),
 ) {
     let (mut near, mut far) = connect().await;
-    let mut heard = [0; 8];
-    assert_eq!(far.try_read(&mut heard), Ok(Read::NotNow), "nothing was sent yet");
+    let mut received = [0; 8];
+    assert_eq!(far.try_read(&mut received), Ok(Read::NotNow), "nothing was sent yet");
     for part in [b"cmd=get_", b"maxes\ncm"] {
         write_all(&mut near, part, pause).await;
-        read_exact(&mut far, &mut heard, pause).await;
-        assert_eq!(&heard, part);
+        read_exact(&mut far, &mut received, pause).await;
+        assert_eq!(&received, part);
         for _ in 0..3 {
-            assert_eq!(far.try_read(&mut heard), Ok(Read::NotNow), "all of it was read");
+            assert_eq!(far.try_read(&mut received), Ok(Read::NotNow), "all of it was read");
             pause().await;
         }
     }
@@ -97,11 +97,11 @@ pub async fn back_pressure<A: Link, B: Link>(
             pause().await;
         }
     }
-    let mut heard = 0;
-    while heard < sent {
+    let mut received = 0;
+    while received < sent {
         let mut part = [0; PART_BYTES];
-        let room = (sent - heard).min(part.len());
-        heard += expect_next(&mut far, &mut part[..room], heard, pause).await;
+        let room = (sent - received).min(part.len());
+        received += expect_next(&mut far, &mut part[..room], received, pause).await;
     }
     // The room that was made can be used again.
     write_all(&mut near, b"more", pause).await;
@@ -123,12 +123,12 @@ pub async fn end_of_stream<A: Link, B: Link>(
     let mut near = near;
     write_all(&mut near, b"goodbye", pause).await;
     drop(near);
-    let mut heard = [0; 7];
-    read_exact(&mut far, &mut heard, pause).await;
-    assert_eq!(&heard, b"goodbye");
+    let mut received = [0; 7];
+    read_exact(&mut far, &mut received, pause).await;
+    assert_eq!(&received, b"goodbye");
     assert_eq!(wait_for_end(&mut far, pause).await, Ok(()));
     for _ in 0..3 {
-        assert_eq!(far.try_read(&mut heard), Ok(Read::End), "the end stays");
+        assert_eq!(far.try_read(&mut received), Ok(Read::End), "the end stays");
     }
 }
 
@@ -161,13 +161,13 @@ pub async fn big_transfer<A: Link, B: Link>(
     pause: &mut impl AsyncFnMut(),
 ) {
     let (mut near, mut far) = connect().await;
-    let mut there = Stream::default();
-    let mut back = Stream::default();
+    let mut there = Transfer::default();
+    let mut back = Transfer::default();
     let mut tries = 0;
-    while there.heard < BIG_BYTES || back.heard < BIG_BYTES {
+    while there.received < BIG_BYTES || back.received < BIG_BYTES {
         let moved = there.step(&mut near, &mut far) + back.step(&mut far, &mut near);
         tries = if moved == 0 { tries + 1 } else { 0 };
-        assert!(tries < PATIENCE, "nothing moves after {} and {}", there.heard, back.heard);
+        assert!(tries < PATIENCE, "nothing moves after {} and {}", there.received, back.received);
         if moved == 0 {
             pause().await;
         }
@@ -176,12 +176,12 @@ pub async fn big_transfer<A: Link, B: Link>(
 
 /// One direction of a big transfer.
 #[derive(Default)]
-struct Stream {
+struct Transfer {
     sent: usize,
-    heard: usize,
+    received: usize,
 }
 
-impl Stream {
+impl Transfer {
     fn step(&mut self, from: &mut impl Link, to: &mut impl Link) -> usize {
         let mut part = [0; PART_BYTES];
         // Lengths that divide neither each other nor the size of any buffer.
@@ -192,14 +192,14 @@ impl Stream {
             _ => written(from.try_write(next).expect("the peer is there"), len),
         };
         self.sent += wrote;
-        let room = part.len() - self.heard % 89;
+        let room = part.len() - self.received % 89;
         let read = match to.try_read(&mut part[..room]).expect("the peer is there") {
             Read::Bytes(len) => len,
             Read::NotNow => 0,
-            Read::End => panic!("the end came after {} bytes", self.heard),
+            Read::End => panic!("the end came after {} bytes", self.received),
         };
-        check(&part[..read], self.heard);
-        self.heard += read;
+        check(&part[..read], self.received);
+        self.received += read;
         wrote + read
     }
 }
@@ -229,21 +229,21 @@ async fn write_all(link: &mut impl Link, bytes: &[u8], pause: &mut impl AsyncFnM
 }
 
 async fn read_exact(link: &mut impl Link, out: &mut [u8], pause: &mut impl AsyncFnMut()) {
-    let mut heard = 0;
+    let mut received = 0;
     for _ in 0..PATIENCE {
-        if heard == out.len() {
+        if received == out.len() {
             return;
         }
-        match link.try_read(&mut out[heard..]).expect("the peer is there") {
+        match link.try_read(&mut out[received..]).expect("the peer is there") {
             Read::Bytes(len) => {
-                assert!((1..=out.len() - heard).contains(&len), "read {len} bytes");
-                heard += len;
+                assert!((1..=out.len() - received).contains(&len), "read {len} bytes");
+                received += len;
             }
             Read::NotNow => pause().await,
-            Read::End => panic!("the end came after {heard} of {} bytes", out.len()),
+            Read::End => panic!("the end came after {received} of {} bytes", out.len()),
         }
     }
-    panic!("only {heard} of {} bytes came", out.len());
+    panic!("only {received} of {} bytes came", out.len());
 }
 
 /// Reads the next bytes of the pattern.

@@ -53,7 +53,7 @@ pub enum ImportError {
 /// [`ImportError`] if nothing can be read. Later damage is among the notes.
 pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
     if is_ours(bytes) {
-        let file::Read { trace, damage, unknown_count } =
+        let file::ReadTrace { trace, damage, unknown_count } =
             file::read(bytes).map_err(ImportError::Trace)?;
         let mut notes: Vec<String> = damage.iter().map(ToString::to_string).collect();
         if damage.is_none() && trace.exit_code().is_none() {

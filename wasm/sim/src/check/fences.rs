@@ -35,7 +35,7 @@ pub(super) enum Passage {
 #[derive(Clone, Debug)]
 struct Circle {
     home: Home,
-    kind: Kind,
+    kind: CollectiveKind,
     /// Members of the group, for a group fence.
     members: Option<Vec<u32>>,
     tag: Option<u32>,
@@ -46,7 +46,7 @@ struct Circle {
 
 /// Kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CollectiveKind {
     Fence,
     /// A collective that makes no puts visible.
     Ring,
@@ -119,19 +119,19 @@ impl Fences {
     ) -> Option<Passage> {
         match event {
             SimEvent::Asked { rank, number, ask: Ask::Fence { group, tag } } => {
-                let id = self.enter(*rank, Kind::Fence, group, *tag)?;
+                let id = self.enter(*rank, CollectiveKind::Fence, group, *tag)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 Some(Passage::Entered(id))
             }
             SimEvent::Asked { rank, number, ask: Ask::Ring { .. } } => {
-                let id = self.enter(*rank, Kind::Ring, &Group::Job, None)?;
+                let id = self.enter(*rank, CollectiveKind::Ring, &Group::Job, None)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 None
             }
             SimEvent::Asked { rank, number, ask } if PMIX && census.of(*rank).speaks_pmix => {
                 let id = match ask {
-                    Ask::Connect { job } => self.meet(*rank, Kind::Connect, job)?,
-                    Ask::Disconnect { job } => self.meet(*rank, Kind::Disconnect, job)?,
+                    Ask::Connect { job } => self.meet(*rank, CollectiveKind::Connect, job)?,
+                    Ask::Disconnect { job } => self.meet(*rank, CollectiveKind::Disconnect, job)?,
                     _ => return None,
                 };
                 self.inside.get_mut(index(*rank))?.push((*number, id));
@@ -158,14 +158,14 @@ impl Fences {
                     return None;
                 }
                 self.leave((*rank, is_partial), id, census, found);
-                (self.groups[id.circle].kind == Kind::Fence).then_some(Passage::Left(id))
+                (self.groups[id.circle].kind == CollectiveKind::Fence).then_some(Passage::Left(id))
             }
             _ => None,
         }
     }
 
     /// Enters a collective of all ranks of two jobs.
-    fn meet(&mut self, rank: u32, kind: Kind, job: &str) -> Option<FenceId> {
+    fn meet(&mut self, rank: u32, kind: CollectiveKind, job: &str) -> Option<FenceId> {
         let own = *self.homes.get(index(rank))?;
         let (_, other) = self.jobs.iter().find(|(name, _)| name == job)?;
         let (first, second) = if own.first <= other.first { (own, *other) } else { (*other, own) };
@@ -177,7 +177,13 @@ impl Fences {
         self.come(rank, first, kind, members, None)
     }
 
-    fn enter(&mut self, rank: u32, kind: Kind, group: &Group, tag: Option<u32>) -> Option<FenceId> {
+    fn enter(
+        &mut self,
+        rank: u32,
+        kind: CollectiveKind,
+        group: &Group,
+        tag: Option<u32>,
+    ) -> Option<FenceId> {
         let home = *self.homes.get(index(rank))?;
         let members = match group {
             Group::Job => None,
@@ -199,7 +205,7 @@ impl Fences {
         &mut self,
         rank: u32,
         home: Home,
-        kind: Kind,
+        kind: CollectiveKind,
         members: Option<Vec<u32>>,
         tag: Option<u32>,
     ) -> Option<FenceId> {

@@ -10,7 +10,7 @@ use crate::net::Net;
 use crate::ranks::in_order;
 use crate::rng::{Rng, Span};
 use crate::scenario::{Direction, PMIX, Scenario, ScenarioError};
-use crate::storage::{Bytes, Meter, Metered, MeteredPmix, Store, Table};
+use crate::storage::{Bytes, Meter, Metered, MeteredPmix, MeteredSlab, Store};
 use crate::watch::{HeldMessages, Watched};
 use litemap::LiteMap;
 use pmi_core::command::CodeRun;
@@ -74,8 +74,8 @@ impl Host {
         meter: Meter,
     ) -> Result<Self, ScenarioError> {
         let count = usize::try_from(scenario.ranks).unwrap_or(usize::MAX);
-        let sessions = Table::new(count, meter.clone());
-        let tables = Table::new(scenario.all_jobs().count(), meter.clone());
+        let sessions = MeteredSlab::new(count, meter.clone());
+        let tables = MeteredSlab::new(scenario.all_jobs().count(), meter.clone());
         let mut server = Server::new(sessions, tables, store(16_384));
         let mut pmix = pmix::tables(scenario, &meter);
         let is_blind = mutant.as_ref().is_some_and(Mutant::is_blind);
@@ -114,7 +114,7 @@ impl Host {
         };
         self.has_callers |= dials;
         let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
-        let exchanges = Table::new(EXCHANGES, self.meter.clone());
+        let exchanges = MeteredSlab::new(EXCHANGES, self.meter.clone());
         // There is a place for the session of every rank, and each has one.
         if let Ok(session) = self.server.open(peer, inbox, exchanges)
             && let Some(line) = self.lines.get_mut(index(rank))

@@ -4,7 +4,7 @@ use super::jobs::SpawnOrigin;
 use super::{EXCHANGES, Endpoint, Host, index, instant};
 use crate::event::{ReportedFailure, SimEvent};
 use crate::scenario::{JobPlan, PMIX, Scenario};
-use crate::storage::{Bytes, Meter, MeteredPmix, Shared, Table};
+use crate::storage::{Bytes, Meter, MeteredPmix, MeteredSlab, Shared};
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, SharedBytes};
 use pmi_core::wire::pmix::names::{Status, keys};
@@ -14,12 +14,12 @@ use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
     let ranks = index(scenario.ranks);
     Pmix::new(PmixTables {
-        connections: Table::new(ranks, meter.clone()),
-        jobs: Table::new(scenario.all_jobs().count(), meter.clone()),
-        collectives: Table::new(ranks * EXCHANGES, meter.clone()),
-        names: Table::new(ranks * EXCHANGES, meter.clone()),
-        groups: Table::new(ranks * EXCHANGES, meter.clone()),
-        events: Table::new(EVENTS, meter.clone()),
+        connections: MeteredSlab::new(ranks, meter.clone()),
+        jobs: MeteredSlab::new(scenario.all_jobs().count(), meter.clone()),
+        collectives: MeteredSlab::new(ranks * EXCHANGES, meter.clone()),
+        names: MeteredSlab::new(ranks * EXCHANGES, meter.clone()),
+        groups: MeteredSlab::new(ranks * EXCHANGES, meter.clone()),
+        events: MeteredSlab::new(EVENTS, meter.clone()),
     })
 }
 
@@ -48,7 +48,7 @@ impl Host {
     pub(super) fn open_pmix(&mut self, rank: u32, now: u64) {
         self.has_callers = true;
         let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
-        let pendings = Table::new(EXCHANGES, self.meter.clone());
+        let pendings = MeteredSlab::new(EXCHANGES, self.meter.clone());
         let deadline = Some(instant(now + self.patience));
         // There is a place for the connection of every rank, and each has one.
         if let Ok(id) = self.pmix.open(inbox, pendings, deadline)

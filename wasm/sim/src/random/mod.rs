@@ -60,13 +60,13 @@ fn one_job(seed: u64) -> Scenario {
 }
 
 /// The program of all ranks.
-struct Program {
+struct RankScript {
     steps: Vec<Step>,
     /// The version that a part of it requires.
     needs: Option<Version>,
 }
 
-fn program(rng: &mut Rng, ranks: u32) -> Program {
+fn program(rng: &mut Rng, ranks: u32) -> RankScript {
     let needs = match rng.below(10) {
         0..3 if ranks > 1 => Some(Version::V1_2),
         3..5 => Some(Version::V2_0),
@@ -118,7 +118,7 @@ fn program(rng: &mut Rng, ranks: u32) -> Program {
         }
     }
     steps.push(Step::Finalize);
-    Program { steps, needs }
+    RankScript { steps, needs }
 }
 
 fn put(key: &str, value: &str) -> Step {

@@ -13,7 +13,7 @@ use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
 
 use super::arch::VIRTIO_MMIO;
 
-type Card = VirtIONetRaw<Identity, MmioTransport<'static>, QUEUE>;
+type Card = VirtIONetRaw<IdentityMapping, MmioTransport<'static>, QUEUE>;
 
 /// The card with its frames.
 pub(crate) struct Nic {
@@ -114,7 +114,7 @@ impl phy::Device for Nic {
 }
 
 /// Physical and virtual addresses are equal, and pages come from a static.
-pub(crate) struct Identity;
+pub(crate) struct IdentityMapping;
 
 #[repr(C, align(4096))]
 struct Pool(UnsafeCell<[u8; POOL_PAGES * PAGE_SIZE]>);
@@ -126,7 +126,7 @@ static POOL: Pool = Pool(UnsafeCell::new([0; POOL_PAGES * PAGE_SIZE]));
 static USED_PAGES: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: pages are of a static, zeroed, aligned, and never handed out twice.
-unsafe impl Hal for Identity {
+unsafe impl Hal for IdentityMapping {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         // Load and store instead of an addition: there is one processor, and no interrupt.
         let first = USED_PAGES.load(Ordering::Relaxed);

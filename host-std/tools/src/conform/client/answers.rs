@@ -1,12 +1,12 @@
 //! Mutations of single messages.
 
-use super::message::{Field, Message};
+use super::message::{Message, MessageField};
 
 /// A value that no rank has put: a client that prints it or sends it has accepted an invalid answer.
 pub(super) const FOREIGN_VALUE: &str = "not-a-value";
 
 pub(super) fn extra(message: &mut Message) {
-    message.fields.insert(1, Field::new("colour", "blue"));
+    message.fields.insert(1, MessageField::new("colour", "blue"));
 }
 
 /// A value of a frame holds `;` only for clients that know how it is written.
@@ -15,13 +15,13 @@ pub(super) fn inside(message: &mut Message) {
         true => format!("value={FOREIGN_VALUE};;found=TRUE;;value={FOREIGN_VALUE};;rc=1"),
         false => format!("value={FOREIGN_VALUE},rc=1"),
     };
-    message.fields.insert(1, Field::new("colour", &text));
+    message.fields.insert(1, MessageField::new("colour", &text));
 }
 
 /// Applies to lines only: no known server sends it in frames.
 pub(super) fn text(message: &mut Message) {
     if !message.is_frame && message.has("rc") && !message.has("msg") {
-        message.fields.insert(1, Field::new("msg", "success"));
+        message.fields.insert(1, MessageField::new("msg", "success"));
     }
 }
 

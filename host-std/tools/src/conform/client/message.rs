@@ -10,17 +10,17 @@ pub(super) struct Message {
     /// True if the receiver reads `;;` in a value as one `;`.
     pub(super) doubles: bool,
     /// The fields, `cmd` first, without their separators.
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<MessageField>,
 }
 
 /// A name and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct MessageField {
     pub(super) name: Vec<u8>,
     pub(super) value: Vec<u8>,
 }
 
-impl Field {
+impl MessageField {
     pub(super) fn new(name: &str, value: &str) -> Self {
         Self { name: name.into(), value: value.into() }
     }
@@ -84,7 +84,7 @@ impl Message {
     }
 
     pub(super) fn push(&mut self, name: &str, value: &str) {
-        self.fields.push(Field::new(name, value));
+        self.fields.push(MessageField::new(name, value));
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -96,7 +96,7 @@ impl Message {
         let pairs = self
             .fields
             .iter()
-            .map(|Field { name, value }| [name, value].map(Vec::as_slice).join(&b'='));
+            .map(|MessageField { name, value }| [name, value].map(Vec::as_slice).join(&b'='));
         if !self.is_frame {
             return [pairs.collect::<Vec<_>>().join(&b' '), b"\n".to_vec()].concat();
         }
@@ -108,14 +108,14 @@ impl Message {
 }
 
 /// Fields of a line. The last one may hold blanks: a value, a port or a human-readable text.
-fn line_fields(line: &[u8]) -> Vec<Field> {
+fn line_fields(line: &[u8]) -> Vec<MessageField> {
     let (mut fields, mut rest) = (Vec::new(), line);
     while !rest.is_empty() {
         let to_the_end = ["value=", "port="].iter().any(|name| rest.starts_with(name.as_bytes()));
         let blank = rest.iter().position(|byte| *byte == b' ').filter(|_| !to_the_end);
         let end = blank.unwrap_or(rest.len());
         if end > 0 {
-            fields.push(Field::of(&rest[..end]));
+            fields.push(MessageField::of(&rest[..end]));
         }
         rest = rest.get(end + 1..).unwrap_or_default();
     }
@@ -123,13 +123,13 @@ fn line_fields(line: &[u8]) -> Vec<Field> {
 }
 
 /// A doubled `;` is part of a value.
-fn frame_fields(body: &[u8]) -> Vec<Field> {
+fn frame_fields(body: &[u8]) -> Vec<MessageField> {
     let (mut fields, mut start, mut at) = (Vec::new(), 0, 0);
     while at < body.len() {
         if body[at] == b';' && body.get(at + 1) == Some(&b';') {
             at += 2;
         } else if body[at] == b';' {
-            fields.push(Field::of(&body[start..at]));
+            fields.push(MessageField::of(&body[start..at]));
             at += 1;
             start = at;
         } else {
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&again), text);
         }
         let mut message = Message::read(b"    26cmd=a-response;rc=0;x=1;;;");
-        assert_eq!(message.fields[2], Field::new("x", "1;;"));
+        assert_eq!(message.fields[2], MessageField::new("x", "1;;"));
         message.is_left = true;
         assert_eq!(message.write(), b"26    cmd=a-response;rc=0;x=1;;;");
         assert!(message.is_success());

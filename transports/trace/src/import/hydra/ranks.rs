@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 pub(super) struct LogJobs {
     pub(super) host: String,
     /// By number, which is their order.
-    known: Vec<Job>,
+    known: Vec<LoggedJob>,
 }
 
 #[derive(Debug)]
-struct Job {
+struct LoggedJob {
     name: String,
     spawner: String,
     mapping: String,
@@ -38,7 +38,7 @@ impl LogJobs {
             return;
         }
         let place = self.known.iter().position(|job| job.name == name).unwrap_or_else(|| {
-            self.known.push(Job {
+            self.known.push(LoggedJob {
                 name,
                 spawner: after("--pmi-spawner-kvsname"),
                 mapping: after("--pmi-process-mapping"),

@@ -9,7 +9,7 @@ use crate::launch::plan::{App, JobSpec};
 use crate::launch::program::{Program, ProgramError};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
-use crate::settings::{Job, Settings, Universe};
+use crate::settings::{JobSettings, Settings, Universe};
 use crate::usage::UsageError;
 use std::ffi::OsString;
 use std::rc::Rc;
@@ -139,7 +139,7 @@ fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
 }
 
 /// Number of ranks that connect from elsewhere.
-fn callers(job: &Job) -> Result<u32, UsageError> {
+fn callers(job: &JobSettings) -> Result<u32, UsageError> {
     let alone = |option, other| Err(UsageError::Alone { option, other });
     let (listens, has_pages) = (job.listen.is_some(), job.websocket.is_some());
     match job.expected {

@@ -15,7 +15,7 @@
 //! has not used PMI), `ended_by_launcher`, `requests` (number of messages it has sent), `bytes_in` and
 //! `bytes_out` (on its PMI connection, from the view of the launcher). Unobserved values are `null`.
 
-use super::{End, Row, Times};
+use super::{RankEnd, RankSummary, RunTimes};
 use crate::create;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
@@ -74,10 +74,10 @@ impl ResultFile {
         self,
         exit_code: u8,
         failure: Option<&str>,
-        times: &Times,
-        rows: &[Row],
+        times: &RunTimes,
+        rows: &[RankSummary],
     ) -> Result<(), String> {
-        let report = Report::new(exit_code, failure, times, rows);
+        let report = RunReport::new(exit_code, failure, times, rows);
         let text = serde_json::to_string_pretty(&report).map_err(io::Error::from);
         text.and_then(|text| self.write_all((text + "\n").as_bytes())).map_err(|error| {
             format!("the report in '{}' is not whole ({error})", self.name.display())
@@ -112,17 +112,17 @@ impl ResultFile {
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct RunReport<'a> {
     version: u32,
     exit_code: u8,
     failure: Option<&'a str>,
     began: f64,
-    seconds: Phases,
-    jobs: Vec<Job<'a>>,
+    seconds: PhaseSeconds,
+    jobs: Vec<JobReport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Phases {
+struct PhaseSeconds {
     starting: Option<f64>,
     running: Option<f64>,
     ending: Option<f64>,
@@ -131,22 +131,22 @@ struct Phases {
 }
 
 #[derive(Debug, Serialize)]
-struct Job<'a> {
+struct JobReport<'a> {
     name: &'a str,
     spawner: Option<&'a str>,
     host: &'a str,
-    ranks: Vec<Rank>,
+    ranks: Vec<RankReport>,
 }
 
 #[derive(Debug, Serialize)]
-struct Rank {
+struct RankReport {
     rank: u32,
     pid: i32,
     program: String,
     started: f64,
     ended: Option<f64>,
     exit_code: Option<u8>,
-    signal: Option<Signal>,
+    signal: Option<SignalReport>,
     core_dumped: bool,
     out_of_memory: bool,
     finalized: Option<bool>,
@@ -157,21 +157,26 @@ struct Rank {
 }
 
 #[derive(Debug, Serialize)]
-struct Signal {
+struct SignalReport {
     number: i32,
     name: String,
 }
 
-impl<'a> Report<'a> {
-    fn new(exit_code: u8, failure: Option<&'a str>, times: &Times, rows: &'a [Row]) -> Self {
+impl<'a> RunReport<'a> {
+    fn new(
+        exit_code: u8,
+        failure: Option<&'a str>,
+        times: &RunTimes,
+        rows: &'a [RankSummary],
+    ) -> Self {
         let now = Instant::now();
-        let mut jobs: Vec<Job<'a>> = Vec::new();
+        let mut jobs: Vec<JobReport<'a>> = Vec::new();
         for row in rows {
             let Plan { kvsname, spawner, host, .. } = &*row.plan;
-            let rank = Rank::new(row, times.began);
+            let rank = RankReport::new(row, times.began);
             match jobs.iter_mut().find(|job| job.name == kvsname) {
                 Some(job) => job.ranks.push(rank),
-                None => jobs.push(Job {
+                None => jobs.push(JobReport {
                     name: kvsname,
                     spawner: spawner.as_deref(),
                     host,
@@ -184,7 +189,7 @@ impl<'a> Report<'a> {
             exit_code,
             failure,
             began: times.began_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
-            seconds: Phases {
+            seconds: PhaseSeconds {
                 starting: between(Some(times.began), times.all_started),
                 running: between(times.all_started, times.first_end),
                 ending: between(times.first_end, times.last_end),
@@ -196,9 +201,9 @@ impl<'a> Report<'a> {
     }
 }
 
-impl Rank {
-    fn new(row: &Row, began: Instant) -> Self {
-        let Row { plan, rank, pid, started, end } = row;
+impl RankReport {
+    fn new(row: &RankSummary, began: Instant) -> Self {
+        let RankSummary { plan, rank, pid, started, end } = row;
         let ending = end.as_ref().map(|end| end.ending);
         let traffic = end.map(|end| end.traffic).unwrap_or_default();
         let number = match ending {
@@ -215,10 +220,10 @@ impl Rank {
             exit_code: ending
                 .filter(|ending| *ending != ProcessEnd::Unseen)
                 .map(ProcessEnd::exit_code),
-            signal: number.map(|number| Signal { number, name: signal::short_name(number) }),
+            signal: number.map(|number| SignalReport { number, name: signal::short_name(number) }),
             core_dumped: matches!(ending, Some(ProcessEnd::Killed { dumped: true, .. })),
             out_of_memory: ending == Some(ProcessEnd::OutOfMemory),
-            finalized: end.and_then(|End { phase, .. }| match phase {
+            finalized: end.and_then(|RankEnd { phase, .. }| match phase {
                 PmiPhase::Silent => None,
                 PmiPhase::Open => Some(false),
                 PmiPhase::Finalized => Some(true),

@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime};
 
 /// Moments of a run, as far as it has come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct RunTimes {
     /// Start of the launcher, by the wall clock.
     pub(crate) began_at: SystemTime,
     /// The same, by the monotonic clock.
@@ -28,7 +28,7 @@ pub(crate) struct Times {
 
 /// A rank in the summary.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct RankSummary {
     /// Its job.
     pub(crate) plan: Rc<Plan>,
     /// Its rank in it.
@@ -38,12 +38,12 @@ pub(crate) struct Row {
     /// Start of the process.
     pub(crate) started: Instant,
     /// Its end; `None` if it was not observed.
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<RankEnd>,
 }
 
 /// The end of a rank.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct RankEnd {
     /// The moment.
     pub(crate) at: Instant,
     /// Exit code or signal.
@@ -56,7 +56,7 @@ pub(crate) struct End {
     pub(crate) traffic: Traffic,
 }
 
-impl End {
+impl RankEnd {
     /// True if the rank ended without an error.
     pub(crate) const fn is_good(&self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
 //! Ends of ranks as text for users: ranks with the same end share a line.
 
-use super::{End, Row};
+use super::{RankEnd, RankSummary};
 use crate::exit::line;
 use crate::launch::process::ProcessEnd;
 use crate::ranges::ranges;
@@ -8,12 +8,12 @@ use crate::report::ended;
 use crate::verdict::PmiPhase;
 
 /// Ends of all ranks, by job.
-pub(crate) fn endings(rows: &[Row]) -> String {
+pub(crate) fn endings(rows: &[RankSummary]) -> String {
     let mut text = String::new();
-    let mut rest: Vec<&Row> = rows.iter().collect();
+    let mut rest: Vec<&RankSummary> = rows.iter().collect();
     while let Some(first) = rest.first() {
         let name = first.plan.kvsname.clone();
-        let (own, others): (Vec<&Row>, _) =
+        let (own, others): (Vec<&RankSummary>, _) =
             rest.into_iter().partition(|row| row.plan.kvsname == name);
         rest = others;
         text.push_str(&of_job(&own));
@@ -21,7 +21,7 @@ pub(crate) fn endings(rows: &[Row]) -> String {
     text
 }
 
-fn of_job(rows: &[&Row]) -> String {
+fn of_job(rows: &[&RankSummary]) -> String {
     let mut kinds: Vec<(String, Vec<u32>)> = Vec::new();
     for row in rows {
         let how = row.end.as_ref().map_or_else(|| "was not seen to end".to_owned(), how);
@@ -46,7 +46,7 @@ fn of_job(rows: &[&Row]) -> String {
 }
 
 /// End of one rank, as the predicate of a sentence about it.
-fn how(end: &End) -> String {
+fn how(end: &RankEnd) -> String {
     let mut text = match (end.ending, end.phase) {
         (ProcessEnd::Exited(0), PmiPhase::Open) => {
             "exited with code 0 but without finalize".to_owned()
@@ -79,12 +79,12 @@ mod tests {
     #[test]
     fn ranks_that_ended_alike_are_in_one_line() {
         let plan = Rc::new(plan(&[("./a", 6)]));
-        let row = |rank, ending, phase, was_over| Row {
+        let row = |rank, ending, phase, was_over| RankSummary {
             plan: Rc::clone(&plan),
             rank,
             pid: 1,
             started: Instant::now(),
-            end: Some(End {
+            end: Some(RankEnd {
                 at: Instant::now(),
                 ending,
                 phase,

@@ -7,7 +7,7 @@ use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::unconnected;
-use crate::ends::End;
+use crate::ends::RankEnd;
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
@@ -283,7 +283,7 @@ impl EventLoop {
 
     /// Records the end of a rank in summary and trace.
     fn note_end(&mut self, number: u32, (job, rank): (JobId, u32), ending: ProcessEnd) {
-        let end = End {
+        let end = RankEnd {
             at: Instant::now(),
             ending,
             phase: self.service.phase(job, rank),
@@ -455,7 +455,7 @@ impl EventLoop {
         match interrupt {
             Interrupt::Repeated => return,
             Interrupt::Forward => return self.processes.forward_end(arrived),
-            Interrupt::End | Interrupt::Kill => {}
+            Interrupt::RankEnd | Interrupt::Kill => {}
         }
         // With no rank left, the launcher waits for a reader of its output or a process that a rank left
         // behind; the sender of the signal wants neither.

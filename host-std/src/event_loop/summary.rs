@@ -1,7 +1,7 @@
 //! Records of the start and end of every rank.
 
 use crate::ends::json::ResultFile;
-use crate::ends::{End, Row, Times, text};
+use crate::ends::{RankEnd, RankSummary, RunTimes, text};
 use crate::exit;
 use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
@@ -19,9 +19,9 @@ pub(super) struct Summary {
     settings: settings::Ending,
     file: Option<ResultFile>,
     memory: OutOfMemory,
-    times: Times,
+    times: RunTimes,
     /// Indexed by process number.
-    rows: Vec<Row>,
+    rows: Vec<RankSummary>,
     /// First failure that did not terminate the other ranks.
     tolerated: Option<Failure>,
     /// Report of the first failure.
@@ -37,7 +37,7 @@ impl Summary {
     ///
     /// A message for the user.
     pub(super) fn new(settings: &settings::Ending) -> Result<Self, String> {
-        let times = Times {
+        let times = RunTimes {
             began_at: SystemTime::now(),
             began: Instant::now(),
             all_started: None,
@@ -61,7 +61,7 @@ impl Summary {
         if plan.spawner.is_none() && rank + 1 == plan.local() {
             self.times.all_started = Some(started);
         }
-        self.rows.push(Row { plan, rank, pid, started, end: None });
+        self.rows.push(RankSummary { plan, rank, pid, started, end: None });
     }
 
     /// Records the report of a failure; only the first one is kept.
@@ -90,7 +90,7 @@ impl Summary {
     }
 
     /// Records the end of a process.
-    pub(super) fn note_end(&mut self, number: u32, end: End) {
+    pub(super) fn note_end(&mut self, number: u32, end: RankEnd) {
         let times = &mut self.times;
         times.first_end.get_or_insert(end.at);
         times.last_end = Some(end.at);
@@ -116,7 +116,7 @@ impl Summary {
 
     /// Ranks of the job of `plan` that have failed.
     pub(super) fn failed_ranks(&self, plan: &Plan) -> Vec<u32> {
-        let has_failed = |row: &&Row| {
+        let has_failed = |row: &&RankSummary| {
             row.plan.kvsname == plan.kvsname && row.end.is_some_and(|end| !end.is_good())
         };
         self.rows.iter().filter(has_failed).map(|row| row.rank).collect()

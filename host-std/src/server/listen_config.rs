@@ -35,7 +35,7 @@ impl ListenConfig {
     ///
     /// A message for the user, with the remedy.
     pub(crate) fn resolve(
-        job: &settings::Job,
+        job: &settings::JobSettings,
         expected: u32,
         secret: Option<Secret>,
     ) -> Result<Self, String> {
@@ -91,7 +91,7 @@ impl WebListenConfig {
     /// A message for the user, with the remedy.
     pub(crate) fn resolve(
         address: &str,
-        job: &settings::Job,
+        job: &settings::JobSettings,
         secret: Option<Secret>,
     ) -> Result<Self, String> {
         let address = match address.parse::<u16>() {
@@ -128,12 +128,16 @@ mod tests {
 
     fn listen(listen: &str, requires_challenge: bool) -> Result<ListenConfig, String> {
         let listen = Some(listen.to_owned());
-        let job = settings::Job { listen, requires_challenge, ..settings::Job::default() };
+        let job = settings::JobSettings {
+            listen,
+            requires_challenge,
+            ..settings::JobSettings::default()
+        };
         ListenConfig::resolve(&job, 1, None)
     }
 
     fn web(address: &str, is_secured: bool) -> Result<WebListenConfig, String> {
-        let job = settings::Job { is_secured, ..settings::Job::default() };
+        let job = settings::JobSettings { is_secured, ..settings::JobSettings::default() };
         WebListenConfig::resolve(address, &job, None)
     }
 

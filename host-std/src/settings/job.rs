@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Description of a job, besides its programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Job {
+pub(crate) struct JobSettings {
     /// Number of ranks of a program without a number of its own (`--ranks`).
     pub(crate) ranks: Option<u32>,
     /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).

@@ -13,7 +13,7 @@ pub(crate) mod watching;
 
 pub(crate) use ending::Ending;
 pub(crate) use environment::Environment;
-pub(crate) use job::{Job, Universe};
+pub(crate) use job::{JobSettings, Universe};
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
 pub use tracing::Tracing;
@@ -23,7 +23,7 @@ pub(crate) use watching::Watching;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Size of the job, its working directory, and its listeners.
-    pub(crate) job: Job,
+    pub(crate) job: JobSettings,
     /// Order of the ranks, and their processors.
     pub(crate) placement: Placement,
     /// Environment of the ranks.

@@ -25,18 +25,18 @@ pub(crate) struct TraceFile {
     gathered_count: u64,
     /// Number of records lost since the last one that was kept.
     lost_count: u64,
-    desk: Arc<Desk>,
+    queue: Arc<SharedQueue>,
 }
 
 /// Exchange between the event loop and the thread.
 #[derive(Debug, Default)]
-struct Desk {
-    tray: Mutex<Tray>,
+struct SharedQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Tray {
+struct QueueState {
     bytes: Vec<u8>,
     /// True while the thread sleeps until it is notified.
     is_idle: bool,
@@ -62,8 +62,8 @@ impl TraceFile {
             file.write_all(start)?;
             Ok(file)
         };
-        let desk = Arc::new(Desk::default());
-        let theirs = Arc::clone(&desk);
+        let queue = Arc::new(SharedQueue::default());
+        let theirs = Arc::clone(&queue);
         let opened = open().and_then(|mut file| {
             let work = move || theirs.write(&mut file);
             thread::Builder::new().name("trace".into()).spawn(work)
@@ -74,7 +74,7 @@ impl TraceFile {
                 gathered: Vec::new(),
                 gathered_count: 0,
                 lost_count: 0,
-                desk,
+                queue,
             }),
             Err(error) => Err(cannot_be_written(path, &error)),
         }
@@ -92,29 +92,29 @@ impl TraceFile {
         if self.gathered.is_empty() {
             return None;
         }
-        let mut tray = self.desk.tray();
-        if let Some(outcome) = tray.outcome.take() {
+        let mut state = self.queue.state();
+        if let Some(outcome) = state.outcome.take() {
             return outcome.err().map(|error| stopped(&self.path, &error));
         }
-        let room = TRAY_MAX.saturating_sub(tray.bytes.len());
-        if self.gathered.len() > room && !tray.bytes.is_empty() {
+        let room = TRAY_MAX.saturating_sub(state.bytes.len());
+        if self.gathered.len() > room && !state.bytes.is_empty() {
             self.lost_count += self.gathered_count;
         } else {
             if self.lost_count > 0 {
-                write_record(&lost(now_ns, self.lost_count), &mut tray.bytes);
+                write_record(&lost(now_ns, self.lost_count), &mut state.bytes);
                 self.lost_count = 0;
             }
-            match tray.bytes.is_empty() {
-                true => mem::swap(&mut tray.bytes, &mut self.gathered),
-                false => tray.bytes.extend(&self.gathered),
+            match state.bytes.is_empty() {
+                true => mem::swap(&mut state.bytes, &mut self.gathered),
+                false => state.bytes.extend(&self.gathered),
             }
         }
-        let is_idle = mem::take(&mut tray.is_idle);
-        drop(tray);
+        let is_idle = mem::take(&mut state.is_idle);
+        drop(state);
         self.gathered.clear();
         self.gathered_count = 0;
         if is_idle {
-            self.desk.changed.notify_one();
+            self.queue.changed.notify_one();
         }
         None
     }
@@ -125,48 +125,49 @@ impl TraceFile {
         if trouble.is_some() {
             return trouble;
         }
-        let mut tray = self.desk.tray();
-        tray.is_closed = true;
-        self.desk.changed.notify_one();
+        let mut state = self.queue.state();
+        state.is_closed = true;
+        self.queue.changed.notify_one();
         let waited =
-            self.desk.changed.wait_timeout_while(tray, PATIENCE, |tray| tray.outcome.is_none());
-        let (mut tray, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match tray.outcome.take() {
+            self.queue.changed.wait_timeout_while(state, PATIENCE, |state| state.outcome.is_none());
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match state.outcome.take() {
             Some(outcome) => outcome.err().map(|error| stopped(&self.path, &error)),
             None => Some(stuck(&self.path)),
         }
     }
 }
 
-impl Desk {
-    fn tray(&self) -> MutexGuard<'_, Tray> {
+impl SharedQueue {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         // The holder of the lock does not panic; if it did, the data would still be consistent.
-        self.tray.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Main function of the thread.
     fn write(&self, file: &mut File) {
         let outcome = self.write_until_closed(file);
-        self.tray().outcome = Some(outcome);
+        self.state().outcome = Some(outcome);
         self.changed.notify_all();
     }
 
     fn write_until_closed(&self, file: &mut File) -> io::Result<()> {
         let mut bytes = Vec::new();
         loop {
-            let mut tray = self.tray();
-            while tray.bytes.is_empty() && !tray.is_closed {
-                tray.is_idle = true;
-                tray = self.changed.wait(tray).unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
+            while state.bytes.is_empty() && !state.is_closed {
+                state.is_idle = true;
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            if tray.bytes.is_empty() {
+            if state.bytes.is_empty() {
                 return Ok(());
             }
             // Messages come in bursts, and a wakeup for each would slow their senders.
-            let waited = self.changed.wait_timeout_while(tray, GATHERING, |tray| !tray.is_closed);
-            let (mut tray, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            mem::swap(&mut tray.bytes, &mut bytes);
-            drop(tray);
+            let waited =
+                self.changed.wait_timeout_while(state, GATHERING, |state| !state.is_closed);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            mem::swap(&mut state.bytes, &mut bytes);
+            drop(state);
             file.write_all(&bytes)?;
             bytes.clear();
         }

@@ -4,9 +4,9 @@
 //! record is encoded once; the ring and the file take the same bytes.
 
 mod file;
+mod message_lines;
 mod redact;
 mod ring;
-mod shown;
 mod tap;
 
 pub(crate) use file::TraceFile;
@@ -14,7 +14,7 @@ pub(crate) use redact::redacted;
 pub(crate) use ring::{Last, Ring};
 pub(crate) use tap::Tap;
 
-use shown::Shown;
+use message_lines::MessageLines;
 
 use crate::settings;
 use pmi_trace::file::{write_head, write_record};
@@ -35,7 +35,7 @@ pub struct Tracer {
     /// Records for observers; none if there is no observer.
     for_watchers: Option<Vec<u8>>,
     /// Messages to be shown to the user; `None` unless requested.
-    shown: Option<Shown>,
+    shown: Option<MessageLines>,
     /// The record being encoded.
     frame: Vec<u8>,
     /// True if messages may contain proofs, which are left out.
@@ -105,7 +105,7 @@ impl Tracer {
         let mut start = Vec::new();
         write_head(&head, &mut start);
         self.head = head;
-        self.shown = settings.shows_messages.then(Shown::default);
+        self.shown = settings.shows_messages.then(MessageLines::default);
         self.file =
             settings.file.as_deref().map(|path| TraceFile::create(path, &start)).transpose()?;
         Ok(())
@@ -140,14 +140,14 @@ impl Tracer {
     }
 
     /// Records the complete messages in input of a client.
-    fn heard(&mut self, who: Who, bytes: &[u8]) {
+    fn received(&mut self, who: Who, bytes: &[u8]) {
         if let Some(session) = who.session {
             self.split(session, who, Direction::ToServer, bytes);
         }
     }
 
     /// Records output of the server: one whole message, or a piece of a PMIx message.
-    fn said(&mut self, who: Who, bytes: &[u8]) {
+    fn sent(&mut self, who: Who, bytes: &[u8]) {
         let Some(session) = who.session else { return };
         if session & PMIX_SESSION != 0 {
             return self.split(session, who, Direction::ToClient, bytes);
@@ -285,12 +285,12 @@ mod tests {
     fn messages_are_recorded_whole_however_they_arrive() {
         let mut tracer = tracer(16);
         for piece in b"cmd=init pmi_version=2 pmi_subversion=0\n".chunks(7) {
-            tracer.heard(WHO, piece);
+            tracer.received(WHO, piece);
         }
         assert_eq!(tracer.last(0, 1).map(Last::name), Some("init".into()));
-        tracer.said(WHO, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-        tracer.heard(WHO, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
-        tracer.heard(WHO, b"ence;");
+        tracer.sent(WHO, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        tracer.received(WHO, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
+        tracer.received(WHO, b"ence;");
         assert_eq!(
             messages(&tracer),
             [
@@ -308,17 +308,17 @@ mod tests {
     #[test]
     fn a_connection_that_takes_an_old_number_starts_afresh() {
         let mut tracer = tracer(16);
-        tracer.heard(WHO, b"cmd=ini");
+        tracer.received(WHO, b"cmd=ini");
         tracer.event(WHO, What::Closed);
         tracer.event(WHO, What::Connected { from: None });
-        tracer.heard(WHO, b"cmd=get_maxes\n");
+        tracer.received(WHO, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), ["cmd=get_maxes\\n"]);
     }
 
     #[test]
     fn without_a_ring_the_last_messages_are_still_known() {
         let mut tracer = tracer(0);
-        tracer.heard(WHO, b"cmd=get_maxes\n");
+        tracer.received(WHO, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), [""; 0]);
         assert_eq!(tracer.last(0, 1).map(Last::name), Some("get_maxes".into()));
     }

@@ -30,7 +30,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
         // The error of a peer is in its input, so all of that is worth keeping.
         let len = taken.unwrap_or(bytes.len());
         if len > 0 {
-            self.tracer.heard(self.who, bytes.get(..len).unwrap_or(bytes));
+            self.tracer.received(self.who, bytes.get(..len).unwrap_or(bytes));
         }
         taken
     }
@@ -46,7 +46,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
         let written = self.machine.poll_transmit(out)?;
         if let Some(message) = written.and_then(|len| out.get(..len)) {
-            self.tracer.said(self.who, message);
+            self.tracer.sent(self.who, message);
         }
         Ok(written)
     }

@@ -6,7 +6,7 @@ use pmi_trace::describe::describe;
 
 /// Lines not yet taken.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct MessageLines {
     lines: Vec<String>,
     /// Number of lines taken since the reader last had everything.
     unread_count: usize,
@@ -14,7 +14,7 @@ pub(super) struct Shown {
     lost_count: u64,
 }
 
-impl Shown {
+impl MessageLines {
     /// Adds a message.
     pub(super) fn push(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
         if self.unread_count + self.lines.len() >= UNREAD_MAX {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_message_is_a_line_with_its_rank_and_its_direction() {
-        let mut shown = Shown::default();
+        let mut shown = MessageLines::default();
         shown.push(Who::rank(0, 3), Direction::ToServer, b"cmd=put kvsname=k key=a value=b\n");
         shown.push(Who::rank(2, 0), Direction::ToClient, b"cmd=put_result rc=0\n");
         let lines = shown.take(true);
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_slow_loses_messages_and_learns_how_many() {
-        let mut shown = Shown::default();
-        let pass = |shown: &mut Shown, count: usize| {
+        let mut shown = MessageLines::default();
+        let pass = |shown: &mut MessageLines, count: usize| {
             for _ in 0..count {
                 shown.push(Who::rank(0, 0), Direction::ToServer, b"cmd=get_maxes\n");
             }

@@ -455,7 +455,7 @@ impl EventLoop {
         match interrupt {
             Interrupt::Repeated => return,
             Interrupt::Forward => return self.processes.forward_end(arrived),
-            Interrupt::RankEnd | Interrupt::Kill => {}
+            Interrupt::End | Interrupt::Kill => {}
         }
         // With no rank left, the launcher waits for a reader of its output or a process that a rank left
         // behind; the sender of the signal wants neither.

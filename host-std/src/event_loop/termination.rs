@@ -27,7 +27,7 @@ pub(super) enum Interrupt {
     /// Another signal of the same act, which ranks receive as well.
     Forward,
     /// The run ends.
-    RankEnd,
+    End,
     /// The second request within a short time: all processes are killed.
     Kill,
 }
@@ -58,7 +58,7 @@ impl Termination {
         }
         match last.is_some_and(|(at, _)| now - at < AGAIN) {
             true => Interrupt::Kill,
-            false => Interrupt::RankEnd,
+            false => Interrupt::End,
         }
     }
 }

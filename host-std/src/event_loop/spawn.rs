@@ -173,6 +173,9 @@ impl Spawning<'_> {
         self.jobs.note_start(job, rank, number);
         if let Some(plan) = self.jobs.plan(job) {
             self.summary.enter_start(Rc::clone(plan), rank, pid);
+            if plan.offer(plan.appnum(rank)).may_load_pmi1 {
+                self.service.set_unknown_client(job, rank, pid);
+            }
             let started = What::Started { pid: pid.unsigned_abs(), host: plan.host.clone() };
             self.service.tracer.event(Who::rank(job.0, rank), started);
         }

@@ -78,6 +78,24 @@ pub(crate) fn descendants(
     }
 }
 
+/// A process and its descendants, a bounded number of them.
+pub(crate) fn family(pid: i32) -> Vec<i32> {
+    let mut family = vec![pid];
+    let mut number = 0;
+    while let Some(pid) = family.get(number).filter(|_| family.len() < FAMILY_MAX) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        let children: Vec<i32> = lists
+            .flat_map(|list| {
+                list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>()
+            })
+            .collect();
+        family.extend(children);
+        number += 1;
+    }
+    family
+}
+
 /// Children of this process. All are started, and adopted, by the calling thread.
 pub(crate) fn children() -> Vec<i32> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
@@ -98,6 +116,9 @@ pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
     open.filter_map(|one| fs::read_link(one.path()).ok())
         .any(|link| link.as_os_str() == name.as_str())
 }
+
+/// More processes than wrappers of a rank have.
+const FAMILY_MAX: usize = 64;
 
 fn of(process: &Process) -> Option<Relations> {
     let stat = process.stat().ok()?;

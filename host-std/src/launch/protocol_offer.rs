@@ -28,6 +28,8 @@ pub(crate) struct ProtocolOffer {
     pub(crate) may_link_mpi: bool,
     /// True if it links MPICH's own client of PMI-1, which takes a newer version than it requests.
     pub(crate) takes_newer_pmi1: bool,
+    /// True if it may load a client of PMI-1 at run time: it links none, and may start or load programs.
+    pub(crate) may_load_pmi1: bool,
     /// Reason, for users.
     pub(crate) why: &'static str,
 }
@@ -49,6 +51,7 @@ impl ProtocolOffer {
             mpich_speaks,
             may_link_mpi: true,
             takes_newer_pmi1: linked.takes_newer_pmi1,
+            may_load_pmi1: linked.may_load_pmi1,
             why: "--pmi says so",
         };
         match all.offer {
@@ -99,6 +102,7 @@ impl ProtocolOffer {
                 mpich_speaks: None,
                 may_link_mpi: true,
                 takes_newer_pmi1: false,
+                may_load_pmi1: false,
                 why: "it links an MPI library that speaks PMIx",
             },
             (false, false) => {
@@ -109,12 +113,12 @@ impl ProtocolOffer {
                 Self { may_link_mpi: found.mpi, ..offered }
             }
         };
-        Self { takes_newer_pmi1, ..offer }
+        Self { takes_newer_pmi1, may_load_pmi1: offer.may_load_pmi1 && !found.pmi, ..offer }
     }
 
     const fn both(why: &'static str) -> Self {
         // A library of MPICH's that finds both protocols aborts unless one of them is selected.
-        Self { pmix: true, mpich_speaks: Some("1"), ..Self::pmi(why) }
+        Self { pmix: true, mpich_speaks: Some("1"), may_load_pmi1: true, ..Self::pmi(why) }
     }
 
     const fn pmi(why: &'static str) -> Self {
@@ -124,6 +128,7 @@ impl ProtocolOffer {
             mpich_speaks: None,
             may_link_mpi: true,
             takes_newer_pmi1: false,
+            may_load_pmi1: false,
             why,
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod event;
 pub(crate) mod flush;
 pub(crate) mod listen;
 pub(crate) mod listen_config;
+mod loaded;
 pub(crate) mod pmix;
 pub(crate) mod secure;
 pub(crate) mod service;

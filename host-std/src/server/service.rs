@@ -7,6 +7,7 @@ use crate::poller::{Poller, Token};
 use crate::server::event::{Asked, ServerEvent, disconnect_event, nonsense, translate_event};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::kvs_budget::{KvsBudget, RefusedPut};
+use crate::server::loaded::LoadedLibraries;
 use crate::server::map_kvs::MapKvs;
 use crate::server::pmix::heap;
 use crate::server::pmix::service::PmixService;
@@ -55,6 +56,8 @@ pub(crate) struct Service {
     scratch: Box<[u8]>,
     /// Recorder of messages and other events that the launcher observes.
     pub(crate) tracer: Tracer,
+    /// MPI libraries that ranks have loaded.
+    loaded: LoadedLibraries,
 }
 
 /// Per-rank connection bookkeeping.
@@ -65,6 +68,8 @@ pub(super) struct RankConn {
     pub(super) from: Option<SocketAddr>,
     /// True if the launcher started the rank.
     pub(super) is_local: bool,
+    /// Process of a rank with a client of PMI-1 that is unknown yet.
+    pub(super) unknown_client: Option<i32>,
     /// Phase of the rank when it was given up.
     pub(super) last_phase: Option<PmiPhase>,
     /// Traffic of its closed connections: until it was given up those of PMIx, of which it may have
@@ -93,6 +98,7 @@ impl Service {
             pmix: PmixService::new(),
             scratch: vec![0; SCRATCH].into(),
             tracer: Tracer::new(recent),
+            loaded: LoadedLibraries::default(),
         }
     }
 
@@ -177,6 +183,7 @@ impl Service {
             && let Some(rank_conns) = self.rank_conns.get_mut(index(job.0))
         {
             *rank_conns = Vec::new();
+            self.loaded.forget(job);
             self.tracer.remove_job(job.0);
         }
     }
@@ -198,6 +205,23 @@ impl Service {
             (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
         Ok(())
+    }
+
+    /// Sets the process of a rank that may load its client of PMI-1 at run time: the client is identified
+    /// when the rank sends its first request.
+    pub(crate) fn set_unknown_client(&mut self, job: JobId, rank: u32, pid: i32) {
+        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+            rank_conn.unknown_client = Some(pid);
+        }
+    }
+
+    /// Identifies the client of PMI-1 of a rank, once.
+    fn identify_client(&mut self, id: SessionId) {
+        let Some((job, Some(rank))) = self.server.peer(id) else { return };
+        let unknown = self.rank_conn_mut(job, rank.0).and_then(|conn| conn.unknown_client.take());
+        if unknown.is_some_and(|pid| self.loaded.takes_newer_pmi1(job, pid)) {
+            self.server.accept_newer(job, rank);
+        }
     }
 
     pub(super) fn open(
@@ -226,6 +250,7 @@ impl Service {
     ///
     /// Errors of the system's readiness calls; errors of the peer become events.
     pub(crate) fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
+        self.identify_client(SessionId(session));
         self.serve(SessionId(session), poller, Occasion::Ready)
     }
 

@@ -166,10 +166,6 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.has_exited = true);
     }
 
-    pub(super) fn accept_newer(&mut self, rank: Rank) {
-        self.change(rank, |member| member.accepts_newer = true);
-    }
-
     /// Notes that `rank` may begin anew after `finalize`, and wants fences to end without those that
     /// are gone.
     #[cfg(feature = "pmix")]
@@ -187,7 +183,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    fn change(&mut self, rank: Rank, change: impl FnOnce(&mut Member)) {
+    pub(super) fn change(&mut self, rank: Rank, change: impl FnOnce(&mut Member)) {
         let Some(member) = self.member_mut(rank) else { return };
         let was_gone = member.is_gone();
         change(member);

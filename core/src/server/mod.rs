@@ -273,7 +273,7 @@ impl<S: Storage> Server<S> {
     /// after its job was added.
     pub fn accept_newer(&mut self, job: JobId, rank: Rank) {
         if let Some(job) = self.shared.job_mut(job) {
-            job.accept_newer(rank);
+            job.change(rank, |member| member.accepts_newer = true);
         }
     }
 

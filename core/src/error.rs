@@ -193,15 +193,15 @@ impl fmt::Display for PeerError {
             Self::OutOfOrder { got, expected } => {
                 write!(f, "{got} came while {expected} was expected")
             }
-            Self::UnknownPeer { id } => write!(f, "nobody with identity {id} is expected"),
+            Self::UnknownPeer { id } => write!(f, "identity {id} is not expected"),
             Self::AlreadyConnected { rank } => write!(f, "rank {rank} is connected already"),
-            Self::Unproven => f.write_str("the caller did not prove that it knows the secret"),
+            Self::Unproven => f.write_str("the peer did not prove the secret"),
             Self::Version { major, minor } => {
                 write!(f, "no common version: the peer speaks PMI {major}.{minor}")
             }
-            Self::NotOffered { what } => write!(f, "the peer wants {what}"),
-            Self::Refused(code) => write!(f, "the other end refused with code {}", code.0),
-            Self::TimedOut => f.write_str("nothing came within the time allowed"),
+            Self::NotOffered { what } => write!(f, "the peer requests {what}"),
+            Self::Refused(code) => write!(f, "the peer refused with code {}", code.0),
+            Self::TimedOut => f.write_str("nothing arrived in the allowed time"),
             Self::LeftEarly => f.write_str("the connection ended before finalize"),
         }
     }
@@ -212,7 +212,7 @@ impl fmt::Display for Misuse {
         match self {
             Self::Busy => f.write_str("every place for a running exchange is taken"),
             Self::WrongState { needed } => write!(f, "only possible when {needed}"),
-            Self::NotSayable { what } => write!(f, "cannot be said in this dialect: {what}"),
+            Self::NotSayable { what } => write!(f, "not available in this dialect: {what}"),
             Self::Length { what, len_bytes, limit_bytes } => {
                 write!(f, "{what} has {len_bytes} bytes, the limit is {limit_bytes}")
             }

@@ -44,7 +44,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             Request::PutPair { key, value } if parts::CONNECT => (key, value, Place::Job(None)),
             Request::Get { place, key, .. } => (key, Text::EMPTY, place),
             Request::Init { version } if !self.may_ask_for(version) => {
-                return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
+                return Err(Misuse::NotSayable { what: "an unsupported version" });
             }
             Request::Fence { group, tag } => return self.check_group(group, tag),
             Request::OutOfBand { .. } | Request::Lacking { .. } => return Err(UNSUPPORTED),
@@ -69,7 +69,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             _ => false,
         };
         if needs_name && self.server_info.name().is_empty() {
-            return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
+            return Err(Misuse::WrongState { needed: "the name of the space was requested" });
         }
         Ok(())
     }

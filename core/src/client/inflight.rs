@@ -117,7 +117,7 @@ impl<const N: usize> Inflight<N> {
     /// Name of the next expected reply, for an error report.
     pub(super) fn expected(&self) -> &'static str {
         let oldest = self.0.first();
-        oldest.map_or("nothing, since no question is open", |waiting| reported(waiting.verb))
+        oldest.map_or("nothing, since no request is open", |waiting| reported(waiting.verb))
     }
 
     pub(super) fn clear(&mut self) {

@@ -89,7 +89,7 @@ impl<B: Buffer> Listener<B> {
     /// [`Misuse::Length`] for a signal that is longer than a word.
     pub fn new(buffer: B, id: u64, signal: Option<&str>, asks: Version) -> Result<Self, Misuse> {
         if !matches!(asks, Version::V1_1 | Version::V1_2 | Version::V2_0) {
-            return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
+            return Err(Misuse::NotSayable { what: "an unsupported version" });
         }
         let signal = signal.map(word).transpose()?;
         let listener =
@@ -173,7 +173,7 @@ impl ListenerState {
             }
             (Self::Opening { .. }, ..) => out_of_order("response_to_init_oob"),
             (Self::Open { .. }, ..) => out_of_order("checkpoint or abort"),
-            _ => out_of_order("nothing, since init_oob was not said"),
+            _ => out_of_order("nothing before init_oob"),
         }
     }
 }

@@ -185,9 +185,7 @@ impl Lifecycle {
             Stage::Greeting | Stage::Opening | Stage::Joining => "the opening was answered",
             Stage::Agreed => "fullinit was answered",
             Stage::Challenged => "the challenge was answered",
-            Stage::Open if matches!(verb, Verb::Init | Verb::InitAck) => {
-                "the conversation is fresh"
-            }
+            Stage::Open if matches!(verb, Verb::Init | Verb::InitAck) => "the session is new",
             Stage::Open => "fullinit was not answered",
             Stage::Finalizing | Stage::Aborting | Stage::Ended => OVER,
         }
@@ -254,7 +252,7 @@ impl Lifecycle {
     }
 }
 
-const OVER: &str = "the conversation is not over";
+const OVER: &str = "the session is open";
 
 /// Agreed version: the lower of the requested one and the one that the server answers.
 ///

@@ -209,7 +209,9 @@ impl<S: Storage> Server<S> {
         let (job, rank) = match peer {
             Peer::Member { job, rank } => (job, Some(rank)),
             Peer::Unidentified { .. } if !parts::LISTEN => {
-                return Err(Misuse::NoSuch { what: "way to dial in, which this build leaves out" });
+                return Err(Misuse::NoSuch {
+                    what: "connection over TCP, which this build leaves out",
+                });
             }
             Peer::Unidentified { job, .. } => (job, None),
         };

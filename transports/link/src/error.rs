@@ -153,7 +153,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                 write!(f, "the server refused {} with code {}", names::spoken(*verb), code.0)
             }
             Self::Unreadable { verb } => {
-                write!(f, "the answer to {} is no list of numbers", names::spoken(*verb))
+                write!(f, "the answer to {} is not a list of numbers", names::spoken(*verb))
             }
         }
     }

@@ -162,7 +162,7 @@ macro_rules! every_call {
         assert_eq!($pmi.lookup(b"t", &mut out)$(.$wait)*, Ok(None));
         assert_eq!($pmi.unpublish(b"s")$(.$wait)*, Ok(()));
         assert_eq!($pmi.finalize()$(.$wait)*, Ok(()));
-        let over = CallError::Misuse(Misuse::WrongState { needed: "the conversation is not over" });
+        let over = CallError::Misuse(Misuse::WrongState { needed: "the session is open" });
         assert_eq!($pmi.fence()$(.$wait)*, Err(over));
     }};
 }

@@ -88,7 +88,7 @@ fn a_client_without_frames_asks_for_none() {
     let job = add_job(&server, "kvs_1", 1, None);
     block_on(async {
         let mut pmi = AsyncPmi1::over(Stream::member(&server, job, 0, 100));
-        let what = "a version that is not spoken here";
+        let what = "an unsupported version";
         let unsayable = CallError::Misuse(Misuse::NotSayable { what });
         assert_eq!(pmi.init(Version::V2_0).await, Err(unsayable));
         assert_eq!(pmi.init(Version::V1_2).await, Ok(Version::V1_2));

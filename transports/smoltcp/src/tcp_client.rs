@@ -213,7 +213,7 @@ impl fmt::Display for ConnectionError {
             Self::Unreachable => f.write_str("the server does not answer"),
             Self::Pump(error) => error.fmt(f),
             Self::Misuse(error) => error.fmt(f),
-            Self::NotConnected => f.write_str("the call is over"),
+            Self::NotConnected => f.write_str("the connection is closed"),
         }
     }
 }

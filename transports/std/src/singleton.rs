@@ -123,7 +123,7 @@ fn accept(listener: &TcpListener, child: &mut Child) -> Result<TcpStream, Launch
 /// The greeting that precedes the session.
 fn greet(stream: &mut TcpStream) -> Result<(), LaunchError> {
     let other = |line: &[u8]| {
-        let what = format!("the launcher said '{}'", line.escape_ascii());
+        let what = format!("the launcher answered '{}'", line.escape_ascii());
         LaunchError::Greeting(io::Error::new(ErrorKind::InvalidData, what))
     };
     let line = read_line(stream)?;
@@ -162,10 +162,11 @@ impl fmt::Display for LaunchError {
             Self::Start(error) => write!(f, "the launcher cannot be started: {error}"),
             Self::Silent => write!(
                 f,
-                "the launcher was started and has not connected back; not every launcher knows '-pmi_args'"
+                "the launcher was started and has not connected back; not every launcher supports \
+                 '-pmi_args'"
             ),
-            Self::Greeting(error) => write!(f, "the launcher does not open as it should: {error}"),
-            Self::Refused => f.write_str("the launcher does not want to serve this process"),
+            Self::Greeting(error) => write!(f, "the handshake with the launcher failed: {error}"),
+            Self::Refused => f.write_str("the launcher refuses to serve this process"),
             Self::Open(error) => error.fmt(f),
         }
     }

@@ -315,7 +315,7 @@ impl ServerCertVerifier for Pinned {
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         // Only TLS 1.3 is offered, so no peer can select it.
-        Err(Error::General("TLS 1.2 is not spoken here".into()))
+        Err(Error::General("TLS 1.2 is not supported".into()))
     }
 
     fn verify_tls13_signature(

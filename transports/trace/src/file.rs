@@ -208,7 +208,7 @@ impl Flavor for Append<'_> {
 impl fmt::Display for NotATrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Magic => f.write_str("it is no trace: it does not begin with 'PMItrace'"),
+            Self::Magic => f.write_str("it is not a trace: it does not begin with 'PMItrace'"),
             Self::Version { found } => write!(
                 f,
                 "it is a trace of version {found}, and this program reads up to version {VERSION}; \

@@ -99,7 +99,7 @@ fn the_conversation_is_legible() {
 # job 0: 2 ranks, space kvs_1_0
    0.001 ms 0 · started as pid 71 on n0
    0.002 ms 0 · connected
-   0.003 ms 1 · dialled in from 127.0.0.1:4000
+   0.003 ms 1 · connected from 127.0.0.1:4000
    0.010 ms 0 → init version=1.1
    0.012 ms 0 ← init version=1.1                                                2.0 µs
    0.020 ms 1 → init version=1.1

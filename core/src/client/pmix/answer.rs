@@ -175,7 +175,7 @@ fn read_count(from: &mut Unpacker<'_>) -> Result<u32, Malformed> {
     if u64::from(count) == said {
         Ok(count)
     } else {
-        Err(Malformed::new(from.at(), "as much data as is said"))
+        Err(Malformed::new(from.at(), "as much data as announced"))
     }
 }
 

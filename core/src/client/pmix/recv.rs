@@ -250,7 +250,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
             }
             // Replies that an abort has made pointless are discarded.
             if header.tag >= TAG_REQUESTS && !is_aborting {
-                return Err(unasked("the answer to a question"));
+                return Err(unasked("the reply to a request"));
             }
             // A part of it may have arrived before the abort.
             self.unasked_bytes = body_bytes.saturating_sub(held.len() - Header::BYTES);

@@ -71,13 +71,13 @@ impl PmixState {
             (
                 Self::Finalizing { .. } | Self::Aborting { .. } | Self::Ended | Self::Failed(_),
                 _,
-            ) => needs("the conversation is not over"),
+            ) => needs("the session is open"),
             (Self::Fresh, PmixRequest::Init) => Ok(Self::Greeting),
             (Self::Joining { index } | Self::Open { index }, PmixRequest::Abort { .. }) => {
                 Ok(Self::Aborting { index })
             }
             (Self::Fresh | Self::Greeting | Self::Joining { .. }, _) => needs("init was answered"),
-            (Self::Open { .. }, PmixRequest::Init) => needs("the conversation is fresh"),
+            (Self::Open { .. }, PmixRequest::Init) => needs("the session is new"),
             (Self::Open { .. }, PmixRequest::Finalize) if !alone => Err(Misuse::Busy),
             (Self::Open { index }, PmixRequest::Finalize) => Ok(Self::Finalizing { index }),
             (Self::Open { .. }, _) => Ok(self),
@@ -88,7 +88,7 @@ impl PmixState {
     pub(super) const fn can_put(self) -> Result<(), Misuse> {
         match self {
             Self::Fresh | Self::Greeting | Self::Joining { .. } | Self::Open { .. } => Ok(()),
-            _ => Err(Misuse::WrongState { needed: "the conversation is not over" }),
+            _ => Err(Misuse::WrongState { needed: "the session is open" }),
         }
     }
 

@@ -438,7 +438,7 @@ fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
         // It is queued and not sent, so that it cannot have a reply.
         client.start(&PmixRequest::Commit).unwrap();
         let answer = status(Format::PLAIN, tag, Status::SUCCESS);
-        assert_eq!(client.handle_input(NOW, &answer), unasked("the answer to a question"));
+        assert_eq!(client.handle_input(NOW, &answer), unasked("the reply to a request"));
     }
 }
 
@@ -514,7 +514,7 @@ fn calls_out_of_order_are_misuse_and_a_stream_that_ends_early_is_a_fault() {
     assert_eq!(client.handle_end(NOW), Err(PeerError::LeftEarly));
 
     let mut client = open(Format::PLAIN);
-    assert_eq!(client.start(&PmixRequest::Init), needs("the conversation is fresh"));
+    assert_eq!(client.start(&PmixRequest::Init), needs("the session is new"));
     let far = Proc { nspace: b"a\0b", rank: 0 };
     let get = PmixRequest::Get { of: far, key: None, immediate: false, timeout_s: None };
     let what = "a name space with NUL";
@@ -524,9 +524,9 @@ fn calls_out_of_order_are_misuse_and_a_stream_that_ends_early_is_a_fault() {
     assert!(matches!(client.start(&fence), Err(Misuse::Length { .. })));
     assert_eq!(client.outstanding(), 0, "what was refused holds no slot");
     client.start(&PmixRequest::Finalize).unwrap();
-    assert_eq!(client.start(&abort), needs("the conversation is not over"));
+    assert_eq!(client.start(&abort), needs("the session is open"));
     let put = client.put(Scope::Global, b"k", Datum::U32(1));
-    assert_eq!(put, Err(Misuse::WrongState { needed: "the conversation is not over" }));
+    assert_eq!(put, Err(Misuse::WrongState { needed: "the session is open" }));
     sent(&mut client);
     hear(&mut client, &status(Format::PLAIN, 102, Status::SUCCESS));
     assert_eq!((client.handle_end(NOW), client.state()), (Ok(()), PmixState::Ended));

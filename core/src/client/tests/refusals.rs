@@ -78,7 +78,7 @@ fn an_answer_to_another_question_or_to_none_ends_the_session() {
     assert_eq!(client.handle_input(NOW, b"cmd=put_result rc=0\n"), Err(barrier));
     assert!(client.poll_event().is_none());
 
-    let none = "nothing, since no question is open";
+    let none = "nothing, since no request is open";
     let unasked = PeerError::OutOfOrder { got: "put_result", expected: none };
     assert_eq!(open().handle_input(NOW, b"cmd=put_result rc=0\n"), Err(unasked));
     assert_eq!(fresh().handle_input(NOW, b"cmd=put_result rc=0\n"), Err(unasked));
@@ -231,7 +231,7 @@ fn nothing_is_asked_before_its_time() {
     }
     let says = "cmd=init pmi_version=1 pmi_subversion=1\n";
     ask(&mut client, &INIT, says, "cmd=response_to_init rc=0\n");
-    let name = Misuse::WrongState { needed: "the name of the space was asked for" };
+    let name = Misuse::WrongState { needed: "the name of the space was requested" };
     assert_eq!(client.start(&put(b"k", b"v")), Err(name));
     assert_eq!(client.start(&get(b"k")), Err(name));
     assert!(client.start(&INIT).is_err());
@@ -353,7 +353,7 @@ proptest! {
 #[test]
 fn a_client_without_the_code_for_a_generation_does_not_ask_for_it() {
     let mut client: Client<Small, 1, 1> = Client::new(Small::new());
-    let refused = Misuse::NotSayable { what: "a version that is not spoken here" };
+    let refused = Misuse::NotSayable { what: "an unsupported version" };
     let asked = client.start(&Request::Init { version: Version::V2_0 });
     assert_eq!(asked, Err(refused));
     assert!(client.start(&Request::Init { version: Version::V1_2 }).is_ok());

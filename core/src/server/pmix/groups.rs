@@ -42,7 +42,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 let is_listed = leaders(group).is_none() && !group.procs.is_empty();
                 let (kind, participants) = match is_listed {
                     true => (CollectiveKind::Construct, Participants::Listed(&group.procs)),
-                    false => (CollectiveKind::Bootstrap, Participants::Anybody),
+                    false => (CollectiveKind::Bootstrap, Participants::Any),
                 };
                 let deadline = self.view().deadline(&group.infos, None);
                 let request = CollectiveRequest {

@@ -138,7 +138,7 @@ pub async fn gone_without_reading<A: Link, B: Link>(
     pause: &mut impl AsyncFnMut(),
 ) {
     let (mut near, mut far) = connect().await;
-    write_all(&mut near, b"is anybody there", pause).await;
+    write_all(&mut near, b"is the peer there", pause).await;
     // It did come, so that it is lost for certain.
     let mut first = [0];
     read_exact(&mut far, &mut first, pause).await;
@@ -274,7 +274,7 @@ async fn wait_for_end(
         match link.try_read(&mut [0; 16])? {
             Read::End => return Ok(()),
             Read::NotNow => pause().await,
-            Read::Bytes(len) => panic!("{len} bytes came that nobody sent"),
+            Read::Bytes(len) => panic!("{len} bytes arrived that were not sent"),
         }
     }
     panic!("the end never came");

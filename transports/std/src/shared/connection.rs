@@ -203,9 +203,7 @@ impl From<SharedError> for CallError<io::Error> {
             SharedError::Peer(error) => Self::Peer(error),
             SharedError::System(_, Some(code)) => Self::Io(io::Error::from_raw_os_error(code)),
             SharedError::System(kind, None) => Self::Io(kind.into()),
-            SharedError::Over => {
-                Self::Misuse(Misuse::WrongState { needed: "the conversation is not over" })
-            }
+            SharedError::Over => Self::Misuse(Misuse::WrongState { needed: "the session is open" }),
         }
     }
 }

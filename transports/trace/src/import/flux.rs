@@ -45,10 +45,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
     }
     let mut notes = Vec::new();
     if log.is_empty() {
-        notes.push(
-            "FLUX_PMI_DEBUG tells what clients called and not what they sent: there are no messages"
-                .into(),
-        );
+        notes.push("FLUX_PMI_DEBUG records calls of clients, and no messages".into());
     }
     let ranks = log.keys().iter().map(|rank| rank + 1).max().unwrap_or(0);
     let name = kvsname(bytes).unwrap_or_default();

@@ -80,10 +80,10 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
         "the log has no times, and ranks follow from the order of clients on their nodes".into(),
     ];
     if was_rebuilt {
-        notes.push("requests are put together from what the log shows of their fields".into());
+        notes.push("requests are reassembled from the fields that the log shows".into());
     }
     if unclaimed_count > 0 {
-        notes.push(format!("{unclaimed_count} answers that nobody had asked for were left out"));
+        notes.push(format!("{unclaimed_count} replies without a request were left out"));
     }
     let ranks = jobs.ranks(log.keys());
     let who: Vec<_> = log.keys().iter().map(|key| (key.job, ranks.get(key).copied())).collect();

@@ -60,7 +60,7 @@ pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
             notes.push("it has no end: its launcher was killed, or the disk was full".into());
         }
         if unknown_count > 0 {
-            notes.push(format!("{unknown_count} records of a later version were passed over"));
+            notes.push(format!("{unknown_count} records of a later version were skipped"));
         }
         return Ok(Imported { trace, format: Format::Trace, notes });
     }
@@ -87,7 +87,7 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Trace(error) => error.fmt(f),
-            Self::Json(error) => write!(f, "it is no trace as JSON lines: {error}"),
+            Self::Json(error) => write!(f, "it is not a trace in JSON lines: {error}"),
             Self::Unknown => f.write_str(
                 "there is no PMI in it: it is neither a trace nor JSON lines of one, nor a log of \
                  'mpiexec -verbose' or of Flux with '-o verbose=2'",

@@ -7,11 +7,11 @@ pub(super) fn sentence(what: &What) -> Option<String> {
     Some(match what {
         What::Message { .. } => return None,
         What::Connected { from: None } => "connected".into(),
-        What::Connected { from: Some(from) } => format!("dialled in from {from}"),
+        What::Connected { from: Some(from) } => format!("connected from {from}"),
         What::Closed => "connection closed".into(),
         What::Started { pid, host } => format!("started as pid {pid} on {host}"),
         What::Exited { code } => format!("exited with {code}"),
-        What::Killed { signal } => format!("was ended by signal {signal}"),
+        What::Killed { signal } => format!("was terminated by signal {signal}"),
         What::Spawned(facts) => {
             format!("job {} was spawned: {} ranks, space {}", facts.job, facts.ranks, facts.name)
         }

@@ -137,7 +137,7 @@ fn what_frames_do_not_have_is_refused_before_anything_is_kept() {
         Err(Misuse::Length { .. })
     ));
     assert_eq!(client.poll_transmit(&mut []), Ok(None));
-    let needed = Misuse::WrongState { needed: "the name of the space was asked for" };
+    let needed = Misuse::WrongState { needed: "the name of the space was requested" };
     assert_eq!(joined::<1>().start(&get(b"k")), Err(needed));
     // A put does not name the space.
     assert!(joined::<1>().start(&put(b"k", b"v")).is_ok());

@@ -108,7 +108,9 @@ impl Play {
     fn with(scenario: &Scenario, seed: u64, done: &[Injected]) -> Result<Self, String> {
         let last = done.last().map_or(0, |injected| injected.after);
         if last > STEPS_MAX {
-            return Err(format!("something is done after step {last}; a run ends at {STEPS_MAX}"));
+            return Err(format!(
+                "an injection is after step {last}; a run ends at step {STEPS_MAX}"
+            ));
         }
         let mut whole =
             World::again(scenario, seed, Options::default(), done, last).map_err(said)?;

@@ -165,7 +165,7 @@ fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usiz
     story.events.push(StoryEvent { at, lane, kind, text });
 }
 
-const NO_NONCE: &str = "the launcher asks for the proof of something that is no number";
+const NO_NONCE: &str = "the launcher requests the proof of a value that is not a number";
 
 /// A head with a larger number is not trusted: a lane needs a message or an event.
 const RANKS_MAX: u32 = 1024;

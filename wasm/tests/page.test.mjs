@@ -68,8 +68,8 @@ test("somebody can be a rank: the next legal message, and any bytes", () => open
   await page.getByRole("rowheader", { name: "by-hand rank 1" }).waitFor();
   await page.getByRole("cell", { name: "100%$r" }).waitFor();
   await tab(page, "Act");
-  await page.getByLabel("Bytes to say").fill("cmd=nonsense\\n");
-  await press(page, "Say");
+  await page.getByLabel("Bytes to send").fill("cmd=nonsense\\n");
+  await press(page, "Send");
   await page.keyboard.press("End");
   await page.getByText("Nothing is legal now").waitFor();
   await tab(page, "Events");
@@ -213,7 +213,7 @@ test("what was written for PMI is played by PMIx ranks, and lessons are", () => 
 }));
 
 test("what has no words in PMIx is said in its place", () => open(async (page) => {
-  const why = "This scenario asks for a ring, which PMIx does not have.";
+  const why = "This scenario requests a ring, which PMIx does not have.";
   const dialect = page.getByLabel("Dialect");
   await dialect.selectOption("all");
   await page.getByRole("region", { name: "Run PMIx" }).getByText(why).waitFor();

@@ -142,7 +142,7 @@ impl fmt::Display for LinkError {
             Self::Number { field, value } => {
                 write!(f, "`{field}` of the link is a number, not `{value}`")
             }
-            Self::Done(error) => write!(f, "what was done in the link: {error}"),
+            Self::Done(error) => write!(f, "the injections of the link: {error}"),
         }
     }
 }
@@ -178,7 +178,7 @@ mod tests {
             ("#seed=7", "names no scenario"),
             ("#scenario=x&seed=-1", "`seed` of the link"),
             ("#scenario=x&at=1e9", "`at` of the link"),
-            ("#scenario=x&do=melt+1", "what was done"),
+            ("#scenario=x&do=melt+1", "the injections"),
         ] {
             let error = text.parse::<RunLink>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

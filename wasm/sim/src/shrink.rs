@@ -151,7 +151,7 @@ fn without_rank(scenario: &Scenario, gone: u32) -> Scenario {
         Who::These(ranks) => {
             let ranks: Vec<u32> =
                 ranks.iter().filter(|rank| **rank != gone).map(|rank| moved(*rank)).collect();
-            if ranks.is_empty() { Who::Nobody } else { Who::These(ranks) }
+            if ranks.is_empty() { Who::NoRank } else { Who::These(ranks) }
         }
         other => other.clone(),
     };
@@ -171,7 +171,7 @@ fn without_rank(scenario: &Scenario, gone: u32) -> Scenario {
         .map(|(rank, traits)| (moved(*rank), *traits))
         .collect();
     smaller.scripts.iter_mut().for_each(|script| script.who = kept(&script.who));
-    smaller.scripts.retain(|script| script.who != Who::Nobody);
+    smaller.scripts.retain(|script| script.who != Who::NoRank);
     smaller.faults.retain(|fault| fault.rank != Some(gone));
     smaller.faults.iter_mut().for_each(|fault| fault.rank = fault.rank.map(moved));
     // A list of ranks in a fence may name the last one, which no longer exists.

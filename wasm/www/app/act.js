@@ -65,13 +65,13 @@ function hand(session, rank) {
   if (isGone) return h("section", {}, h("h3", {}, `Be rank ${rank.rank}`), h("p", { class: "aside" }, `It is ${rank.life}; go back in time to be it.`));
   if (!held) {
     return h("section", {}, h("h3", {}, `Be rank ${rank.rank}`),
-      h("p", { class: "aside" }, rank.next ? `It would go on with: ${rank.next}` : "Its script has ended."),
+      h("p", { class: "aside" }, rank.next ? `Its next step: ${rank.next}` : "Its script has ended."),
       h("button", { type: "button", class: "primary", onclick: () => act(session, `order ${rank.rank} manual`) }, `Be rank ${rank.rank}`));
   }
   const legal = rank.may.map((form) => orderForm(form, order));
   const pause = rank.life === "unborn" ? `Rank ${rank.rank} has not started yet: go on in time.`
     : rank.asks.length ? `You wait for the answer to: ${rank.asks.join(", ")}` : "Nothing is legal now: only bytes of your own.";
-  const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to say", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
+  const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to send", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
   const say = (event) => {
     event.preventDefault();
     if (raw.value) act(session, `say ${rank.rank} ${quoted(typed(raw.value))}`);
@@ -79,8 +79,8 @@ function hand(session, rank) {
   return h("section", { class: "hand" }, h("h3", {}, `You are rank ${rank.rank}`),
     legal.length ? [h("h4", {}, "The next legal message"), h("div", { class: "orders" }, legal)]
       : h("p", { class: "aside" }, pause),
-    h("h4", {}, "Or any bytes"), h("form", { class: "row", onsubmit: say }, raw, h("button", { type: "submit" }, "Say")),
-    h("p", { class: "aside" }, "\\n ends a line. After bytes of your own, your client is not asked any more."),
+    h("h4", {}, "Or any bytes"), h("form", { class: "row", onsubmit: say }, raw, h("button", { type: "submit" }, "Send")),
+    h("p", { class: "aside" }, "\\n ends a line. After bytes of your own, your client is no longer used."),
     h("div", { class: "row" },
       h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} exit 0`) }, "Exit"),
       h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} wait`) }, "Let go")));
@@ -104,7 +104,7 @@ export function act(session, what) {
   const { app } = session;
   try {
     const dropped = session.act(what);
-    const words = dropped === 1 ? "One thing that was done later went away with it." : `${dropped} things that were done later went away with it.`;
+    const words = dropped === 1 ? "One later injection was removed with it." : `${dropped} later injections were removed with it.`;
     if (dropped) notice(words, { name: "Undo", act: () => session.undo() });
     app.play();
   } catch (error) {

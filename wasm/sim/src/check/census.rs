@@ -140,7 +140,7 @@ impl Census {
                 if !facts.is_tainted() && !facts.is_reset && is_known && !may_be_taken {
                     found.push((
                         "harmed",
-                        format!("rank {rank} did nothing wrong, and its client says: {error}"),
+                        format!("rank {rank} violated no rule, and its client reports: {error}"),
                     ));
                 }
             }

@@ -21,19 +21,19 @@ fn failure(expect: &Expectation, census: &Census, reports: &Reports) -> Option<S
             let unfinished = |rank: &u32| who.has(*rank) && !census.of(*rank).is_finished;
             let ranks = list(census, unfinished);
             (!ranks.is_empty())
-                .then(|| format!("ranks {ranks:?} did not finish, though `{expect}`"))
+                .then(|| format!("ranks {ranks:?} did not finish, in spite of `{expect}`"))
         }
         Expectation::Report(who) => {
             let wrong = |rank: &u32| who.has(*rank) != reports.names(*rank);
             let ranks = list(census, wrong);
-            let is_anonymous = *who == Who::Nobody && reports.named().next().is_some();
-            let what = format!("of ranks {ranks:?} the reports are wrong, since `{expect}`");
+            let is_anonymous = *who == Who::NoRank && reports.named().next().is_some();
+            let what = format!("the reports of ranks {ranks:?} contradict `{expect}`");
             (!ranks.is_empty() || is_anonymous).then_some(what)
         }
         Expectation::ReportAmong(who) => {
             let ranks = list(census, |rank| who.has(*rank) && !reports.names(*rank));
             (!ranks.is_empty())
-                .then(|| format!("ranks {ranks:?} were not reported, though `{expect}`"))
+                .then(|| format!("ranks {ranks:?} were not reported, in spite of `{expect}`"))
         }
     }
 }

@@ -72,7 +72,7 @@ impl JobRules {
                     let name = &self.plans[job].name;
                     found.push((
                         "spawn",
-                        format!("rank {rank} has started, and nobody has spawned {name}"),
+                        format!("rank {rank} has started, and no rank has spawned {name}"),
                     ));
                 }
             }
@@ -190,7 +190,7 @@ impl JobRules {
         let other = self.named(job).filter(|other| got.is_success() && *other != self.of(rank))?;
         let plan = &self.plans[other];
         let wanted = ReplyBody::Other(format!("{job} {}", plan.size));
-        let what = format!("rank {rank} is connected with {job}, and was told `{got}` of it");
+        let what = format!("rank {rank} is connected with {job}, and received `{got}` for it");
         (got.said != wanted).then_some(("connect", what))
     }
 
@@ -218,10 +218,10 @@ impl JobRules {
         };
         if is_yes != is_untold {
             let told = if is_yes { "has spawned" } else { "could not spawn" };
-            let truth = if is_yes { "it was not started for that" } else { "it was started" };
+            let truth = if is_yes { "it was not started" } else { "it was started" };
             return Some((
                 "spawn",
-                format!("rank {rank} was told that it {told} {job}, and {truth}"),
+                format!("rank {rank} received a reply that it {told} {job}, and {truth}"),
             ));
         }
         let ReplyBody::Spawned { codes: Some(codes), .. } = said else { return None };

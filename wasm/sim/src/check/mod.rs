@@ -205,6 +205,6 @@ fn unwanted(ask: &Ask, got: &Received) -> Option<Finding> {
         Wanted::Value(value) => got.value() == Some(value),
     };
     (!is_met).then(|| {
-        ("wanted", format!("`{ask}` was answered with {got}, which is not what the script wants"))
+        ("wanted", format!("`{ask}` was answered with {got}, which the script does not expect"))
     })
 }

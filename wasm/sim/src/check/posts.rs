@@ -159,8 +159,8 @@ impl Posts {
         let value = value.escape_ascii();
         let what = format!("rank {rank} found `{value}` under `{text}` of {whose}");
         Some(match leaks && is_hidden {
-            true => ("scope", format!("{what}, which is not for it")),
-            false => ("value", format!("{what}, which nobody can have committed")),
+            true => ("scope", format!("{what}, which is outside its scope")),
+            false => ("value", format!("{what}, which no rank can have committed")),
         })
     }
 

@@ -26,7 +26,10 @@ pub(super) fn judge(
             let next = sim_rank.next_act();
             let idles = sim_rank.waiting().is_empty() && !matches!(next, Some(ScriptAct::Manual));
             if idles && !flags.has_left {
-                found.push(("waits", format!("rank {rank} waits for nothing and does not go on")));
+                found.push((
+                    "waits",
+                    format!("rank {rank} waits for nothing and makes no progress"),
+                ));
             }
         }
         let Some(link) = net.link(rank) else { continue };
@@ -101,7 +104,7 @@ fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -
     let named = census.all().any(|(rank, _)| is_out(rank) && checks.reports.names(rank));
     let is_silent = !done.is_empty() && !named;
     is_silent.then(|| {
-        format!("rank {rank} is in a fence and waits for {done:?}, gone; nobody reported that")
+        format!("rank {rank} is in a fence and waits for {done:?}, gone, which was not reported")
     })
 }
 
@@ -125,6 +128,6 @@ fn waits_for_nobody(sim_ranks: &[SimRank], rank: u32, checks: &Checks) -> Option
         sim_ranks.iter().filter(|sim_rank| checks.fences.are_neighbours(sim_rank.rank(), rank));
     let is_alone = neighbours.all(|sim_rank| is_gone(sim_rank.rank()) || waits(sim_rank));
     is_alone.then(|| {
-        format!("rank {rank} waits for an attribute that nobody on its node is left to put")
+        format!("rank {rank} waits for an attribute that no running rank of its node can put")
     })
 }

@@ -95,7 +95,10 @@ impl Replies {
                 };
                 if let Err(what) = said {
                     let text = bytes.escape_ascii();
-                    found.push(("reply", format!("the server told rank {rank} `{text}`: {what}")));
+                    found.push((
+                        "reply",
+                        format!("the server sent `{text}` to rank {rank}: {what}"),
+                    ));
                 }
             }
             SimEvent::ServerLeft { .. } => {
@@ -173,7 +176,7 @@ impl LinkState {
                 let tag = fields.find_map(|field| field.strip_prefix("thrid="));
                 (word, tag.unwrap_or_default().as_bytes().to_vec())
             }
-            None => return Err("it is no message".into()),
+            None => return Err("it is not a message".into()),
         };
         let is_unreadable = word.starts_with("unparseable_msg");
         // An explanation answers no request: it is about malformed bytes, or a passed deadline.
@@ -200,7 +203,7 @@ impl LinkState {
                 let first = &self.pending[0].0;
                 return Err(format!("the answer to {first:?} comes first"));
             }
-            None => return Err("nobody asked for that".into()),
+            None => return Err("no request has this reply".into()),
         }
         self.pending.remove(place.unwrap_or(0));
         if word == "response_to_init" {
@@ -251,7 +254,7 @@ impl LinkState {
                 Some(at) => drop(self.pending.remove(at)),
                 // Tag 0 belongs to notices, and changed bytes may be any request.
                 None if tag == 0 || facts.is_tainted() => {}
-                None => wrong = Some(format!("nobody asked with tag {tag}")),
+                None => wrong = Some(format!("no request has tag {tag}")),
             }
         }
         self.pmix = Some(told);

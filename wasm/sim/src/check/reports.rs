@@ -19,14 +19,14 @@ impl Reports {
                 {
                     found.push((
                         "blamed",
-                        format!("rank {rank} is reported ({failure}), and did nothing of the kind"),
+                        format!("rank {rank} is reported ({failure}), and did not fail like that"),
                     ));
                 }
             }
             SimEvent::PutTwice { first, second, .. } if first == second && !census.is_wild => {
                 found.push((
                     "blamed",
-                    format!("rank {first} is said to have put a key twice with itself"),
+                    format!("the report that two ranks put a key names rank {first} twice"),
                 ));
             }
             _ => {}
@@ -40,7 +40,7 @@ impl Reports {
             if facts.has_failed() && !is_named {
                 found.push((
                     "named",
-                    format!("rank {rank} has gone without a goodbye, and no report names it"),
+                    format!("rank {rank} has exited without finalize, and no report names it"),
                 ));
             }
             // An abort on a link that works must arrive.

@@ -61,13 +61,15 @@ impl Rings {
         // Leaving a ring before all have entered is the subject of another rule.
         let (before, behind) = (of(before)?, of(behind)?);
         let ReplyBody::Ring { place, left, right } = said else {
-            return Some(format!("rank {rank} left a ring and was told nothing of its neighbours"));
+            return Some(format!(
+                "rank {rank} left a ring and received no values of its neighbours"
+            ));
         };
         let is_right = *place == home.own(rank) && (left, right) == (&before.right, &behind.left);
         (!is_right).then(|| {
             format!(
-                "rank {rank} left a ring as number {place} with `{}` from the left and `{}` from the \
-                 right, which are not what its neighbours passed on",
+                "rank {rank} left a ring as number {place} with `{}` from the left and `{}` from \
+                 the right, which are not the values of its neighbours",
                 left.escape_ascii(),
                 right.escape_ascii()
             )

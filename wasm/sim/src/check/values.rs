@@ -236,7 +236,7 @@ impl Values {
         let is_fine = puts.iter().any(|put| put.value == value && !is_over(put));
         let value = value.escape_ascii();
         let what =
-            format!("rank {rank} found `{value}` under `{text}`, which nobody can have put there");
+            format!("rank {rank} found `{value}` under `{text}`, which no rank can have put");
         (!is_fine && !census.is_wild).then_some(("value", what))
     }
 }

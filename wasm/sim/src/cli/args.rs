@@ -17,21 +17,21 @@ pub(super) enum SimCommand {
     Hashes { names: Vec<String>, seeds: u64, from: u64 },
 }
 
-pub(super) const USAGE: &str = "\
-Runs PMI jobs in a world of its own: the real server, the real clients, one seed.
+pub(super) const USAGE: &str =
+    "Runs PMI jobs in a world of its own: the real server, the real clients, one seed.
 
   pmi-sim run SCENARIO [--seed S] [--trace FILE|-]    one run; its trace to a file
-  pmi-sim sweep [--seeds N] [--from S] [SCENARIO...]  many seeds; all scenarios unless some are named
+  pmi-sim sweep [--seeds N] [--from S] [SCENARIO...]  many seeds; all scenarios if none is given
   pmi-sim shrink SCENARIO --seed S [--out FILE]       a smaller scenario that breaks the same rule
   pmi-sim replay TRACE                                run a trace again and compare
-  pmi-sim scale [--ranks N] [--seed S]                one fence of very many ranks, and what it costs
+  pmi-sim scale [--ranks N] [--seed S]                one fence of very many ranks, and its cost
   pmi-sim hashes [--seeds N] [--from S] [SCENARIO...] the hash of every trace, to compare machines
-  pmi-sim list                                        the scenarios that are built in
+  pmi-sim list                                        the built-in scenarios
   pmi-sim show SCENARIO [--seed S]                    the text of a scenario
 
-SCENARIO is a file, a built-in one, or `random`, which is another for every seed; with `-as-pmix`
-behind it, its ranks speak PMIx. With --mutant NAME the server has a fault, which run, sweep and
-shrink should find. The exit code is 0 if every rule held, 1 if one did not, and 2 if there
+SCENARIO is a file, a built-in one, or `random`, which differs for every seed; with `-as-pmix`
+appended, its ranks speak PMIx. With --mutant NAME the server has a fault, which run, sweep and
+shrink detect. The exit code is 0 if every rule held, 1 if one did not, and 2 if there
 was nothing to run.
 ";
 
@@ -88,7 +88,7 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimCommand, String> {
     };
     match words.next() {
         None => Ok(parsed),
-        Some(word) => Err(format!("`{word}` is one word too many")),
+        Some(word) => Err(format!("`{word}` is superfluous")),
     }
 }
 

@@ -113,7 +113,7 @@ fn run_many(
     }
     if let Some(BrokenRun { scenario, seed, .. }) = summary.broken.first() {
         let name = if scenario.name.starts_with("random-") { "random" } else { &scenario.name };
-        println!("to make it small: pmi-sim shrink {name} --seed {seed}");
+        println!("to reduce it: pmi-sim shrink {name} --seed {seed}");
         println!("{}", to_look_at(&link(scenario, *seed), mutant));
     }
     println!(
@@ -139,8 +139,7 @@ fn make_small(
     };
     let small = shrink(&broken, mutant);
     let BrokenRun { scenario, seed, rule, what } = small.broken;
-    let text =
-        format!("# {rule}: {what}\n# found by taking away from a larger scenario\n{scenario}");
+    let text = format!("# {rule}: {what}\n# reduced from a larger scenario\n{scenario}");
     match out {
         Some(file) => fs::write(file, text).map_err(|error| format!("{file}: {error}"))?,
         None => drop(show(&text)?),
@@ -159,7 +158,7 @@ fn run_again(file: &str) -> Result<bool, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
     let trace = trace::read(&text).map_err(|error| format!("{file}: {error}"))?;
     match trace::replay(&trace).map_err(|error| error.to_string())? {
-        None => println!("{} events of {} happened again.", trace.lines.len(), trace.scenario.name),
+        None => println!("{} events of {} were repeated.", trace.lines.len(), trace.scenario.name),
         Some(difference) => {
             println!("{difference}");
             return Ok(false);
@@ -204,7 +203,7 @@ fn cases(names: &[String]) -> Result<Vec<Case>, String> {
 /// The line with the link to a run. The page plays the unmodified server.
 fn to_look_at(link: &RunLink, mutant: Option<MutantKind>) -> String {
     let without = if mutant.is_some() { ", without the mutant" } else { "" };
-    format!("to look at it{without}: {}", link.address())
+    format!("to inspect it{without}: {}", link.address())
 }
 
 /// A link to a run: by name if the page has the scenario.
@@ -229,7 +228,12 @@ fn scenario(name: &str, seed: u64) -> Result<Scenario, String> {
     let text = match shipped::text(name) {
         Some(text) => text,
         None => {
-            let error = |error| format!("`{name}` is no shipped scenario and no file: {error}");
+            let error = |error| {
+                format!(
+                    "`{name}` is neither a built-in scenario nor a file: \
+             {error}"
+                )
+            };
             read = fs::read_to_string(name).map_err(error)?;
             &read
         }

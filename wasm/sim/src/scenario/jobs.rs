@@ -56,7 +56,7 @@ impl Scenario {
         let error = |what| Err(ScenarioError { line: 0, what });
         let speaks_pmix = |rank: u32| self.plan(rank).dialect == Dialect::Pmix;
         if !PMIX && (0..self.ranks).any(speaks_pmix) {
-            return error("there is no PMIx in this build".into());
+            return error("this build has no PMIx".into());
         }
         let mut next = self.jobs.first().map_or(self.ranks, |job| job.first);
         if next == 0 {

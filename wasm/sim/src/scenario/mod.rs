@@ -144,8 +144,8 @@ pub struct Script {
 pub enum Who {
     /// Every one.
     All,
-    /// No rank; for sentences that need a word for it.
-    Nobody,
+    /// No rank; `none` in the text of a scenario.
+    NoRank,
     /// These, in order.
     These(Vec<u32>),
 }
@@ -401,7 +401,7 @@ impl Who {
     pub fn has(&self, rank: u32) -> bool {
         match self {
             Self::All => true,
-            Self::Nobody => false,
+            Self::NoRank => false,
             Self::These(ranks) => ranks.contains(&rank),
         }
     }

@@ -22,13 +22,13 @@ impl Scenario {
             return Ok(scenario);
         }
         if self.host.store_bytes > 0 {
-            return Err("fills the store of PMI, and what PMIx ranks put is not kept there");
+            return Err("fills the store of PMI, which does not hold what PMIx ranks put");
         }
         if self.faults.iter().any(|fault| matches!(fault.what, FaultKind::Say(_))) {
             return Err(RAW);
         }
         if (0..self.ranks).any(|rank| self.puts_long(rank)) {
-            return Err("puts what is too long for PMI, and is not for PMIx");
+            return Err("puts values that are too long for PMI and not for PMIx");
         }
         for script in &mut scenario.scripts {
             script.steps = said(std::mem::take(&mut script.steps))?;
@@ -60,7 +60,7 @@ impl Scenario {
 const fn holds(expect: &Expectation) -> bool {
     match expect {
         Expectation::Finish(_) => true,
-        Expectation::Report(who) | Expectation::ReportAmong(who) => matches!(who, Who::Nobody),
+        Expectation::Report(who) | Expectation::ReportAmong(who) => matches!(who, Who::NoRank),
     }
 }
 
@@ -116,25 +116,25 @@ fn said_once(mut step: Step) -> Result<Option<Step>, &'static str> {
 /// The part that PMIx does not have.
 fn lacks(step: &Step) -> Option<&'static str> {
     Some(match step {
-        Step::Ring { .. } => "asks for a ring, which PMIx does not have",
+        Step::Ring { .. } => "requests a ring, which PMIx does not have",
         Step::Put { node: true, .. } | Step::Get { node: true, .. } => {
             "shares attributes of a node, which PMIx does not have"
         }
         Step::Get { of: Some(_), .. } => {
-            "asks for keys of a whole job, and in PMIx ranks have them"
+            "requests keys of a whole job, and in PMIx ranks have them"
         }
         Step::Connect { .. } | Step::Disconnect { .. } => {
             "connects jobs by one rank, and in PMIx all ranks of both jobs do that"
         }
         Step::Spawn { preputs, .. } if !preputs.is_empty() => {
-            "spawns a job that finds keys, which PMIx does not have"
+            "spawns a job with preset keys, which PMIx does not have"
         }
         Step::Say(_) | Step::Await(_) => RAW,
         _ => return None,
     })
 }
 
-const RAW: &str = "says bytes of PMI past the client, which mean nothing in PMIx";
+const RAW: &str = "sends raw bytes of PMI, which have no meaning in PMIx";
 
 /// Behind the name of a scenario.
 pub const AS_PMIX: &str = "-as-pmix";

@@ -290,7 +290,7 @@ impl Field for Box<Step> {
         let step = read(line)?;
         match step.can_be_overtaken() {
             true => Ok(Self::new(step)),
-            false => Err("`also` stands before a question that others can overtake".into()),
+            false => Err("`also` precedes a request that others can overtake".into()),
         }
     }
 

@@ -66,7 +66,7 @@ fault at 3 flip any up
 fault at 3 shatter any down
 fault at 3 say 2 "x y\n"
 expect finish all
-expect report nobody
+expect report none
 expect report 1..2
 expect report among 2
 "#;
@@ -137,7 +137,7 @@ fn steps_of_pmi_become_steps_of_pmix_with_commits_and_without_tags() {
                   script all\n open\n put a 1\n also put b 2\n commit\n repeat 2\n  put c 3\n  commit\n  \
                   get a is 1\n end\n also fence node\n wait\n put d 4\n commit\nend\n\
                   script 2\n open\n put e 5\n put-local f 6\n commit\n fence\nend\n\
-                  expect finish all\nexpect report nobody";
+                  expect finish all\nexpect report none";
     let as_pmix = scenario.in_pmix().unwrap();
     assert_eq!(as_pmix, wanted.parse().unwrap(), "{as_pmix}");
     assert_eq!(as_pmix.in_pmix(), Ok(as_pmix.clone()));
@@ -183,7 +183,7 @@ fn steps_without_pmix_form_are_named() {
         ("script all\n put ~64 v\nend", "too long for PMI"),
         ("script all\n get k of sea\nend", "keys of a whole job"),
         ("script all\n connect sea\nend", "connects jobs by one rank"),
-        ("script all\n spawn sea k v\nend", "that finds keys"),
+        ("script all\n spawn sea k v\nend", "with preset keys"),
     ] {
         let scenario: Scenario = text.parse().unwrap();
         let what = scenario.in_pmix().unwrap_err();
@@ -212,8 +212,8 @@ fn an_error_names_its_line_and_the_way_out() {
         ("all room 0", 1, "without room"),
         ("host slow", 1, "a host has"),
         ("script all\n open\n jump\nend", 3, "`jump` is no step"),
-        ("script all\n open", 1, "never ended"),
-        ("script all\n repeat 2\n open\nend", 1, "never ended"),
+        ("script all\n open", 1, "no `end`"),
+        ("script all\n repeat 2\n open\nend", 1, "no `end`"),
         ("script all\n put k\nend", 2, "the value is missing"),
         ("script all\n also finalize\nend", 2, "overtake"),
         ("script all\n open now\nend", 2, "too many"),

@@ -146,7 +146,7 @@ impl Bindings {
         let found = self.loops.iter().rfind(|(own, _)| own.as_bytes() == name);
         found.map(|(_, number)| *number).ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
-            format!("${name} stands for nothing here; there are $r $n $next $prev and loops")
+            format!("${name} is undefined here; there are $r $n $next $prev and loops")
         })
     }
 }

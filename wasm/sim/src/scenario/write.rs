@@ -127,7 +127,7 @@ impl Display for Who {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
-            Self::Nobody => f.write_str("nobody"),
+            Self::NoRank => f.write_str("none"),
             Self::These(ranks) => {
                 let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
                 f.write_str(&ranks.join(","))

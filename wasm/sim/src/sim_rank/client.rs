@@ -115,7 +115,7 @@ impl RankClient {
             Ask::Universe => Ok(told(client, keys::UNIV_SIZE)),
             _ => return None,
         };
-        let needed = "the server has told about the job";
+        let needed = "the server has described the job";
         let said = match client.state() {
             pmix::PmixState::Open { .. } => said,
             _ => Err(Misuse::WrongState { needed }),

@@ -76,7 +76,7 @@ impl World {
     /// As for [`new`](Self::new).
     pub fn with(scenario: &Scenario, seed: u64, options: Options) -> Result<Self, ScenarioError> {
         if !MUTANTS && options.mutant.is_some() {
-            let what = "there are no mutants in this build".into();
+            let what = "this build has no mutants".into();
             return Err(ScenarioError { line: 0, what });
         }
         let (meter, clients) = (Meter::default(), Meter::default());

@@ -50,7 +50,7 @@ pub(super) fn read_fault(text: &str) -> Result<(FaultKind, u32), ScenarioError> 
     let mut line = Line::new(text).map_err(error)?;
     let (what, rank) = trouble(&mut line).map_err(error)?;
     line.end().map_err(error)?;
-    Ok((what, rank.ok_or("by hand a fault strikes one rank").map_err(|what| error(what.into()))?))
+    Ok((what, rank.ok_or("an injected fault names one rank").map_err(|what| error(what.into()))?))
 }
 
 /// Checks the conditions between lines.
@@ -101,7 +101,7 @@ fn sentence(scenario: &mut Scenario, line: &mut Line) -> Result<(), String> {
         "rank" => {
             let ranks = match who(line)? {
                 Who::These(ranks) => ranks,
-                _ => return Err("`rank` names numbers; for everybody say `all`".into()),
+                _ => return Err("`rank` takes numbers; for every rank write `all`".into()),
             };
             let mut said = Traits::default();
             traits(&mut said, line)?;
@@ -221,7 +221,8 @@ fn who(line: &mut Line) -> Result<Who, String> {
     let word = line.word("who")?;
     match word.as_str() {
         "all" => return Ok(Who::All),
-        "nobody" => return Ok(Who::Nobody),
+        // `nobody` is the former word.
+        "none" | "nobody" => return Ok(Who::NoRank),
         _ => {}
     }
     let mut ranks = Vec::new();
@@ -260,13 +261,13 @@ fn fault(line: &mut Line) -> Result<Fault, String> {
 
 /// A fault and its rank.
 fn trouble(line: &mut Line) -> Result<(FaultKind, Option<u32>), String> {
-    let kind = line.word("what goes wrong")?;
+    let kind = line.word("the fault")?;
     let target = line.word("the rank")?;
     let rank = match target.as_str() {
         "any" => None,
         number => {
             let number = number.parse::<u32>();
-            Some(number.map_err(|_| format!("a fault strikes a rank or `any`, not `{target}`"))?)
+            Some(number.map_err(|_| format!("a fault names a rank or `any`, not `{target}`"))?)
         }
     };
     let what = match kind.as_str() {
@@ -290,7 +291,7 @@ fn trouble(line: &mut Line) -> Result<(FaultKind, Option<u32>), String> {
 }
 
 fn expect(line: &mut Line) -> Result<Expectation, String> {
-    match line.word("what to expect")?.as_str() {
+    match line.word("the expectation")?.as_str() {
         "finish" => Ok(Expectation::Finish(who(line)?)),
         "report" if line.is("among") => Ok(Expectation::ReportAmong(who(line)?)),
         "report" => Ok(Expectation::Report(who(line)?)),

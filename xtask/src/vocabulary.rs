@@ -9,7 +9,7 @@ mod modules;
 mod prose;
 mod structure;
 
-use crate::source::{Token, tokens, without_tests};
+use crate::source::{Token, texts, tokens, without_tests};
 use crate::tree::{self, File};
 use crate::{process, report};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// The committed totals.
 const CEILINGS: &str = "xtask/vocabulary.txt";
 
-/// One source file of a product, with the lines and tokens of tests left out.
+/// One source file of a product, with the lines and tokens of tests left out, or one document.
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
     /// Directory of the nearest manifest.
@@ -27,6 +27,8 @@ pub(crate) struct Source<'a> {
     /// Lines with their numbers, from 1.
     pub(crate) lines: Vec<(usize, &'a str)>,
     pub(crate) tokens: Vec<Token<'a>>,
+    /// String literals.
+    pub(crate) texts: Vec<Token<'a>>,
 }
 
 /// A figure of one package or of the whole tree, and the places it consists of.
@@ -48,7 +50,7 @@ struct Figure {
     about: &'static str,
     /// The largest value to reach, for the total.
     bar: Option<f64>,
-    /// Only the sources under this directory count.
+    /// Only the Rust sources under this directory count; after a `*`, only files with this ending.
     scope: &'static str,
     count: fn(&[&Source<'_>]) -> Count,
 }
@@ -60,6 +62,20 @@ const FIGURES: &[Figure] = &[
         bar: Some(2.0),
         scope: "",
         count: prose::persons,
+    },
+    Figure {
+        name: "persons-texts",
+        about: "the same words, per 1,000 string literals of several words",
+        bar: Some(2.0),
+        scope: "",
+        count: prose::persons_of_texts,
+    },
+    Figure {
+        name: "persons-pages",
+        about: "the same words, per 1,000 lines of documents",
+        bar: Some(2.0),
+        scope: "*.md",
+        count: prose::persons_of_pages,
     },
     Figure {
         name: "questions",
@@ -165,7 +181,8 @@ const FIGURES: &[Figure] = &[
 const REWRITTEN: &[&str] = &["examples/", "transports/", "wasm", "xtask"];
 
 /// Figures that have reached their bars, for the whole tree.
-const REACHED: &[&str] = &["cycle", "file-lines", "pmix-requests"];
+const REACHED: &[&str] =
+    &["cycle", "file-lines", "persons-pages", "persons-texts", "pmix-requests"];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -202,7 +219,7 @@ fn find(name: &str) -> Result<&'static Figure, String> {
         .ok_or_else(|| format!("no figure {name:?}; there are {}", names()))
 }
 
-/// The Rust files of products, in the order of their paths.
+/// The Rust files of products and the documents, in the order of their paths.
 fn sources(files: &[File]) -> Vec<Source<'_>> {
     let mut packages: Vec<&str> = files
         .iter()
@@ -215,7 +232,7 @@ fn sources(files: &[File]) -> Vec<Source<'_>> {
     };
     files
         .iter()
-        .filter(|file| file.has_extension(&["rs"]) && !file.is_test())
+        .filter(|file| file.has_extension(&["md", "rs"]) && !file.is_test())
         .map(|file| {
             let package = packages.iter().find(|package| holds(package, &file.path));
             source(file, package.copied().unwrap_or(""))
@@ -224,6 +241,11 @@ fn sources(files: &[File]) -> Vec<Source<'_>> {
 }
 
 fn source<'a>(file: &'a File, package: &'a str) -> Source<'a> {
+    if file.has_extension(&["md"]) {
+        let lines = file.text.lines().enumerate().map(|(index, line)| (index + 1, line)).collect();
+        let (tokens, texts) = (Vec::new(), Vec::new());
+        return Source { path: &file.path, package: "", lines, tokens, texts };
+    }
     let all = tokens(&file.text);
     let tokens = without_tests(&all);
     let tests = test_lines(&all, &tokens);
@@ -231,7 +253,9 @@ fn source<'a>(file: &'a File, package: &'a str) -> Source<'a> {
         |line: usize| !tests.iter().any(|(first, last)| (*first..=*last).contains(&line));
     let numbered = file.text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let lines = numbered.filter(|(line, _)| is_product(*line)).collect();
-    Source { path: &file.path, package, lines, tokens }
+    let mut texts = texts(&file.text);
+    texts.retain(|text| is_product(text.line));
+    Source { path: &file.path, package, lines, tokens, texts }
 }
 
 /// First and last lines of what [`without_tests`] has left out.
@@ -253,9 +277,11 @@ fn test_lines(all: &[Token<'_>], kept: &[Token<'_>]) -> Vec<(usize, usize)> {
 }
 
 fn in_scope<'a>(figure: &Figure, sources: &'a [Source<'a>], under: &str) -> Vec<&'a Source<'a>> {
-    let holds = |source: &&Source<'_>| {
-        source.path.starts_with(figure.scope) && source.path.starts_with(under)
+    let covers = |path: &str| match figure.scope.strip_prefix('*') {
+        Some(ending) => path.ends_with(ending),
+        None => path.ends_with(".rs") && path.starts_with(figure.scope),
     };
+    let holds = |source: &&Source<'_>| covers(source.path) && source.path.starts_with(under);
     sources.iter().filter(holds).collect()
 }
 
@@ -268,6 +294,7 @@ fn table(sources: &[Source<'_>]) -> String {
     let mut packages: Vec<&str> = sources.iter().map(|source| source.package).collect();
     packages.sort_unstable();
     packages.dedup();
+    packages.retain(|package| !package.is_empty());
     let everywhere: Vec<&Figure> =
         FIGURES.iter().filter(|figure| figure.scope.is_empty()).collect();
     let mut text = format!("{:<28}", "");

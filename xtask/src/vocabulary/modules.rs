@@ -61,7 +61,13 @@ mod tests {
     use crate::source::tokens;
 
     fn source<'a>(path: &'a str, text: &'a str) -> Source<'a> {
-        Source { path, package: "host-std", lines: Vec::new(), tokens: tokens(text) }
+        Source {
+            path,
+            package: "host-std",
+            lines: Vec::new(),
+            tokens: tokens(text),
+            texts: Vec::new(),
+        }
     }
 
     #[test]

@@ -21,9 +21,41 @@ const SPEECH: &[&str] = &[
     "hear", "heard", "hears", "said", "say", "saying", "says", "tell", "telling", "tells", "told",
 ];
 
+/// Files in which those words stand for themselves: the lists, and the former names of the glossary.
+const QUOTING: &[&str] =
+    &["docs/glossary.md", "xtask/src/vocabulary.rs", "xtask/src/vocabulary/prose.rs"];
+
 /// Lines that contain a word for an unnamed person, per 1,000 comment lines.
 pub(super) fn persons(sources: &[&Source<'_>]) -> Count {
     per_thousand(sources, |comment| words(comment).any(|word| PERSONS.contains(&&*word)))
+}
+
+/// String literals with such a word, per 1,000 literals of several words.
+pub(super) fn persons_of_texts(sources: &[&Source<'_>]) -> Count {
+    let texts = sources
+        .iter()
+        .flat_map(|source| source.texts.iter().map(|text| (source.path, text.line, text.text)))
+        .filter(|(_, _, text)| words(text).nth(1).is_some() && text.contains(' '));
+    persons_per_thousand(texts)
+}
+
+/// Lines with such a word, per 1,000 lines of documents.
+pub(super) fn persons_of_pages(sources: &[&Source<'_>]) -> Count {
+    let lines = sources
+        .iter()
+        .flat_map(|source| source.lines.iter().map(|(number, line)| (source.path, *number, *line)));
+    persons_per_thousand(lines.filter(|(_, _, line)| !line.trim().is_empty()))
+}
+
+fn persons_per_thousand<'a>(all: impl Iterator<Item = (&'a str, usize, &'a str)>) -> Count {
+    let (mut count, mut places) = (0_u32, Vec::new());
+    for (path, number, text) in all.filter(|(path, ..)| !QUOTING.contains(path)) {
+        count += 1;
+        if words(text).any(|word| PERSONS.contains(&&*word)) {
+            places.push(format!("{path}:{number}: {}", text.trim()));
+        }
+    }
+    share(places, count)
 }
 
 /// Lines that begin with a question word, per 1,000 comment lines.
@@ -53,7 +85,7 @@ pub(super) fn product_lines(sources: &[&Source<'_>]) -> Count {
 }
 
 fn per_thousand(sources: &[&Source<'_>], holds: impl Fn(&str) -> bool) -> Count {
-    let mut comments = 0;
+    let mut comments = 0_u32;
     let mut places = Vec::new();
     for source in sources {
         for (number, line) in &source.lines {
@@ -64,7 +96,12 @@ fn per_thousand(sources: &[&Source<'_>], holds: impl Fn(&str) -> bool) -> Count 
             }
         }
     }
-    let value = places.len() as f64 * 1000.0 / f64::from(comments.max(1));
+    share(places, comments)
+}
+
+/// Number of `places` per 1,000 of `count`, to one digit.
+fn share(places: Vec<String>, count: u32) -> Count {
+    let value = places.len() as f64 * 1000.0 / f64::from(count.max(1));
     Count { value: (value * 10.0).round() / 10.0, places }
 }
 
@@ -89,13 +126,27 @@ mod tests {
 
     fn source<'a>(text: &'a str) -> Source<'a> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line)).collect();
-        Source { path: "a.rs", package: "", lines, tokens: Vec::new() }
+        let texts = crate::source::texts(text);
+        Source { path: "a.rs", package: "", lines, tokens: Vec::new(), texts }
     }
 
     #[test]
     fn persons_are_counted_by_line_and_outside_code() {
         let text = source("/// Nobody and nobody.\nfn nobody() {}\n// The peer.\n//! `nobody`\n");
         assert_eq!(persons(&[&text]).value, 333.3);
+    }
+
+    #[test]
+    fn persons_of_texts_are_counted_in_literals_of_several_words() {
+        let text = source("a(\"Nobody waits\", \"nobody\", \"a rank waits\"); // nobody waits\n");
+        assert_eq!(persons_of_texts(&[&text]).value, 500.0);
+    }
+
+    #[test]
+    fn persons_of_pages_are_counted_by_line_except_in_pages_that_quote_them() {
+        let page = source("Nobody waits.\n\nA rank waits for `nobody`.\n");
+        assert_eq!(persons_of_pages(&[&page]).value, 500.0);
+        assert_eq!(persons_of_pages(&[&Source { path: QUOTING[0], ..page }]).value, 0.0);
     }
 
     #[test]

@@ -191,7 +191,7 @@ mod tests {
 
     fn source<'a>(path: &'a str, package: &'a str, text: &'a str) -> Source<'a> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line)).collect();
-        Source { path, package, lines, tokens: tokens(text) }
+        Source { path, package, lines, tokens: tokens(text), texts: Vec::new() }
     }
 
     #[test]

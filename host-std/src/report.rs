@@ -30,7 +30,7 @@ pub(crate) fn failure(
                 let program = plan.program_name(*rank);
                 format!("rank {rank} of {size} ({process}{program} on {})", plan.host)
             }
-            false => format!("rank {rank} of {size} (dialled in)"),
+            false => format!("rank {rank} of {size} (connected over TCP)"),
         }
     };
     let what = match about {
@@ -46,10 +46,10 @@ pub(crate) fn failure(
             who(rank)
         ),
         Failure::Disconnected { rank } => {
-            format!("{} closed its PMI connection without finalize and runs on", who(rank))
+            format!("{} closed its PMI connection without finalize and still runs", who(rank))
         }
         Failure::Vanished { rank, from } => format!(
-            "rank {rank} of {} (dialled in from {from}) is gone: its connection ended before finalize",
+            "rank {rank} of {} (connected from {from}) disconnected before finalize",
             size(plan)
         ),
         Failure::Nonsense { rank, why } => format!("{} {why}", who(rank)),
@@ -57,11 +57,11 @@ pub(crate) fn failure(
             format!("{} called abort with code {code}", who(rank))
         }
         Failure::Abort { rank, code, message } => {
-            format!("{} called abort with code {code} and said '{message}'", who(rank))
+            format!("{} called abort with code {code} and message '{message}'", who(rank))
         }
         Failure::Missing { gone, gone_count, waiting_count } => format!(
-            "{} of {} ({} on {}) left without taking part in the fence that {} in; \
-             either all ranks call MPI_Init and MPI_Finalize, or none",
+            "{} of {} ({} on {}) exited without taking part in the fence that {} in; either all \
+             ranks call MPI_Init and MPI_Finalize, or none",
             ranks(gone, *gone_count),
             size(plan),
             plan.program_names(),
@@ -73,21 +73,21 @@ pub(crate) fn failure(
             },
         ),
         Failure::TimedOut { limit } => {
-            format!("the run has taken the {} s it may (--timeout)", limit.as_secs_f64())
+            format!("the run has reached its time limit of {} s (--timeout)", limit.as_secs_f64())
         }
         Failure::Stalled { limit } => {
-            format!("nothing has moved for {} s (--stall-abort)", limit.as_secs_f64())
+            format!("no progress for {} s (--stall-abort)", limit.as_secs_f64())
         }
         Failure::Overdue { limit } => format!(
-            "the first rank ended well {} s ago and others still run (--exit-timeout)",
+            "the first rank exited with code 0 {} s ago and others still run (--exit-timeout)",
             limit.as_secs_f64()
         ),
         Failure::Launcher { what } => what.clone(),
     };
     match running {
         0 => what,
-        1 => format!("{what}; the 1 rank still running is ended"),
-        _ => format!("{what}; the {running} ranks still running are ended"),
+        1 => format!("{what}; the 1 rank still running is terminated"),
+        _ => format!("{what}; the {running} ranks still running are terminated"),
     }
 }
 
@@ -116,8 +116,8 @@ pub(crate) fn without_heartbeat(
     let (program, host) = (plan.program_name(rank), &plan.host);
     let code = code.name().map_or_else(|| code.0.to_string(), str::to_owned);
     format!(
-        "rank {rank} of {} ({pid}{program} on {host}) has sent no heartbeat for {secs} s, as it had \
-         announced it would ({code}); it may hang",
+        "rank {rank} of {} ({pid}{program} on {host}) has sent no heartbeat for {secs} s, \
+         although it announced one ({code}); it may hang",
         size(plan)
     )
 }
@@ -125,9 +125,9 @@ pub(crate) fn without_heartbeat(
 /// Report on a key that two ranks put; once for a job.
 pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
     format!(
-        "ranks {first} and {second} of {} ({} on {}) have both put '{key}' without a fence between; the \
-         value of rank {second} holds, and if that is not meant the key should name its rank (not \
-         said again)",
+        "ranks {first} and {second} of {} ({} on {}) have both put '{key}' without a fence \
+         between; the value of rank {second} is kept; if both are needed, include the rank in the \
+         key (reported once)",
         size(plan),
         plan.program_names(),
         plan.host
@@ -138,14 +138,15 @@ pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> St
 pub(crate) fn listening(plan: &Plan, dial: &Dial) -> String {
     let (first, last) = (plan.local(), plan.ranks - 1);
     let who = match first == last {
-        true => format!("rank {first} dials in"),
-        false => format!("ranks {first} to {last} dial in"),
+        true => format!("rank {first} connects"),
+        false => format!("ranks {first} to {last} connect"),
     };
     let how = match dial.ids {
         None => "PMI_ID is the rank",
-        Some(_) if dial.requires_challenge => "each proves by PMI-2 that it knows the secret",
+        Some(_) if dial.requires_challenge => "each proves the secret by PMI-2's challenge",
         Some(_) => {
-            "PMI_ID comes from 'pmi-host pmiid --secret-file FILE RANK', or PMI-2 and the secret do"
+            "PMI_ID comes from 'pmi-host pmiid --secret-file FILE RANK', or the secret is proved \
+             by PMI-2's challenge"
         }
     };
     let tls = match &dial.pin {
@@ -158,8 +159,8 @@ pub(crate) fn listening(plan: &Plan, dial: &Dial) -> String {
 
 /// Address at which pages observe the run or connect.
 pub(crate) fn for_pages(url: &str, has_callers: bool) -> String {
-    let rank = if has_callers { ", or dial in there as ranks (protocol 'pmi')" } else { "" };
-    format!("pages can watch the run at {url} (protocol 'pmi-trace'){rank}")
+    let rank = if has_callers { ", or connect there as ranks (protocol 'pmi')" } else { "" };
+    format!("pages can observe the run at {url} (protocol 'pmi-trace'){rank}")
 }
 
 /// Table of the ranks that connect by themselves: connected and missing ones, under one line.
@@ -172,7 +173,7 @@ pub(crate) fn attendance(
     let there = { expected.clone() }.filter(|rank| from(*rank).is_some()).count();
     let port = plan.dial.as_ref().map_or("", |dial| &dial.port);
     let mut text =
-        format!("after {secs} s {there} of {} ranks have dialled in at {port}:", expected.len());
+        format!("after {secs} s {there} of {} ranks have connected at {port}:", expected.len());
     for rank in { expected.clone() }.take(ROWS_MAX) {
         let place = from(rank).map_or("not yet".to_owned(), |from| from.to_string());
         text.push_str(&format!("\n    rank {rank:<8} {place}"));
@@ -200,14 +201,14 @@ pub(crate) fn refused(
         0 => String::new(),
         _ => format!(", as were {unreported} before it"),
     };
-    format!("a caller from {from}{holder} {why}; it was rejected{more}, and the job goes on")
+    format!("a connection from {from}{holder} {why}; it was rejected{more}, and the job continues")
 }
 
 /// Number of rejections that were not reported, if no later rejection can include it.
 pub(crate) fn unreported(count: u64) -> String {
     match count {
-        1 => "1 more connection was rejected, and the job goes on".to_owned(),
-        _ => format!("{count} more connections were rejected, and the job goes on"),
+        1 => "1 more connection was rejected, and the job continues".to_owned(),
+        _ => format!("{count} more connections were rejected, and the job continues"),
     }
 }
 
@@ -215,7 +216,7 @@ pub(crate) fn unreported(count: u64) -> String {
 pub(crate) fn generated_secret(file: &Path, shown: Option<&str>) -> String {
     let file = file.display();
     let shown = shown.map(|secret| format!(" ({secret})")).unwrap_or_default();
-    format!("a secret was made for ranks and pages of this run{shown}; 'cat {file}' prints it")
+    format!("a secret was generated for ranks and pages of this run{shown}; 'cat {file}' prints it")
 }
 
 /// Number of ranks, and the job unless it is the first.
@@ -229,19 +230,21 @@ fn size(plan: &Plan) -> String {
 fn interrupted(number: i32, running: usize) -> String {
     let name = signal::name(number);
     match running {
-        0 => format!("{name} ended the job"),
+        0 => format!("{name} terminated the job"),
         1 => format!(
-            "{name} was passed on to the 1 running rank; once more within {AGAIN_SECS} s kills it"
+            "{name} was forwarded to the 1 running rank; a second one within {AGAIN_SECS} s kills \
+             it"
         ),
         _ => format!(
-            "{name} was passed on to the {running} running ranks; once more within {AGAIN_SECS} s kills them"
+            "{name} was forwarded to the {running} running ranks; a second one within \
+             {AGAIN_SECS} s kills them"
         ),
     }
 }
 
 fn start_hint(code: u8) -> &'static str {
     match code {
-        127 => "; it exists, so what is missing is the interpreter it names",
+        127 => "; the file exists, so the interpreter that it names is missing",
         126 => {
             "; a script must begin with '#!' and its interpreter, a binary must be for this machine"
         }
@@ -259,12 +262,12 @@ pub(crate) fn ended(ending: ProcessEnd, phase: PmiPhase) -> String {
         ProcessEnd::Exited(code) => format!("exited with code {code}{when}"),
         ProcessEnd::Unseen => format!("ended{when}"),
         ProcessEnd::OutOfMemory => {
-            format!("was killed by the system, which had run out of memory{when}")
+            format!("was killed by the system for lack of memory{when}")
         }
         ProcessEnd::Killed { signal: number, dumped } => {
             let core = if dumped { ", core dumped" } else { "" };
             let hint = match number == Signal::KILL.as_raw() {
-                true => "; if nobody did that by hand, the system may have run out of memory",
+                true => "; unless a user sent it, the system may have run out of memory",
                 false => "",
             };
             format!("was killed by {}{core}{when}{hint}", signal::name(number))
@@ -290,9 +293,10 @@ pub(crate) fn singletons(
     family: Family,
 ) -> String {
     format!(
-        "{} of {} ({program} on {}) never spoke to this launcher although the program is linked with \
-         {family} ({}); if it calls MPI_Init, each was alone as rank 0 of 1: look whether something in \
-         between takes PMI_FD or PMIX_* away, and run 'pmi-host doctor {program}' in its place",
+        "{} of {} ({program} on {}) never connected to this launcher although the program is \
+         linked with {family} ({}); if it calls MPI_Init, each process was rank 0 of 1: check \
+         whether a program in between removes PMI_FD or PMIX_*, and run 'pmi-host doctor \
+         {program}' in its place",
         ranks.named(),
         size(plan),
         plan.host,
@@ -305,14 +309,17 @@ pub(crate) const STILL_RUNNING: &str = "these still run:";
 
 /// Message if a rank cannot be killed.
 pub(crate) fn given_up(running: usize) -> String {
-    format!("{running} killed ranks do not go away (the system holds them); not waiting any longer")
+    format!(
+        "{running} killed ranks do not exit (the system holds them); the launcher exits \
+             without them"
+    )
 }
 
 /// Message if all ranks have terminated and their output is still open.
 pub(crate) fn output_left_open(secs: u64) -> String {
     format!(
-        "all ranks have ended but a process they left behind still holds their output; \
-         not waiting beyond {secs} s"
+        "all ranks have exited but a process they left behind still holds their output; the \
+         launcher waits at most {secs} s"
     )
 }
 
@@ -327,17 +334,16 @@ pub(crate) fn pmix_full(limit_bytes: u64) -> String {
 /// Message about an observer that reads more slowly than the run produces.
 pub(crate) fn observer_disconnected(from: SocketAddr) -> String {
     format!(
-        "the observer at {from} does not keep up with the run and is disconnected; the run goes on, and the \
-         observer may connect again"
+        "the observer at {from} does not keep up with the run and is disconnected; the run \
+         continues, and the observer may connect again"
     )
 }
 
 /// Message if a run has failed, no rank is left, and output of ranks cannot be delivered.
 pub(crate) fn output_unread(secs: u64, has_read: bool) -> String {
-    let how = if has_read { "has not taken all of it within" } else { "has taken nothing for" };
-    format!(
-        "the run is over and the reader of its output {how} {secs} s; what it has not taken is dropped"
-    )
+    let how =
+        if has_read { "has not accepted all of it within" } else { "has accepted nothing for" };
+    format!("the run is over and the reader of its output {how} {secs} s; the rest is dropped")
 }
 
 /// A longer table would not be read.
@@ -361,12 +367,13 @@ mod tests {
         let killed = ProcessEnd::Killed { signal: 11, dumped: true };
         assert_eq!(
             said(&Failure::Ended { rank: 2, ending: killed, phase: PmiPhase::Open }, 3),
-            "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), \
-             core dumped before finalize; the 3 ranks still running are ended"
+            "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), core \
+             dumped before finalize; the 3 ranks still running are terminated"
         );
         assert_eq!(
             said(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),
-            "rank 0 of 4 (pid 100, ./a.out on node1) called abort with code 42 and said 'bye bye'"
+            "rank 0 of 4 (pid 100, ./a.out on node1) called abort with code 42 and message 'bye \
+             bye'"
         );
     }
 
@@ -377,7 +384,7 @@ mod tests {
         };
         assert!(
             missing(&[3], 1, 1)
-                .starts_with("rank 3 of 4 (./a.out on node1) left without taking part")
+                .starts_with("rank 3 of 4 (./a.out on node1) exited without taking part")
         );
         assert!(missing(&[1, 3], 2, 2).contains("that 2 ranks wait in"));
         assert!(missing(&[0, 1], 9, 1).starts_with("ranks 0, 1 and 7 more of 4"));

@@ -106,10 +106,10 @@ fn a_board_that_goes_away_is_told_to_the_server_and_to_the_person() {
     bridge.board.join(0);
     let (code, said) = bridge.end();
     assert_eq!(code, 1);
-    assert!(said.contains("is gone in the middle of its conversation"), "{said}");
+    assert!(said.contains("disconnected before its session ended"), "{said}");
     let (code, _, said) = host.end();
     assert_eq!(code, 1);
-    assert!(said.contains("rank 0 of 1 (dialled in from"), "{said}");
+    assert!(said.contains("rank 0 of 1 (connected from"), "{said}");
 }
 
 #[test]
@@ -121,7 +121,8 @@ fn what_is_no_line_and_who_is_no_server_are_named() {
     let (code, text) = said(&["--serial", "/dev/null", "--to", "127.0.0.1:1"]);
     assert_eq!(code, 2);
     assert!(
-        text.contains("'/dev/null' is no serial line") && text.contains("/dev/ttyUSB0"),
+        text.contains("the serial line '/dev/null' cannot be opened")
+            && text.contains("/dev/ttyUSB0"),
         "{text}"
     );
     let (code, text) = said(&["--serial", "pty"]);
@@ -133,5 +134,5 @@ fn what_is_no_line_and_who_is_no_server_are_named() {
     let mut text = String::new();
     bridge.said.read_to_string(&mut text).unwrap();
     assert_eq!(bridge.child.wait().unwrap().code(), Some(1));
-    assert!(text.contains("nobody answers at 127.0.0.1:1"), "{text}");
+    assert!(text.contains("no server answers at 127.0.0.1:1"), "{text}");
 }

@@ -106,7 +106,7 @@ fn a_launcher_that_is_none_is_told_from_one() {
     let words = ["conform", "--timeout", "1", "--launcher", "sleep 600 {n} {prog}"];
     let ran = run(host(words).args(only)).exits_with(0);
     assert!(
-        ran.out.contains("the launcher had not ended after 1s") || ran.out.contains("job killed")
+        ran.out.contains("the launcher had not exited after 1s") || ran.out.contains("job killed")
     );
 }
 
@@ -115,7 +115,7 @@ fn a_launcher_that_hangs_is_ended() {
     let words = ["conform", "--timeout", "1", "--launcher", "sh -c 'sleep 600' {n} {prog}"];
     let ran = run(host(words).args(["--only", "pmi1-maxes"])).exits_with(0);
     assert!(ran.out.contains("no answer"), "{}", ran.out);
-    assert!(ran.out.contains("had not ended after 1s"), "{}", ran.out);
+    assert!(ran.out.contains("had not exited after 1s"), "{}", ran.out);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn rows(ran: &Ran) -> Vec<(&str, &str)> {
 fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
     let own = own();
     for (client, asks) in [
-        (format!("'{own}' demo-rank"), "rank 0 asks: init get_maxes"),
-        (format!("env PMI_VERSION=2 '{own}' demo-rank"), "rank 0 asks: init fullinit"),
+        (format!("'{own}' demo-rank"), "rank 0 sent: init get_maxes"),
+        (format!("env PMI_VERSION=2 '{own}' demo-rank"), "rank 0 sent: init fullinit"),
     ] {
         let ran = check_client(&client, &["-n", "3"]).exits_with(0);
         let rows = rows(&ran);
@@ -165,18 +165,18 @@ fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
             ["gone-init", "gone-half", "gone-fence", "endless", "nonsense", "no-put", "no-init"]
         {
             let found = found(&format!("client-{case}"));
-            assert!(found.contains("says so: exit code 1, 'pmi-host: "), "{case} {found}");
+            assert!(found.contains("reports it: exit code 1, 'pmi-host: "), "{case} {found}");
         }
         for case in ["split", "late-fence", "field-inside", "space-signs", "space-long", "dialled"]
         {
-            assert!(found(&format!("client-{case}")).ends_with("goes on"), "{case}");
+            assert!(found(&format!("client-{case}")).ends_with("continues"), "{case}");
         }
-        assert!(found("client-abort").ends_with("ends when it is told to"), "{}", ran.out);
+        assert!(found("client-abort").ends_with("terminates on the signal"), "{}", ran.out);
     }
     // A client that requests the newest version falls back to the offered one.
     let client = format!("env PMI_VERSION=newest '{own}' demo-rank");
     let ran = check_client(&client, &["--only", "1.1-offered"]).exits_with(0);
-    assert!(rows(&ran)[0].1.ends_with("goes on"), "{}", ran.out);
+    assert!(rows(&ran)[0].1.ends_with("continues"), "{}", ran.out);
 }
 
 #[test]
@@ -188,38 +188,43 @@ fn each_fault_of_a_client_is_told_by_what_it_does() {
             "sound",
             "client-errors-text",
             "as specified",
-            "says so: exit code 1, 'get_result says rc=7'",
+            "reports it: exit code 1, 'get_result says rc=7'",
         ),
         (
             "sound",
             "client-missing",
             "as specified",
-            "says so: exit code 1, 'get_result says rc=-1'",
+            "reports it: exit code 1, 'get_result says rc=-1'",
         ),
-        ("sound", "client-dialled", "as specified", "goes on"),
-        ("sound", "client-alone", "as specified", "says so: exit code 1, 'there is no server'"),
+        ("sound", "client-dialled", "as specified", "continues"),
+        ("sound", "client-alone", "as specified", "reports it: exit code 1, 'there is no server'"),
         ("searching", "client-field-inside", "wrong", "takes a wrong value"),
         ("trusting", "client-missing", "wrong", "takes a wrong value"),
         (
             "trusting",
             "client-errors-text",
             "as specified",
-            "goes on: it writes 'None' in place of 'of-1'",
+            "continues: it writes 'None' in place of 'of-1'",
         ),
-        ("careless", "client-no-put", "tolerated difference", "goes on, as if nothing were wrong"),
+        (
+            "careless",
+            "client-no-put",
+            "tolerated difference",
+            "continues, as if nothing were wrong",
+        ),
         (
             "careless",
             "client-no-fence",
             "tolerated difference",
-            "goes on, as if nothing were wrong",
+            "continues, as if nothing were wrong",
         ),
         ("brittle", "client-errors-text", "wrong", "crashes: signal 11"),
-        ("threads", "client-overtaken", "as specified", "goes on"),
+        ("threads", "client-overtaken", "as specified", "continues"),
         (
             "threads",
             "client-1.1-offered",
             "as specified",
-            "says so: exit code 1, 'the server does not",
+            "reports it: exit code 1, 'the server does not",
         ),
         (
             "ordered",
@@ -239,7 +244,8 @@ fn each_fault_of_a_client_is_told_by_what_it_does() {
     let words =
         ["conform", "--timeout", "12", "--client", &client("patient"), "--only", "gone-fence"];
     let ran = run(&mut host(words)).exits_with(0);
-    let found = "client-gone-fence          no answer             hangs; rank 0 asks: init get_my_kvsname put";
+    let found = "client-gone-fence          no answer             hangs; rank 0 sent: init \
+                get_my_kvsname put";
     assert!(ran.out.starts_with(found), "{}", ran.out);
 }
 
@@ -247,8 +253,12 @@ fn each_fault_of_a_client_is_told_by_what_it_does() {
 fn what_fails_under_a_good_server_is_not_tried_under_others() {
     let ran = check_client("sh -c 'exit 3'", &["--only", "plain", "--only", "order"]).exits_with(0);
     let found = rows(&ran);
-    assert!(found[0].1.contains("speaks no PMI that is offered here: exit code 3"), "{}", ran.out);
-    assert!(found[1].1.ends_with("not tried after client-plain"), "{}", ran.out);
+    assert!(
+        found[0].1.contains("speaks none of the offered protocols: exit code 3"),
+        "{}",
+        ran.out
+    );
+    assert!(found[1].1.ends_with("not tested after client-plain"), "{}", ran.out);
 }
 
 #[test]
@@ -259,7 +269,7 @@ fn clients_that_fail_crash_or_hang_are_told_apart() {
     assert!(ran.out.contains("  wrong  "), "{}", ran.out);
     let ran = client("sleep 600", &["--only", "plain", "--timeout", "1"]).exits_with(0);
     assert!(
-        ran.out.contains("no answer") && ran.out.contains("rank 0 asks nothing"),
+        ran.out.contains("no answer") && ran.out.contains("rank 0 sent nothing"),
         "{}",
         ran.out
     );
@@ -290,8 +300,6 @@ fn recorded_matrices_become_one_table() {
     let titled = [format!("ours={}", ours.display()), format!("hydra={}", hydra.display())];
     let words = ["conform", "--join", &titled[0], "--join", &titled[1]];
     let ran = run(&mut host(words)).exits_with(0);
-    assert!(ran.out.starts_with("| case | what is tried | ours | hydra |\n"), "{}", ran.out);
-    assert!(
-        ran.out.contains("| `pmi1-unknown` | a command that nobody knows | yes | job killed |")
-    );
+    assert!(ran.out.starts_with("| case | test | ours | hydra |\n"), "{}", ran.out);
+    assert!(ran.out.contains("| `pmi1-unknown` | an unknown command | yes | job killed |"));
 }

@@ -64,7 +64,7 @@ fn secret_file(name: &str, mode: u32) -> PathBuf {
 fn ranks_that_dial_in_and_ranks_that_are_started_are_one_job() {
     let script = local_rank();
     let host = Host::start(&["--expect", "2", "-n", "2", "sh", "-c", &script]);
-    assert!(host.said.contains("ranks 2 to 3 dial in"), "{}", host.said);
+    assert!(host.said.contains("ranks 2 to 3 connect"), "{}", host.said);
     let clients = [3, 2].map(|id| client(&host.port, id));
     let mut seen: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
     seen.sort();
@@ -122,7 +122,7 @@ fn whoever_does_not_know_the_secret_is_sent_away_and_the_job_goes_on() {
     let told = ask(&mut guess, "cmd=initack pmiid=0\n");
     assert!(told.contains("rc=") && !told.contains("rc=0 "), "{told}");
     rest(&mut guess);
-    host.says("did not prove that it knows the secret");
+    host.says("did not prove the secret");
     for body in
         ["cmd=fullinit;pmirank=0;", "cmd=fullinit;pmirank=0;authtype=challenge-hmac-sha256;"]
     {
@@ -136,8 +136,8 @@ fn whoever_does_not_know_the_secret_is_sent_away_and_the_job_goes_on() {
         }
         let told = rest(&mut guess);
         assert!(!told.contains("rc=0;"), "{told}");
-        host.says("did not prove that it knows the secret");
-        host.says("the job goes on");
+        host.says("did not prove the secret");
+        host.says("the job continues");
     }
     let id = run(&mut common::host(["pmiid", "--secret-file", shown, "0"])).out;
     assert_eq!(client(&host.port, id.trim().parse().unwrap()).join().unwrap().1, "of-0");
@@ -149,7 +149,7 @@ fn a_rank_is_given_once() {
     let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", &local_rank()]);
     let mut first = host.dial();
     assert!(ask(&mut first, "cmd=initack pmiid=1\n").starts_with("cmd=initack"));
-    for (id, why) in [(1, "rank 1 is connected already"), (7, "nobody with identity 7")] {
+    for (id, why) in [(1, "rank 1 is connected already"), (7, "identity 7 is not expected")] {
         let mut second = host.dial();
         let told = ask(&mut second, &format!("cmd=initack pmiid={id}\n"));
         assert!(told.contains("rc=") && !told.contains("rc=0 "), "{told}");
@@ -160,7 +160,7 @@ fn a_rank_is_given_once() {
     let mut second = host.dial();
     second.write_all(b"cmd=initack pmiid=0\n").unwrap();
     rest(&mut second);
-    host.says("a caller from 127.0.0.1:");
+    host.says("a connection from 127.0.0.1:");
     // The first connection has no session yet: after its end, another is admitted.
     drop(first);
     let ended = (0..100).find_map(|_| {
@@ -195,9 +195,9 @@ fn a_rank_that_vanishes_ends_the_job_and_is_named() {
     drop(gone);
     let (code, _, said) = host.end();
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains(&format!("rank 1 of 3 (dialled in from {from}) is gone")), "{said}");
-    assert!(said.contains("the 1 rank still running is ended"), "{said}");
-    assert!(said.contains("1 of 2 ranks have dialled in"), "{said}");
+    assert!(said.contains(&format!("rank 1 of 3 (connected from {from}) disconnected")), "{said}");
+    assert!(said.contains("the 1 rank still running is terminated"), "{said}");
+    assert!(said.contains("1 of 2 ranks have connected"), "{said}");
     assert!(
         said.lines().any(|line| line.split_whitespace().eq(["rank", "2", "not", "yet"])),
         "{said}"
@@ -212,11 +212,11 @@ fn who_does_not_come_is_told_and_who_says_nothing_is_sent_away() {
     half.write_all(b"cmd=initack pmi").unwrap();
     rest(&mut silent);
     rest(&mut half);
-    host.says("nothing came within the time allowed");
+    host.says("nothing arrived in the allowed time");
     let mut there = host.dial();
     ask(&mut there, "cmd=initack pmiid=1\n");
-    host.says("after 10 s 1 of 2 ranks have dialled in");
-    host.says("not yet");
+    host.says("after 10 s 1 of 2 ranks have connected");
+    host.says("not connected");
     host.says("127.0.0.1:");
     let pid = host.child.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
@@ -231,7 +231,7 @@ fn no_port_is_opened_with_a_secret_that_others_can_read() {
     let open = secret_file("open.secret", 0o644);
     let open = open.to_str().unwrap();
     let line = ["--listen", "127.0.0.1:0", "--expect", "1", "--secret-file"];
-    refused(&[&line[..], &[open]].concat(), &["others may read", "chmod 600"]);
+    refused(&[&line[..], &[open]].concat(), &["other users may read", "chmod 600"]);
     refused(&[&line[..], &["/no/such/file"]].concat(), &["'/no/such/file' cannot be read"]);
     let short = secret_file("short.secret", 0o600);
     std::fs::write(&short, "short").unwrap();

@@ -40,13 +40,13 @@ fn without_a_launcher_nothing_is_wrong_but_it_is_said() {
     let ran = run(&mut host(["doctor", "./no/such"])).exits_with(1);
     assert!(ran.out.contains("there is no program './no/such'"), "{}", ran.out);
     let ran = run(&mut host(["doctor", "a", "b"])).exits_with(2);
-    ran.says(&["one program at most"]);
+    ran.says(&["at most one program"]);
 }
 
 #[test]
 fn a_descriptor_that_a_wrapper_has_closed_is_named() {
     let ran = under_ours(2, "eval \"exec $PMI_FD>&-\"").exits_with(1);
-    assert!(ran.out.contains("is closed: whatever stands between"), "{}", ran.out);
+    assert!(ran.out.contains("is closed: a program between"), "{}", ran.out);
     assert!(!ran.out.contains("two servers"), "{}", ran.out);
 }
 
@@ -68,7 +68,7 @@ fn two_jobs_at_once_are_told_apart() {
     let ran = under_ours(2, "export PMIX_NAMESPACE=other PMIX_SERVER_URI41=other.0").exits_with(1);
     assert!(ran.out.contains("lead to two servers at once"), "{}", ran.out);
     let ran = under_ours(2, "export PMI_SIZE=7").exits_with(1);
-    let told = "the variables say rank 0 of 7 and the server says rank 0 of";
+    let told = "the variables mean rank 0 of 7, and the server answers rank 0 of";
     assert!(ran.out.contains(told) || ran.out.contains("fails"), "{}", ran.out);
 }
 

@@ -37,7 +37,7 @@ fn all_exit_codes_are_told_by_ranges_of_ranks() {
         "{}",
         ran.err
     );
-    let last = "    rank 4           was killed by signal 15 (SIGTERM), when the run was over";
+    let last = "    rank 4           was killed by signal 15 (SIGTERM), after the run had ended";
     assert_eq!(lines[3..], [last]);
     assert_eq!(told(2, &[], "exit 0").exits_with(0).err, "");
 }
@@ -111,8 +111,16 @@ fn with_ignore_the_others_go_on_and_the_first_failure_is_the_code() {
     let script = "case $PMI_RANK in 1) sleep 0.1; exit 5;; 2) sleep 0.3; exit 6;; esac; sleep 0.6; echo $PMI_RANK ended";
     let ran = told(4, &["--on-exit-error", "ignore"], script).exits_with(5);
     assert_eq!(ran.lines(), ["0 ended", "3 ended"]);
-    assert!(ran.err.contains("exited with code 5; the 3 ranks still running go on"), "{}", ran.err);
-    assert!(ran.err.contains("exited with code 6; the 2 ranks still running go on"), "{}", ran.err);
+    assert!(
+        ran.err.contains("exited with code 5; the 3 ranks still running continue"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.contains("exited with code 6; the 2 ranks still running continue"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -137,7 +145,7 @@ fn a_fence_that_can_never_end_ends_the_run_even_then() {
         echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; exec sleep 60";
     let ran = told(3, &["--on-exit-error", "ignore"], script);
     assert_ne!(ran.code, 0);
-    assert!(ran.err.contains("left without taking part in the fence"), "{}", ran.err);
+    assert!(ran.err.contains("exited without taking part in the fence"), "{}", ran.err);
 }
 
 #[test]
@@ -153,7 +161,7 @@ fn ranks_that_run_on_too_long_after_the_first_are_ended() {
     let script = "if [ $PMI_RANK = 2 ]; then exec sleep 60; fi";
     let ran = told(3, &["--exit-timeout", "0.3"], script).exits_with(124);
     assert!(
-        ran.err.contains("the first rank ended well 0.3 s ago and others still run"),
+        ran.err.contains("the first rank exited with code 0 0.3 s ago and others still run"),
         "{}",
         ran.err
     );
@@ -217,7 +225,7 @@ fn who_ran_out_of_memory_is_told_so_where_the_control_group_says_it() {
         eprintln!("skipped: the system took the launcher instead");
         return;
     }
-    ran.exits_with(137).says(&["rank 1 of 2", "killed by the system, which had run out of memory"]);
+    ran.exits_with(137).says(&["rank 1 of 2", "killed by the system for lack of memory"]);
 }
 
 #[test]

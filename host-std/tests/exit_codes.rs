@@ -37,7 +37,7 @@ fn ranks_that_ignore_the_request_to_end_are_killed() {
                   while [ ! -e $FLAG ]; do sleep 0.01; done; exit 4";
     let ran = run(job(2, shell(script)).env("FLAG", &flag));
     let _ = std::fs::remove_file(&flag);
-    ran.exits_with(4).says(&["rank 0 of 2", "the 1 rank still running is ended"]);
+    ran.exits_with(4).says(&["rank 0 of 2", "the 1 rank still running is terminated"]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_program_that_is_not_there_is_127() {
 
 #[test]
 fn a_program_that_cannot_run_is_126() {
-    run(&mut job(2, ["/"])).exits_with(126).says(&["folder"]);
+    run(&mut job(2, ["/"])).exits_with(126).says(&["directory"]);
     let plain = file("#!/bin/sh\n", 0o644, "plain");
     run(&mut job(2, [&plain])).exits_with(126).says(&["chmod +x"]);
     // A shell would interpret a text file.

@@ -18,7 +18,7 @@ fn a_key_reaches_each_rank_once_and_whom_it_has_started() {
         for rank in 0..3 {
             assert!(shown.contains(&format!("rank {rank} got 1\r\n")), "{shown}");
         }
-        assert!(shown.contains("passed on to the 3 running ranks"), "{shown}");
+        assert!(shown.contains("forwarded to the 3 running ranks"), "{shown}");
         assert!(shown.contains("  ranks 0-2 of 3 still run"), "{shown}");
         assert_eq!(code, 130, "{shown}");
     }

@@ -9,7 +9,7 @@ const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read
 #[test]
 fn bytes_that_are_not_pmi_are_named() {
     let ran = run(&mut job(2, shell("printf 'GET / HTTP/1.1\\r\\n' >&$PMI_FD; exec sleep 60")));
-    ran.exits_with(1).says(&["of 2 (pid ", "sent something that is not PMI", "GET / HTTP/1.1"]);
+    ran.exits_with(1).says(&["of 2 (pid ", "sent bytes that are not PMI", "GET / HTTP/1.1"]);
 }
 
 #[test]
@@ -40,7 +40,9 @@ fn leaving_between_init_and_finalize_is_a_failure() {
 #[test]
 fn closing_the_connection_and_staying_alive_is_noticed() {
     let script = format!("{INIT} eval \"exec $PMI_FD>&-\"; exec sleep 60");
-    run(&mut job(2, shell(&script))).exits_with(1).says(&["closed its PMI connection", "runs on"]);
+    run(&mut job(2, shell(&script)))
+        .exits_with(1)
+        .says(&["closed its PMI connection", "still runs"]);
 }
 
 #[test]
@@ -49,7 +51,7 @@ fn a_rank_that_never_joins_is_named_when_others_wait_for_it() {
         "if [ $PMI_RANK = 2 ]; then exit 0; fi; {INIT} echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
     );
     let ran = run(&mut job(4, shell(&script))).exits_with(1);
-    ran.says(&["rank 2 of 4", "left without taking part in the fence", "MPI_Init"]);
+    ran.says(&["rank 2 of 4", "exited without taking part in the fence", "MPI_Init"]);
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn ranks_without_pmi_among_themselves_are_no_failure() {
 fn abort_ends_everybody_with_its_code() {
     for (text, code, said) in [
         ("cmd=abort exitcode=42", 42, "code 42"),
-        ("cmd=abort exitcode=42 message=no way on", 42, "said 'no way on'"),
+        ("cmd=abort exitcode=42 message=no way on", 42, "message 'no way on'"),
         ("cmd=abort exitcode=300", 44, "code 300"),
         ("cmd=abort exitcode=-1", 255, "code -1"),
         ("cmd=abort exitcode=256", 1, "code 256"),
@@ -130,7 +132,7 @@ fn a_frame_of_no_length_ends_its_sender_only_by_the_rules_of_failure() {
     run(&mut job(2, shell(&script))).exits_with(1).says(&[
         "rank 1 of 2",
         "a length above 0",
-        "the 2 ranks still running are ended",
+        "the 2 ranks still running are terminated",
     ]);
 }
 

@@ -126,10 +126,10 @@ fn files_that_cannot_be_written_are_told_before_the_start() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (pattern, said) in [
         ("no/such/out.%r".to_owned(), "mkdir -p no/such"),
-        ("old.%r".to_owned(), "it is a folder"),
+        ("old.%r".to_owned(), "it is a directory"),
         ("100%".to_owned(), "lone '%'"),
         // No file can be created there.
-        ("/sys/out.%r".to_owned(), "choose a place where you may write"),
+        ("/sys/out.%r".to_owned(), "choose a directory where you may write"),
         ("pipe".to_owned(), "start the reader"),
     ] {
         let mut command = job(2, ["--stderr-to", "new.%r", "--stdout-to", &pattern]);

@@ -115,7 +115,7 @@ fn secret_file(name: &str) -> PathBuf {
 #[test]
 fn a_page_is_a_rank_among_ranks_and_another_watches_them() {
     let host = start(&["--expect", "1", "-n", "2", "sh", "-c", LOCAL]);
-    assert!(host.said.contains("rank 2 dials in at ws://"), "{}", host.said);
+    assert!(host.said.contains("rank 2 connects at ws://"), "{}", host.said);
     let mut watcher = open(&host.port, "pmi-trace", None).unwrap();
     assert_eq!(be_rank(&host.port, (2, 3), 2), "of-0");
     let read = file::read(&watch(&mut watcher)).unwrap();
@@ -158,7 +158,7 @@ fn with_a_secret_a_rank_says_its_number_and_whoever_watches_proves_that_it_knows
     let id = ids.split_whitespace().last().unwrap().parse().unwrap();
     assert_eq!(be_rank(&host.port, (0, 1), id), "of-0");
     assert_eq!(file::read(&watch(&mut watcher)).unwrap().damage, None);
-    host.says("wanted to watch and does not know the secret");
+    host.says("requested to observe the run and does not know the secret");
     assert_eq!(host.end().0, 0);
 }
 
@@ -174,9 +174,7 @@ fn pages_of_others_and_whoever_wants_something_else_are_refused() {
     assert_eq!(open("pmi-trace", Some("null")), Err(403));
     assert_eq!(open("chat", None), Err(400));
     assert_eq!(open("pmi-trace", Some("https://lab.example")), Ok(()));
-    host.says(
-        "is a page of https://evil.example, which '--origin https://evil.example' would let in",
-    );
+    host.says("is a page of https://evil.example, which needs '--origin https://evil.example'");
     assert_eq!(be_rank(&host.port, (0, 1), 0), "of-0");
     assert_eq!(host.end().0, 0);
 }
@@ -218,7 +216,7 @@ fn where_no_rank_dials_in_a_page_can_only_watch() {
     let mut host = start(&["-n", "1", "sleep", "600"]);
     let mut rank = open(&host.port, "pmi", None).unwrap();
     assert!(matches!(rank.read(), Ok(Message::Close(_)) | Err(_)));
-    host.says("no rank is to dial in; '--expect N' says how many");
+    host.says("expects no further ranks; specify their number with '--expect N'");
     let mut watcher = open(&host.port, "pmi-trace", None).unwrap();
     assert!(matches!(watcher.read(), Ok(Message::Binary(_))));
     rustix::process::kill_process(

@@ -118,7 +118,7 @@ fn spawned_processes_connect_with_who_has_spawned_them() {
 fn an_abort_ends_those_that_wait_in_a_fence() {
     let Some(program) = pmix_program("pmix_abort") else { return };
     let ran = run(job(3, [&program]).arg("42")).exits_with(42);
-    ran.says(&["rank 2 of 3", "called abort with code 42 and said 'enough'"]);
+    ran.says(&["rank 2 of 3", "called abort with code 42 and message 'enough'"]);
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn refusal(err: &str) -> &str {
     let mut own = err.lines().filter(|line| line.starts_with("pmi-host: "));
     let line = own.next().unwrap_or_else(|| panic!("nothing was said: {err}"));
     assert_eq!(own.next(), None, "{err}");
-    assert!(line.contains("a caller from 127.0.0.1:") && line.contains("(pid "), "{line}");
-    assert!(line.ends_with("it was rejected, and the job goes on"), "{line}");
+    assert!(line.contains("a connection from 127.0.0.1:") && line.contains("(pid "), "{line}");
+    assert!(line.ends_with("it was rejected, and the job continues"), "{line}");
     line
 }
 
@@ -62,7 +62,7 @@ fn refusal(err: &str) -> &str {
 fn whoever_claims_another_rank_is_sent_away() {
     let Some((lines, err)) = beside_a_job("$CLAIM 0; echo claim $?") else { return };
     assert_eq!(lines, ["claim 1"]);
-    assert!(refusal(&err).contains("claimed to be rank 0, which it is not"), "{err}");
+    assert!(refusal(&err).contains("claims to be rank 0, and is not"), "{err}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_flood_hurts_nobody_and_fills_no_memory_and_no_log() {
     let own: Vec<&str> = err.lines().filter(|line| line.starts_with("pmi-host: ")).collect();
     assert!(!own.is_empty() && own.len() < 100, "{} lines:\n{err}", own.len());
     let is_known = |line: &&str| {
-        line.contains("a caller from 127.0.0.1:") || line.contains("connections were rejected")
+        line.contains("a connection from 127.0.0.1:") || line.contains("connections were rejected")
     };
     assert!(own.iter().all(is_known), "{err}");
     assert!(own.iter().any(|line| line.contains("(pid ")), "{err}");

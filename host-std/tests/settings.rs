@@ -91,7 +91,9 @@ fn several_programs_are_one_job() {
         ran.lines(),
         ["0/3 all=x own=y in=/", "1/3 all=x own= in=/usr", "2/3 all=x own= in=/usr"]
     );
-    run(&mut host(["run", "-n", "1", "true", ":", "true"])).exits_with(2).says(&["how many ranks"]);
+    run(&mut host(["run", "-n", "1", "true", ":", "true"]))
+        .exits_with(2)
+        .says(&["number of ranks"]);
     run(&mut host(["run", "-n", "1", "true", ":", "-l", "true"]))
         .exits_with(2)
         .says(&["'-l'", "first"]);
@@ -131,7 +133,7 @@ fn a_report_says_what_was_done_to_the_environment_and_why() {
         assert!(found, "{start}: {}", ran.err);
     };
     said("environment of 0-1", "");
-    said("+ A=1 ", "as was asked for");
+    said("+ A=1 ", "as requested");
     said("+ PMI_FD=3 ", "finds its server");
     said("- PMIX_STALE ", "PMIx");
     said("- SLURM_PROCID ", "Slurm");
@@ -172,7 +174,7 @@ fn completions_are_made_for_every_shell_and_bash_reads_them() {
 fn pages_for_man_are_made() {
     for (words, parts) in [
         (&["man"][..], &[".TH pmi-host 1", "conform", "mpiexec"][..]),
-        (&["man", "run"], &[".TH pmi-host-run 1", "exit\\-timeout", "HOW A RUN ENDS"]),
+        (&["man", "run"], &[".TH pmi-host-run 1", "exit\\-timeout", "END OF A RUN"]),
         (&["man", "mpiexec"], &[".TH mpiexec 1", "genvlist", "configfile"]),
     ] {
         let ran = run(&mut host(words)).exits_with(0);

@@ -125,7 +125,7 @@ fn a_program_that_goes_away_ends_what_it_has_spawned() {
     let (code, _, said) = program.end();
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("rank 0 of 1 (pid ") && said.contains("ended before finalize"), "{said}");
-    assert!(said.contains("the 1 rank still running is ended"), "{said}");
+    assert!(said.contains("the 1 rank still running is terminated"), "{said}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_is_no_program_of_pmi_is_told_so() {
     program.says("cmd=singinit pmi_version=2 pmi_subversion=0 stdio=no authtype=none\n");
     assert_eq!(program.hears(), "cmd=singinit_info versionok=no stdio=no\n");
     let (code, _, said) = program.end();
-    assert!(code == 1 && said.contains("it speaks no PMI-1"), "{said}");
+    assert!(code == 1 && said.contains("it does not speak PMI-1"), "{said}");
 
     let mut program = Singleton::start(std::process::id());
     program.hears();
@@ -143,7 +143,9 @@ fn what_is_no_program_of_pmi_is_told_so() {
     let (code, _, said) = program.end();
     assert!(code == 1 && said.contains("it answered 'HTTP/1.1"), "{said}");
 
-    run(&mut host(["-pmi_args", "1", "a", "b", "999999999"])).exits_with(1).says(&["is not there"]);
+    run(&mut host(["-pmi_args", "1", "a", "b", "999999999"]))
+        .exits_with(1)
+        .says(&["does not exist"]);
     run(&mut host(["-pmi_args", "0"])).exits_with(2).says(&["pmi-host run -n 4"]);
 }
 

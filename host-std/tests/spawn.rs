@@ -148,10 +148,10 @@ fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
             assert_eq!(ran.out, format!("parent: cmd=spawn_result {told}\n"));
             ran.says(&["the spawn of rank 0 of 1 (pid ", ", sh on ", "is refused"]).says(parts);
         };
-    refused(told, &["no-such-program"], 2, &[], &["'no-such-program' is in no folder of PATH"]);
+    refused(told, &["no-such-program"], 2, &[], &["'no-such-program' is in no directory of PATH"]);
     refused(told, &["true"], 2, &[("host", "elsewhere")], &["'elsewhere'", "leave the hint"]);
     refused(told, &["true"], 2, &[("hostfile", "/no/such")], &["'/no/such', which cannot be read"]);
-    refused(told, &["true"], 2, &[("wdir", "/no/such")], &["'/no/such', which is no folder"]);
+    refused(told, &["true"], 2, &[("wdir", "/no/such")], &["'/no/such', which is not a directory"]);
     refused(told, &["true"], 2, &[("soft", "5:9")], &["soft=5:9"]);
     // More codes than fit in the buffers of old clients.
     let told = "rc=2";
@@ -201,7 +201,7 @@ fn a_spawned_rank_that_fails_ends_everybody_and_gives_the_code() {
     run(&mut job(2, shell(&format!("{script} exec sleep 60")))).exits_with(7).says(&[
         "rank 1 of 2 in the spawned job kvs_",
         "exited with code 7",
-        "still running are ended",
+        "still running are terminated",
     ]);
 }
 
@@ -217,7 +217,11 @@ fn abort_of_either_side_ends_both() {
     let script = spawner(&[Block { processes: 3, words: &words, hints: &[] }]);
     run(&mut job(1, shell(&format!("{script} echo cmd=abort exitcode=34 >&$PMI_FD; sleep 60"))))
         .exits_with(34)
-        .says(&["rank 0 of 1 (pid", "abort with code 34", "the 4 ranks still running are ended"]);
+        .says(&[
+            "rank 0 of 1 (pid",
+            "abort with code 34",
+            "the 4 ranks still running are terminated",
+        ]);
 }
 
 #[test]

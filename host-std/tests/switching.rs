@@ -96,7 +96,7 @@ fn several_programs_are_one_job() {
     let own = "echo own $A";
     alike(&["-n", "1", "sh", "-c", place, ":", "-n", "2", "sh", "-c", place]).exits_with(0);
     alike(&["-n", "1", "-env", "A", "1", "sh", "-c", own, ":", "-n", "1", "sh", "-c", own]);
-    refused(&["-n", "1", "true", ":"], &["no program behind colon 1"]);
+    refused(&["-n", "1", "true", ":"], &["no program after colon 1"]);
 }
 
 #[test]
@@ -139,7 +139,9 @@ fn only_variables_that_may_be_inherited_are() {
 fn programs_start_in_the_folder_that_was_said() {
     alike(&["-wdir", "/usr", "-n", "2", "pwd"]).exits_with(0);
     alike(&["-n", "1", "-wdir", "/usr", "pwd", ":", "-n", "1", "-wdir", "/", "pwd"]).exits_with(0);
-    run(&mut mpiexec(["-wdir", "/no/such", "pwd"])).exits_with(1).says(&["/no/such", "no folder"]);
+    run(&mut mpiexec(["-wdir", "/no/such", "pwd"]))
+        .exits_with(1)
+        .says(&["/no/such", "not a directory"]);
 }
 
 #[test]
@@ -193,7 +195,7 @@ fn the_node_of_a_batch_system_is_filled_and_several_are_refused() {
     assert_eq!(run(&mut one).exits_with(0).lines(), ["x"; 3]);
     let mut two = mpiexec(["echo", "x"]);
     two.env("SLURM_JOB_NUM_NODES", "2").env("SLURM_JOB_NODELIST", "n[1-2]");
-    run(&mut two).exits_with(2).says(&["Slurm has given 2 nodes (n[1-2])", "-hosts"]);
+    run(&mut two).exits_with(2).says(&["Slurm has allocated 2 nodes (n[1-2])", "-hosts"]);
     let mut chosen = mpiexec(["-hosts", "localhost", "echo", "x"]);
     run(chosen.env("SLURM_JOB_NUM_NODES", "2")).exits_with(0);
 }
@@ -397,7 +399,7 @@ fn what_cannot_be_had_is_refused_with_the_way_out() {
         (&["-gpus-per-proc", "2"], "CUDA_VISIBLE_DEVICES"),
         (&["-gpu-subdevs-per-proc", "2"], "ZE_AFFINITY_MASK"),
         (&["-output-from", "0"], "-outfile-pattern"),
-        (&["-bind-to", "gpu0"], "devices are not known"),
+        (&["-bind-to", "gpu0"], "devices are not supported"),
         (&["-bind-to", "nothing"], "'core'"),
         (&["-ppm", "2"], "nearest is '-ppn'"),
     ] {

@@ -144,7 +144,7 @@ fn a_terminal_for_no_rank_is_refused_before_the_start() {
     let ran = run(job(2, ["--pty", "2"]).args(["echo", "started"])).exits_with(1);
     ran.says(&["rank 2 cannot have a terminal", "2 ranks"]);
     let ran = run(job(2, ["--pty", "0", "--stdin", "all"]).args(["echo", "started"])).exits_with(1);
-    ran.says(&["typed into the terminal of rank 0", "--stdin"]);
+    ran.says(&["forwarded to the terminal of rank 0", "--stdin"]);
 }
 
 #[test]

@@ -102,8 +102,8 @@ fn whoever_speaks_in_the_clear_to_a_job_under_tls_is_told_and_sent_away() {
         let mut plain = host.dial();
         assert_eq!(ask(&mut plain, line), answer);
         rest(&mut plain);
-        host.says("does not speak TLS, as this job demands; it needs PMI_SOCKTYPE=ssl");
-        host.says("the job goes on");
+        host.says("does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=ssl");
+        host.says("the job continues");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_certificate_of_another_job_is_not_believed() {
     wrong.pin = environment(&other, 0, "1").pin;
     let refused = pmi_std::connect_by(wrong).unwrap_err().to_string();
     assert!(refused.contains("certificate"), "{refused}");
-    host.says("broke its handshake of TLS off; PMI_TLS_PIN must be that of this job");
+    host.says("ended its TLS handshake early; PMI_TLS_PIN must be that of this job");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_handshake_that_does_not_end_is_bounded_in_time_and_keeps_nobody_out() {
     for stream in &mut hostile {
         rest(stream);
     }
-    host.says("nothing came within the time allowed");
+    host.says("nothing arrived in the allowed time");
     let mut member = pmi_std::connect_by(environment(&host, 0, "1")).unwrap().unwrap();
     member.pmi.finalize().unwrap();
     assert_eq!(host.end().0, 0);

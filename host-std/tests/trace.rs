@@ -77,7 +77,7 @@ fn a_real_run_is_played_again_from_both_sides() {
     let Some(ring) = mpi_program("ring") else { return };
     let path = recorded("ring", 3, &[&ring]);
     let clients = with(&["replay"], [path.as_path()]).exits_with(0).says_nothing();
-    assert!(clients.out.ends_with("of 3 ranks: every answer is as recorded\n"), "{}", clients.out);
+    assert!(clients.out.ends_with("of 3 ranks: every reply is as recorded\n"), "{}", clients.out);
     let server = with(&["replay"], [path.as_path(), &ring]).exits_with(0).says_nothing();
     assert!(server.out.contains("ring of 3: token 3\n"), "{}", server.out);
     assert!(server.out.ends_with("of 3 ranks: all as recorded\n"), "{}", server.out);
@@ -103,7 +103,7 @@ fn a_program_that_leaves_its_record_is_told_where() {
     let demo = recorded("left", 2, &[]);
     let ran = with(&["replay"], [demo.as_path(), Path::new("true")]).exits_with(1);
     assert!(
-        ran.out.contains("leaves the record with its message 1\n  recorded: → init"),
+        ran.out.contains("differs from the record at message 1\n  recorded: → init"),
         "{}",
         ran.out
     );
@@ -114,7 +114,7 @@ fn a_program_that_leaves_its_record_is_told_where() {
     // The wait for a silent rank is bounded.
     let ran =
         run(host(["replay", "--timeout", "1"]).arg(&demo).args(["sleep", "60"])).exits_with(1);
-    assert!(ran.out.contains("rank 1 has not asked 'init version=1.1'"), "{}", ran.out);
+    assert!(ran.out.contains("rank 1 has not sent 'init version=1.1'"), "{}", ran.out);
     // A silent rank does not prevent a termination by signal either.
     let running = start(host(["replay"]).arg(&demo).args(["sh", "-c", "echo started; sleep 60"]));
     running.signal("TERM");
@@ -135,7 +135,7 @@ fn an_answer_that_differs_is_told_with_its_question() {
     let ran = with(&["replay"], [path.as_path()]).exits_with(1);
     assert!(ran.out.contains("was answered to 'put key="), "{}", ran.out);
     assert!(ran.out.contains("recorded: put rc=7\n  now:      put rc=0"), "{}", ran.out);
-    assert!(ran.out.ends_with("1 answers differ\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("1 replies differ\n"), "{}", ran.out);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_file_that_cannot_be_written_is_told_before_anything_starts() {
         (Path::new("/"), "directory"),
         (Path::new("/nowhere/trace"), "No such file"),
         (Path::new("/dev/full"), "No space left"),
-        (&pipe, "nobody reads"),
+        (&pipe, "without a reader"),
     ] {
         let ran = run(job(2, ["--trace"]).arg(path).args(["echo", "started"])).exits_with(1);
         let ran = ran.says(&["the trace cannot be written to", why, "--trace"]);
@@ -186,7 +186,7 @@ fn a_full_disk_is_told_once_and_the_run_goes_on() {
     let ran = run(Command::new("sh").args(["-c", &script])).exits_with(0);
     assert_eq!(ran.lines().len(), 16);
     // Ranks that send nothing leave few records; their starts alone fill the file.
-    let ran = ran.says(&["the trace in", "ends here", "File too large", "the run goes on"]);
+    let ran = ran.says(&["the trace in", "ends here", "File too large", "the run continues"]);
     assert!(!ran.err.is_empty());
     let notes = read(&path).notes;
     assert!(
@@ -229,7 +229,7 @@ fn logs_of_others_are_shown_and_nothing_at_all_is_refused() {
     assert!(shown.exits_with(0).out.contains(" 1 ← barrier_in"));
     // The server of this project answers as Hydra did.
     let ran = with(&["replay"], [logs.join("hydra-4.0.2-hello.log").as_path()]).exits_with(0);
-    assert!(ran.out.contains("every answer is as recorded"), "{}", ran.out);
+    assert!(ran.out.contains("every reply is as recorded"), "{}", ran.out);
     let nothing = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     with(&["trace", "show"], [nothing.as_path()])
         .exits_with(1)

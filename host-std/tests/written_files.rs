@@ -106,7 +106,7 @@ fn a_report_to_a_pipe_without_a_reader_is_refused_before_the_start() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let ran = run(job(1, ["--result"]).arg(&pipe).args(["echo", "started"])).exits_with(1);
     assert_eq!(ran.out, "");
-    ran.says(&["pipe'", "nothing reads", "--result"]);
+    ran.says(&["pipe'", "has no reader", "--result"]);
     fs::remove_dir_all(directory).unwrap();
 }
 
@@ -121,17 +121,17 @@ fn a_report_goes_through_a_pipe_that_is_read_and_waits_for_no_reader_for_ever() 
     let _reader = File::options().read(true).write(true).open(&pipe).unwrap();
     // More than a pipe holds.
     let ran = run(job(300, ["--result"]).arg(&pipe).arg("true")).exits_with(1);
-    ran.says(&["pipe'", "is not whole"]);
+    ran.says(&["pipe'", "is incomplete"]);
     fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
 fn a_report_that_does_not_fit_is_no_success() {
     let ran = run(&mut job(1, ["--result", "/dev/full", "true"])).exits_with(1);
-    ran.says(&["/dev/full", "not whole", "No space left"]);
+    ran.says(&["/dev/full", "incomplete", "No space left"]);
     // A failure of the run keeps its own code.
     let ran = run(job(1, ["--result", "/dev/full"]).args(shell("exit 7"))).exits_with(7);
-    assert!(ran.err.contains("not whole"), "{}", ran.err);
+    assert!(ran.err.contains("incomplete"), "{}", ran.err);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_full_disk_leads_to_a_message_and_a_code() {
     }
     let directory = directory("disk");
     for (options, output, part) in [
-        ("--result full/file", "/dev/null", "not whole"),
+        ("--result full/file", "/dev/null", "incomplete"),
         ("--stdout-to full/%r", "/dev/null", "is lost"),
         ("--trace full/file", "/dev/null", "ends here"),
         ("", "full/file", "is lost"),
@@ -174,7 +174,7 @@ fn a_full_disk_leads_to_a_message_and_a_code() {
 fn a_limit_on_the_size_of_files_leads_to_a_message_and_a_code() {
     let directory = directory("limit");
     for (options, output, part) in [
-        ("--result file", "/dev/null", "not whole"),
+        ("--result file", "/dev/null", "incomplete"),
         ("--stdout-to out.%r", "/dev/null", "is lost"),
         ("--trace file", "/dev/null", "ends here"),
         ("", "file", "is lost"),

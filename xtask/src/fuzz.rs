@@ -196,7 +196,8 @@ fn verdict(name: &str, passed: bool, said: &str) -> String {
         lines.iter().position(|line| line.contains("panicked at") || line.contains("ERROR:"));
     let shown = lines.get(first.unwrap_or(0)..).unwrap_or(&[]);
     format!(
-        "{name}: something is wrong\n{}\nmend it, and add the file named above to core/fuzz/corpus/{name}",
+        "{name}: a check failed\n{}\ncorrect it, and add the file named above to \
+         core/fuzz/corpus/{name}",
         shown.join("\n")
     )
 }

@@ -45,17 +45,18 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         names: &["setup"],
-        about: "install what the steps of the tests need, or only what the STEPs named need",
+        about: "install the programs and packages for the steps of the tests, or for the named \
+                STEPs only",
         run: test::setup,
     },
     XtaskCommand {
         names: &["layers"],
-        about: "check who may use whom: crates, foreign packages, modules of core",
+        about: "check permitted dependencies: crates, foreign packages, modules of core",
         run: layers::command,
     },
     XtaskCommand {
         names: &["tidy"],
-        about: "check house rules that compilers do not know",
+        about: "check house rules that compilers do not check",
         run: tidy::command,
     },
     XtaskCommand {
@@ -75,7 +76,7 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         names: &["sizes"],
-        about: "measure what PMI costs on a microcontroller, against its budgets [--write]",
+        about: "measure the size of PMI on a microcontroller, against its budgets [--write]",
         run: sizes::command,
     },
     XtaskCommand {
@@ -85,7 +86,7 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         names: &["fuzz"],
-        about: "look for trouble with random bytes: [--seconds N] [TARGET...]",
+        about: "run the fuzzers on random bytes: [--seconds N] [TARGET...]",
         run: fuzz::command,
     },
     XtaskCommand {
@@ -95,7 +96,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         names: &["peers"],
-        about: "check what the documentation says about prterun and srun, which may fail through them",
+        about: "check the statements of the documentation about prterun and srun, which may fail \
+                because of them",
         run: repeat::peers,
     },
     XtaskCommand {
@@ -142,7 +144,7 @@ fn help(_: &[String]) -> Result<ExitCode, String> {
         println!("  {name:<10} {about}");
     }
     println!("\nenvironment:\n");
-    println!("  CI=true             what the machine lacks is an error instead of a skipped step");
+    println!("  CI=true             a missing program is an error instead of a skipped step");
     println!(
         "  XTASK_TOOLCHAIN     installed | build-std: which compiler builds for other targets"
     );

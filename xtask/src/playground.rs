@@ -46,7 +46,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 pub(crate) fn check(machine: &Machine) -> Result<Tally, String> {
     let (folder, mut node) = with_browser(machine)?;
     if !process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"])) {
-        return Err("there is no launcher to be watched".into());
+        return Err("no launcher can be observed".into());
     }
     node.env("PMI_HOST", toolchain::target_folder().join("release/pmi-host"));
     let mut tally = weigh(&folder)?;

@@ -48,7 +48,7 @@ const IMAGES: &[Image] = &[
         name: "client+all",
         package: "pmi-probe",
         features: "all",
-        about: "the same with names, dialling in and everything else that the core's features add",
+        about: "the same with names, connections over TCP and every other feature of the core",
     },
     Image {
         name: "client+server",
@@ -60,7 +60,7 @@ const IMAGES: &[Image] = &[
         name: "client+server+all",
         package: "pmi-probe",
         features: "all,server",
-        about: "both with everything, so all that the server of a host can say",
+        about: "both with every feature, as the server of a host",
     },
     Image {
         name: "client+tcp",
@@ -349,18 +349,19 @@ fn page(table: &str) -> String {
         let _ = writeln!(text, "- **{}**: {}.", image.name, image.about);
     }
     text.push_str(
-        "\nText is code, flash is code and constants, static RAM is everything with a fixed place. \
-         The stack is\nthe worst path of direct calls from the entry on, with the slice that a \
-         message is rendered into;\nthe number behind it says how many functions on such paths also \
-         call through a register, which is\nnot followed. Painted is what a run under QEMU has used.\n",
+        "\nText is code, flash is code and constants, static RAM is everything with a fixed \
+         place. The stack is\nthe worst path of direct calls from the entry on, with the slice \
+         that a message is rendered into;\nthe number behind it is the number of functions on \
+         such paths that also call through a register, which is\nnot followed. Painted is what a \
+         run under QEMU has used.\n",
     );
     text
 }
 
 fn budgets(compiler: &str, all: &Measured) -> String {
     let mut text = format!(
-        "# What each image may cost, in bytes: text, flash, static RAM, stack.\n\
-         # Written by `cargo xtask sizes --write`.\ncompiler {compiler}\n"
+        "# Budget of each image, in bytes: text, flash, static RAM, stack.\n# Written by `cargo \
+         xtask sizes --write`.\ncompiler {compiler}\n"
     );
     for (image, f) in all {
         let _ = writeln!(text, "{} {} {} {} {}", image.name, f.text, f.flash, f.ram, f.stack);

@@ -50,7 +50,7 @@ const STEPS: &[CiStep] = &[
     },
     CiStep {
         name: "layers",
-        about: "who uses whom",
+        about: "permitted dependencies between crates and modules",
         needs: &[],
         wants: &[],
         run: |_| findings(layers::check()),
@@ -126,7 +126,7 @@ const STEPS: &[CiStep] = &[
     },
     CiStep {
         name: "faults",
-        about: "runs end as they should when something goes wrong, with the release build",
+        about: "runs with injected faults end as specified, with the release build",
         needs: &[],
         wants: &[],
         run: |_| findings(faults::check()),
@@ -181,7 +181,7 @@ const STEPS: &[CiStep] = &[
     },
     CiStep {
         name: "node",
-        about: "what runs in a browser does there what it does here, tried by Node",
+        about: "the modules for browsers behave as on this machine, tested by Node",
         needs: &[Need::Target(wasm::TARGET), Need::Node],
         wants: &[],
         run: |machine| {

@@ -25,7 +25,7 @@ pub fn print_bytes(bytes: &[u8]) -> ExitCode {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            let why = format_args!("standard output cannot be written ({error}); it is not whole");
+            let why = format_args!("standard output cannot be written ({error}) and is incomplete");
             complain(&why, FAILED)
         }
         _ => ExitCode::SUCCESS,
@@ -40,5 +40,5 @@ pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
 
 /// Prints an error of the command line, and returns its exit code.
 pub fn refuse(what: &dyn Display) -> ExitCode {
-    complain(&format_args!("{what}; 'pmi-host help' lists what there is"), USAGE)
+    complain(&format_args!("{what}; 'pmi-host help' lists all"), USAGE)
 }

@@ -130,16 +130,16 @@ fn obstacle(path: &Path) -> Option<Obstacle> {
     let meta = match path.metadata() {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Some(Obstacle::Unfit("a folder on the way to it may not be entered"));
+            return Some(Obstacle::Unfit("a directory on the path to it may not be entered"));
         }
         Err(_) => return Some(Obstacle::Absent),
     };
     if meta.is_dir() {
-        Some(Obstacle::Unfit("it is a folder"))
+        Some(Obstacle::Unfit("it is a directory"))
     } else if !meta.is_file() {
         Some(Obstacle::Unfit("it is not a regular file"))
     } else if access(path, Access::EXEC_OK).is_err() {
-        Some(Obstacle::Unfit("it has no permission to run; 'chmod +x' gives it"))
+        Some(Obstacle::Unfit("it is not executable; 'chmod +x' makes it so"))
     } else {
         None
     }
@@ -171,7 +171,8 @@ impl fmt::Display for ProgramError {
         match self {
             Self::NotFound { name, in_path: true } => write!(
                 f,
-                "program '{0}' is in no folder of PATH; if it is in this folder, say './{0}'",
+                "program '{0}' is in no directory of PATH; if it is in the current directory, \
+                write './{0}'",
                 name.display()
             ),
             Self::NotFound { name, in_path: false } => {
@@ -182,15 +183,15 @@ impl fmt::Display for ProgramError {
             }
             Self::NoFolder { name, folder } => write!(
                 f,
-                "program '{}' cannot start in '{}', which is no folder here",
+                "program '{}' cannot start in '{}', which is not a directory on this host",
                 name.display(),
                 folder.display()
             ),
             Self::NoDemo(why) => {
                 write!(
                     f,
-                    "the demo starts this very program, which cannot find itself ({why}); \
-                     name a program instead"
+                    "the demo starts this very program, whose path cannot be read ({why}); \
+                     specify a program instead"
                 )
             }
         }

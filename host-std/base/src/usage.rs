@@ -86,14 +86,18 @@ impl fmt::Display for UsageError {
             }
             Self::UnknownOption { got, nearest } => write!(
                 f,
-                "there is no option '{got}'; the nearest is '{nearest}' \
-                 (options of the program itself go behind its name)"
+                "there is no option '{got}'; the nearest is '{nearest}' (options of the program \
+                 itself follow its name)"
             ),
             Self::NotOfPart { got } => {
-                write!(f, "option '{got}' holds for all programs; say it in front of the first one")
+                write!(
+                    f,
+                    "option '{got}' applies to all programs; write it in front of the first \
+                          one"
+                )
             }
             Self::MissingValue { option, value } => {
-                write!(f, "option '{option}' needs {value} behind it")
+                write!(f, "option '{option}' needs {value} after it")
             }
             Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
             Self::Value { said, why } => write!(f, "'{said}': {why}"),
@@ -103,20 +107,23 @@ impl fmt::Display for UsageError {
                  it counts them and those that they may start"
             ),
             Self::Alone { option, other } => {
-                write!(f, "'{option}' goes with '{other}'; say both, or neither")
+                write!(f, "'{option}' requires '{other}'; specify both, or neither")
             }
             Self::Identity => f.write_str(
-                "whose number, and with which secret? as in 'pmi-host pmiid --secret-file FILE 3'",
+                "the rank and its secret are missing; specify both, as in 'pmi-host pmiid \
+                --secret-file FILE 3'",
             ),
-            Self::NoRanks => {
-                f.write_str("how many ranks? say so with -n, as in 'pmi-host run -n 4 ./hello'")
-            }
-            Self::NoProgram { place: 1 } => {
-                f.write_str("there is no program to start; name one, as in 'mpiexec -n 4 ./hello'")
-            }
+            Self::NoRanks => f.write_str(
+                "the number of ranks is missing; specify it with -n, as in 'pmi-host \
+                            run -n 4 ./hello'",
+            ),
+            Self::NoProgram { place: 1 } => f.write_str(
+                "there is no program to start; specify one, as in 'mpiexec -n 4 \
+                            ./hello'",
+            ),
             Self::NoProgram { place } => write!(
                 f,
-                "there is no program behind colon {}; name one, as in 'run -n 1 ./a : -n 3 ./b'",
+                "there is no program after colon {}; specify one, as in 'run -n 1 ./a : -n 3 ./b'",
                 place - 1
             ),
             Self::Other { what } => f.write_str(what),

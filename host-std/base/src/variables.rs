@@ -26,43 +26,50 @@ impl VariableRule {
 
 /// Variables that are always set, replacing inherited values.
 pub const SET: &[VariableRule] = &[
-    VariableRule::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
-    VariableRule::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
-    VariableRule::new("PMI_SIZE", "how many ranks there are, likewise"),
+    VariableRule::new(
+        "PMI_FD",
+        "descriptor of the connection to the server, one end of a socket \
+                                 pair",
+    ),
+    VariableRule::new(
+        "PMI_RANK",
+        "the rank, for clients and scripts that read it before a request",
+    ),
+    VariableRule::new("PMI_SIZE", "the number of ranks, likewise"),
     VariableRule::new(
         "PMI_SPAWNED",
-        "1 in jobs of MPI_Comm_spawn, else 0: clients look at the number",
+        "1 in jobs of MPI_Comm_spawn, else 0: clients test the number",
     ),
     VariableRule::new("PMI_HOSTNAME", "the name under which the launcher knows this node"),
     VariableRule::new(
         "MPI_LOCALNRANKS",
-        "how many ranks are on this node: libraries deal out devices by it",
+        "the number of ranks on this node: libraries assign devices by it",
     ),
-    VariableRule::new("MPI_LOCALRANKID", "which of those this rank is"),
+    VariableRule::new("MPI_LOCALRANKID", "the number of this rank among them"),
     VariableRule::new(
         "PMI_RUN_MARK",
-        "a mark of the run: what is left of it is found when its launcher is killed",
+        "a mark of the run, by which its remaining processes are found when its launcher is killed",
     ),
-    VariableRule::new("PMI_PORT", "with --listen: where a second connection can be made"),
-    VariableRule::new("PMI_ID", "with --listen: who to be there"),
-    VariableRule::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),
-    VariableRule::new("PMI_TLS_PIN", "with --listen under TLS: whom to believe there"),
+    VariableRule::new("PMI_PORT", "with --listen: address for a second connection"),
+    VariableRule::new("PMI_ID", "with --listen: identity for that connection"),
+    VariableRule::new("PMI_SOCKTYPE", "with --listen under TLS: the transport of that connection"),
+    VariableRule::new("PMI_TLS_PIN", "with --listen under TLS: certificate to trust there"),
     VariableRule::new("PMIX_NAMESPACE", "PMIx: the name of the job"),
     VariableRule::new("PMIX_RANK", "PMIx: the rank"),
     VariableRule::new(
         "PMIX_SERVER_URI41",
-        "PMIx: where a client finds its server, by the newest name that it knows",
+        "PMIx: address of the server; a client reads the newest name that it knows",
     ),
     VariableRule::new("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
     VariableRule::new("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
     VariableRule::new("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
     VariableRule::new(
         "PMIX_SERVER_URI2",
-        "PMIx: the same for clients of 2.0, which are told that they are too old",
+        "PMIx: the same for clients of 2.0, which are rejected as too old",
     ),
     VariableRule::new(
         "PMIX_GDS_MODULE",
-        "PMIx: job data comes in messages; other ways are memory private to one library",
+        "PMIx: job data comes in messages; other stores are memory private to one library",
     ),
     VariableRule::new(
         "PMIX_BFROP_BUFFER_TYPE",
@@ -70,42 +77,42 @@ pub const SET: &[VariableRule] = &[
     ),
     VariableRule::new(
         "PMIX_SECURITY_MODE",
-        "PMIx: what a client proves itself with; who it is shows by its socket",
+        "PMIx: security mechanism of a client; its socket proves its user",
     ),
-    VariableRule::new("PMIX_VERSION", "PMIx: the version that a client takes its server for"),
+    VariableRule::new("PMIX_VERSION", "PMIx: the version that a client assumes for its server"),
     VariableRule::new(
         "PMIX_HOSTNAME",
-        "PMIx: the name by which a client finds its node in what it is told",
+        "PMIx: the name by which a client finds its node in job data",
     ),
     VariableRule::new(
         "OMPI_MCA_schizo",
-        "Open MPI 4: it shall ask its server, and not look for launchers that it knows",
+        "Open MPI 4: requests go to its server; it does not search for known launchers",
     ),
     VariableRule::new("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
     VariableRule::new(
         "OMPI_MCA_orte_bound_at_launch",
-        "Open MPI 4: where a rank runs was settled when it was started",
+        "Open MPI 4: ranks are already bound when they start",
     ),
     VariableRule::new("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
-    VariableRule::new("OMPI_COMM_WORLD_SIZE", "Open MPI: how many ranks there are, likewise"),
+    VariableRule::new("OMPI_COMM_WORLD_SIZE", "Open MPI: the number of ranks, likewise"),
     VariableRule::new(
         "OMPI_COMM_WORLD_LOCAL_RANK",
-        "Open MPI: which of those on this node, likewise",
+        "Open MPI: the number of the rank on this node, likewise",
     ),
     VariableRule::new(
         "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "Open MPI: how many are on this node, likewise",
+        "Open MPI: the number of ranks on this node, likewise",
     ),
     VariableRule::new(
         "OMPI_COMM_WORLD_NODE_RANK",
-        "Open MPI: which of all jobs on this node, likewise",
+        "Open MPI: the number of the rank among all jobs on this node, likewise",
     ),
-    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: how many ranks there may be, likewise"),
-    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: how many programs the job has, likewise"),
+    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: the largest number of ranks, likewise"),
+    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: the number of programs of the job, likewise"),
     VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
     VariableRule::new(
         "OMPI_APP_CTX_NUM_PROCS",
-        "Open MPI: how many ranks each program has, likewise",
+        "Open MPI: the number of ranks of each program, likewise",
     ),
 ];
 
@@ -113,7 +120,7 @@ pub const SET: &[VariableRule] = &[
 pub const DEFAULTS: &[(VariableRule, &str)] = &[(
     VariableRule::new(
         "GFORTRAN_UNBUFFERED_PRECONNECTED",
-        "Fortran programs write lines when they are done, and not when a buffer is full",
+        "Fortran programs write each complete line, rather than a full buffer",
     ),
     "y",
 )];
@@ -121,7 +128,7 @@ pub const DEFAULTS: &[(VariableRule, &str)] = &[(
 /// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
 pub const MPICH_SPEAKS: VariableRule = VariableRule::new(
     "MPIR_CVAR_PMI_VERSION",
-    "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
+    "MPICH: its protocol, where more than one is offered or --pmi selects it",
 );
 
 /// Variables that announce whether ranks share processors; set unless `--env` sets them.
@@ -151,7 +158,7 @@ pub const REMOVED: &[VariableRule] = &[
     VariableRule::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
     VariableRule::new(
         "PMIX_*",
-        "PMIx of an outer job: with a namespace set, libraries turn to its server",
+        "PMIx of an outer job: with a namespace set, libraries connect to its server",
     ),
     VariableRule::new("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
     VariableRule::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
@@ -168,12 +175,9 @@ pub const REMOVED: &[VariableRule] = &[
     VariableRule::new("SLURM_NODEID", "Slurm: the outer step's number of this node"),
     VariableRule::new("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
     VariableRule::new("SLURM_TASK_PID", "Slurm: the process of the outer step"),
-    VariableRule::new(
-        "SLURM_STEP*",
-        "Slurm: the outer step; with it, libraries take themselves for its ranks",
-    ),
-    VariableRule::new("SLURM_SRUN_COMM_*", "Slurm: where the outer step's launcher listens"),
-    VariableRule::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: where the outer step's launcher is"),
+    VariableRule::new("SLURM_STEP*", "Slurm: the outer step; with it, libraries act as its ranks"),
+    VariableRule::new("SLURM_SRUN_COMM_*", "Slurm: address of the outer step's launcher"),
+    VariableRule::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: host of the outer step's launcher"),
     VariableRule::new("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
     VariableRule::new("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
     VariableRule::new("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
@@ -187,22 +191,22 @@ pub const REMOVED: &[VariableRule] = &[
     VariableRule::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
     VariableRule::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
     VariableRule::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
-    VariableRule::new("OMPI_MCA_schizo", "Open MPI: how its daemons look at what they start"),
+    VariableRule::new("OMPI_MCA_schizo", "Open MPI: how its daemons monitor their processes"),
     VariableRule::new(
         "OMPI_MCA_mpi_oversubscribe",
-        "Open MPI: whether the outer job's ranks share processors",
+        "Open MPI: sharing of processors by the outer job's ranks",
     ),
     VariableRule::new("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
     VariableRule::new("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
     VariableRule::new(
         "I_MPI_INFO_*",
-        "Intel MPI: what its launcher has found out about the outer job's node",
+        "Intel MPI: what its launcher has read about the outer job's node",
     ),
-    VariableRule::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
+    VariableRule::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's directory"),
     VariableRule::new("PRTE_*", "Open MPI's launcher: the outer job"),
     VariableRule::new(
         "FLUX_PMI_LIBRARY_PATH",
-        "Flux: leads to a library that asks for the outer job",
+        "Flux: names a library that connects to the outer job",
     ),
     VariableRule::new("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
     VariableRule::new("PALS_*", "Cray: the outer job and its ranks"),
@@ -215,9 +219,9 @@ pub const REMOVED: &[VariableRule] = &[
 
 /// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
 pub const KEPT: &[VariableRule] = &[
-    VariableRule::new("PMI_DEBUG", "makes clients tell what they do"),
+    VariableRule::new("PMI_DEBUG", "makes clients print debug messages"),
     VariableRule::new("PMI_USE_LOGFILE", "makes clients write a log"),
-    VariableRule::new("PMI_VERSION", "chooses the protocol of some clients"),
+    VariableRule::new("PMI_VERSION", "selects the protocol of some clients"),
     VariableRule::new("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 

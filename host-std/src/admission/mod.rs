@@ -79,7 +79,7 @@ impl Policy {
             }
             Ok(None) => Admission::Gone,
             Err(error) => {
-                let why = format!("has a user that the kernel does not name ({error})");
+                let why = format!("has a user that the kernel does not report ({error})");
                 Admission::Rejected { socket: None, why }
             }
         }

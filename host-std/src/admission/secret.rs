@@ -43,7 +43,7 @@ pub(crate) fn read_secret(file: &OsStr) -> Result<Secret, String> {
     let mut open = File::open(file).map_err(cannot)?;
     if open.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
         return Err(format!(
-            "others may read the secret in '{shown}'; 'chmod 600 {shown}' ends that"
+            "other users may read the secret in '{shown}'; run 'chmod 600 {shown}'"
         ));
     }
     let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn read_secret(file: &OsStr) -> Result<Secret, String> {
     Secret::new(bytes.trim_ascii_end()).map_err(|_| {
         format!(
             "the secret in '{shown}' must have 16 to 64 bytes; 'head -c 32 /dev/urandom | base64' \
-             makes one"
+             creates one"
         )
     })
 }
@@ -107,8 +107,8 @@ impl GeneratedSecret {
             }
         }
         Err(format!(
-            "no secret can be kept for ranks that connect from other machines ({last}); give one with \
-             '--secret-file FILE'"
+            "no secret can be stored for ranks that connect from other machines ({last}); specify \
+             one with '--secret-file FILE'"
         ))
     }
 

@@ -132,9 +132,9 @@ fn define_with(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
             Arg::new(SHORT_HELP)
                 .short('h')
                 .action(ArgAction::SetTrue)
-                .help("print the options that are used most"),
+                .help("print the most frequently used options"),
         )
-        .arg(Arg::new(LONG_HELP).long("help").action(ArgAction::SetTrue).help("print all of them"))
+        .arg(Arg::new(LONG_HELP).long("help").action(ArgAction::SetTrue).help("print all options"))
         .arg(
             Arg::new(CONFIG)
                 .long(CONFIG)
@@ -148,7 +148,7 @@ fn define_with(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
             Arg::new(SHOW)
                 .long(SHOW)
                 .action(ArgAction::SetTrue)
-                .help("print every setting and where it comes from, and start nothing"),
+                .help("print every setting with its source, and start nothing"),
         )
         .arg(
             Arg::new(PREVIEW)
@@ -515,7 +515,7 @@ mod tests {
         }
         let said = |line| parsed(line).unwrap_err().to_string();
         assert_eq!(said("-n 0"), "'-n 0': a job has at least one rank; try '4'");
-        assert_eq!(said("-n"), "option '-n' needs N behind it");
+        assert_eq!(said("-n"), "option '-n' needs N after it");
         assert_eq!(said("--collapse=no a"), "option '--collapse' takes no value");
         for line in ["-n 2 --attribute a x", "-n 2 --attribute =b x"] {
             assert!(parsed(line).is_err(), "{line}");

@@ -130,7 +130,7 @@ fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<Said>, UsageEr
 fn of_file(file: &Path, text: &str) -> Result<Vec<Said>, UsageError> {
     let table = table_of(file, text)?;
     if table.contains_key(MAXIMUM) {
-        let what = format!("'{MAXIMUM}' can stand in '{SYSTEM_FILE}' only");
+        let what = format!("'{MAXIMUM}' is allowed in '{SYSTEM_FILE}' only");
         return Err(wrong(file, &what));
     }
     of_table(file, table, Origin::File(file.to_owned()))

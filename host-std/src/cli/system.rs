@@ -34,8 +34,8 @@ impl System {
             }
             Err(error) => Err(UsageError::Other {
                 what: format!(
-                    "the system's settings in '{SYSTEM_FILE}' cannot be read ({error}); its \
-                     administrator can make it readable to all users"
+                    "the system's settings in '{SYSTEM_FILE}' cannot be read ({error}); ask its \
+                     administrator to make it readable to all users"
                 ),
             }),
         }

@@ -16,9 +16,9 @@ pub(super) fn overview() -> String {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         row(&mut text, command.get_name(), &about);
     }
-    text.push_str("\noptions of run that are used most ('pmi-host run --help' has all):\n");
+    text.push_str("\nmost frequently used options of run ('pmi-host run --help' lists all):\n");
     options::all().filter(|option| option.is_common).for_each(|option| describe(&mut text, option));
-    text.push_str("\n'pmi-host help TOPIC' explains one thing at a time:\n");
+    text.push_str("\n'pmi-host help TOPIC' explains one topic:\n");
     let pages: Vec<&str> = pages().collect();
     row(&mut text, "TOPIC", &pages.join(", "));
     text
@@ -27,13 +27,13 @@ pub(super) fn overview() -> String {
 /// Help for `run`: the most common options, or all of them.
 pub(super) fn of_run(in_full: bool) -> String {
     if !in_full {
-        let mut text = format!("{ABOUT}\noptions that are used most ('--help' has all):\n");
+        let mut text = format!("{ABOUT}\nmost frequently used options ('--help' lists all):\n");
         let common = options::all().filter(|option| option.is_common);
         common.for_each(|option| describe(&mut text, option));
         return text;
     }
     let mut text = String::from(ABOUT);
-    text.push_str("\ninstead of a start:\n");
+    text.push_str("\ninstead of starting ranks:\n");
     for arg in args::define().get_arguments().filter(|arg| arg.get_help_heading().is_none()) {
         let names =
             [arg.get_short().map(|c| format!("-{c}")), arg.get_long().map(|l| format!("--{l}"))];
@@ -152,46 +152,44 @@ fn row(text: &mut String, left: &str, right: &str) {
 const LEFT: usize = 24;
 const WIDTH: usize = 100;
 
-const ABOUT: &str = "\
-Starts the ranks of an MPI program on this machine and serves them PMI.
+const ABOUT: &str = "Starts the ranks of an MPI program on this machine and serves them PMI.
 
 usage: pmi-host run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS...]
        pmi-host run -n N PROGRAM... : -n M [OPTIONS] PROGRAM...     several programs, one job
        pmi-host run -n N                                            the built-in demo
-       pmi-host run [-n N] --listen ADDR:PORT --expect N [PROGRAM...]   lets further ranks dial in
+       pmi-host run [-n N] --listen ADDR:PORT --expect N [PROGRAM...]   with ranks over TCP
 ";
 
-const MPIEXEC: &str = "\
-Starts the ranks of an MPI program on this machine, with the command line of Hydra.
+const MPIEXEC: &str =
+    "Starts the ranks of an MPI program on this machine, with the command line of Hydra.
 
 usage: mpiexec [GLOBAL] [LOCAL] PROGRAM [ARGUMENTS...] [: [LOCAL] PROGRAM [ARGUMENTS...] ...]
 
-Options of 'pmi-host run' (with two dashes) can be mixed in; 'pmi-host help' explains them.
+Options of 'pmi-host run' (with two dashes) are accepted too; 'pmi-host help' explains them.
 
 ";
 
 const PROGRAMS: &str = "\
 several programs:
-  A word that is only ':' ends a program with its arguments, and the options of the next one follow:
-  how many ranks, its folder (--wdir), its variables (--env, --inherit). All other options stand in
-  front of the first program and hold for all, and so do --env, --inherit and --wdir there. What shall
-  hold for the first program alone goes behind a colon of its own:
+  The argument ':' separates a program and its arguments from the options of the next program: its
+  number of ranks (-n), working directory (--wdir) and variables (--env, --inherit). All other options
+  precede the first program and apply to all programs; there, --env, --inherit and --wdir do so too.
+  Options for the first program alone follow a colon of their own:
 
     pmi-host run -l : -n 1 --env ROLE=main ./a : -n 3 ./b
 
-  Where a program needs the word ':' itself, '--' in front of the program keeps all words behind it.
+  For a program with an argument ':', write '--' in front of the program; ':' then separates nothing.
 ";
 
-const FILES: &str = "\
-where settings come from, the strongest first:
-  1. what is typed
+const FILES: &str = "sources of settings, in order of precedence:
+  1. the command line
   2. variables: PMI_HOST_ and the name of the option, as PMI_HOST_EXIT_TIMEOUT=5 or PMI_HOST_COLLAPSE=yes
   3. one file: the one that --config or PMI_HOST_CONFIG names, else pmi-host/config.toml in
-     XDG_CONFIG_HOME, which is .config in your home folder if that is not set
+     XDG_CONFIG_HOME (default: .config in the home directory)
   4. the administrator's file, /etc/pmi-host/config.toml
   5. the defaults
 
-  A file has the names of the options without dashes in front:
+  The keys of a file are the names of the options without leading dashes:
 
     timeout = 3600
     collapse = true
@@ -199,31 +197,33 @@ where settings come from, the strongest first:
     env = { OMP_NUM_THREADS = 4 }
 
   In the administrator's file a table holds maxima, which no user can raise: for kvs-pairs, kvs-bytes,
-  timeout and trace-ring. A larger value is refused; where nothing or 'never' is said, the maximum holds.
+  timeout and trace-ring. A larger value is refused; without a value, and for 'never', the maximum applies.
 
     [maximum]
     kvs-bytes = 268435456
     timeout = 86400
 
-  --env and --attribute add up over all of them; of all others the strongest one counts.
-  --show-config prints every setting and where it comes from. Ranks do not see PMI_HOST_ variables.
+  --env and --attribute accumulate over all sources; every other setting is taken from the first source
+  that has it.
+  --show-config prints every setting with its source. Ranks do not see PMI_HOST_ variables.
 ";
 
 const CODES: &str = "\
-exit code: 0 when every rank ended well; else that of the first rank that failed, 128 + S when
-signal S ended it, C after MPI_Abort(C); 127 program not found, 126 found but it cannot run,
-124 when --timeout ended it, 2 wrong usage, 1 anything else.
+exit code: 0 if every rank succeeded; else that of the first rank that failed, 128 + S if signal S
+terminated it, C after MPI_Abort(C); 127 program not found, 126 program cannot run, 124 terminated by
+--timeout, 2 wrong usage, 1 any other error.
 
-Ranks may start others (MPI_Comm_spawn); a failure in any job that comes from this one ends all.
+Ranks may spawn jobs (MPI_Comm_spawn); a failure in one of them terminates all jobs of the run.
 ";
 
 const SIGNALS: &str = "\
 signals to the launcher:
-  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on, and it is said who still runs and what they wait for;
-  a second one within 2 s kills. Of a key pressed at the terminal each rank gets one signal, not two.
-  SIGUSR1 prints a table of all ranks. SIGUSR2 goes to the ranks; those that listen for it on a second
-  connection get the message of a checkpoint instead.
-  --forward-signals names others that go to the ranks; with SIGUSR1 in it there is no table.
+  SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks; the launcher reports the ranks that
+  still run and the operations they wait for. A second one within 2 s kills all ranks. After a key at
+  the terminal each rank receives one signal, not two.
+  SIGUSR1 prints a table of all ranks. SIGUSR2 is forwarded to the ranks; those that listen on a second
+  connection receive a checkpoint notice instead.
+  --forward-signals lists further signals to forward; if it contains SIGUSR1, no table is printed.
 ";
 
 const TEXTS: &[(&str, &str)] =

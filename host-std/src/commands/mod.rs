@@ -244,7 +244,7 @@ fn identity(words: Vec<OsString>) -> ExitCode {
 
 fn define_identity() -> Command {
     Command::new("pmiid")
-        .about("Print the PMI_ID by which a rank of PMI-1 dials in with a secret")
+        .about("Print the PMI_ID with which a rank of PMI-1 connects when a secret is required")
         .arg(
             Arg::new(SECRET_FILE)
                 .long(SECRET_FILE)
@@ -258,19 +258,19 @@ fn define_identity() -> Command {
             Arg::new(SHORT)
                 .long(SHORT)
                 .action(clap::ArgAction::SetTrue)
-                .help("one of 31 bits, for a run with '--short-ids'"),
+                .help("print print one of 31 bits, for a run with '--short-ids'"),
         )
         .arg(
             Arg::new("RANK")
                 .value_parser(clap::value_parser!(u32))
                 .required(true)
-                .help("whose number it shall be"),
+                .help("the rank that connects"),
         )
 }
 
 fn define_conform() -> Command {
     Command::new("conform")
-        .about("Check a launcher or a client of PMI, whoever wrote it")
+        .about("Check any launcher or client of PMI against the specification")
         .disable_help_flag(true)
         .arg(Arg::new("OPTIONS").num_args(0..).allow_hyphen_values(true).trailing_var_arg(true))
 }

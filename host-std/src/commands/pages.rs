@@ -19,9 +19,9 @@ pub(super) fn define_completions() -> Command {
             Arg::new(SHELL)
                 .required(true)
                 .value_parser(clap::value_parser!(Shell))
-                .help("whose completions"),
+                .help("shell of the completions"),
         )
-        .arg(name("for the program under this name"))
+        .arg(name("name of the program"))
 }
 
 /// Definition of `man`.
@@ -40,7 +40,12 @@ pub(super) fn completions(words: Vec<OsString>) -> ExitCode {
             Some(face) => mpiexec::define(face),
             None if name == OWN => define(),
             None => {
-                return refuse(&UsageError::Other { what: format!("'{name}' is no name of ours") });
+                return refuse(&UsageError::Other {
+                    what: format!(
+                        "'{name}' is not a name of this \
+                program"
+                    ),
+                });
             }
         };
         let mut text = Vec::new();

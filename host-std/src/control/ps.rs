@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 /// Command line of `ps`.
 pub(crate) fn define() -> Command {
     Command::new("ps")
-        .about("Show the runs of this user, and who waits for whom")
+        .about("Show the runs of this user, and which ranks wait for which")
         .arg(Arg::new(JOB).help("only this launcher (its process) or this job (its name)"))
         .arg(
             Arg::new(JSON)
                 .long(JSON)
                 .action(ArgAction::SetTrue)
-                .help("print it for programs, as JSON: a list with one table for each launcher"),
+                .help("print JSON: a list with one table for each launcher"),
         )
 }
 
@@ -94,10 +94,10 @@ fn ask(socket: &Path) -> Result<Option<Table>, String> {
             if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) =>
         {
             return Err(format!(
-                "{who} does not answer; it may be stopped ('kill -CONT' lets it go on)"
+                "{who} does not answer; it may be stopped ('kill -CONT' continues it)"
             ));
         }
-        Err(error) => return Err(format!("{who} cannot be asked: {error}")),
+        Err(error) => return Err(format!("{who} cannot be queried: {error}")),
     };
     // The launcher may have exited during the query.
     if answer.is_empty() {
@@ -105,7 +105,10 @@ fn ask(socket: &Path) -> Result<Option<Table>, String> {
     }
     let table = serde_json::from_slice(&answer);
     table.map(Some).map_err(|error| {
-        format!("{who} says what this version of pmi-host does not understand ({error})")
+        format!(
+            "{who} answered in a form that this version of pmi-host does not understand \
+                ({error})"
+        )
     })
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
     let own = Card { pid: std::process::id(), host: table::host_name() };
     let Some(Member { mut pmi, rank, size, .. }) = pmi_std::connect()? else {
         let alone = table::render(&[(own, Timing::default())]);
-        return print(out, &format!("{alone}There is no launcher around: one rank, alone.\n"));
+        return print(out, &format!("{alone}There is no launcher: one rank, alone.\n"));
     };
     // Ranks start one after the other; the fence excludes their start from the measured durations.
     pmi.fence()?;

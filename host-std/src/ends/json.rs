@@ -55,11 +55,11 @@ impl ResultFile {
         });
         let file = emptied.map_err(|error| {
             let why = match Errno::from_io_error(&error) {
-                Some(Errno::NXIO) => "nothing reads that pipe".to_owned(),
+                Some(Errno::NXIO) => "the pipe has no reader".to_owned(),
                 _ => error.to_string(),
             };
             format!(
-                "the report cannot be written to '{shown}' ({why}); name another file (--result)"
+                "the report cannot be written to '{shown}' ({why}); specify another file (--result)"
             )
         })?;
         Ok(Self { name: name.to_owned(), file })
@@ -80,7 +80,7 @@ impl ResultFile {
         let report = RunReport::new(exit_code, failure, times, rows);
         let text = serde_json::to_string_pretty(&report).map_err(io::Error::from);
         text.and_then(|text| self.write_all((text + "\n").as_bytes())).map_err(|error| {
-            format!("the report in '{}' is not whole ({error})", self.name.display())
+            format!("the report in '{}' is incomplete ({error})", self.name.display())
         })
     }
 
@@ -97,7 +97,8 @@ impl ResultFile {
                     let left = Timespec::try_from(left).map_err(io::Error::other)?;
                     let mut wanted = [PollFd::new(&self.file, PollFlags::OUT)];
                     if poll(&mut wanted, Some(&left)) == Ok(0) {
-                        let why = format!("its reader has not taken it in {READER_TIMEOUT:?}");
+                        let why =
+                            format!("its reader has not accepted it within {READER_TIMEOUT:?}");
                         return Err(io::Error::new(io::ErrorKind::TimedOut, why));
                     }
                 }

@@ -24,7 +24,7 @@ pub(crate) fn endings(rows: &[RankSummary]) -> String {
 fn of_job(rows: &[&RankSummary]) -> String {
     let mut kinds: Vec<(String, Vec<u32>)> = Vec::new();
     for row in rows {
-        let how = row.end.as_ref().map_or_else(|| "was not seen to end".to_owned(), how);
+        let how = row.end.as_ref().map_or_else(|| "has an unknown exit status".to_owned(), how);
         match kinds.iter_mut().find(|(kind, _)| *kind == how) {
             Some((_, ranks)) => ranks.push(row.rank),
             None => kinds.push((how, vec![row.rank])),
@@ -54,7 +54,7 @@ fn how(end: &RankEnd) -> String {
         (ending, phase) => ended(ending, phase),
     };
     if end.was_over && !end.is_good() {
-        text.push_str(", when the run was over");
+        text.push_str(", after the run had ended");
     }
     text
 }
@@ -63,8 +63,8 @@ fn how(end: &RankEnd) -> String {
 pub(crate) fn tolerated(what: &str, running: usize) -> String {
     match running {
         0 => what.to_owned(),
-        1 => format!("{what}; the 1 rank still running goes on (--on-exit-error ignore)"),
-        _ => format!("{what}; the {running} ranks still running go on (--on-exit-error ignore)"),
+        1 => format!("{what}; the 1 rank still running continues (--on-exit-error ignore)"),
+        _ => format!("{what}; the {running} ranks still running continue (--on-exit-error ignore)"),
     }
 }
 
@@ -104,11 +104,10 @@ mod tests {
         ];
         assert_eq!(
             endings(&rows),
-            "pmi-host: how the 6 ranks ended:\n    \
-             ranks 0-1,5      exited with code 0\n    \
-             rank 2           was killed by signal 11 (SIGSEGV), core dumped before finalize\n    \
-             rank 3           was killed by the system, which had run out of memory\n    \
-             rank 4           was killed by signal 15 (SIGTERM), when the run was over\n"
+            "pmi-host: how the 6 ranks ended:\n    ranks 0-1,5      exited with code 0\n    rank \
+             2           was killed by signal 11 (SIGSEGV), core dumped before finalize\n    rank \
+             3           was killed by the system for lack of memory\n    rank 4           was \
+             killed by signal 15 (SIGTERM), after the run had ended\n"
         );
         assert_eq!(endings(&[]), "");
     }

@@ -48,7 +48,7 @@ impl DialIn {
             let policy = Policy::of(listen.secret.is_some());
             Listener::open(address, Token::Listen, policy, poller).map_err(|error| {
                 format!(
-                    "nobody can dial in at {address}: {error}; choose another port, or 0 for any"
+                    "no rank can connect at {address}: {error}; choose another port, or 0 for any"
                 )
             })
         };

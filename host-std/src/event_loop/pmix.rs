@@ -53,11 +53,11 @@ impl PmixRequests<'_> {
         let is_it = running.is_some_and(|process| peer::is_held_below(process.pid(), socket));
         let (status, why) = match (is_it, user) {
             (true, Some(user)) if user != socket.user => {
-                (Status::INVALID_CRED, format!("claimed to be of user {user}, which it is not"))
+                (Status::INVALID_CRED, format!("claims to belong to user {user}, and does not"))
             }
             (true, _) if self.service.pmix_count(job, rank) >= CONNECTIONS_MAX => {
                 let why = format!(
-                    "is one too many for rank {rank}, for which {CONNECTIONS_MAX} may speak"
+                    "is one too many for rank {rank}, which may have {CONNECTIONS_MAX} connections"
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
@@ -74,7 +74,7 @@ impl PmixRequests<'_> {
             }
             (true, _) => return self.service.admit_pmix(connection),
             (false, _) => {
-                let why = format!("claimed to be rank {rank}, which it is not");
+                let why = format!("claims to be rank {rank}, and is not");
                 (Status::NO_PERMISSIONS, why)
             }
         };

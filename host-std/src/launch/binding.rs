@@ -32,19 +32,19 @@ impl Binding {
         match (&placement.bind_to, placement.map_by) {
             (BindTo::Nothing, None) => Ok(None),
             (BindTo::Nothing, Some(_)) => {
-                Err("'--map-by' orders places, and ranks are bound to none; add '--bind-to core'"
+                Err("'--map-by' orders processors, and ranks are not bound; add '--bind-to core'"
                     .to_owned())
             }
             (BindTo::User(_), Some(_)) => {
-                Err("'--bind-to user:…' says itself which rank goes where; leave '--map-by' out"
+                Err("'--bind-to user:…' already assigns processors to ranks; leave '--map-by' out"
                     .to_owned())
             }
             (BindTo::User(sets), None) => Self::of_user(sets, &allowed()?).map(Some),
             (BindTo::Units(bind_to), map_by) => {
                 let told = |error: io::Error| {
                     format!(
-                        "the processors of this machine cannot be told apart ({error}); name them by \
-                         number, as in '--bind-to user:0,1'"
+                        "the topology of this machine cannot be read ({error}); specify \
+                         processors by number, as in '--bind-to user:0,1'"
                     )
                 };
                 let topology = Topology::read(Path::new(ROOT), &allowed()?).map_err(told)?;
@@ -59,8 +59,8 @@ impl Binding {
         let stranger = sets.iter().flatten().find(|processor| !allowed.contains(processor));
         if let Some(stranger) = stranger {
             return Err(format!(
-                "processor {stranger} is none of those that may be used here ({}); 'taskset' and the \
-                 batch system decide about them",
+                "processor {stranger} is not one of those that may be used here ({}); 'taskset' \
+                 and the batch system restrict them",
                 shown(allowed)
             ));
         }
@@ -97,8 +97,8 @@ impl Binding {
         let most = most.filter(|most| *most > 1)?;
         let all: BTreeSet<&u32> = sharing.keys().copied().flatten().collect();
         Some(format!(
-            "{ranks} ranks are bound to {} processor{}, up to {most} to the same one: all of them run, but \
-             not at the same time",
+            "{ranks} ranks are bound to {} processor{}, up to {most} to the same one: all ranks \
+             run, but not at the same time",
             all.len(),
             if all.len() == 1 { "" } else { "s" }
         ))
@@ -136,7 +136,7 @@ impl Binding {
 /// A message for the user.
 pub(crate) fn allowed() -> Result<Vec<u32>, String> {
     let set = sched_getaffinity(None).map_err(|error| {
-        format!("the system does not say which processors may be used ({error})")
+        format!("the system does not report which processors may be used ({error})")
     })?;
     let all = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor));
     Ok(all.filter_map(|processor| u32::try_from(processor).ok()).collect())

@@ -107,12 +107,12 @@ pub(crate) fn changes(
     let added = added.map(|(name, value)| EnvChange {
         name: name.clone(),
         value: Some(value.clone()),
-        why: variables::set(name.as_bytes()).map_or("as was asked for", |entry| entry.why),
+        why: variables::set(name.as_bytes()).map_or("as requested", |entry| entry.why),
     });
     let gone = ours.keys().filter(|name| !theirs.contains_key(*name)).map(|name| EnvChange {
         name: name.clone(),
         value: None,
-        why: variables::removed(name.as_bytes()).map_or("not inherited, as was said", |e| e.why),
+        why: variables::removed(name.as_bytes()).map_or("not inherited, as specified", |e| e.why),
     });
     added.chain(gone).collect()
 }

@@ -152,7 +152,7 @@ impl<'a> GuardRecord<'a> {
 }
 
 /// Forks the guard, and returns the writing end of the pipe that it reads.
-#[allow(unsafe_code, reason = "a copy of a process can be had in no other way")]
+#[allow(unsafe_code, reason = "a process is copied by fork alone")]
 fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedFd, Pid)> {
     let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
     // Writes to the guard never block.

@@ -201,7 +201,7 @@ impl Plan {
         let mut names: Vec<String> = self.parts.iter().map(App::name).collect();
         names.dedup();
         if self.local() < self.ranks {
-            names.push("dialled in".to_owned());
+            names.push("connected over TCP".to_owned());
         }
         names.join(", ")
     }

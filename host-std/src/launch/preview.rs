@@ -64,7 +64,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     if plan.ranks > first {
         let unknown = || "-".to_owned();
         let dialled = span(first, plan.ranks - first);
-        rows.push([dialled, unknown(), unknown(), unknown(), "(dials in)".to_owned()]);
+        rows.push([dialled, unknown(), unknown(), unknown(), "(connects over TCP)".to_owned()]);
     }
     let mut text = String::new();
     table(&mut text, &rows);
@@ -72,7 +72,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
         Some(binding) => binding.shared(first),
         None => (usize::try_from(first).is_ok_and(|ranks| ranks > usable.len())).then(|| {
             format!(
-                "{first} ranks are on {} processors: all of them run, but not at the same time",
+                "{first} ranks are on {} processors: all ranks run, but not at the same time",
                 usable.len()
             )
         }),

@@ -65,7 +65,7 @@ impl Signals {
     /// Those of the system; for example, some signals cannot be taken over.
     pub(crate) fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
         if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
-            let what = format!("{} cannot be passed on", name(*signal));
+            let what = format!("{} cannot be forwarded", name(*signal));
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let mut wanted = SigSet::empty();

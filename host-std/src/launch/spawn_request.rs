@@ -199,7 +199,7 @@ fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let said = |error: io::Error| error.to_string();
     // Opening anything but a regular file could block.
     if !file.metadata().map_err(said)?.is_file() {
-        return Err("it is no plain file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let mut text = String::new();
     File::open(file).map_err(said)?.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
@@ -294,31 +294,31 @@ impl fmt::Display for SpawnError {
             Self::Program(error) => error.fmt(f),
             Self::Elsewhere { name, wanted, host } => write!(
                 f,
-                "program '{}' shall run on '{wanted}', and this launcher starts programs on '{host}' \
-                 only; leave the hint 'host' out",
+                "program '{}' is to run on '{wanted}', and this launcher starts programs on \
+                 '{host}' only; leave the hint 'host' out",
                 shown(name)
             ),
             Self::HostFile { name, file, why } => write!(
                 f,
-                "program '{}' shall run on the hosts in '{}', which cannot be read ({why}); leave the \
-                 hint 'hostfile' out",
+                "program '{}' is to run on the hosts in '{}', which cannot be read ({why}); leave \
+                 the hint 'hostfile' out",
                 shown(name),
                 file.display()
             ),
             Self::Soft { name, soft, most } => write!(
                 f,
-                "program '{}' shall run as many times as 'soft={soft}' says, and no number from 0 to \
-                 {most} is in that set; add a smaller one, as in 'soft=1:{most}'",
+                "program '{}' is to run as many times as 'soft={soft}' specifies, and no number \
+                 from 0 to {most} is in that set; add a smaller one, as in 'soft=1:{most}'",
                 shown(name)
             ),
             Self::TooMany { name, processes, most } => write!(
                 f,
-                "program '{}' shall run {processes} times and there are open files for {most} more; \
-                 ask for fewer, or raise the hard limit ('ulimit -Hn')",
+                "program '{}' is to run {processes} times and there are open files for {most} \
+                 more; request fewer, or raise the hard limit ('ulimit -Hn')",
                 shown(name)
             ),
             Self::Nothing => {
-                f.write_str("it asks for 0 processes; ask for one at least ('maxprocs', 'soft')")
+                f.write_str("it requests 0 processes; request at least one ('maxprocs', 'soft')")
             }
         }
     }
@@ -382,7 +382,7 @@ mod tests {
         assert!(taken(1, &[("hostfile", name)]).unwrap_err().contains("'node2'"));
         std::fs::remove_file(&file).unwrap();
         assert!(taken(1, &[("hostfile", name)]).unwrap_err().contains("cannot be read"));
-        assert!(taken(1, &[("hostfile", "/dev/zero")]).unwrap_err().contains("no plain file"));
+        assert!(taken(1, &[("hostfile", "/dev/zero")]).unwrap_err().contains("not a regular file"));
     }
 
     #[test]

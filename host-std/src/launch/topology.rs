@@ -73,7 +73,7 @@ impl Topology {
                 return list(&folder.join("shared_cpu_list"));
             }
         }
-        let what = format!("{} tells of no level {level} cache", cpu.display());
+        let what = format!("{} lists no level {level} cache", cpu.display());
         Err(io::Error::new(io::ErrorKind::NotFound, what))
     }
 
@@ -147,7 +147,7 @@ fn list(file: &Path) -> io::Result<Vec<u32>> {
         let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
         match (first.parse::<u32>(), last.parse::<u32>()) {
             (Ok(first), Ok(last)) if last < PROCESSORS_MAX => all.extend(first..=last),
-            _ => return Err(told(io::Error::other(format!("'{piece}' is no processor")))),
+            _ => return Err(told(io::Error::other(format!("'{piece}' is not a processor")))),
         }
     }
     Ok(all)

@@ -156,8 +156,8 @@ impl Service {
     }
 }
 
-const TAKEN: &str = "asked for a rank that is not to be had: it was started here, or has been here and \
-                     gone; each rank that dials in needs a PMI_ID of its own";
+const TAKEN: &str = "requested a rank that is not available: it was started here, or has already \
+                     connected; each rank that connects needs a PMI_ID of its own";
 
 /// Longest time until a new connection must have identified itself; a rank does so at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);

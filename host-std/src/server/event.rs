@@ -170,7 +170,7 @@ pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
     }
     let mut why = match error {
         PeerError::Malformed(_) | PeerError::MessageTooLong { .. } => {
-            format!("sent something that is not PMI: {error}")
+            format!("sent bytes that are not PMI: {error}")
         }
         _ => format!("cannot be served: {error}"),
     };

@@ -100,8 +100,8 @@ impl WebListenConfig {
         };
         if job.is_secured && !address.ip().is_loopback() {
             return Err(format!(
-                "pages would speak in the clear at {address}, in spite of '--tls'; let them connect \
-                 at 127.0.0.1, behind something that speaks TLS, or leave '--tls' out"
+                "pages would connect without encryption at {address}, in spite of '--tls'; let \
+                 them connect at 127.0.0.1, behind a proxy that speaks TLS, or leave '--tls' out"
             ));
         }
         Ok(Self { address, secret, origins: job.origins.clone() })
@@ -115,7 +115,7 @@ impl WebListenConfig {
 
 fn look_up(option: &str, address: &str) -> Result<SocketAddr, String> {
     let found = address.to_socket_addrs().map_err(|error| {
-        format!("'{option} {address}' is no address ({error}); try '{option} 127.0.0.1:0'")
+        format!("'{option} {address}' is not an address ({error}); try '{option} 127.0.0.1:0'")
     })?;
     { found }
         .next()
@@ -159,7 +159,7 @@ mod tests {
         let here = web("4711", true).unwrap();
         assert_eq!(here.address.to_string(), "127.0.0.1:4711");
         assert!(!here.lacks_secret());
-        assert!(web("0.0.0.0:1", true).unwrap_err().contains("in the clear"));
+        assert!(web("0.0.0.0:1", true).unwrap_err().contains("without encryption"));
         assert!(web("nowhere", false).unwrap_err().contains("--websocket"));
     }
 }

@@ -530,9 +530,9 @@ pub(super) fn index(number: u32) -> usize {
 }
 
 const PLAIN: &str =
-    "does not speak TLS, as this job demands; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
+    "does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
 
-const UNTRUSTED: &str = "broke its handshake of TLS off; PMI_TLS_PIN must be that of this job";
+const UNTRUSTED: &str = "ended its TLS handshake early; PMI_TLS_PIN must be that of this job";
 
 /// Key under which Hydra publishes failed ranks.
 const DEAD: &[u8] = b"PMI_dead_processes";

@@ -42,8 +42,8 @@ impl SingletonArgs {
         let theirs = |pid| if pid == own_pid() { parent_pid().unwrap_or(pid) } else { pid };
         Some(found.map(|(port, pid)| Self { port, pid: theirs(pid) }).ok_or_else(|| {
             format!(
-                "'{}' is for programs that start their own launcher, with port, interface, key and process \
-                 behind it; people start programs with 'pmi-host run -n 4 ./hello'",
+                "'{}' is for programs that start their own launcher, with port, interface, key \
+                 and process behind it; start programs with 'pmi-host run -n 4 ./hello'",
                 Self::OPTION
             )
         }))
@@ -80,7 +80,7 @@ impl SingletonArgs {
             let kvsname = speaks_ours.then(|| Text::from(kvsname));
             say(&mut stream, SingletonGreeting::Info { kvsname })?;
             if !speaks_ours {
-                return Err(io::Error::other("it speaks no PMI-1"));
+                return Err(io::Error::other("it does not speak PMI-1"));
             }
             stream.set_nonblocking(true)?;
             Ok((stream.into(), address))
@@ -106,7 +106,7 @@ fn say(stream: &mut TcpStream, greeting: SingletonGreeting<'_>) -> io::Result<()
     let mut out = [0; LINE_BYTES];
     let len = greeting
         .write(&mut out)
-        .map_err(|_| io::Error::other("the name of the job cannot be said"))?;
+        .map_err(|_| io::Error::other("the name of the job cannot be sent"))?;
     stream.write_all(&out[..len])
 }
 

@@ -45,7 +45,7 @@ impl Output {
     /// Number of open files per rank that its streams need, besides those of every rank.
     pub(crate) fn files_per_rank(&self) -> u64 {
         let feeds = match &self.stdin {
-            StdinTo::First | StdinTo::Nobody => false,
+            StdinTo::First | StdinTo::NoRank => false,
             StdinTo::All => true,
             StdinTo::Ranks(ranks) => ranks.len() > 1,
         };
@@ -63,7 +63,7 @@ pub(crate) enum StdinTo {
     /// Every rank; each reads all of it.
     All,
     /// No rank.
-    Nobody,
+    NoRank,
     /// These ranks, in ascending order.
     Ranks(Vec<u32>),
 }

@@ -71,11 +71,11 @@ impl fmt::Display for FileError {
         let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty());
         match (why.kind(), folder) {
             (io::ErrorKind::NotFound, Some(folder)) => {
-                write!(f, "; 'mkdir -p {}' makes the folder", folder.display())
+                write!(f, "; 'mkdir -p {}' creates the directory", folder.display())
             }
-            (io::ErrorKind::IsADirectory, _) => f.write_str("; it is a folder, so add a name"),
+            (io::ErrorKind::IsADirectory, _) => f.write_str("; it is a directory; add a file name"),
             (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
-                f.write_str("; choose a place where you may write")
+                f.write_str("; choose a directory where you may write")
             }
             _ if why.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
                 f.write_str("; start the reader of this pipe first")
@@ -111,7 +111,10 @@ mod tests {
         assert_eq!(open_all(&[new, old.clone()]).unwrap().len(), 2);
         assert_eq!(fs::read(&old).unwrap(), b"");
         assert!(
-            open_all(std::slice::from_ref(&folder)).unwrap_err().to_string().contains("add a name")
+            open_all(std::slice::from_ref(&folder))
+                .unwrap_err()
+                .to_string()
+                .contains("add a file name")
         );
         fs::remove_dir_all(folder).unwrap();
     }

@@ -56,16 +56,16 @@ impl Inputs {
         let readers: Vec<u32> = match &settings.stdin {
             StdinTo::First => (0..ranks.min(1)).collect(),
             StdinTo::All => (0..ranks).collect(),
-            StdinTo::Nobody => Vec::new(),
+            StdinTo::NoRank => Vec::new(),
             StdinTo::Ranks(list) => list.clone(),
         };
         if let Some(rank) = readers.iter().find(|rank| **rank >= ranks) {
             return Err(format!(
-                "rank {rank} cannot read standard input, for {ranks} ranks are started here and the first \
-                 is rank 0; name others with --stdin"
+                "rank {rank} cannot read standard input, because {ranks} ranks are started here, \
+                 from rank 0; specify others with --stdin"
             ));
         }
-        let unusable = |error| format!("standard input cannot be passed on: {error}");
+        let unusable = |error| format!("standard input cannot be forwarded: {error}");
         let ours = || rustix::stdio::stdin().try_clone_to_owned();
         let feed = |fd| Ok(Feed::new(Source::new(fd)?, readers.len()));
         let (ours, feed) = match readers.len() {
@@ -79,18 +79,18 @@ impl Inputs {
     fn of_terminal(rank: u32, settings: &Output, ranks: u32) -> Result<Self, String> {
         if rank >= ranks {
             return Err(format!(
-                "rank {rank} cannot have a terminal, for {ranks} ranks are started here and the first is \
-                 rank 0; name another with --pty"
+                "rank {rank} cannot have a terminal, because {ranks} ranks are started here, from \
+                 rank 0; specify another with --pty"
             ));
         }
         let is_reader = match &settings.stdin {
             StdinTo::First => true,
-            StdinTo::Nobody => false,
+            StdinTo::NoRank => false,
             StdinTo::Ranks(list) if *list == [rank] => true,
             StdinTo::Ranks(_) | StdinTo::All => {
                 return Err(format!(
-                    "what we read is typed into the terminal of rank {rank}, so nobody else can read it; \
-                     leave --stdin away"
+                    "standard input is forwarded to the terminal of rank {rank}, so no other rank \
+                     can read it; leave --stdin out"
                 ));
             }
         };

@@ -113,7 +113,7 @@ impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pattern, letter } = self;
         match letter {
-            Some(letter) => write!(f, "'%{letter}' in the pattern '{pattern}' means nothing")?,
+            Some(letter) => write!(f, "'%{letter}' in the pattern '{pattern}' is undefined")?,
             None => write!(f, "the pattern '{pattern}' ends with a lone '%'")?,
         }
         f.write_str(
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(filled_in("out.%x"), Err(Some('x')));
         assert_eq!(filled_in("100%"), Err(None));
         let error = Pattern::parse("a%é").unwrap_err().to_string();
-        assert!(error.starts_with("'%é' in the pattern 'a%é' means nothing; there are %r"));
+        assert!(error.starts_with("'%é' in the pattern 'a%é' is undefined; there are %r"));
     }
 
     #[test]

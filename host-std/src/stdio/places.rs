@@ -333,5 +333,5 @@ impl Place {
 /// Message if output cannot be written, to the launcher's own streams or to a file.
 fn output_lost(file: Option<&Path>, why: impl Display) -> String {
     let place = file.map(|name| format!(" to '{}'", name.display())).unwrap_or_default();
-    format!("output of the ranks cannot be written{place} ({why}) and is lost from here on")
+    format!("output of the ranks cannot be written{place} ({why}) and is lost from now on")
 }

@@ -183,23 +183,25 @@ fn cannot_be_written(path: &Path, error: &io::Error) -> String {
     let shown = path.display();
     let why = match error.raw_os_error() {
         Some(code) if code == Errno::NXIO.raw_os_error() => {
-            "it is a pipe that nobody reads".to_owned()
+            "it is a pipe without a reader".to_owned()
         }
         _ => error.to_string(),
     };
-    format!("the trace cannot be written to '{shown}' ({why}); name another file with --trace")
+    format!("the trace cannot be written to '{shown}' ({why}); specify another file with --trace")
 }
 
 fn stopped(path: &Path, error: &io::Error) -> String {
     format!(
-        "the trace in '{}' ends here ({error}); what is in it can be read, and the run goes on without",
+        "the trace in '{}' ends here ({error}); its content up to here can be read, and the run \
+        continues without it",
         path.display()
     )
 }
 
 fn stuck(path: &Path) -> String {
     format!(
-        "the trace in '{}' could not be written to its end within {} s; what is in it can be read",
+        "the trace in '{}' could not be written to its end within {} s; its content up to there \
+        can be read",
         path.display(),
         PATIENCE.as_secs()
     )

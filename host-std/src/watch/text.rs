@@ -36,7 +36,7 @@ pub(crate) fn jobs(jobs: &[Job], rows: Rows) -> String {
 
 /// Waiting ranks, one sentence for each operation, and the known state of the ranks they wait for.
 pub(crate) fn standstill(table: &Table, lasts: f64) -> String {
-    let mut text = format!("nothing has moved for {}", time(lasts));
+    let mut text = format!("no progress for {}", time(lasts));
     let concerns = |job: &&Job| !job.waits.is_empty() || !job.ranks.is_empty();
     for job in table.jobs.iter().filter(concerns) {
         if job.waits.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn who_runs(job: &Job) -> String {
 pub(crate) fn sentences(job: &Job) -> Vec<String> {
     let mut all: Vec<String> = job.waits.iter().map(|wait| sentence(job, wait)).collect();
     if job.more_waits > 0 {
-        all.push(format!("{} more wait for other things", job.more_waits));
+        all.push(format!("{} more wait for other operations", job.more_waits));
     }
     all
 }
@@ -84,8 +84,8 @@ fn sentence(job: &Job, wait: &Wait) -> String {
         What::Fence(number) => format!("{who} in fence {number}{whom}"),
         What::GroupFence(tag) => format!("{who} in a fence of some ranks with tag {tag}{whom}"),
         What::Ring(number) => format!("{who} in ring {number}{whom}"),
-        What::Attribute(key) => format!("{who} until somebody on the same node puts '{key}'"),
-        What::Spawn => format!("{who} for the job that was asked for"),
+        What::Attribute(key) => format!("{who} until a rank on the same node puts '{key}'"),
+        What::Spawn => format!("{who} for a requested job"),
         What::Value { key, job, rank } => {
             let key = key.as_ref().map_or("anything".to_owned(), |key| format!("'{key}'"));
             let rank = rank.map_or("any rank".to_owned(), |rank| format!("rank {rank}"));
@@ -95,9 +95,9 @@ fn sentence(job: &Job, wait: &Wait) -> String {
         What::ListedFence => format!("{who} in a fence of some ranks{whom}"),
         What::Connect(jobs) => format!("{who} in a connect with {}{whom}", named(jobs)),
         What::Disconnect(jobs) => format!("{who} in a disconnect from {}{whom}", named(jobs)),
-        What::GroupMade(name) => format!("{who} in the making of group '{name}'{whom}"),
-        What::GroupEnd(name) => format!("{who} in the end of group '{name}'{whom}"),
-        What::Published(key) => format!("{who} until somebody publishes '{key}'"),
+        What::GroupMade(name) => format!("{who} in the construction of group '{name}'{whom}"),
+        What::GroupEnd(name) => format!("{who} in the destruction of group '{name}'{whom}"),
+        What::Published(key) => format!("{who} until '{key}' is published"),
     }
 }
 
@@ -165,10 +165,10 @@ fn ranks(job: &Job, rows: Rows) -> String {
     }
     let stopped = |rank: &&Rank| rank.state == Some(State::Stopped);
     if let Some(pid) = job.ranks.iter().find(stopped).and_then(|rank| rank.pid) {
-        let _ = write!(text, "\n    a stopped process goes on after 'kill -CONT {pid}'");
+        let _ = write!(text, "\n    a stopped process continues after 'kill -CONT {pid}'");
     }
     if job.ranks.iter().all(|rank| rank.state.is_none() && rank.pid.is_some()) {
-        text.push_str("\n    the system does not tell us the state of these processes (/proc)");
+        text.push_str("\n    the state of these processes cannot be read (/proc)");
     }
     text
 }
@@ -207,7 +207,7 @@ fn phase(job: &Job, rank: &Rank) -> String {
     match rank.phase {
         Phase::Open if !waits.is_empty() => waits.join(", "),
         Phase::Open => "init done".to_owned(),
-        Phase::Absent => "not here yet".to_owned(),
+        Phase::Absent => "not connected".to_owned(),
         Phase::Silent => "before init".to_owned(),
         Phase::Finalized => "finalized".to_owned(),
         Phase::Ended => "ended".to_owned(),
@@ -268,11 +268,11 @@ mod tests {
     fn a_standstill_names_who_waits_and_who_is_waited_for() {
         assert_eq!(
             standstill(&tests::table(), 10.5),
-            "nothing has moved for 10 s
+            "no progress for 10 s
   ranks 0-2 of 4 wait in fence 0 for rank 3
     rank   pid  host   state    kernel wait     cpu s   new  PMI          sent  last message
        3  4711  node1  stopped  do_signal_stop   0.03  0.00  before init     0  none
-    a stopped process goes on after 'kill -CONT 4711'"
+    a stopped process continues after 'kill -CONT 4711'"
         );
     }
 
@@ -313,14 +313,14 @@ mod tests {
         let text = told(What::Disconnect(jobs), &[], &[]);
         assert_eq!(text, format!("{who} in a disconnect from job kvs_9_1"));
         let text = told(What::GroupMade("even".to_owned()), &[3], &[]);
-        assert_eq!(text, format!("{who} in the making of group 'even' for rank 3"));
+        assert_eq!(text, format!("{who} in the construction of group 'even' for rank 3"));
         let text = told(What::GroupEnd("even".to_owned()), &[3], &[("kvs_9_1", 0)]);
         assert_eq!(
             text,
-            format!("{who} in the end of group 'even' for rank 3 and rank 0 of kvs_9_1")
+            format!("{who} in the destruction of group 'even' for rank 3 and rank 0 of kvs_9_1")
         );
         let text = told(What::Published("ocean".to_owned()), &[], &[]);
-        assert_eq!(text, format!("{who} until somebody publishes 'ocean'"));
+        assert_eq!(text, format!("{who} until 'ocean' is published"));
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
     fn what_the_system_hides_is_said_once() {
         let mut hidden = tests::table();
         hidden.jobs[0].ranks[0].state = None;
-        assert!(standstill(&hidden, 1.0).ends_with("these processes (/proc)"));
+        assert!(standstill(&hidden, 1.0).ends_with("cannot be read (/proc)"));
     }
 
     #[test]

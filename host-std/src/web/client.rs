@@ -237,8 +237,8 @@ impl WebClient {
             }
             Heard::End => Turn::Over,
             Heard::Text(_) | Heard::Bytes(_) => {
-                line.close(CloseCode::Policy, "that is not the proof");
-                let why = "wanted to watch and does not know the secret".to_owned();
+                line.close(CloseCode::Policy, "the proof is wrong");
+                let why = "requested to observe the run and does not know the secret".to_owned();
                 Turn::Refused { why }
             }
         }
@@ -260,7 +260,10 @@ impl WebClient {
                 // Its end of the pair closes, which the server detects.
                 Heard::End => return Turn::Over,
                 Heard::Text(_) => {
-                    line.close(CloseCode::Unsupported, "PMI is bytes, so send binary messages");
+                    line.close(
+                        CloseCode::Unsupported,
+                        "PMI consists of bytes; send binary messages",
+                    );
                     return Turn::Over;
                 }
             }
@@ -315,7 +318,7 @@ impl WebClient {
             Heard::Nothing => {}
             Heard::End => return Turn::Over,
             Heard::Bytes(_) | Heard::Text(_) => {
-                line.close(CloseCode::Policy, "whoever watches has nothing to say");
+                line.close(CloseCode::Policy, "an observer sends no messages");
                 return Turn::Over;
             }
         }
@@ -403,4 +406,4 @@ const BACKLOG_BYTES_MAX: usize = 1 << 20;
 
 /// Reason in the close message to an observer that is too slow.
 const TOO_SLOW: &str =
-    "too slow: the records of the run have piled up; connect again for the latest";
+    "too slow: records of the run could not be delivered; connect again for the latest";

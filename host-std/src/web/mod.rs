@@ -76,7 +76,7 @@ impl Web {
         let opened = Listener::open(listen.address, Token::WebListen, policy, poller);
         let listener = opened.map_err(|error| {
             format!(
-                "no page can dial in at {}: {error}; choose another port, or 0 for any",
+                "no page can connect at {}: {error}; choose another port, or 0 for any",
                 listen.address
             )
         })?;
@@ -174,7 +174,10 @@ impl Web {
             Turn::Rank(stream) => Some(Visit::Rank(stream, from)),
             Turn::Watches if watching >= WATCHING_MAX => {
                 *place = None;
-                refused(format!("is one too many, since {WATCHING_MAX} watch already"))
+                refused(format!(
+                    "is one too many, because there are {WATCHING_MAX} observers \
+                                 already"
+                ))
             }
             Turn::Watches => Some(Visit::Watches(number)),
         })

@@ -36,16 +36,16 @@ impl Callback for Upgrade {
         let origin = request.headers().get(header::ORIGIN);
         if let Some(origin) = origin.filter(|origin| !is_allowed(origin, &self.origins)) {
             let shown = origin.as_bytes().escape_ascii();
-            let why = format!("is a page of {shown}, which '--origin {shown}' would let in");
+            let why = format!("is a page of {shown}, which needs '--origin {shown}'");
             return Err(self.refuse(StatusCode::FORBIDDEN, why));
         }
         if !is_token(request.uri().query(), &self.token) {
-            let why = "lacks the token of this run; the URL that the launcher printed has it";
+            let why = "lacks the token of this run; use the URL that the launcher printed";
             return Err(self.refuse(StatusCode::FORBIDDEN, why.to_owned()));
         }
         let Some((purpose, name)) = wanted(request.headers()) else {
-            let why = "asked for a protocol that there is not; 'pmi' is for ranks, and 'pmi-trace' \
-                       to watch";
+            let why = "requested an unknown protocol; 'pmi' is for ranks, and 'pmi-trace' for \
+                       observers";
             return Err(self.refuse(StatusCode::BAD_REQUEST, why.to_owned()));
         };
         *self.verdict.borrow_mut() = Some(Ok(purpose));

@@ -28,37 +28,45 @@ pub fn define() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("trace")
-        .about("Show, count, compare and export recorded messages, other launchers' too")
+        .about("Show, count, compare and export recorded messages, also of other launchers")
         .subcommand_required(true)
         .subcommand(
             Command::new("show")
-                .about("Write the conversation, one line for each message")
+                .about("Print the messages, one line each")
                 .arg(ranks())
-                .arg(flag(RAW, "messages as they were on the wire"))
-                .arg(flag(LONG, "values in full length"))
+                .arg(flag(RAW, "print messages in their wire form"))
+                .arg(flag(LONG, "print print values in full length"))
                 .arg(file()),
         )
         .subcommand(
             Command::new("stats")
-                .about("Count messages and bytes, and say how long answers took")
+                .about("Count messages and bytes, and measure the time to each reply")
                 .arg(file()),
         )
         .subcommand(
             Command::new("diff")
-                .about("Find the first difference between two runs that matters; its exit code is 1 then")
-                .arg(flag(VALUES, "values of keys matter, too"))
+                .about(
+                    "Find the first relevant difference between two runs; the exit code is \
+                       then 1",
+                )
+                .arg(flag(VALUES, "compare the values of keys too"))
                 .arg(file())
-                .arg(Arg::new(OTHER).value_parser(value_parser!(PathBuf)).required(true).help(FILE_HELP)),
+                .arg(
+                    Arg::new(OTHER)
+                        .value_parser(value_parser!(PathBuf))
+                        .required(true)
+                        .help(FILE_HELP),
+                ),
         )
         .subcommand(
             Command::new("export")
-                .about("Write a trace in another form")
+                .about("Convert a trace to another format")
                 .arg(
                     Arg::new(FORMAT)
                         .long(FORMAT)
                         .value_parser(PossibleValuesParser::new(FORMATS))
                         .required(true)
-                        .help("text, JSON lines, a trace of ours, for Chrome and Perfetto, or a picture"),
+                        .help("format: text, JSON lines, trace, Chrome and Perfetto, or picture"),
                 )
                 .arg(
                     Arg::new(OUTPUT)
@@ -66,7 +74,7 @@ pub fn define() -> Command {
                         .short('o')
                         .value_name("FILE")
                         .value_parser(value_parser!(PathBuf))
-                        .help("where to; standard output by default"),
+                        .help("output file; standard output by default"),
                 )
                 .arg(ranks().help("only these ranks, as in '0,4-7', in text and picture"))
                 .arg(file()),
@@ -163,7 +171,7 @@ pub(crate) fn load(path: &PathBuf) -> Result<Trace, String> {
 
 /// One rank, or a range of them.
 fn ranks(text: &str) -> Result<Vec<u32>, String> {
-    let parse = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no rank"));
+    let parse = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is not a rank"));
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (parse(first)?, parse(last)?);
     if last.saturating_sub(first) >= RANGE_MAX {

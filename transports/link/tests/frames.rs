@@ -129,7 +129,7 @@ fn attributes_are_waited_for_and_read_as_numbers() {
             assert_eq!(pmi.job_numbers(b"empty", &mut dims).await, Ok(Some(0)));
             let unreadable = CallError::Unreadable { verb: Verb::JobGet };
             assert_eq!(pmi.job_numbers(b"odd", &mut dims).await, Err(unreadable));
-            let words = "the answer to info-getjobattr is no list of numbers";
+            let words = "the answer to info-getjobattr is not a list of numbers";
             assert_eq!(unreadable.to_string(), words);
         };
         let puts = async {

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match &arguments[..] {
         [kind, module, folder] => write(kind, Path::new(module), Path::new(folder)),
-        _ => Err("usage: xtask-bindgen web|node MODULE.wasm FOLDER".into()),
+        _ => Err("usage: xtask-bindgen web|node MODULE.wasm DIRECTORY".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -110,7 +110,7 @@ impl Running {
     /// The port that the manager prints.
     pub(crate) fn port(&mut self, until: Instant) -> Result<u16, String> {
         let left = until.saturating_duration_since(Instant::now());
-        let line = self.lines.recv_timeout(left).map_err(|_| "the manager says nothing")?;
+        let line = self.lines.recv_timeout(left).map_err(|_| "the manager prints nothing")?;
         let port = line.rsplit(' ').next().and_then(|port| port.parse().ok());
         port.ok_or_else(|| format!("no port in {line:?}"))
     }
@@ -131,7 +131,7 @@ impl Running {
     /// The device that a bridge prints.
     pub(crate) fn device(&mut self, until: Instant) -> Result<String, String> {
         let left = until.saturating_duration_since(Instant::now());
-        let line = self.lines.recv_timeout(left).map_err(|_| "the bridge says nothing")?;
+        let line = self.lines.recv_timeout(left).map_err(|_| "the bridge prints nothing")?;
         let device = line.split(' ').find(|word| word.starts_with("/dev/"));
         device.map(str::to_owned).ok_or_else(|| format!("no device in {line:?}"))
     }

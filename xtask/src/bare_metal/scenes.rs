@@ -32,10 +32,10 @@ pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path, linux: &
         let lines = Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME)?;
         match lines.iter().any(|line| line.contains("8 ranks done")) {
             true => Ok(()),
-            false => Err("it does not say that it is done".into()),
+            false => Err("it does not print that it is done".into()),
         }
     });
-    tally += scene(BOARD, "two boards with nothing but a serial line", || {
+    tally += scene(BOARD, "two boards with only a serial line", || {
         let until = Instant::now() + SCENE_TIME;
         let mut manager = Running::manager(manager, &["2", &FIRST_ID.to_string(), SECRET])?;
         let to = format!("tcp:127.0.0.1:{}", manager.port(until)?);
@@ -84,15 +84,15 @@ impl Stage<'_> {
     pub(crate) fn play(&self, guests: usize) -> Tally {
         let old = |n: usize| format!("id={}", FIRST_ID + n as u64);
         let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
-        let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
-        tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
+        let mut tally = self.scene("guests connect, PMI-1", || self.dial_in(guests, old));
+        tally += self.scene("guests connect, PMI-2", || self.dial_in(guests, new));
         let frames = |n: usize| format!("{} pmi=binary", old(n));
-        tally += self.scene("guests dial in, binary dialect", || self.dial_in(guests, frames));
+        tally += self.scene("guests connect, binary dialect", || self.dial_in(guests, frames));
         let futures = |n: usize| format!("{} calls=futures", old(n));
-        let name = "guests dial in by futures, PMI-1";
+        let name = "guests connect by futures, PMI-1";
         tally += self.scene(name, || self.dial_in(guests, futures));
         let each = |n: usize| [old(n), new(n), frames(n)][n % 3].clone();
-        tally += self.scene("guests dial in, each in another", || self.dial_in(guests, each));
+        tally += self.scene("guests connect, each in another", || self.dial_in(guests, each));
         let mixed = |n: usize| new(PROCESSES + n);
         let name = "guests and processes of pmi-host, PMI-2";
         tally += self.scene(name, || self.with_processes(guests.min(2), &["async"], mixed));

@@ -140,7 +140,7 @@ fn parse(output: &str) -> Result<Run, String> {
         };
         let both = number("median_ns=").zip(number("mean_ns="));
         let (median, mean) =
-            both.ok_or_else(|| format!("rank 0 said nothing of {name}: {output:?}"))?;
+            both.ok_or_else(|| format!("rank 0 printed no line of {name}: {output:?}"))?;
         *took = Took { median, mean };
     }
     Ok(run)

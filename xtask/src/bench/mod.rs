@@ -50,7 +50,7 @@ const SECTIONS: &[Section] = &[
     },
     Section { name: "kvs", about: "put, get and fence, per operation", measure: kvs::measure },
     Section { name: "memory", about: "peak memory of the server", measure: memory::measure },
-    Section { name: "output", about: "passing on what ranks write", measure: output::measure },
+    Section { name: "output", about: "forwarding the output of ranks", measure: output::measure },
     Section {
         name: "pmix",
         about: "PMIx: init, put, fence and get, per operation, beside Open MPI",
@@ -58,7 +58,7 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         name: "pmix-memory",
-        about: "peak memory of who serves PMIx",
+        about: "peak memory of the PMIx server",
         measure: pmix::measure_memory,
     },
     Section {

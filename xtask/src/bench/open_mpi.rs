@@ -28,7 +28,7 @@ impl OpenMpi {
         let about = process::output(Command::new(&orterun).arg("--version")).map_err(|why| {
             format!("{why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" "))
         })?;
-        let orterun_version = version(&about).ok_or("orterun does not say its version")?;
+        let orterun_version = version(&about).ok_or("orterun does not print its version")?;
         // Beside `release/pmi-host`.
         let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;
         let folder = built.join("bench");

@@ -106,7 +106,8 @@ fn parse(output: &str) -> Result<Run, String> {
             let word = line.split(' ').find_map(|word| word.strip_prefix("median_ns="))?;
             word.parse::<f64>().ok()
         });
-        let nanos = median.ok_or_else(|| format!("rank 0 said nothing of {word}: {output:?}"))?;
+        let nanos =
+            median.ok_or_else(|| format!("rank 0 printed no line of {word}: {output:?}"))?;
         *took = nanos / 1e3;
     }
     Ok(run)

@@ -124,7 +124,7 @@ pub(super) fn take_turns<T>(
             Ok(turn) => results.iter_mut().zip(turn).for_each(|(all, one)| all.push(one)),
             Err(why) if failures == FAILURES_MAX => return Err(why),
             Err(why) => {
-                println!("a turn does not count: {why}");
+                println!("a turn is discarded: {why}");
                 failures += 1;
             }
         }

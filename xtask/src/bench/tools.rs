@@ -83,7 +83,7 @@ impl Tools {
 
 fn hydra_version() -> Result<String, String> {
     let about = process::output(Command::new(HYDRA).arg("--version"))?;
-    version(&about).ok_or_else(|| format!("{HYDRA} does not say its version"))
+    version(&about).ok_or_else(|| format!("{HYDRA} does not print its version"))
 }
 
 fn version(about: &str) -> Option<String> {

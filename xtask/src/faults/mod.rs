@@ -54,22 +54,21 @@ struct Wish {
     writes: bool,
 }
 
-const USAGE: &str = "\
-usage: cargo xtask faults [OPTION...]
+const USAGE: &str = "usage: cargo xtask faults [OPTION...]
 
   --seed N           the seed of the list of cases (1)
-  --cases N          how many cases (every combination of fault, phase and size once)
-  --size N           a number of ranks, at least 2; again for more (2, 16, 128)
-  --fault NAME       only this fault; again for more
-  --phase NAME       only this phase; again for more
-  --against COMMAND  another launcher beside pmi-host; again for more
+  --cases N          number of cases (every combination of fault, phase and size once)
+  --size N           a number of ranks, at least 2; may be repeated (2, 16, 128)
+  --fault NAME       only this fault; may be repeated
+  --phase NAME       only this phase; may be repeated
+  --against COMMAND  another launcher beside pmi-host; may be repeated
   --only-against     without pmi-host
   --launcher PATH    pmi-host that is built already
   --jobs N           cases at a time (as many as cores)
-  --seconds N        begin no case after so long
-  --resume FILE      go on with this state file; the other options about cases are in it
+  --seconds N        begin no case after this time
+  --resume FILE      continue with this state file; it contains the other options about cases
   --list             print faults, phases and cases, and run nothing
-  --report FILE      print the tables of this state file, and run nothing; again for more
+  --report FILE      print the tables of this state file, and run nothing; may be repeated
   --write            put the tables into docs/reliability.md";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {

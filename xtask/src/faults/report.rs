@@ -95,7 +95,7 @@ pub(super) fn render(states: &[PoolState]) -> String {
         let counts = Counts::of(all(states, label).iter().map(|(_, outcome)| outcome));
         text += &row(&[&[label.to_string()][..], &counts.cells()[..]].concat());
     }
-    text += "\nBy fault; what is not named did not occur:\n\n";
+    text += "\nBy fault; faults that are not listed did not occur:\n\n";
     let head =
         [&["fault".to_string()][..], &labels.iter().map(|l| l.to_string()).collect::<Vec<_>>()];
     text += &row(&head.concat());

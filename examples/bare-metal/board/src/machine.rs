@@ -1,5 +1,5 @@
 //! The board: start-up, the debugger's line and exit, memory that is lent once, the stack.
-#![allow(unsafe_code, reason = "start-up code, devices, and memory that nobody else hands out")]
+#![allow(unsafe_code, reason = "start-up code, devices, and memory that no other code hands out")]
 #![allow(dead_code, reason = "each image uses a part of it")]
 
 use core::arch::asm;

@@ -64,7 +64,7 @@ fn run(line: &'static str) -> Status {
     };
     match args.role {
         Role::Trap => machine::fault(),
-        Role::Panic => panic!("as was asked for"),
+        Role::Panic => panic!("as requested"),
         Role::Client | Role::Server => {}
     }
     let Some(mut net) = Net::new(args.addr) else {

@@ -82,7 +82,7 @@ pub(crate) fn serve(
             }
         }
         if moved.elapsed() > PATIENCE {
-            println!("manager: nobody says anything any more");
+            println!("manager: no message from any rank");
             return Ok(false);
         }
         thread::sleep(PAUSE);

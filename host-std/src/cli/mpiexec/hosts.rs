@@ -25,8 +25,8 @@ pub(super) fn file(text: &str) -> Result<Vec<Host>, String> {
         let Some(first) = words.next() else { continue };
         if let Some(other) = words.next() {
             return Err(format!(
-                "'{other}' behind a host is not known; '{first}:4' says how many ranks it takes, and \
-                 '-bind-to' binds all ranks"
+                "'{other}' after a host is not supported; '{first}:4' specifies its number of \
+                 ranks, and '-bind-to' binds all ranks"
             ));
         }
         hosts.push(host(first)?);
@@ -94,12 +94,13 @@ pub(super) fn check(hosts: &[Host], system: Option<&str>, host: &str) -> Result<
     let other = &other.name;
     let what = match system {
         None => format!(
-            "'{other}' is another host, and ranks are started on '{host}' only; name '{host}' alone, or \
-             start those of '{other}' there and let them dial in ('--listen')"
+            "'{other}' is another host, and ranks are started on '{host}' only; name '{host}' \
+             alone, or start those of '{other}' there and let them connect over TCP ('--listen')"
         ),
         Some(system) => format!(
-            "{system} has given {} nodes ({other}), and ranks are started on '{host}' only; say '-hosts \
-             {host}' to use this one alone, or let the others dial in ('--listen')",
+            "{system} has allocated {} nodes ({other}), and ranks are started on '{host}' only; \
+             specify '-hosts {host}' to use this one alone, or let the others connect over TCP \
+             ('--listen')",
             hosts.len()
         ),
     };
@@ -112,18 +113,19 @@ pub(super) fn rank_map(text: &str) -> Result<(), String> {
     let inner = inner.unwrap_or(text);
     let elsewhere =
         "ranks are started on this node only, which is number 0; leave it out".to_owned();
-    let number =
-        |text: &str| text.trim().parse::<u32>().map_err(|_| "that is no map of ranks".to_owned());
+    let number = |text: &str| {
+        text.trim().parse::<u32>().map_err(|_| "that is not a map of ranks".to_owned())
+    };
     let mut rest = inner;
     while !rest.is_empty() {
         let piece = match rest.strip_prefix('(') {
             Some(block) => {
-                let (block, behind) = block.split_once(')').ok_or("that is no map of ranks")?;
+                let (block, behind) = block.split_once(')').ok_or("that is not a map of ranks")?;
                 rest = behind;
                 let numbers: Vec<u32> = block.split(',').map(number).collect::<Result<_, _>>()?;
                 match numbers[..] {
                     [first, nodes, _] if nodes > 0 => first.saturating_add(nodes - 1),
-                    _ => return Err("that is no map of ranks".to_owned()),
+                    _ => return Err("that is not a map of ranks".to_owned()),
                 }
             }
             None => {
@@ -201,7 +203,7 @@ mod tests {
             assert!(rank_map(map).unwrap_err().contains("number 0"), "{map}");
         }
         for map in ["x", "(0,1", "(0,0,1)", "(0,1)", "0,,0"] {
-            assert!(rank_map(map).unwrap_err().contains("no map"), "{map}");
+            assert!(rank_map(map).unwrap_err().contains("not a map"), "{map}");
         }
     }
 

@@ -97,11 +97,10 @@ pub(crate) fn define(name: &'static str) -> Command {
 /// Text of `-info`.
 pub(crate) fn info(host: &str) -> String {
     format!(
-        "pmi-host {} as mpiexec, with Hydra's command line\n\
-         \x20   starts ranks on:      this node only ({host}); others dial in ('--listen')\n\
-         \x20   batch systems:        their nodes are refused unless there is one\n\
-         \x20   process managers:     PMI-1, PMI-2\n\
-         \x20   topology:             from the system itself\n",
+        "pmi-host {} as mpiexec, with Hydra's command line\n\x20   starts ranks on:      this \
+         node only ({host}); others connect over TCP ('--listen')\n\x20   batch systems:        \
+         an allocation of several nodes is refused\n\x20   process managers:     PMI-1, \
+         PMI-2\n\x20   topology:             from the system itself\n",
         env!("CARGO_PKG_VERSION")
     )
 }

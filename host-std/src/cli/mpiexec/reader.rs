@@ -148,7 +148,10 @@ impl<'a> Reader<'a> {
                 // Only the user knows which of the two values is meant.
                 if let Some(old) = part.said.iter().find(is_said).filter(|_| ONCE.contains(&ours)) {
                     let old = old.value.display();
-                    return Err(wrong(format!("it was '{old}' before; say it once for a program")));
+                    return Err(wrong(format!(
+                        "it was '{old}' before; specify it once for each \
+                    program"
+                    )));
                 }
                 part.said.push(said);
             }

@@ -106,7 +106,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &["rmk"],
         Does::Only(
             &["user", "slurm", "lsf", "sge", "pbs"],
-            "that batch system is not known here; leave it out",
+            "that batch system is not supported; leave it out",
         ),
     )
     .or("HYDRA_RMK"),
@@ -148,25 +148,29 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Does::Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
     ),
     word(&["order-nodes"], Does::Only(&ORDERS, "there is one node, in any of these orders")),
-    word(&["localhost"], Does::Refused("this node is called what 'uname -n' says; leave it out")),
+    word(
+        &["localhost"],
+        Does::Refused("this node has the name that 'uname -n' prints; leave it out"),
+    ),
     word(&["usize"], Does::Universe),
     flag(
         &["pmi-port"],
-        Does::Refused("ranks inherit a socket here; those that shall dial in need '--listen'"),
+        Does::Refused("ranks inherit a socket here; ranks that connect over TCP need '--listen'"),
     ),
     flag(
         &["skip-launch-node"],
         Does::Refused(
-            "ranks are started on this node only; '--listen' lets those of other nodes dial in",
+            "ranks are started on this node only; with '--listen', ranks of other nodes connect \
+            over TCP",
         ),
     ),
     word(
         &["gpus-per-proc", "g"],
-        Does::Only(&["AUTO"], "devices are not dealt out; set CUDA_VISIBLE_DEVICES with -env"),
+        Does::Only(&["AUTO"], "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env"),
     ),
     word(
         &["gpu-subdevs-per-proc"],
-        Does::Only(&["AUTO"], "devices are not dealt out; set ZE_AFFINITY_MASK with -env"),
+        Does::Only(&["AUTO"], "devices are not assigned; set ZE_AFFINITY_MASK with -env"),
     ),
     flag(&["hybrid-hosts"], Does::Only(&[""], "")),
     word(
@@ -200,22 +204,24 @@ impl HydraOption {
     pub(crate) fn meaning(&self) -> String {
         match &self.does {
             Does::Whole(ours, _) => format!("--{ours}"),
-            Does::Own(ours, _) => format!("--{ours}, for the program behind it"),
-            Does::Hosts | Does::HostFile => "hosts; this node is the only one to be had".to_owned(),
-            Does::PerNode => "ranks for each host, if -n does not say how many".to_owned(),
+            Does::Own(ours, _) => format!("--{ours}, for the program that follows"),
+            Does::Hosts | Does::HostFile => "hosts; only this node is available".to_owned(),
+            Does::PerNode => "ranks for each host, where -n is not given".to_owned(),
             Does::Universe => {
-                "--universe; SYSTEM counts what hosts take, INFINITE is endless".to_owned()
+                "--universe; SYSTEM is the sum over all hosts, INFINITE is endless".to_owned()
             }
             Does::ConfigFile => {
-                "reads further words from a file, with a line for each program".to_owned()
+                "reads further arguments from a file, with a line for each program".to_owned()
             }
             Does::Verbose => {
                 "--env-report --display map --show-messages --print-all-exitcodes".to_owned()
             }
-            Does::Only(values, _) if values == &[""] => "as it is anyway".to_owned(),
-            Does::Only(values, why) => format!("{} as it is anyway; else {why}", values.join(", ")),
-            Does::RankMap => "all ranks on node 0 as it is anyway".to_owned(),
-            Does::Info => "says what this is".to_owned(),
+            Does::Only(values, _) if values == &[""] => "the default".to_owned(),
+            Does::Only(values, why) => {
+                format!("{}: the default; otherwise {why}", values.join(", "))
+            }
+            Does::RankMap => "all ranks on node 0, which is the default".to_owned(),
+            Does::Info => "prints the version and what this launcher supports".to_owned(),
             Does::Help => "prints this text".to_owned(),
             Does::Refused(why) => format!("refused: {why}"),
         }
@@ -236,18 +242,19 @@ fn yes(_: &OsStr) -> Result<OsString, String> {
 
 /// Translates a pattern; the letters have the same meaning here.
 fn pattern(value: &OsStr) -> Result<OsString, String> {
-    let text = value.to_str().ok_or("that is no text")?;
+    let text = value.to_str().ok_or("that is not text")?;
     Pattern::parse(text).map_err(|error| error.to_string())?;
     Ok(text.into())
 }
 
 /// Translates a binding. Hydra's `rr` assigns the processors in turn, in the order of the system.
 fn binding(value: &OsStr) -> Result<OsString, String> {
-    let known = value.to_str().ok_or("that is no text")?;
+    let known = value.to_str().ok_or("that is not text")?;
     let device = |name: &&str| known.starts_with(name);
     if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(device) {
         return Err(
-            "devices are not known; try 'numa', or 'user:0+1,2+3' for processors by number".into(),
+            "devices are not supported; try 'numa', or 'user:0+1,2+3' for processors by number"
+                .into(),
         );
     }
     Ok(if known == "rr" { "hwthread".into() } else { value.to_owned() })

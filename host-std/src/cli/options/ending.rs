@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Opt] = &[
         Ending,
         "timeout",
         "SECONDS",
-        "end the run when it takes longer, with code 124",
+        "terminate the run after this time, with exit code 124",
         |settings, value| put(&mut settings.ending.timeout, seconds(value)),
         |settings| shown_seconds(settings.ending.timeout),
     )
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Opt] = &[
         Ending,
         "on-exit-error",
         "WHAT",
-        "when a rank fails: kill (default) ends the others, ignore lets them go on",
+        "when a rank fails: kill (default) terminates the others, ignore lets them continue",
         |settings, value| put(&mut settings.ending.on_exit_error, choice(value, ON_EXIT_ERROR)),
         |settings| chosen(&settings.ending.on_exit_error, ON_EXIT_ERROR),
     ),
@@ -28,14 +28,15 @@ pub(super) const ROWS: &[Opt] = &[
         Ending,
         "exit-timeout",
         "SECONDS",
-        "how long ranks may run on after the first one has ended well (default: for ever)",
+        "terminate ranks that still run this long after the first one exited with 0 (default: \
+        never)",
         |settings, value| put(&mut settings.ending.exit_timeout, seconds(value)),
         |settings| shown_seconds(settings.ending.exit_timeout),
     ),
     Opt::switch(
         Ending,
         "print-all-exitcodes",
-        "say at the end how every rank ended",
+        "report at the end how every rank ended",
         |settings, on| settings.ending.print_all_codes = on,
         |settings| settings.ending.print_all_codes,
     ),
@@ -43,7 +44,7 @@ pub(super) const ROWS: &[Opt] = &[
         Ending,
         "result",
         "FILE",
-        "write a report for programs to this file, as JSON",
+        "write a report of the run to this file, as JSON",
         |settings, value| put(&mut settings.ending.result, path(value).map(Some)),
         |settings| shown_path(settings.ending.result.as_ref()),
     ),
@@ -51,7 +52,8 @@ pub(super) const ROWS: &[Opt] = &[
         Ending,
         "forward-signals",
         "LIST",
-        "pass these on to the ranks too, as SIGUSR1,SIGWINCH (default: SIGUSR2 and what ends the run)",
+        "forward these signals to the ranks too, as SIGUSR1,SIGWINCH (default: SIGUSR2 and those \
+        that terminate the run)",
         |settings, value| put(&mut settings.ending.forward_signals, signals(value)),
         |settings| {
             let numbers = settings.ending.forward_signals.iter();
@@ -68,8 +70,8 @@ fn signals(value: &OsStr) -> Result<Vec<i32>, String> {
     }
     let numbers = list.split(',').map(|name| match signal::named(name) {
         Some(signal) if signal::can_forward(signal.as_raw()) => Ok(signal.as_raw()),
-        Some(_) => Err(format!("'{name}' cannot be passed on; try 'SIGUSR1,SIGUSR2'")),
-        None => Err(format!("'{name}' is no signal; try 'SIGUSR1,SIGUSR2'")),
+        Some(_) => Err(format!("'{name}' cannot be forwarded; try 'SIGUSR1,SIGUSR2'")),
+        None => Err(format!("'{name}' is not a signal; try 'SIGUSR1,SIGUSR2'")),
     });
     numbers.collect()
 }

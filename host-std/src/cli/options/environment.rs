@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Opt] = &[
         Environment,
         "inherit",
         "WHAT",
-        "which of our own variables the ranks see: all (default), none, or a list as PATH,HOME",
+        "variables of the launcher that ranks inherit: all (default), none, or a list as PATH,HOME",
         |settings, value| put(&mut settings.environment.inherit, inherit(value)),
         |settings| {
             Some(match &settings.environment.inherit {
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Opt] = &[
         Environment,
         "pmi",
         "WHICH",
-        "which protocols ranks find a server for: auto (default), 1, 2, x (PMIx) or all",
+        "protocols that ranks find a server for: auto (default), 1, 2, x (PMIx) or all",
         |settings, value| put(&mut settings.environment.offer, offer(value)),
         |settings| {
             Some(
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Opt] = &[
     Opt::switch(
         Environment,
         "env-report",
-        "say which variables were set for the ranks and which were taken out, and why",
+        "report which variables are set for the ranks and which are removed, and why",
         |settings, on| settings.environment.report = on,
         |settings| settings.environment.report,
     ),
@@ -93,7 +93,7 @@ fn offer(value: &OsStr) -> Result<Offer, String> {
         b"2" => Ok(Offer::Pmi2),
         b"x" => Ok(Offer::Pmix),
         b"all" => Ok(Offer::All),
-        _ => Err("that is no protocol; there are auto, 1, 2, x and all".to_owned()),
+        _ => Err("that is not a protocol; there are auto, 1, 2, x and all".to_owned()),
     }
 }
 

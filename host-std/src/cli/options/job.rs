@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "ranks",
         "N",
-        "how many ranks to start (required, unless ranks dial in); -np is the same",
+        "number of ranks to start (required, unless all ranks connect over TCP); -np is the same",
         |settings, value| put(&mut settings.job.ranks, ranks(value).map(Some)),
         |settings| settings.job.ranks.map(|ranks| ranks.to_string()),
     )
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "wdir",
         "DIR",
-        "the folder the program starts in (default: this one)",
+        "working directory of the program (default: the current one)",
         |settings, value| put(&mut settings.job.folder, path(value).map(Some)),
         |settings| shown_path(settings.job.folder.as_ref()),
     )
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "universe",
         "N",
-        "how many processes there may be with those that ranks start, or endless (default: as -n)",
+        "largest number of processes, including those that ranks spawn, or endless (default: as -n)",
         |settings, value| put(&mut settings.job.universe, universe(value)),
         |settings| match settings.job.universe {
             Universe::Job => None,
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "attribute",
         "KEY=VALUE",
-        "an attribute that ranks may ask for, as 'cartDims=4,4'; may be repeated",
+        "an attribute that ranks may request, as 'cartDims=4,4'; may be repeated",
         |settings, value| add(&mut settings.job.attributes, attribute(value)),
         |settings| {
             let pairs = settings.job.attributes.iter().map(|(key, value)| format!("{key}={value}"));
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "listen",
         "ADDR:PORT",
-        "where further ranks dial in over TCP; port 0 means any",
+        "address for further ranks, which connect over TCP; port 0 selects any",
         |settings, value| put(&mut settings.job.listen, Ok(Some(text(value)))),
         |settings| settings.job.listen.clone(),
     ),
@@ -65,7 +65,8 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "websocket",
         "[ADDR:]PORT",
-        "where pages dial in, to watch the run or to be further ranks; port 0 means any",
+        "address for web pages, which observe the run or connect as further ranks; port 0 selects \
+        any",
         |settings, value| put(&mut settings.job.websocket, Ok(Some(text(value)))),
         |settings| settings.job.websocket.clone(),
     ),
@@ -73,7 +74,8 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "origin",
         "URL",
-        "pages from there may, too, as 'https://lab.example'; those of this machine always may",
+        "further origin of pages that may connect, as 'https://lab.example'; pages of this \
+        machine always may",
         |settings, value| add(&mut settings.job.origins, Ok(text(value))),
         |settings| Some(settings.job.origins.join(" ")).filter(|shown| !shown.is_empty()),
     )
@@ -82,8 +84,8 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "expect",
         "N",
-        "how many ranks dial in; they come behind those that are started. With 0, ranks can open second \
-         connections (PMI-2's 'init_oob') and nobody else comes",
+        "number of further ranks that connect; their numbers follow those of the started ranks. \
+         With 0, only second connections of ranks (PMI-2's 'init_oob') are accepted",
         |settings, value| put(&mut settings.job.expected, some_ranks(value).map(Some)),
         |settings| settings.job.expected.map(|expected| expected.to_string()),
     ),
@@ -91,29 +93,30 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "secret-file",
         "FILE",
-        "what they must know (default: nothing where only this user can connect, else one that is made for \
-         the run)",
+        "secret of ranks that connect (default: none where only this user can connect, else one \
+         that is generated for the run)",
         |settings, value| put(&mut settings.job.secret_file, path(value).map(Some)),
         |settings| shown_path(settings.job.secret_file.as_ref()),
     ),
     Opt::switch(
         Job,
         "require-challenge",
-        "they prove by PMI-2's challenge that they know it; a PMI_ID is not enough",
+        "ranks prove the secret by PMI-2's challenge; a PMI_ID is not sufficient",
         |settings, on| settings.job.requires_challenge = on,
         |settings| settings.job.requires_challenge,
     ),
     Opt::switch(
         Job,
         "short-ids",
-        "a PMI_ID from the secret has 31 bits, as the clients of MPICH and Flux read it; ours read 63",
+        "limit a PMI_ID from the secret to 31 bits, as the clients of MPICH and Flux read it \
+        (default: 63)",
         |settings, on| settings.job.has_short_ids = on,
         |settings| settings.job.has_short_ids,
     ),
     Opt::switch(
         Job,
         "tls",
-        "they speak TLS, with a certificate that is made for this job",
+        "ranks that connect use TLS, with a certificate that is generated for this job",
         |settings, on| settings.job.is_secured = on,
         |settings| settings.job.is_secured,
     ),
@@ -121,7 +124,8 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "kvs-pairs",
         "N",
-        "how many pairs of keys and values ranks may put, in all jobs of the run (default: 4194304)",
+        "largest number of key-value pairs that ranks may put, in all jobs of the run (default: \
+        4194304)",
         |settings, value| put(&mut settings.job.kvs.pairs, count(value)),
         |settings| Some(settings.job.kvs.pairs.to_string()),
     ),
@@ -129,7 +133,8 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "kvs-bytes",
         "BYTES",
-        "how many bytes these pairs may have, and what PMIx clients post likewise (default: 1073741824)",
+        "largest size of these pairs in bytes, and that of the data of PMIx clients (default: \
+        1073741824)",
         |settings, value| put(&mut settings.job.kvs.bytes, count(value)),
         |settings| Some(settings.job.kvs.bytes.to_string()),
     ),

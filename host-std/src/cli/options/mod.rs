@@ -107,12 +107,12 @@ impl Topic {
     /// Heading of the topic.
     pub(crate) const fn about(self) -> &'static str {
         match self {
-            Self::Job => "ranks, programs, and who dials in",
-            Self::Placement => "which rank runs on which processors",
-            Self::Environment => "what ranks find in their environment",
-            Self::Output => "what ranks write and read",
-            Self::Ending => "how a run ends, and what is told of it",
-            Self::Watching => "signs of life",
+            Self::Job => "ranks, programs, and ranks that connect over TCP",
+            Self::Placement => "processors of each rank",
+            Self::Environment => "environment of the ranks",
+            Self::Output => "standard input and output of the ranks",
+            Self::Ending => "end of a run, and its reports",
+            Self::Watching => "progress reports",
             Self::Tracing => "records of messages",
         }
     }

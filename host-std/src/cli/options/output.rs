@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Opt] = &[
     Opt::switch(
         Output,
         "collapse",
-        "write lines that several ranks write alike once, as '[0-63] text'",
+        "write a line that several ranks write once, as '[0-63] text'",
         |settings, on| settings.output.collapse = on,
         |settings| settings.output.collapse,
     ),
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Opt] = &[
         Output,
         "collapse-wait",
         "SECONDS",
-        "let a line wait so long for ranks that may write it too (default: 0.5; 0: as long as it takes)",
+        "time to wait for other ranks that write the same line (default: 0.5; 0: unlimited)",
         |settings, value| put(&mut settings.output.collapse_wait, seconds(value)),
         |settings| shown_seconds(settings.output.collapse_wait).or_else(|| Some("0".to_owned())),
     ),
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Opt] = &[
         Output,
         "stdout-to",
         "PATTERN",
-        "write what each rank writes to standard output to a file of its own, as 'out.%r'",
+        "write the standard output of each rank to a file of its own, as 'out.%r'",
         |settings, value| put(&mut settings.output.out_files, Ok(Some(text(value)))),
         |settings| settings.output.out_files.clone(),
     ),
@@ -74,13 +74,13 @@ pub(super) const ROWS: &[Opt] = &[
         Output,
         "stdin",
         "RANKS",
-        "who reads standard input: all, none, or ranks as '0-3,8' (default: rank 0)",
+        "ranks that read standard input: all, none, or a list as '0-3,8' (default: rank 0)",
         |settings, value| put(&mut settings.output.stdin, stdin(value)),
         |settings| {
             Some(match &settings.output.stdin {
                 StdinTo::First => "0".to_owned(),
                 StdinTo::All => "all".to_owned(),
-                StdinTo::Nobody => "none".to_owned(),
+                StdinTo::NoRank => "none".to_owned(),
                 StdinTo::Ranks(ranks) => ranges(ranks, ","),
             })
         },
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Opt] = &[
 fn stdin(value: &OsStr) -> Result<StdinTo, String> {
     match text(value).as_str() {
         "all" => Ok(StdinTo::All),
-        "none" => Ok(StdinTo::Nobody),
+        "none" => Ok(StdinTo::NoRank),
         "0" => Ok(StdinTo::First),
         list => numbers(list).map(StdinTo::Ranks).ok_or_else(|| {
             "that is neither 'all' nor 'none' nor a list of ranks as '0-3,8'".to_owned()

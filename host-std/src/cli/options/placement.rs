@@ -21,8 +21,8 @@ pub(super) const ROWS: &[Opt] = &[
         Placement,
         "map-by",
         "WHAT",
-        "let the next rank take the next: hwthread, core, l2cache, l3cache, numa or socket (default: as \
-         --bind-to)",
+        "assign consecutive ranks to consecutive: hwthread, core, l2cache, l3cache, numa or \
+         socket (default: as --bind-to)",
         |settings, value| put(&mut settings.placement.map_by, units(value).map(Some)),
         |settings| settings.placement.map_by.and_then(shown_units),
     ),
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Opt] = &[
         Placement,
         "display",
         "map",
-        "show which rank is bound to what before the start",
+        "show the processors of each rank before the start",
         |settings, value| put(&mut settings.placement.display_map, choice(value, &[("map", true)])),
         |settings| settings.placement.display_map.then(|| "map".to_owned()),
     ),
@@ -43,7 +43,7 @@ fn bind_to(value: &OsStr) -> Result<BindTo, String> {
     }
     match got.strip_prefix(USER) {
         Some(list) => user(list).map(BindTo::User).ok_or_else(|| {
-            "that is no list of processors for each rank; try 'user:0-1,2-3', or 'user:0+4,1+5'"
+            "that is not a list of processors for each rank; try 'user:0-1,2-3', or 'user:0+4,1+5'"
                 .to_owned()
         }),
         None => units(value)

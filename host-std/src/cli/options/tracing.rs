@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Opt] = &[
     Opt::switch(
         Tracing,
         "show-messages",
-        "write every message between ranks and server to standard error as it passes",
+        "write every message between ranks and server to standard error at once",
         |settings, on| settings.tracing.shows_messages = on,
         |settings| settings.tracing.shows_messages,
     ),
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Opt] = &[
         Tracing,
         "trace-ring",
         "N",
-        "how many of the last messages are kept in memory for the tables (default: 4096)",
+        "number of the latest messages that are kept in memory for tables (default: 4096)",
         |settings, value| {
             let messages = text(value).parse::<u32>().ok().and_then(|n| usize::try_from(n).ok());
             let why = || "that is not a number of messages; try '4096'".to_owned();

@@ -23,7 +23,7 @@ pub(super) fn ranks(value: &OsStr) -> Result<u32, String> {
     let why = match parsed {
         Ok(0) => "a job has at least one rank",
         Ok(ranks) if ranks > RANKS_MAX => {
-            "that is more than the 1048576 ranks one launcher will try"
+            "that is more than the 1048576 ranks that one launcher starts"
         }
         Ok(ranks) => return Ok(ranks),
         Err(_) => "that is not a number of ranks",
@@ -62,7 +62,7 @@ pub(super) fn choice<T: Clone>(value: &OsStr, choices: &[(&str, T)]) -> Result<T
         Some((_, chosen)) => Ok(chosen.clone()),
         None => {
             let words: Vec<String> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
-            Err(format!("that is none of {}", words.join(", ")))
+            Err(format!("that is not one of {}", words.join(", ")))
         }
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn numbers(value: &str) -> Option<Vec<u32>> {
 /// Path of a file.
 pub(super) fn path(value: &OsStr) -> Result<PathBuf, String> {
     match value.is_empty() {
-        true => Err("that is no path".to_owned()),
+        true => Err("that is not a path".to_owned()),
         false => Ok(value.into()),
     }
 }

@@ -8,7 +8,8 @@ pub(super) const ROWS: &[Opt] = &[
         Watching,
         "stall-report",
         "SECONDS",
-        "tell who waits for whom after so long without progress (default: 10; 0: never)",
+        "report ranks that wait, and the ranks they wait for, after this time without progress \
+        (default: 10; 0: never)",
         |settings, value| put(&mut settings.watching.stall_report, seconds(value)),
         |settings| shown_seconds(settings.watching.stall_report).or_else(|| Some("0".to_owned())),
     ),
@@ -16,7 +17,7 @@ pub(super) const ROWS: &[Opt] = &[
         Watching,
         "stall-abort",
         "SECONDS",
-        "end the run after so long without progress (default: never)",
+        "terminate the run after this time without progress (default: never)",
         |settings, value| put(&mut settings.watching.stall_abort, seconds(value)),
         |settings| shown_seconds(settings.watching.stall_abort),
     ),
@@ -30,7 +31,7 @@ pub(super) const ROWS: &[Opt] = &[
     Opt::switch(
         Watching,
         "control",
-        "let 'pmi-host ps' ask how the run goes",
+        "let 'pmi-host ps' query the run",
         |settings, on| settings.watching.control = on,
         |settings| settings.watching.control,
     ),

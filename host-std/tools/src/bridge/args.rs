@@ -18,29 +18,23 @@ pub(super) struct BridgeArgs {
 /// Defines the command and its arguments.
 pub fn define() -> Command {
     Command::new("bridge")
-        .about("Bring a rank that has nothing but a serial line to a process manager")
-        .arg(
-            Arg::new(SERIAL)
-                .long(SERIAL)
-                .value_name("DEVICE|pty")
-                .required(true)
-                .help("the line, as /dev/ttyUSB0; 'pty' makes a pseudo-terminal and says its name"),
-        )
+        .about("Connect a rank that has only a serial line to a process manager")
+        .arg(Arg::new(SERIAL).long(SERIAL).value_name("DEVICE|pty").required(true).help(
+            "serial line, as /dev/ttyUSB0; 'pty' creates a pseudo-terminal and prints \
+                      its name",
+        ))
         .arg(
             Arg::new(BAUD)
                 .long(BAUD)
                 .value_name("N")
                 .value_parser(value_parser!(u32).range(50..))
                 .default_value("115200")
-                .help("bits a second; 8 bits, no parity, one stop bit"),
+                .help("bits per second; 8 data bits, no parity, one stop bit"),
         )
-        .arg(
-            Arg::new(TO)
-                .long(TO)
-                .value_name("ADDR:PORT")
-                .required(true)
-                .help("where ranks dial in, as 'pmi-host run --listen' says it"),
-        )
+        .arg(Arg::new(TO).long(TO).value_name("ADDR:PORT").required(true).help(
+            "address for ranks that connect over TCP, as 'pmi-host run --listen' prints \
+                      it",
+        ))
 }
 
 /// Parses the arguments; the inner error is the requested help text.

@@ -194,21 +194,21 @@ impl fmt::Display for BridgeError {
         match self {
             Self::NoSerialLine { line, error } => write!(
                 f,
-                "'{line}' is no serial line that can be used ({error}); name a device such as \
+                "the serial line '{line}' cannot be opened ({error}); specify a device such as \
                  /dev/ttyUSB0, or 'pty' for a new pseudo-terminal"
             ),
             Self::NoServer { address, error } => write!(
                 f,
-                "nobody answers at {address} ({error}); 'pmi-host run --listen ADDR:PORT --expect N' \
-                 prints where ranks dial in"
+                "no server answers at {address} ({error}); 'pmi-host run --listen ADDR:PORT \
+                 --expect N' prints the address for ranks that connect over TCP"
             ),
             Self::LineClosed { line } => write!(
                 f,
-                "the board at {line} is gone in the middle of its conversation; the server was told by \
-                 hanging up"
+                "the board at {line} disconnected before its session ended; the connection to the \
+                 server was closed"
             ),
             Self::Broken { address, error } => {
-                write!(f, "the way between the line and {address} broke: {error}")
+                write!(f, "the connection between the line and {address} failed: {error}")
             }
         }
     }

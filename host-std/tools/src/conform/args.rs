@@ -68,7 +68,9 @@ pub(super) fn parse(words: impl IntoIterator<Item = String>) -> Result<Args, Con
         (Some(task), _) => task,
         (None, false) => Task::Join(joined),
         (None, true) => {
-            return Err(usage("what shall be checked? Say --launcher or --client".to_owned()));
+            return Err(usage(
+                "nothing to check is specified; specify --launcher or --client".to_owned(),
+            ));
         }
     };
     Ok(args)
@@ -95,7 +97,7 @@ fn usage(what: String) -> ConformError {
 fn titled(text: &str) -> Result<(String, PathBuf), ConformError> {
     match text.split_once('=') {
         Some((title, file)) => Ok((title.to_owned(), file.into())),
-        None => Err(usage(format!("'--join {text}': say it as --join TITLE=FILE"))),
+        None => Err(usage(format!("'--join {text}': write it as --join TITLE=FILE"))),
     }
 }
 
@@ -105,8 +107,8 @@ fn number(text: &str, max: u32) -> Result<u32, ConformError> {
 }
 
 /// Help text of `conform`.
-pub(super) const HELP: &str = "\
-Checks a launcher or a client of PMI-1 and PMI-2, whoever wrote it.
+pub(super) const HELP: &str =
+    "Checks any launcher or client of PMI-1 and PMI-2 against the specification.
 
 usage: pmi-host conform --launcher 'mpiexec.hydra -n {n} {prog}'   plays clients under a launcher
        pmi-host conform --client './a.out ARGS' [-n N]             plays servers to a program
@@ -114,12 +116,12 @@ usage: pmi-host conform --launcher 'mpiexec.hydra -n {n} {prog}'   plays clients
        pmi-host conform --list                                     names all cases
 
 options:
-  -n, --ranks N     how many ranks a client is started with (default 2)
+  -n, --ranks N     number of ranks of a client (default 2)
   --timeout SECONDS bound of one launch (default 10)
-  --only PART       only cases with this in their name; may be given again
+  --only PART       only cases with this in their name; may be repeated
   --expect FILE     compare with a matrix that was printed before
-  --json            for programs
-  --markdown        as a table for a page
+  --json            print JSON
+  --markdown        print a Markdown table
 
 exit code: 0 when nothing is wrong, or nothing differs from FILE; 1 otherwise; 2 wrong usage.
 ";

@@ -104,7 +104,7 @@ impl Case {
         match self.exit {
             ExpectedExit::Any => finding,
             ExpectedExit::Success if code == 0 => finding,
-            ExpectedExit::Success => Verdict::Wrong.on(format!("{seen} after a good end")),
+            ExpectedExit::Success => Verdict::Wrong.on(format!("{seen} after a successful run")),
             ExpectedExit::Code(wanted) if code == wanted => Verdict::AsSpecified.on(seen),
             ExpectedExit::Code(_) | ExpectedExit::Failure if code == 0 => Verdict::Wrong.on(seen),
             ExpectedExit::Code(wanted) => {

@@ -43,8 +43,8 @@ impl fmt::Display for ConformError {
             Self::Usage(what) => write!(f, "{what}; 'pmi-host conform --help' shows how"),
             Self::NoPlace(what) => write!(
                 f,
-                "the command line of the launcher has no {what}; \
-                 say it as in 'mpiexec.hydra -n {{n}} {{prog}}'"
+                "the command line of the launcher has no {what}; write it as in 'mpiexec.hydra -n \
+                 {{n}} {{prog}}'"
             ),
             Self::NoCase(parts) => write!(
                 f,
@@ -56,7 +56,7 @@ impl fmt::Display for ConformError {
             }
             Self::Record { file, why } => write!(
                 f,
-                "{} is no recorded matrix: {why}; the plain output of a check is one",
+                "{} is not a recorded matrix: {why}; specify the plain output of a check",
                 file.display()
             ),
             Self::System(error) => {

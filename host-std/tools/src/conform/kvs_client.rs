@@ -71,9 +71,9 @@ impl RoundTrip {
     /// A legal value must come back whole.
     pub(super) fn judged(self) -> CaseResult {
         match self {
-            Self::Unchanged => Ok(Verdict::AsSpecified.on("it comes back as it was")),
+            Self::Unchanged => Ok(Verdict::AsSpecified.on("it is returned unchanged")),
             Self::Changed(found) => {
-                Ok(Verdict::Wrong.on(format!("comes back as {}", shown(&found))))
+                Ok(Verdict::Wrong.on(format!("is returned as {}", shown(&found))))
             }
             Self::Missing => Ok(Verdict::Wrong.on("put with success, then not found")),
             Self::Refused(reply) => Ok(reply.judged(Verdict::Refused)),
@@ -83,9 +83,9 @@ impl RoundTrip {
     /// Judges a value over a limit: a refusal is right; some servers accept it, cut it or lose it.
     pub(super) fn judged_over(self, takes: Verdict) -> CaseResult {
         Ok(match self {
-            Self::Unchanged => takes.on("taken whole"),
+            Self::Unchanged => takes.on("stored whole"),
             Self::Changed(found) => {
-                Verdict::Tolerated.on(format!("cut to {} bytes without a word", found.len()))
+                Verdict::Tolerated.on(format!("cut to {} bytes without an error", found.len()))
             }
             Self::Missing => Verdict::Tolerated.on("put with success, then not found"),
             Self::Refused(reply) => reply.judged(Verdict::AsSpecified),

@@ -104,8 +104,8 @@ fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Findi
         (reported, None) => {
             let reported = reported.unwrap_or_else(|| Verdict::NoAnswer.on(""));
             let seen = match reported.seen.as_str() {
-                "" => format!("the launcher had not ended after {limit:?}"),
-                seen => format!("{seen}; then the launcher had not ended after {limit:?}"),
+                "" => format!("the launcher had not exited after {limit:?}"),
+                seen => format!("{seen}; then the launcher had not exited after {limit:?}"),
             };
             reported.verdict.max(Verdict::NoAnswer).on(seen)
         }

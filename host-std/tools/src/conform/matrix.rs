@@ -152,7 +152,7 @@ pub(super) fn join(
         }
     }
     let titles: Vec<&str> = titled.iter().map(|(title, _)| title.as_str()).collect();
-    let mut text = format!("| case | what is tried | {} |\n|---|---|", titles.join(" | "));
+    let mut text = format!("| case | test | {} |\n|---|---|", titles.join(" | "));
     text.push_str(&"---|".repeat(titles.len()));
     text.push('\n');
     for case in cases {
@@ -166,7 +166,7 @@ pub(super) fn join(
         let _ = writeln!(text, "| `{case}` | {} | {} |", cell(what), verdicts.join(" | "));
     }
     for (title, matrix) in titled {
-        let _ = write!(text, "\n### What was seen: {title}\n\n{}.\n\n", matrix.sum());
+        let _ = write!(text, "\n### Findings: {title}\n\n{}.\n\n", matrix.sum());
         let is_worth_reading = |row: &&Row| {
             let Finding { verdict, seen } = &row.finding;
             *verdict != Verdict::AsSpecified && !seen.starts_with(NOT_TRIED)
@@ -184,7 +184,7 @@ pub(super) fn not_tried(opening: &str) -> String {
     format!("{NOT_TRIED} {opening}")
 }
 
-const NOT_TRIED: &str = "not tried after";
+const NOT_TRIED: &str = "not tested after";
 
 /// Short form of a row for a table of many columns: verdicts as specified take little room. For a client
 /// the text is its behaviour, preceded by the verdict unless that is as specified.
@@ -205,7 +205,7 @@ fn short(row: &Row) -> String {
 }
 
 /// Observation of a client that never reaches the changed exchange.
-pub(super) const UNTOUCHED: &str = "asks for nothing that this changes";
+pub(super) const UNTOUCHED: &str = "sends no request that this changes";
 
 /// Prefix of the names of all client cases.
 const CLIENT: &str = "client-";
@@ -269,7 +269,7 @@ mod tests {
         let client = |verdict: Verdict, seen: &str| {
             short(&Row { case: "client-x".into(), tries: String::new(), finding: verdict.on(seen) })
         };
-        assert_eq!(client(Verdict::AsSpecified, "goes on; rank 0 asks: x"), "goes on");
+        assert_eq!(client(Verdict::AsSpecified, "continues; rank 0 sent: x"), "continues");
         assert_eq!(client(Verdict::Wrong, "crashes: signal 11"), "**wrong**: crashes");
         assert_eq!(client(Verdict::AsSpecified, UNTOUCHED), "–");
     }

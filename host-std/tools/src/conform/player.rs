@@ -84,7 +84,7 @@ fn play(
             (rank, finding, may_finalize.then_some(finalize))
         }
         // A singleton has no connection to a launcher yet.
-        CaseBody::Singleton(_) => (rank, Verdict::Wrong.on("somebody has started it"), None),
+        CaseBody::Singleton(_) => (rank, Verdict::Wrong.on("a launcher has started it"), None),
         CaseBody::Pmi2(play) => {
             let mut client = Pmi2Client::new(connection, rank, size);
             let finding = play(&mut client);

@@ -21,10 +21,15 @@ pub(super) const CASES: &[&[Case]] = &[&[
     Case::pmi1("oob-frames", 1, "init_oob, for notices in frames", |client| {
         opened(client, "pmi_version=2 pmi_subversion=0")
     }),
-    Case::pmi1("oob-stranger", 1, "init_oob with an identity that nobody has", unknown_identity),
-    Case::pmi1("oob-abort", 2, "a rank that listens is told of an abort before the end", abort)
-        .expecting(ExpectedExit::Code(39)),
-    Case::pmi1("tls-plain", 1, "a caller without TLS where TLS is spoken", plain),
+    Case::pmi1("oob-stranger", 1, "init_oob with an unknown identity", unknown_identity),
+    Case::pmi1(
+        "oob-abort",
+        2,
+        "a listening rank receives a notice of an abort before its end",
+        abort,
+    )
+    .expecting(ExpectedExit::Code(39)),
+    Case::pmi1("tls-plain", 1, "a connection without TLS where TLS is required", plain),
 ]];
 
 /// Address and identity for a second connection.
@@ -81,7 +86,7 @@ fn abort(client: &mut Pmi1Client) -> CaseResult {
     if client.rank == 1 {
         client.fence()?;
         client.connection.send(b"cmd=abort exitcode=39\n")?;
-        return Ok(AsSpecified.on("has said abort"));
+        return Ok(AsSpecified.on("has sent abort"));
     }
     let mut connection = connect(&environment, client)?;
     connection.send(init_oob(id, "pmi_version=1 pmi_subversion=1").as_bytes())?;

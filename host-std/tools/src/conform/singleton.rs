@@ -55,9 +55,9 @@ fn run_session(listener: &TcpListener, child: &mut Child, timeout: Duration) -> 
     }
     let finalize = client.finalize()?;
     match wait_for_exit(child, timeout) {
-        None => Err(NoAnswer.on("the launcher had not ended after finalize")),
+        None => Err(NoAnswer.on("the launcher had not exited after finalize")),
         Some(status) if status.success() => Ok(finalize.judged(AsSpecified)),
-        Some(status) => Err(Wrong.on(format!("{status} after a good end"))),
+        Some(status) => Err(Wrong.on(format!("{status} after a successful run"))),
     }
 }
 
@@ -76,11 +76,11 @@ fn accept(listener: &TcpListener, child: &mut Child, timeout: Duration) -> Resul
             Err(error) => return Err(lost(error)),
         }
         if let Some(status) = child.try_wait().map_err(lost)? {
-            return Err(Refused.on(format!("{status}, and nobody has connected")));
+            return Err(Refused.on(format!("{status}, and no client has connected")));
         }
         thread::sleep(CHECK_INTERVAL);
     }
-    Err(NoAnswer.on("nobody has connected"))
+    Err(NoAnswer.on("no client has connected"))
 }
 
 fn wait_for_exit(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {

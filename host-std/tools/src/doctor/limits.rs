@@ -59,7 +59,7 @@ impl ResourceLimits {
             bytes(self.stack_bytes),
             bytes(self.core_bytes)
         );
-        let unknown = || "not known".to_owned();
+        let unknown = || "unknown".to_owned();
         let processors =
             self.processors.map_or_else(unknown, |count| format!("{count} may be used"));
         let shared =

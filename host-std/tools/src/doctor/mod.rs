@@ -31,12 +31,14 @@ use std::process::ExitCode;
 
 /// Defines the command and its arguments.
 pub fn define() -> Command {
-    Command::new("doctor").about("Say what ranks find under any launcher, and what is wrong").arg(
-        Arg::new(PROGRAM)
-            .value_parser(clap::value_parser!(OsString))
-            .value_hint(clap::ValueHint::CommandName)
-            .help("the program to look at: which MPI it is linked with"),
-    )
+    Command::new("doctor")
+        .about("Check what ranks find under any launcher, and report problems")
+        .arg(
+            Arg::new(PROGRAM)
+                .value_parser(clap::value_parser!(OsString))
+                .value_hint(clap::ValueHint::CommandName)
+                .help("a program to check for the MPI library that it links"),
+        )
 }
 
 /// Examines this process and its surroundings, prints what it finds, and gives the exit code: 1 if
@@ -46,7 +48,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return print(&error.to_string()),
         Err(_) => {
-            let why = "it takes one program at most".to_owned();
+            let why = "at most one program can be specified".to_owned();
             return refuse(&UsageError::Value { said: "doctor".to_owned(), why });
         }
     };

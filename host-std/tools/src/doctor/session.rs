@@ -217,9 +217,9 @@ fn key(rank: u32) -> String {
 
 /// Mapping with its meaning.
 pub(crate) fn mapping(text: Option<&str>, size: u32) -> String {
-    let Some(text) = text else { return "the launcher does not say".to_owned() };
+    let Some(text) = text else { return "the launcher does not report it".to_owned() };
     match read_mapping(text.as_bytes(), size) {
-        None => format!("'{}' is none that libraries understand", text.escape_debug()),
+        None => format!("'{}' is not one that libraries understand", text.escape_debug()),
         Some(nodes) => {
             let count = nodes.collect::<BTreeSet<u32>>().len();
             let many = if count == 1 { "" } else { "s" };
@@ -228,7 +228,7 @@ pub(crate) fn mapping(text: Option<&str>, size: u32) -> String {
     }
 }
 
-const INIT: &str = "the opening of the conversation";
+const INIT: &str = "the handshake";
 
 /// Time limit of one step: no launcher answers later; a fence waits for the slowest rank of a large job.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -259,6 +259,6 @@ mod tests {
     fn a_mapping_is_explained() {
         assert_eq!(mapping(Some("(vector,(0,2,2))"), 4), "(vector,(0,2,2)): 4 ranks on 2 nodes");
         assert!(mapping(Some("nonsense"), 4).contains("'nonsense'"));
-        assert!(mapping(None, 4).contains("does not say"));
+        assert!(mapping(None, 4).contains("does not report"));
     }
 }

@@ -20,14 +20,14 @@ use std::time::Duration;
 /// Defines the command and its arguments.
 pub fn define() -> Command {
     Command::new("replay")
-        .about("Play a recorded exchange again, against a program or our server")
+        .about("Replay one side of a recorded exchange against a program or this server")
         .arg(
             Arg::new(TIMEOUT)
                 .long(TIMEOUT)
                 .value_name("SECS")
                 .value_parser(value_parser!(u64).range(1..=86_400))
                 .default_value("30")
-                .help("how long a program may be silent before it is ended"),
+                .help("time after which a program without messages is terminated"),
         )
         .arg(
             Arg::new(FILE).value_parser(value_parser!(PathBuf)).required(true).help(
@@ -40,7 +40,10 @@ pub fn define() -> Command {
                 .num_args(0..)
                 .trailing_var_arg(true)
                 .allow_hyphen_values(true)
-                .help("started once for each recorded rank; without it our server is tried"),
+                .help(
+                    "program to start once for each recorded rank; without it, this server is \
+                      checked",
+                ),
         )
 }
 

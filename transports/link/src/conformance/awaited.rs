@@ -138,7 +138,7 @@ pub async fn gone_without_reading<A: Link, B: Link>(
     pause: &mut impl AsyncFnMut(),
 ) {
     let (mut near, mut far) = connect().await;
-    write_all(&mut near, b"is the peer there", pause).await;
+    write_all(&mut near, b"is there a peer?", pause).await;
     // It did come, so that it is lost for certain.
     let mut first = [0];
     read_exact(&mut far, &mut first, pause).await;

@@ -88,7 +88,7 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimCommand, String> {
     };
     match words.next() {
         None => Ok(parsed),
-        Some(word) => Err(format!("`{word}` is superfluous")),
+        Some(word) => Err(format!("`{word}` is one word too many")),
     }
 }
 

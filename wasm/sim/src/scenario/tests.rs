@@ -205,7 +205,7 @@ fn an_error_names_its_line_and_the_way_out() {
         ("ranks 0", 0, "there are 1 to"),
         ("ranks 2\nnodes 3", 0, "1 to 2 nodes"),
         ("rank 5 dials", 0, "no rank 5 among 1"),
-        ("rank all dials", 1, "say `all`"),
+        ("rank all dials", 1, "write `all`"),
         ("all dialect 3.0", 1, "1.1 1.2 2.0"),
         ("all split 101%", 1, "`0%` to `100%`"),
         ("all latency 9..3", 1, "backwards"),

@@ -1,5 +1,5 @@
 //! The machine below: all code that cannot be safe is in this directory.
-#![allow(unsafe_code, reason = "boot code, devices and memory that nobody else hands out")]
+#![allow(unsafe_code, reason = "boot code, devices and memory that no other code hands out")]
 
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]

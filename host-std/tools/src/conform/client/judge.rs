@@ -35,7 +35,7 @@ pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation
     }
     if result.has_foreign_value {
         return Verdict::Wrong
-            .on(format!("takes a wrong value: one that nobody has put; {}", exits_shown(result)));
+            .on(format!("takes a wrong value: one that no rank has put; {}", exits_shown(result)));
     }
     if let Some(fault) = &result.fault {
         return Verdict::Wrong.on(format!("sends nonsense: {fault}"));
@@ -55,10 +55,10 @@ pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation
     if matches!(mutation.kind, MutationKind::Plain) {
         return match is_success {
             _ if result.requests.is_empty() => Verdict::Refused
-                .on(format!("speaks no PMI that is offered here: {}", exits_shown(result))),
-            true => Verdict::AsSpecified.on(format!("goes on; {}", requests(result))),
+                .on(format!("speaks none of the offered protocols: {}", exits_shown(result))),
+            true => Verdict::AsSpecified.on(format!("continues; {}", requests(result))),
             false => Verdict::Refused.on(format!(
-                "says so: {}; {}",
+                "reports it: {}; {}",
                 exits_shown(result),
                 requests(result)
             )),
@@ -70,7 +70,7 @@ pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation
     if matches!(mutation.kind, MutationKind::Abort)
         && result.exits.iter().all(|exits_shown| *exits_shown == ABORTED)
     {
-        return Verdict::AsSpecified.on("ends when it is told to");
+        return Verdict::AsSpecified.on("terminates on the signal");
     }
     if result.exits != baseline.exits {
         let verdict = if mutation.expectation == Expectation::Continues {
@@ -78,7 +78,7 @@ pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation
         } else {
             Verdict::AsSpecified
         };
-        return verdict.on(format!("says so: {}", exits_shown(result)));
+        return verdict.on(format!("reports it: {}", exits_shown(result)));
     }
     if let Some((now, then)) = differing_output(result, baseline) {
         let verdict = if mutation.expectation == Expectation::Continues {
@@ -89,14 +89,14 @@ pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation
         let how = if mutation.expectation == Expectation::Continues {
             "takes a wrong value"
         } else {
-            "goes on"
+            "continues"
         };
         return verdict.on(format!("{how}: it writes '{now}' in place of '{then}'"));
     }
     match mutation.expectation {
-        Expectation::Fails => Verdict::Tolerated.on("goes on, as if nothing were wrong"),
+        Expectation::Fails => Verdict::Tolerated.on("continues, as if nothing were wrong"),
         Expectation::Continues | Expectation::ContinuesOrFails => {
-            Verdict::AsSpecified.on("goes on")
+            Verdict::AsSpecified.on("continues")
         }
     }
 }
@@ -143,12 +143,12 @@ fn requests(result: &RunResult) -> String {
         )
         .collect();
     if words.is_empty() {
-        return "rank 0 asks nothing".to_owned();
+        return "rank 0 sent nothing".to_owned();
     }
     let left = words.len().saturating_sub(SHOWN_MAX);
     words.truncate(SHOWN_MAX);
     let more = if left > 0 { format!(" and {left} more") } else { String::new() };
-    format!("rank 0 asks: {}{more}", words.join(" "))
+    format!("rank 0 sent: {}{more}", words.join(" "))
 }
 
 /// End of a rank that is terminated by `SIGTERM` and does not handle it.
@@ -197,23 +197,28 @@ mod tests {
     fn a_run_is_judged_by_the_plain_one_and_by_what_can_be_hoped_for() {
         use Verdict::{AsSpecified, NoAnswer, Refused, Tolerated, Wrong};
         let (good, bad) = (result(&WELL, 3), result(&[RankEnd::Code(0), RankEnd::Code(1)], 3));
-        is_judged(&good, "client-plain", AsSpecified, "goes on; rank 0 asks: init get*2 put get");
-        is_judged(&bad, "client-plain", Refused, "says so: exit code 0, exit code 1, 'no'");
-        is_judged(&good, "client-order", AsSpecified, "goes on");
-        is_judged(&bad, "client-order", Refused, "says so");
-        is_judged(&good, "client-errors", AsSpecified, "goes on");
-        is_judged(&bad, "client-errors", AsSpecified, "says so");
-        is_judged(&good, "client-no-put", Tolerated, "goes on, as if");
-        is_judged(&bad, "client-no-put", AsSpecified, "says so");
-        is_judged(&result(&WELL, 0), "client-no-put", AsSpecified, "asks for nothing");
+        is_judged(&good, "client-plain", AsSpecified, "continues; rank 0 sent: init get*2 put get");
+        is_judged(&bad, "client-plain", Refused, "reports it: exit code 0, exit code 1, 'no'");
+        is_judged(&good, "client-order", AsSpecified, "continues");
+        is_judged(&bad, "client-order", Refused, "reports it");
+        is_judged(&good, "client-errors", AsSpecified, "continues");
+        is_judged(&bad, "client-errors", AsSpecified, "reports it");
+        is_judged(&good, "client-no-put", Tolerated, "continues, as if");
+        is_judged(&bad, "client-no-put", AsSpecified, "reports it");
+        is_judged(&result(&WELL, 0), "client-no-put", AsSpecified, "sends no request");
         let crashed = result(&[RankEnd::Code(1), RankEnd::Signal(11)], 1);
         is_judged(&crashed, "client-errors", Wrong, "crashes: exit code 1, signal 11");
-        is_judged(&result(&[RankEnd::Signal(15); 2], 1), "client-abort", AsSpecified, "ends when");
-        is_judged(&bad, "client-abort", AsSpecified, "says so");
+        is_judged(
+            &result(&[RankEnd::Signal(15); 2], 1),
+            "client-abort",
+            AsSpecified,
+            "terminates on",
+        );
+        is_judged(&bad, "client-abort", AsSpecified, "reports it");
         is_judged(&result(&[RankEnd::Signal(15); 2], 1), "client-slow", Wrong, "crashes");
-        is_judged(&result(&[RankEnd::Late; 2], 1), "client-slow", NoAnswer, "hangs; rank 0 asks");
+        is_judged(&result(&[RankEnd::Late; 2], 1), "client-slow", NoAnswer, "hangs; rank 0 sent");
         let silent = RunResult { requests: Vec::new(), ..result(&WELL, 0) };
-        is_judged(&silent, "client-plain", Refused, "speaks no PMI");
+        is_judged(&silent, "client-plain", Refused, "speaks none");
     }
 
     #[test]
@@ -224,8 +229,8 @@ mod tests {
         other.outputs[1] = "a\nc\n".to_owned();
         let seen = "takes a wrong value: it writes 'c' in place of 'b'";
         is_judged(&other, "client-order", Verdict::Wrong, seen);
-        is_judged(&other, "client-missing", Verdict::AsSpecified, "goes on: it writes 'c'");
+        is_judged(&other, "client-missing", Verdict::AsSpecified, "continues: it writes 'c'");
         let any = Baseline { outputs: None, ..baseline() };
-        assert_eq!(judge(&other, &any, mutation("client-order")).seen, "goes on");
+        assert_eq!(judge(&other, &any, mutation("client-order")).seen, "continues");
     }
 }

@@ -77,22 +77,26 @@ impl Mutation {
     pub(crate) const ALL: &[Self] = &[
         Self::continues(
             "client-plain",
-            "what it asks, and whether it ends well",
+            "its requests, and whether it exits with 0",
             MutationKind::Plain,
         ),
-        Self::continues("client-split", "answers come byte by byte", MutationKind::Paced(1, PAUSE)),
-        Self::continues("client-slow", "answers come late", MutationKind::Paced(usize::MAX, DELAY)),
+        Self::continues(
+            "client-split",
+            "answers arrive byte by byte",
+            MutationKind::Paced(1, PAUSE),
+        ),
+        Self::continues(
+            "client-slow",
+            "answers arrive late",
+            MutationKind::Paced(usize::MAX, DELAY),
+        ),
         Self::continues(
             "client-late-fence",
             "a fence takes two seconds",
             MutationKind::DelayedFence(FENCE),
         ),
         Self::continues("client-overtaken", "answers overtake each other", MutationKind::Reordered),
-        Self::answer(
-            "client-extra-field",
-            "answers with a field that nobody knows",
-            answers::extra,
-        ),
+        Self::answer("client-extra-field", "answers with an unknown field", answers::extra),
         Self::answer(
             "client-field-inside",
             "in that field, what looks like other fields",
@@ -127,7 +131,7 @@ impl Mutation {
         ),
         Self::answer("client-found-behind", "found=TRUE behind the value", answers::found_behind),
         Self::answer("client-length-left", "lengths aligned to the left", answers::length_left),
-        Self::answer("client-no-thrid", "thrid is not given back, as by Slurm", answers::no_thrid),
+        Self::answer("client-no-thrid", "thrid is not returned, as by Slurm", answers::no_thrid),
         Self::answer("client-unknown", "appnum and universe size are -1", answers::unknown),
         Self::continues(
             "client-no-mapping",
@@ -169,7 +173,7 @@ impl Mutation {
         ),
         Self::continues_or_fails(
             "client-missing",
-            "no key is there, and a value says so in words",
+            "no key exists, and a value contains an error text",
             MutationKind::Answer(answers::missing),
         ),
         Self::fails("client-no-init", "init is refused", MutationKind::Answer(answers::no_init)),
@@ -196,7 +200,7 @@ impl Mutation {
         ),
         Self::fails(
             "client-nonsense",
-            "a get is answered by bytes that mean nothing",
+            "a get is answered by meaningless bytes",
             MutationKind::Bytes { of: answers::nonsense, closes: false },
         ),
         Self::fails(

@@ -9,7 +9,12 @@ use std::time::Instant;
 
 pub(super) const CASES: &[Case] = &[
     Case::pmi1("pmi1-finalize", 2, "finalize is answered, and the launcher exits with 0", finalize),
-    Case::pmi1("pmi1-finalize-alone", 2, "finalize is answered while another rank goes on", alone),
+    Case::pmi1(
+        "pmi1-finalize-alone",
+        2,
+        "finalize is answered while another rank continues",
+        alone,
+    ),
     Case::pmi1("pmi1-abort", 2, "abort exitcode=37", |client| {
         abort(client, "cmd=abort exitcode=37\n")
     })
@@ -36,13 +41,17 @@ fn alone(client: &mut Pmi1Client) -> CaseResult {
     client.fence()?;
     if client.rank == 0 {
         std::thread::sleep(2 * LATE);
-        return Ok(AsSpecified.on("goes on"));
+        return Ok(AsSpecified.on("continues"));
     }
     let started = Instant::now();
     let reply = client.finalize()?;
     let is_prompt = started.elapsed() < LATE;
     client.has_finalized = true;
-    Ok(if is_prompt { reply.judged(AsSpecified) } else { NoAnswer.on("before all have said it") })
+    Ok(if is_prompt {
+        reply.judged(AsSpecified)
+    } else {
+        NoAnswer.on("before all ranks have sent it")
+    })
 }
 
 fn abort(client: &mut Pmi1Client, line: &str) -> CaseResult {
@@ -69,7 +78,7 @@ fn leave(client: &mut Pmi1Client) -> CaseResult {
         Ok(reply) if !reply.is_good() => Ok(reply.judged(AsSpecified)),
         Ok(reply) => Ok(reply.judged(Wrong)),
         Err(finding) if finding.verdict == NoAnswer => {
-            Ok(NoAnswer.on("the other rank waits for ever"))
+            Ok(NoAnswer.on("the other rank waits indefinitely"))
         }
         Err(_) => Ok(AsSpecified.on("ended")),
     }

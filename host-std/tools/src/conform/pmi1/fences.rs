@@ -11,7 +11,7 @@ use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::pmi1("pmi1-barrier", 3, "nobody leaves a barrier before all have entered", barrier),
+    Case::pmi1("pmi1-barrier", 3, "no rank leaves a barrier before all have entered", barrier),
     Case::pmi1("pmi1-barrier-again", 2, "twenty barriers in a row", again),
     Case::pmi1("pmi1-group-world", 2, "1.2: barrier_in group=WORLD:7", world),
     Case::pmi1("pmi1-group-node", 2, "1.2: barrier_in group=NODE:8", node),

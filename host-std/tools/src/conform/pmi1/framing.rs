@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
     Case::pmi1("pmi1-order", 1, "put with its fields in another order", order),
-    Case::pmi1("pmi1-extra-pair", 1, "a field that nobody knows", extra_pair),
+    Case::pmi1("pmi1-extra-pair", 1, "an unknown field", extra_pair),
     Case::pmi1("pmi1-bare-key", 1, "a field without =", bare_key),
     Case::pmi1("pmi1-two-blanks", 1, "two blanks between fields", two_blanks),
     Case::pmi1("pmi1-trailing-blank", 1, "a blank before the end of the line", trailing_blank),
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi1("pmi1-empty-line", 1, "an empty line between requests", empty_line),
     Case::pmi1("pmi1-cut", 1, "a request in three pieces", cut),
     Case::pmi1("pmi1-several", 1, "three requests in one segment", several),
-    Case::pmi1("pmi1-unknown", 1, "a command that nobody knows", unknown),
+    Case::pmi1("pmi1-unknown", 1, "an unknown command", unknown),
 ];
 
 /// Requests the limits by `line`, which is unusual but unambiguous.

@@ -8,10 +8,10 @@ use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::pmi1("pmi1-put-get", 2, "put, barrier, get of everybody's key", put_get),
+    Case::pmi1("pmi1-put-get", 2, "put, barrier, get of the key of every rank", put_get),
     Case::pmi1("pmi1-own-early", 1, "get of an own key before the barrier", own_early),
     Case::pmi1("pmi1-others-early", 2, "get of another's key before the barrier", others_early),
-    Case::pmi1("pmi1-missing", 1, "get of a key that nobody put", missing),
+    Case::pmi1("pmi1-missing", 1, "get of a key that no rank put", missing),
     Case::pmi1("pmi1-put-twice", 1, "the same key twice: the last holds", put_twice),
     Case::pmi1("pmi1-empty-value", 1, "put of an empty value", empty_value),
     Case::pmi1("pmi1-value-signs", 1, "a value with = and all kinds of signs", signs),
@@ -157,7 +157,7 @@ fn get_other_space(client: &mut Pmi1Client) -> CaseResult {
     let reply = client.request("cmd=get kvsname=nosuch key=k", "get_result")?;
     Ok(match value_of(&reply)? {
         None => answered(&reply),
-        Some(_) => Tolerated.on("found: the name is not looked at"),
+        Some(_) => Tolerated.on("found: the name is ignored"),
     })
 }
 

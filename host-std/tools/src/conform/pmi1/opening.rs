@@ -11,12 +11,12 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi1("pmi1-init-1.0", 1, "init for 1.0", init_1_0),
     Case::pmi1("pmi1-init-1.2", 1, "init for 1.2", init_1_2),
     Case::pmi1("pmi1-init-2.0", 1, "init for 2.0", init_2_0).expecting(ExpectedExit::Any),
-    Case::pmi1("pmi1-init-3.0", 1, "init for 3.0, which nobody speaks", init_3_0)
+    Case::pmi1("pmi1-init-3.0", 1, "init for 3.0, which no server speaks", init_3_0)
         .expecting(ExpectedExit::Any),
     Case::pmi1("pmi1-init-old", 1, "init as before 1.0: pmi_version=1.1", init_old)
         .expecting(ExpectedExit::Any),
     Case::pmi1("pmi1-init-swapped", 1, "init with its fields in the other order", init_swapped),
-    Case::pmi1("pmi1-init-extra", 1, "init with a field that nobody knows", init_extra),
+    Case::pmi1("pmi1-init-extra", 1, "init with an unknown field", init_extra),
     Case::pmi1("pmi1-init-twice", 1, "init a second time", init_twice),
     Case::pmi1("pmi1-before-init", 1, "get_maxes before init", before_init)
         .expecting(ExpectedExit::Any),

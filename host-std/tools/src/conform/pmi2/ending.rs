@@ -57,7 +57,7 @@ fn leave(client: &mut Pmi2Client) -> CaseResult {
         Ok(reply) if reply.is_good() && reply.field("value").is_some() => Ok(reply.judged(Wrong)),
         Ok(reply) => Ok(reply.judged(AsSpecified)),
         Err(finding) if finding.verdict == NoAnswer => {
-            Ok(NoAnswer.on("the other rank waits for ever"))
+            Ok(NoAnswer.on("the other rank waits indefinitely"))
         }
         Err(_) => Ok(AsSpecified.on("ended")),
     }

@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
         getid(client, b"20    cmd=job-getid;k=zz;x", "")
     }),
     Case::pmi2("pmi2-no-last", 1, "no ; at the end", no_last).expecting(ExpectedExit::Any),
-    Case::pmi2("pmi2-thrid", 1, "thrid is given back as it came", |client| {
+    Case::pmi2("pmi2-thrid", 1, "thrid is returned unchanged", |client| {
         getid(client, b"    35cmd=job-getid;thrid=0x7ffe994a9a30;", "0x7ffe994a9a30")
     }),
     Case::pmi2("pmi2-thrid-last", 1, "thrid as the last field", thrid_last),
@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi2("pmi2-several", 1, "three frames in one segment", several),
     Case::pmi2("pmi2-in-flight", 2, "a waiting get does not hold up other requests", in_flight),
     Case::pmi2("pmi2-line-inside", 1, "a line of PMI-1 between frames", line_inside),
-    Case::pmi2("pmi2-unknown", 1, "a command that nobody knows", unknown),
+    Case::pmi2("pmi2-unknown", 1, "an unknown command", unknown),
 ];
 
 /// Sends an unusual frame that requests the job id, and checks `thrid` in the answer.

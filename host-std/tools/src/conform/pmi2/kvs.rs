@@ -7,11 +7,11 @@ use super::super::pmi2_client::{Pmi2Client, found};
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::pmi2("pmi2-put-get", 2, "put, fence, get of everybody's key", put_get),
+    Case::pmi2("pmi2-put-get", 2, "put, fence, get of the key of every rank", put_get),
     Case::pmi2("pmi2-fence", 3, "a fence waits for all, or the gets behind it do", fence),
     Case::pmi2("pmi2-fence-again", 2, "twenty fences in a row", again),
     Case::pmi2("pmi2-own-early", 1, "get of an own key before the fence", own_early),
-    Case::pmi2("pmi2-missing", 1, "get of a key that nobody put", missing),
+    Case::pmi2("pmi2-missing", 1, "get of a key that no rank put", missing),
     Case::pmi2("pmi2-missing-early", 1, "the same before any fence", missing_early),
     Case::pmi2("pmi2-put-twice", 1, "the same key twice: the last holds", put_twice),
     Case::pmi2("pmi2-no-jobid", 1, "get without jobid and srcid", no_jobid),
@@ -137,7 +137,7 @@ fn other_job(client: &mut Pmi2Client) -> CaseResult {
     let reply = client.request("kvs-get;jobid=nosuchjob;srcid=-1;key=k;")?;
     Ok(match found(&reply)? {
         None => reply.judged(AsSpecified),
-        Some(_) => Tolerated.on("found: jobid is not looked at"),
+        Some(_) => Tolerated.on("found: jobid is ignored"),
     })
 }
 
@@ -160,8 +160,8 @@ fn semicolon(client: &mut Pmi2Client) -> CaseResult {
     client.connection.send(format!("{:<6}{get}", get.len()).as_bytes())?;
     let reply = client.recv(b"kvs-get;")?;
     Ok(match reply.rest("value") {
-        Some(rest) if rest.starts_with(b"a;;b;") => AsSpecified.on("comes back as a;;b"),
-        Some(rest) if rest.starts_with(b"a;b;") => Tolerated.on("comes back as a;b, not doubled"),
+        Some(rest) if rest.starts_with(b"a;;b;") => AsSpecified.on("is returned as a;;b"),
+        Some(rest) if rest.starts_with(b"a;b;") => Tolerated.on("is returned as a;b, not doubled"),
         Some(rest) if rest.starts_with(b"a;") => Tolerated.on("cut at the ;"),
         _ => reply.judged(Wrong),
     })

@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi2(
         "pmi2-spawn-codes",
         1,
-        "a spawn that works says so of every process, or of none",
+        "a successful spawn reports a code for every process, or for none",
         |client| {
             let reply = start(client, &[("/bin/true", 2)])?;
             Ok(codes::judged_good(&reply, 2))

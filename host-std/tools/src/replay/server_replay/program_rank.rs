@@ -229,10 +229,10 @@ impl<'a> ProgramRank<'a> {
     /// Awaited action of the rank, as the rest of a sentence about it.
     pub(super) fn awaited(&self) -> String {
         match self.lines.get(self.next) {
-            None => "has said all that the record has, and runs on".to_owned(),
+            None => "has sent all recorded messages, and still runs".to_owned(),
             Some(line) if line.direction == Direction::ToServer => {
                 format!(
-                    "has not asked '{}', which the record has next",
+                    "has not sent '{}', which is the next recorded request",
                     line.meaning().line(VALUE_MAX)
                 )
             }
@@ -265,7 +265,7 @@ impl fmt::Display for Deviation {
         };
         write!(
             f,
-            "leaves the record with its message {}\n  recorded: {}\n  now:      {}",
+            "differs from the record at message {}\n  recorded: {}\n  now:      {}",
             self.number,
             line(&self.recorded, "nothing more"),
             line(&self.now, "it has ended")

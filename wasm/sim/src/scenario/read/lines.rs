@@ -86,7 +86,7 @@ impl Line {
             None => Ok(()),
             Some(word) => {
                 let word = word.bytes.escape_ascii().to_string();
-                Err(format!("`{word}` is superfluous"))
+                Err(format!("`{word}` is one word too many"))
             }
         }
     }

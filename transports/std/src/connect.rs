@@ -389,20 +389,24 @@ impl fmt::Display for ConnectError {
                 write!(f, "PMI_PORT names {host}:{port}, which cannot be reached: {error}")
             }
             Self::NotBuiltIn { sockets } => {
-                write!(f, "PMI_SOCKTYPE asks for {sockets:?}, which is not built in")
+                write!(f, "PMI_SOCKTYPE requests {sockets:?}, which is not built in")
             }
             #[cfg(feature = "tls")]
             Self::Tls { error } if tls::is_plain(error) => f.write_str(
-                "PMI_SOCKTYPE asks for TLS, which the server does not speak; leave it unset, or \
+                "PMI_SOCKTYPE requests TLS, which the server does not speak; leave it unset, or \
                  start the server with TLS",
             ),
             #[cfg(feature = "tls")]
-            Self::Tls { error } => write!(f, "no safe connection to the server: {error}"),
+            Self::Tls { error } => write!(f, "no secure connection to the server: {error}"),
             Self::Timeout { after } => {
                 write!(f, "the server did not open the session within {after:?}")
             }
             Self::Open(CallError::Peer(PeerError::Version { major, minor })) => {
-                write!(f, "the server speaks PMI {major}.{minor} and not what it was asked for")
+                write!(
+                    f,
+                    "the server speaks PMI {major}.{minor}, which is not the requested \
+                           version"
+                )
             }
             Self::Open(error) => {
                 write!(f, "the server did not open the session: {error}")

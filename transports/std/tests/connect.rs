@@ -209,7 +209,7 @@ fn an_unreachable_address_is_reported_in_words() {
     let expected = if cfg!(feature = "tls") {
         "PMI_PORT names 127.0.0.1:1, which cannot be reached: "
     } else {
-        "PMI_SOCKTYPE asks for Ssl, which is not built in"
+        "PMI_SOCKTYPE requests Ssl, which is not built in"
     };
     assert!(text.starts_with(expected), "{text}");
 }
@@ -325,7 +325,10 @@ mod under_tls {
         let other = pin.chars().rev().collect::<String>();
         let refused = connect_by(told(port, &other, Version::V1_1)).unwrap_err();
         assert!(matches!(refused, ConnectError::Tls { .. }), "{refused}");
-        assert!(refused.to_string().starts_with("no safe connection to the server: "), "{refused}");
+        assert!(
+            refused.to_string().starts_with("no secure connection to the server: "),
+            "{refused}"
+        );
         serving.join().unwrap();
     }
 

@@ -83,7 +83,7 @@ impl fmt::Display for PmixConnectError {
                 write!(f, "the PMIx server at {address} cannot be reached: {error}")
             }
             Self::Open(CallError::Peer(PeerError::Refused(code))) => {
-                f.write_str("the PMIx server did not let this process in: ")?;
+                f.write_str("the PMIx server rejected this process: ")?;
                 write_status(Status(code.0), f)
             }
             Self::Open(error) => {

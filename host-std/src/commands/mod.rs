@@ -258,7 +258,7 @@ fn define_identity() -> Command {
             Arg::new(SHORT)
                 .long(SHORT)
                 .action(clap::ArgAction::SetTrue)
-                .help("print print print one of 31 bits, for a run with '--short-ids'"),
+                .help("print one of 31 bits, for a run with '--short-ids'"),
         )
         .arg(
             Arg::new("RANK")

@@ -79,11 +79,11 @@ fn sentence(job: &Job, wait: &Wait) -> String {
     let Wait { what, inside, missing, elsewhere, .. } = wait;
     let verb = if inside.count() == 1 { "waits" } else { "wait" };
     let who = format!("{} of {} {verb}", inside.named(), size(job));
-    let whom = whom(missing, elsewhere);
+    let awaited = awaited(missing, elsewhere);
     match what {
-        What::Fence(number) => format!("{who} in fence {number}{whom}"),
-        What::GroupFence(tag) => format!("{who} in a fence of some ranks with tag {tag}{whom}"),
-        What::Ring(number) => format!("{who} in ring {number}{whom}"),
+        What::Fence(number) => format!("{who} in fence {number}{awaited}"),
+        What::GroupFence(tag) => format!("{who} in a fence of some ranks with tag {tag}{awaited}"),
+        What::Ring(number) => format!("{who} in ring {number}{awaited}"),
         What::Attribute(key) => format!("{who} until a rank on the same node puts '{key}'"),
         What::Spawn => format!("{who} for a requested job"),
         What::Value { key, job, rank } => {
@@ -92,17 +92,17 @@ fn sentence(job: &Job, wait: &Wait) -> String {
             let job = job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
             format!("{who} for {key} of {rank}{job}")
         }
-        What::ListedFence => format!("{who} in a fence of some ranks{whom}"),
-        What::Connect(jobs) => format!("{who} in a connect with {}{whom}", named(jobs)),
-        What::Disconnect(jobs) => format!("{who} in a disconnect from {}{whom}", named(jobs)),
-        What::GroupMade(name) => format!("{who} in the construction of group '{name}'{whom}"),
-        What::GroupEnd(name) => format!("{who} in the destruction of group '{name}'{whom}"),
+        What::ListedFence => format!("{who} in a fence of some ranks{awaited}"),
+        What::Connect(jobs) => format!("{who} in a connect with {}{awaited}", named(jobs)),
+        What::Disconnect(jobs) => format!("{who} in a disconnect from {}{awaited}", named(jobs)),
+        What::GroupMade(name) => format!("{who} in the construction of group '{name}'{awaited}"),
+        What::GroupEnd(name) => format!("{who} in the destruction of group '{name}'{awaited}"),
         What::Published(key) => format!("{who} until '{key}' is published"),
     }
 }
 
 /// Ranks that are waited for, as the end of a sentence; empty if unknown.
-fn whom(missing: &Ranks, elsewhere: &[Elsewhere]) -> String {
+fn awaited(missing: &Ranks, elsewhere: &[Elsewhere]) -> String {
     let here = (!missing.is_empty()).then(|| missing.named());
     let there = elsewhere.iter().map(|there| format!("{} of {}", there.ranks.named(), there.job));
     let all = Vec::from_iter(here.into_iter().chain(there));

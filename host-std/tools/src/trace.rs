@@ -35,7 +35,7 @@ pub fn define() -> Command {
                 .about("Print the messages, one line each")
                 .arg(ranks())
                 .arg(flag(RAW, "print messages in their wire form"))
-                .arg(flag(LONG, "print print print values in full length"))
+                .arg(flag(LONG, "print values in full length"))
                 .arg(file()),
         )
         .subcommand(

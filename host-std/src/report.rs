@@ -175,7 +175,7 @@ pub(crate) fn attendance(
     let mut text =
         format!("after {secs} s {there} of {} ranks have connected at {port}:", expected.len());
     for rank in { expected.clone() }.take(ROWS_MAX) {
-        let place = from(rank).map_or("not yet".to_owned(), |from| from.to_string());
+        let place = from(rank).map_or("not connected".to_owned(), |from| from.to_string());
         text.push_str(&format!("\n    rank {rank:<8} {place}"));
     }
     if let Some(more @ 1..) = expected.len().checked_sub(ROWS_MAX) {

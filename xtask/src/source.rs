@@ -16,8 +16,17 @@ impl Token<'_> {
 
 /// Splits a file into tokens.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
+    split(text).0
+}
+
+/// String literals of a file with their marks and the lines where they begin.
+pub(crate) fn texts(text: &str) -> Vec<Token<'_>> {
+    split(text).1
+}
+
+fn split(text: &str) -> (Vec<Token<'_>>, Vec<Token<'_>>) {
     let mut reader = Tokenizer { text, at: 0, line: 1 };
-    let mut tokens = Vec::new();
+    let (mut tokens, mut texts) = (Vec::new(), Vec::new());
     while let Some(first) = reader.rest().chars().next() {
         let line = reader.line;
         let rest = reader.rest();
@@ -26,7 +35,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         } else if rest.starts_with("/*") {
             reader.take(block_comment_len(rest));
         } else if let Some(len) = text_len(rest) {
-            reader.take(len);
+            texts.push(Token { text: reader.take(len), line });
         } else if first == '\'' {
             reader.take(quote_len(rest));
         } else if is_word_part(first) {
@@ -41,7 +50,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
             }
         }
     }
-    tokens
+    (tokens, texts)
 }
 
 /// Leaves out what only a test build sees: items under `#[cfg(test)]` or `#[test]`.
@@ -245,6 +254,13 @@ mod tests {
         assert_eq!(words(r##"a("b \" c", b"d", r#"e " f"#, c"g")h"##), "a ( , , , ) h");
         assert_eq!(words(r"a '\'' '\\' '\u{1F600}' 'b' '€' c"), "a c");
         assert_eq!(words("br bring crate r"), "br bring crate r");
+    }
+
+    #[test]
+    fn texts_are_string_literals_with_their_lines() {
+        let text = "a(\"b\"); // \"c\"\nlet d = r#\"e\nf\"#; 'g'";
+        let found: Vec<_> = texts(text).iter().map(|text| (text.line, text.text)).collect();
+        assert_eq!(found, [(1, "\"b\""), (2, "r#\"e\nf\"#")]);
     }
 
     #[test]

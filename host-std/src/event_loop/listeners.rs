@@ -203,5 +203,5 @@ impl Listeners {
     }
 }
 
-const NO_RANKS: &str =
-    "wanted to be a rank from a page, but no rank is to dial in; '--expect N' says how many";
+const NO_RANKS: &str = "requested to be a rank from a page, but the run expects no further ranks; specify \
+    their number with '--expect N'";

@@ -182,7 +182,7 @@ impl EventLoop {
         let Some(plan) = self.jobs.plan(rank.0).cloned() else { return Ok(()) };
         let cannot = |error: Error| {
             format!(
-                "process {}, which has started this launcher, is not there: {error}",
+                "process {}, which has started this launcher, does not exist: {error}",
                 caller.pid
             )
         };
@@ -198,7 +198,7 @@ impl EventLoop {
             // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
             // wait in: all processes must be killed, and pending reports must be written.
             self.processes.kill(Instant::now());
-            let what = format!("the launcher cannot go on: {error}");
+            let what = format!("the launcher cannot continue: {error}");
             target::write_last(exit::line(&what).as_bytes());
             self.termination.set_failure(Failure::Launcher { what });
         }

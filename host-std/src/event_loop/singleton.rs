@@ -42,7 +42,7 @@ fn config(caller: SingletonArgs) -> Result<Config, String> {
         said.apply(&mut settings).map_err(|error| error.to_string())?;
     }
     // Standard input belongs to the program, and no process it spawns may read from it.
-    settings.output.stdin = StdinTo::Nobody;
+    settings.output.stdin = StdinTo::NoRank;
     // The size of the universe is unknown, and 1 would keep a program from spawning.
     settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -99,7 +99,7 @@ pub(super) const PHASES: &[(FaultPhase, &str, &str)] = &[
     (FaultPhase::Get, "get", "the rank has sent a get and has not read the answer"),
     (FaultPhase::Spawn, "spawn", "the first process of a spawned job runs"),
     (FaultPhase::Finalize, "finalize", "all ranks have passed their last fence"),
-    (FaultPhase::Ending, "ending", "all ranks have finalized, and half of them have ended"),
+    (FaultPhase::Ending, "ending", "all ranks have finalized, and half of them have exited"),
 ];
 
 /// Numbers of ranks.

@@ -33,7 +33,7 @@ pub(super) enum Participants<'a> {
     /// The members of a group.
     Members(&'a [u8]),
     /// Unknown until the leaders of a bootstrap have joined.
-    Anybody,
+    Any,
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
@@ -157,7 +157,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
                 let each = unpack_procs(members).map(of);
                 Some(each.fold(MembershipDigest::default(), MembershipDigest::and))
             }
-            Participants::Anybody => Some(MembershipDigest::default()),
+            Participants::Any => Some(MembershipDigest::default()),
         }
     }
 
@@ -168,7 +168,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
                 pack_procs(|| procs.procs().filter_map(|proc| self.listed_proc(proc)))
             }
             Participants::Members(members) => copy_bytes(members),
-            Participants::Anybody => copy_bytes(b""),
+            Participants::Any => copy_bytes(b""),
         }
     }
 }

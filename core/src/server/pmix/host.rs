@@ -110,7 +110,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     ///
     /// [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
     pub fn admit(&mut self, id: ConnectionId) -> Result<(), Misuse> {
-        let waiting = Misuse::WrongState { needed: "the caller waits to be let in" };
+        let waiting = Misuse::WrongState { needed: "the connection waits for acceptance" };
         let state = self.connections.state_mut(id).ok_or(waiting)?;
         let (ConnPhase::Claimed, Some(peer)) = (state.phase, state.peer) else {
             return Err(waiting);

@@ -63,9 +63,9 @@ fn descriptor(facts: &Facts) -> Option<Advice> {
     match descriptor.is {
         DescriptorState::Socket => None,
         DescriptorState::Other(_) | DescriptorState::Closed => wrong(format!(
-            "PMI_FD says that descriptor {} leads to the launcher, but {descriptor}: whatever stands between \
-             the launcher and this program (a wrapper, sudo, a container, another launcher) must leave it \
-             open, or unset PMI_FD if it is from an outer job",
+            "PMI_FD names descriptor {} as the connection to the launcher, but {descriptor}: a \
+             program between the launcher and this one (a wrapper, sudo, a container, another \
+             launcher) must leave it open, or unset PMI_FD if it is from an outer job",
             descriptor.fd
         )),
     }
@@ -78,9 +78,9 @@ fn two_families(facts: &Facts) -> Option<Advice> {
     let namespace = facts.environment.variables.get("PMIX_NAMESPACE");
     match facts.environment.offers_pmix() && namespace != Some(job) {
         true => wrong(
-            "PMI_* and PMIX_* lead to two servers at once, and which one counts is up to each library: unset \
-             those of the outer launcher (as 'pmi-host run' does), or have one of them offered ('srun \
-             --mpi=pmi2' or '--mpi=pmix')",
+            "PMI_* and PMIX_* lead to two servers at once, and each library chooses one of them: \
+             unset those of the outer launcher (as 'pmi-host run' does), or have one of them \
+             offered ('srun --mpi=pmi2' or '--mpi=pmix')",
         ),
         false => None,
     }
@@ -92,13 +92,14 @@ fn no_server(facts: &Facts) -> Option<Advice> {
     }
     match facts.environment.place() {
         Some((rank, size @ 2.., "srun")) => wrong(format!(
-            "Slurm has started {size} tasks and this is task {rank}, but it offers no PMI, so each takes \
-             itself for rank 0 of 1: start them with 'srun --mpi=pmi2', or '--mpi=pmix' for Open MPI"
+            "Slurm has started {size} tasks and this is task {rank}, but it offers no PMI, so \
+             each is rank 0 of 1 for itself: start them with 'srun --mpi=pmi2', or '--mpi=pmix' \
+             for Open MPI"
         )),
         Some((rank, size @ 2.., launcher)) => wrong(format!(
-            "{launcher} has started {size} processes and this is number {rank}, but nothing leads to a \
-             server, so each takes itself for rank 0 of 1: something in between has removed PMI_FD or \
-             PMIX_NAMESPACE from the environment"
+            "{launcher} has started {size} processes and this is number {rank}, but nothing leads \
+             to a server, so each is rank 0 of 1 for itself: a program in between has removed \
+             PMI_FD or PMIX_NAMESPACE from the environment"
         )),
         _ => note(
             "no launcher has started this, so an MPI program here is rank 0 of 1; if that is not meant, \
@@ -114,12 +115,12 @@ fn conversation(facts: &Facts) -> Option<Advice> {
     }
     match &facts.outcome {
         SessionResult::Failed { doing, why } => wrong(format!(
-            "{doing} fails ({why}): the launcher that has set these variables may be gone, or speak \
-             something else; 'pmi-host conform --launcher' tries a launcher case by case"
+            "{doing} fails ({why}): the launcher that set these variables may have exited, or \
+             speak another protocol; 'pmi-host conform --launcher' tries a launcher case by case"
         )),
         SessionResult::Stuck { doing } => wrong(format!(
-            "{doing} is not answered: the launcher does not serve this process, or other ranks do not take \
-             part because they run something else or cannot reach it"
+            "{doing} is not answered: the launcher does not serve this process, or other ranks do \
+             not participate because they run another program or cannot reach it"
         )),
         SessionResult::Singleton if facts.environment.offers_pmix() => {
             note("PMIx is offered, which only the program itself can try here")
@@ -135,19 +136,20 @@ fn library(facts: &Facts) -> Option<Advice> {
     }
     let Some(libraries) = libraries else {
         return note(format!(
-            "{name} is a script, or no program of this machine; name what it starts"
+            "{name} is a script, or not a program for this machine; specify the program that it \
+             starts"
         ));
     };
     if let Some(missing) = libraries.missing.first() {
         return wrong(format!(
-            "{name} needs {missing}, which is in no folder: name its folder in LD_LIBRARY_PATH, or load \
-             the module that it was built with"
+            "{name} needs {missing}, which is in no library directory: add its directory to \
+             LD_LIBRARY_PATH, or load the module that it was built with"
         ));
     }
     let (pmi, pmix) = (facts.environment.offers_pmi(), facts.environment.offers_pmix());
     let has_pmix = libraries.found.iter().any(|library| library.name.starts_with("libpmix"));
     match libraries.family() {
-        None => note(format!("{name} is linked with no MPI library that can be seen from outside")),
+        None => note(format!("{name} links no MPI library that its file names")),
         Some(Family::OpenMpi) if pmi && !pmix => wrong(format!(
             "{name} is linked with Open MPI, which finds its launcher through PMIx alone, and here is PMI: \
              each rank would be 0 of 1; start it with 'pmi-host run', with Open MPI's mpirun or with 'srun \
@@ -169,14 +171,15 @@ fn place(facts: &Facts) -> Option<Advice> {
     let (said_rank, said_size, _) = facts.environment.place()?;
     if (said_rank, said_size) != (*rank, *size) {
         return wrong(format!(
-            "the variables say rank {said_rank} of {said_size} and the server says rank {rank} of {size}: \
-             the variables are from an outer job; unset them before the inner launcher starts"
+            "the variables mean rank {said_rank} of {said_size}, and the server answers rank \
+             {rank} of {size}: the variables are from an outer job; unset them before the inner \
+             launcher starts"
         ));
     }
     match mapping {
         None if *size > 1 => note(
-            "the launcher does not say which ranks share a host, so libraries find out by themselves, which \
-             takes longer",
+            "the launcher does not report which ranks share a host, so libraries determine it \
+             themselves, which takes longer",
         ),
         _ => None,
     }
@@ -186,13 +189,15 @@ fn room(facts: &Facts) -> Option<Advice> {
     let ResourceLimits { files, shared_bytes, .. } = facts.limits;
     if let Some(files) = files.filter(|files| *files < FILES_MIN) {
         return wrong(format!(
-            "only {files} files may be open, which large jobs use up for connections: 'ulimit -n 1024'"
+            "only {files} files may be open, which the connections of large jobs use up: 'ulimit \
+             -n 1024'"
         ));
     }
     match shared_bytes {
         Some(bytes) if bytes < SHARED_MIN => wrong(format!(
-            "/dev/shm has room for {bytes} bytes, and ranks of one host that talk through it end with \
-             SIGBUS: remove what is left there, or start the container with '--shm-size=1g'"
+            "/dev/shm has room for {bytes} bytes, and ranks of one host that communicate through \
+             it are killed by SIGBUS: remove the files left there, or start the container with \
+             '--shm-size=1g'"
         )),
         _ => None,
     }
@@ -301,7 +306,7 @@ mod tests {
             ..SessionFacts::default()
         };
         assert_eq!(of(&facts(&both, &[], SessionResult::SessionFacts(one))), []);
-        says(&facts(PMI, &[], done(3)), true, "rank 0 of 2 and the server says rank 0 of 3");
+        says(&facts(PMI, &[], done(3)), true, "rank 0 of 2, and the server answers rank 0 of 3");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
     let scripts = scripts(trace);
     if scripts.is_empty() {
         return Err(
-            "the record has no ranks that speak PMI-1 or PMI-2, so there are no clients to play"
+            "the record has no ranks that speak PMI-1 or PMI-2, so there are no clients to replay"
                 .into(),
         );
     }
@@ -90,17 +90,14 @@ pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
     }
     for (who, fault) in &replay.faults {
         count += 1;
-        let _ = writeln!(text, "{}: our server broke off: {fault}", name(trace, *who));
+        let _ = writeln!(text, "{}: our server closed the connection: {fault}", name(trace, *who));
     }
     let ranks = scripts.len();
     let _ = match count {
         0 => {
-            writeln!(
-                text,
-                "{request_count} questions of {ranks} ranks: every answer is as recorded"
-            )
+            writeln!(text, "{request_count} requests of {ranks} ranks: every reply is as recorded")
         }
-        _ => writeln!(text, "{request_count} questions of {ranks} ranks: {count} answers differ"),
+        _ => writeln!(text, "{request_count} requests of {ranks} ranks: {count} replies differ"),
     };
     Ok(ReplayReport { text, code: if count == 0 { 0 } else { FAILED } })
 }

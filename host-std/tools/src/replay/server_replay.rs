@@ -42,12 +42,12 @@ pub(super) fn replay(
     let all = scripts(trace);
     let Some(job) = all.keys().map(|(job, _)| *job).min() else {
         return Err(
-            "the record has no ranks that speak PMI-1 or PMI-2, so there is no server to play"
+            "the record has no ranks that speak PMI-1 or PMI-2, so there is no server to replay"
                 .into(),
         );
     };
     if trace.jobs().any(|facts| facts.spawner.is_some()) {
-        let what = line("jobs that ranks spawned are not played; who waits for them waits");
+        let what = line("spawned jobs are not replayed; ranks that wait for them keep waiting");
         let _ = io::stderr().write_all(what.as_bytes());
     }
     let scripts: BTreeMap<RecordedRank, Vec<RecordedMessage<'_>>> = { all.iter() }
@@ -65,7 +65,9 @@ pub(super) fn replay(
     let size = trace.job(job).map_or(0, |facts| facts.ranks);
     let size = size.max(u32::try_from(scripts.len()).unwrap_or(u32::MAX));
     if size > RANKS_MAX {
-        return Err(format!("the record has a job of {size} ranks, which no launcher has"));
+        return Err(format!(
+            "the record has a job of {size} ranks, which is more than any launcher starts"
+        ));
     }
     let locals = initial.nodes(size);
     for (who, lines) in scripts {
@@ -101,13 +103,13 @@ impl ServerReplay<'_> {
     fn run(&mut self, timeout: Duration) -> Result<ReplayReport, String> {
         let mut moved_at = Instant::now();
         while self.ranks.iter().any(|rank| rank.ended.is_none()) {
-            self.wait().map_err(|error| format!("the record cannot be played on: {error}"))?;
+            self.wait().map_err(|error| format!("the replay cannot continue: {error}"))?;
             let mut moved = false;
             let signal = self.interrupted.load(Ordering::Relaxed);
             if signal != 0 {
                 let code = u8::try_from(128 + signal).unwrap_or(FAILED);
                 return Ok(ReplayReport {
-                    text: "interrupted; all ranks are ended\n".into(),
+                    text: "interrupted; all ranks are terminated\n".into(),
                     code,
                 });
             }
@@ -152,7 +154,7 @@ impl ServerReplay<'_> {
         let bad = self.ranks.iter().find(|rank| rank.ended != Some(0));
         let code = bad.map_or(0, |rank| rank.ended.unwrap_or(i32::from(FAILED)));
         let asked: usize = self.ranks.iter().map(|rank| rank.request_count).sum();
-        let mut text = format!("{asked} questions of {ranks} ranks: all as recorded\n");
+        let mut text = format!("{asked} requests of {ranks} ranks: all as recorded\n");
         if let Some(bad) = bad {
             text.push_str(&format!("{} exited with {code}\n", name(self.trace, bad.who)));
         }
@@ -166,7 +168,7 @@ impl ServerReplay<'_> {
 
     /// Reports the awaited action of each rank, after none has made progress.
     fn report_no_progress(&self, timeout: Duration) -> ReplayReport {
-        let mut text = format!("nothing has happened for {} s\n", timeout.as_secs());
+        let mut text = format!("no progress for {} s\n", timeout.as_secs());
         for rank in self.ranks.iter().filter(|rank| rank.ended.is_none()) {
             let who = name(self.trace, rank.who);
             text.push_str(&format!("{who} {}\n", rank.awaited()));

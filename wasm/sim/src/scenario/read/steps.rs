@@ -22,7 +22,7 @@ pub(super) fn steps(
     let mut steps_read = Vec::new();
     loop {
         let Some(mut line) = lines.next()? else {
-            let what = "this is never ended with `end`".into();
+            let what = "this has no `end`".into();
             return Err(ScenarioError { line: begun, what });
         };
         let number = lines.number;

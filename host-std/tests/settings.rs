@@ -134,7 +134,7 @@ fn a_report_says_what_was_done_to_the_environment_and_why() {
     };
     said("environment of 0-1", "");
     said("+ A=1 ", "as requested");
-    said("+ PMI_FD=3 ", "finds its server");
+    said("+ PMI_FD=3 ", "connection to the server");
     said("- PMIX_STALE ", "PMIx");
     said("- SLURM_PROCID ", "Slurm");
     assert!(!ran.err.contains("SLURM_JOB_ID"), "{}", ran.err);

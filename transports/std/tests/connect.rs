@@ -168,7 +168,7 @@ fn a_server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() 
     let way = Way::Inherited { fd: ours.as_raw_fd() };
     let asked = Environment { speaks: Speaks::Only(Version::V2_0), ..environment(way) };
     let text = connect_by(asked).unwrap_err().to_string();
-    assert_eq!(text, "the server speaks PMI 1.1 and not what it was asked for");
+    assert_eq!(text, "the server speaks PMI 1.1, which is not the requested version");
     server.join().unwrap();
 
     // Over TCP such a server waits for a greeting, and closes the connection on anything else.

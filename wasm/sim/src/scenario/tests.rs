@@ -172,7 +172,7 @@ fn steps_of_pmi_become_steps_of_pmix_with_commits_and_without_tags() {
 #[test]
 fn steps_without_pmix_form_are_named() {
     for (text, part) in [
-        ("script all\n each p\n  ring a b\n end\nend", "asks for a ring, which PMIx"),
+        ("script all\n each p\n  ring a b\n end\nend", "requests a ring, which PMIx"),
         ("script all\n also node-get a\nend", "attributes of a node"),
         ("script all\n node-put a b\nend", "attributes of a node"),
         ("script all\n say x\nend", "bytes of PMI"),

@@ -36,7 +36,7 @@ pub(crate) struct ProtocolOffer {
 
 impl ProtocolOffer {
     /// PMI alone, the offer for every rank that connects by itself.
-    pub(crate) const PMI: Self = Self::pmi("nothing else is known of it");
+    pub(crate) const PMI: Self = Self::pmi("its program is unknown");
 
     /// Offer for `program`, by the user's settings and the libraries it links.
     pub(crate) fn of(program: &Program, all: &Environment) -> Self {
@@ -52,7 +52,7 @@ impl ProtocolOffer {
             may_link_mpi: true,
             takes_newer_pmi1: linked.takes_newer_pmi1,
             may_load_pmi1: linked.may_load_pmi1,
-            why: "--pmi says so",
+            why: "specified by --pmi",
         };
         match all.offer {
             Offer::Pmi1 => said(true, false, Some("1")),
@@ -65,7 +65,7 @@ impl ProtocolOffer {
                 let is_pmix = name.is_some_and(|name| is_one_of(name, SPEAK_PMIX));
                 match linked {
                     Self { pmi: true, pmix: false, .. } if is_pmix => {
-                        Self::both("it is told to load a library that speaks PMIx")
+                        Self::both("its environment names a library that speaks PMIx")
                     }
                     _ => linked,
                 }

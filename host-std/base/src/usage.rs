@@ -40,7 +40,7 @@ pub enum UsageError {
     /// A value is invalid.
     Value {
         /// Option and value.
-        said: String,
+        given: String,
         /// Error in the value, and a valid example.
         why: String,
     },
@@ -100,7 +100,7 @@ impl fmt::Display for UsageError {
                 write!(f, "option '{option}' needs {value} after it")
             }
             Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
-            Self::Value { said, why } => write!(f, "'{said}': {why}"),
+            Self::Value { given, why } => write!(f, "'{given}': {why}"),
             Self::Universe { universe, ranks } => write!(
                 f,
                 "'--universe {universe}' is smaller than the {ranks} ranks to start; \

@@ -20,11 +20,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunArgs {
     /// Options that hold for the whole run, in the order of the command line.
-    pub(crate) said: Vec<Said>,
+    pub(crate) given: Vec<GivenOption>,
     /// Programs. The demo, and a part without a program, have no words.
     pub(crate) parts: Vec<PartArgs>,
     /// Defaults of this command line that differ from the usual ones.
-    pub(crate) weakest: Vec<Said>,
+    pub(crate) weakest: Vec<GivenOption>,
     /// True if a program is required, and its absence does not start the demo.
     pub(crate) needs_program: bool,
     /// Path of the configuration file, if given.
@@ -57,14 +57,14 @@ pub(crate) enum Task {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartArgs {
     /// Options that hold for this program alone.
-    pub(crate) said: Vec<Said>,
+    pub(crate) given: Vec<GivenOption>,
     /// Program and its arguments.
     pub(crate) words: Vec<OsString>,
 }
 
 /// One option that was given.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct GivenOption {
     /// The option.
     pub(crate) option: &'static Opt,
     /// Value; `true` or `false` for a switch.
@@ -95,24 +95,24 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     let matches = matches(define_with, std::mem::take(&mut first.options))?;
     args.task = task(&matches);
     args.config = matches.get_one::<OsString>(CONFIG).map(PathBuf::from);
-    let said = said(&matches)?;
+    let given = given(&matches)?;
     if !several {
-        args.said = said;
-        args.parts.push(PartArgs { said: Vec::new(), words: first.words });
+        args.given = given;
+        args.parts.push(PartArgs { given: Vec::new(), words: first.words });
     } else if first.words.is_empty() {
-        args.said = said;
+        args.given = given;
     } else {
         // The number of ranks of one program does not hold for the others.
-        let (ranks, common) = said.into_iter().partition(|said| said.option.name == RANKS);
-        args.said = common;
-        args.parts.push(PartArgs { said: ranks, words: first.words });
+        let (ranks, common) = given.into_iter().partition(|given| given.option.name == RANKS);
+        args.given = common;
+        args.parts.push(PartArgs { given: ranks, words: first.words });
     }
     for (at, Section { options, words }) in sections.into_iter().enumerate() {
         let matches = self::matches(define_part, options)?;
         if words.is_empty() {
             return Err(UsageError::NoProgram { place: at + 2 });
         }
-        args.parts.push(PartArgs { said: self::said(&matches)?, words });
+        args.parts.push(PartArgs { given: self::given(&matches)?, words });
     }
     Ok(args)
 }
@@ -332,37 +332,40 @@ fn may_mean(word: &OsStr, option: &Opt) -> bool {
 }
 
 /// Options of the command line, in the order of the words.
-fn said(matches: &ArgMatches) -> Result<Vec<Said>, UsageError> {
-    let mut found: Vec<(usize, Said)> = Vec::new();
+fn given(matches: &ArgMatches) -> Result<Vec<GivenOption>, UsageError> {
+    let mut found: Vec<(usize, GivenOption)> = Vec::new();
     let is_known = |id: &str| matches.try_contains_id(id).is_ok();
     for option in options::all().filter(|option| is_known(option.name)) {
         if option.takes_value() {
             let values = matches.get_many::<OsString>(option.name).into_iter().flatten();
             let places = matches.indices_of(option.name).into_iter().flatten();
-            let said =
-                values.map(|value| Said { option, value: value.clone(), origin: Origin::Typed });
-            found.extend(places.zip(said));
+            let given = values.map(|value| GivenOption {
+                option,
+                value: value.clone(),
+                origin: Origin::Typed,
+            });
+            found.extend(places.zip(given));
             continue;
         }
         for (id, value) in [(option.name.to_owned(), "true"), (negation(option), "false")] {
             if matches.value_source(&id) == Some(ValueSource::CommandLine) {
                 let place = matches.index_of(&id).unwrap_or_default();
                 let value = value.into();
-                found.push((place, Said { option, value, origin: Origin::Typed }));
+                found.push((place, GivenOption { option, value, origin: Origin::Typed }));
             }
         }
     }
     found.sort_by_key(|(place, _)| *place);
-    let said: Vec<Said> = found.into_iter().map(|(_, said)| said).collect();
-    said.iter().try_for_each(|said| said.apply(&mut Settings::default()))?;
-    Ok(said)
+    let given: Vec<GivenOption> = found.into_iter().map(|(_, given)| given).collect();
+    given.iter().try_for_each(|given| given.apply(&mut Settings::default()))?;
+    Ok(given)
 }
 
 fn negation(option: &Opt) -> String {
     format!("no-{}", option.name)
 }
 
-impl Said {
+impl GivenOption {
     /// Applies this option to `settings`. A maximum changes them only if they are above it.
     ///
     /// # Errors
@@ -383,7 +386,7 @@ impl Said {
     pub(crate) fn set(&self, settings: &mut Settings) -> Result<(), UsageError> {
         let value = self.value.display();
         self.option.set(settings, &self.value).map_err(|why| UsageError::Value {
-            said: match &self.origin {
+            given: match &self.origin {
                 Origin::Default | Origin::Typed => format!("{} {value}", self.option.shown()),
                 Origin::Variable(name) => format!("{name}={value}"),
                 Origin::File(file) | Origin::Maximum(file) => {
@@ -419,16 +422,16 @@ mod tests {
     /// Settings of the whole run, then the settings and words of each program.
     fn told(line: &str) -> (Settings, Vec<(Settings, Vec<String>)>) {
         let args = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let applied = |said: &[Said]| {
+        let applied = |given: &[GivenOption]| {
             let mut settings = Settings::default();
-            said.iter().for_each(|said| said.apply(&mut settings).expect("was checked"));
+            given.iter().for_each(|given| given.apply(&mut settings).expect("was checked"));
             settings
         };
         let parts = args.parts.iter().map(|part| {
             let words = part.words.iter().map(|word| word.to_string_lossy().into_owned());
-            (applied(&part.said), words.collect())
+            (applied(&part.given), words.collect())
         });
-        (applied(&args.said), parts.collect())
+        (applied(&args.given), parts.collect())
     }
 
     fn ranks_and_words(line: &str) -> Vec<(Option<u32>, Vec<String>)> {
@@ -513,10 +516,10 @@ mod tests {
         for line in ["-n", "-n 0 ./a", "-n four ./a", "-n -1 ./a", "-n 4294967296 ./a", "-l=x a"] {
             assert!(parsed(line).is_err(), "{line}");
         }
-        let said = |line| parsed(line).unwrap_err().to_string();
-        assert_eq!(said("-n 0"), "'-n 0': a job has at least one rank; try '4'");
-        assert_eq!(said("-n"), "option '-n' needs N after it");
-        assert_eq!(said("--collapse=no a"), "option '--collapse' takes no value");
+        let given = |line| parsed(line).unwrap_err().to_string();
+        assert_eq!(given("-n 0"), "'-n 0': a job has at least one rank; try '4'");
+        assert_eq!(given("-n"), "option '-n' needs N after it");
+        assert_eq!(given("--collapse=no a"), "option '--collapse' takes no value");
         for line in ["-n 2 --attribute a x", "-n 2 --attribute =b x"] {
             assert!(parsed(line).is_err(), "{line}");
         }

@@ -1,6 +1,6 @@
 //! Resolved configuration of a run: the program is found and executable, and the host has a name.
 
-use super::args::{PartArgs, RunArgs, Said};
+use super::args::{GivenOption, PartArgs, RunArgs};
 use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo::DEMO_RANK;
 use crate::exit::USAGE;
@@ -56,7 +56,7 @@ impl Config {
     /// [`ConfigError`], before any process was started.
     pub(crate) fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
-        apply(&args.said, &mut settings)?;
+        apply(&args.given, &mut settings)?;
         let callers = callers(&settings.job)?;
         if args.needs_program
             && let Some(place) = lacking(&args.parts, callers)
@@ -161,7 +161,7 @@ fn callers(job: &JobSettings) -> Result<u32, UsageError> {
 /// Number of ranks that run a program.
 fn count(part: &PartArgs, settings: &Settings, callers: u32) -> Result<u32, UsageError> {
     let mut own = Settings::default();
-    apply(&part.said, &mut own)?;
+    apply(&part.given, &mut own)?;
     match own.job.ranks.or(settings.job.ranks) {
         Some(ranks) => Ok(ranks),
         None if callers > 0 => Ok(0),
@@ -169,14 +169,14 @@ fn count(part: &PartArgs, settings: &Settings, callers: u32) -> Result<u32, Usag
     }
 }
 
-fn apply(said: &[Said], settings: &mut Settings) -> Result<(), UsageError> {
-    said.iter().try_for_each(|said| said.apply(settings))
+fn apply(given: &[GivenOption], settings: &mut Settings) -> Result<(), UsageError> {
+    given.iter().try_for_each(|given| given.apply(settings))
 }
 
 /// Resolves the program of a part.
 fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> {
     let mut own = Settings::default();
-    apply(&part.said, &mut own)?;
+    apply(&part.given, &mut own)?;
     let folder = own.job.folder.or_else(|| settings.job.folder.clone());
     let mut words = part.words.into_iter();
     let program = match words.next() {
@@ -186,7 +186,7 @@ fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> 
         }
         None => demo()?,
     };
-    let says_inherit = part.said.iter().any(|said| said.option.name == "inherit");
+    let says_inherit = part.given.iter().any(|given| given.option.name == "inherit");
     let inherit = says_inherit.then_some(own.environment.inherit);
     Ok(Program { folder, inherit, variables: own.environment.set, ..program })
 }

@@ -4,7 +4,7 @@
 //! administrator (see [`system`](super::system)), then the defaults. All sources yield lists of the same
 //! [`options`], so that the settings are one list of them, the weakest first.
 
-use super::args::Said;
+use super::args::GivenOption;
 use super::options::{self, Opt, VARIABLES};
 use super::system::{MAXIMUM, SYSTEM_FILE};
 use crate::settings::Settings;
@@ -33,7 +33,7 @@ pub(crate) enum Origin {
 
 /// A setting as it is shown to the user.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ShownSetting {
     /// Option that sets it.
     pub(crate) option: &'static Opt,
     /// Value as it would be typed; `None` if it is not set.
@@ -48,10 +48,10 @@ pub(crate) struct Shown {
 /// # Errors
 ///
 /// [`UsageError`], for a file too.
-pub(crate) fn said(
+pub(crate) fn given(
     config: Option<&Path>,
     variables: &[(OsString, OsString)],
-) -> Result<Vec<Said>, UsageError> {
+) -> Result<Vec<GivenOption>, UsageError> {
     let variable = |name: &str| {
         let found = variables.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))
@@ -83,22 +83,22 @@ pub(crate) fn said(
 ///
 /// # Errors
 ///
-/// Those of [`Said::apply`].
-pub(crate) fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
+/// Those of [`GivenOption::apply`].
+pub(crate) fn shown(given: &[GivenOption]) -> Result<Vec<ShownSetting>, UsageError> {
     let mut settings = Settings::default();
-    let unsaid = |option: &'static Opt| Shown {
+    let ungiven = |option: &'static Opt| ShownSetting {
         option,
         value: option.get(&settings),
         origin: Origin::Default,
     };
-    let mut shown: Vec<Shown> = options::all().map(unsaid).collect();
-    for one in said {
+    let mut shown: Vec<ShownSetting> = options::all().map(ungiven).collect();
+    for one in given {
         one.apply(&mut settings)?;
-        for Shown { option, value, origin } in &mut shown {
+        for ShownSetting { option, value, origin } in &mut shown {
             let now = option.get(&settings);
             // One option may set another, as `-l` sets a format.
-            let is_said = option.name == one.option.name;
-            if now != *value || is_said && !matches!(one.origin, Origin::Maximum(_)) {
+            let is_repeated = option.name == one.option.name;
+            if now != *value || is_repeated && !matches!(one.origin, Origin::Maximum(_)) {
                 (*value, *origin) = (now, one.origin.clone());
             }
         }
@@ -106,8 +106,8 @@ pub(crate) fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
     Ok(shown)
 }
 
-fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<Said>, UsageError> {
-    let mut said = Vec::new();
+fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<GivenOption>, UsageError> {
+    let mut given = Vec::new();
     for (name, value) in variables {
         let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
         if name == CONFIG {
@@ -120,14 +120,14 @@ fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<Said>, UsageEr
             return Err(UsageError::Other { what });
         };
         let origin = Origin::Variable(name.to_owned());
-        let one = Said { option, value: value.clone(), origin };
+        let one = GivenOption { option, value: value.clone(), origin };
         one.apply(&mut Settings::default())?;
-        said.push(one);
+        given.push(one);
     }
-    Ok(said)
+    Ok(given)
 }
 
-fn of_file(file: &Path, text: &str) -> Result<Vec<Said>, UsageError> {
+fn of_file(file: &Path, text: &str) -> Result<Vec<GivenOption>, UsageError> {
     let table = table_of(file, text)?;
     if table.contains_key(MAXIMUM) {
         let what = format!("'{MAXIMUM}' is allowed in '{SYSTEM_FILE}' only");
@@ -152,9 +152,13 @@ pub(super) fn table_of(file: &Path, text: &str) -> Result<Table, UsageError> {
 }
 
 /// Options in a table of a file, with `origin`.
-pub(super) fn of_table(file: &Path, table: Table, origin: Origin) -> Result<Vec<Said>, UsageError> {
+pub(super) fn of_table(
+    file: &Path,
+    table: Table,
+    origin: Origin,
+) -> Result<Vec<GivenOption>, UsageError> {
     let wrong = |what: String| wrong(file, &what);
-    let mut said = Vec::new();
+    let mut given = Vec::new();
     for (name, value) in table {
         let Some(option) = options::named(&name) else {
             let nearest = nearest(&name, options::all().map(|option| option.name));
@@ -167,12 +171,12 @@ pub(super) fn of_table(file: &Path, table: Table, origin: Origin) -> Result<Vec<
             ))
         })?;
         for value in values {
-            let one = Said { option, value: value.into(), origin: origin.clone() };
+            let one = GivenOption { option, value: value.into(), origin: origin.clone() };
             one.set(&mut Settings::default())?;
-            said.push(one);
+            given.push(one);
         }
     }
-    Ok(said)
+    Ok(given)
 }
 
 /// Value of a file as it would be typed; several if the values of the option add up.
@@ -228,23 +232,23 @@ const FILE: &str = "pmi-host/config.toml";
 mod tests {
     use super::*;
 
-    fn typed(said: &[Said]) -> Vec<String> {
-        said.iter().map(|one| format!("{}={}", one.option.name, one.value.display())).collect()
+    fn typed(given: &[GivenOption]) -> Vec<String> {
+        given.iter().map(|one| format!("{}={}", one.option.name, one.value.display())).collect()
     }
 
-    fn file(text: &str) -> Result<Vec<Said>, String> {
+    fn file(text: &str) -> Result<Vec<GivenOption>, String> {
         of_file(Path::new("f.toml"), text).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_file_says_what_is_typed_elsewhere() {
-        let said = file(
+        let given = file(
             "timeout = 60\nexit-timeout = 0.5\ncollapse = true\ncontrol = false\nbind-to = 'core'\n\
              stdin = [0, 3]\nforward-signals = ['SIGUSR1', 'SIGTERM']\nattribute = ['a=1', 'b=2']\n\
              [env]\nA = 1\nB = 'x y'\n",
         )
         .unwrap();
-        let mut typed = typed(&said);
+        let mut typed = typed(&given);
         typed.sort();
         assert_eq!(
             typed,
@@ -286,8 +290,8 @@ mod tests {
         };
         let ours =
             [("PMI_HOST_EXIT_TIMEOUT", "5"), ("PMI_HOSTNAME", "x"), ("PMI_HOST_CONTROL", "0")];
-        let said = of_variables(&variables(&ours)).unwrap();
-        assert_eq!(typed(&said), ["exit-timeout=5", "control=0"]);
+        let given = of_variables(&variables(&ours)).unwrap();
+        assert_eq!(typed(&given), ["exit-timeout=5", "control=0"]);
         let why = |pair| of_variables(&variables(&[pair])).unwrap_err().to_string();
         assert!(why(("PMI_HOST_TIMEOT", "5")).contains("nearest is 'PMI_HOST_TIMEOUT'"));
         assert!(why(("PMI_HOST_TIMEOUT", "x")).starts_with("'PMI_HOST_TIMEOUT=x': that is not"));
@@ -295,14 +299,14 @@ mod tests {
 
     #[test]
     fn what_is_shown_has_its_origin() {
-        let mut said = file("label-format = '%h '\ntimeout = 60\n").unwrap();
-        let one = |name: &str, value: &str| Said {
+        let mut given = file("label-format = '%h '\ntimeout = 60\n").unwrap();
+        let one = |name: &str, value: &str| GivenOption {
             option: options::named(name).unwrap(),
             value: value.into(),
             origin: Origin::Typed,
         };
-        said.extend([one("timeout", "5"), one("collapse", "true")]);
-        let shown = shown(&said).unwrap();
+        given.extend([one("timeout", "5"), one("collapse", "true")]);
+        let shown = shown(&given).unwrap();
         let of = |name: &str| {
             let found = shown.iter().find(|shown| shown.option.name == name).unwrap();
             (found.value.clone().unwrap_or_default(), found.origin.to_string())

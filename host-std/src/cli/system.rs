@@ -1,6 +1,6 @@
 //! The settings file of the administrator: defaults for all users, and maxima that users cannot raise.
 
-use super::args::Said;
+use super::args::GivenOption;
 use super::layers::{Origin, of_table, table_of};
 use crate::settings::Settings;
 use crate::usage::UsageError;
@@ -12,9 +12,9 @@ use toml::Value;
 #[derive(Debug, Default)]
 pub(crate) struct System {
     /// Settings that hold unless a user overrides them.
-    pub(crate) defaults: Vec<Said>,
+    pub(crate) defaults: Vec<GivenOption>,
     /// Settings that users cannot raise. They are applied after all options of the user.
-    pub(crate) maxima: Vec<Said>,
+    pub(crate) maxima: Vec<GivenOption>,
 }
 
 impl System {
@@ -68,7 +68,7 @@ impl System {
 ///
 /// [`UsageError`] if a user has set more.
 pub(crate) fn hold_to(
-    maximum: &Said,
+    maximum: &GivenOption,
     file: &Path,
     settings: &mut Settings,
 ) -> Result<(), UsageError> {

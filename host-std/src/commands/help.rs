@@ -3,7 +3,7 @@
 
 use super::COMMANDS;
 use crate::cli::args;
-use crate::cli::layers::Shown;
+use crate::cli::layers::ShownSetting;
 use crate::cli::mpiexec;
 use crate::cli::options::{self, Act, Opt, Topic};
 use clap::{Arg, Command};
@@ -65,8 +65,8 @@ pub(super) fn of_mpiexec() -> String {
 }
 
 /// Every setting as it would be typed, with its origin.
-pub(super) fn of_settings(shown: &[Shown]) -> String {
-    let value = |shown: &Shown| shown.value.clone().unwrap_or_else(|| "-".to_owned());
+pub(super) fn of_settings(shown: &[ShownSetting]) -> String {
+    let value = |shown: &ShownSetting| shown.value.clone().unwrap_or_else(|| "-".to_owned());
     let widths = shown.iter().map(|shown| value(shown).chars().count());
     let width = widths.max().unwrap_or_default().min(LEFT);
     let mut text = String::new();

@@ -125,8 +125,8 @@ fn mpiexec(words: Vec<OsString>) -> ExitCode {
     let variables: Vec<_> = std::env::vars_os().collect();
     let read = |file: &Path| std::fs::read_to_string(file);
     let host = node();
-    let around = mpiexec::Surroundings { host: &host, variables: &variables, read };
-    match mpiexec::parse(words, &around) {
+    let context = mpiexec::ReadContext { host: &host, variables: &variables, read };
+    match mpiexec::parse(words, &context) {
         Ok(args) => perform(args),
         Err(error) => refuse(&error),
     }
@@ -147,20 +147,20 @@ fn perform(mut args: RunArgs) -> ExitCode {
         Task::Start | Task::Preview | Task::Show => {}
     }
     let variables: Vec<_> = std::env::vars_os().collect();
-    let mut said = match layers::said(args.config.as_deref(), &variables) {
-        Ok(said) => said,
+    let mut given = match layers::given(args.config.as_deref(), &variables) {
+        Ok(given) => given,
         Err(error) => return refuse(&error),
     };
     let System { defaults, maxima } = match System::read() {
         Ok(system) => system,
         Err(error) => return refuse(&error),
     };
-    said.splice(..0, args.weakest.drain(..).chain(defaults));
-    said.append(&mut args.said);
-    said.extend(maxima);
-    args.said = said;
+    given.splice(..0, args.weakest.drain(..).chain(defaults));
+    given.append(&mut args.given);
+    given.extend(maxima);
+    args.given = given;
     if args.task == Task::Show {
-        return match layers::shown(&args.said) {
+        return match layers::shown(&args.given) {
             Ok(shown) => print(&help::of_settings(&shown)),
             Err(error) => refuse(&error),
         };
@@ -205,7 +205,7 @@ fn help(words: Vec<OsString>) -> ExitCode {
         None => {
             let nearest = nearest(&topic, help::topics());
             let why = format!("there is no such topic; the nearest is '{nearest}'");
-            refuse(&UsageError::Value { said: format!("help {topic}"), why })
+            refuse(&UsageError::Value { given: format!("help {topic}"), why })
         }
     }
 }

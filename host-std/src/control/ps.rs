@@ -35,7 +35,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
         Err(error) if !error.use_stderr() => return print(&error.to_string()),
         Err(error) => {
             let why = error.kind().to_string();
-            return refuse(&UsageError::Value { said: "ps".to_owned(), why });
+            return refuse(&UsageError::Value { given: "ps".to_owned(), why });
         }
     };
     let (mut tables, mut trouble) = (Vec::new(), Vec::new());

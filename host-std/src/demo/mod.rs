@@ -18,7 +18,7 @@ pub(crate) const DEMO_RANK: &str = "demo-rank";
 
 /// Process and host of a rank, as it publishes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Card {
+pub(crate) struct DemoCard {
     /// Process id.
     pub(crate) pid: u32,
     /// Host name.
@@ -61,7 +61,7 @@ pub(crate) enum DemoError {
 ///
 /// [`DemoError`].
 pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
-    let own = Card { pid: std::process::id(), host: table::host_name() };
+    let own = DemoCard { pid: std::process::id(), host: table::host_name() };
     let Some(Member { mut pmi, rank, size, .. }) = pmi_std::connect()? else {
         let alone = table::render(&[(own, Timing::default())]);
         return print(out, &format!("{alone}There is no launcher: one rank, alone.\n"));
@@ -84,7 +84,7 @@ pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
         let started = Instant::now();
         let value = read(&mut pmi, &key)?;
         reading += started.elapsed();
-        let card = value.as_deref().and_then(|value| Card::from_value(value, other));
+        let card = value.as_deref().and_then(|value| DemoCard::from_value(value, other));
         cards.push(card.ok_or(DemoError::Wrong { key, found: value })?);
     }
     let timing = Timing { put, fence, get: reading / size.max(1) };
@@ -120,7 +120,7 @@ fn print(out: &mut impl Write, text: &str) -> Result<(), DemoError> {
     Ok(())
 }
 
-impl Card {
+impl DemoCard {
     /// Shape: `RANK/PID/HOST`; no blank, which a value of PMI-1 cannot hold.
     fn to_value(&self, rank: u32) -> String {
         format!("{rank}/{}/{}", self.pid, self.host)
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn cards_and_timings_survive_the_way_through_the_space() {
-        let card = Card { pid: 77, host: "node/1".to_owned() };
-        assert_eq!(Card::from_value(&card.to_value(3), 3), Some(card.clone()));
-        assert_eq!(Card::from_value(&card.to_value(3), 4), None);
-        assert_eq!(Card::from_value("3/x/y", 3), None);
+        let card = DemoCard { pid: 77, host: "node/1".to_owned() };
+        assert_eq!(DemoCard::from_value(&card.to_value(3), 3), Some(card.clone()));
+        assert_eq!(DemoCard::from_value(&card.to_value(3), 4), None);
+        assert_eq!(DemoCard::from_value("3/x/y", 3), None);
         let timing = Timing {
             put: Duration::from_nanos(1),
             fence: Duration::from_secs(2),

@@ -1,11 +1,11 @@
 //! The table that rank 0 of the demo prints.
 
-use super::{Card, Timing};
+use super::{DemoCard, Timing};
 use std::fmt::Write;
 use std::time::Duration;
 
 /// Renders hosts and durations, one row for each rank, and the median and the worst of all at the end.
-pub(crate) fn render(rows: &[(Card, Timing)]) -> String {
+pub(crate) fn render(rows: &[(DemoCard, Timing)]) -> String {
     let mut cells = vec![HEAD.map(str::to_owned)];
     for (rank, (card, timing)) in rows.iter().enumerate() {
         let [put, fence, get] = times(timing).map(micros);
@@ -81,7 +81,7 @@ mod tests {
                 fence: Duration::from_micros(fence),
                 get: Duration::from_nanos(950),
             };
-            (Card { pid, host: host.to_owned() }, timing)
+            (DemoCard { pid, host: host.to_owned() }, timing)
         };
         let text = render(&[row(900, "a", 5), row(12_345, "node-12", 1500), row(7, "b", 70)]);
         let expected = "\

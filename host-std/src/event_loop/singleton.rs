@@ -38,8 +38,8 @@ pub(crate) fn serve(caller: SingletonArgs) -> u8 {
 fn config(caller: SingletonArgs) -> Result<Config, String> {
     let mut settings = Settings::default();
     let System { defaults, maxima } = System::read().map_err(|error| error.to_string())?;
-    for said in defaults.iter().chain(&maxima) {
-        said.apply(&mut settings).map_err(|error| error.to_string())?;
+    for given in defaults.iter().chain(&maxima) {
+        given.apply(&mut settings).map_err(|error| error.to_string())?;
     }
     // Standard input belongs to the program, and no process it spawns may read from it.
     settings.output.stdin = StdinTo::NoRank;

@@ -17,14 +17,14 @@ use super::args::RunArgs;
 use super::layers::Origin;
 use crate::usage::UsageError;
 use clap::{Arg, ArgAction, Command};
-use reader::{Reader, unreadable};
+use reader::{HydraReader, unreadable};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
 /// Surroundings on which the meaning of words depends.
 #[derive(Debug)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ReadContext<'a> {
     /// Name of this node.
     pub(crate) host: &'a str,
     /// Environment of this process.
@@ -40,19 +40,19 @@ pub(crate) struct Surroundings<'a> {
 /// [`UsageError`], which is exit code 2.
 pub(crate) fn parse(
     words: Vec<OsString>,
-    around: &Surroundings<'_>,
+    context: &ReadContext<'_>,
 ) -> Result<RunArgs, UsageError> {
-    let mut typed = Reader::new(around, Origin::Typed);
-    typed.take_all(words)?;
-    let mut reader = Reader::new(around, Origin::Default);
-    reader.take_variables()?;
+    let mut typed = HydraReader::new(context, Origin::Typed);
+    typed.read_words(words)?;
+    let mut reader = HydraReader::new(context, Origin::Default);
+    reader.read_variables()?;
     if let Some((file, is_named)) = typed.config_file.clone().map(|f| (f, true)).or_else(|| {
         let named = reader.config_file.take();
-        let home = || Some(Path::new(&hosts::variable(around.variables, "HOME")?).join(OWN_FILE));
+        let home = || Some(Path::new(&hosts::variable(context.variables, "HOME")?).join(OWN_FILE));
         named.or_else(|| home().map(Into::into)).map(|file| (file, false))
     }) {
-        match (around.read)(Path::new(&file)) {
-            Ok(text) => reader.take_file(&file, &text)?,
+        match (context.read)(Path::new(&file)) {
+            Ok(text) => reader.read_file(&file, &text)?,
             // The default file of Hydra is optional.
             Err(_) if !is_named => {}
             Err(error) => return Err(unreadable("-configfile", &file, &error)),

@@ -1,9 +1,9 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
-use super::Surroundings;
+use super::ReadContext;
 use super::hosts::{self, Host};
 use super::table::{self, Does, HydraOption, OPTIONS, Takes};
-use crate::cli::args::{self, PartArgs, RunArgs, Said, Task};
+use crate::cli::args::{self, GivenOption, PartArgs, RunArgs, Task};
 use crate::cli::layers::Origin;
 use crate::cli::options;
 use crate::settings::Settings;
@@ -15,8 +15,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 /// State of the reader.
-pub(super) struct Reader<'a> {
-    around: &'a Surroundings<'a>,
+pub(super) struct HydraReader<'a> {
+    context: &'a ReadContext<'a>,
     origin: Origin,
     args: RunArgs,
     hosts: Option<Vec<Host>>,
@@ -26,10 +26,10 @@ pub(super) struct Reader<'a> {
     pub(super) config_file: Option<OsString>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(around: &'a Surroundings<'a>, origin: Origin) -> Self {
+impl<'a> HydraReader<'a> {
+    pub(super) fn new(context: &'a ReadContext<'a>, origin: Origin) -> Self {
         Self {
-            around,
+            context,
             origin,
             args: RunArgs::default(),
             hosts: None,
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a whole command line.
-    pub(super) fn take_all(&mut self, words: Vec<OsString>) -> Result<(), UsageError> {
+    pub(super) fn read_words(&mut self, words: Vec<OsString>) -> Result<(), UsageError> {
         let mut words = words.into_iter().peekable();
         let mut is_behind_colon = false;
         while words.peek().is_some() || is_behind_colon {
@@ -50,12 +50,12 @@ impl<'a> Reader<'a> {
                 if word == "--" {
                     break;
                 }
-                self.take_option(&word, &mut words, &mut part)?;
+                self.read_option(&word, &mut words, &mut part)?;
             }
             while let Some(word) = words.next_if(|word| word != NEXT) {
                 part.words.push(word);
             }
-            let says_something = !part.words.is_empty() || !part.said.is_empty();
+            let says_something = !part.words.is_empty() || !part.given.is_empty();
             let was_behind_colon = std::mem::replace(&mut is_behind_colon, words.next().is_some());
             if says_something || was_behind_colon || is_behind_colon {
                 self.args.parts.push(part);
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn take_option(
+    fn read_option(
         &mut self,
         word: &OsStr,
         words: &mut impl Iterator<Item = OsString>,
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         let end = bare.iter().position(|byte| *byte == b'=').unwrap_or(bare.len());
         let (name, attached) = (String::from_utf8_lossy(&bare[..end]), bare.get(end + 1..));
         let found = OPTIONS.iter().find(|option| option.names.contains(&&*name));
-        let Some(option) = found else { return self.take_ours(word, &name, attached, words) };
+        let Some(option) = found else { return self.read_own_option(word, &name, attached, words) };
         let mut next = |value: &str| {
             words.next().ok_or_else(|| UsageError::MissingValue {
                 option: format!("-{name}"),
@@ -95,11 +95,11 @@ impl<'a> Reader<'a> {
             value.push("=");
             value.push(next("a name and a value")?);
         }
-        self.take(option, &name, &value, part)
+        self.apply_option(option, &name, &value, part)
     }
 
     /// Reads an option of `run`, which has two dashes.
-    fn take_ours(
+    fn read_own_option(
         &mut self,
         word: &OsStr,
         name: &str,
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
             ours.extend(words.next());
         }
         let parsed = args::parse(ours)?;
-        self.args.said.extend(parsed.said);
+        self.args.given.extend(parsed.given);
         self.args.config = parsed.config.or(self.args.config.take());
         if parsed.task != Task::Start {
             self.args.task = parsed.task;
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn take(
+    fn apply_option(
         &mut self,
         option: &HydraOption,
         name: &str,
@@ -136,31 +136,34 @@ impl<'a> Reader<'a> {
         part: &mut PartArgs,
     ) -> Result<(), UsageError> {
         let shown = format!("-{name} {}", value.display());
-        let wrong = |why: String| UsageError::Value { said: shown.trim_end().to_owned(), why };
+        let wrong = |why: String| UsageError::Value { given: shown.trim_end().to_owned(), why };
         match option.does {
             Does::Whole(ours, reword) => {
-                let said = self.said(ours, reword(value).map_err(wrong)?, &wrong)?;
-                self.args.said.push(said);
+                let given = self.given_option(ours, reword(value).map_err(wrong)?, &wrong)?;
+                self.args.given.push(given);
             }
             Does::Own(ours, reword) => {
-                let said = self.said(ours, reword(value).map_err(wrong)?, &wrong)?;
-                let is_said = |old: &&Said| old.option.name == ours && old.value != said.value;
+                let given = self.given_option(ours, reword(value).map_err(wrong)?, &wrong)?;
+                let is_repeated =
+                    |old: &&GivenOption| old.option.name == ours && old.value != given.value;
                 // Only the user knows which of the two values is meant.
-                if let Some(old) = part.said.iter().find(is_said).filter(|_| ONCE.contains(&ours)) {
+                if let Some(old) =
+                    part.given.iter().find(is_repeated).filter(|_| ONCE.contains(&ours))
+                {
                     let old = old.value.display();
                     return Err(wrong(format!(
                         "it was '{old}' before; specify it once for each \
                     program"
                     )));
                 }
-                part.said.push(said);
+                part.given.push(given);
             }
             Does::Hosts => self.hosts = Some(hosts::list(&value.to_string_lossy()).map_err(wrong)?),
             Does::HostFile if value == USE_LOCALHOST => {
                 self.hosts = Some(vec![Host { name: String::new(), slots: 1 }]);
             }
             Does::HostFile => {
-                let text = (self.around.read)(Path::new(value));
+                let text = (self.context.read)(Path::new(value));
                 let text = text.map_err(|error| unreadable(&format!("-{name}"), value, &error))?;
                 self.hosts = Some(hosts::file(&text).map_err(wrong)?);
             }
@@ -174,8 +177,8 @@ impl<'a> Reader<'a> {
                     self.wants_system_universe = false;
                     let value =
                         if known == Some("INFINITE") { "endless".into() } else { value.into() };
-                    let said = self.said("universe", value, &wrong)?;
-                    self.args.said.push(said);
+                    let given = self.given_option("universe", value, &wrong)?;
+                    self.args.given.push(given);
                 }
             },
             Does::ConfigFile => self.config_file = Some(value.to_owned()),
@@ -186,8 +189,8 @@ impl<'a> Reader<'a> {
                     ("show-messages", "true"),
                     ("print-all-exitcodes", "true"),
                 ] {
-                    let said = self.said(ours, value.into(), &wrong)?;
-                    self.args.said.push(said);
+                    let given = self.given_option(ours, value.into(), &wrong)?;
+                    self.args.given.push(given);
                 }
             }
             Does::Only(values, why) if !values.iter().any(|known| value == *known) => {
@@ -202,22 +205,22 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn said(
+    fn given_option(
         &self,
         ours: &str,
         value: OsString,
         wrong: &dyn Fn(String) -> UsageError,
-    ) -> Result<Said, UsageError> {
+    ) -> Result<GivenOption, UsageError> {
         let option = options::named(ours).expect("the table of Hydra's options names ours");
         option.set(&mut Settings::default(), &value).map_err(wrong)?;
-        Ok(Said { option, value, origin: self.origin.clone() })
+        Ok(GivenOption { option, value, origin: self.origin.clone() })
     }
 
     /// Reads the variables of Hydra.
-    pub(super) fn take_variables(&mut self) -> Result<(), UsageError> {
+    pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
         let own = OPTIONS.iter().filter_map(|option| Some((option.variable?, option.names[0])));
         for (variable, name) in own.chain(table::VARIABLES.iter().copied()) {
-            let Some(value) = hosts::variable(self.around.variables, variable) else { continue };
+            let Some(value) = hosts::variable(self.context.variables, variable) else { continue };
             self.origin = Origin::Variable(variable.to_owned());
             let option = OPTIONS.iter().find(|option| option.names[0] == name);
             let option = option.expect("the table names an option of its own");
@@ -227,20 +230,21 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let value = if option.takes == Takes::Nothing { OsString::new() } else { value.into() };
-            let taken = self.take(option, name, &value, &mut PartArgs::default());
+            let taken = self.apply_option(option, name, &value, &mut PartArgs::default());
             taken.map_err(|error| UsageError::Other { what: format!("{variable}: {error}") })?;
         }
-        if let Some(value) = hosts::variable(self.around.variables, "HYDRA_ENV") {
+        if let Some(value) = hosts::variable(self.context.variables, "HYDRA_ENV") {
             self.origin = Origin::Variable("HYDRA_ENV".to_owned());
             let value = if value == "all" { "all" } else { "none" };
-            let said = self.said("inherit", value.into(), &|what| UsageError::Other { what })?;
-            self.args.said.push(said);
+            let given =
+                self.given_option("inherit", value.into(), &|what| UsageError::Other { what })?;
+            self.args.given.push(given);
         }
         Ok(())
     }
 
     /// Reads a file of words, in which a line end stands for a colon.
-    pub(super) fn take_file(&mut self, file: &OsStr, text: &str) -> Result<(), UsageError> {
+    pub(super) fn read_file(&mut self, file: &OsStr, text: &str) -> Result<(), UsageError> {
         self.origin = Origin::File(file.into());
         let wrong =
             |what: String| UsageError::Other { what: format!("'{}': {what}", file.display()) };
@@ -254,13 +258,13 @@ impl<'a> Reader<'a> {
             }
             words.extend(words::split(line).map_err(wrong)?.into_iter().map(OsString::from));
         }
-        self.take_all(words).map_err(|error| wrong(error.to_string()))
+        self.read_words(words).map_err(|error| wrong(error.to_string()))
     }
 
     /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
         let Self { args, hosts, per_node, wants_system_universe, .. } = typed;
-        let RunArgs { said, parts, config, task, .. } = args;
+        let RunArgs { given, parts, config, task, .. } = args;
         let has_program = |parts: &[PartArgs]| parts.iter().any(|part| !part.words.is_empty());
         match (has_program(&parts), has_program(&self.args.parts)) {
             (true, true) => {
@@ -270,11 +274,11 @@ impl<'a> Reader<'a> {
             }
             (false, true) => {
                 // Local options without a program hold for those of the file.
-                self.args.said.extend(parts.into_iter().flat_map(|part| part.said));
+                self.args.given.extend(parts.into_iter().flat_map(|part| part.given));
             }
             (_, false) => self.args.parts = parts,
         }
-        self.args.said.extend(said);
+        self.args.given.extend(given);
         (self.args.config, self.args.task) = (config, task);
         self.hosts = hosts.or(self.hosts.take());
         self.per_node = per_node.or(self.per_node);
@@ -284,16 +288,16 @@ impl<'a> Reader<'a> {
 
     /// Resolves settings that depend on several options.
     pub(super) fn finish(mut self) -> Result<RunArgs, UsageError> {
-        let around = self.around;
+        let context = self.context;
         let named = self.hosts.take();
         let given = named.map(|hosts| (None, hosts)).or_else(|| {
-            let variable = |name: &str| hosts::variable(around.variables, name);
-            let read = |file: &str| (around.read)(Path::new(file)).ok();
+            let variable = |name: &str| hosts::variable(context.variables, name);
+            let read = |file: &str| (context.read)(Path::new(file)).ok();
             hosts::of_batch_system(variable, read).map(|(system, hosts)| (Some(system), hosts))
         });
         let slots = match &given {
             Some((system, hosts)) => {
-                hosts::check(hosts, *system, around.host)?;
+                hosts::check(hosts, *system, context.host)?;
                 let all = hosts.iter().map(|host| self.per_node.unwrap_or(host.slots));
                 Some(all.fold(0, u32::saturating_add))
             }
@@ -302,14 +306,14 @@ impl<'a> Reader<'a> {
         let wrong = |what: String| UsageError::Other { what };
         self.origin = Origin::Default;
         let mut weakest = vec![
-            self.said("ranks", slots.unwrap_or(1).max(1).to_string().into(), &wrong)?,
-            self.said("universe", "endless".into(), &wrong)?,
+            self.given_option("ranks", slots.unwrap_or(1).max(1).to_string().into(), &wrong)?,
+            self.given_option("universe", "endless".into(), &wrong)?,
         ];
         if self.wants_system_universe {
             let ranks: u32 = self.args.parts.iter().map(|part| ranks(part, slots)).sum();
             let universe = slots.unwrap_or(1).max(ranks).max(1);
             self.origin = Origin::Typed;
-            weakest.push(self.said("universe", universe.to_string().into(), &wrong)?);
+            weakest.push(self.given_option("universe", universe.to_string().into(), &wrong)?);
         }
         self.args.weakest = weakest;
         self.args.needs_program = true;
@@ -321,14 +325,14 @@ impl<'a> Reader<'a> {
 fn ranks(part: &PartArgs, slots: Option<u32>) -> u32 {
     let mut own = Settings::default();
     // Errors of single options were reported when they were read.
-    part.said.iter().for_each(|said| drop(said.apply(&mut own)));
+    part.given.iter().for_each(|given| drop(given.apply(&mut own)));
     own.job.ranks.or(slots).unwrap_or(1)
 }
 
 /// Error for a given file that cannot be read.
 pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> UsageError {
     let why = format!("it cannot be read ({error})");
-    UsageError::Value { said: format!("{option} {}", file.display()), why }
+    UsageError::Value { given: format!("{option} {}", file.display()), why }
 }
 
 /// Separator of programs.

@@ -53,7 +53,7 @@ pub(super) fn read(args: Vec<OsString>) -> Result<Result<BridgeArgs, String>, Us
             let lines = text.trim_start_matches("error: ").lines().map(str::trim);
             let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
             let why = lines.join(" ");
-            return Err(UsageError::Value { said: "bridge".into(), why });
+            return Err(UsageError::Value { given: "bridge".into(), why });
         }
     };
     let text = |name| matches.get_one::<String>(name).cloned().unwrap_or_default();

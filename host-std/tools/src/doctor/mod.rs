@@ -49,7 +49,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         Err(error) if !error.use_stderr() => return print(&error.to_string()),
         Err(_) => {
             let why = "at most one program can be specified".to_owned();
-            return refuse(&UsageError::Value { said: "doctor".to_owned(), why });
+            return refuse(&UsageError::Value { given: "doctor".to_owned(), why });
         }
     };
     let environment = RankEnvironment::of_this_process();

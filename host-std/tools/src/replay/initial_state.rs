@@ -109,6 +109,6 @@ pub(super) fn request<'a>(line: &RecordedMessage<'a>) -> Option<Request<'a>> {
     if line.direction == Direction::ToClient {
         return None;
     }
-    let said = Dialect::detect(line.bytes).read_request(line.bytes).ok()?;
-    said.request.filter(|request| request.verb() != Verb::Unknown)
+    let given = Dialect::detect(line.bytes).read_request(line.bytes).ok()?;
+    given.request.filter(|request| request.verb() != Verb::Unknown)
 }

@@ -125,8 +125,8 @@ impl<'a> ProgramRank<'a> {
                 return Err(Deviation { number: self.request_count + 1, recorded, now: Some(now) });
             }
             let bytes = self.early.pop_front().unwrap_or_default();
-            let said = RecordedMessage { at: 0, direction: Direction::ToServer, bytes: &bytes };
-            puts.extend(put_by(&said));
+            let given = RecordedMessage { at: 0, direction: Direction::ToServer, bytes: &bytes };
+            puts.extend(put_by(&given));
             self.open.push(bytes);
             self.request_count += 1;
             self.next += 1;

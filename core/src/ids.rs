@@ -66,7 +66,13 @@ impl Key {
     /// [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for NUL and LF.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         Self::check(bytes)?;
-        Ok(Self(front(bytes.iter().copied())))
+        Ok(Self::copy(bytes))
+    }
+
+    /// Copies a key that was checked.
+    pub(crate) fn copy(bytes: &[u8]) -> Self {
+        debug_assert!(Self::check(bytes).is_ok());
+        Self(front(bytes.iter().copied()))
     }
 
     /// Checks a key without copying it.

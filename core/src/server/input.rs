@@ -102,7 +102,7 @@ impl<S: Storage> Server<S> {
     /// Wakes the sessions that a message concerns, and queues its session if it has an event.
     fn apply(&mut self, id: SessionId, wake: Wake) {
         let Some(Session { state, .. }) = self.sessions.get(id) else { return };
-        let job = state.job;
+        let (job, rank) = (state.job, state.rank);
         if state.event.is_some() {
             self.sessions.push(HAS_EVENT, id);
         }
@@ -112,11 +112,27 @@ impl<S: Storage> Server<S> {
                 job.end_ring();
                 self.sessions.wake_all(job);
             }
-            (Wake::GroupEntered(group), _) if parts::GROUPS => self.release_group(job, group),
-            (Wake::NodePut(node), _) if parts::PMI2 => self.wake_attribute_waiters(job, node),
+            (Wake::GroupEntered, _) if parts::GROUPS => self.release_groups(job, id),
+            (Wake::NodePut, Some(of)) if parts::PMI2 => {
+                if let Some(member) = rank.and_then(|rank| of.member(rank)) {
+                    let node = member.node;
+                    self.wake_attribute_waiters(job, node);
+                }
+            }
             #[cfg(feature = "pmix")]
             (Wake::Published, _) => self.shared.has_new_names = true,
             _ => {}
+        }
+    }
+
+    /// Ends the fences of groups that a session is in and that are complete.
+    fn release_groups(&mut self, job: JobId, id: SessionId) {
+        for place in 0..self.sessions.get(id).map_or(0, |session| session.state.pending.end()) {
+            let pending =
+                self.sessions.get(id).and_then(|session| session.state.pending.get(place));
+            if let Some(PendingReply { response: Response::Group(group), .. }) = pending {
+                self.release_group(job, *group);
+            }
         }
     }
 

@@ -1,8 +1,7 @@
 //! A job: its members, its store, its fence. It knows no bytes and no dialect.
 
-use super::Event;
 use super::member::{Member, MemberListener, Phase};
-use super::outcome::{Outcome, Wake};
+use super::outcome::{Outcome, PutTwice, Wake};
 use super::response::{GroupFence, Response};
 use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
 use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
@@ -60,7 +59,6 @@ pub struct JobSpec {
 /// The member that makes a request, and when.
 #[derive(Clone, Copy)]
 pub(super) struct RequestContext {
-    pub(super) job: JobId,
     pub(super) rank: Rank,
     pub(super) now: Instant,
 }
@@ -338,28 +336,27 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Some(value) if value.len() <= VALUE_BYTES => value,
             _ => return too_long(LimitedField::Value, value.len(), VALUE_BYTES),
         };
-        let Ok(key) = Key::new(bytes) else {
+        if Key::check(bytes).is_err() {
             return Outcome::refused(Reason::Lacking { field: "key" });
-        };
-        let is_of_node = parts::ATTRIBUTES && place == Place::Node || is_node_local(key.as_bytes());
+        }
+        let is_of_node = parts::ATTRIBUTES && place == Place::Node || is_node_local(bytes);
         let (keyspace, epoch) = match self.member(rank) {
             Some(member) if is_of_node => (Keyspace::Node(member.node), 0),
             _ => (Keyspace::Space, self.fence.generation().wrapping_add(1)),
         };
         let visibility = Visibility { writer: rank, fence: epoch };
-        let Ok((id, old)) = self.kvs.put(keyspace, key.as_bytes(), value, visibility) else {
+        let Ok((id, old)) = self.kvs.put(keyspace, bytes, value, visibility) else {
             return Outcome::refused(Reason::NoRoom { what: "values" });
         };
         let mut outcome = Outcome::reply(Response::Done);
-        if let Keyspace::Node(node) = keyspace {
-            outcome.wake = Wake::NodePut(node);
+        if is_of_node {
+            outcome.wake = Wake::NodePut;
             return outcome;
         }
         if let Some(old) = old {
             self.keep_visible(id, old, rank);
             if old.writer != rank && old.fence == epoch {
-                let (first, second) = (old.writer, rank);
-                outcome.event = Some(Event::PutTwice { job: context.job, key, first, second });
+                outcome.event = Some(PutTwice { entry: id, first: old.writer, second: rank });
             }
         }
         outcome
@@ -502,7 +499,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if let FenceGroup::Ranks(list) = asked {
             self.list_group(&group, list);
         }
-        Outcome::wake(Response::Group(group), Wake::GroupEntered(group))
+        Outcome::wake(Response::Group(group), Wake::GroupEntered)
     }
 
     pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {

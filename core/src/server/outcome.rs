@@ -1,8 +1,9 @@
 //! Effect of a request on its session, on the owner and on other sessions.
 
-use super::Event;
-use super::response::{GroupFence, Response};
+use super::response::Response;
 use crate::command::Reason;
+use crate::ids::Rank;
+use crate::store::EntryId;
 
 /// Effect of a request that a job has handled.
 #[derive(Clone, Debug)]
@@ -10,9 +11,18 @@ pub(super) struct Outcome {
     /// The response to the request, due now or later.
     pub(super) reply: Response,
     /// An event for the owner.
-    pub(super) event: Option<Event>,
+    pub(super) event: Option<PutTwice>,
     /// Sessions besides the requester's that the request concerns.
     pub(super) wake: Wake,
+}
+
+/// Two members have put the same key between two fences
+/// ([`Event::PutTwice`](super::Event::PutTwice)). The entry has the key, which is large.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PutTwice {
+    pub(super) entry: EntryId,
+    pub(super) first: Rank,
+    pub(super) second: Rank,
 }
 
 /// Sessions that a request concerns besides the one that made it.
@@ -22,12 +32,12 @@ pub(super) enum Wake {
     None,
     /// All of the job: its fence is complete.
     FenceEnded,
-    /// The members of this group, if its fence is complete.
-    GroupEntered(GroupFence),
+    /// The members of the group that it has entered, if its fence is complete.
+    GroupEntered,
     /// All of the job: its ring is complete.
     RingEnded,
-    /// Those that wait for an attribute of this node.
-    NodePut(u32),
+    /// Those of its node that wait for an attribute.
+    NodePut,
     /// PMIx clients that wait for a published name.
     #[cfg(feature = "pmix")]
     Published,

@@ -37,7 +37,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         left: Text<'_>,
         right: Text<'_>,
     ) -> Outcome {
-        let RequestContext { rank, now, .. } = context;
+        let RequestContext { rank, now } = context;
         let generation = self.ring.generation();
         let all = self.size();
         if self.member(rank).is_none_or(|member| member.rings != generation) {

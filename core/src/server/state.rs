@@ -16,14 +16,14 @@
 use super::Event;
 use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
-use super::outcome::Wake;
+use super::outcome::{PutTwice, Wake};
 use super::response::{PendingReply, RequestHeader, Response};
 use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
 use super::session::{PutAllState, SessionPhase, SessionState};
 use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
 use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, ProcId, Rank, SessionId, Tag, Word};
+use crate::ids::{Excerpt, JobId, Key, ProcId, Rank, SessionId, Tag, Word};
 use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
@@ -182,11 +182,12 @@ where
         }
         (_, request) => {
             let now = context.now;
-            let outcome = job.request(RequestContext { job: own, rank, now }, request);
-            if outcome.event.is_some() {
-                state.event = outcome.event;
+            let outcome = job.request(RequestContext { rank, now }, request);
+            if let Some(twice) = outcome.event {
+                state.event = put_twice(own, job, twice);
             }
-            (reply, wake) = (outcome.reply, outcome.wake);
+            state.push_reply(PendingReply { header, response: outcome.reply });
+            return outcome.wake;
         }
     }
     state.push_reply(PendingReply { header, response: reply });
@@ -444,6 +445,13 @@ const fn unsupported_version(asked: Version) -> PeerError {
 /// The rank, if the job has it.
 fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64> {
     if rank < job.size() { Ok(Rank(rank)) } else { Err(u64::from(rank)) }
+}
+
+/// The event of a key that two members have put.
+fn put_twice<K: Kvs, M>(own: JobId, job: &Job<K, M>, twice: PutTwice) -> Option<Event> {
+    let PutTwice { entry, first, second } = twice;
+    let key = Key::copy(job.kvs.entry(entry)?.key);
+    Some(Event::PutTwice { job: own, key, first, second })
 }
 
 /// Finds the member with this token: of the job whose address the peer used, or of another job

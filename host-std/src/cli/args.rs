@@ -6,7 +6,7 @@
 
 use super::explain::explain;
 use super::layers::Origin;
-use super::options::{self, Opt};
+use super::options::{self, OptionSpec};
 use super::system;
 use crate::settings::Settings;
 use crate::usage::UsageError;
@@ -66,7 +66,7 @@ pub(crate) struct PartArgs {
 #[derive(Clone, Debug)]
 pub(crate) struct GivenOption {
     /// The option.
-    pub(crate) option: &'static Opt,
+    pub(crate) option: &'static OptionSpec,
     /// Value; `true` or `false` for a switch.
     pub(crate) value: OsString,
     /// Origin of the option.
@@ -74,7 +74,7 @@ pub(crate) struct GivenOption {
 }
 
 /// Defines a command with the wanted options of the table.
-type Define = fn(&dyn Fn(&Opt) -> bool) -> Command;
+type Define = fn(&dyn Fn(&OptionSpec) -> bool) -> Command;
 
 /// The options in front of a program, and its words.
 struct Section {
@@ -123,7 +123,7 @@ pub(crate) fn define() -> Command {
 }
 
 /// Definition of `run` with the wanted options of the table.
-fn define_with(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
+fn define_with(is_wanted: &dyn Fn(&OptionSpec) -> bool) -> Command {
     let command = Command::new("run").about("Start the ranks of a program and serve them PMI");
     let command = options::all().filter(|option| is_wanted(option)).fold(command, with);
     command
@@ -181,19 +181,19 @@ fn task(matches: &ArgMatches) -> Task {
 }
 
 /// Defines the wanted options that may precede a program other than the first.
-fn define_part(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
+fn define_part(is_wanted: &dyn Fn(&OptionSpec) -> bool) -> Command {
     let options = options::all().filter(|option| option.is_of_part && is_wanted(option));
     options.fold(Command::new("run"), with).disable_help_flag(true)
 }
 
-fn with(command: Command, option: &'static Opt) -> Command {
+fn with(command: Command, option: &'static OptionSpec) -> Command {
     // Long help is set as well, since the man page would otherwise lack the options that short help leaves
     // out.
     let arg = Arg::new(option.name).help(option.help).long_help(option.help);
     let arg = arg.help_heading(option.topic.about());
     let arg = option.short.into_iter().fold(arg, Arg::short);
-    match option.act {
-        options::Act::Value { name, adds_up, .. } => {
+    match option.effect {
+        options::OptionEffect::Value { name, adds_up, .. } => {
             let arg = arg
                 .long(option.name)
                 .value_name(name)
@@ -206,7 +206,7 @@ fn with(command: Command, option: &'static Opt) -> Command {
                 false => arg.action(ArgAction::Set).overrides_with(option.name),
             })
         }
-        options::Act::Switch { .. } => {
+        options::OptionEffect::Switch { .. } => {
             // Of the two words, help shows the one that changes the default.
             let (is_on, not) = (option.is_on(), negation(option));
             let help = format!("do not {}", option.help);
@@ -286,7 +286,7 @@ fn awaits_value(word: &OsStr) -> bool {
     }
     let lettered = |letter| options::all().find(|option| option.short == Some(letter));
     let mut letters = word.chars().skip(1);
-    let takes = letters.find(|letter| lettered(*letter).is_some_and(Opt::takes_value));
+    let takes = letters.find(|letter| lettered(*letter).is_some_and(OptionSpec::takes_value));
     takes.is_some() && letters.next().is_none()
 }
 
@@ -297,7 +297,7 @@ pub(super) fn takes_value(name: &str) -> Option<bool> {
         SHOW | PREVIEW | "help" => Some(false),
         _ => {
             let negated = || options::named(name.strip_prefix("no-")?).filter(|o| !o.takes_value());
-            options::named(name).or_else(negated).map(Opt::takes_value)
+            options::named(name).or_else(negated).map(OptionSpec::takes_value)
         }
     }
 }
@@ -308,7 +308,7 @@ pub(super) fn takes_value(name: &str) -> Option<bool> {
 /// are defined that a word may name; all of them after an error, because the nearest name may be any of
 /// them.
 fn matches(define: Define, options: Vec<OsString>) -> Result<ArgMatches, UsageError> {
-    let is_named = |option: &Opt| options.iter().any(|word| may_mean(word, option));
+    let is_named = |option: &OptionSpec| options.iter().any(|word| may_mean(word, option));
     let few = define(&is_named).no_binary_name(true);
     few.try_get_matches_from(&options).or_else(|_| {
         let mut all = define(&|_| true).no_binary_name(true);
@@ -317,7 +317,7 @@ fn matches(define: Define, options: Vec<OsString>) -> Result<ArgMatches, UsageEr
 }
 
 /// True if `word` is no value and names `option` or its opposite.
-fn may_mean(word: &OsStr, option: &Opt) -> bool {
+fn may_mean(word: &OsStr, option: &OptionSpec) -> bool {
     match word.as_bytes() {
         [b'-', b'-', name @ ..] => {
             let name = name.split(|byte| *byte == b'=').next().unwrap_or_default();
@@ -361,7 +361,7 @@ fn given(matches: &ArgMatches) -> Result<Vec<GivenOption>, UsageError> {
     Ok(given)
 }
 
-fn negation(option: &Opt) -> String {
+fn negation(option: &OptionSpec) -> String {
     format!("no-{}", option.name)
 }
 

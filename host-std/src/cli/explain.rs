@@ -28,7 +28,7 @@ pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageErro
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             let name = option.trim_start_matches('-');
             let known = options::all().find(|option| option.name == name);
-            let option = known.map_or(option, options::Opt::shown);
+            let option = known.map_or(option, options::OptionSpec::shown);
             let value = told.split_once(' ').map_or("a value", |(_, value)| value);
             UsageError::MissingValue { option, value: value.trim_matches(['<', '>']).to_owned() }
         }

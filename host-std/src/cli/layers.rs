@@ -5,7 +5,7 @@
 //! [`options`], so that the settings are one list of them, the weakest first.
 
 use super::args::GivenOption;
-use super::options::{self, Opt, VARIABLES};
+use super::options::{self, OptionSpec, VARIABLES};
 use super::system::{MAXIMUM, SYSTEM_FILE};
 use crate::settings::Settings;
 use crate::usage::{UsageError, nearest};
@@ -35,7 +35,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct ShownSetting {
     /// Option that sets it.
-    pub(crate) option: &'static Opt,
+    pub(crate) option: &'static OptionSpec,
     /// Value as it would be typed; `None` if it is not set.
     pub(crate) value: Option<String>,
     /// Origin of the value.
@@ -86,7 +86,7 @@ pub(crate) fn given(
 /// Those of [`GivenOption::apply`].
 pub(crate) fn shown(given: &[GivenOption]) -> Result<Vec<ShownSetting>, UsageError> {
     let mut settings = Settings::default();
-    let ungiven = |option: &'static Opt| ShownSetting {
+    let ungiven = |option: &'static OptionSpec| ShownSetting {
         option,
         value: option.get(&settings),
         origin: Origin::Default,
@@ -114,7 +114,7 @@ fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<GivenOption>, 
             continue;
         }
         let Some(option) = options::all().find(|option| option.variable() == name) else {
-            let names = options::all().map(Opt::variable).chain([CONFIG.to_owned()]);
+            let names = options::all().map(OptionSpec::variable).chain([CONFIG.to_owned()]);
             let nearest = nearest(name, names);
             let what = format!("there is no setting '{name}'; the nearest is '{nearest}'");
             return Err(UsageError::Other { what });
@@ -180,7 +180,7 @@ pub(super) fn of_table(
 }
 
 /// Value of a file as it would be typed; several if the values of the option add up.
-fn values(option: &Opt, value: &Value) -> Option<Vec<String>> {
+fn values(option: &OptionSpec, value: &Value) -> Option<Vec<String>> {
     let several = |values: Vec<String>| match option.adds_up() {
         true => values,
         false => vec![values.join(",")],

@@ -5,7 +5,7 @@ use super::COMMANDS;
 use crate::cli::args;
 use crate::cli::layers::ShownSetting;
 use crate::cli::mpiexec;
-use crate::cli::options::{self, Act, Opt, Topic};
+use crate::cli::options::{self, OptionEffect, OptionSpec, Topic};
 use clap::{Arg, Command};
 use std::fmt::Write;
 
@@ -115,14 +115,14 @@ fn of_topic(topic: Topic) -> String {
     text
 }
 
-fn describe(text: &mut String, option: &Opt) {
+fn describe(text: &mut String, option: &OptionSpec) {
     let mut names = String::new();
     if let Some(letter) = option.short {
         names = format!("-{letter}, ");
     }
     let not = if option.is_on() { "no-" } else { "" };
     let _ = write!(names, "--{not}{}", option.name);
-    if let Act::Value { name, .. } = option.act {
+    if let OptionEffect::Value { name, .. } = option.effect {
         let _ = write!(names, " {name}");
     }
     match option.is_on() {

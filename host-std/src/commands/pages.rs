@@ -83,10 +83,14 @@ pub(super) fn man(words: Vec<OsString>) -> ExitCode {
 }
 
 /// Parses the arguments of a small command, then runs it.
-fn with(command: Command, words: Vec<OsString>, act: impl Fn(&ArgMatches) -> ExitCode) -> ExitCode {
+fn with(
+    command: Command,
+    words: Vec<OsString>,
+    effect: impl Fn(&ArgMatches) -> ExitCode,
+) -> ExitCode {
     let mut command = command.no_binary_name(true);
     match command.try_get_matches_from_mut(words) {
-        Ok(matches) => act(&matches),
+        Ok(matches) => effect(&matches),
         Err(error) if !error.use_stderr() => print(&error.to_string()),
         Err(error) => refuse(&explain(&error, &command)),
     }

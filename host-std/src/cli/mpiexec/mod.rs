@@ -11,7 +11,7 @@ mod hosts;
 mod reader;
 mod table;
 
-pub(crate) use table::{OPTIONS, Takes};
+pub(crate) use table::{FollowingWords, OPTIONS};
 
 use super::args::RunArgs;
 use super::layers::Origin;
@@ -79,10 +79,10 @@ pub(crate) fn define(name: &'static str) -> Command {
             .into_iter()
             .fold(arg, Arg::long)
             .visible_aliases(words.collect::<Vec<_>>());
-        command.arg(match option.takes {
-            Takes::Nothing => arg.action(ArgAction::SetTrue),
-            Takes::Word => arg.value_name("VALUE"),
-            Takes::Pair => arg.value_names(["NAME", "VALUE"]).num_args(2),
+        command.arg(match option.words {
+            FollowingWords::Nothing => arg.action(ArgAction::SetTrue),
+            FollowingWords::Word => arg.value_name("VALUE"),
+            FollowingWords::Pair => arg.value_names(["NAME", "VALUE"]).num_args(2),
         })
     });
     command.arg(

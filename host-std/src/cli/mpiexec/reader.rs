@@ -2,7 +2,7 @@
 
 use super::ReadContext;
 use super::hosts::{self, Host};
-use super::table::{self, Does, HydraOption, OPTIONS, Takes};
+use super::table::{self, FollowingWords, HydraEffect, HydraOption, OPTIONS};
 use crate::cli::args::{self, GivenOption, PartArgs, RunArgs, Task};
 use crate::cli::layers::Origin;
 use crate::cli::options;
@@ -82,16 +82,16 @@ impl<'a> HydraReader<'a> {
                 value: value.to_owned(),
             })
         };
-        let mut value = match (option.takes, attached) {
-            (Takes::Nothing, None) => OsString::new(),
-            (Takes::Nothing, Some(_)) => {
+        let mut value = match (option.words, attached) {
+            (FollowingWords::Nothing, None) => OsString::new(),
+            (FollowingWords::Nothing, Some(_)) => {
                 return Err(UsageError::NeedlessValue { option: format!("-{name}") });
             }
             (_, Some(attached)) => OsString::from_vec(attached.to_vec()),
-            (Takes::Word, None) => next("a value")?,
-            (Takes::Pair, None) => next("a name and a value")?,
+            (FollowingWords::Word, None) => next("a value")?,
+            (FollowingWords::Pair, None) => next("a name and a value")?,
         };
-        if option.takes == Takes::Pair && !value.as_bytes().contains(&b'=') {
+        if option.words == FollowingWords::Pair && !value.as_bytes().contains(&b'=') {
             value.push("=");
             value.push(next("a name and a value")?);
         }
@@ -137,12 +137,12 @@ impl<'a> HydraReader<'a> {
     ) -> Result<(), UsageError> {
         let shown = format!("-{name} {}", value.display());
         let wrong = |why: String| UsageError::Value { given: shown.trim_end().to_owned(), why };
-        match option.does {
-            Does::Whole(ours, reword) => {
+        match option.effect {
+            HydraEffect::Whole(ours, reword) => {
                 let given = self.given_option(ours, reword(value).map_err(wrong)?, &wrong)?;
                 self.args.given.push(given);
             }
-            Does::Own(ours, reword) => {
+            HydraEffect::Own(ours, reword) => {
                 let given = self.given_option(ours, reword(value).map_err(wrong)?, &wrong)?;
                 let is_repeated =
                     |old: &&GivenOption| old.option.name == ours && old.value != given.value;
@@ -158,20 +158,22 @@ impl<'a> HydraReader<'a> {
                 }
                 part.given.push(given);
             }
-            Does::Hosts => self.hosts = Some(hosts::list(&value.to_string_lossy()).map_err(wrong)?),
-            Does::HostFile if value == USE_LOCALHOST => {
+            HydraEffect::Hosts => {
+                self.hosts = Some(hosts::list(&value.to_string_lossy()).map_err(wrong)?)
+            }
+            HydraEffect::HostFile if value == USE_LOCALHOST => {
                 self.hosts = Some(vec![Host { name: String::new(), slots: 1 }]);
             }
-            Does::HostFile => {
+            HydraEffect::HostFile => {
                 let text = (self.context.read)(Path::new(value));
                 let text = text.map_err(|error| unreadable(&format!("-{name}"), value, &error))?;
                 self.hosts = Some(hosts::file(&text).map_err(wrong)?);
             }
-            Does::PerNode => match value.to_str().and_then(|value| value.parse().ok()) {
+            HydraEffect::PerNode => match value.to_str().and_then(|value| value.parse().ok()) {
                 Some(ranks) if ranks > 0 => self.per_node = Some(ranks),
                 _ => return Err(wrong("that is not a number of ranks; try '4'".into())),
             },
-            Does::Universe => match value.to_str() {
+            HydraEffect::Universe => match value.to_str() {
                 Some("SYSTEM") => self.wants_system_universe = true,
                 known => {
                     self.wants_system_universe = false;
@@ -181,8 +183,8 @@ impl<'a> HydraReader<'a> {
                     self.args.given.push(given);
                 }
             },
-            Does::ConfigFile => self.config_file = Some(value.to_owned()),
-            Does::Verbose => {
+            HydraEffect::ConfigFile => self.config_file = Some(value.to_owned()),
+            HydraEffect::Verbose => {
                 for (ours, value) in [
                     ("env-report", "true"),
                     ("display", "map"),
@@ -193,14 +195,14 @@ impl<'a> HydraReader<'a> {
                     self.args.given.push(given);
                 }
             }
-            Does::Only(values, why) if !values.iter().any(|known| value == *known) => {
+            HydraEffect::Only(values, why) if !values.iter().any(|known| value == *known) => {
                 return Err(wrong(why.to_owned()));
             }
-            Does::Only(..) => {}
-            Does::RankMap => hosts::rank_map(&value.to_string_lossy()).map_err(wrong)?,
-            Does::Info => self.args.task = Task::Info,
-            Does::Help => self.args.task = Task::MpiexecHelp,
-            Does::Refused(why) => return Err(wrong(why.to_owned())),
+            HydraEffect::Only(..) => {}
+            HydraEffect::RankMap => hosts::rank_map(&value.to_string_lossy()).map_err(wrong)?,
+            HydraEffect::Info => self.args.task = Task::Info,
+            HydraEffect::Help => self.args.task = Task::MpiexecHelp,
+            HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
     }
@@ -226,10 +228,14 @@ impl<'a> HydraReader<'a> {
             let option = option.expect("the table names an option of its own");
             // The value of a flag's variable is on or off.
             let is_off = ["0", "no", "false", "off"].contains(&&*value);
-            if option.takes == Takes::Nothing && is_off {
+            if option.words == FollowingWords::Nothing && is_off {
                 continue;
             }
-            let value = if option.takes == Takes::Nothing { OsString::new() } else { value.into() };
+            let value = if option.words == FollowingWords::Nothing {
+                OsString::new()
+            } else {
+                value.into()
+            };
             let taken = self.apply_option(option, name, &value, &mut PartArgs::default());
             taken.map_err(|error| UsageError::Other { what: format!("{variable}: {error}") })?;
         }

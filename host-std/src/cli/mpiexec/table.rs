@@ -9,15 +9,15 @@ pub(crate) struct HydraOption {
     /// Names without dashes; messages use the first.
     pub(crate) names: &'static [&'static str],
     /// Words that follow the option.
-    pub(crate) takes: Takes,
-    pub(super) does: Does,
+    pub(crate) words: FollowingWords,
+    pub(super) effect: HydraEffect,
     /// Variable that replaces the option on the command line.
     pub(crate) variable: Option<&'static str>,
 }
 
 /// Words that follow an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum FollowingWords {
     /// No word.
     Nothing,
     /// One word.
@@ -28,11 +28,11 @@ pub(crate) enum Takes {
 
 /// Effect of an option of Hydra.
 #[derive(Debug)]
-pub(super) enum Does {
+pub(super) enum HydraEffect {
     /// An option of `run`, for the whole run.
-    Whole(&'static str, Reword),
+    Whole(&'static str, Translation),
     /// An option of `run`, for the program behind it.
-    Own(&'static str, Reword),
+    Own(&'static str, Translation),
     /// Lists the hosts to use.
     Hosts,
     /// Names a file with the hosts to use.
@@ -58,33 +58,33 @@ pub(super) enum Does {
 }
 
 /// Translates a value of Hydra into one of `run`.
-pub(super) type Reword = fn(&OsStr) -> Result<OsString, String>;
+pub(super) type Translation = fn(&OsStr) -> Result<OsString, String>;
 
 /// Hydra's options, in the order of its help text.
 pub(crate) const OPTIONS: &[HydraOption] = &[
-    flag(&["help", "h"], Does::Help),
-    pair(&["genv"], Does::Whole("env", same)),
-    word(&["genvlist"], Does::Whole("inherit", same)),
-    flag(&["genvnone"], Does::Whole("inherit", |_| Ok("none".into()))),
-    flag(&["genvall"], Does::Whole("inherit", |_| Ok("all".into()))),
-    word(&["f", "machinefile", "hostfile"], Does::HostFile).or("HYDRA_HOST_FILE"),
-    word(&["hosts", "host", "hostlist", "machine", "machines", "machinelist"], Does::Hosts),
-    word(&["rankmap"], Does::RankMap),
-    word(&["ppn"], Does::PerNode),
-    flag(&["l", "prepend-rank"], Does::Whole("label", yes)),
-    word(&["prepend-pattern"], Does::Whole("label-format", pattern)),
-    word(&["outfile-pattern", "outfile"], Does::Whole("stdout-to", pattern)),
-    word(&["errfile-pattern", "errfile"], Does::Whole("stderr-to", pattern)),
-    word(&["wdir"], Does::Own("wdir", same)),
-    word(&["configfile"], Does::ConfigFile).or("HYDRA_CONFIG_FILE"),
-    pair(&["env"], Does::Own("env", same)),
-    word(&["envlist"], Does::Own("inherit", same)),
-    flag(&["envnone"], Does::Own("inherit", |_| Ok("none".into()))),
-    flag(&["envall"], Does::Own("inherit", |_| Ok("all".into()))),
-    word(&["n", "np"], Does::Own("ranks", same)),
+    flag(&["help", "h"], HydraEffect::Help),
+    pair(&["genv"], HydraEffect::Whole("env", same)),
+    word(&["genvlist"], HydraEffect::Whole("inherit", same)),
+    flag(&["genvnone"], HydraEffect::Whole("inherit", |_| Ok("none".into()))),
+    flag(&["genvall"], HydraEffect::Whole("inherit", |_| Ok("all".into()))),
+    word(&["f", "machinefile", "hostfile"], HydraEffect::HostFile).or("HYDRA_HOST_FILE"),
+    word(&["hosts", "host", "hostlist", "machine", "machines", "machinelist"], HydraEffect::Hosts),
+    word(&["rankmap"], HydraEffect::RankMap),
+    word(&["ppn"], HydraEffect::PerNode),
+    flag(&["l", "prepend-rank"], HydraEffect::Whole("label", yes)),
+    word(&["prepend-pattern"], HydraEffect::Whole("label-format", pattern)),
+    word(&["outfile-pattern", "outfile"], HydraEffect::Whole("stdout-to", pattern)),
+    word(&["errfile-pattern", "errfile"], HydraEffect::Whole("stderr-to", pattern)),
+    word(&["wdir"], HydraEffect::Own("wdir", same)),
+    word(&["configfile"], HydraEffect::ConfigFile).or("HYDRA_CONFIG_FILE"),
+    pair(&["env"], HydraEffect::Own("env", same)),
+    word(&["envlist"], HydraEffect::Own("inherit", same)),
+    flag(&["envnone"], HydraEffect::Own("inherit", |_| Ok("none".into()))),
+    flag(&["envall"], HydraEffect::Own("inherit", |_| Ok("all".into()))),
+    word(&["n", "np"], HydraEffect::Own("ranks", same)),
     word(
         &["launcher", "bootstrap"],
-        Does::Only(
+        HydraEffect::Only(
             &["fork", "ssh", "rsh"],
             "ranks are started on this node only, and by no other launcher; leave it out",
         ),
@@ -92,19 +92,19 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     .or("HYDRA_LAUNCHER"),
     word(
         &["launcher-exec", "bootstrap-exec"],
-        Does::Refused("ranks are started by this program itself; leave it out"),
+        HydraEffect::Refused("ranks are started by this program itself; leave it out"),
     )
     .or("HYDRA_LAUNCHER_EXEC"),
     flag(
         &["enable-x"],
-        Does::Refused(
+        HydraEffect::Refused(
             "nothing is forwarded, because ranks run on this node and see its DISPLAY; leave it out",
         ),
     ),
-    flag(&["disable-x"], Does::Only(&[""], "")),
+    flag(&["disable-x"], HydraEffect::Only(&[""], "")),
     word(
         &["rmk"],
-        Does::Only(
+        HydraEffect::Only(
             &["user", "slurm", "lsf", "sge", "pbs"],
             "that batch system is not supported; leave it out",
         ),
@@ -112,72 +112,80 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     .or("HYDRA_RMK"),
     word(
         &["topolib"],
-        Does::Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
+        HydraEffect::Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
     )
     .or("HYDRA_TOPOLIB"),
-    word(&["bind-to", "binding"], Does::Whole("bind-to", binding)).or("HYDRA_BINDING"),
-    word(&["map-by"], Does::Whole("map-by", same)).or("HYDRA_MAPPING"),
+    word(&["bind-to", "binding"], HydraEffect::Whole("bind-to", binding)).or("HYDRA_BINDING"),
+    word(&["map-by"], HydraEffect::Whole("map-by", same)).or("HYDRA_MAPPING"),
     word(
         &["membind"],
-        Does::Only(
+        HydraEffect::Only(
             &["none", "firsttouch"],
             "memory is taken where it is touched first; start the program under 'numactl' for more",
         ),
     )
     .or("HYDRA_MEMBIND"),
-    word(&["demux"], Does::Only(&["poll", "select"], "there is no such engine; leave it out")),
-    flag(&["verbose", "v", "debug"], Does::Verbose).or("HYDRA_DEBUG"),
-    flag(&["info", "version"], Does::Info),
-    flag(&["print-all-exitcodes"], Does::Whole("print-all-exitcodes", yes)),
-    word(&["iface"], Does::Whole("env", interface)).or("HYDRA_IFACE"),
+    word(
+        &["demux"],
+        HydraEffect::Only(&["poll", "select"], "there is no such engine; leave it out"),
+    ),
+    flag(&["verbose", "v", "debug"], HydraEffect::Verbose).or("HYDRA_DEBUG"),
+    flag(&["info", "version"], HydraEffect::Info),
+    flag(&["print-all-exitcodes"], HydraEffect::Whole("print-all-exitcodes", yes)),
+    word(&["iface"], HydraEffect::Whole("env", interface)).or("HYDRA_IFACE"),
     flag(
         &["profile"],
-        Does::Refused(
+        HydraEffect::Refused(
             "'--trace FILE' records every message with its time, and '--result FILE' sums up",
         ),
     ),
     word(
         &["nameserver"],
-        Does::Refused("names are published by this launcher itself; leave it out"),
+        HydraEffect::Refused("names are published by this launcher itself; leave it out"),
     ),
-    flag(&["disable-auto-cleanup"], Does::Whole("on-exit-error", |_| Ok("ignore".into()))),
-    flag(&["enable-auto-cleanup"], Does::Whole("on-exit-error", |_| Ok("kill".into()))),
-    flag(&["disable-hostname-propagation"], Does::Only(&[""], "")),
+    flag(&["disable-auto-cleanup"], HydraEffect::Whole("on-exit-error", |_| Ok("ignore".into()))),
+    flag(&["enable-auto-cleanup"], HydraEffect::Whole("on-exit-error", |_| Ok("kill".into()))),
+    flag(&["disable-hostname-propagation"], HydraEffect::Only(&[""], "")),
     flag(
         &["enable-hostname-propagation"],
-        Does::Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
+        HydraEffect::Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
     ),
-    word(&["order-nodes"], Does::Only(&ORDERS, "there is one node, in any of these orders")),
+    word(&["order-nodes"], HydraEffect::Only(&ORDERS, "there is one node, in any of these orders")),
     word(
         &["localhost"],
-        Does::Refused("this node has the name that 'uname -n' prints; leave it out"),
+        HydraEffect::Refused("this node has the name that 'uname -n' prints; leave it out"),
     ),
-    word(&["usize"], Does::Universe),
+    word(&["usize"], HydraEffect::Universe),
     flag(
         &["pmi-port"],
-        Does::Refused("ranks inherit a socket here; ranks that connect over TCP need '--listen'"),
+        HydraEffect::Refused(
+            "ranks inherit a socket here; ranks that connect over TCP need '--listen'",
+        ),
     ),
     flag(
         &["skip-launch-node"],
-        Does::Refused(
+        HydraEffect::Refused(
             "ranks are started on this node only; with '--listen', ranks of other nodes connect \
             over TCP",
         ),
     ),
     word(
         &["gpus-per-proc", "g"],
-        Does::Only(&["AUTO"], "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env"),
+        HydraEffect::Only(
+            &["AUTO"],
+            "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env",
+        ),
     ),
     word(
         &["gpu-subdevs-per-proc"],
-        Does::Only(&["AUTO"], "devices are not assigned; set ZE_AFFINITY_MASK with -env"),
+        HydraEffect::Only(&["AUTO"], "devices are not assigned; set ZE_AFFINITY_MASK with -env"),
     ),
-    flag(&["hybrid-hosts"], Does::Only(&[""], "")),
+    flag(&["hybrid-hosts"], HydraEffect::Only(&[""], "")),
     word(
         &["output-from"],
-        Does::Refused("'-outfile-pattern out.%r' writes a file for each rank instead"),
+        HydraEffect::Refused("'-outfile-pattern out.%r' writes a file for each rank instead"),
     ),
-    word(&["timeout"], Does::Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
+    word(&["timeout"], HydraEffect::Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
 /// Variables of Hydra that repeat options above, or that no option corresponds to.
@@ -187,48 +195,50 @@ pub(super) const VARIABLES: &[(&str, &str)] =
 const ORDERS: [&str; 8] =
     ["ASCENDING", "ascending", "UP", "up", "DESCENDING", "descending", "DOWN", "down"];
 
-const fn flag(names: &'static [&'static str], does: Does) -> HydraOption {
-    HydraOption { names, takes: Takes::Nothing, does, variable: None }
+const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Nothing, effect, variable: None }
 }
 
-const fn word(names: &'static [&'static str], does: Does) -> HydraOption {
-    HydraOption { names, takes: Takes::Word, does, variable: None }
+const fn word(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Word, effect, variable: None }
 }
 
-const fn pair(names: &'static [&'static str], does: Does) -> HydraOption {
-    HydraOption { names, takes: Takes::Pair, does, variable: None }
+const fn pair(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Pair, effect, variable: None }
 }
 
 impl HydraOption {
     /// Equivalent of the option, for help.
     pub(crate) fn meaning(&self) -> String {
-        match &self.does {
-            Does::Whole(ours, _) => format!("--{ours}"),
-            Does::Own(ours, _) => format!("--{ours}, for the program that follows"),
-            Does::Hosts | Does::HostFile => "hosts; only this node is available".to_owned(),
-            Does::PerNode => "ranks for each host, where -n is not given".to_owned(),
-            Does::Universe => {
+        match &self.effect {
+            HydraEffect::Whole(ours, _) => format!("--{ours}"),
+            HydraEffect::Own(ours, _) => format!("--{ours}, for the program that follows"),
+            HydraEffect::Hosts | HydraEffect::HostFile => {
+                "hosts; only this node is available".to_owned()
+            }
+            HydraEffect::PerNode => "ranks for each host, where -n is not given".to_owned(),
+            HydraEffect::Universe => {
                 "--universe; SYSTEM is the sum over all hosts, INFINITE is endless".to_owned()
             }
-            Does::ConfigFile => {
+            HydraEffect::ConfigFile => {
                 "reads further arguments from a file, with a line for each program".to_owned()
             }
-            Does::Verbose => {
+            HydraEffect::Verbose => {
                 "--env-report --display map --show-messages --print-all-exitcodes".to_owned()
             }
-            Does::Only(values, _) if values == &[""] => "the default".to_owned(),
-            Does::Only(values, why) => {
+            HydraEffect::Only(values, _) if values == &[""] => "the default".to_owned(),
+            HydraEffect::Only(values, why) => {
                 format!("{}: the default; otherwise {why}", values.join(", "))
             }
-            Does::RankMap => "all ranks on node 0, which is the default".to_owned(),
-            Does::Info => "prints the version and what this launcher supports".to_owned(),
-            Does::Help => "prints this text".to_owned(),
-            Does::Refused(why) => format!("refused: {why}"),
+            HydraEffect::RankMap => "all ranks on node 0, which is the default".to_owned(),
+            HydraEffect::Info => "prints the version and what this launcher supports".to_owned(),
+            HydraEffect::Help => "prints this text".to_owned(),
+            HydraEffect::Refused(why) => format!("refused: {why}"),
         }
     }
 
     const fn or(self, variable: &'static str) -> Self {
-        Self { names: self.names, takes: self.takes, does: self.does, variable: Some(variable) }
+        Self { names: self.names, words: self.words, effect: self.effect, variable: Some(variable) }
     }
 }
 

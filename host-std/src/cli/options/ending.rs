@@ -1,13 +1,13 @@
 //! Options of the end of a run.
 
 use super::value::{choice, chosen, path, put, seconds, shown_path, shown_seconds, text};
-use super::{Opt, Topic::Ending};
+use super::{OptionSpec, Topic::Ending};
 use crate::launch::signal;
 use crate::settings::ending::OnExitError;
 use std::ffi::OsStr;
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::value(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::value(
         Ending,
         "timeout",
         "SECONDS",
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings| shown_seconds(settings.ending.timeout),
     )
     .common(),
-    Opt::value(
+    OptionSpec::value(
         Ending,
         "on-exit-error",
         "WHAT",
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.ending.on_exit_error, choice(value, ON_EXIT_ERROR)),
         |settings| chosen(&settings.ending.on_exit_error, ON_EXIT_ERROR),
     ),
-    Opt::value(
+    OptionSpec::value(
         Ending,
         "exit-timeout",
         "SECONDS",
@@ -33,14 +33,14 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.ending.exit_timeout, seconds(value)),
         |settings| shown_seconds(settings.ending.exit_timeout),
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Ending,
         "print-all-exitcodes",
         "report at the end how every rank ended",
         |settings, on| settings.ending.print_all_codes = on,
         |settings| settings.ending.print_all_codes,
     ),
-    Opt::value(
+    OptionSpec::value(
         Ending,
         "result",
         "FILE",
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.ending.result, path(value).map(Some)),
         |settings| shown_path(settings.ending.result.as_ref()),
     ),
-    Opt::value(
+    OptionSpec::value(
         Ending,
         "forward-signals",
         "LIST",

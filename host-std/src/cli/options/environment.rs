@@ -1,14 +1,14 @@
 //! Options of the environment of ranks.
 
 use super::value::{add, put, text};
-use super::{Opt, Topic::Environment};
+use super::{OptionSpec, Topic::Environment};
 use crate::launch::variables::SET;
 use crate::settings::environment::{Inherit, Offer};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::value(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::value(
         Environment,
         "env",
         "NAME=VALUE",
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Opt] = &[
     .adding_up()
     .common()
     .of_part(),
-    Opt::value(
+    OptionSpec::value(
         Environment,
         "inherit",
         "WHAT",
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Opt] = &[
         },
     )
     .of_part(),
-    Opt::value(
+    OptionSpec::value(
         Environment,
         "pmi",
         "WHICH",
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Opt] = &[
             )
         },
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Environment,
         "env-report",
         "report which variables are set for the ranks and which are removed, and why",

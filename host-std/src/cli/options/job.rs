@@ -1,14 +1,14 @@
 //! Options of the job: ranks, programs, and the listeners for further ranks.
 
 use super::value::{add, count, path, put, ranks, shown_path, some_ranks, text};
-use super::{Opt, Topic::Job};
+use super::{OptionSpec, Topic::Job};
 use crate::settings::Universe;
 use pmi_core::ids::Key;
 use pmi_core::limits::PMI2_MAX_ATTRVALUE;
 use std::ffi::OsStr;
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::value(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::value(
         Job,
         "ranks",
         "N",
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Opt] = &[
     .with_letter('n')
     .common()
     .of_part(),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "wdir",
         "DIR",
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Opt] = &[
     )
     .common()
     .of_part(),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "universe",
         "N",
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Opt] = &[
             Universe::Endless => Some(ENDLESS.to_owned()),
         },
     ),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "attribute",
         "KEY=VALUE",
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Opt] = &[
         },
     )
     .adding_up(),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "listen",
         "ADDR:PORT",
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.job.listen, Ok(Some(text(value)))),
         |settings| settings.job.listen.clone(),
     ),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "websocket",
         "[ADDR:]PORT",
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.job.websocket, Ok(Some(text(value)))),
         |settings| settings.job.websocket.clone(),
     ),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "origin",
         "URL",
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings| Some(settings.job.origins.join(" ")).filter(|shown| !shown.is_empty()),
     )
     .adding_up(),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "expect",
         "N",
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.job.expected, some_ranks(value).map(Some)),
         |settings| settings.job.expected.map(|expected| expected.to_string()),
     ),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "secret-file",
         "FILE",
@@ -98,14 +98,14 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.job.secret_file, path(value).map(Some)),
         |settings| shown_path(settings.job.secret_file.as_ref()),
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Job,
         "require-challenge",
         "ranks prove the secret by PMI-2's challenge; a PMI_ID is not sufficient",
         |settings, on| settings.job.requires_challenge = on,
         |settings| settings.job.requires_challenge,
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Job,
         "short-ids",
         "limit a PMI_ID from the secret to 31 bits, as the clients of MPICH and Flux read it \
@@ -113,14 +113,14 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, on| settings.job.has_short_ids = on,
         |settings| settings.job.has_short_ids,
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Job,
         "tls",
         "ranks that connect use TLS, with a certificate that is generated for this job",
         |settings, on| settings.job.is_secured = on,
         |settings| settings.job.is_secured,
     ),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "kvs-pairs",
         "N",
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.job.kvs.pairs, count(value)),
         |settings| Some(settings.job.kvs.pairs.to_string()),
     ),
-    Opt::value(
+    OptionSpec::value(
         Job,
         "kvs-bytes",
         "BYTES",

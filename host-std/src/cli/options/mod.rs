@@ -20,7 +20,7 @@ use std::fmt;
 
 /// One option of `run`.
 #[derive(Debug)]
-pub(crate) struct Opt {
+pub(crate) struct OptionSpec {
     /// Name without dashes.
     pub(crate) name: &'static str,
     /// Letter of the short form, if there is one.
@@ -34,12 +34,12 @@ pub(crate) struct Opt {
     /// True if it may precede one program among several, and holds for that one then.
     pub(crate) is_of_part: bool,
     /// Effect of the option.
-    pub(crate) act: Act,
+    pub(crate) effect: OptionEffect,
 }
 
 /// Effect of an option on the settings, and the way to read it back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum OptionEffect {
     /// Switches something on; `--no-NAME` switches it off.
     Switch {
         /// Sets the switch.
@@ -117,7 +117,7 @@ impl Topic {
         }
     }
 
-    const fn rows(self) -> &'static [Opt] {
+    const fn rows(self) -> &'static [OptionSpec] {
         match self {
             Self::Job => job::ROWS,
             Self::Placement => placement::ROWS,
@@ -131,29 +131,29 @@ impl Topic {
 }
 
 /// All options, by topic.
-pub(crate) fn all() -> impl Iterator<Item = &'static Opt> {
+pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     Topic::ALL.into_iter().flat_map(Topic::rows)
 }
 
 /// The option of this name.
-pub(crate) fn named(name: &str) -> Option<&'static Opt> {
+pub(crate) fn named(name: &str) -> Option<&'static OptionSpec> {
     all().find(|option| option.name == name)
 }
 
-impl Opt {
+impl OptionSpec {
     /// True if a value follows the option.
     pub(crate) const fn takes_value(&self) -> bool {
-        matches!(self.act, Act::Value { .. })
+        matches!(self.effect, OptionEffect::Value { .. })
     }
 
     /// True if several of its values add up.
     pub(crate) const fn adds_up(&self) -> bool {
-        matches!(self.act, Act::Value { adds_up: true, .. })
+        matches!(self.effect, OptionEffect::Value { adds_up: true, .. })
     }
 
     /// True if the switch is on by default.
     pub(crate) fn is_on(&self) -> bool {
-        matches!(self.act, Act::Switch { get, .. } if get(&Settings::default()))
+        matches!(self.effect, OptionEffect::Switch { get, .. } if get(&Settings::default()))
     }
 
     /// Sets `value`; a switch takes `true` and `false`, and their common synonyms.
@@ -162,18 +162,18 @@ impl Opt {
     ///
     /// A message with the error in the value and a valid example.
     pub(crate) fn set(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
-        match self.act {
-            Act::Switch { set, .. } => set(settings, value::switch(value)?),
-            Act::Value { set, .. } => set(settings, value)?,
+        match self.effect {
+            OptionEffect::Switch { set, .. } => set(settings, value::switch(value)?),
+            OptionEffect::Value { set, .. } => set(settings, value)?,
         }
         Ok(())
     }
 
     /// Value as it would be typed; `None` if it is not set.
     pub(crate) fn get(&self, settings: &Settings) -> Option<String> {
-        match self.act {
-            Act::Switch { get, .. } => Some(get(settings).to_string()),
-            Act::Value { get, .. } => get(settings),
+        match self.effect {
+            OptionEffect::Switch { get, .. } => Some(get(settings).to_string()),
+            OptionEffect::Value { get, .. } => get(settings),
         }
     }
 
@@ -198,8 +198,8 @@ impl Opt {
         set: fn(&mut Settings, &OsStr) -> Result<(), String>,
         get: fn(&Settings) -> Option<String>,
     ) -> Self {
-        let act = Act::Value { name: value, adds_up: false, set, get };
-        Self { name, short: None, topic, help, is_common: false, is_of_part: false, act }
+        let effect = OptionEffect::Value { name: value, adds_up: false, set, get };
+        Self { name, short: None, topic, help, is_common: false, is_of_part: false, effect }
     }
 
     const fn switch(
@@ -209,8 +209,8 @@ impl Opt {
         set: fn(&mut Settings, bool),
         get: fn(&Settings) -> bool,
     ) -> Self {
-        let act = Act::Switch { set, get };
-        Self { name, short: None, topic, help, is_common: false, is_of_part: false, act }
+        let effect = OptionEffect::Switch { set, get };
+        Self { name, short: None, topic, help, is_common: false, is_of_part: false, effect }
     }
 
     const fn with_letter(mut self, letter: char) -> Self {
@@ -229,8 +229,8 @@ impl Opt {
     }
 
     const fn adding_up(mut self) -> Self {
-        if let Act::Value { name, set, get, .. } = self.act {
-            self.act = Act::Value { name, adds_up: true, set, get };
+        if let OptionEffect::Value { name, set, get, .. } = self.effect {
+            self.effect = OptionEffect::Value { name, adds_up: true, set, get };
         }
         self
     }

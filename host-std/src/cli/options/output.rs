@@ -1,13 +1,13 @@
 //! Options of standard streams.
 
 use super::value::{numbers, put, seconds, shown_seconds, text};
-use super::{Opt, Topic::Output};
+use super::{OptionSpec, Topic::Output};
 use crate::ranges::ranges;
 use crate::settings::output::StdinTo;
 use std::ffi::OsStr;
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::switch(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::switch(
         Output,
         "label",
         "put the rank in front of every line, as '[3] '",
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Opt] = &[
     )
     .with_letter('l')
     .common(),
-    Opt::value(
+    OptionSpec::value(
         Output,
         "label-format",
         "PATTERN",
@@ -32,21 +32,21 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.output.label, Ok(Some(text(value)))),
         |settings| settings.output.label.clone(),
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Output,
         "timestamps",
         "put the time since the start in front of every line",
         |settings, on| settings.output.timestamps = on,
         |settings| settings.output.timestamps,
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Output,
         "collapse",
         "write a line that several ranks write once, as '[0-63] text'",
         |settings, on| settings.output.collapse = on,
         |settings| settings.output.collapse,
     ),
-    Opt::value(
+    OptionSpec::value(
         Output,
         "collapse-wait",
         "SECONDS",
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.output.collapse_wait, seconds(value)),
         |settings| shown_seconds(settings.output.collapse_wait).or_else(|| Some("0".to_owned())),
     ),
-    Opt::value(
+    OptionSpec::value(
         Output,
         "stdout-to",
         "PATTERN",
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.output.out_files, Ok(Some(text(value)))),
         |settings| settings.output.out_files.clone(),
     ),
-    Opt::value(
+    OptionSpec::value(
         Output,
         "stderr-to",
         "PATTERN",
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.output.error_files, Ok(Some(text(value)))),
         |settings| settings.output.error_files.clone(),
     ),
-    Opt::value(
+    OptionSpec::value(
         Output,
         "stdin",
         "RANKS",
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Opt] = &[
             })
         },
     ),
-    Opt::value(
+    OptionSpec::value(
         Output,
         "pty",
         "RANK",

@@ -1,13 +1,13 @@
 //! Options of the order of ranks and of their processors.
 
 use super::value::{choice, chosen, numbers, put, text};
-use super::{Opt, Topic::Placement};
+use super::{OptionSpec, Topic::Placement};
 use crate::ranges::ranges;
 use crate::settings::placement::{BindTo, Unit, Units};
 use std::ffi::OsStr;
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::value(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::value(
         Placement,
         "bind-to",
         "WHAT",
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings| shown_bind_to(&settings.placement.bind_to),
     )
     .common(),
-    Opt::value(
+    OptionSpec::value(
         Placement,
         "map-by",
         "WHAT",
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.placement.map_by, units(value).map(Some)),
         |settings| settings.placement.map_by.and_then(shown_units),
     ),
-    Opt::value(
+    OptionSpec::value(
         Placement,
         "display",
         "map",

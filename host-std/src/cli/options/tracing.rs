@@ -1,10 +1,10 @@
 //! Options of records of messages.
 
 use super::value::{path, put, shown_path, text};
-use super::{Opt, Topic::Tracing};
+use super::{OptionSpec, Topic::Tracing};
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::value(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::value(
         Tracing,
         "trace",
         "FILE",
@@ -13,14 +13,14 @@ pub(super) const ROWS: &[Opt] = &[
         |settings| shown_path(settings.tracing.file.as_ref()),
     )
     .common(),
-    Opt::switch(
+    OptionSpec::switch(
         Tracing,
         "show-messages",
         "write every message between ranks and server to standard error at once",
         |settings, on| settings.tracing.shows_messages = on,
         |settings| settings.tracing.shows_messages,
     ),
-    Opt::value(
+    OptionSpec::value(
         Tracing,
         "trace-ring",
         "N",

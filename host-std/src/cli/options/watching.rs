@@ -1,10 +1,10 @@
 //! Options of signs of life.
 
 use super::value::{put, seconds, shown_seconds};
-use super::{Opt, Topic::Watching};
+use super::{OptionSpec, Topic::Watching};
 
-pub(super) const ROWS: &[Opt] = &[
-    Opt::value(
+pub(super) const ROWS: &[OptionSpec] = &[
+    OptionSpec::value(
         Watching,
         "stall-report",
         "SECONDS",
@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.watching.stall_report, seconds(value)),
         |settings| shown_seconds(settings.watching.stall_report).or_else(|| Some("0".to_owned())),
     ),
-    Opt::value(
+    OptionSpec::value(
         Watching,
         "stall-abort",
         "SECONDS",
@@ -21,14 +21,14 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.watching.stall_abort, seconds(value)),
         |settings| shown_seconds(settings.watching.stall_abort),
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Watching,
         "progress",
         "show a line on a terminal while a start or an end takes long",
         |settings, on| settings.watching.progress = on,
         |settings| settings.watching.progress,
     ),
-    Opt::switch(
+    OptionSpec::switch(
         Watching,
         "control",
         "let 'pmi-host ps' query the run",

@@ -199,7 +199,7 @@ fn a_rank_that_vanishes_ends_the_job_and_is_named() {
     assert!(said.contains("the 1 rank still running is terminated"), "{said}");
     assert!(said.contains("1 of 2 ranks have connected"), "{said}");
     assert!(
-        said.lines().any(|line| line.split_whitespace().eq(["rank", "2", "not", "yet"])),
+        said.lines().any(|line| line.split_whitespace().eq(["rank", "2", "not", "connected"])),
         "{said}"
     );
 }

@@ -258,7 +258,7 @@ impl EventLoop {
         self.processes.clean_up_after(job, rank);
         if self.listeners.has_pmix() {
             // Before any consequence of the exit.
-            self.service.tell_end(job, rank, end, phase);
+            self.service.pmix_notifier().notify_exit(job, rank, end, phase);
         }
         match judge(rank, end, phase).filter(|_| self.jobs.is_wanted(job)) {
             Some(failure) if self.tolerate(job, rank, &failure) => self.io.outputs.drain(number),
@@ -378,7 +378,7 @@ impl EventLoop {
     /// others.
     fn publish_failed_ranks(&mut self, job: JobId) {
         let Some(plan) = self.jobs.plan(job) else { return };
-        self.service.set_dead(job, &self.summary.failed_ranks(plan));
+        self.service.publish_failed(job, &self.summary.failed_ranks(plan));
         let of_job = self.processes.iter().filter(|entry| entry.job == job);
         let running = of_job.filter_map(|entry| entry.process.as_ref());
         for process in running.filter(|process| process.catches(Signal::USR1)) {
@@ -390,7 +390,7 @@ impl EventLoop {
     fn check_job_ended(&mut self, id: JobId) {
         let Some(ended) = self.jobs.check_ended(id) else { return };
         if self.listeners.has_pmix() {
-            self.service.tell_job_end(id);
+            self.service.pmix_notifier().notify_job_end(id);
         }
         if let Some(old) = ended.forgotten {
             self.service.remove_job(old);

@@ -377,7 +377,7 @@ impl EventLoop {
                 self.status.excuse_stall(now);
             }
             let has_failed = self.termination.has_failed();
-            let since = if has_failed { None } else { self.service.standstill() };
+            let since = if has_failed { None } else { self.service.progress().standstill() };
             if let Some(event) = self.status.check_stall(now, since) {
                 self.handle_status_event(event);
             }

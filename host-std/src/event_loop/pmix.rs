@@ -97,7 +97,7 @@ impl PmixRequests<'_> {
         ends_at: Option<Instant>,
     ) -> Option<(Requester, SpawnRequest)> {
         let asked = (connection, pending);
-        let status = match self.service.pmix_wish(connection) {
+        let status = match self.service.pmix_calls().wish(connection) {
             Wish::JobControl(job, request) => self.handle_job_control(job, request),
             Wish::Spawn(job, rank, request) => {
                 let asked = Asked::Pmix { connection, pending };
@@ -110,18 +110,18 @@ impl PmixRequests<'_> {
             Wish::Log(job, rank, entry) => self.handle_log((job, rank), &entry),
             Wish::Credential(job, rank) => match self.identity(job, rank) {
                 Some(identity) => {
-                    self.service.answer_pmix_credential(asked, identity);
+                    self.service.pmix_calls().answer_credential(asked, identity);
                     return None;
                 }
                 None => Status::NOT_SUPPORTED,
             },
             Wish::Validated(identity) => {
-                self.service.answer_pmix_validated(asked, identity);
+                self.service.pmix_calls().answer_validated(asked, identity);
                 return None;
             }
             Wish::Refused(status) => status,
         };
-        self.service.answer_pmix(asked, status);
+        self.service.pmix_calls().answer(asked, status);
         None
     }
 
@@ -153,11 +153,13 @@ impl PmixRequests<'_> {
     }
 
     fn handle_query(&mut self, (connection, pending): (ConnectionId, usize), end: Option<Instant>) {
-        let wants_memory = self.service.pmix_query_names(connection, keys::QUERY_MEMORY_USAGE);
+        let wants_memory =
+            self.service.pmix_calls().query_names(connection, keys::QUERY_MEMORY_USAGE);
         let parts = (&*self.processes, &*self.service);
         let known = QuerySnapshot::new(self.jobs, parts, end, wants_memory);
         self.service
-            .answer_pmix_query((connection, pending), |question, to| known.answer(question, to));
+            .pmix_calls()
+            .answer_query((connection, pending), |question, to| known.answer(question, to));
     }
 
     /// Appends a log entry of a rank to the output it has written itself.
@@ -191,7 +193,7 @@ impl PmixRequests<'_> {
         let pid = process.and_then(|number| self.processes.get(number)).map(|one| one.pid);
         let secs = after.as_micros() / 1_000_000;
         self.io.report(report::without_heartbeat(plan, (rank, pid), secs, code));
-        self.service.tell_silent(job, rank, code);
+        self.service.pmix_notifier().notify_silent(job, rank, code);
     }
 }
 

@@ -190,7 +190,7 @@ impl Spawning<'_> {
         } else if let Some(Spawner { asked, commands, .. }) = start.spawner {
             self.service.answer_spawn(asked, Ok(start.job), &commands.done());
             if has_pmix {
-                self.service.tell_job_start(start.job);
+                self.service.pmix_notifier().notify_job_start(start.job);
             }
         }
     }

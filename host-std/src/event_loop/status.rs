@@ -209,7 +209,7 @@ impl Status {
         let before = number.zip(cpu).and_then(|(number, cpu)| self.cpu.insert(number, cpu));
         let new = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
         let host = run.jobs.plan(job).map(|plan| plan.host.clone());
-        let spoken = run.service.spoken(job, rank);
+        let spoken = run.service.progress().spoken(job, rank);
         let (last, ago) = spoken.last.unzip();
         Rank {
             rank,
@@ -244,7 +244,7 @@ impl<'a> RunView<'a> {
     /// Row of a job, without its ranks.
     fn job_row(self, id: JobId, job: &JobState) -> table::Job {
         let plan = &job.plan;
-        let (waits, more_waits) = self.service.waits(id);
+        let (waits, more_waits) = self.service.progress().waits(id);
         let runs = |rank: &u32| self.started(id, *rank).is_some_and(|one| one.process.is_some());
         table::Job {
             name: plan.kvsname.clone(),
@@ -252,8 +252,8 @@ impl<'a> RunView<'a> {
             program: plan.program_names(),
             size: plan.ranks,
             running: (0..plan.ranks).filter(runs).collect(),
-            fences: self.service.fences(id),
-            messages: self.service.messages(id),
+            fences: self.service.progress().fences(id),
+            messages: self.service.progress().messages(id),
             waits,
             more_waits,
             ranks: Vec::new(),

@@ -5,10 +5,12 @@
 pub(crate) mod dial_in_peer;
 pub(crate) mod event;
 pub(crate) mod flush;
+mod job_setup;
 pub(crate) mod listen;
 pub(crate) mod listen_config;
 mod loaded;
 pub(crate) mod pmix;
+mod rank_conn;
 pub(crate) mod secure;
 pub(crate) mod service;
 pub(crate) mod singleton;

@@ -1,26 +1,30 @@
 //! Protocol server of all jobs, and its connections.
 
-use crate::admission::limits::GuessLimit;
-use crate::admission::pending::Pending;
+use crate::admission::{EVICTED, PENDING_MAX};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
+use crate::server::dial_in_peer::{
+    DialInPeer, PLAIN, SAY_WITHIN, TAKEN, UNTRUSTED, Unauthenticated,
+};
 use crate::server::event::{Asked, ServerEvent, disconnect_event, nonsense, translate_event};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
+use crate::server::job_setup;
 use crate::server::kvs_budget::{KvsBudget, RefusedPut};
-use crate::server::loaded::LoadedLibraries;
 use crate::server::map_kvs::MapKvs;
+use crate::server::pmix::asked::PmixCalls;
+use crate::server::pmix::events::PmixNotifier;
 use crate::server::pmix::heap;
 use crate::server::pmix::service::PmixService;
+use crate::server::rank_conn::{RankConn, RankConns};
 use crate::server::storage::{Heap, Slab};
+use crate::server::waiting::ProgressView;
 use crate::trace::{Tracer, Who, redacted};
 use crate::verdict::{Failure, PmiPhase};
-use pmi_core::command::CodeRun;
-use pmi_core::error::{Code, Misuse, PeerError};
-use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
-use pmi_core::limits::PMI1_MAX_VALLEN;
+use pmi_core::command::{CodeRun, Notice};
+use pmi_core::error::{Code, PeerError};
+use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::machine::Machine;
-use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
-use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+use pmi_core::server::{self, Event, Job, Member, Peer, Server};
 use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{JobFacts, What};
@@ -36,8 +40,8 @@ pub(crate) struct Service {
     pub(super) server: Server<Heap>,
     /// Memory budget of the spaces of all jobs.
     kvs_budget: Rc<KvsBudget>,
-    /// By job, then by rank.
-    rank_conns: Vec<Vec<RankConn>>,
+    /// Connections of ranks, and their clients.
+    rank_conns: RankConns,
     /// By session.
     pub(super) connections: Vec<Option<Connection>>,
     /// Events of sessions that were left when they were closed.
@@ -46,9 +50,7 @@ pub(crate) struct Service {
     /// Ranks whose closed connection blocks a fence. Their exit status, which follows soon, tells more.
     pub(super) suspects: Vec<(JobId, Rank)>,
     /// Sessions whose peers have not identified themselves.
-    pub(super) pending: Pending<SessionId>,
-    /// Delay of all unauthenticated sessions after a wrong guess.
-    pub(super) guesses: GuessLimit,
+    unauthenticated: Unauthenticated,
     pub(super) clock: Clock,
     /// PMIx part of the service.
     pub(super) pmix: PmixService,
@@ -56,25 +58,6 @@ pub(crate) struct Service {
     scratch: Box<[u8]>,
     /// Recorder of messages and other events that the launcher observes.
     pub(crate) tracer: Tracer,
-    /// MPI libraries that ranks have loaded.
-    loaded: LoadedLibraries,
-}
-
-/// Per-rank connection bookkeeping.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RankConn {
-    pub(super) session: Option<SessionId>,
-    /// Address from which the rank has connected.
-    pub(super) from: Option<SocketAddr>,
-    /// True if the launcher started the rank.
-    pub(super) is_local: bool,
-    /// Process of a rank with a client of PMI-1 that is unknown yet.
-    pub(super) unknown_client: Option<i32>,
-    /// Phase of the rank when it was given up.
-    pub(super) last_phase: Option<PmiPhase>,
-    /// Traffic of its closed connections: until it was given up those of PMIx, of which it may have
-    /// several.
-    pub(super) last_traffic: Traffic,
 }
 
 impl Service {
@@ -87,18 +70,16 @@ impl Service {
         Self {
             server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), names),
             kvs_budget,
-            rank_conns: Vec::new(),
+            rank_conns: RankConns::default(),
             connections: Vec::new(),
             events: VecDeque::new(),
             launcher_events: VecDeque::new(),
             suspects: Vec::new(),
-            pending: Pending::default(),
-            guesses: GuessLimit::default(),
+            unauthenticated: Unauthenticated::default(),
             clock: Clock::start(),
             pmix: PmixService::new(),
             scratch: vec![0; SCRATCH].into(),
             tracer: Tracer::new(recent),
-            loaded: LoadedLibraries::default(),
         }
     }
 
@@ -108,20 +89,15 @@ impl Service {
     ///
     /// Errors of a plan that cannot be served, with the cause.
     pub(crate) fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
-        let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
-        let spec = JobSpec {
-            name: name(&plan.kvsname)?,
-            spawner: plan.spawner.as_deref().map(name).transpose()?,
-            universe_size: plan.universe,
-            has_uplink: false,
-        };
-        let members: Vec<Member> = (0..plan.ranks).map(|rank| member(plan, rank)).collect();
+        let (spec, members) = job_setup::describe(plan)?;
         let count = members.len();
         let kvs = MapKvs::new(&self.kvs_budget, &plan.kvsname);
         let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
-        let filled = self.fill(job, plan).map_err(|error| match self.kvs_budget.take_refused() {
-            Some(put) => io::Error::other(put.to_string()),
-            None => io::Error::other(error),
+        let filled = job_setup::fill(&mut self.server, job, plan).map_err(|error| {
+            match self.kvs_budget.take_refused() {
+                Some(put) => io::Error::other(put.to_string()),
+                None => io::Error::other(error),
+            }
         });
         let opened = match plan.pmix {
             Some(_) => filled.and_then(|()| self.add_pmix_job(job, plan)),
@@ -131,9 +107,7 @@ impl Service {
             self.remove_job(job);
             return Err(error);
         }
-        let place = index(job.0);
-        self.rank_conns.resize_with(self.rank_conns.len().max(place + 1), Vec::new);
-        self.rank_conns[place] = vec![RankConn::default(); count];
+        self.rank_conns.add_job(job, count);
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
     }
@@ -150,29 +124,7 @@ impl Service {
 
     /// Description of a job in a trace.
     pub(crate) fn facts(&self, job: JobId, plan: &Plan) -> JobFacts {
-        let is_spawner = |job: &JobId| {
-            let name = self.server.job(*job).map(|job| job.name().as_bytes());
-            name.is_some() && name == plan.spawner.as_deref().map(str::as_bytes)
-        };
-        let spawner = self.server.jobs().find(is_spawner).map(|job| job.0);
-        JobFacts { job: job.0, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
-    }
-
-    /// Fills the key-value space of a job with the pairs its ranks can read from the start.
-    fn fill(&mut self, job: JobId, plan: &Plan) -> Result<(), Misuse> {
-        let mut mapping = [0; 64];
-        let nodes = (0..plan.ranks).map(|rank| node(plan, rank));
-        if let Ok(len) = write_mapping(nodes, &mut mapping) {
-            self.server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
-        }
-        if let Some(universe) = plan.universe {
-            self.server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
-        }
-        self.server.preset(job, b"hasNameServ", b"TRUE")?;
-        for (key, value) in &plan.attributes {
-            self.server.preset(job, key.as_bytes(), value.as_bytes())?;
-        }
-        plan.preputs.iter().try_for_each(|(key, value)| self.server.preput(job, key, value))
+        job_setup::facts(&self.server, job, plan)
     }
 
     /// Removes a job whose ranks have all been given up.
@@ -180,10 +132,8 @@ impl Service {
         // Removal fails only while a rank may still send requests; the job then stays, at the cost of
         // memory only.
         if self.server.pmix(&mut self.pmix.server).remove_job(job).is_ok()
-            && let Some(rank_conns) = self.rank_conns.get_mut(index(job.0))
+            && self.rank_conns.remove_job(job)
         {
-            *rank_conns = Vec::new();
-            self.loaded.forget(job);
             self.tracer.remove_job(job.0);
         }
     }
@@ -218,8 +168,7 @@ impl Service {
     /// Identifies the client of PMI-1 of a rank, once.
     fn identify_client(&mut self, id: SessionId) {
         let Some((job, Some(rank))) = self.server.peer(id) else { return };
-        let unknown = self.rank_conn_mut(job, rank.0).and_then(|conn| conn.unknown_client.take());
-        if unknown.is_some_and(|pid| self.loaded.takes_newer_pmi1(job, pid)) {
+        if self.rank_conns.identify_newer_client(job, rank) {
             self.server.accept_newer(job, rank);
         }
     }
@@ -298,6 +247,24 @@ impl Service {
         self.launcher_events.pop_front()
     }
 
+    /// The conversations of all ranks, for reports on their progress.
+    pub(crate) fn progress(&self) -> ProgressView<'_> {
+        let Self { server, pmix, tracer, clock, .. } = self;
+        ProgressView { server, pmix: &pmix.server, tracer, clock }
+    }
+
+    /// Calls about pending requests of PMIx clients.
+    pub(crate) fn pmix_calls(&mut self) -> PmixCalls<'_> {
+        let Self { server, pmix, clock, .. } = self;
+        PmixCalls { server, pmix, clock }
+    }
+
+    /// Sender of the launcher's events to PMIx clients.
+    pub(crate) fn pmix_notifier(&mut self) -> PmixNotifier<'_> {
+        let Self { server, pmix, .. } = self;
+        PmixNotifier { server, pmix: &mut pmix.server }
+    }
+
     /// Answers a spawn request: with the job that runs now, or with the code of its failure.
     pub(crate) fn answer_spawn(
         &mut self,
@@ -311,7 +278,7 @@ impl Service {
                 let _ = self.server.answer_spawn(session, exchange, made, codes);
             }
             Asked::Pmix { connection, pending } => {
-                self.answer_pmix_spawn((connection, pending), made);
+                self.pmix_calls().answer_spawn((connection, pending), made);
             }
         }
     }
@@ -346,18 +313,8 @@ impl Service {
     }
 
     /// Publishes the failed ranks of a job where MPI libraries look for them.
-    pub(crate) fn set_dead(&mut self, job: JobId, ranks: &[u32]) {
-        let mut list = String::new();
-        for rank in ranks {
-            let next = format!("{}{rank}", if list.is_empty() { "" } else { "," });
-            // A list that is too long is truncated.
-            if list.len() + next.len() >= PMI1_MAX_VALLEN {
-                break;
-            }
-            list.push_str(&next);
-        }
-        // The job exists, the key is valid, and the value fits.
-        let _ = self.server.preset(job, DEAD, list.as_bytes());
+    pub(crate) fn publish_failed(&mut self, job: JobId, ranks: &[u32]) {
+        job_setup::publish_failed(&mut self.server, job, ranks);
     }
 
     /// Progress of a rank through the protocol.
@@ -388,8 +345,8 @@ impl Service {
         let now = self.clock.now();
         let found = self.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
-        if connection.is_unauthenticated && self.guesses.is_paused(Instant::now()) {
-            self.pending.hold(id);
+        if connection.is_unauthenticated && self.unauthenticated.guesses.is_paused(Instant::now()) {
+            self.unauthenticated.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
         }
         let who = who(&self.server, id);
@@ -402,7 +359,7 @@ impl Service {
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
         {
             connection.is_unauthenticated = false;
-            self.pending.remove(id);
+            self.unauthenticated.pending.remove(id);
             // Nothing can be sent through a handshake that does not complete.
             if served == Served::Waiting && !connection.is_ready() {
                 connection.close();
@@ -455,7 +412,7 @@ impl Service {
             let mut room = Vec::new();
             let why = nonsense(error, if is_guess { b"" } else { redacted(heard, &mut room) });
             if is_guess {
-                self.guesses.note_wrong(Instant::now());
+                self.unauthenticated.guesses.note_wrong(Instant::now());
             }
             self.launcher_events.push_back(ServerEvent::Refused { from, why });
         }
@@ -478,7 +435,7 @@ impl Service {
         if connection.as_ref().is_some_and(|connection| !connection.is_closed()) {
             self.tracer.event(who(&self.server, session), What::Closed);
         }
-        self.pending.remove(session);
+        self.unauthenticated.pending.remove(session);
         self.events.extend(self.server.close(session));
     }
 
@@ -487,11 +444,142 @@ impl Service {
     }
 
     pub(super) fn rank_conn(&self, job: JobId, rank: u32) -> Option<&RankConn> {
-        self.rank_conns.get(index(job.0))?.get(index(rank))
+        self.rank_conns.get(job, rank)
     }
 
     pub(super) fn rank_conn_mut(&mut self, job: JobId, rank: u32) -> Option<&mut RankConn> {
-        self.rank_conns.get_mut(index(job.0))?.get_mut(index(rank))
+        self.rank_conns.get_mut(job, rank)
+    }
+
+    /// Adds a connection whose peer has to identify itself. If too many are unauthenticated, one of them
+    /// is closed.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(crate) fn add_peer(
+        &mut self,
+        job: JobId,
+        peer: DialInPeer,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        let DialInPeer { link, from, challenge, certificate } = peer;
+        while let Some(surplus) = self.unauthenticated.pending.surplus(PENDING_MAX) {
+            let from = self.connection(surplus).and_then(|connection| connection.from);
+            let refused = from.map(|from| ServerEvent::Refused { from, why: EVICTED.to_owned() });
+            self.launcher_events.extend(refused);
+            self.close(surplus);
+        }
+        let deadline = self.clock.now().plus(SAY_WITHIN);
+        let peer = Peer::Unidentified { job, deadline: Some(deadline), challenge };
+        let session = self.open(peer, link, Some(from), poller)?;
+        if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
+            connection.certificate = certificate;
+        }
+        self.unauthenticated.pending.insert(session, from.ip(), ());
+        Ok(())
+    }
+
+    /// Adds the connection to a singleton, opened by the launcher.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(crate) fn add_singleton(
+        &mut self,
+        (job, rank): (JobId, u32),
+        (link, from): (Stream, SocketAddr),
+        poller: &Poller,
+    ) -> io::Result<()> {
+        let session =
+            self.open(Peer::Member { job, rank: Rank(rank) }, link, Some(from), poller)?;
+        if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
+            connection.is_unauthenticated = false;
+        }
+        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+            (rank_conn.session, rank_conn.is_local) = (Some(session), true);
+        }
+        Ok(())
+    }
+
+    /// Assigns a connection to the rank as which it has identified itself.
+    pub(super) fn handle_joined(&mut self, job: JobId, rank: Rank) -> Option<ServerEvent> {
+        let member = self.server.job(job)?.member(rank)?;
+        let session = member.session()?;
+        let from = self.connection(session)?.from?;
+        self.suspects.retain(|suspect| *suspect != (job, rank));
+        let rank_conn = self.rank_conn_mut(job, rank.0)?;
+        if rank_conn.is_local || rank_conn.last_phase.is_some() {
+            // A rank that was started by the launcher, or has been given up, cannot be replaced.
+            self.close(session);
+            return Some(ServerEvent::Refused { from, why: TAKEN.to_owned() });
+        }
+        (rank_conn.session, rank_conn.from) = (Some(session), Some(from));
+        Some(ServerEvent::Joined)
+    }
+
+    /// Resets a rank to unconnected: it has not started the protocol, and may connect again.
+    pub(crate) fn set_absent(&mut self, job: JobId, rank: u32) {
+        let session = self.rank_conn_mut(job, rank).and_then(|rank_conn| rank_conn.session.take());
+        session.into_iter().for_each(|session| self.close(session));
+    }
+
+    /// Address from which a rank has connected.
+    pub(crate) fn from(&self, job: JobId, rank: u32) -> Option<SocketAddr> {
+        self.rank_conn(job, rank)?.from
+    }
+
+    /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
+    pub(crate) fn notify_all(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
+        let mut told = Vec::new();
+        for job in Vec::from_iter(self.server.jobs()) {
+            let ranks = 0..self.server.job(job).map_or(0, Job::size);
+            // A rank that does not listen, or has not read the last notice, gets none.
+            let listens = ranks.filter(|rank| self.server.notify(job, Rank(*rank), notice).is_ok());
+            told.extend(listens.map(|rank| (job, rank)));
+        }
+        told
+    }
+
+    /// Time of the next [`tick`](Self::tick): unauthenticated connections and timed PMIx requests have
+    /// deadlines.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let callers =
+            if self.unauthenticated.pending.is_empty() { None } else { self.server.poll_timeout() };
+        let later = callers.into_iter().chain(self.pmix.server.poll_timeout()).min();
+        let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
+        let judged = self
+            .unauthenticated
+            .guesses
+            .until()
+            .filter(|_| self.unauthenticated.pending.has_held());
+        later.into_iter().chain(judged).min()
+    }
+
+    /// Closes connections that have not identified themselves in time, and answers PMIx requests that
+    /// have timed out; then serves connections that were held after a wrong guess. Returns true if
+    /// responses may be due then.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system's readiness calls.
+    pub(crate) fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
+        let has_unauthenticated = !self.unauthenticated.pending.is_empty();
+        if has_unauthenticated {
+            let now = self.clock.now();
+            self.server.handle_timeout(now);
+        }
+        while !self.unauthenticated.guesses.is_paused(Instant::now())
+            && let Some(held) = self.unauthenticated.pending.next_held()
+        {
+            self.ready(held.0, poller)?;
+        }
+        let now = self.clock.now();
+        let is_late = self.pmix.server.poll_timeout().is_some_and(|at| at <= now);
+        if is_late {
+            self.server.pmix(&mut self.pmix.server).handle_timeout(now);
+        }
+        Ok(has_unauthenticated || is_late)
     }
 }
 
@@ -502,40 +590,9 @@ fn who(server: &Server<Heap>, session: SessionId) -> Who {
     Who { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
 }
 
-/// Member for a rank of `plan` that has not connected.
-fn member(plan: &Plan, rank: u32) -> Member {
-    let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
-    let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
-    let member = match &plan.dial {
-        Some(dial) if !dial.requires_challenge || rank < plan.local() => {
-            member.with_token(dial.id(rank))
-        }
-        _ => member,
-    };
-    // The program of a rank that connects from elsewhere is unknown.
-    match rank < plan.local() && plan.offer(appnum).takes_newer_pmi1 {
-        true => member.accepting_newer(),
-        false => member,
-    }
-}
-
-/// Node label of a rank: 0 is the local node. A rank that connects may be anywhere, so each has its own
-/// label.
-fn node(plan: &Plan, rank: u32) -> u32 {
-    (rank + 1).saturating_sub(plan.local())
-}
-
 pub(super) fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
-
-const PLAIN: &str =
-    "does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
-
-const UNTRUSTED: &str = "ended its TLS handshake early; PMI_TLS_PIN must be that of this job";
-
-/// Key under which Hydra publishes failed ranks.
-const DEAD: &[u8] = b"PMI_dead_processes";
 
 /// Maximum number of pending replies per client: one for each thread that calls PMI.
 const THREADS_MAX: usize = 256;

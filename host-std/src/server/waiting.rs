@@ -1,13 +1,16 @@
 //! Waits between ranks, as the protocol server knows them.
 
 use super::event::printable;
-use super::service::{Service, index};
+use super::pmix::heap::PmixHeap;
+use super::service::index;
+use super::storage::Heap;
 use crate::ranges::Ranks;
-use crate::trace::Last;
+use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{self, CollectiveKind};
-use pmi_core::server::{self, GroupFence, Member};
+use pmi_core::server::pmix::{self, CollectiveKind, Pmix};
+use pmi_core::server::{self, GroupFence, Member, Server};
+use pmi_std::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -46,20 +49,29 @@ struct MissingRanks {
     elsewhere: Vec<(JobId, Ranks)>,
 }
 
-impl Service {
+/// The conversations of all ranks with the server, for reports on their progress.
+#[derive(Clone, Copy)]
+pub(crate) struct ProgressView<'a> {
+    pub(super) server: &'a Server<Heap>,
+    pub(super) pmix: &'a Pmix<PmixHeap>,
+    pub(super) tracer: &'a Tracer,
+    pub(super) clock: &'a Clock,
+}
+
+impl ProgressView<'_> {
     /// Number of completed fences of the whole job.
-    pub(crate) fn fences(&self, job: JobId) -> u32 {
+    pub(crate) fn fences(self, job: JobId) -> u32 {
         self.server.job(job).map_or(0, |job| job.fence().generation())
     }
 
     /// Number of messages sent by all ranks of a job.
-    pub(crate) fn messages(&self, job: JobId) -> u64 {
+    pub(crate) fn messages(self, job: JobId) -> u64 {
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
         members.iter().map(|member| u64::from(member.request_count())).sum()
     }
 
     /// Messages exchanged with a rank.
-    pub(crate) fn spoken(&self, job: JobId, rank: u32) -> Spoken {
+    pub(crate) fn spoken(self, job: JobId, rank: u32) -> Spoken {
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
         let Some(member) = member else { return Spoken::default() };
         let now_ns = self.tracer.now_ns();
@@ -71,7 +83,7 @@ impl Service {
     }
 
     /// Waits in a job, and the number of waits that exceed the maximum and are only counted.
-    pub(crate) fn waits(&self, job: JobId) -> (Vec<Wait>, u64) {
+    pub(crate) fn waits(self, job: JobId) -> (Vec<Wait>, u64) {
         let (found, more) = self.find_waits(job);
         let now = self.clock.now();
         let wait = |SharedWait { is, inside, since }: SharedWait| {
@@ -89,13 +101,13 @@ impl Service {
     /// Time since which a rank waits for others that make no progress; `None` if no rank does. A rank
     /// that waits for a spawned job waits for the launcher, and one that waits for a published name may
     /// offer a service until a client wants it; those do not count.
-    pub(crate) fn standstill(&self) -> Option<Instant> {
+    pub(crate) fn standstill(self) -> Option<Instant> {
         let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
-        let pmix = Vec::from_iter(self.pmix.server.waits().filter_map(|(peer, wait)| {
+        let pmix = Vec::from_iter(self.pmix.waits().filter_map(|(peer, wait)| {
             let others = match wait {
                 pmix::PmixWait::Post { job, .. } => moved(job),
                 pmix::PmixWait::Together { at, .. } => {
-                    let all = self.server.pmix_ref(&self.pmix.server).taking_part(at);
+                    let all = self.server.pmix_ref(self.pmix).taking_part(at);
                     { all }.filter_map(|(member, _)| moved(member.job)).max()
                 }
                 _ => return None,
@@ -125,7 +137,7 @@ impl Service {
         Instant::now().checked_sub(Duration::from_micros(lasts))
     }
 
-    fn find_waits(&self, job: JobId) -> (Vec<SharedWait>, u64) {
+    fn find_waits(self, job: JobId) -> (Vec<SharedWait>, u64) {
         let mut found: Vec<SharedWait> = Vec::from_iter(self.fence_wait(job));
         let mut more = 0;
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
@@ -133,7 +145,7 @@ impl Service {
             let waits = member.session().into_iter().flat_map(|id| self.server.waits(id));
             waits.filter_map(WaitKey::of).map(move |is| (rank, is))
         });
-        let pmix = self.pmix.server.waits().filter(|(of, _)| of.job == job);
+        let pmix = self.pmix.waits().filter(|(of, _)| of.job == job);
         let pmix = pmix.map(|(of, wait)| (of.rank.0, WaitKey::of_pmix(wait)));
         for (rank, is) in pmi.chain(pmix) {
             let at = found.iter().position(|other| other.is == is);
@@ -155,7 +167,7 @@ impl Service {
     }
 
     /// Ranks in the fence of the whole job, if there are any.
-    fn fence_wait(&self, job: JobId) -> Option<SharedWait> {
+    fn fence_wait(self, job: JobId) -> Option<SharedWait> {
         let job = self.server.job(job).filter(|job| job.fence().inside() > 0)?;
         let outside: Ranks = job.missing().map(|rank| rank.0).collect();
         Some(SharedWait {
@@ -166,7 +178,7 @@ impl Service {
     }
 
     /// Description of a wait for the user, and the missing ranks.
-    fn describe(&self, id: JobId, is: WaitKey) -> (What, MissingRanks) {
+    fn describe(self, id: JobId, is: WaitKey) -> (What, MissingRanks) {
         let here = |ranks: &mut dyn Iterator<Item = Rank>| MissingRanks {
             missing: ranks.map(|rank| rank.0).collect(),
             elsewhere: Vec::new(),
@@ -193,7 +205,7 @@ impl Service {
                 (What::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
             }
             WaitKey::Together(purpose, at) => {
-                let all = Vec::from_iter(self.server.pmix_ref(&self.pmix.server).taking_part(at));
+                let all = Vec::from_iter(self.server.pmix_ref(self.pmix).taking_part(at));
                 let missing = all
                     .iter()
                     .filter(|(_, is_in)| !is_in)
@@ -217,12 +229,12 @@ impl Service {
     }
 
     /// Name of a group that is being constructed or destructed.
-    fn group(&self, at: usize) -> String {
-        self.pmix.server.group_name(at).map(printable).unwrap_or_default()
+    fn group(self, at: usize) -> String {
+        self.pmix.group_name(at).map(printable).unwrap_or_default()
     }
 
     /// Name of a job for the user: that of its key-value space.
-    fn name(&self, job: JobId) -> String {
+    fn name(self, job: JobId) -> String {
         self.server.job(job).map_or_else(String::new, |job| printable(job.name().as_bytes()))
     }
 }

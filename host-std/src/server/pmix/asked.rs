@@ -4,12 +4,15 @@ use super::control::JobControl;
 use super::credential::{self, UserIdentity};
 use super::log::LogRequest;
 use crate::launch::spawn_request::SpawnRequest;
-use crate::server::service::Service;
+use crate::server::pmix::service::PmixService;
+use crate::server::storage::Heap;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, ProcId, Rank};
+use pmi_core::server::Server;
 use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
+use pmi_std::Clock;
 
 /// A request that only the launcher can serve. It owns its data, so its message can be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub(crate) enum Wish {
     JobControl(JobId, JobControl),
     /// Spawn of new processes.
     Spawn(JobId, u32, SpawnRequest),
-    /// Query of the process manager: read with [`Service::answer_pmix_query`].
+    /// Query of the process manager: read with [`PmixCalls::answer_query`].
     Query,
     /// Log entry of a rank.
     Log(JobId, u32, LogRequest),
@@ -30,9 +33,16 @@ pub(crate) enum Wish {
     Refused(Status),
 }
 
-impl Service {
+/// Calls of the launcher about pending requests of PMIx clients.
+pub(crate) struct PmixCalls<'a> {
+    pub(in crate::server) server: &'a mut Server<Heap>,
+    pub(in crate::server) pmix: &'a mut PmixService,
+    pub(in crate::server) clock: &'a Clock,
+}
+
+impl PmixCalls<'_> {
     /// Reads the pending request of a client to the launcher, and lets the client continue.
-    pub(crate) fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
+    pub(crate) fn wish(&mut self, connection: ConnectionId) -> Wish {
         let request = self.pmix.server.request(connection).zip(self.pmix.server.peer(connection));
         let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
             return Wish::Refused(Status::NOT_SUPPORTED);
@@ -40,7 +50,8 @@ impl Service {
         let wish = match request {
             Request::Query(_) => return Wish::Query,
             Request::JobControl { targets, infos } => {
-                self.control(job, &targets, &infos).map(|control| Wish::JobControl(job, control))
+                JobControl::read(self.server, job, &targets, &infos)
+                    .map(|control| Wish::JobControl(job, control))
             }
             Request::Spawn { infos, apps } => {
                 let request = SpawnRequest::of_apps(&infos, &apps);
@@ -60,7 +71,7 @@ impl Service {
     }
 
     /// True if a pending query contains this key.
-    pub(crate) fn pmix_query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
+    pub(crate) fn query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
         let Some(Request::Query(queries)) = self.pmix.server.request(connection) else {
             return false;
         };
@@ -69,7 +80,7 @@ impl Service {
     }
 
     /// Answers a query and lets the client continue. `own` provides values that only the launcher knows.
-    pub(crate) fn answer_pmix_query(
+    pub(crate) fn answer_query(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
@@ -80,14 +91,14 @@ impl Service {
     }
 
     /// Answers a client with a credential for its identity.
-    pub(crate) fn answer_pmix_credential(
+    pub(crate) fn answer_credential(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         identity: UserIdentity,
     ) {
         let made = self.pmix.credentials.make(identity, self.clock.now());
         let Ok(made) = made else {
-            return self.answer_pmix((connection, pending), Status::NOT_SUPPORTED);
+            return self.answer((connection, pending), Status::NOT_SUPPORTED);
         };
         // The connection may be closed meanwhile.
         let _ = self.pmix.server.answer(connection, pending, Status::SUCCESS, |to| {
@@ -98,13 +109,13 @@ impl Service {
     }
 
     /// Answers a client with the identity of a validated credential.
-    pub(crate) fn answer_pmix_validated(
+    pub(crate) fn answer_validated(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         identity: Option<UserIdentity>,
     ) {
         let Some(UserIdentity { user, group }) = identity else {
-            return self.answer_pmix((connection, pending), Status::INVALID_CRED);
+            return self.answer((connection, pending), Status::INVALID_CRED);
         };
         // The connection may be closed meanwhile.
         let _ = self.pmix.server.answer(connection, pending, Status::SUCCESS, |to| {
@@ -117,17 +128,13 @@ impl Service {
     }
 
     /// Answers a client with a status.
-    pub(crate) fn answer_pmix(
-        &mut self,
-        (connection, pending): (ConnectionId, usize),
-        status: Status,
-    ) {
+    pub(crate) fn answer(&mut self, (connection, pending): (ConnectionId, usize), status: Status) {
         // The connection may be closed meanwhile.
         let _ = self.pmix.server.answer(connection, pending, status, |_| {});
     }
 
     /// Answers a spawn request with the new job, or the cause of its failure.
-    pub(in crate::server) fn answer_pmix_spawn(
+    pub(in crate::server) fn answer_spawn(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         made: Result<JobId, Code>,

@@ -12,8 +12,9 @@
 //! A rank may control ranks of its own job, and jobs spawned from it, directly or not.
 
 use crate::launch::cleanup::Cleanup;
-use crate::server::service::Service;
+use crate::server::storage::Heap;
 use pmi_core::ids::{JobId, KvsName};
+use pmi_core::server::Server;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List, Proc, WILDCARD};
 use rustix::process::Signal;
@@ -41,14 +42,14 @@ pub(crate) enum ControlAction {
     Kill,
 }
 
-impl Service {
+impl JobControl {
     /// Reads the request of a rank of `own` about `targets`.
     ///
     /// # Errors
     ///
     /// The status of a request that is rejected as a whole.
-    pub(super) fn control(
-        &self,
+    pub(super) fn read(
+        server: &Server<Heap>,
         own: JobId,
         targets: &List<'_>,
         infos: &List<'_>,
@@ -66,50 +67,53 @@ impl Service {
         if cleanup.is_none() && acts.is_empty() && !has_hint {
             return Err(Status::NOT_SUPPORTED);
         }
-        let named = targets.procs().map(|target| self.target(own, &target));
+        let named = targets.procs().map(|one| target(server, own, &one));
         let mut named = named.collect::<Result<Vec<_>, Status>>()?;
         if named.is_empty() && acts.is_empty() {
             named.push((own, None));
         } else if named.is_empty() {
             // A request without targets means all that the rank may control.
-            let all = self.server.jobs().filter(|job| self.comes_from(*job, own));
+            let all = server.jobs().filter(|job| comes_from(server, *job, own));
             named.extend(all.map(|job| (job, None)));
         }
         Ok(JobControl { targets: named, cleanup, acts })
     }
+}
 
-    /// Job of a target, with its rank unless the whole job is meant.
-    fn target(&self, own: JobId, target: &Proc<'_>) -> Result<(JobId, Option<u32>), Status> {
-        let is_it = |id: &JobId| {
-            self.server.job(*id).is_some_and(|job| job.name().as_bytes() == target.nspace)
-        };
-        let job = self.server.jobs().find(is_it).ok_or(Status::NOT_FOUND)?;
-        let size = self.server.job(job).map_or(0, |job| job.size());
-        match target.rank {
-            _ if !self.comes_from(job, own) => Err(Status::NO_PERMISSIONS),
-            WILDCARD => Ok((job, None)),
-            rank if rank < size => Ok((job, Some(rank))),
-            _ => Err(Status::NOT_FOUND),
-        }
+/// Job of a target, with its rank unless the whole job is meant.
+fn target(
+    server: &Server<Heap>,
+    own: JobId,
+    target: &Proc<'_>,
+) -> Result<(JobId, Option<u32>), Status> {
+    let is_it =
+        |id: &JobId| server.job(*id).is_some_and(|job| job.name().as_bytes() == target.nspace);
+    let job = server.jobs().find(is_it).ok_or(Status::NOT_FOUND)?;
+    let size = server.job(job).map_or(0, |job| job.size());
+    match target.rank {
+        _ if !comes_from(server, job, own) => Err(Status::NO_PERMISSIONS),
+        WILDCARD => Ok((job, None)),
+        rank if rank < size => Ok((job, Some(rank))),
+        _ => Err(Status::NOT_FOUND),
     }
+}
 
-    /// True if a job is `root`, or was spawned from it, directly or not.
-    fn comes_from(&self, job: JobId, root: JobId) -> bool {
-        let mut next = Some(job);
-        // A chain longer than the number of jobs is a cycle.
-        for _ in 0..=self.server.jobs().count() {
-            let Some(job) = next else { return false };
-            if job == root {
-                return true;
-            }
-            let spawner = self.server.job(job).and_then(|job| job.spawner()).map(KvsName::as_bytes);
-            next = self.server.jobs().find(|other| {
-                let name = self.server.job(*other).map(|job| job.name().as_bytes());
-                spawner.is_some() && name == spawner
-            });
+/// True if a job is `root`, or was spawned from it, directly or not.
+fn comes_from(server: &Server<Heap>, job: JobId, root: JobId) -> bool {
+    let mut next = Some(job);
+    // A chain longer than the number of jobs is a cycle.
+    for _ in 0..=server.jobs().count() {
+        let Some(job) = next else { return false };
+        if job == root {
+            return true;
         }
-        false
+        let spawner = server.job(job).and_then(|job| job.spawner()).map(KvsName::as_bytes);
+        next = server.jobs().find(|other| {
+            let name = server.job(*other).map(|job| job.name().as_bytes());
+            spawner.is_some() && name == spawner
+        });
     }
+    false
 }
 
 /// Reads a directive about files; false if it is none.

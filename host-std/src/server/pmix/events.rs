@@ -3,16 +3,30 @@
 
 use crate::launch::pmix::server_nspace;
 use crate::launch::process::ProcessEnd;
-use crate::server::service::Service;
+use crate::server::pmix::heap::PmixHeap;
+use crate::server::storage::Heap;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
-use pmi_core::server::pmix::Notification;
+use pmi_core::server::Server;
+use pmi_core::server::pmix::{Notification, Pmix};
 use pmi_core::wire::pmix::names::{Status, keys, range};
 use pmi_core::wire::pmix::{Packer, Proc, Type};
 
-impl Service {
+/// Sender of the launcher's events.
+pub(crate) struct PmixNotifier<'a> {
+    pub(in crate::server) server: &'a mut Server<Heap>,
+    pub(in crate::server) pmix: &'a mut Pmix<PmixHeap>,
+}
+
+impl PmixNotifier<'_> {
     /// Publishes the exit of a process that had reached `phase`.
-    pub(crate) fn tell_end(&mut self, job: JobId, rank: u32, ending: ProcessEnd, phase: PmiPhase) {
+    pub(crate) fn notify_exit(
+        &mut self,
+        job: JobId,
+        rank: u32,
+        ending: ProcessEnd,
+        phase: PmiPhase,
+    ) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (code, exit_code) = match (ending, phase) {
@@ -30,7 +44,7 @@ impl Service {
         // later.
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let notification = Notification { code, source, range, later, infos };
-        self.server.pmix(&mut self.pmix.server).notify_clients(&notification, |to| {
+        self.server.pmix(self.pmix).notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::PROC_TERM_STATUS, Type::STATUS, to).i32(code.0);
@@ -41,36 +55,36 @@ impl Service {
     }
 
     /// Publishes that all processes of a job run.
-    pub(crate) fn tell_job_start(&mut self, job: JobId) {
+    pub(crate) fn notify_job_start(&mut self, job: JobId) {
         for code in [Status::JOB_START, Status::LAUNCH_COMPLETE] {
-            self.tell_of_job(job, code);
+            self.notify_of_job(job, code);
         }
     }
 
     /// Publishes the end of a job.
-    pub(crate) fn tell_job_end(&mut self, job: JobId) {
-        self.tell_of_job(job, Status::JOB_END);
+    pub(crate) fn notify_job_end(&mut self, job: JobId) {
+        self.notify_of_job(job, Status::JOB_END);
     }
 
     /// Publishes a missed heartbeat, with the status code that the rank has chosen.
-    pub(crate) fn tell_silent(&mut self, job: JobId, rank: u32, code: Status) {
+    pub(crate) fn notify_silent(&mut self, job: JobId, rank: u32, code: Status) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let notification = Notification { code, source, range, later, infos: 2 };
-        self.server.pmix(&mut self.pmix.server).notify_clients(&notification, |to| {
+        self.server.pmix(self.pmix).notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
         });
     }
 
-    fn tell_of_job(&mut self, job: JobId, code: Status) {
+    fn notify_of_job(&mut self, job: JobId, code: Status) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let server = server_nspace(std::process::id());
         let source = Proc { nspace: server.as_bytes(), rank: 0 };
         let range = range::SESSION;
         let notification = Notification { code, source, range, later: Some(range), infos: 2 };
-        self.server.pmix(&mut self.pmix.server).notify_clients(&notification, |to| {
+        self.server.pmix(self.pmix).notify_clients(&notification, |to| {
             special(to);
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
         });

@@ -1,0 +1,95 @@
+//! What the server knows of a job before its ranks connect: members, and pairs of its key-value space.
+
+use super::storage::Heap;
+use crate::launch::plan::Plan;
+use pmi_core::error::Misuse;
+use pmi_core::ids::{JobId, KvsName};
+use pmi_core::limits::PMI1_MAX_VALLEN;
+use pmi_core::server::{JobSpec, Member, Server};
+use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+use pmi_trace::JobFacts;
+use std::io;
+
+/// Description of the job of `plan`, and its members.
+///
+/// # Errors
+///
+/// A name that cannot be served.
+pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
+    let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
+    let spec = JobSpec {
+        name: name(&plan.kvsname)?,
+        spawner: plan.spawner.as_deref().map(name).transpose()?,
+        universe_size: plan.universe,
+        has_uplink: false,
+    };
+    Ok((spec, (0..plan.ranks).map(|rank| member(plan, rank)).collect()))
+}
+
+/// Member for a rank of `plan` that has not connected.
+fn member(plan: &Plan, rank: u32) -> Member {
+    let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
+    let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
+    let member = match &plan.dial {
+        Some(dial) if !dial.requires_challenge || rank < plan.local() => {
+            member.with_token(dial.id(rank))
+        }
+        _ => member,
+    };
+    // The program of a rank that connects from elsewhere is unknown.
+    match rank < plan.local() && plan.offer(appnum).takes_newer_pmi1 {
+        true => member.accepting_newer(),
+        false => member,
+    }
+}
+
+/// Node label of a rank: 0 is the local node. A rank that connects may be anywhere, so each has its own
+/// label.
+fn node(plan: &Plan, rank: u32) -> u32 {
+    (rank + 1).saturating_sub(plan.local())
+}
+
+/// Description of a job in a trace.
+pub(super) fn facts(server: &Server<Heap>, job: JobId, plan: &Plan) -> JobFacts {
+    let is_spawner = |job: &JobId| {
+        let name = server.job(*job).map(|job| job.name().as_bytes());
+        name.is_some() && name == plan.spawner.as_deref().map(str::as_bytes)
+    };
+    let spawner = server.jobs().find(is_spawner).map(|job| job.0);
+    JobFacts { job: job.0, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
+}
+
+/// Fills the key-value space of a job with the pairs its ranks can read from the start.
+pub(super) fn fill(server: &mut Server<Heap>, job: JobId, plan: &Plan) -> Result<(), Misuse> {
+    let mut mapping = [0; 64];
+    let nodes = (0..plan.ranks).map(|rank| node(plan, rank));
+    if let Ok(len) = write_mapping(nodes, &mut mapping) {
+        server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
+    }
+    if let Some(universe) = plan.universe {
+        server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
+    }
+    server.preset(job, b"hasNameServ", b"TRUE")?;
+    for (key, value) in &plan.attributes {
+        server.preset(job, key.as_bytes(), value.as_bytes())?;
+    }
+    plan.preputs.iter().try_for_each(|(key, value)| server.preput(job, key, value))
+}
+
+/// Publishes the failed ranks of a job where MPI libraries look for them.
+pub(super) fn publish_failed(server: &mut Server<Heap>, job: JobId, ranks: &[u32]) {
+    let mut list = String::new();
+    for rank in ranks {
+        let next = format!("{}{rank}", if list.is_empty() { "" } else { "," });
+        // A list that is too long is truncated.
+        if list.len() + next.len() >= PMI1_MAX_VALLEN {
+            break;
+        }
+        list.push_str(&next);
+    }
+    // The job exists, the key is valid, and the value fits.
+    let _ = server.preset(job, DEAD, list.as_bytes());
+}
+
+/// Key under which Hydra publishes failed ranks.
+const DEAD: &[u8] = b"PMI_dead_processes";

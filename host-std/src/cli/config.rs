@@ -79,7 +79,7 @@ impl Config {
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let job = &settings.job;
-        let secret = job.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
+        let secret = job.proof.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
         let secret = secret.transpose().map_err(ConfigError::Listen)?;
         let has_listen = callers > 0 || job.listen.is_some();
         let listen = has_listen.then(|| ListenConfig::resolve(job, callers, secret.clone()));
@@ -145,13 +145,13 @@ fn callers(job: &JobSettings) -> Result<u32, UsageError> {
     match job.expected {
         _ if !has_pages && !job.origins.is_empty() => alone("--origin", "--websocket"),
         Some(_) if !listens && !has_pages => alone("--expect", "--listen"),
-        _ if job.secret_file.is_some() && !listens && !has_pages => {
+        _ if job.proof.secret_file.is_some() && !listens && !has_pages => {
             alone("--secret-file", "--listen")
         }
-        _ if job.requires_challenge && !listens && !has_pages => {
+        _ if job.proof.requires_challenge && !listens && !has_pages => {
             alone("--require-challenge", "--listen")
         }
-        _ if job.has_short_ids && !listens && !has_pages => alone("--short-ids", "--listen"),
+        _ if job.proof.has_short_ids && !listens && !has_pages => alone("--short-ids", "--listen"),
         _ if job.is_secured && !listens => alone("--tls", "--listen"),
         None if listens => alone("--listen", "--expect"),
         expected => Ok(expected.unwrap_or_default()),

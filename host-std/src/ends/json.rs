@@ -152,6 +152,12 @@ struct RankReport {
     out_of_memory: bool,
     finalized: Option<bool>,
     ended_by_launcher: bool,
+    #[serde(flatten)]
+    traffic: RankTraffic,
+}
+
+#[derive(Debug, Serialize)]
+struct RankTraffic {
     requests: u32,
     bytes_in: u64,
     bytes_out: u64,
@@ -179,7 +185,7 @@ impl<'a> RunReport<'a> {
                 Some(job) => job.ranks.push(rank),
                 None => jobs.push(JobReport {
                     name: kvsname,
-                    spawner: spawner.as_deref(),
+                    spawner: spawner.as_ref().map(|by| &*by.kvsname),
                     host,
                     ranks: vec![rank],
                 }),
@@ -230,9 +236,11 @@ impl RankReport {
                 PmiPhase::Finalized => Some(true),
             }),
             ended_by_launcher: end.is_some_and(|end| end.was_over && !end.is_good()),
-            requests: traffic.requests,
-            bytes_in: traffic.received_bytes,
-            bytes_out: traffic.said_bytes,
+            traffic: RankTraffic {
+                requests: traffic.requests,
+                bytes_in: traffic.received_bytes,
+                bytes_out: traffic.said_bytes,
+            },
         }
     }
 }

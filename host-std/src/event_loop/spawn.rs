@@ -80,9 +80,8 @@ impl Spawning<'_> {
             Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
         let group = self.jobs.next_group();
-        let mut plan = parent.spawned(parts, preputs, (std::process::id(), group));
-        plan.spawner_rank = who.rank;
-        plan.neighbours = busy;
+        let mut plan = parent.spawned(who.rank, parts, preputs, (std::process::id(), group));
+        plan.placement.neighbours = busy;
         plan.dial = match (&mut listeners.dial_in, &parent.dial) {
             (Some(dial_in), Some(dial)) => Some(dial_in.dial_again(dial, plan.ranks)),
             _ => None,

@@ -248,7 +248,7 @@ impl<'a> RunView<'a> {
         let runs = |rank: &u32| self.started(id, *rank).is_some_and(|one| one.process.is_some());
         table::Job {
             name: plan.kvsname.clone(),
-            spawner: plan.spawner.clone(),
+            spawner: plan.spawner.as_ref().map(|by| by.kvsname.clone()),
             program: plan.program_names(),
             size: plan.ranks,
             running: (0..plan.ranks).filter(runs).collect(),

@@ -27,23 +27,44 @@ pub(crate) struct Plan {
     pub(crate) host: String,
     /// The name of the job's key-value space.
     pub(crate) kvsname: String,
-    /// Name of the job that spawned this one; `None` for the first.
-    pub(crate) spawner: Option<String>,
-    /// The rank that requested the spawn.
-    pub(crate) spawner_rank: u32,
+    /// Rank that spawned this job; `None` for the first.
+    pub(crate) spawner: Option<ParentRank>,
     /// Maximum number of processes in all jobs together; `None` if unlimited.
     pub(crate) universe: Option<u32>,
     /// Environment of its ranks.
     pub(crate) environment: Environment,
-    /// Processors of its ranks; `None` if ranks are not bound.
+    /// Processors of its ranks.
+    pub(crate) placement: NodePlacement,
+    /// Pairs that its ranks may read from the start.
+    pub(crate) pairs: InitialPairs,
+}
+
+/// Rank that has requested a spawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParentRank {
+    /// The name of its job's key-value space.
+    pub(crate) kvsname: String,
+    /// Its rank there.
+    pub(crate) rank: u32,
+}
+
+/// Processors of the ranks of a job on this node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodePlacement {
+    /// Processors of each rank; `None` if ranks are not bound.
     pub(crate) binding: Option<Rc<Binding>>,
     /// Processors that ranks of this node may use; empty if the system does not list them.
     pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
     pub(crate) neighbours: u32,
-    /// Job attributes that its ranks may read.
+}
+
+/// Key-value pairs of a job before its ranks put any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InitialPairs {
+    /// Job attributes.
     pub(crate) attributes: Vec<(String, String)>,
-    /// Initial key-value pairs of its space.
+    /// Pairs of the key-value space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -98,24 +119,28 @@ impl Plan {
             host: host.to_owned(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
-            spawner_rank: 0,
             universe: match settings.job.universe {
                 Universe::Job => Some(ranks),
                 Universe::Of(universe) => Some(universe),
                 Universe::Endless => None,
             },
             environment: settings.environment.clone(),
-            binding: binding.cloned(),
-            processors: processors(),
-            neighbours: 0,
-            attributes: settings.job.attributes.clone(),
-            preputs: Vec::new(),
+            placement: NodePlacement {
+                binding: binding.cloned(),
+                processors: processors(),
+                neighbours: 0,
+            },
+            pairs: InitialPairs {
+                attributes: settings.job.attributes.clone(),
+                preputs: Vec::new(),
+            },
         }
     }
 
-    /// A job of `parts` spawned by a rank of this job, as number `count` of the launcher `pid`.
+    /// A job of `parts` spawned by `rank` of this job, as number `count` of the launcher `pid`.
     pub(crate) fn spawned(
         &self,
+        rank: u32,
         parts: Vec<App>,
         preputs: Vec<(Vec<u8>, Vec<u8>)>,
         (pid, count): (u32, u32),
@@ -128,15 +153,11 @@ impl Plan {
             pmix: None,
             host: self.host.clone(),
             kvsname: format!("kvs_{pid}_{count}"),
-            spawner: Some(self.kvsname.clone()),
-            spawner_rank: 0,
+            spawner: Some(ParentRank { kvsname: self.kvsname.clone(), rank }),
             universe: self.universe,
             environment: self.environment.clone(),
-            binding: self.binding.clone(),
-            processors: self.processors.clone(),
-            neighbours: 0,
-            attributes: self.attributes.clone(),
-            preputs,
+            placement: NodePlacement { neighbours: 0, ..self.placement.clone() },
+            pairs: InitialPairs { attributes: self.pairs.attributes.clone(), preputs },
         }
     }
 
@@ -163,22 +184,23 @@ impl Plan {
 
     /// Whether ranks of this node share processors, those of other jobs counted.
     pub(crate) fn is_oversubscribed(&self) -> bool {
-        let ranks = usize::try_from(self.local().saturating_add(self.neighbours));
-        !self.processors.is_empty() && ranks.is_ok_and(|ranks| ranks > self.processors.len())
+        let ranks = usize::try_from(self.local().saturating_add(self.placement.neighbours));
+        !self.placement.processors.is_empty()
+            && ranks.is_ok_and(|ranks| ranks > self.placement.processors.len())
     }
 
     /// The processor of the rank `local_rank` of this node: the first that it is bound to, else the one that
     /// it has if all jobs share the processors evenly. `None` if the system does not list them.
     pub(crate) fn processor(&self, local_rank: u32) -> Option<u32> {
-        if let Some(binding) = &self.binding {
+        if let Some(binding) = &self.placement.binding {
             return binding.of(local_rank).first().copied();
         }
         let [own, all] =
-            [self.local(), self.local().saturating_add(self.neighbours)].map(u64::from);
-        let count = u64::try_from(self.processors.len()).ok()?;
+            [self.local(), self.local().saturating_add(self.placement.neighbours)].map(u64::from);
+        let count = u64::try_from(self.placement.processors.len()).ok()?;
         let share = count.saturating_mul(own).checked_div(all)?.clamp(1, count.max(1));
         let at = u64::from(local_rank).checked_rem(share)?;
-        self.processors.get(usize::try_from(at).ok()?).copied()
+        self.placement.processors.get(usize::try_from(at).ok()?).copied()
     }
 
     /// Application number of `rank` in its job, that is, the index of its part.
@@ -261,14 +283,10 @@ pub(crate) mod tests {
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,
-            spawner_rank: 0,
             universe: Some(ranks),
             environment: Environment::default(),
-            binding: None,
-            processors: Vec::new(),
-            neighbours: 0,
-            attributes: Vec::new(),
-            preputs: Vec::new(),
+            placement: NodePlacement::default(),
+            pairs: InitialPairs::default(),
         }
     }
 
@@ -284,8 +302,9 @@ pub(crate) mod tests {
     #[test]
     fn a_spawned_job_knows_where_it_comes_from() {
         let parent = plan(&[("./a", 2)]);
-        let child = parent.spawned(plan(&[("./b", 3)]).parts, Vec::new(), (7, 4));
+        let child = parent.spawned(1, plan(&[("./b", 3)]).parts, Vec::new(), (7, 4));
         assert_eq!((child.ranks, child.universe), (3, Some(2)));
-        assert_eq!((&*child.kvsname, child.spawner.as_deref()), ("kvs_7_4", Some("kvs_7_0")));
+        let spawner = ParentRank { kvsname: "kvs_7_0".to_owned(), rank: 1 };
+        assert_eq!((&*child.kvsname, child.spawner), ("kvs_7_4", Some(spawner)));
     }
 }

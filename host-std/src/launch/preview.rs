@@ -68,7 +68,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     }
     let mut text = String::new();
     table(&mut text, &rows);
-    let shared = match &plan.binding {
+    let shared = match &plan.placement.binding {
         Some(binding) => binding.shared(first),
         None => (usize::try_from(first).is_ok_and(|ranks| ranks > usable.len())).then(|| {
             format!(
@@ -85,7 +85,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
 
 /// Number of ranks from `first` on, before `end`, that run on the same processors, and those processors.
 fn alike(plan: &Plan, first: u32, end: u32, usable: &[u32]) -> (u32, String) {
-    let Some(binding) = &plan.binding else {
+    let Some(binding) = &plan.placement.binding else {
         return (end - first, format!("any of {}", shown(usable)));
     };
     let set = binding.of(first);

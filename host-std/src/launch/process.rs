@@ -229,7 +229,7 @@ impl Launcher {
             common_count: environment.len(),
             environment,
             folder: folder.as_ref().map(|folder| place(folder)).transpose()?,
-            binding: plan.binding.clone(),
+            binding: plan.placement.binding.clone(),
         })
     }
 

@@ -72,16 +72,16 @@ mod tests {
     #[test]
     fn intel_mpi_finds_where_ranks_meet() {
         let mut plan = plan(&[("./a", 3), ("./b", 1)]);
-        plan.processors = vec![1, 3];
+        plan.placement.processors = vec![1, 3];
         assert_eq!(value(&plan, "I_MPI_PIN_MAPPING").unwrap(), "4:0 1,1 3,2 1,3 3");
         assert_eq!(value(&plan, "I_MPI_INFO_LCPU").unwrap(), "4");
         assert_eq!(value(&plan, "I_MPI_INFO_PACK").unwrap(), "0,1,0,1");
         assert_eq!(value(&plan, "I_MPI_INFO_THREAD").unwrap(), "0,0,1,1");
         // Two ranks of another job take as much as two of this one.
-        plan.neighbours = 4;
+        plan.placement.neighbours = 4;
         assert_eq!(value(&plan, "I_MPI_PIN_MAPPING").unwrap(), "4:0 1,1 1,2 1,3 1");
         // A processor that the machine does not describe.
-        plan.processors = vec![9];
+        plan.placement.processors = vec![9];
         assert_eq!(of_intel(&plan, &PLACES), None);
     }
 
@@ -89,9 +89,9 @@ mod tests {
     fn ranks_are_oversubscribed_beyond_the_processors_counting_those_of_other_jobs() {
         let mut plan = plan(&[("./a", 2)]);
         assert!(!plan.is_oversubscribed(), "nothing is known of the processors");
-        plan.processors = vec![0, 1];
+        plan.placement.processors = vec![0, 1];
         assert!(!plan.is_oversubscribed());
-        plan.neighbours = 1;
+        plan.placement.neighbours = 1;
         assert!(plan.is_oversubscribed());
     }
 }

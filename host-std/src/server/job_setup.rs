@@ -19,7 +19,7 @@ pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
     let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
     let spec = JobSpec {
         name: name(&plan.kvsname)?,
-        spawner: plan.spawner.as_deref().map(name).transpose()?,
+        spawner: plan.spawner.as_ref().map(|by| name(&by.kvsname)).transpose()?,
         universe_size: plan.universe,
         has_uplink: false,
     };
@@ -53,7 +53,7 @@ fn node(plan: &Plan, rank: u32) -> u32 {
 pub(super) fn facts(server: &Server<Heap>, job: JobId, plan: &Plan) -> JobFacts {
     let is_spawner = |job: &JobId| {
         let name = server.job(*job).map(|job| job.name().as_bytes());
-        name.is_some() && name == plan.spawner.as_deref().map(str::as_bytes)
+        name.is_some() && name == plan.spawner.as_ref().map(|by| by.kvsname.as_bytes())
     };
     let spawner = server.jobs().find(is_spawner).map(|job| job.0);
     JobFacts { job: job.0, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
@@ -70,10 +70,10 @@ pub(super) fn fill(server: &mut Server<Heap>, job: JobId, plan: &Plan) -> Result
         server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
     }
     server.preset(job, b"hasNameServ", b"TRUE")?;
-    for (key, value) in &plan.attributes {
+    for (key, value) in &plan.pairs.attributes {
         server.preset(job, key.as_bytes(), value.as_bytes())?;
     }
-    plan.preputs.iter().try_for_each(|(key, value)| server.preput(job, key, value))
+    plan.pairs.preputs.iter().try_for_each(|(key, value)| server.preput(job, key, value))
 }
 
 /// Publishes the failed ranks of a job where MPI libraries look for them.

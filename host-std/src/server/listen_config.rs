@@ -45,8 +45,8 @@ impl ListenConfig {
             expected,
             secret,
             is_secured: job.is_secured && job.listen.is_some(),
-            requires_challenge: job.requires_challenge,
-            id_width: if job.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
+            requires_challenge: job.proof.requires_challenge,
+            id_width: if job.proof.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
         })
     }
 
@@ -128,11 +128,8 @@ mod tests {
 
     fn listen(listen: &str, requires_challenge: bool) -> Result<ListenConfig, String> {
         let listen = Some(listen.to_owned());
-        let job = settings::JobSettings {
-            listen,
-            requires_challenge,
-            ..settings::JobSettings::default()
-        };
+        let proof = settings::ProofSettings { requires_challenge, ..Default::default() };
+        let job = settings::JobSettings { listen, proof, ..Default::default() };
         ListenConfig::resolve(&job, 1, None)
     }
 

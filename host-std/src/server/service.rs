@@ -129,8 +129,7 @@ impl Service {
 
     /// Removes a job whose ranks have all been given up.
     pub(crate) fn remove_job(&mut self, job: JobId) {
-        // Removal fails only while a rank may still send requests; the job then stays, at the cost of
-        // memory only.
+        // Removal fails only while a rank may still send requests; the job then costs memory only.
         if self.server.pmix(&mut self.pmix.server).remove_job(job).is_ok()
             && self.rank_conns.remove_job(job)
         {

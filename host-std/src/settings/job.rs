@@ -22,6 +22,17 @@ pub(crate) struct JobSettings {
     pub(crate) origins: Vec<String>,
     /// Number of further ranks that connect (`--expect`).
     pub(crate) expected: Option<u32>,
+    /// Proof that connecting ranks and pages give.
+    pub(crate) proof: ProofSettings,
+    /// True if the listener requires TLS (`--tls`), with a certificate that is generated for the job.
+    pub(crate) is_secured: bool,
+    /// Limits of all key-value spaces of the run together.
+    pub(crate) kvs: KvsLimits,
+}
+
+/// Proof that connecting ranks and pages give.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProofSettings {
     /// Path of the secret that connecting ranks and pages must know (`--secret-file`).
     pub(crate) secret_file: Option<PathBuf>,
     /// True if connecting ranks must prove by the challenge of PMI-2 that they know the secret; `PMI_ID`
@@ -29,10 +40,6 @@ pub(crate) struct JobSettings {
     pub(crate) requires_challenge: bool,
     /// True if `PMI_ID` fits an `int`, as clients of other libraries read it (`--short-ids`).
     pub(crate) has_short_ids: bool,
-    /// True if the listener requires TLS (`--tls`), with a certificate that is generated for the job.
-    pub(crate) is_secured: bool,
-    /// Limits of all key-value spaces of the run together.
-    pub(crate) kvs: KvsLimits,
 }
 
 /// Number of processes that all jobs together may have, as the server reports it to ranks.

@@ -95,23 +95,23 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "FILE",
         "secret of ranks that connect (default: none where only this user can connect, else one \
          that is generated for the run)",
-        |settings, value| put(&mut settings.job.secret_file, path(value).map(Some)),
-        |settings| shown_path(settings.job.secret_file.as_ref()),
+        |settings, value| put(&mut settings.job.proof.secret_file, path(value).map(Some)),
+        |settings| shown_path(settings.job.proof.secret_file.as_ref()),
     ),
     OptionSpec::switch(
         Job,
         "require-challenge",
         "ranks prove the secret by PMI-2's challenge; a PMI_ID is not sufficient",
-        |settings, on| settings.job.requires_challenge = on,
-        |settings| settings.job.requires_challenge,
+        |settings, on| settings.job.proof.requires_challenge = on,
+        |settings| settings.job.proof.requires_challenge,
     ),
     OptionSpec::switch(
         Job,
         "short-ids",
         "limit a PMI_ID from the secret to 31 bits, as the clients of MPICH and Flux read it \
         (default: 63)",
-        |settings, on| settings.job.has_short_ids = on,
-        |settings| settings.job.has_short_ids,
+        |settings, on| settings.job.proof.has_short_ids = on,
+        |settings| settings.job.proof.has_short_ids,
     ),
     OptionSpec::switch(
         Job,

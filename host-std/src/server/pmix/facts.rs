@@ -153,7 +153,8 @@ impl<'a> JobInfo<'a> {
 
     /// Rank that spawned the job.
     fn parent(&self) -> Option<Fact<'_>> {
-        Some(Fact::Proc(self.plan.spawner.as_ref()?.as_bytes(), self.plan.spawner_rank))
+        let spawner = self.plan.spawner.as_ref()?;
+        Some(Fact::Proc(spawner.kvsname.as_bytes(), spawner.rank))
     }
 }
 

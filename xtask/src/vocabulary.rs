@@ -184,7 +184,9 @@ const REWRITTEN: &[&str] = &["examples/", "transports/", "wasm", "xtask"];
 const REACHED: &[&str] = &[
     "base-items",
     "cycle",
+    "fields",
     "file-lines",
+    "impl-files",
     "persons-pages",
     "persons-texts",
     "pmix-requests",

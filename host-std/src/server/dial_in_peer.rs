@@ -1,10 +1,14 @@
 //! Connections that have not proved which rank they are.
 
 use super::secure::Certificate;
+use super::storage::Heap;
 use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
+use crate::trace::Who;
 use pmi_core::auth::Challenge;
-use pmi_core::ids::SessionId;
+use pmi_core::command::Notice;
+use pmi_core::ids::{JobId, Rank, SessionId};
+use pmi_core::server::{Job, Server};
 use pmi_core::time::Duration;
 use pmi_std::Stream;
 use std::net::SocketAddr;
@@ -31,9 +35,28 @@ pub(super) struct Unauthenticated {
     pub(super) guesses: GuessLimit,
 }
 
+/// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
+pub(super) fn notify_all(server: &mut Server<Heap>, notice: Notice) -> Vec<(JobId, u32)> {
+    let mut told = Vec::new();
+    for job in Vec::from_iter(server.jobs()) {
+        let ranks = 0..server.job(job).map_or(0, Job::size);
+        // A rank that does not listen, or has not read the last notice, gets none.
+        let listens = ranks.filter(|rank| server.notify(job, Rank(*rank), notice).is_ok());
+        told.extend(listens.map(|rank| (job, rank)));
+    }
+    told
+}
+
+/// Job, rank and session of a connection, for records.
+pub(super) fn who(server: &Server<Heap>, session: SessionId) -> Who {
+    let peer = server.peer(session);
+    let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
+    Who { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
+}
+
 /// Rejection of a peer that requested a rank that is not free.
-pub(super) const TAKEN: &str = "requested a rank that is not available: it was started here, or has already connected; each \
-     rank that connects needs a PMI_ID of its own";
+pub(super) const TAKEN: &str = "requested a rank that is not available: it was started here, or has \
+                                already connected; each rank that connects needs a PMI_ID of its own";
 
 /// Longest time until a new connection must have identified itself; a rank does so at once.
 pub(super) const SAY_WITHIN: Duration = Duration::from_secs(5);

@@ -128,7 +128,7 @@ mod tests {
 
     fn listen(listen: &str, requires_challenge: bool) -> Result<ListenConfig, String> {
         let listen = Some(listen.to_owned());
-        let proof = settings::ProofSettings { requires_challenge, ..Default::default() };
+        let proof = settings::job::ProofSettings { requires_challenge, ..Default::default() };
         let job = settings::JobSettings { listen, proof, ..Default::default() };
         ListenConfig::resolve(&job, 1, None)
     }

@@ -4,7 +4,7 @@ use crate::admission::{EVICTED, PENDING_MAX};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::dial_in_peer::{
-    DialInPeer, PLAIN, SAY_WITHIN, TAKEN, UNTRUSTED, Unauthenticated,
+    self, DialInPeer, PLAIN, SAY_WITHIN, TAKEN, UNTRUSTED, Unauthenticated, who,
 };
 use crate::server::event::{Asked, ServerEvent, disconnect_event, nonsense, translate_event};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
@@ -15,16 +15,16 @@ use crate::server::pmix::asked::PmixCalls;
 use crate::server::pmix::events::PmixNotifier;
 use crate::server::pmix::heap;
 use crate::server::pmix::service::PmixService;
-use crate::server::rank_conn::{RankConn, RankConns};
+use crate::server::rank_conn::RankConns;
 use crate::server::storage::{Heap, Slab};
 use crate::server::waiting::ProgressView;
-use crate::trace::{Tracer, Who, redacted};
+use crate::trace::{Tracer, redacted};
 use crate::verdict::{Failure, PmiPhase};
 use pmi_core::command::{CodeRun, Notice};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::machine::Machine;
-use pmi_core::server::{self, Event, Job, Member, Peer, Server};
+use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{JobFacts, What};
@@ -41,7 +41,7 @@ pub(crate) struct Service {
     /// Memory budget of the spaces of all jobs.
     kvs_budget: Rc<KvsBudget>,
     /// Connections of ranks, and their clients.
-    rank_conns: RankConns,
+    pub(super) rank_conns: RankConns,
     /// By session.
     pub(super) connections: Vec<Option<Connection>>,
     /// Events of sessions that were left when they were closed.
@@ -150,7 +150,7 @@ impl Service {
     ) -> io::Result<()> {
         let peer = Peer::Member { job, rank: Rank(rank) };
         let session = self.open(peer, link, None, poller)?;
-        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+        if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
             (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
         Ok(())
@@ -159,7 +159,7 @@ impl Service {
     /// Sets the process of a rank that may load its client of PMI-1 at run time: the client is identified
     /// when the rank sends its first request.
     pub(crate) fn set_unknown_client(&mut self, job: JobId, rank: u32, pid: i32) {
-        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+        if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
             rank_conn.unknown_client = Some(pid);
         }
     }
@@ -209,7 +209,7 @@ impl Service {
     /// As for [`ready`](Self::ready).
     pub(crate) fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
         self.drain_pmix(job, rank, poller)?;
-        match self.rank_conn(job, rank).and_then(|rank_conn| rank_conn.session) {
+        match self.rank_conns.get(job, rank).and_then(|rank_conn| rank_conn.session) {
             Some(session) => self.serve(session, poller, Occasion::Ended),
             None => Ok(()),
         }
@@ -285,13 +285,14 @@ impl Service {
     /// Records that a rank will send nothing more, so that no other waits for it.
     pub(crate) fn set_gone(&mut self, job: JobId, rank: u32) {
         let phase = self.phase(job, rank);
-        let Some(rank_conn) = self.rank_conn_mut(job, rank) else { return };
+        let Some(rank_conn) = self.rank_conns.get_mut(job, rank) else { return };
         // The server does not distinguish how a rank left; the evaluation of its exit does.
         rank_conn.last_phase = Some(phase);
         let session = rank_conn.session.take();
         if let Some(connection) = session.and_then(|session| self.connection(session)) {
             let traffic = connection.traffic;
-            self.rank_conn_mut(job, rank)
+            self.rank_conns
+                .get_mut(job, rank)
                 .into_iter()
                 .for_each(|rank_conn| rank_conn.last_traffic.add(traffic));
         }
@@ -302,7 +303,7 @@ impl Service {
 
     /// Traffic of all connections of a rank.
     pub(crate) fn traffic(&self, job: JobId, rank: u32) -> Traffic {
-        let rank_conn = self.rank_conn(job, rank).copied().unwrap_or_default();
+        let rank_conn = self.rank_conns.get(job, rank).copied().unwrap_or_default();
         let mut traffic = rank_conn.last_traffic;
         let connection = rank_conn.session.and_then(|session| self.connection(session));
         connection.into_iter().for_each(|connection| traffic.add(connection.traffic));
@@ -318,7 +319,9 @@ impl Service {
 
     /// Progress of a rank through the protocol.
     pub(crate) fn phase(&self, job: JobId, rank: u32) -> PmiPhase {
-        if let Some(phase) = self.rank_conn(job, rank).and_then(|rank_conn| rank_conn.last_phase) {
+        if let Some(phase) =
+            self.rank_conns.get(job, rank).and_then(|rank_conn| rank_conn.last_phase)
+        {
             return phase;
         }
         match self.server.job(job).and_then(|job| job.member(Rank(rank))).map(Member::phase) {
@@ -330,14 +333,17 @@ impl Service {
 
     /// True if the connection of a rank is closed.
     pub(crate) fn is_closed(&self, job: JobId, rank: u32) -> bool {
-        let session = self.rank_conn(job, rank).and_then(|rank_conn| rank_conn.session);
+        let session = self.rank_conns.get(job, rank).and_then(|rank_conn| rank_conn.session);
         session.and_then(|id| self.connection(id)).is_none_or(Connection::is_closed)
     }
 
     /// True if a rank has finalized or was given up.
     pub(super) fn has_left(&self, job: JobId, rank: u32) -> bool {
         self.phase(job, rank) == PmiPhase::Finalized
-            || self.rank_conn(job, rank).is_some_and(|rank_conn| rank_conn.last_phase.is_some())
+            || self
+                .rank_conns
+                .get(job, rank)
+                .is_some_and(|rank_conn| rank_conn.last_phase.is_some())
     }
 
     fn serve(&mut self, id: SessionId, poller: &Poller, occasion: Occasion) -> io::Result<()> {
@@ -442,14 +448,6 @@ impl Service {
         self.connections.get(index(session.0))?.as_ref()
     }
 
-    pub(super) fn rank_conn(&self, job: JobId, rank: u32) -> Option<&RankConn> {
-        self.rank_conns.get(job, rank)
-    }
-
-    pub(super) fn rank_conn_mut(&mut self, job: JobId, rank: u32) -> Option<&mut RankConn> {
-        self.rank_conns.get_mut(job, rank)
-    }
-
     /// Adds a connection whose peer has to identify itself. If too many are unauthenticated, one of them
     /// is closed.
     ///
@@ -495,7 +493,7 @@ impl Service {
         if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
             connection.is_unauthenticated = false;
         }
-        if let Some(rank_conn) = self.rank_conn_mut(job, rank) {
+        if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
             (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
         Ok(())
@@ -507,7 +505,7 @@ impl Service {
         let session = member.session()?;
         let from = self.connection(session)?.from?;
         self.suspects.retain(|suspect| *suspect != (job, rank));
-        let rank_conn = self.rank_conn_mut(job, rank.0)?;
+        let rank_conn = self.rank_conns.get_mut(job, rank.0)?;
         if rank_conn.is_local || rank_conn.last_phase.is_some() {
             // A rank that was started by the launcher, or has been given up, cannot be replaced.
             self.close(session);
@@ -519,25 +517,19 @@ impl Service {
 
     /// Resets a rank to unconnected: it has not started the protocol, and may connect again.
     pub(crate) fn set_absent(&mut self, job: JobId, rank: u32) {
-        let session = self.rank_conn_mut(job, rank).and_then(|rank_conn| rank_conn.session.take());
+        let session =
+            self.rank_conns.get_mut(job, rank).and_then(|rank_conn| rank_conn.session.take());
         session.into_iter().for_each(|session| self.close(session));
     }
 
     /// Address from which a rank has connected.
     pub(crate) fn from(&self, job: JobId, rank: u32) -> Option<SocketAddr> {
-        self.rank_conn(job, rank)?.from
+        self.rank_conns.get(job, rank)?.from
     }
 
     /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
     pub(crate) fn notify_all(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
-        let mut told = Vec::new();
-        for job in Vec::from_iter(self.server.jobs()) {
-            let ranks = 0..self.server.job(job).map_or(0, Job::size);
-            // A rank that does not listen, or has not read the last notice, gets none.
-            let listens = ranks.filter(|rank| self.server.notify(job, Rank(*rank), notice).is_ok());
-            told.extend(listens.map(|rank| (job, rank)));
-        }
-        told
+        dial_in_peer::notify_all(&mut self.server, notice)
     }
 
     /// Time of the next [`tick`](Self::tick): unauthenticated connections and timed PMIx requests have
@@ -580,13 +572,6 @@ impl Service {
         }
         Ok(has_unauthenticated || is_late)
     }
-}
-
-/// Job, rank and session of a connection, for records.
-fn who(server: &Server<Heap>, session: SessionId) -> Who {
-    let peer = server.peer(session);
-    let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
-    Who { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
 }
 
 pub(super) fn index(number: u32) -> usize {

@@ -13,7 +13,7 @@ pub(crate) mod watching;
 
 pub(crate) use ending::Ending;
 pub(crate) use environment::Environment;
-pub(crate) use job::{JobSettings, ProofSettings, Universe};
+pub(crate) use job::{JobSettings, Universe};
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
 pub use tracing::Tracing;

@@ -282,7 +282,8 @@ impl Service {
             self.pmix.links -= 1;
             self.tracer.event(who(&self.pmix.server, id), What::Closed);
             let peer = self.pmix.server.peer(id);
-            if let Some(rank_conn) = peer.and_then(|of| self.rank_conn_mut(of.job, of.rank.0)) {
+            if let Some(rank_conn) = peer.and_then(|of| self.rank_conns.get_mut(of.job, of.rank.0))
+            {
                 rank_conn.last_traffic.add(connection.traffic);
             }
         }

@@ -32,6 +32,11 @@ macro_rules! stream_driver {
             Ok(result?)
         }
 
+        /// Makes this client use the binary dialect from the first byte on; see [`Client::use_binary`].
+        pub const fn use_binary(&mut self) {
+            self.session.client.use_binary();
+        }
+
         fn read_client<T>(&self, read: impl FnOnce(&Client<B, 1, GENERATIONS>) -> T) -> T {
             read(&self.session.client)
         }

@@ -3,8 +3,6 @@
 use core::fmt;
 
 use pmi_core::client::{Client, ClientEvent};
-use pmi_core::command::{Reply, Request};
-use pmi_core::error::Misuse;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
 use pmi_link::{PumpError, PumpState, pump};
@@ -52,10 +50,6 @@ pub enum ConnectionError {
     Unreachable,
     /// The session has failed.
     Pump(PumpError),
-    /// The request is invalid now; nothing was sent.
-    Misuse(Misuse),
-    /// There is no connection: not connected yet, or closed.
-    NotConnected,
 }
 
 impl<B, I, O, const SLOTS: usize, const GENERATIONS: u16> TcpClient<B, I, O, SLOTS, GENERATIONS>
@@ -139,32 +133,6 @@ where
         Ok(self.state)
     }
 
-    /// Sends one request and waits for its reply, polling meanwhile.
-    ///
-    /// Shape: `poll` polls the stack and calls [`poll`](Self::poll); it may sleep, and it ends the
-    /// waiting with an error of its own. `read` receives the reply, which may be a refusal.
-    ///
-    /// # Errors
-    ///
-    /// Those of `poll`; [`ConnectionError::Misuse`] for an invalid request.
-    pub fn request<T, E: From<ConnectionError>>(
-        &mut self,
-        request: &Request<'_>,
-        mut poll: impl FnMut(&mut Self) -> Result<DialState, E>,
-        read: impl FnOnce(&Reply<'_>) -> T,
-    ) -> Result<T, E> {
-        self.client.start(request).map_err(ConnectionError::Misuse)?;
-        loop {
-            let state = poll(self)?;
-            if let Some(ClientEvent::Reply { reply, .. }) = self.poll_event() {
-                return Ok(read(&reply));
-            }
-            if matches!(state, DialState::Idle | DialState::Closed) {
-                return Err(ConnectionError::NotConnected.into());
-            }
-        }
-    }
-
     /// Closes the connection at once: the server sees a reset.
     pub fn abort(&mut self, socket: &mut Socket<'_>) {
         socket.abort();
@@ -212,8 +180,6 @@ impl fmt::Display for ConnectionError {
             Self::Connect(error) => error.fmt(f),
             Self::Unreachable => f.write_str("the server does not answer"),
             Self::Pump(error) => error.fmt(f),
-            Self::Misuse(error) => error.fmt(f),
-            Self::NotConnected => f.write_str("the connection is closed"),
         }
     }
 }

@@ -2,33 +2,29 @@
 
 use core::fmt::Write;
 
-use pmi_core::auth::{self, Secret};
+use pmi_core::auth::Secret;
 use pmi_core::client::{FixedBuffer, prove};
-use pmi_core::command::{Answer, FenceGroup, Place, Reply, Request, Text, Version};
+use pmi_core::command::{Reply, Version};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::time::{Duration, Instant};
-use pmi_smoltcp::{ConnBuffer, ConnectionError, DialState, TcpClient};
-use smoltcp::iface::SocketHandle;
+use pmi_link::blocking::{Opening, Pmi};
+use pmi_smoltcp::{Stack, StreamError, TcpStream};
+use smoltcp::iface::{Context, SocketHandle};
 use smoltcp::socket::tcp::Socket;
 use smoltcp::wire::IpEndpoint;
 
 use crate::args::{Args, Speaks};
-use crate::machine::memory::Lent;
 use crate::machine::micros;
 use crate::net::{Net, core_now};
 use crate::say;
 use crate::status::Failure;
 
-type Client = TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<PMI1_LINE>>;
+type Client<'n> = Pmi<TcpStream<LimitedNet<'n>>, FixedBuffer, PMI1_LINE>;
 pub(crate) type Name = heapless::String<64>;
 
-static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
-
-/// The socket with everything that a turn needs.
-struct NetClient<'a> {
-    net: &'a mut Net,
-    handle: SocketHandle,
-    scratch: &'static mut [u8],
+/// The stack, until the guest's time is over.
+struct LimitedNet<'n> {
+    net: &'n mut Net,
     limit: Instant,
 }
 
@@ -38,133 +34,79 @@ struct NetClient<'a> {
 pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let limit = core_now().plus(Duration::from_millis(args.limit_ms));
     let handle = net.sockets()[0];
-    let mut net_client = NetClient { net, handle, scratch: SCRATCH.lend(), limit };
-    let mut client = Client::new();
-    let server = IpEndpoint::new(args.host.into(), args.port);
-    net_client.connect(&mut client, server)?;
-
-    let (rank, size) = match args.speaks {
-        Speaks::Pmi1 => net_client.join(&mut client, args.id, Version::V1_1)?,
-        Speaks::Binary => {
-            client.client().use_binary();
-            net_client.join(&mut client, args.id, Version::BINARY)?
-        }
-        Speaks::Pmi2 => net_client.join_by_proof(&mut client, args)?,
-    };
-    let own = Place::Job(None);
-    net_client.request(&mut client, &Request::KvsName, done)?;
-    let (key, value) = (key_of(rank), card_of(rank));
-    let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
-    net_client.request(&mut client, &Request::Put { place: own, key, value }, done)?;
-    net_client.request(
-        &mut client,
-        &Request::Fence { group: FenceGroup::World, tag: None },
-        done,
-    )?;
+    let mut line = TcpStream::new(LimitedNet { net, limit }, handle);
+    connect(&mut line, IpEndpoint::new(args.host.into(), args.port))?;
+    let mut pmi = Client::with_buffer(line, FixedBuffer::new());
+    open(&mut pmi, args)?;
+    let identity = pmi.identity().ok_or(Failure::WrongCard)?;
+    let (rank, size) = (identity.rank, identity.size);
+    pmi.maxes()?;
+    pmi.kvsname()?;
+    pmi.put(key_of(rank).as_bytes(), card_of(rank).as_bytes())?;
+    pmi.fence()?;
     for peer in 0..size {
-        let key = key_of(peer);
-        let request = Request::Get { place: own, key: Text::from(key.as_str()), wait: false };
-        let mut card = heapless::Vec::<u8, 128>::new();
-        net_client.request(&mut client, &request, |reply| {
-            if let Answer::Value(value) = reply.answer {
-                card.extend(value.bytes().take(128));
-            }
-        })?;
-        print_card(rank, size, peer, &card)?;
+        let mut card = [0; 128];
+        let len = pmi.get(key_of(peer).as_bytes(), &mut card)?.unwrap_or(0);
+        print_card(rank, size, peer, card.get(..len).unwrap_or(b""))?;
     }
-    net_client.request(&mut client, &Request::Finalize, done)?;
+    pmi.finalize()?;
     // A guest that is switched off before the server has closed the connection leaves the server waiting.
-    while !net_client.poll(&mut client)?.is_closed() {}
+    pmi.into_inner().close()?;
     Ok(())
 }
 
-impl NetClient<'_> {
-    /// Connects until a server accepts: the server may be booting too.
-    fn connect(&mut self, client: &mut Client, server: IpEndpoint) -> Result<(), Failure> {
-        loop {
-            let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
-            // A different port each time, as far from the last run's as the clock.
-            let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
-            client.connect(socket, self.net.iface.context(), server, port)?;
-            loop {
-                match self.poll(client) {
-                    Ok(DialState::Connected) => return Ok(()),
-                    Ok(_) => {}
-                    Err(Failure::Call(ConnectionError::Unreachable)) => break,
-                    Err(Failure::TooLate) => return Err(ConnectionError::Unreachable.into()),
-                    Err(other) => return Err(other),
-                }
-            }
-            let again = core_now().plus(Duration::from_millis(100));
-            while core_now() < again {
-                if core_now() >= self.limit {
-                    return Err(ConnectionError::Unreachable.into());
-                }
-                self.net.poll();
-            }
+/// Connects until a server accepts: the server may be booting too.
+fn connect(line: &mut TcpStream<LimitedNet<'_>>, server: IpEndpoint) -> Result<(), StreamError> {
+    loop {
+        // A different port each time, as far from the last run's as the clock.
+        let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
+        match line.connect(server, port) {
+            Err(StreamError::Unreachable) => {}
+            Err(StreamError::TimedOut) => return Err(StreamError::Unreachable),
+            connected => return connected,
         }
-    }
-
-    /// Handshake of PMI-1 and of the binary dialect. Gives rank and size.
-    fn join(
-        &mut self,
-        client: &mut Client,
-        id: u64,
-        version: Version,
-    ) -> Result<(u32, u32), Failure> {
-        let who = self.request(client, &Request::InitAck { id }, who)?;
-        self.request(client, &Request::Init { version }, done)?;
-        self.request(client, &Request::Maxes, done)?;
-        who.ok_or(Failure::WrongCard)
-    }
-
-    /// Handshake of PMI-2, with a proof if there is a secret.
-    fn join_by_proof(&mut self, client: &mut Client, args: &Args) -> Result<(u32, u32), Failure> {
-        let secret = Secret::new(args.secret.as_bytes()).ok();
-        let method = secret.is_some().then_some(Text::plain(auth::METHOD));
-        self.request(client, &Request::Init { version: Version::V2_0 }, done)?;
-        let hello = Request::FullInit { rank: Some(args.rank), job: None, threaded: false, method };
-        let (known, proof) = self.request(client, &hello, |reply| {
-            let proof = secret.as_ref().and_then(|secret| prove(secret, reply));
-            (who(reply), proof)
-        })?;
-        let known = match proof {
-            Some(proof) => {
-                let digits = Text::plain(proof.as_bytes());
-                self.request(client, &Request::Proof { digits }, who)?
-            }
-            None => known,
-        };
-        known.ok_or(Failure::WrongCard)
-    }
-
-    fn request<T>(
-        &mut self,
-        client: &mut Client,
-        request: &Request<'_>,
-        read: impl FnOnce(&Reply<'_>) -> T,
-    ) -> Result<T, Failure> {
-        client.request(request, |client| self.poll(client), read)
-    }
-
-    fn poll(&mut self, client: &mut Client) -> Result<DialState, Failure> {
-        self.net.poll();
-        let now = core_now();
-        if now >= self.limit {
-            return Err(Failure::TooLate);
+        let again = core_now().plus(Duration::from_millis(100));
+        while core_now() < again {
+            line.stack().poll().map_err(|_| StreamError::Unreachable)?;
         }
-        let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
-        Ok(client.poll(now, socket, self.scratch)?)
     }
 }
 
-const fn done(_: &Reply<'_>) {}
+/// The handshake of the requested dialect, in PMI-2 with a proof if there is a secret.
+fn open(pmi: &mut Client<'_>, args: &Args) -> Result<(), Failure> {
+    let secret = Secret::new(args.secret.as_bytes()).ok();
+    let prover = |reply: &Reply<'_>| prove(secret.as_ref()?, reply);
+    let version = match args.speaks {
+        Speaks::Pmi1 => Version::V1_1,
+        Speaks::Binary => {
+            pmi.use_binary();
+            Version::BINARY
+        }
+        Speaks::Pmi2 => Version::V2_0,
+    };
+    let mut opening = Opening::new(version);
+    if version == Version::V2_0 {
+        opening.rank = Some(args.rank);
+        opening.prover = secret.is_some().then_some(&prover);
+    } else {
+        pmi.greet(args.id)?;
+    }
+    pmi.open(&opening, &mut [])?;
+    Ok(())
+}
 
-/// Rank and size, if this reply contains them.
-const fn who(reply: &Reply<'_>) -> Option<(u32, u32)> {
-    match reply.answer {
-        Answer::Identity(identity) => Some((identity.rank, identity.size)),
-        _ => None,
+impl Stack for LimitedNet<'_> {
+    fn poll(&mut self) -> Result<(), StreamError> {
+        self.net.poll();
+        if core_now() < self.limit { Ok(()) } else { Err(StreamError::TimedOut) }
+    }
+
+    fn with_socket<T>(
+        &mut self,
+        handle: SocketHandle,
+        run: impl FnOnce(&mut Context, &mut Socket<'_>) -> T,
+    ) -> T {
+        run(self.net.iface.context(), self.net.sockets.get_mut(handle))
     }
 }
 

@@ -75,10 +75,10 @@ impl Wire<'_> {
         let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
         let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
         let dialled = socket.connect(self.net.iface.context(), server, port);
-        dialled.map_err(pmi_smoltcp::ConnectionError::Connect)?;
+        dialled.map_err(pmi_smoltcp::StreamError::Connect)?;
         self.until(|socket| match socket.state() {
             State::Established => Some(Ok(())),
-            State::Closed => Some(Err(pmi_smoltcp::ConnectionError::Unreachable.into())),
+            State::Closed => Some(Err(pmi_smoltcp::StreamError::Unreachable.into())),
             _ => None,
         })
         .await
@@ -157,7 +157,7 @@ impl From<CallError<Self>> for Failure {
         match error {
             CallError::Io(failure) => failure,
             CallError::Peer(error) => Self::Peer(error),
-            CallError::Misuse(misuse) => Self::Call(pmi_smoltcp::ConnectionError::Misuse(misuse)),
+            CallError::Misuse(misuse) => Self::Misuse(misuse),
             _ => Self::WrongCard,
         }
     }

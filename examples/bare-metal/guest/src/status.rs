@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use pmi_core::error::PeerError;
-use pmi_link::{LinkError, PumpError};
-use pmi_smoltcp::ConnectionError;
+use pmi_core::error::{Misuse, PeerError};
+use pmi_link::{CallError, LinkError, PumpError};
+use pmi_smoltcp::StreamError;
 
 /// The exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,25 +28,42 @@ pub(crate) enum Status {
 /// Reason that the guest does not go on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
-    Call(ConnectionError),
-    /// The same for an exchange without a pump.
+    /// No connection.
+    Connect(StreamError),
     Peer(PeerError),
+    Misuse(Misuse),
     /// The connection is lost.
     Gone,
     TooLate,
     WrongCard,
 }
 
-impl From<ConnectionError> for Failure {
-    fn from(error: ConnectionError) -> Self {
-        Self::Call(error)
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Reset => Self::Gone,
+            StreamError::TimedOut => Self::TooLate,
+            error => Self::Connect(error),
+        }
+    }
+}
+
+impl From<CallError<StreamError>> for Failure {
+    fn from(error: CallError<StreamError>) -> Self {
+        match error {
+            CallError::Io(error) => error.into(),
+            CallError::Peer(error) => Self::Peer(error),
+            CallError::Misuse(misuse) => Self::Misuse(misuse),
+            _ => Self::WrongCard,
+        }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Call(error) => error.fmt(f),
+            Self::Connect(error) => error.fmt(f),
+            Self::Misuse(error) => error.fmt(f),
             Self::Peer(error) => error.fmt(f),
             Self::Gone => f.write_str("the connection is gone"),
             Self::TooLate => f.write_str("the time is over"),
@@ -62,9 +79,8 @@ impl Failure {
             Self::WrongCard => Status::WrongCard,
             Self::Gone => Status::ServerGone,
             Self::Peer(error) => of_peer(error),
-            Self::Call(ConnectionError::Unreachable) => Status::NoAnswer,
-            Self::Call(ConnectionError::Pump(error)) => of_pump(error),
-            Self::Call(_) => Status::Protocol,
+            Self::Connect(StreamError::Unreachable) => Status::NoAnswer,
+            Self::Connect(_) | Self::Misuse(_) => Status::Protocol,
         }
     }
 }

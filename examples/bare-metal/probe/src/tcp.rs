@@ -1,9 +1,11 @@
 //! A client over smoltcp: Ethernet, ARP, IPv4, TCP, one socket. Cards of up to 200 bytes.
 
 use pmi_core::client::FixedBuffer;
-use pmi_core::command::{FenceGroup, Place, Reply, Request, Text, Version};
-use pmi_smoltcp::{ConnBuffer, ConnectionError, DialState, TcpClient, core_time};
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet, SocketStorage};
+use pmi_core::command::Version;
+use pmi_link::CallError;
+use pmi_link::blocking::Pmi;
+use pmi_smoltcp::{Stack, StreamError, TcpStream};
+use smoltcp::iface::{Config, Context, Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
@@ -11,58 +13,49 @@ use smoltcp::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 
 use crate::mcu::{self, Late, Lent};
 
-type Client = TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<512>, 1, 1>;
+type Client = Pmi<TcpStream<Node>, FixedBuffer, 512, 1>;
 
 static CLIENT: Late<Client> = Late::late();
 static PLACES: Lent<[SocketStorage<'static>; 1]> = Lent::new([SocketStorage::EMPTY]);
 static BUFFERS: Lent<[[u8; 512]; 2]> = Lent::new([[0; 512]; 2]);
-static SCRATCH: Lent<[u8; 1024]> = Lent::new([0; 1024]);
 static FRAMES: Lent<[[u8; FRAME_BYTES]; 2]> = Lent::new([[0; FRAME_BYTES]; 2]);
 
 const FRAME_BYTES: usize = 1514;
 
 #[inline(never)]
-pub(crate) fn run() -> Result<(), ConnectionError> {
-    let (mut node, client) = (Node::new(), client());
-    let server = IpEndpoint::new(Ipv4Address::new(10, 0, 0, 1).into(), 7000);
-    let socket = node.sockets.get_mut::<Socket<'_>>(node.handle);
-    client.connect(socket, node.iface.context(), server, 49_152)?;
+pub(crate) fn run() -> Result<(), CallError<StreamError>> {
+    let pmi = connect().map_err(CallError::Io)?;
     let (id, key, value) = (u64::from(mcu::receive()), [mcu::receive()], [mcu::receive(); 2]);
-    let (key, value) = (Text::plain(&key), Text::plain(&value));
-    let own = Place::Job(None);
-    for request in &[
-        Request::InitAck { id },
-        Request::Init { version: Version::V1_1 },
-        Request::KvsName,
-        Request::Put { place: own, key, value },
-        Request::Fence { group: FenceGroup::World, tag: None },
-        Request::Get { place: own, key, wait: false },
-        Request::Finalize,
-    ] {
-        let told = |reply: &Reply<'_>| mcu::send(&[u8::from(reply.code.is_success())]);
-        client.request(request, |client| node.turn(client), told)?;
-    }
-    while !node.turn(client)?.is_closed() {}
-    Ok(())
+    pmi.greet(id)?;
+    pmi.init(Version::V1_1)?;
+    pmi.kvsname()?;
+    pmi.put(&key, &value)?;
+    pmi.fence()?;
+    let mut found = [0; 200];
+    let len = pmi.get(&key, &mut found)?.unwrap_or(0);
+    mcu::send(found.get(..len).unwrap_or(&[]));
+    pmi.finalize()
 }
 
 // Not inlined, as in `Node::new`: what is built and moved passes through the stack once.
 #[inline(never)]
-fn client() -> &'static mut Client {
-    CLIENT.lend().write(Client::new())
+fn connect() -> Result<&'static mut Client, StreamError> {
+    let (node, handle) = Node::new();
+    let server = IpEndpoint::new(Ipv4Address::new(10, 0, 0, 1).into(), 7000);
+    let mut stream = TcpStream::new(node, handle);
+    stream.connect(server, 49_152)?;
+    Ok(CLIENT.lend().write(Client::with_buffer(stream, FixedBuffer::new())))
 }
 
 struct Node {
     iface: Interface,
     sockets: SocketSet<'static>,
-    handle: SocketHandle,
     card: Card,
-    scratch: &'static mut [u8],
 }
 
 impl Node {
     #[inline(never)]
-    fn new() -> Self {
+    fn new() -> (Self, SocketHandle) {
         let [incoming, outgoing] = FRAMES.lend();
         let mut card = Card { incoming, outgoing };
         let config = Config::new(EthernetAddress([2, 0, 0, 0, 0, 1]).into());
@@ -74,12 +67,22 @@ impl Node {
         let [receive, send] = BUFFERS.lend();
         let buffer = |bytes: &'static mut [u8; 512]| SocketBuffer::new(&mut bytes[..]);
         let handle = sockets.add(Socket::new(buffer(receive), buffer(send)));
-        Self { iface, sockets, handle, card, scratch: SCRATCH.lend() }
+        (Self { iface, sockets, card }, handle)
+    }
+}
+
+impl Stack for Node {
+    fn poll(&mut self) -> Result<(), StreamError> {
+        self.iface.poll(now(), &mut self.card, &mut self.sockets);
+        Ok(())
     }
 
-    fn turn(&mut self, client: &mut Client) -> Result<DialState, ConnectionError> {
-        self.iface.poll(now(), &mut self.card, &mut self.sockets);
-        client.poll(core_time(now()), self.sockets.get_mut(self.handle), self.scratch)
+    fn with_socket<T>(
+        &mut self,
+        handle: SocketHandle,
+        run: impl FnOnce(&mut Context, &mut Socket<'_>) -> T,
+    ) -> T {
+        run(self.iface.context(), self.sockets.get_mut(handle))
     }
 }
 

@@ -91,7 +91,7 @@ where
     {
         state.is_threaded = threaded;
     }
-    let (mut reply, mut wake) = (Response::Done, Wake::None);
+    let mut reply = Response::Done;
     let response = &mut reply;
     match (state.phase, &request) {
         (_, Request::FullInit { rank: Some(claimed), .. }) if parts::PMI2 && *claimed != rank.0 => {
@@ -149,10 +149,6 @@ where
         }
         (_, Request::Publish { service, port }) if parts::NAMES => {
             *response = publish(context.names, *service, *port, ProcId { job: own, rank });
-            #[cfg(feature = "pmix")]
-            {
-                wake = Wake::Published;
-            }
         }
         (_, Request::Unpublish { service }) if parts::NAMES => {
             *response = unpublish(context.names, *service);
@@ -191,7 +187,12 @@ where
         }
     }
     state.push_reply(PendingReply { header, response: reply });
-    wake
+    // PMIx clients may wait for the name.
+    #[cfg(feature = "pmix")]
+    if let Request::Publish { .. } = request {
+        return Wake::Published;
+    }
+    Wake::None
 }
 
 /// Handles the end of the stream.

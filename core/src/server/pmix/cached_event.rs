@@ -34,7 +34,7 @@ pub struct Notification<'a> {
     pub code: Status,
     /// The process concerned, or the server itself.
     pub source: Proc<'a>,
-    /// Range of the event; see [`range`].
+    /// Range of the event; see [`names::range`](crate::wire::pmix::names::range).
     pub range: u8,
     /// Range for processes that register later; `None` disables caching for them.
     pub later: Option<u8>,

@@ -17,12 +17,12 @@
 //! ```no_run
 //! use pmi_core::command::Version;
 //! use pmi_link::task::{Opening, AsyncPmi};
-//! use pmi_wasm::{Port, Stream};
+//! use pmi_wasm::{LinkStream, Port};
 //! use wasm_bindgen::JsValue;
 //!
 //! /// The page has posted the port, the rank and the number of ranks.
 //! async fn rank(port: JsValue, rank: u32, size: u32) -> Option<Vec<u8>> {
-//!     let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
+//!     let mut pmi = AsyncPmi::new(LinkStream::new(Port::new(port)));
 //!     let opening = Opening::new(Version::V1_1);
 //!     pmi.open(&opening, &mut []).await.ok()?;
 //!     pmi.kvsname().await.ok()?;

@@ -127,6 +127,10 @@ pub(crate) fn build_as(
     let mut cargo = process::command(bin.join("cargo"));
     cargo.args(["build", "--profile", profile, "--target", target]);
     cargo.arg(format!("-Zbuild-std={crates}"));
+    if crates.starts_with("std") {
+        // Pages load the result, and cannot show a backtrace.
+        cargo.arg("-Zbuild-std-features=optimize_for_size");
+    }
     // Cargo must find Debian's rustc and its helpers first, and be let to use unstable options.
     cargo
         .env("PATH", first_in_path(&bin))
@@ -235,5 +239,14 @@ mod tests {
         let folder = value("CARGO_TARGET_DIR").flatten().map(Path::new);
         assert!(folder.is_some_and(|path| path.ends_with("build-std")));
         assert_eq!(command.get_program(), "/usr/bin/cargo");
+    }
+
+    #[test]
+    fn the_standard_library_is_built_small_where_it_is_built() {
+        let is_small = |crates| {
+            let command = build(&Toolchain::BuildStd { linker: None }, WASM, crates);
+            command.get_args().any(|word| word == "-Zbuild-std-features=optimize_for_size")
+        };
+        assert!(is_small("std,panic_abort") && !is_small("core"));
     }
 }

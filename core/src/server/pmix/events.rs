@@ -81,6 +81,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if infos.bytes.len() > EVENT_BYTES_MAX {
             return Err(Status::OUT_OF_RESOURCE);
         }
+        self.handle_group_event(source, code, infos)?;
         let job = self.common.job(source.job).ok_or(Status::NOT_FOUND)?;
         let kept = copy_bytes(job.name().as_bytes()).zip(copy_bytes(infos.bytes));
         let (nspace, bytes) = kept.ok_or(Status::NOMEM)?;

@@ -12,9 +12,15 @@ pub struct ProcessGroup<B> {
     pub(super) members: B,
     /// True if members are notified when one of them exits.
     pub(super) is_watched: bool,
+    /// The process whose invitation is open; `None` for a complete group.
+    pub(super) inviter: Option<ProcId>,
 }
 
 impl<B: SharedBytes> ProcessGroup<B> {
+    pub(super) const fn is_complete(&self) -> bool {
+        self.inviter.is_none()
+    }
+
     pub(super) fn has(&self, member: ProcId) -> bool {
         self.members().any(|other| other == member)
     }

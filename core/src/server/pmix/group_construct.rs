@@ -102,7 +102,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         let contributed_count = u32::try_from(contributed_count).unwrap_or(u32::MAX);
 
         let name = ended.name.clone().ok_or(Status::BAD_PARAM)?;
-        let group = ProcessGroup { name, members: members.clone(), is_watched };
+        let group = ProcessGroup { name, members: members.clone(), is_watched, inviter: None };
         let shared = &mut *self.context.pmix;
         shared.groups.insert(group).ok_or(Status::OUT_OF_RESOURCE)?;
         let context = has_context.then(|| {

@@ -1,7 +1,7 @@
 //! Groups of processes: requests for one, members that leave, and destruction.
 //!
-//! A group is made when all of its members have requested it ([`group_construct`](super::group_construct)).
-//! Invitations are events between clients and make no group in the server.
+//! A group is made when all of its members have requested it ([`group_construct`](super::group_construct)),
+//! or by an invitation, whose events the server reads ([`group_invite`](super::group_invite)).
 
 use super::cached_event::Notification;
 use super::collective::{
@@ -115,7 +115,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn remove_members(&mut self, job: JobId) {
         for at in 0..self.pmix.groups.end() {
             let Some(group) = self.pmix.groups.get(at) else { continue };
-            if group.members().any(|of| of.job == job) {
+            if group.inviter.is_some_and(|of| of.job == job) {
+                self.pmix.groups.remove(at);
+            } else if group.members().any(|of| of.job == job) {
                 match group.without(|of| of.job == job) {
                     Some(rest) => self.replace_members(at, rest),
                     None => drop(self.pmix.groups.remove(at)),
@@ -157,13 +159,14 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 
 impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Removes a member that has exited: notifies the members of groups with notification, and
-    /// removes a group without live members.
+    /// removes a group without live members and an open invitation of this process.
     pub(super) fn remove_exited_member(&mut self, gone: ProcId) {
         for at in 0..self.context.pmix.groups.end() {
             let group = self.context.pmix.groups.get(at);
             let Some(group) = group.filter(|group| group.has(gone)) else { continue };
             let view = self.context.view();
-            if group.members().all(|member| view.is_gone(member)) {
+            let is_over = group.inviter == Some(gone);
+            if is_over || group.members().all(|member| view.is_gone(member)) {
                 self.context.pmix.groups.remove(at);
                 continue;
             }
@@ -183,9 +186,10 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
 }
 
 impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
-    /// Resolves a list in which some processes are named as members of a group, by the group name
-    /// and their place in it, or by the group name and a wildcard; `None` if no group is named, or
-    /// one without the requester. Newer libraries name the processes themselves.
+    /// Resolves a list in which some processes are named as members of a group, or of an open
+    /// invitation, by the group name and their place in it, or by the group name and a wildcard; `None`
+    /// if no group is named, or one without the requester. Newer libraries name the processes
+    /// themselves.
     pub(super) fn by_groups(self, requester: ProcId, procs: &List<'_>) -> Option<P::Bytes> {
         if procs.count > NAMED_MAX || procs.procs().all(|proc| self.named(proc.nspace).is_some()) {
             return None;
@@ -195,7 +199,10 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
             let job = self.named(proc.nspace);
             let at = match job {
                 Some(_) => None,
-                None => self.group_of(requester, proc.nspace),
+                None => {
+                    let complete = self.group_of(requester, proc.nspace);
+                    complete.or_else(|| self.invitation_of(requester, proc.nspace))
+                }
             };
             let group = at.and_then(|at| self.pmix.groups.get(at));
             let members = unpack_procs(group.map_or(b"", |group| group.members.as_ref()));
@@ -210,11 +217,13 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         pack_procs(|| procs.procs().flat_map(each))
     }
 
-    /// Place of the group with this name that a process is a member of.
-    fn group_of(self, member: ProcId, name: &[u8]) -> Option<usize> {
+    /// Place of the complete group with this name that a process is a member of.
+    pub(super) fn group_of(self, member: ProcId, name: &[u8]) -> Option<usize> {
         let groups = &self.pmix.groups;
         (0..groups.end()).find(|at| {
-            groups.get(*at).is_some_and(|group| group.name.as_ref() == name && group.has(member))
+            groups.get(*at).is_some_and(|group| {
+                group.is_complete() && group.name.as_ref() == name && group.has(member)
+            })
         })
     }
 
@@ -249,7 +258,7 @@ fn directives(release: Release, mut rest: Unpacker<'_>) -> Option<List<'_>> {
 const LISTS_MEMBERS: Release = Release::new(4, 2, 4);
 
 /// Upper bound of the length of group names, which is also that of job names.
-const NAME_BYTES: usize = 255;
+pub(super) const NAME_BYTES: usize = 255;
 
 /// Upper bound of the bytes of construct requests of one connection, which are stored until all
 /// participants have joined.

@@ -38,6 +38,7 @@ mod fence;
 mod get;
 mod group;
 mod group_construct;
+mod group_invite;
 mod groups;
 mod heartbeat;
 mod host;

@@ -256,7 +256,9 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
     /// Answers from the groups.
     fn grouped(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let groups = &self.pmix.groups;
-        let all = || (0..groups.end()).filter_map(|at| groups.get(at));
+        let all = || {
+            (0..groups.end()).filter_map(|at| groups.get(at).filter(|group| group.is_complete()))
+        };
         let count = all().count() as u64;
         match question.key {
             keys::QUERY_NUM_GROUPS => {

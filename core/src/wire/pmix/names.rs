@@ -170,8 +170,14 @@ numbers! { Status:
     QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
     /// A job has ended.
     JOB_END = -145, "EVENT_JOB_END";
+    /// A process is invited to a group.
+    GROUP_INVITED = -159, "GROUP_INVITED";
     /// A process has left a group.
     GROUP_LEFT = -160, "GROUP_LEFT";
+    /// A group is not constructed.
+    GROUP_CONSTRUCT_ABORT = -165, "GROUP_CONSTRUCT_ABORT";
+    /// A group is constructed.
+    GROUP_CONSTRUCT_COMPLETE = -166, "GROUP_CONSTRUCT_COMPLETE";
     /// A process of a group has terminated.
     GROUP_MEMBER_FAILED = -170, "GROUP_MEMBER_FAILED";
     /// All processes of a job run.
@@ -457,6 +463,8 @@ pub mod keys {
         QUALIFIED_VALUE = b"pmix.qual.val";
         /// The name of a group. STRING.
         GROUP_NAME = b"pmix.grp.id";
+        /// Members of a group. DATA_ARRAY of PROC.
+        GROUP_MEMBERSHIP = b"pmix.grp.mbrs";
         /// The server assigns a context id to the group. BOOL.
         GROUP_ASSIGN_CONTEXT_ID = b"pmix.grp.actxid";
         /// Context id of a group. SIZE.

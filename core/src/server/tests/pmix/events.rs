@@ -28,7 +28,13 @@ impl Hall {
         status
     }
 
-    fn notify(&mut self, client: usize, code: i32, range: u8, infos: &[Said<'_>]) -> Status {
+    pub(super) fn notify(
+        &mut self,
+        client: usize,
+        code: i32,
+        range: u8,
+        infos: &[Said<'_>],
+    ) -> Status {
         self.ask(client, Command::NOTIFY, &|to| {
             to.one(Type::STATUS).i32(code).one(Type::DATA_RANGE).u8(range);
             write_infos(infos, to);

@@ -4,6 +4,7 @@ mod events;
 mod fences;
 mod groups;
 mod host;
+mod invitations;
 mod limits;
 mod modex;
 mod opening;

@@ -1,9 +1,6 @@
 //! The binary dialect: golden bytes, round trips, every cut, hostile bytes, and a whole session between
 //! both machines.
 
-mod desk;
-
-use desk::Desk;
 use pmi_core::client::{Client, ClientEvent, FixedBuffer};
 use pmi_core::command::{
     Answer, FenceGroup, Identity, Maxes, Pair, Place as At, Reply, Request, Text, Verb, Version,
@@ -13,6 +10,7 @@ use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::{Framed, binary};
+use pmi_testkit::TestServer;
 use proptest::prelude::*;
 
 fn client() -> Client<FixedBuffer, 2> {
@@ -23,7 +21,7 @@ fn client() -> Client<FixedBuffer, 2> {
 
 /// Performs one request and returns the result of `read` on the reply; bytes travel one by one.
 fn ask<T>(
-    desk: &mut Desk,
+    server: &mut TestServer,
     rank: usize,
     client: &mut Client<FixedBuffer, 2>,
     request: &Request<'_>,
@@ -33,8 +31,8 @@ fn ask<T>(
     let mut out = [0; MESSAGE_BYTES];
     let len = client.poll_transmit(&mut out).expect("room").expect("a question");
     assert_eq!(out[0], binary::MAGIC);
-    out[..len].iter().for_each(|byte| assert_eq!(desk.hand(rank, &[*byte]), Ok(1)));
-    for byte in desk.said(rank) {
+    out[..len].iter().for_each(|byte| assert_eq!(server.send(rank, &[*byte]), Ok(1)));
+    for byte in server.recv_bytes(rank) {
         assert_eq!(client.handle_input(Instant::ZERO, &[byte]), Ok(1));
     }
     let ClientEvent::Reply { reply, .. } = client.poll_event()? else { return None };
@@ -47,28 +45,28 @@ fn code(reply: &Reply<'_>) -> Code {
 
 #[test]
 fn two_ranks_exchange_any_bytes_and_ask_before_they_are_answered() {
-    let mut desk = Desk::new();
+    let mut server = TestServer::new(2);
     let mut clients = [client(), client()];
     let any: Vec<u8> = (0..=255).collect();
     for (rank, client) in clients.iter_mut().enumerate() {
         let open = Request::Init { version: Version::BINARY };
         let answer =
-            ask(&mut desk, rank, client, &open, |r| r.answer == Answer::Version(Version::BINARY));
+            ask(&mut server, rank, client, &open, |r| r.answer == Answer::Version(Version::BINARY));
         assert_eq!(answer, Some(true));
         let key = format!("k{rank}");
         let (key, value) = (Text::from(key.as_str()), Text::from(&any[..]));
         let put = Request::Put { place: At::Job(None), key, value };
-        assert_eq!(ask(&mut desk, rank, client, &put, code), Some(Code::SUCCESS));
+        assert_eq!(ask(&mut server, rank, client, &put, code), Some(Code::SUCCESS));
     }
     let fence = Request::Fence { group: FenceGroup::World, tag: None };
-    assert_eq!(ask(&mut desk, 0, &mut clients[0], &fence, code), None);
+    assert_eq!(ask(&mut server, 0, &mut clients[0], &fence, code), None);
     // While the fence is open there is room for another request.
-    let limits = ask(&mut desk, 0, &mut clients[0], &Request::Maxes, |r| {
+    let limits = ask(&mut server, 0, &mut clients[0], &Request::Maxes, |r| {
         matches!(r.answer, Answer::Maxes(Maxes { value: 1024, .. }))
     });
     assert_eq!(limits, Some(true));
-    assert_eq!(ask(&mut desk, 1, &mut clients[1], &fence, code), Some(Code::SUCCESS));
-    for byte in desk.said(0) {
+    assert_eq!(ask(&mut server, 1, &mut clients[1], &fence, code), Some(Code::SUCCESS));
+    for byte in server.recv_bytes(0) {
         assert_eq!(clients[0].handle_input(Instant::ZERO, &[byte]), Ok(1));
     }
     assert!(
@@ -79,11 +77,11 @@ fn two_ranks_exchange_any_bytes_and_ask_before_they_are_answered() {
             |key: &'static str| Request::Get { place: At::Job(None), key: key.into(), wait: false };
         let other = get(if rank == 0 { "k1" } else { "k0" });
         let is_whole = |r: &Reply<'_>| matches!(r.answer, Answer::Value(v) if v == any[..]);
-        assert_eq!(ask(&mut desk, rank, client, &other, is_whole), Some(true));
+        assert_eq!(ask(&mut server, rank, client, &other, is_whole), Some(true));
         let missing =
-            ask(&mut desk, rank, client, &get("nothing"), |r| r.answer == Answer::Missing);
+            ask(&mut server, rank, client, &get("nothing"), |r| r.answer == Answer::Missing);
         assert_eq!(missing, Some(true));
-        assert_eq!(ask(&mut desk, rank, client, &Request::Finalize, code), Some(Code::SUCCESS));
+        assert_eq!(ask(&mut server, rank, client, &Request::Finalize, code), Some(Code::SUCCESS));
         assert!(client.is_finished());
     }
 }
@@ -124,19 +122,19 @@ fn a_frame_cut_anywhere_is_partial_and_its_body_cut_anywhere_is_none() {
 #[test]
 fn who_begins_in_frames_speaks_nothing_else_and_nobody_else_may_ask_for_them() {
     let mut out = [0; 64];
-    let mut desk = Desk::new();
+    let mut server = TestServer::new(2);
     let len = binary::write_request(&Request::Init { version: Version::V1_1 }, b"", &mut out);
-    assert!(desk.hand(0, &out[..len.expect("room")]).is_err(), "PMI-1 in frames");
-    assert_eq!(desk.said(0)[0], binary::MAGIC, "told in frames");
+    assert!(server.send(0, &out[..len.expect("room")]).is_err(), "PMI-1 in frames");
+    assert_eq!(server.recv_bytes(0)[0], binary::MAGIC, "told in frames");
     assert!(
-        desk.hand(1, b"cmd=init pmi_version=15 pmi_subversion=1\n").is_err(),
+        server.send(1, b"cmd=init pmi_version=15 pmi_subversion=1\n").is_err(),
         "frames in lines"
     );
 
-    let mut desk = Desk::new();
+    let mut server = TestServer::new(2);
     let len = binary::write_request(&Request::Init { version: Version::BINARY }, b"", &mut out);
-    desk.hand(0, &out[..len.expect("room")]).expect("our version");
-    assert!(desk.hand(0, b"cmd=get_maxes\n").is_err(), "a line behind frames");
+    server.send(0, &out[..len.expect("room")]).expect("our version");
+    assert!(server.send(0, b"cmd=get_maxes\n").is_err(), "a line behind frames");
 
     let mut lines = Client::<FixedBuffer, 1>::new(FixedBuffer::new());
     assert!(lines.start(&Request::Init { version: Version::BINARY }).is_err());
@@ -145,16 +143,16 @@ fn who_begins_in_frames_speaks_nothing_else_and_nobody_else_may_ask_for_them() {
 
 #[test]
 fn a_question_that_is_not_known_is_refused_and_the_next_one_answered() {
-    let mut desk = Desk::new();
+    let mut server = TestServer::new(2);
     let mut own = client();
     let open = Request::Init { version: Version::BINARY };
-    ask(&mut desk, 0, &mut own, &open, code);
-    assert_eq!(desk.hand(0, b"\xa7\x03\x00\x019\x7e"), Ok(6));
-    let said = desk.said(0);
+    ask(&mut server, 0, &mut own, &open, code);
+    assert_eq!(server.send(0, b"\xa7\x03\x00\x019\x7e"), Ok(6));
+    let said = server.recv_bytes(0);
     let reply = binary::read_reply(&said).expect("an answer");
     assert_eq!((reply.to, reply.tag, reply.code.is_success()), (Verb::Unknown, &b"9"[..], false));
     assert!(matches!(reply.answer, Answer::Told(_)));
-    assert_eq!(ask(&mut desk, 0, &mut own, &Request::KvsName, code), Some(Code::SUCCESS));
+    assert_eq!(ask(&mut server, 0, &mut own, &Request::KvsName, code), Some(Code::SUCCESS));
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -167,14 +165,14 @@ proptest! {
         let _ = binary::frame(&junk);
         let _ = binary::read_request(&junk);
         let _ = binary::read_reply(&junk);
-        let mut desk = Desk::new();
+        let mut server = TestServer::new(2);
         let mut all = vec![binary::MAGIC];
         all.extend(junk);
-        let _ = desk.hand(0, &all);
+        let _ = server.send(0, &all);
         // The other rank is served in every case.
         let mut own = client();
         let open = Request::Init { version: Version::BINARY };
-        prop_assert_eq!(ask(&mut desk, 1, &mut own, &open, code), Some(Code::SUCCESS));
+        prop_assert_eq!(ask(&mut server, 1, &mut own, &open, code), Some(Code::SUCCESS));
     }
 
     #[test]

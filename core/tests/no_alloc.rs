@@ -7,14 +7,15 @@ use pmi_core::command::{
     Text, Verb, Version,
 };
 use pmi_core::error::Code;
-use pmi_core::ids::{KvsName, Rank, SessionId};
+use pmi_core::ids::{Rank, SessionId};
 use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, REPLY_BYTES, VALUE_BYTES};
 use pmi_core::machine::Machine;
-use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
+use pmi_core::server::{Arrays, Member, Peer, Server};
 use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::pmi2::{self, Semicolons};
 use pmi_core::wire::{Framed, mapping, pmi1};
+use pmi_testkit::server::{JOB_NAME, job_spec};
 
 #[global_allocator]
 static WATCHED: AllocDisabler = AllocDisabler;
@@ -164,9 +165,7 @@ fn they_do_the_same_in_frames_without_memory() {
 /// Performs one request after the other, with these replies.
 fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
     let mut server = Server::<Board>::new([const { None }; 1], [const { None }; 1], store());
-    let name = KvsName::new(b"kvs_1").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-    let job = server.add_job(spec, [Member::new(0, 0)], store()).unwrap();
+    let job = server.add_job(job_spec(JOB_NAME), [Member::new(0, 0)], store()).unwrap();
     let peer = Peer::Member { job, rank: Rank(0) };
     let session = server.open(peer, heapless::Vec::new(), [const { None }; 1]).unwrap();
     let mut client = Client::new(heapless::Vec::new());

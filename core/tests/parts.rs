@@ -2,28 +2,22 @@
 //! any unknown command. `cargo test -p pmi-core --no-default-features --test parts` runs it; with all
 //! parts there is nothing to check, and the test reports so.
 
-mod desk;
-
-use desk::{Desk, Inbox};
 use pmi_core::client::{BUFFER_BYTES, Client};
 use pmi_core::command::{FenceGroup, Place as At, Request, Text, Verb, Version};
 use pmi_core::error::Misuse;
 use pmi_core::machine::Machine;
 use pmi_core::parts;
-use pmi_core::server::Peer;
 use pmi_core::time::Instant;
 use pmi_core::wire::names;
+use pmi_testkit::TestServer;
+use pmi_testkit::server::{Inbox, JOB_NAME, unidentified};
 
 /// The reply to a rank's `line`.
-fn say(desk: &mut Desk, rank: usize, line: &str) -> String {
+fn reply(server: &mut TestServer, rank: usize, line: &str) -> String {
     // An unsupported version ends the session, and is still answered.
-    let taken = desk.hand(rank, line.as_bytes());
+    let taken = server.send(rank, line);
     assert!(taken == Ok(line.len()) || line.contains("pmi_version=2"), "{line}{taken:?}");
-    hear(desk, rank)
-}
-
-fn hear(desk: &mut Desk, rank: usize) -> String {
-    String::from_utf8(desk.said(rank)).expect("text")
+    server.recv(rank)
 }
 
 #[test]
@@ -45,41 +39,40 @@ fn a_word_of_a_part_is_known_just_where_the_part_is() {
 
 #[test]
 fn put_fence_get_needs_no_part() {
-    let mut desk = Desk::new();
-    for rank in 0..2 {
-        let said = say(&mut desk, rank, "cmd=init pmi_version=1 pmi_subversion=1\n");
-        assert_eq!(said, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
-    }
-    assert_eq!(say(&mut desk, 0, "cmd=put kvsname=kvs key=a value=x y\n"), "cmd=put_result rc=0\n");
-    assert_eq!(say(&mut desk, 0, "cmd=barrier_in\n"), "");
-    assert!(say(&mut desk, 1, "cmd=barrier_in\n").starts_with("cmd=barrier_out rc=0"));
-    assert!(hear(&mut desk, 0).starts_with("cmd=barrier_out rc=0"));
-    assert_eq!(say(&mut desk, 1, "cmd=get kvsname=kvs key=a\n"), "cmd=get_result rc=0 value=x y\n");
-    assert_eq!(say(&mut desk, 0, "cmd=finalize\n"), "cmd=finalize_ack rc=0\n");
+    let mut server = TestServer::new(2);
+    server.init_all();
+    let put = format!("cmd=put kvsname={JOB_NAME} key=a value=x y\n");
+    assert_eq!(server.request(0, put), "cmd=put_result rc=0\n");
+    assert_eq!(server.request(0, "cmd=barrier_in\n"), "");
+    assert!(server.request(1, "cmd=barrier_in\n").starts_with("cmd=barrier_out rc=0"));
+    assert!(server.recv(0).starts_with("cmd=barrier_out rc=0"));
+    let get = format!("cmd=get kvsname={JOB_NAME} key=a\n");
+    assert_eq!(server.request(1, get), "cmd=get_result rc=0 value=x y\n");
+    assert_eq!(server.request(0, "cmd=finalize\n"), "cmd=finalize_ack rc=0\n");
 }
 
 #[test]
 fn a_server_refuses_what_it_leaves_out_and_goes_on() {
-    let mut desk = Desk::new();
-    let newest = say(&mut desk, 0, "cmd=init pmi_version=1 pmi_subversion=2\n");
+    let mut server = TestServer::new(2);
+    let newest = reply(&mut server, 0, "cmd=init pmi_version=1 pmi_subversion=2\n");
     assert_eq!(newest.contains("pmi_subversion=2"), parts::GROUPS, "{newest}");
     for (line, is_there) in [
         ("cmd=publish_name service=s port=p\n", parts::NAMES),
         ("cmd=barrier_in group=0\n", parts::GROUPS),
         ("cmd=barrier_in group=0:5\n", parts::GROUPS),
     ] {
-        let said = say(&mut desk, 0, line);
-        assert_eq!(said.contains("rc=0"), is_there, "{line}{said}");
-        assert!(said.ends_with('\n'), "{line}{said}");
-        assert!(say(&mut desk, 0, "cmd=get_appnum\n").starts_with("cmd=appnum rc=0"));
+        let answer = reply(&mut server, 0, line);
+        assert_eq!(answer.contains("rc=0"), is_there, "{line}{answer}");
+        assert!(answer.ends_with('\n'), "{line}{answer}");
+        assert!(reply(&mut server, 0, "cmd=get_appnum\n").starts_with("cmd=appnum rc=0"));
     }
-    let spoken = say(&mut desk, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    let spoken = reply(&mut server, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
     assert_eq!(spoken.contains("rc=0"), parts::PMI2, "{spoken}");
     assert_eq!(spoken.contains("pmi_version=1 pmi_subversion=1"), !parts::PMI2 && !parts::GROUPS);
 
-    let caller = Peer::Unidentified { job: desk.job, deadline: None, challenge: None };
-    desk.server.close(desk.sessions[1]);
-    let opened = desk.server.open(caller, Inbox::new(), [const { None }; 4]);
+    server.server.close(server.sessions[1]);
+    let caller = unidentified(server.job);
+    let opened = server.server.open(caller, Inbox::new(), [const { None }; 4]);
     assert_eq!(opened.is_ok(), parts::LISTEN);
 }
 

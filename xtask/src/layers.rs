@@ -13,6 +13,7 @@ struct CrateLayer {
 
 const LAYERS: &[CrateLayer] = &[
     CrateLayer { folder: "core", uses: &[] },
+    CrateLayer { folder: TESTKIT, uses: &["core", "transports/link"] },
     CrateLayer { folder: "transports/link", uses: &["core"] },
     CrateLayer { folder: "transports", uses: &["core", "transports/link"] },
     CrateLayer { folder: "transports/trace", uses: &["core"] },
@@ -44,6 +45,9 @@ const LAYERS: &[CrateLayer] = &[
     CrateLayer { folder: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
     CrateLayer { folder: "xtask", uses: &[] },
 ];
+
+/// Shared parts of tests: any crate may use them in its tests, and none elsewhere.
+const TESTKIT: &str = "core/testkit";
 
 /// Foreign packages that stop at the bindings; everything above and below speaks of `Link` only.
 const BOUND: &[&str] = &[
@@ -142,6 +146,9 @@ fn check_packages(packages: &[Package]) -> Vec<String> {
 
 fn objection(package: &Package, layer: &CrateLayer, dependency: &Dependency) -> Option<String> {
     if let Some(folder) = &dependency.folder {
+        if folder == TESTKIT {
+            return (!dependency.dev).then(|| "it is for `dev-dependencies` only".into());
+        }
         let allowed =
             *folder == package.folder || layer.uses.iter().any(|used| is_in(folder, used));
         return (!allowed).then(|| format!("`{}` may use {:?} only", layer.folder, layer.uses));
@@ -224,6 +231,18 @@ mod tests {
             assert_eq!(found.len(), 1, "{folder} -> {used}");
             assert!(found[0].contains("must not use"), "{found:?}");
         }
+    }
+
+    #[test]
+    fn the_test_kit_is_for_tests_only() {
+        for folder in ["core", "transports/std", "host-std", "wasm/sim", "examples/tiny-server"] {
+            let for_tests = Dependency { dev: true, ..ours(TESTKIT) };
+            assert_eq!(findings(folder, for_tests), [""; 0], "{folder}");
+            let found = findings(folder, ours(TESTKIT));
+            assert!(found.len() == 1 && found[0].contains("`dev-dependencies` only"), "{found:?}");
+        }
+        assert_eq!(findings(TESTKIT, ours("transports/link")), [""; 0]);
+        assert_eq!(findings(TESTKIT, ours("transports/std")).len(), 1);
     }
 
     #[test]

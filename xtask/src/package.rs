@@ -65,6 +65,9 @@ fn check_manifest(package: &Value, finding: &mut dyn FnMut(String)) {
     if package["publish"].as_array().is_some_and(Vec::is_empty) {
         return;
     }
+    if package["name"] == TESTKIT {
+        finding("is for tests only: `publish = false`".into());
+    }
     for field in ["description", "license", "readme", "rust_version", "documentation"] {
         if package[field].as_str().is_none_or(str::is_empty) {
             finding(format!("the manifest has no `{}`", field.replace('_', "-")));
@@ -77,9 +80,13 @@ fn check_manifest(package: &Value, finding: &mut dyn FnMut(String)) {
         }
     }
     for dependency in package["dependencies"].as_array().into_iter().flatten() {
-        let is_bare = dependency["req"] == "*" && dependency["kind"] != "dev";
-        if is_bare {
+        let is_bare = dependency["req"] == "*";
+        if is_bare && dependency["kind"] != "dev" {
             finding(format!("the dependency {} has no version", dependency["name"]));
+        }
+        // Only a dependency without a version is left out of the published manifest.
+        if dependency["name"] == TESTKIT && !is_bare {
+            finding(format!("the dependency {TESTKIT} has a version, but is not published"));
         }
     }
 }
@@ -165,6 +172,9 @@ fn version_numbers(version: &str) -> Vec<u64> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).chain([0]).take(2).collect()
 }
 
+/// Shared parts of tests.
+const TESTKIT: &str = "pmi-testkit";
+
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 #[cfg(test)]
@@ -216,6 +226,12 @@ mod tests {
         let bare = json!({ "description": "d", "dependencies": dependencies });
         check_manifest(&bare, &mut |text| findings.push(text));
         assert_eq!(findings.len(), 4 + 2 + 1, "{findings:?}");
+        let dependencies = json!([{ "name": TESTKIT, "req": "^0.1.0", "kind": "dev" }]);
+        let kit = json!({ "name": TESTKIT, "dependencies": dependencies });
+        findings.clear();
+        check_manifest(&kit, &mut |text| findings.push(text));
+        assert!(findings[0].contains("`publish = false`"), "{findings:?}");
+        assert!(findings.last().is_some_and(|last| last.contains("a version")), "{findings:?}");
         findings.clear();
         check_manifest(&json!({ "publish": [] }), &mut |text| findings.push(text));
         assert!(findings.is_empty());

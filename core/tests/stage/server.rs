@@ -8,9 +8,9 @@ use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, ArenaCell};
-use pmi_core::time::Instant;
+use pmi_core::server::{Event, JobSpec, Member, Peer};
+use pmi_testkit::TestServer;
+use pmi_testkit::server::{NOW, job_spec, unidentified};
 use std::collections::VecDeque;
 
 /// Replays a scenario with a line `@ job`; the clients' bytes arrive in pieces of `piece_bytes`.
@@ -39,8 +39,7 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) {
 
 /// A server, its connections, and its output that is not checked yet.
 struct Stage {
-    server: Server<Vectors>,
-    job: JobId,
+    kit: TestServer,
     members: Vec<Connection>,
     told: VecDeque<String>,
     spawn: Option<Wanted>,
@@ -63,57 +62,45 @@ struct Connection {
     is_over: bool,
 }
 
-type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
-
-/// Storage in plain vectors.
-type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
-
 impl Stage {
     /// `@ job NAME`, with `nodes=0,0,1` for the nodes of its ranks, `universe=N`, `secret=TEXT`, and
     /// `callers` for ranks that connect by themselves, `newer` for ranks that take a newer version than
     /// they request.
     fn new(scenario: &Scenario) -> Self {
         let spec = scenario.does("job ").expect("a job to serve");
-        let server = Server::new([const { None }; 8], [const { None }; 4], store());
-        let (members, told) = (Vec::new(), VecDeque::new());
-        let mut stage = Self { server, job: JobId(0), members, told, spawn: None };
-        stage.job = stage.add_job(spec, None);
+        let (job_spec, members) = described(spec, None);
+        let size = members.len();
+        let kit = TestServer::of(job_spec, members);
+        let mut stage = Self { kit, members: Vec::new(), told: VecDeque::new(), spawn: None };
+        stage.connect_all(stage.kit.job, size, spec);
         stage
     }
 
     /// Adds a job; its ranks have the numbers behind those that are taken.
     fn add_job(&mut self, spec: &str, spawner: Option<KvsName>) -> JobId {
-        let value = |key: &str| spec.split(' ').find_map(|word| word.strip_prefix(key));
-        let nodes = value("nodes=").unwrap_or("0").split(',').map(|n| n.parse().expect("a node"));
-        let is_newer = spec.split(' ').any(|word| word == "newer");
-        let member = |node| match (Member::new(0, node), is_newer) {
-            (member, true) => member.accepting_newer(),
-            (member, false) => member,
-        };
-        let members: Vec<Member> = nodes.map(member).collect();
-        let ranks = (0..).map(Rank).take(members.len());
-        let name = name(spec.split(' ').next().unwrap_or(""));
-        let universe_size = value("universe=").map(|size| size.parse().expect("a number"));
-        let job_spec = JobSpec { name, spawner, universe_size, has_uplink: false };
-        let job = self.server.add_job(job_spec, members, store()).expect("room for a job");
-        let secret = value("secret=").map(|text| Secret::new(text.as_bytes()).expect("a secret"));
+        let (job_spec, members) = described(spec, spawner);
+        let size = members.len();
+        let job = self.kit.add_job(job_spec, members);
+        self.connect_all(job, size, spec);
+        job
+    }
+
+    fn connect_all(&mut self, job: JobId, size: usize, spec: &str) {
+        let secret = value(spec, "secret=").map(|text| Secret::new(text.as_bytes()));
         // A fixed nonce instead of an unpredictable one.
         let nonce = Nonce::new([3; NONCE_DIGITS]);
-        let challenge = secret.map(|secret| Challenge::new(&secret, nonce));
-        for rank in ranks {
+        let challenge = secret.map(|secret| Challenge::new(&secret.expect("a secret"), nonce));
+        for rank in (0..).map(Rank).take(size) {
             self.connect(if spec.ends_with(" callers") {
                 Peer::Unidentified { job, deadline: None, challenge }
             } else {
                 Peer::Member { job, rank }
             });
         }
-        job
     }
 
     fn connect(&mut self, peer: Peer) {
-        let session = self.server.open(peer, Inbox::new(), [const { None }; 4]);
-        let session = session.expect("room for a session");
+        let session = self.kit.open(peer);
         let (pending, said) = (Vec::new(), Vec::new());
         self.members.push(Connection { session, pending, said, is_over: false });
     }
@@ -149,11 +136,11 @@ impl Stage {
         match words[..] {
             ["job" | "client" | "listener", ..] => {}
             ["preset", key, value] => {
-                let done = self.server.preset(self.job, key.as_bytes(), value.as_bytes());
+                let done = self.kit.server.preset(self.kit.job, key.as_bytes(), value.as_bytes());
                 done.expect("room for a value");
             }
             ["preput", key, value] => {
-                let done = self.server.preput(self.job, key.as_bytes(), value.as_bytes());
+                let done = self.kit.server.preput(self.kit.job, key.as_bytes(), value.as_bytes());
                 done.expect("room for a value");
             }
             ["another", ..] => {
@@ -161,7 +148,7 @@ impl Stage {
                 self.add_job(spec, None);
             }
             ["caller"] => {
-                self.connect(Peer::Unidentified { job: self.job, deadline: None, challenge: None });
+                self.connect(unidentified(self.kit.job));
             }
             ["notify", rank, ref what @ ..] => {
                 let notice = match what {
@@ -169,14 +156,14 @@ impl Stage {
                     _ => Notice::Checkpoint,
                 };
                 let rank = Rank(rank.parse().expect("a rank"));
-                self.server.notify(self.job, rank, notice).expect("a listener");
+                self.kit.server.notify(self.kit.job, rank, notice).expect("a listener");
             }
             ["spawned", ..] => {
                 let (_, spec) = note.text.split_once(' ').expect("a job");
-                let spawner = self.server.job(self.job).map(|job| job.name().clone());
+                let spawner = self.kit.server.job(self.kit.job).map(|job| job.name().clone());
                 let child = self.add_job(spec, spawner);
                 for [key, value] in &self.spawn.as_ref().expect("a spawn to answer").preputs {
-                    self.server.preput(child, key, value).expect("room for a value");
+                    self.kit.server.preput(child, key, value).expect("room for a value");
                 }
                 self.answer_spawn(Ok(child), &[]);
             }
@@ -192,18 +179,18 @@ impl Stage {
 
     fn answer_spawn(&mut self, made: Result<JobId, Code>, codes: &[CodeRun]) {
         let Wanted { session, exchange, .. } = self.spawn.take().expect("a spawn to answer");
-        self.server.answer_spawn(session, exchange, made, codes).expect("a spawn that waits");
+        self.kit.server.answer_spawn(session, exchange, made, codes).expect("a spawn that waits");
     }
 
     /// Ends the stream of a member.
     fn end(&mut self, rank: u32) {
         let id = self.members[rank as usize].session;
-        let mut session = self.server.session(id).expect("a session");
+        let mut session = self.kit.server.session(id).expect("a session");
         if let Err(error) = session.handle_end(NOW) {
             self.told.push_back(format!("rank={rank}: {error}"));
         }
         self.members[rank as usize].is_over = true;
-        self.server.close(id);
+        self.kit.server.close(id);
     }
 
     /// Runs the loop until no bytes move any more.
@@ -213,7 +200,7 @@ impl Stage {
             for rank in 0..self.members.len() {
                 moved |= self.serve(rank);
             }
-            while let Some(event) = self.server.poll_event() {
+            while let Some(event) = self.kit.server.poll_event() {
                 moved = true;
                 let words = self.words(event);
                 self.told.push_back(words);
@@ -226,7 +213,7 @@ impl Stage {
             if member.is_over {
                 continue;
             }
-            let mut session = self.server.session(member.session).expect("an open session");
+            let mut session = self.kit.server.session(member.session).expect("an open session");
             if session.is_finished() {
                 member.is_over = true;
                 let error = session.handle_input(NOW, b"").err();
@@ -239,7 +226,7 @@ impl Stage {
     /// Moves bytes between a member and its session; returns true if any moved.
     fn serve(&mut self, rank: usize) -> bool {
         let member = &mut self.members[rank];
-        let Some(mut session) = self.server.session(member.session) else { return false };
+        let Some(mut session) = self.kit.server.session(member.session) else { return false };
         let mut moved = false;
         let mut out = [0; MESSAGE_BYTES];
         loop {
@@ -283,12 +270,12 @@ impl Stage {
             }
             Event::FenceStuck { gone, .. } => format!("stuck gone={}", gone.0),
             Event::Spawn { session, exchange } => {
-                let spawn = self.server.spawn_request(session).expect("a spawn to read");
+                let spawn = self.kit.server.spawn_request(session).expect("a spawn to read");
                 let words = format!("spawn {}", programs(spawn));
                 let bytes = |text: Text<'_>| text.bytes().collect();
                 let pairs = spawn.preputs().map(|pair| [bytes(pair.key), bytes(pair.value)]);
                 self.spawn = Some(Wanted { session, exchange, preputs: pairs.collect() });
-                self.server.spawn_read(session);
+                self.kit.server.spawn_read(session);
                 words
             }
             other => format!("{other:?}"),
@@ -314,12 +301,19 @@ fn programs(spawn: Spawn<'_>) -> String {
     spawn.programs().map(program).collect::<Vec<_>>().join(" + ")
 }
 
-fn store() -> Store {
-    Arena::new(vec![ArenaCell::FREE; 32], vec![0; 16 * 1024])
+/// Value of a word `KEY=VALUE`, by `KEY=`.
+fn value<'a>(spec: &'a str, key: &str) -> Option<&'a str> {
+    spec.split(' ').find_map(|word| word.strip_prefix(key))
 }
 
-fn name(text: &str) -> KvsName {
-    KvsName::new(text.as_bytes()).expect("a name")
+fn described(spec: &str, spawner: Option<KvsName>) -> (JobSpec, Vec<Member>) {
+    let is_newer = spec.split(' ').any(|word| word == "newer");
+    let member = |node: &str| {
+        let member = Member::new(0, node.parse().expect("a node"));
+        if is_newer { member.accepting_newer() } else { member }
+    };
+    let members = value(spec, "nodes=").unwrap_or("0").split(',').map(member).collect();
+    let universe_size = value(spec, "universe=").map(|size| size.parse().expect("a number"));
+    let name = spec.split(' ').next().unwrap_or("");
+    (JobSpec { spawner, universe_size, ..job_spec(name) }, members)
 }
-
-const NOW: Instant = Instant::ZERO;

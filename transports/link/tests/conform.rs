@@ -1,9 +1,7 @@
 //! The pipe of the tests passes the suite that it helps to test.
 
-mod common;
-
-use common::{ALL, pipe};
 use pmi_link::conformance;
+use pmi_testkit::pipe::{ALL, GOOD, Pipe, pipe};
 
 #[test]
 fn a_pipe_in_memory_conforms_however_bad_it_is() {
@@ -15,7 +13,7 @@ fn a_pipe_in_memory_conforms_however_bad_it_is() {
 #[test]
 #[should_panic(expected = "never failed")]
 fn a_link_that_does_not_notice_a_peer_that_is_gone_is_found_out() {
-    struct Blind(common::Pipe);
+    struct Blind(Pipe);
     impl pmi_link::Link for Blind {
         fn try_read(&mut self, out: &mut [u8]) -> Result<pmi_link::Read, pmi_link::LinkError> {
             self.0.try_read(out)
@@ -25,7 +23,7 @@ fn a_link_that_does_not_notice_a_peer_that_is_gone_is_found_out() {
         }
     }
     let connect = || {
-        let (near, far) = pipe(common::GOOD);
+        let (near, far) = pipe(GOOD);
         (Blind(near), far)
     };
     conformance::gone_without_reading(connect, || {});

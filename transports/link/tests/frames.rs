@@ -1,9 +1,7 @@
 //! The client calls in PMI-2, against the server of this project, cut in every way.
 
-#[path = "common/desk.rs"]
-mod desk;
+mod stream;
 
-use desk::{Shared, Stream, add_job, server};
 use futures_lite::future::{block_on, yield_now, zip};
 use pmi_core::auth::{Challenge, Nonce, Secret};
 use pmi_core::client::FixedBuffer;
@@ -15,6 +13,7 @@ use pmi_core::limits::PMI2_FRAME;
 use pmi_core::server::{Event, Peer};
 use pmi_link::task::{AsyncPmi, AsyncPmi1, Opening};
 use pmi_link::{CallError, SpawnError};
+use stream::{Shared, Stream, add_job, server};
 
 const PIECES: [usize; 4] = [1, 3, 100, usize::MAX];
 
@@ -36,8 +35,7 @@ async fn open(
 #[test]
 fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
     for piece in PIECES {
-        let server = server();
-        let job = add_job(&server, "kvs_1", 2, None);
+        let (server, job) = server(2);
         let long = "v".repeat(1023);
         let roomy = async {
             let mut pmi = open(&server, job, 0, piece).await;
@@ -84,8 +82,7 @@ fn small(stream: Stream) -> SmallPmi {
 
 #[test]
 fn a_client_without_frames_asks_for_none() {
-    let server = server();
-    let job = add_job(&server, "kvs_1", 1, None);
+    let (server, job) = server(1);
     block_on(async {
         let mut pmi = AsyncPmi1::over(Stream::member(&server, job, 0, 100));
         let what = "an unsupported version";
@@ -104,12 +101,11 @@ fn unsayable() -> CallError<core::convert::Infallible> {
 #[test]
 fn attributes_are_waited_for_and_read_as_numbers() {
     for piece in PIECES {
-        let server = server();
-        let job = add_job(&server, "kvs_1", 2, None);
-        server.borrow_mut().preset(job, b"universeSize", b"16").unwrap();
-        server.borrow_mut().preset(job, b"cartDims", b"2, 3,-4").unwrap();
-        server.borrow_mut().preset(job, b"empty", b"").unwrap();
-        server.borrow_mut().preset(job, b"odd", b"1,,2").unwrap();
+        let (server, job) = server(2);
+        server.borrow_mut().server.preset(job, b"universeSize", b"16").unwrap();
+        server.borrow_mut().server.preset(job, b"cartDims", b"2, 3,-4").unwrap();
+        server.borrow_mut().server.preset(job, b"empty", b"").unwrap();
+        server.borrow_mut().server.preset(job, b"odd", b"1,,2").unwrap();
         let waits = async {
             let mut pmi = open(&server, job, 0, piece).await;
             let mut out = [0; 16];
@@ -146,8 +142,7 @@ fn attributes_are_waited_for_and_read_as_numbers() {
 #[test]
 fn a_ring_gives_each_rank_the_values_of_both_neighbours() {
     for piece in PIECES {
-        let server = server();
-        let job = add_job(&server, "kvs_1", 2, None);
+        let (server, job) = server(2);
         let member = |rank: u32| {
             let server = &server;
             async move {
@@ -172,8 +167,8 @@ fn a_ring_gives_each_rank_the_values_of_both_neighbours() {
 #[test]
 fn connected_jobs_read_and_copy_each_others_spaces() {
     for piece in PIECES {
-        let server = server();
-        let (job, other) = (add_job(&server, "kvs_1", 1, None), add_job(&server, "kvs_2", 1, None));
+        let (server, job) = server(1);
+        let other = add_job(&server, "kvs_2", None);
         block_on(async {
             let mut theirs = open(&server, other, 0, piece).await;
             theirs.put(b"a", b"1;1").await.unwrap();
@@ -224,8 +219,7 @@ fn connected_jobs_read_and_copy_each_others_spaces() {
 #[test]
 fn services_are_published_with_ports_at_their_longest() {
     for piece in PIECES {
-        let server = server();
-        let job = add_job(&server, "kvs_1", 1, None);
+        let (server, job) = server(1);
         block_on(async {
             let mut pmi = open(&server, job, 0, piece).await;
             let port = "p".repeat(1024);
@@ -244,8 +238,7 @@ fn services_are_published_with_ports_at_their_longest() {
 
 #[test]
 fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
-    let server = server();
-    let job = add_job(&server, "kvs_1", 1, None);
+    let (server, job) = server(1);
     block_on(async {
         let mut pmi = small(Stream::member(&server, job, 0, 100));
         pmi.init(Version::V2_0).await.unwrap();
@@ -256,7 +249,7 @@ fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
         assert_eq!(pmi.put(b"k", &long[..700]).await, Ok(()));
         // An abort is sent, regardless of its message.
         pmi.abort(3, &[b';'; 3000]).await.unwrap();
-        while let Some(event) = server.borrow_mut().poll_event() {
+        while let Some(event) = server.borrow_mut().server.poll_event() {
             if let Event::Aborted { code, message, .. } = event {
                 assert_eq!((code, message.as_bytes()), (Some(3), &[b';'; 120][..]));
                 return;
@@ -271,8 +264,7 @@ fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
 #[test]
 fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
     for piece in PIECES {
-        let server = server();
-        let job = add_job(&server, "kvs_1", 1, None);
+        let (server, job) = server(1);
         let arguments = ["a b".into(), "c=d;e".into()];
         let program = Program {
             executable: "./child".into(),
@@ -300,17 +292,17 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
                 [(Ok(()), &[][..]), (Err(Code(10)), &[]), (Err(Code(14)), &[run(0), run(14)])]
             {
                 let (session, exchange) = loop {
-                    let event = server.borrow_mut().poll_event();
+                    let event = server.borrow_mut().server.poll_event();
                     if let Some(Event::Spawn { session, exchange }) = event {
                         break (session, exchange);
                     }
                     yield_now().await;
                 };
-                let asked = server.borrow().spawn_request(session) == Some(spawn);
+                let asked = server.borrow().server.spawn_request(session) == Some(spawn);
                 assert!(asked);
-                let made = answer.map(|()| add_job(&server, "kvs_2", 1, Some("kvs_1")));
-                server.borrow_mut().spawn_read(session);
-                server.borrow_mut().answer_spawn(session, exchange, made, codes).unwrap();
+                let made = answer.map(|()| add_job(&server, "kvs_2", Some("kvs_1")));
+                server.borrow_mut().server.spawn_read(session);
+                server.borrow_mut().server.answer_spawn(session, exchange, made, codes).unwrap();
                 if let Ok(child) = made {
                     let mut pmi = AsyncPmi::new(Stream::member(&server, child, 0, piece));
                     let mut spawner = [0; 5];
@@ -338,8 +330,7 @@ fn a_client_proves_its_secret_or_is_rejected() {
             // Without a method nothing is requested.
             (None, refused),
         ] {
-            let server = server();
-            let job = add_job(&server, "kvs_1", 4, None);
+            let (server, job) = server(4);
             let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
             let peer = Peer::Unidentified { job, deadline: None, challenge };
             let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
@@ -352,8 +343,7 @@ fn a_client_proves_its_secret_or_is_rejected() {
             assert_eq!(rank, expected);
         }
         // A prover without a proof.
-        let server = server();
-        let job = add_job(&server, "kvs_1", 4, None);
+        let (server, job) = server(4);
         let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
         let peer = Peer::Unidentified { job, deadline: None, challenge };
         let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));

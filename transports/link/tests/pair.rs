@@ -1,111 +1,52 @@
 //! Real clients and a real server through the driver loop, over pipes and a clock that does not advance.
 
-mod common;
-
-use common::{ALL, Pipe, Rules, pipe};
 use futures_lite::future::{block_on, zip};
 use pmi_core::client::{Client, ClientEvent, FixedBuffer, State};
 use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::error::PeerError;
-use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
-use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::ids::Rank;
 use pmi_core::machine::Machine;
-use pmi_core::server::{self, Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, ArenaCell as Cell};
-use pmi_core::time::Instant;
-use pmi_link::{PumpError, PumpState, flush, pump, task};
+use pmi_core::server::{self, Peer};
+use pmi_link::{PumpError, PumpState, pump, task};
+use pmi_testkit::pipe::{ALL, GOOD, Pipe, PipeRules, STUTTERING, pipe};
+use pmi_testkit::server::{Inbox, JOB_NAME, NOW, job_spec, members, unidentified};
+use pmi_testkit::{LinkedServer, TestServer};
 
-const NOW: Instant = Instant::from_micros(7);
 const SIZE: u32 = 5;
-
-type Message = heapless::Vec<u8, MESSAGE_BYTES>;
-type Store = Arena<Vec<Cell>, Vec<u8>>;
-
-type Small = Arrays<Message, Store, Vec<Member>, 8, 2, 1>;
-
-fn store() -> Store {
-    Arena::new(vec![Cell::FREE; 64], vec![0; 16384])
-}
-
-/// One end: a link and the state that is carried over from call to call.
-struct End {
-    link: Pipe,
-    carry: PumpState<Message>,
-}
-
-impl End {
-    fn new(link: Pipe) -> Self {
-        Self { link, carry: PumpState::new(Message::new(), Message::new()) }
-    }
-}
 
 /// A member of the job: sends one request after the other and records the replies.
 struct Asker {
-    end: End,
+    link: Pipe,
+    state: PumpState<Inbox>,
     client: Client<FixedBuffer>,
     requests: std::vec::IntoIter<Request<'static>>,
     heard: Vec<String>,
 }
 
+/// A job on one node, whose ranks are connected by pipes.
 struct World {
-    server: Server<Small>,
-    job: JobId,
-    sessions: Vec<(SessionId, Option<End>)>,
+    server: LinkedServer<Pipe>,
     askers: Vec<Asker>,
-    faults: Vec<PeerError>,
-    events: Vec<server::Event>,
 }
 
 impl World {
-    fn new(rules: Rules, dials: bool, requests: impl Fn(u32) -> Vec<Request<'static>>) -> Self {
-        let mut server = Server::new([const { None }; 8], [const { None }; 1], store());
-        let name = KvsName::new(b"kvs_1").unwrap();
-        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-        let members = (0..SIZE).map(|_| Member::new(0, 0)).collect();
-        let job = server.add_job(spec, members, store()).unwrap();
-        let (mut sessions, mut askers) = (Vec::new(), Vec::new());
+    fn new(rules: PipeRules, dials: bool, requests: impl Fn(u32) -> Vec<Request<'static>>) -> Self {
+        let server = TestServer::of(job_spec(JOB_NAME), members(SIZE, SIZE));
+        let (job, mut server) = (server.job, LinkedServer::new(server));
+        let mut askers = Vec::new();
         for rank in 0..SIZE {
-            let (near, far) = pipe(rules);
+            let (near, link) = pipe(rules);
             let member = Peer::Member { job, rank: Rank(rank) };
-            let peer = if dials {
-                Peer::Unidentified { job, deadline: None, challenge: None }
-            } else {
-                member
-            };
-            let id = server.open(peer, Message::new(), [const { None }; 2]).unwrap();
-            sessions.push((id, Some(End::new(near))));
+            server.connect(if dials { unidentified(job) } else { member }, near);
             askers.push(Asker {
-                end: End::new(far),
+                link,
+                state: PumpState::new(Inbox::new(), Inbox::new()),
                 client: Client::fixed(),
                 requests: requests(rank).into_iter(),
                 heard: Vec::new(),
             });
         }
-        Self { server, job, sessions, askers, faults: Vec::new(), events: Vec::new() }
-    }
-
-    /// Serves one session, after its link or another session has woken it. True if bytes moved.
-    fn serve(&mut self, at: usize, reads: bool) -> bool {
-        let (id, end) = &mut self.sessions[at];
-        let (Some(End { link, carry }), Some(mut session)) = (end, self.server.session(*id)) else {
-            return false;
-        };
-        let call = if reads { pump } else { flush };
-        let (moved, gone) = match call(NOW, &mut session, link, carry, &mut [0; 8192]) {
-            Ok(progress) => (progress.has_moved(), progress.finished || progress.ended),
-            Err(PumpError::Peer { error, .. }) => {
-                self.faults.push(error);
-                (true, true)
-            }
-            Err(error) => panic!("{error}"),
-        };
-        // Before the session is closed, which discards its events.
-        self.events.extend(std::iter::from_fn(|| self.server.poll_event()));
-        if gone {
-            self.sessions[at].1 = None;
-            self.server.close(self.sessions[at].0);
-        }
-        moved || gone
+        Self { server, askers }
     }
 
     /// Repeats until nothing moves any more.
@@ -117,13 +58,7 @@ impl World {
             for asker in &mut self.askers {
                 moved |= asker.step();
             }
-            for at in 0..self.sessions.len() {
-                moved |= self.serve(at, true);
-            }
-            while let Some(id) = self.server.next_ready() {
-                let at = self.sessions.iter().position(|(other, _)| *other == id).unwrap();
-                moved |= self.serve(at, false);
-            }
+            moved |= self.server.serve_once();
             quiet_rounds = if moved { 0 } else { quiet_rounds + 1 };
         }
     }
@@ -137,8 +72,8 @@ impl Asker {
         {
             self.client.start(&request).unwrap();
         }
-        let End { link, carry } = &mut self.end;
-        let moved = match pump(NOW, &mut self.client, link, carry, &mut [0; 4096]) {
+        let (link, state) = (&mut self.link, &mut self.state);
+        let moved = match pump(NOW, &mut self.client, link, state, &mut [0; 4096]) {
             Ok(progress) => progress.has_moved(),
             Err(PumpError::Peer { .. }) => false,
             Err(error) => panic!("{error}"),
@@ -195,7 +130,7 @@ fn a_job_exchanges_its_cards_over_every_kind_of_link() {
                 requests
             });
             world.run();
-            assert_eq!(world.faults, []);
+            assert_eq!(world.server.faults, []);
             for (rank, asker) in world.askers.iter().enumerate() {
                 assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
                 let first = asker.heard.len() - SIZE as usize - 2;
@@ -207,7 +142,7 @@ fn a_job_exchanges_its_cards_over_every_kind_of_link() {
                     assert_eq!((identity.rank as usize, identity.size), (rank, SIZE));
                 }
             }
-            let fence = world.server.job(world.job).unwrap().fence();
+            let fence = world.server.inner.server.job(world.server.inner.job).unwrap().fence();
             assert_eq!((fence.generation(), fence.inside()), (2, 0));
         }
     }
@@ -243,7 +178,7 @@ fn a_job_exchanges_its_cards_in_frames_over_every_kind_of_link() {
         for dials in [false, true] {
             let mut world = World::new(rules, dials, frames);
             world.run();
-            assert_eq!(world.faults, []);
+            assert_eq!(world.server.faults, []);
             for (rank, asker) in world.askers.iter().enumerate() {
                 assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
                 let identity = asker.client.identity().unwrap();
@@ -275,7 +210,7 @@ fn ranks_of_both_generations_meet_in_one_job() {
             }
         });
         world.run();
-        assert_eq!(world.faults, []);
+        assert_eq!(world.server.faults, []);
         for asker in &world.askers {
             assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
             let found = asker.heard.iter().filter(|heard| heard.len() == 1000).count();
@@ -286,7 +221,7 @@ fn ranks_of_both_generations_meet_in_one_job() {
 
 #[test]
 fn a_member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
-    let mut world = World::new(common::GOOD, false, |rank| match rank {
+    let mut world = World::new(GOOD, false, |rank| match rank {
         0 => vec![INIT],
         _ => vec![INIT, FENCE],
     });
@@ -295,10 +230,10 @@ fn a_member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
     let gone = world.askers.remove(0);
     drop(gone);
     world.run();
-    assert_eq!(world.faults, [PeerError::LeftEarly]);
+    assert_eq!(world.server.faults, [PeerError::LeftEarly]);
     assert!(world.askers.iter().all(|asker| asker.client.outstanding() == 1));
-    let stuck = server::Event::FenceStuck { job: world.job, gone: Rank(0) };
-    assert!(world.events.contains(&stuck), "{:?}", world.events);
+    let stuck = server::Event::FenceStuck { job: world.server.inner.job, gone: Rank(0) };
+    assert!(world.server.events.contains(&stuck), "{:?}", world.server.events);
 }
 
 #[test]
@@ -311,7 +246,7 @@ fn an_abort_reaches_the_owner_of_the_server() {
             _ => vec![INIT, FENCE],
         });
         world.run();
-        let aborted = world.events.iter().find_map(|event| match event {
+        let aborted = world.server.events.iter().find_map(|event| match event {
             server::Event::Aborted { rank, code, message, .. } => {
                 Some((*rank, *code, message.as_bytes().to_vec()))
             }
@@ -329,7 +264,7 @@ fn an_unexpected_client_receives_the_reason() {
             _ => Vec::new(),
         });
         world.run();
-        assert_eq!(world.faults, [PeerError::UnknownPeer { id: 99 }]);
+        assert_eq!(world.server.faults, [PeerError::UnknownPeer { id: 99 }]);
         let State::Failed(error) = world.askers[0].client.state() else { panic!() };
         assert!(matches!(error, PeerError::Refused(_) | PeerError::LeftEarly), "{error}");
     }
@@ -337,7 +272,7 @@ fn an_unexpected_client_receives_the_reason() {
 
 #[test]
 fn a_refused_call_does_not_end_the_conversation() {
-    let mut world = World::new(common::GOOD, false, |rank| match rank {
+    let mut world = World::new(GOOD, false, |rank| match rank {
         0 => vec![
             INIT,
             Request::KvsName,
@@ -349,30 +284,29 @@ fn a_refused_call_does_not_end_the_conversation() {
         _ => vec![INIT],
     });
     world.run();
-    assert_eq!(world.faults, []);
+    assert_eq!(world.server.faults, []);
     assert_eq!(world.askers[0].client.state(), State::Ended);
     assert_eq!(world.askers[0].heard.len(), 6, "{:?}", world.askers[0].heard);
 }
 
 #[test]
 fn a_server_and_a_client_take_turns_as_two_tasks() {
-    let World { mut server, mut sessions, mut askers, .. } =
-        World::new(common::STUTTERING, false, |_| Vec::new());
-    let (id, end) = &mut sessions[2];
-    let (End { link, carry }, Asker { end: far, client, .. }) =
-        (end.as_mut().unwrap(), &mut askers[2]);
+    let World { mut server, mut askers } = World::new(STUTTERING, false, |_| Vec::new());
+    let (id, mut near) = server.take_link(2).unwrap();
+    let Asker { link, state, client, .. } = &mut askers[2];
     let serve = async {
-        let mut session = server.session(*id).unwrap();
-        let mut scratch = [0; 8192];
-        while !task::pump(|| NOW, &mut session, link, carry, &mut scratch).await.unwrap().finished {
-        }
+        let mut session = server.inner.server.session(id).unwrap();
+        let mut kept = PumpState::new(Inbox::new(), Inbox::new());
+        let mut pump = async || {
+            task::pump(|| NOW, &mut session, &mut near, &mut kept, &mut [0; 8192]).await.unwrap()
+        };
+        while !pump().await.finished {}
     };
     let ask = async {
         for request in [INIT, Request::AppNum, Request::Finalize] {
             client.start(&request).unwrap();
             while client.poll_event().is_none() {
-                let End { link, carry } = &mut *far;
-                task::pump(|| NOW, client, link, carry, &mut [0; 4096]).await.unwrap();
+                task::pump(|| NOW, client, link, state, &mut [0; 4096]).await.unwrap();
             }
         }
     };

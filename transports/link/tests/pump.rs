@@ -1,14 +1,12 @@
 //! The driver loop with a machine that records its calls.
 
-mod common;
-
 use std::collections::VecDeque;
 
-use common::{ALL, BYTEWISE, GOOD, Pipe, pipe};
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_link::{LinkError, Progress, PumpError, PumpState, flush, pump};
+use pmi_testkit::pipe::{ALL, BYTEWISE, GOOD, Pipe, pipe};
 
 const NOW: Instant = Instant::ZERO;
 const BROKEN: PeerError = PeerError::TimedOut;
@@ -100,11 +98,11 @@ fn requests_are_answered_over_every_kind_of_link() {
             let mut echo = Echo { patience, ..Echo::default() };
             let (mut near, mut far) = pipe(rules);
             let mut carry = carry();
-            far.say(LINES.repeat(20).as_bytes());
+            far.write_all(LINES.repeat(20).as_bytes());
             let mut heard = String::new();
             for _ in 0..10_000 {
                 turn(&mut echo, &mut near, &mut carry).unwrap();
-                heard += &far.hear();
+                heard += &far.read_text();
             }
             assert_eq!(heard, LINES.repeat(20).to_uppercase(), "{rules:?}, {patience}");
         }
@@ -115,11 +113,11 @@ fn requests_are_answered_over_every_kind_of_link() {
 fn requests_of_one_segment_are_answered_in_one() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
-    far.say(b"one\ntwo\nthree\n");
+    far.write_all(b"one\ntwo\nthree\n");
     let progress = turn(&mut echo, &mut near, &mut carry()).unwrap();
     // The machine pauses after every line, and all the same nothing is sent twice.
     assert_eq!((near.reads, near.writes), (1, 1), "a short read has emptied the link");
-    assert_eq!(far.hear(), "ONE\nTWO\nTHREE\n");
+    assert_eq!(far.read_text(), "ONE\nTWO\nTHREE\n");
     let expected = Progress { read_bytes: 14, sent_bytes: 14, wants_read: true, ..progress };
     assert_eq!(progress, expected);
     assert!(!progress.again && !progress.held && !progress.wants_write && !progress.finished);
@@ -129,7 +127,7 @@ fn requests_of_one_segment_are_answered_in_one() {
 fn a_full_read_is_followed_by_another() {
     let (mut near, mut far) = pipe(GOOD);
     // Half of the scratch is 32 bytes.
-    far.say(&[[b'x'; 31].as_slice(), b"\n"].concat());
+    far.write_all(&[[b'x'; 31].as_slice(), b"\n"].concat());
     turn(&mut Echo::default(), &mut near, &mut carry()).unwrap();
     assert_eq!(near.reads, 2);
 }
@@ -138,10 +136,10 @@ fn a_full_read_is_followed_by_another() {
 fn flushing_never_reads() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
-    far.say(b"unheard\n");
+    far.write_all(b"unheard\n");
     echo.owed.push_back(b"news\n".to_vec());
     let progress = flush(NOW, &mut echo, &mut near, &mut carry(), &mut [0; 64]).unwrap();
-    assert_eq!((near.reads, far.hear().as_str()), (0, "news\n"));
+    assert_eq!((near.reads, far.read_text().as_str()), (0, "news\n"));
     assert!(progress.wants_read && !progress.wants_write);
 }
 
@@ -159,7 +157,7 @@ fn a_link_without_room_is_waited_for_and_nothing_more_is_rendered() {
     let mut heard = String::new();
     for _ in 0..100 {
         turn(&mut echo, &mut near, &mut carry).unwrap();
-        heard += &far.hear();
+        heard += &far.read_text();
     }
     assert_eq!(heard, "a long line of news\n".repeat(3));
     assert_eq!(carry.unsent_bytes(), 0);
@@ -169,19 +167,19 @@ fn a_link_without_room_is_waited_for_and_nothing_more_is_rendered() {
 fn a_machine_that_waits_for_its_owner_stops_the_reading() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
-    far.say(b"?\nlater\n");
+    far.write_all(b"?\nlater\n");
     let mut carry = carry();
     let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
     assert!(progress.held && !progress.wants_read);
-    assert_eq!((far.hear().as_str(), carry.unconsumed_bytes()), ("?\n", 6));
-    far.say(b"even later\n");
+    assert_eq!((far.read_text().as_str(), carry.unconsumed_bytes()), ("?\n", 6));
+    far.write_all(b"even later\n");
     let reads = near.reads;
     assert!(turn(&mut echo, &mut near, &mut carry).unwrap().held);
     assert_eq!(near.reads, reads);
     assert!(echo.poll_event().is_some());
     let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
     assert!(!progress.held && progress.wants_read);
-    assert_eq!(far.hear(), "LATER\nEVEN LATER\n");
+    assert_eq!(far.read_text(), "LATER\nEVEN LATER\n");
 }
 
 #[test]
@@ -189,12 +187,12 @@ fn an_error_reply_is_sent_before_the_fault_is_reported() {
     for rules in ALL {
         let mut echo = Echo::default();
         let (mut near, mut far) = pipe(rules);
-        far.say(b"a\n!bad\nnever heard\n");
+        far.write_all(b"a\n!bad\nnever heard\n");
         let mut carry = carry();
         let mut heard = String::new();
         let error = (0..200).find_map(|_| {
             let turned = turn(&mut echo, &mut near, &mut carry).err();
-            heard += &far.hear();
+            heard += &far.read_text();
             turned
         });
         assert!(matches!(error, Some(PumpError::Peer { error: BROKEN, .. })), "{error:?}");
@@ -205,7 +203,7 @@ fn an_error_reply_is_sent_before_the_fault_is_reported() {
 #[test]
 fn the_bytes_before_a_fault_are_at_the_front_of_the_scratch() {
     let (mut near, mut far) = pipe(GOOD);
-    far.say(b"!bad\n");
+    far.write_all(b"!bad\n");
     let mut scratch = [0; 64];
     let error = pump(NOW, &mut Echo::default(), &mut near, &mut carry(), &mut scratch);
     assert_eq!(error, Err(PumpError::Peer { error: BROKEN, received_bytes: 5 }));
@@ -216,17 +214,17 @@ fn the_bytes_before_a_fault_are_at_the_front_of_the_scratch() {
 fn the_end_comes_after_what_was_said_and_before_the_last_answer() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
-    far.say(b"last words\n");
-    far.shut();
+    far.write_all(b"last words\n");
+    far.close_sending();
     let mut carry = carry();
     let first = turn(&mut echo, &mut near, &mut carry).unwrap();
     assert!(!first.ended, "the read was short");
     let second = turn(&mut echo, &mut near, &mut carry).unwrap();
     assert!(second.ended && second.finished && !second.wants_read);
-    assert_eq!(far.hear(), "LAST WORDS\n");
+    assert_eq!(far.read_text(), "LAST WORDS\n");
 
     let (mut near, mut far) = pipe(GOOD);
-    far.say(b"cut o");
+    far.write_all(b"cut o");
     drop(far);
     let mut echo = Echo::default();
     let mut carry = self::carry();
@@ -241,8 +239,8 @@ fn input_of_a_disconnected_peer_is_processed_without_replies() {
         let mut echo = Echo::default();
         let (mut near, mut far) = pipe(GOOD);
         echo.owed.push_back(b"an answer\n".to_vec());
-        far.say(b"abort\n?\n");
-        far.turn_away();
+        far.write_all(b"abort\n?\n");
+        far.close_receiving();
         let mut carry = carry();
         let call = if flushes { flush } else { pump };
         let error = call(NOW, &mut echo, &mut near, &mut carry, &mut [0; 64]);
@@ -267,7 +265,7 @@ fn too_little_room_for_a_message_is_reported() {
 fn a_peer_that_never_stops_does_not_keep_the_others_waiting() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
-    far.say(&b"no end to it, and no line feed either".repeat(1000));
+    far.write_all(&b"no end to it, and no line feed either".repeat(1000));
     let progress = turn(&mut echo, &mut near, &mut carry()).unwrap();
     assert!(progress.again && progress.read_bytes < 1000);
 }

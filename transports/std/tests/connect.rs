@@ -9,47 +9,28 @@ use std::time::Duration;
 
 use pmi_core::auth::Challenge;
 use pmi_core::command::Version;
-use pmi_core::ids::{KvsName, Rank};
-use pmi_core::limits::MESSAGE_BYTES;
-use pmi_core::machine::Machine;
-use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, ArenaCell};
-use pmi_link::{CallError, Link, PumpError, PumpState, pump};
+use pmi_core::ids::Rank;
+use pmi_core::server::Peer;
+use pmi_link::{CallError, Link};
 use pmi_std::env::{Environment, Sockets, Speaks, Way};
-use pmi_std::{BoundedBuf, Clock, ConnectError, ConnectOptions, NonBlocking, Stream, connect_by};
-
-type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
-
-type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
+use pmi_std::{ConnectError, ConnectOptions, NonBlocking, Stream, connect_by};
+use pmi_testkit::server::{JOB_NAME, job_spec, members};
+use pmi_testkit::{LinkedServer, TestServer};
 
 /// Serves one peer until it has finalized, with a job of one, or of four if it connects by TCP.
 fn serve(stream: Stream, dials: bool) {
     serve_over(NonBlocking::stream(stream).unwrap(), dials, None);
 }
 
-fn serve_over(mut link: impl Link, dials: bool, challenge: Option<Challenge>) {
-    let store = || Arena::new(vec![ArenaCell::FREE; 16], vec![0; 4096]);
-    let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
-    let name = KvsName::new(b"kvs_1").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+fn serve_over(link: impl Link, dials: bool, challenge: Option<Challenge>) {
     let size = if dials { 4 } else { 1 };
-    let job = server.add_job(spec, vec![Member::new(0, 0); size], store()).unwrap();
+    let server = TestServer::of(job_spec(JOB_NAME), members(size, size));
+    let job = server.job;
     let member = Peer::Member { job, rank: Rank(0) };
     let peer = if dials { Peer::Unidentified { job, deadline: None, challenge } } else { member };
-    let id = server.open(peer, BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();
-    let mut carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
-    let (clock, mut scratch) = (Clock::start(), vec![0; 8192]);
-    loop {
-        let mut session = server.session(id).unwrap();
-        match pump(clock.now(), &mut session, &mut link, &mut carry, &mut scratch) {
-            Ok(progress) if progress.finished => return,
-            Ok(progress) if progress.has_moved() => {}
-            Ok(_) => thread::yield_now(),
-            Err(PumpError::Peer { .. }) => return,
-            Err(error) => panic!("{error}"),
-        }
-        while session.poll_event().is_some() {}
-    }
+    let mut server = LinkedServer::new(server);
+    server.connect(peer, link);
+    server.serve_until_closed();
 }
 
 fn environment(way: Way) -> Environment {

@@ -15,48 +15,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 
-use pmi_core::ids::KvsName;
-use pmi_core::limits::MESSAGE_BYTES;
-use pmi_core::machine::Machine;
-use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, ArenaCell};
-use pmi_link::{PumpError, PumpState, pump};
-use pmi_std::{BoundedBuf, Clock, NonBlocking, Stream};
-
-type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
-type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
+use pmi_std::{NonBlocking, Stream};
+use pmi_testkit::server::unidentified;
+use pmi_testkit::{LinkedServer, TestServer};
 
 /// Serves a job of ranks that connect, until all of them have finalized.
 fn serve(streams: Vec<Stream>) {
-    let store = || Arena::new(vec![ArenaCell::FREE; 16], vec![0; 4096]);
-    let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
-    let name = KvsName::new(b"kvs_1").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-    let members = vec![Member::new(0, 0); streams.len()];
-    let job = server.add_job(spec, members, store()).unwrap();
-    let caller = Peer::Unidentified { job, deadline: None, challenge: None };
-    let mut open: Vec<_> = { streams.into_iter() }
-        .map(|stream| {
-            let id = server.open(caller, BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();
-            let buffers =
-                PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
-            (id, NonBlocking::stream(stream).unwrap(), buffers)
-        })
-        .collect();
-    let (clock, mut scratch) = (Clock::start(), vec![0; 8192]);
-    while !open.is_empty() {
-        open.retain_mut(|(id, link, buffers)| {
-            let mut session = server.session(*id).unwrap();
-            let is_open = match pump(clock.now(), &mut session, link, buffers, &mut scratch) {
-                Ok(progress) => !progress.finished,
-                Err(PumpError::Peer { .. }) => false,
-                Err(error) => panic!("{error}"),
-            };
-            while session.poll_event().is_some() {}
-            is_open
-        });
-        thread::yield_now();
+    let server = TestServer::without_sessions(u32::try_from(streams.len()).unwrap());
+    let (job, mut server) = (server.job, LinkedServer::new(server));
+    for stream in streams {
+        server.connect(unidentified(job), NonBlocking::stream(stream).unwrap());
     }
+    server.serve_until_closed();
 }
 
 #[test]

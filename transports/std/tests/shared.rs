@@ -12,70 +12,44 @@ use pmi_core::command::{
     Argument, CodeRun, InfoList, Pair, Program, Reply, Spawn, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Misuse, PeerError};
-use pmi_core::ids::{JobId, KvsName, Rank};
-use pmi_core::limits::MESSAGE_BYTES;
-use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, ArenaCell};
+use pmi_core::ids::Rank;
+use pmi_core::server::{Event, Peer};
 use pmi_link::blocking::Opening;
-use pmi_link::{CallError, PumpError, PumpState, SpawnError, pump};
-use pmi_std::{BoundedBuf, Clock, NonBlocking, SharedPmi, Stream};
-
-type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
-
-type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 4, 4>;
-
-fn store() -> Store {
-    Arena::new(vec![ArenaCell::FREE; 256], vec![0; 1 << 18])
-}
-
-fn spec(name: &str) -> JobSpec {
-    let name = KvsName::new(name.as_bytes()).unwrap();
-    JobSpec { name, spawner: None, universe_size: None, has_uplink: false }
-}
+use pmi_link::{CallError, SpawnError};
+use pmi_std::{NonBlocking, SharedPmi, Stream};
+use pmi_testkit::server::{JOB_NAME, job_spec, members};
+use pmi_testkit::{LinkedServer, TestServer};
 
 /// Serves one rank for each stream until all have disconnected; spawns are answered once `may_spawn`, all
 /// but the first with a refusal.
 fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<AtomicBool>) {
-    let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 4], store());
-    let job = server.add_job(spec("kvs_1"), vec![Member::new(0, 0); streams.len()], store());
-    let job = job.unwrap();
-    server.preset(job, b"universeSize", b"16").unwrap();
-    server.add_job(spec("kvs_2"), vec![Member::new(0, 0)], store()).unwrap();
-    let mut links = Vec::new();
+    let size = u32::try_from(streams.len()).unwrap();
+    let mut server = TestServer::of(job_spec(JOB_NAME), members(size, size));
+    let job = server.job;
+    server.server.preset(job, b"universeSize", b"16").unwrap();
+    let mut made = Ok(server.add_job(job_spec("kvs_2"), members(1, 1)));
+    let mut server = LinkedServer::new(server);
     for (rank, stream) in (0..).zip(streams) {
         let peer = match asks {
-            Some(challenge) => {
-                Peer::Unidentified { job, deadline: None, challenge: Some(challenge) }
-            }
+            Some(_) => Peer::Unidentified { job, deadline: None, challenge: asks },
             None => Peer::Member { job, rank: Rank(rank) },
         };
-        let id = server.open(peer, BoundedBuf::new(MESSAGE_BYTES), [const { None }; 4]).unwrap();
-        let carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(1 << 16));
-        links.push((id, NonBlocking::unix(stream).unwrap(), carry));
+        server.connect(peer, NonBlocking::unix(stream).unwrap());
     }
-    let (clock, mut scratch) = (Clock::start(), vec![0; 1 << 15]);
     let mut spawns = Vec::new();
-    let mut made = Ok(JobId(1));
     let refused = [0, 12].map(|code| CodeRun { count: 1, code: Code(code) });
-    while !links.is_empty() {
-        links.retain_mut(|(id, link, carry)| {
-            let mut session = server.session(*id).unwrap();
-            match pump(clock.now(), &mut session, link, carry, &mut scratch) {
-                Ok(progress) => !progress.finished,
-                Err(PumpError::Peer { .. } | PumpError::Link(_)) => false,
-                Err(error) => panic!("{error}"),
-            }
-        });
-        while let Some(event) = server.poll_event() {
+    while server.is_open() {
+        server.serve_once();
+        for event in server.events.drain(..) {
             if let Event::Spawn { session, exchange } = event {
-                server.spawn_read(session);
+                server.inner.server.spawn_read(session);
                 spawns.push((session, exchange));
             }
         }
         if may_spawn.load(Ordering::SeqCst) {
             for (session, exchange) in spawns.drain(..) {
                 let codes = if made.is_ok() { &[][..] } else { &refused };
-                server.answer_spawn(session, exchange, made, codes).unwrap();
+                server.inner.server.answer_spawn(session, exchange, made, codes).unwrap();
                 made = Err(Code(12));
             }
         }

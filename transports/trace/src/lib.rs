@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
-//! Recorded sessions of PMI.
+#![doc = include_str!("../README.md")]
+//!
+//! # Parts
 //!
 //! A trace holds every message between ranks and their server, byte for byte, with the time it was
-//! seen, and the events of processes and connections. This crate contains its format, reads it from
-//! untrusted bytes, and makes it from the logs of other launchers. It deliberately does no I/O and
-//! reads no clock: bytes and text go in, values and text come out, in a browser too.
+//! seen, and the events of processes and connections. Bytes of a trace are not trusted.
 //!
 //! ```text
 //!   view         views of a trace: text, statistics, differences, pictures, other viewers

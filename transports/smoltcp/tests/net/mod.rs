@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 
-use pmi_core::ids::{JobId, KvsName};
-use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
+use pmi_core::ids::JobId;
+use pmi_core::server::{Arrays, Member, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant as CoreInstant};
 use pmi_smoltcp::{Acceptor, AcceptorEvent, ConnBuffer, core_time};
+use pmi_testkit::server::{job_spec, unidentified};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, FaultInjector, Medium};
 use smoltcp::socket::tcp;
@@ -180,9 +181,7 @@ impl Office {
     pub(crate) fn new(net: &mut Net, members: Vec<Member>) -> Self {
         let store = || Arena::new([ArenaCell::FREE; 32], [0; 4096]);
         let mut server = Server::new([const { None }; 8], [const { None }; 1], store());
-        let name = KvsName::new(b"kvs_0").unwrap();
-        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-        let job = server.add_job(spec, members, store()).unwrap();
+        let job = server.add_job(job_spec("kvs_0"), members, store()).unwrap();
         let handles = [(); 4].map(|()| net.add_socket(2048));
         // A long time limit, so that no connection is closed early: a segment may be lost many times in a
         // row.
@@ -191,7 +190,7 @@ impl Office {
     }
 
     pub(crate) fn turn(&mut self, net: &mut Net) {
-        let peer = Peer::Unidentified { job: self.job, deadline: None, challenge: None };
+        let peer = unidentified(self.job);
         let (now, notices) = (net.now(), &mut self.notices);
         let told = |notice| notices.push(notice);
         self.acceptor.poll(now, &mut net.sockets, &mut self.server, &mut [0; 4096], || peer, told);

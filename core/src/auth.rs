@@ -189,7 +189,7 @@ mod tests {
         b"7d2c54e78ab508da10949b1696e252fc247700fd1a19b8bee772ab5485d13c37";
 
     #[test]
-    fn a_proof_is_an_hmac_under_its_label() {
+    fn proof_is_an_hmac_under_its_label() {
         let secret = Secret::new(SECRET).unwrap();
         let nonce = Nonce::new([0xa0; NONCE_DIGITS]);
         assert_eq!(nonce.as_bytes(), b"100000000000000000");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_of_one_use_is_none_of_another() {
+    fn proof_of_one_use_is_none_of_another() {
         let secret = Secret::new(SECRET).unwrap();
         let labels = [Label::Challenge, Label::Identity, Label::Credential];
         for (at, label) in labels.iter().enumerate() {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_that_is_no_number_is_not_answered() {
+    fn nonce_that_is_no_number_is_not_answered() {
         let secret = Secret::new(SECRET).unwrap();
         for nonce in
             [&b""[..], b"pmiid-3", b"pmi-identity\x003", b"-1", b"1 ", b"0x10", &[b'7'; 21]]
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_a_length_and_no_printed_form() {
+    fn secret_has_a_length_and_no_printed_form() {
         assert!(Secret::new(&[1; 15]).is_err());
         assert!(Secret::new(&[1; 16]).is_ok());
         assert!(Secret::new(&[1; 64]).is_ok());

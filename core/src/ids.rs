@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_checked_at_one_less_at_and_one_over_the_limit() {
+    fn key_is_checked_at_one_less_at_and_one_over_the_limit() {
         for (len, ok) in [(0, false), (1, true), (63, true), (64, true), (65, false)] {
             assert_eq!(Key::new(&[b'k'; 80][..len]).is_ok(), ok, "{len}");
         }
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_hold_anything_up_to_its_limit() {
+    fn value_may_hold_anything_up_to_its_limit() {
         for (len, ok) in [(0, true), (1023, true), (1024, true), (1025, false)] {
             assert_eq!(Value::new(&[0; 1100][..len]).is_ok(), ok, "{len}");
         }
     }
 
     #[test]
-    fn the_name_of_a_space_fits_every_dialect() {
+    fn name_of_a_space_fits_every_dialect() {
         for (len, ok) in [(0, false), (255, true), (256, true), (257, false)] {
             assert_eq!(KvsName::new(&[b'k'; 300][..len]).is_ok(), ok, "{len}");
         }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_keeps_nothing_that_could_be_syntax() {
+    fn word_keeps_nothing_that_could_be_syntax() {
         assert_eq!(Word::new(b"do it;now=1\n").as_bytes(), b"doitnow1");
         assert_eq!(Word::new(&[b'x'; 100]).as_bytes().len(), WORD_BYTES);
     }

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_takes_all_or_nothing() {
+    fn buffer_takes_all_or_nothing() {
         let mut buffer = heapless::Vec::<u8, 4>::new();
         Buffer::extend(&mut buffer, b"abc").unwrap();
         assert_eq!(Buffer::extend(&mut buffer, b"de"), Err(Full { needed: 5 }));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_keeps_its_number_until_it_is_freed() {
+    fn place_keeps_its_number_until_it_is_freed() {
         let mut slots = [const { None::<u8> }; 2];
         assert_eq!(Slots::insert(&mut slots, 7), Some(0));
         assert_eq!(Slots::insert(&mut slots, 8), Some(1));

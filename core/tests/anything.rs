@@ -25,7 +25,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_survives_any_server(steps in vec(step(), 0..40)) {
+    fn client_survives_any_server(steps in vec(step(), 0..40)) {
         targets::client_bytes(&script(&steps));
     }
 

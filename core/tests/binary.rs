@@ -31,7 +31,7 @@ fn ask<T>(
     let mut out = [0; MESSAGE_BYTES];
     let len = client.poll_transmit(&mut out).expect("room").expect("a question");
     assert_eq!(out[0], binary::MAGIC);
-    out[..len].iter().for_each(|byte| assert_eq!(server.send(rank, &[*byte]), Ok(1)));
+    out[..len].iter().for_each(|byte| assert_eq!(server.send(rank, [*byte]), Ok(1)));
     for byte in server.recv_bytes(rank) {
         assert_eq!(client.handle_input(Instant::ZERO, &[byte]), Ok(1));
     }
@@ -87,7 +87,7 @@ fn two_ranks_exchange_any_bytes_and_ask_before_they_are_answered() {
 }
 
 #[test]
-fn the_bytes_are_those_of_the_document() {
+fn bytes_are_those_of_the_document() {
     let mut out = [0; 64];
     let put = Request::Put { place: At::Job(None), key: "k".into(), value: "ab".into() };
     let len = binary::write_request(&put, b"7", &mut out).expect("room");
@@ -102,7 +102,7 @@ fn the_bytes_are_those_of_the_document() {
 }
 
 #[test]
-fn a_frame_cut_anywhere_is_partial_and_its_body_cut_anywhere_is_none() {
+fn frame_cut_anywhere_is_partial_and_its_body_cut_anywhere_is_none() {
     let mut out = [0; 64];
     let put = Request::Put { place: At::Job(None), key: "key".into(), value: "value".into() };
     let len = binary::write_request(&put, b"12", &mut out).expect("room");
@@ -120,7 +120,7 @@ fn a_frame_cut_anywhere_is_partial_and_its_body_cut_anywhere_is_none() {
 }
 
 #[test]
-fn who_begins_in_frames_speaks_nothing_else_and_nobody_else_may_ask_for_them() {
+fn peer_that_begins_in_frames_sends_nothing_else_and_no_other_peer_may_request_them() {
     let mut out = [0; 64];
     let mut server = TestServer::new(2);
     let len = binary::write_request(&Request::Init { version: Version::V1_1 }, b"", &mut out);
@@ -142,7 +142,7 @@ fn who_begins_in_frames_speaks_nothing_else_and_nobody_else_may_ask_for_them() {
 }
 
 #[test]
-fn a_question_that_is_not_known_is_refused_and_the_next_one_answered() {
+fn question_that_is_not_known_is_refused_and_the_next_one_answered() {
     let mut server = TestServer::new(2);
     let mut own = client();
     let open = Request::Init { version: Version::BINARY };

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn what_the_fuzzers_collected_does_no_harm() {
+fn inputs_that_the_fuzzers_collected_do_no_harm() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for &(name, target) in targets::TARGETS {
         let mut files: Vec<_> = fs::read_dir(corpus.join(name))
@@ -29,7 +29,7 @@ fn what_the_fuzzers_collected_does_no_harm() {
 }
 
 #[test]
-fn every_corpus_has_its_target() {
+fn corpora_have_their_targets() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for folder in fs::read_dir(corpus).expect("the corpora are part of the crate") {
         let name = folder.expect("the folder can be read").file_name();

@@ -7,7 +7,7 @@ use pmi_core::wire::Framed;
 use transcript::{Message, Scenario, Voice, escaped};
 
 #[test]
-fn the_front_of_a_message_is_partial_or_as_wrong_as_the_whole() {
+fn front_of_a_message_is_partial_or_as_wrong_as_the_whole() {
     for message in messages() {
         let whole_is_wrong = meaning::of(&message).starts_with(b"malformed");
         for cut in 0..message.bytes.len() {
@@ -22,7 +22,7 @@ fn the_front_of_a_message_is_partial_or_as_wrong_as_the_whole() {
 }
 
 #[test]
-fn what_follows_a_message_is_not_looked_at() {
+fn bytes_behind_a_message_are_not_inspected() {
     let next: [&[u8]; 6] =
         [b"cmd=put_result rc=0\n", b"cmd=finalize\n", b"mcmd=spawn\n", b"\n", b"\0\xff", b"c"];
     for message in messages().iter().filter(|message| message.unframed.is_none()) {
@@ -38,7 +38,7 @@ fn what_follows_a_message_is_not_looked_at() {
 }
 
 #[test]
-fn a_stream_in_single_bytes_says_the_same_as_in_one_piece() {
+fn stream_in_single_bytes_says_the_same_as_in_one_piece() {
     for scenario in transcript::all().into_iter().flat_map(|t| t.scenarios) {
         let in_steps = said(&scenario);
         let mut in_bytes = Vec::new();

@@ -34,7 +34,7 @@ const PAGES: [Page; 2] = [
 ];
 
 #[test]
-fn every_example_is_a_message_and_bears_a_star_if_we_word_it_so() {
+fn examples_are_messages_and_bear_a_star_in_the_codecs_own_form() {
     for Page { file, text, counts, .. } in PAGES {
         let mut streams: BTreeMap<Voice, Vec<u8>> = BTreeMap::new();
         let mut messages = 0;
@@ -60,7 +60,7 @@ fn every_example_is_a_message_and_bears_a_star_if_we_word_it_so() {
 }
 
 #[test]
-fn every_file_that_is_named_is_there() {
+fn named_files_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let folders = ["core/", "host-std/", "transports/", "docs/"];
     for Page { file, text, counts, .. } in PAGES {
@@ -75,7 +75,7 @@ fn every_file_that_is_named_is_there() {
 }
 
 #[test]
-fn every_place_that_is_linked_is_there() {
+fn linked_places_exist() {
     let places = |text: &str| -> Vec<String> {
         let heads = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
         heads.map(|head| head.to_lowercase().replace([',', ':'], "").replace(' ', "-")).collect()
@@ -97,7 +97,7 @@ fn every_place_that_is_linked_is_there() {
 }
 
 #[test]
-fn every_transcript_is_in_the_table_of_coverage_or_named_for_its_kind() {
+fn transcripts_are_in_the_table_of_coverage_or_named_for_their_kind() {
     let transcripts = transcript::all();
     for Page { file, text, transcripts: prefix, .. } in PAGES {
         let (_, table) = text.split_once("## What is covered").expect("a table of coverage");
@@ -118,7 +118,7 @@ fn every_transcript_is_in_the_table_of_coverage_or_named_for_its_kind() {
 }
 
 #[test]
-fn every_quirk_is_in_its_table_with_its_scenario() {
+fn quirks_are_in_their_table_with_their_scenarios() {
     let quirks = include_str!("../src/wire/quirks.rs");
     let constants = quirks.lines().filter_map(|line| line.strip_prefix("pub const "));
     let names: Vec<_> = constants.filter_map(|line| line.split(':').next()).collect();

@@ -33,7 +33,7 @@ fn names_keys_and_values_are_taken_up_to_their_limit() {
 }
 
 #[test]
-fn what_is_kept_of_a_text_is_cut_at_its_limit() {
+fn kept_texts_are_cut_at_their_limits() {
     for (len, kept) in [(-1, -1), (0, 0), (1, 0)] {
         let at = |limit: usize, by: isize| limit.checked_add_signed(by).unwrap();
         let excerpt = Excerpt::new(vec![b'x'; at(limits::EXCERPT_BYTES, len)]);
@@ -44,7 +44,7 @@ fn what_is_kept_of_a_text_is_cut_at_its_limit() {
 }
 
 #[test]
-fn a_c_program_that_fills_its_buffers_is_understood() {
+fn c_program_that_fills_its_buffers_is_understood() {
     // The numbers of `get_maxes` count the terminator: a client sends one byte less, and some
     // send all of them.
     for spare in [1, 0] {
@@ -64,7 +64,7 @@ fn a_c_program_that_fills_its_buffers_is_understood() {
 }
 
 #[test]
-fn the_codec_itself_has_no_limit_so_that_a_refusal_can_name_the_length() {
+fn codec_itself_has_no_limit_so_that_a_refusal_can_name_the_length() {
     let key = vec![b'k'; limits::KEY_BYTES + 1];
     let value = vec![b'v'; limits::VALUE_BYTES + 1];
     let mut out = vec![0; 2 * limits::PMI1_LINE];
@@ -76,7 +76,7 @@ fn the_codec_itself_has_no_limit_so_that_a_refusal_can_name_the_length() {
 }
 
 #[test]
-fn the_longest_requests_fit_a_line_and_a_message() {
+fn longest_requests_fit_a_line_and_a_message() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);
     let requests = [
         put(&KEY, &VALUE),
@@ -97,7 +97,7 @@ fn the_longest_requests_fit_a_line_and_a_message() {
 }
 
 #[test]
-fn the_longest_replies_fit_what_is_kept_for_one() {
+fn longest_replies_fit_what_is_kept_for_one() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);
     let most = |to, answer| Reply { to, tag: b"", code: Code(i32::MIN), answer };
     let version = Version { major: u16::MAX, minor: u16::MAX };
@@ -132,7 +132,7 @@ fn the_longest_replies_fit_what_is_kept_for_one() {
 }
 
 #[test]
-fn a_message_is_written_whole_or_not_at_all() {
+fn message_is_written_whole_or_not_at_all() {
     let mut written = 0;
     for transcript in transcript::all() {
         for message in transcript.scenarios.iter().flat_map(|s| s.messages()).filter(|m| m.ours) {
@@ -155,7 +155,7 @@ fn a_message_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn the_longest_put_needs_every_byte_of_its_slice() {
+fn longest_put_needs_every_byte_of_its_slice() {
     let request = put(&KEY, &VALUE);
     let needed = "cmd=put kvsname= key= value=\n".len() + NAME.len() + KEY.len() + VALUE.len();
     let full = pmi1::write_request(&request, &NAME, &mut vec![0; needed - 1]);

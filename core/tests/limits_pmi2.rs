@@ -16,7 +16,7 @@ const NAME: [u8; limits::KVSNAME_BYTES] = [b'n'; limits::KVSNAME_BYTES];
 const TAG: [u8; limits::TAG_BYTES] = [b't'; limits::TAG_BYTES];
 
 #[test]
-fn the_longest_requests_fit_a_frame_and_a_message() {
+fn longest_requests_fit_a_frame_and_a_message() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);
     let place = Place::Job(None);
     let full = Request::FullInit {
@@ -48,7 +48,7 @@ fn the_longest_requests_fit_a_frame_and_a_message() {
 }
 
 #[test]
-fn a_ring_whose_values_are_at_their_limit_fits_a_message_unless_they_are_full_of_semicolons() {
+fn ring_whose_values_are_at_their_limit_fits_a_message_unless_they_are_full_of_semicolons() {
     let plain = [b'v'; limits::VALUE_BYTES];
     let [left, right] = [&plain, &plain].map(Text::from);
     let mut out = [0; limits::MESSAGE_BYTES];
@@ -60,7 +60,7 @@ fn a_ring_whose_values_are_at_their_limit_fits_a_message_unless_they_are_full_of
 }
 
 #[test]
-fn the_longest_replies_fit_what_is_kept_for_one() {
+fn longest_replies_fit_what_is_kept_for_one() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);
     let most = |to, answer| Reply { to, tag: &TAG, code: Code(i32::MIN), answer };
     let who = Identity { rank: u32::MAX, size: u32::MAX, appnum: i32::MIN, spawner: Some(name) };
@@ -104,7 +104,7 @@ fn the_longest_replies_fit_what_is_kept_for_one() {
 }
 
 #[test]
-fn the_longest_put_needs_every_byte_of_its_slice() {
+fn longest_put_needs_every_byte_of_its_slice() {
     let (key, value) = (Text::plain(&KEY), Text::plain(&VALUE));
     let put = Request::Put { place: Place::Job(None), key, value };
     let words = "123456cmd=kvs-put;thrid=;key=;value=;".len();
@@ -120,7 +120,7 @@ fn the_longest_put_needs_every_byte_of_its_slice() {
 }
 
 #[test]
-fn the_codec_itself_has_no_limit_so_that_a_refusal_can_name_the_length() {
+fn codec_itself_has_no_limit_so_that_a_refusal_can_name_the_length() {
     let key = vec![b'k'; limits::KEY_BYTES + 1];
     let value = vec![b'v'; 2000];
     let put = |key, value| Request::Put { place: Place::Job(None), key, value };
@@ -131,7 +131,7 @@ fn the_codec_itself_has_no_limit_so_that_a_refusal_can_name_the_length() {
 }
 
 #[test]
-fn every_version_is_opened_in_a_line() {
+fn versions_are_opened_in_a_line() {
     let version = Version { major: 2, minor: 0 };
     let written = pmi2::write_request(&Request::Init { version }, b"", b"", &mut [0; 200]);
     assert!(matches!(written, Err(WriteError::Misuse(_))));

@@ -59,7 +59,7 @@ fn our_listener_opens_as_the_transcripts_do_and_hears_what_they_mean() {
 }
 
 #[test]
-fn every_kind_of_server_is_heard_by_our_client() {
+fn client_understands_every_kind_of_server() {
     let played = scenarios(|scenario| scenario.does("client").is_some());
     let lines = ["hydra4", "hydra5", "gforker", "slurm", "flux", "tcp", "spawn", "ours"];
     let frames = ["hydra4-mpich4", "hydra4-slurm", "hydra5", "slurm", "ours"];

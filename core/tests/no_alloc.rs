@@ -25,20 +25,20 @@ const VALUE: [u8; VALUE_BYTES] = [b'v'; VALUE_BYTES];
 const NAME: [u8; KVSNAME_BYTES] = [b'n'; KVSNAME_BYTES];
 
 #[test]
-fn the_counter_counts() {
+fn counter_counts() {
     assert_ne!(asked(|| drop(std::hint::black_box(Box::new(7)))), 0);
     assert_eq!(asked(|| assert_eq!(std::hint::black_box([7; 64]).len(), 64)), 0);
 }
 
 #[test]
-fn the_longest_put_is_written_and_read_without_memory() {
+fn longest_put_is_written_and_read_without_memory() {
     let key = Text::plain(&KEY);
     let put = Request::Put { place: Place::Job(None), key, value: Text::plain(&VALUE) };
     assert_eq!(asked(|| request(&put)), 0);
 }
 
 #[test]
-fn a_spawn_of_several_programs_is_written_and_read_without_memory() {
+fn spawn_of_several_programs_is_written_and_read_without_memory() {
     let words = ["a", "b c", "d=e"].map(Text::from);
     let pairs = [Pair { key: Text::from("wdir"), value: Text::from("/tmp") }];
     let program = Program {
@@ -113,7 +113,7 @@ fn frames_are_written_and_read_without_memory() {
 }
 
 #[test]
-fn a_process_mapping_is_written_and_read_without_memory() {
+fn process_mapping_is_written_and_read_without_memory() {
     let nodes = || (0..64u32).map(|rank| rank / 4);
     let asked = asked(|| {
         let mut out = [0; VALUE_BYTES];
@@ -124,7 +124,7 @@ fn a_process_mapping_is_written_and_read_without_memory() {
 }
 
 #[test]
-fn a_server_and_its_client_put_fence_and_get_without_memory() {
+fn server_and_its_client_put_fence_and_get_without_memory() {
     let (key, value) = (Text::plain(&KEY[1..]), Text::plain(&VALUE[1..]));
     let place = Place::Job(None);
     converse(&[
@@ -138,7 +138,7 @@ fn a_server_and_its_client_put_fence_and_get_without_memory() {
 }
 
 #[test]
-fn they_do_the_same_in_frames_without_memory() {
+fn machines_converse_in_frames_without_memory() {
     let (key, value) = (Text::plain(&KEY[1..]), Text::plain(&VALUE[1..]));
     let (own, node) = (Place::Job(None), Place::Node);
     let full = Request::FullInit { rank: Some(0), job: None, threaded: false, method: None };

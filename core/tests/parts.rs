@@ -21,7 +21,7 @@ fn reply(server: &mut TestServer, rank: usize, line: &str) -> String {
 }
 
 #[test]
-fn a_word_of_a_part_is_known_just_where_the_part_is() {
+fn word_of_a_part_is_known_just_where_the_part_is() {
     for (word, is_there) in [
         ("put", true),
         ("barrier_in", true),
@@ -52,7 +52,7 @@ fn put_fence_get_needs_no_part() {
 }
 
 #[test]
-fn a_server_refuses_what_it_leaves_out_and_goes_on() {
+fn server_refuses_what_it_leaves_out_and_goes_on() {
     let mut server = TestServer::new(2);
     let newest = reply(&mut server, 0, "cmd=init pmi_version=1 pmi_subversion=2\n");
     assert_eq!(newest.contains("pmi_subversion=2"), parts::GROUPS, "{newest}");
@@ -77,7 +77,7 @@ fn a_server_refuses_what_it_leaves_out_and_goes_on() {
 }
 
 #[test]
-fn a_client_does_not_start_what_it_leaves_out() {
+fn client_does_not_start_what_it_leaves_out() {
     let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
     let starts = |client: &mut Client<_>, request| match client.start(&request) {
         Ok(_) => true,
@@ -106,7 +106,7 @@ fn a_client_does_not_start_what_it_leaves_out() {
 }
 
 #[test]
-fn a_client_names_the_part_that_a_request_lacks() {
+fn client_names_the_part_that_a_request_lacks() {
     let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
     let dialling = client.start(&Request::InitAck { id: 7 });
     match dialling {

@@ -219,7 +219,7 @@ const CHECKS: &[Check] = &[
 ];
 
 #[test]
-fn every_vector_is_written_and_read_and_is_nothing_when_it_is_cut() {
+fn vectors_are_written_and_read_and_have_no_meaning_when_cut() {
     let vectors = vectors(include_str!("../vectors/pmix/values.txt"));
     assert_eq!(vectors.len(), CHECKS.len());
     let mut count = 0;
@@ -243,7 +243,7 @@ fn every_vector_is_written_and_read_and_is_nothing_when_it_is_cut() {
 }
 
 #[test]
-fn every_byte_of_a_recorded_conversation_is_read_and_written_again() {
+fn recorded_conversations_are_read_and_written_again_byte_for_byte() {
     let said = vectors(include_str!("../vectors/pmix/conversation.txt"));
     let mut said = said.iter().map(|(who, columns)| (&**who, &columns[0].1[..]));
     let mut next = |who: &str| {
@@ -339,7 +339,7 @@ fn every_byte_of_a_recorded_conversation_is_read_and_written_again() {
 }
 
 #[test]
-fn a_conversation_cut_at_any_byte_is_a_part_of_it() {
+fn conversation_cut_at_any_byte_is_a_part_of_it() {
     let said = vectors(include_str!("../vectors/pmix/conversation.txt"));
     for (at, (_, columns)) in said.iter().enumerate().filter(|(at, _)| *at != 1) {
         let bytes = &columns[0].1;
@@ -355,7 +355,7 @@ fn a_conversation_cut_at_any_byte_is_a_part_of_it() {
 }
 
 #[test]
-fn a_request_cut_at_any_byte_is_an_error_or_a_shorter_request() {
+fn request_cut_at_any_byte_is_an_error_or_a_shorter_request() {
     let said = vectors(include_str!("../vectors/pmix/conversation.txt"));
     for (_, columns) in said.iter().skip(2).step_by(2) {
         let (_, body) = message(&columns[0].1);
@@ -371,7 +371,7 @@ fn a_request_cut_at_any_byte_is_an_error_or_a_shorter_request() {
 }
 
 #[test]
-fn the_layout_of_a_welcome_follows_kind_and_version() {
+fn layout_of_a_welcome_follows_kind_and_version() {
     let layout = |kind, version: &'static str| greeting(kind, version.as_bytes()).layout();
     assert_eq!(layout(Kind::Client, "3.2.3"), Layout::Client);
     assert_eq!(layout(Kind::Tool, "6.1.0"), Layout::Tool { gives_identity: true });
@@ -411,7 +411,7 @@ fn greetings_of_all_kinds_are_read_as_written_and_cut_nowhere() {
 }
 
 #[test]
-fn what_follows_a_greeting_is_taken_only_if_it_is_a_list() {
+fn bytes_behind_a_greeting_are_taken_only_as_a_list() {
     let greeting = greeting(Kind::Client, b"6.1.0");
     let mut bytes = fits(|out| greeting.write(out));
     let extra = packed(Format::PLAIN, &|to| {
@@ -470,7 +470,7 @@ fn no_count_is_believed_that_the_bytes_do_not_bear_out() {
 }
 
 #[test]
-fn what_has_an_unknown_type_ends_what_can_be_read_and_is_kept() {
+fn value_of_an_unknown_type_ends_the_readable_part_and_is_kept() {
     for format in FORMATS {
         let known = packed(format, &|to| {
             to.one(Type::KVAL).text(Some(b"a")).of(Type::UINT32).u32(7);

@@ -64,7 +64,7 @@ enum Answers {
 
 proptest! {
     #[test]
-    fn a_request_is_read_as_it_was_meant(says in says()) {
+    fn request_is_read_as_it_was_meant(says in says()) {
         let list = says.list();
         let request = says.request(&list);
         let mut out = [0; 2048];
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reply_is_read_as_it_was_meant(answers in answers()) {
+    fn reply_is_read_as_it_was_meant(answers in answers()) {
         let codes = answers.codes();
         let reply = answers.reply(&codes);
         let mut out = [0; 2048];
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn a_spawn_is_read_as_it_was_meant(
+    fn spawn_is_read_as_it_was_meant(
         starts in vec(starts(), 1..4),
         preputs in vec((word(16), rest(32)), 0..3),
     ) {
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_written_is_always_read_again(request in any_request(), name in vec(any::<u8>(), 0..8)) {
+    fn written_messages_are_always_read_again(request in any_request(), name in vec(any::<u8>(), 0..8)) {
         let mut out = [0; 512];
         if let Ok(len) = request.with(|request| pmi1::write_request(&request, &name, &mut out)) {
             let bytes = &out[..len];
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn a_front_is_never_more_wrong_than_the_whole(bytes in soup()) {
+    fn front_is_never_more_wrong_than_the_whole(bytes in soup()) {
         for (from, frame) in [
             (LINES[0], pmi1::frame_request as fn(&[u8]) -> _),
             (LINES[1], pmi1::frame_reply as fn(&[u8]) -> _),
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_written_to_mean_the_same(bytes in soup()) {
+    fn messages_that_were_read_are_written_with_the_same_meaning(bytes in soup()) {
         let Ok(Framed::Whole(len)) = pmi1::frame_reply(&bytes) else { return Ok(()) };
         let Ok(reply) = pmi1::read_reply(&bytes[..len]) else { return Ok(()) };
         let mut out = [0; 4096];
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_line_cannot_say_is_not_said() {
+fn messages_that_no_line_can_express_are_not_written() {
     let text = |bytes: &'static [u8]| Text::plain(bytes);
     let put = |key, value| Request::Put { place: Place::Job(None), key, value };
     let get = |name, key| Request::Get { place: Place::Job(name), key, wait: false };
@@ -201,7 +201,7 @@ fn what_a_line_cannot_say_is_not_said() {
 }
 
 #[test]
-fn a_spawn_that_no_reader_would_understand_is_not_said() {
+fn spawn_that_no_reader_would_understand_is_not_said() {
     let spawns = |programs: &[Program<'_>], preputs: &[Pair<'_>]| {
         assert_misuse(&Request::Spawn(Spawn::Given { programs, preputs }));
     };
@@ -223,7 +223,7 @@ fn a_spawn_that_no_reader_would_understand_is_not_said() {
 }
 
 #[test]
-fn a_message_of_a_server_is_one_word() {
+fn message_of_a_server_is_one_word() {
     // Clients up to MPICH 4.0 drop a message with bare words and continue with the fields of the last.
     let told = Answer::Told(Text::from("no such\nkey"));
     let reply = Reply { to: Verb::Put, tag: b"", code: Code::FAIL, answer: told };

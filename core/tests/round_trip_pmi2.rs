@@ -49,7 +49,7 @@ enum Answers {
 
 proptest! {
     #[test]
-    fn a_request_is_read_as_it_was_meant(says in says(text()), tag in tag()) {
+    fn request_is_read_as_it_was_meant(says in says(text()), tag in tag()) {
         let request = says.request();
         let mut out = [0; 8192];
         let len = pmi2::write_request(&request, &tag, OWN, &mut out).unwrap();
@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn a_length_on_the_right_says_the_same_if_there_is_no_semicolon(says in says(plain()), tag in tag()) {
+    fn length_on_the_right_says_the_same_if_there_is_no_semicolon(says in says(plain()), tag in tag()) {
         let request = says.request();
         let mut out = [0; 8192];
         let len = pmi2::write_request(&request, &tag, OWN, &mut out).unwrap();
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reply_is_read_as_it_was_meant(answers in answers(text()), tag in tag()) {
+    fn reply_is_read_as_it_was_meant(answers in answers(text()), tag in tag()) {
         let reply = answers.reply(&tag);
         let mut out = [0; 8192];
         let len = pmi2::write_reply(&reply, b"", Semicolons::Doubled, &mut out).unwrap();
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reply_without_semicolon_is_written_one_way(answers in answers(plain()), tag in tag()) {
+    fn reply_without_semicolon_is_written_one_way(answers in answers(plain()), tag in tag()) {
         let reply = answers.reply(&tag);
         let written = [Semicolons::Doubled, Semicolons::Single].map(|semicolons| {
             let mut out = [0; 8192];
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_that_cannot_be_said_is_refused(front in text(), back in text()) {
+    fn value_that_cannot_be_said_is_refused(front in text(), back in text()) {
         let value = [&front[..], b";", &back].concat();
         for to in [Verb::Get, Verb::NodeGet, Verb::JobGet, Verb::Lookup] {
             let reply = ok(to, b"7", Answer::Value(Text::plain(&value)));
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn a_spawn_is_read_as_it_was_meant(
+    fn spawn_is_read_as_it_was_meant(
         starts in vec(starts(), 1..4),
         preputs in vec((text(), text()), 0..3),
     ) {
@@ -141,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_frame_cannot_say_is_not_said() {
+fn messages_that_no_frame_can_express_are_not_written() {
     let (some, none) = (Text::from("a"), Text::EMPTY);
     let place = Place::Job(None);
     for request in [
@@ -172,7 +172,7 @@ fn what_a_frame_cannot_say_is_not_said() {
 }
 
 #[test]
-fn an_exchange_is_not_called_what_would_be_misread() {
+fn exchange_is_not_called_what_would_be_misread() {
     // The first is a tag of clients that send old memory behind the last field.
     for (tag, is_said) in [(&b"0x7f"[..], false), (b"a;b", false), (b"x7f", true), (b"", true)] {
         let written = pmi2::write_request(&Request::KvsName, tag, OWN, &mut [0; 64]);
@@ -181,7 +181,7 @@ fn an_exchange_is_not_called_what_would_be_misread() {
 }
 
 #[test]
-fn a_frame_is_as_long_as_six_digits_can_say() {
+fn frame_is_as_long_as_six_digits_can_say() {
     let around =
         "cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=1;argv0=;infokeycount=0;";
     for (len, fits) in [(999_998, true), (999_999, true), (1_000_000, false)] {

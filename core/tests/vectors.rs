@@ -37,7 +37,7 @@ use pmi_core::wire::names;
 use transcript::{Side, Step, escaped};
 
 #[test]
-fn every_message_means_what_its_transcript_says() {
+fn messages_mean_what_their_transcripts_state() {
     let mut wrong = String::new();
     for message in transcript::all().iter().flat_map(|t| &t.scenarios).flat_map(|s| s.messages()) {
         let means = meaning::of(&message);
@@ -55,7 +55,7 @@ fn every_message_means_what_its_transcript_says() {
 }
 
 #[test]
-fn what_bears_a_star_is_written_byte_for_byte_and_nothing_else_is() {
+fn messages_with_a_star_and_no_others_are_written_byte_for_byte() {
     let mut wrong = String::new();
     for message in transcript::all().iter().flat_map(|t| &t.scenarios).flat_map(|s| s.messages()) {
         if wording::is_ours(message.from, &message.bytes) == message.ours {
@@ -74,7 +74,7 @@ fn what_bears_a_star_is_written_byte_for_byte_and_nothing_else_is() {
 }
 
 #[test]
-fn every_exchange_of_the_table_of_words_is_in_some_transcript() {
+fn exchanges_of_the_table_of_words_are_in_transcripts() {
     let steps = steps();
     for words in &names::TABLE {
         for (from, word) in [(Side::Client, words.line), (Side::Server, words.line_reply)] {
@@ -84,7 +84,7 @@ fn every_exchange_of_the_table_of_words_is_in_some_transcript() {
 }
 
 #[test]
-fn every_exchange_in_frames_is_in_some_transcript() {
+fn exchanges_in_frames_are_in_transcripts() {
     let steps = steps();
     let is_framed = |from, word: &[u8]| is_framed(&steps, from, word);
     for words in names::TABLE.iter().filter(|words| !words.frame.is_empty()) {
@@ -129,7 +129,7 @@ fn is_framed(steps: &[Step], from: Side, word: &[u8]) -> bool {
 }
 
 #[test]
-fn every_quirk_has_the_scenario_that_it_names() {
+fn quirks_have_the_scenarios_that_they_name() {
     let quirks = include_str!("../src/wire/quirks.rs");
     let mut named = 0;
     for test in quirks.lines().filter_map(|line| line.strip_prefix("/// Test: ")) {
@@ -145,7 +145,7 @@ fn every_quirk_has_the_scenario_that_it_names() {
 }
 
 #[test]
-fn every_transcript_says_something_and_no_two_scenarios_share_a_name() {
+fn transcripts_have_content_and_no_two_scenarios_share_a_name() {
     for transcript in transcript::all() {
         let file = &transcript.file;
         assert!(!transcript.source.is_empty(), "{file} names no source");

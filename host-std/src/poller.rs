@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_stream_is_silent_until_it_is_resumed() {
+    fn paused_stream_is_silent_until_it_is_resumed() {
         let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
         let (read, mut write) = UnixStream::pair().unwrap();
         write.write_all(b"x").unwrap();

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_rank_process_program_host_and_how_it_ended() {
+    fn failure_names_rank_process_program_host_and_how_it_ended() {
         let killed = ProcessEnd::Killed { signal: 11, dumped: true };
         assert_eq!(
             said(&Failure::Ended { rank: 2, ending: killed, phase: PmiPhase::Open }, 3),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_of_a_spawned_job_is_not_taken_for_one_of_the_first() {
+    fn rank_of_a_spawned_job_is_not_taken_for_one_of_the_first() {
         let child = plan(&[("./a", 1)]).spawned(0, plan(&[("./b", 2)]).parts, Vec::new(), (7, 1));
         let text = failure(&Failure::LeftEarly { rank: 1 }, &child, |_| Some(9), 0);
         assert!(text.starts_with("rank 1 of 2 in the spawned job kvs_7_1 (pid 9, ./b on node1)"));

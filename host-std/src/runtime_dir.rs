@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_enter_is_not_used() {
+    fn folder_that_others_may_enter_is_not_used() {
         let folder = scratch("folder");
         prepare(&folder).unwrap();
         prepare(&folder).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sockets_nobody_listens_at_are_swept() {
+    fn only_sockets_without_a_listener_are_swept() {
         let folder = scratch("sweep");
         prepare(&folder).unwrap();
         // Pids end far below this one.
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_named_for_its_process() {
+    fn socket_is_named_for_its_process() {
         assert_eq!(pid(Path::new("/x").join(name(4711)).as_path()), Some(4711));
         assert_eq!(pid(Path::new("/x/a-b.sock")), None);
     }

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_ends_well_only_with_0_and_outside_of_a_session() {
+    fn rank_ends_well_only_with_0_and_outside_of_a_session() {
         assert_eq!(judge(0, ProcessEnd::Exited(0), PmiPhase::Silent), None);
         assert_eq!(judge(0, ProcessEnd::Exited(0), PmiPhase::Finalized), None);
         assert_eq!(

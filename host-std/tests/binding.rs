@@ -7,7 +7,7 @@ use common::{host, job, run};
 const TELL: [&str; 3] = ["sh", "-c", "grep Cpus_allowed_list: /proc/self/status | cut -f 2"];
 
 #[test]
-fn a_rank_runs_where_it_is_bound_from_its_first_instruction_on() {
+fn rank_runs_where_it_is_bound_from_its_first_instruction_on() {
     let bound = |to: &str| {
         let mut command = host(["run", "-n", "3", "--bind-to", to]);
         run(command.args(TELL)).exits_with(0).lines().join(" ")
@@ -23,7 +23,7 @@ fn a_rank_runs_where_it_is_bound_from_its_first_instruction_on() {
 }
 
 #[test]
-fn the_launcher_itself_stays_where_it_was() {
+fn launcher_itself_stays_where_it_was() {
     // Between two ranks the launcher restores its own binding; otherwise the second one would have no
     // choice of processors.
     let mut command =
@@ -41,7 +41,7 @@ fn the_launcher_itself_stays_where_it_was() {
 }
 
 #[test]
-fn what_cannot_be_bound_is_told_before_anything_starts() {
+fn impossible_binding_is_reported_before_anything_starts() {
     for (words, parts) in [
         (&["--bind-to", "user:65535"][..], &["processor 65535", "may be used here"][..]),
         (&["--map-by", "core"], &["'--map-by'", "--bind-to core"]),
@@ -62,7 +62,7 @@ fn more_ranks_than_processors_are_allowed_and_told() {
 }
 
 #[test]
-fn a_map_shows_who_runs_where() {
+fn map_shows_who_runs_where() {
     let words = ["run", "-n", "2", "--bind-to", "user:0", "--display", "map", "echo", "x"];
     let ran = run(&mut host(words)).exits_with(0);
     assert_eq!(ran.lines(), ["x"; 2]);

@@ -100,7 +100,7 @@ fn two_boards_behind_serial_lines_are_one_job() {
 }
 
 #[test]
-fn a_board_that_goes_away_is_told_to_the_server_and_to_the_person() {
+fn board_that_goes_away_is_told_to_the_server_and_to_the_person() {
     let host = Host::start(&["--expect", "1"]);
     let mut bridge = Bridge::to(&host.port);
     bridge.board.join(0);
@@ -113,7 +113,7 @@ fn a_board_that_goes_away_is_told_to_the_server_and_to_the_person() {
 }
 
 #[test]
-fn what_is_no_line_and_who_is_no_server_are_named() {
+fn missing_line_and_missing_server_are_named() {
     let said = |words: &[&str]| {
         let out = host(["bridge"]).args(words).output().unwrap();
         (out.status.code().unwrap(), String::from_utf8(out.stderr).unwrap())

@@ -46,7 +46,7 @@ fn killed(name: &str, mut command: Command, when: impl FnOnce(&str)) -> Running 
 }
 
 #[test]
-fn a_launcher_that_is_killed_leaves_no_rank_behind() {
+fn launcher_that_is_killed_leaves_no_rank_behind() {
     // Four ranks, each with a child process, and one rank that ignores SIGTERM.
     let script = "if [ $PMI_RANK = 2 ]; then trap '' TERM; fi; sleep 600; sleep 600";
     let entry = format!("PROBE=run-{}", std::process::id());
@@ -57,7 +57,7 @@ fn a_launcher_that_is_killed_leaves_no_rank_behind() {
 }
 
 #[test]
-fn a_launcher_may_be_killed_at_any_moment() {
+fn launcher_may_be_killed_at_any_moment() {
     // From before the first rank to long after the last one of sixteen.
     for step in 0..12 {
         let name = format!("phase{step}");
@@ -70,7 +70,7 @@ fn a_launcher_may_be_killed_at_any_moment() {
 }
 
 #[test]
-fn a_launcher_that_is_killed_on_its_way_down_leaves_nothing_either() {
+fn launcher_that_is_killed_on_its_way_down_leaves_nothing_either() {
     let script =
         "trap '' TERM; if [ $PMI_RANK = 0 ]; then sleep 0.5; exit 3; fi; sleep 600; sleep 600";
     let command = job(3, shell(script));
@@ -86,7 +86,7 @@ fn a_launcher_that_is_killed_on_its_way_down_leaves_nothing_either() {
 }
 
 #[test]
-fn a_launcher_under_a_launcher_takes_its_ranks_with_it() {
+fn launcher_under_a_launcher_takes_its_ranks_with_it() {
     let inner = env!("CARGO_BIN_EXE_pmi-host");
     let command = job(2, [inner, "run", "-n", "2", "sleep", "600"]);
     let entry = format!("PROBE=nested-{}", std::process::id());
@@ -96,7 +96,7 @@ fn a_launcher_under_a_launcher_takes_its_ranks_with_it() {
 }
 
 #[test]
-fn a_run_that_ends_well_leaves_what_it_was_asked_to_leave() {
+fn run_that_ends_well_leaves_what_it_was_asked_to_leave() {
     let (variable, value) = mark("daemon");
     let mut command = job(1, shell("setsid sleep 600 > /dev/null 2>&1 & echo $!"));
     let ran = run(command.env(&variable, &value)).exits_with(0).says_nothing();
@@ -108,7 +108,7 @@ fn a_run_that_ends_well_leaves_what_it_was_asked_to_leave() {
 }
 
 #[test]
-fn nobody_is_left_that_was_not_waited_for() {
+fn children_are_all_waited_for() {
     // This process adopts orphans of its launchers, so their zombies would be its children.
     let script = "for i in 1 2 3; do \"$@\"; done; sleep 0.2; \
                   for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
@@ -121,7 +121,7 @@ fn nobody_is_left_that_was_not_waited_for() {
 }
 
 #[test]
-fn a_run_writes_no_file_and_needs_no_home() {
+fn run_writes_no_file_and_needs_no_home() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bare-home");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -164,7 +164,7 @@ fn too_few_open_files_are_told_before_anything_starts() {
 }
 
 #[test]
-fn a_thousand_ranks_come_and_go() {
+fn thousand_ranks_come_and_go() {
     let ran = run(&mut job(1000, ["true"]));
     if ran.err.contains("open files") || ran.err.contains("could not be started") {
         // The machine does not have room for them, and the launcher reports that.
@@ -175,7 +175,7 @@ fn a_thousand_ranks_come_and_go() {
 }
 
 #[test]
-fn a_rank_that_kills_its_process_group_kills_itself_alone() {
+fn rank_that_kills_its_process_group_kills_itself_alone() {
     // The PMI library of Slurm aborts like this.
     let script = "[ $PMI_RANK = 1 ] && kill -s KILL 0; exec sleep 600";
     let ran = run(&mut job(3, shell(script))).exits_with(137);
@@ -183,7 +183,7 @@ fn a_rank_that_kills_its_process_group_kills_itself_alone() {
 }
 
 #[test]
-fn a_key_that_ends_the_launcher_does_not_reach_the_guard() {
+fn key_that_ends_the_launcher_does_not_reach_the_guard() {
     // The whole group of the launcher is killed, as a terminal or a batch system does it.
     let (variable, value) = mark("group");
     let entry = format!("{variable}={value}");

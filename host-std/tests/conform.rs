@@ -93,7 +93,7 @@ fn slurm_is_as_recorded_and_serves_our_client() {
 }
 
 #[test]
-fn a_launcher_that_is_none_is_told_from_one() {
+fn launcher_that_is_none_is_told_from_one() {
     let only = ["--only", "pmi1-maxes", "--only", "pmi1-kvsname"];
     let ran = check("false {n} {prog}", &only).exits_with(0);
     assert_eq!(ran.out.matches("job killed").count(), 3, "{}", ran.out);
@@ -111,7 +111,7 @@ fn a_launcher_that_is_none_is_told_from_one() {
 }
 
 #[test]
-fn a_launcher_that_hangs_is_ended() {
+fn launcher_that_hangs_is_ended() {
     let words = ["conform", "--timeout", "1", "--launcher", "sh -c 'sleep 600' {n} {prog}"];
     let ran = run(host(words).args(["--only", "pmi1-maxes"])).exits_with(0);
     assert!(ran.out.contains("no answer"), "{}", ran.out);
@@ -119,7 +119,7 @@ fn a_launcher_that_hangs_is_ended() {
 }
 
 #[test]
-fn a_matrix_that_differs_from_the_recorded_one_is_a_failure() {
+fn matrix_that_differs_from_the_recorded_one_is_a_failure() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join("recorded.txt");
     std::fs::write(&file, "# by hand\npmi1-maxes  refused  something\n").unwrap();
@@ -180,7 +180,7 @@ fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
 }
 
 #[test]
-fn each_fault_of_a_client_is_told_by_what_it_does() {
+fn faults_of_a_client_are_reported_by_their_effects() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmi_client.py");
     let client = |fault: &str| format!("/usr/bin/python3 '{}' {fault}", program.display());
     for (fault, only, verdict, does) in [
@@ -250,7 +250,7 @@ fn each_fault_of_a_client_is_told_by_what_it_does() {
 }
 
 #[test]
-fn what_fails_under_a_good_server_is_not_tried_under_others() {
+fn client_that_fails_under_a_good_server_is_not_tried_under_others() {
     let ran = check_client("sh -c 'exit 3'", &["--only", "plain", "--only", "order"]).exits_with(0);
     let found = rows(&ran);
     assert!(

@@ -23,7 +23,7 @@ fn without_a_launcher_the_demo_is_one_rank() {
 }
 
 #[test]
-fn a_descriptor_that_is_no_socket_is_named() {
+fn descriptor_that_is_no_socket_is_named() {
     let mut command = host(["demo-rank"]);
     run(command.env("PMI_FD", "77").env_remove("PMI_RANK")).exits_with(1).says(&["PMI_FD", "77"]);
 }
@@ -45,7 +45,7 @@ fn our_client_runs_under_hydra() {
 }
 
 #[test]
-fn a_single_fault_of_hydra_is_retried() {
+fn single_fault_of_hydra_is_retried() {
     tolerates_a_fault_of("mpiexec.hydra", "our_client_runs_under_hydra");
 }
 

@@ -76,7 +76,7 @@ fn ranks_that_dial_in_and_ranks_that_are_started_are_one_job() {
 }
 
 #[test]
-fn a_job_may_be_all_callers_and_ends_with_the_last() {
+fn job_may_be_all_callers_and_ends_with_the_last() {
     let host = Host::start(&["--expect", "3"]);
     let clients: Vec<_> = (0..3).map(|id| client(&host.port, id)).collect();
     for client in clients {
@@ -113,7 +113,7 @@ fn both_generations_get_in_with_the_secret() {
 }
 
 #[test]
-fn whoever_does_not_know_the_secret_is_sent_away_and_the_job_goes_on() {
+fn peer_without_the_secret_is_rejected_and_the_job_goes_on() {
     let file = secret_file("wrong.secret", 0o600);
     let shown = file.to_str().unwrap();
     let mut host = Host::start(&["--expect", "1", "--secret-file", shown]);
@@ -145,7 +145,7 @@ fn whoever_does_not_know_the_secret_is_sent_away_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_rank_is_given_once() {
+fn rank_is_given_once() {
     let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", &local_rank()]);
     let mut first = host.dial();
     assert!(ask(&mut first, "cmd=initack pmiid=1\n").starts_with("cmd=initack"));
@@ -187,7 +187,7 @@ fn a_rank_is_given_once() {
 }
 
 #[test]
-fn a_rank_that_vanishes_ends_the_job_and_is_named() {
+fn rank_that_vanishes_ends_the_job_and_is_named() {
     let host = Host::start(&["--expect", "2", "-n", "1", "sleep", "60"]);
     let mut gone = host.dial();
     ask(&mut gone, "cmd=initack pmiid=1\ncmd=init pmi_version=1 pmi_subversion=1\n");
@@ -205,7 +205,7 @@ fn a_rank_that_vanishes_ends_the_job_and_is_named() {
 }
 
 #[test]
-fn who_does_not_come_is_told_and_who_says_nothing_is_sent_away() {
+fn missing_ranks_are_reported_and_silent_peers_are_rejected() {
     let mut host = Host::start(&["--expect", "2"]);
     let mut silent = host.dial();
     let mut half = host.dial();
@@ -293,7 +293,7 @@ mod out_of_band {
     }
 
     #[test]
-    fn a_member_that_listens_hears_of_checkpoint_and_abort_before_it_is_ended() {
+    fn member_that_listens_hears_of_checkpoint_and_abort_before_it_is_ended() {
         let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", RANK]);
         let mut out = ready(&mut host);
         // Without a listener the second user signal is a signal.
@@ -330,7 +330,7 @@ mod out_of_band {
     }
 
     #[test]
-    fn a_port_for_second_connections_alone_waits_for_nobody() {
+    fn port_for_second_connections_alone_waits_for_no_peer() {
         let words = ["run", "--listen", "127.0.0.1:0", "--expect", "0", "-n", "2"];
         let script = "echo ${PMI_PORT%:*} $PMI_ID";
         let ran = run(host(words).args(["sh", "-c", script])).exits_with(0).says_nothing();

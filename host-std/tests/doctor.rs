@@ -44,14 +44,14 @@ fn without_a_launcher_nothing_is_wrong_but_it_is_said() {
 }
 
 #[test]
-fn a_descriptor_that_a_wrapper_has_closed_is_named() {
+fn descriptor_that_a_wrapper_has_closed_is_named() {
     let ran = under_ours(2, "eval \"exec $PMI_FD>&-\"").exits_with(1);
     assert!(ran.out.contains("is closed: a program between"), "{}", ran.out);
     assert!(!ran.out.contains("two servers"), "{}", ran.out);
 }
 
 #[test]
-fn a_wrapper_that_clears_the_environment_makes_singletons() {
+fn wrapper_that_clears_the_environment_makes_singletons() {
     let ran = under_ours(2, "unset PMI_FD PMI_PORT PMIX_NAMESPACE").exits_with(1);
     assert!(ran.out.contains("has started 2 processes and this is number"), "{}", ran.out);
     let tasks = Command::new(host_path())
@@ -73,7 +73,7 @@ fn two_jobs_at_once_are_told_apart() {
 }
 
 #[test]
-fn a_rank_that_does_not_take_part_is_not_waited_for_for_ever() {
+fn rank_that_does_not_take_part_is_not_waited_for_for_ever() {
     let script = format!("[ $PMI_RANK = 1 ] && exec sleep 60; exec {} doctor", host_path());
     let ran = run(&mut job(2, shell(&script))).exits_with(1);
     assert!(ran.out.contains("the fence with the other ranks is not answered"), "{}", ran.out);
@@ -98,6 +98,6 @@ fn under_hydra_it_works_as_under_ours() {
 }
 
 #[test]
-fn a_single_fault_of_hydra_is_retried() {
+fn single_fault_of_hydra_is_retried() {
     tolerates_a_fault_of("mpiexec.hydra", "under_hydra_it_works_as_under_ours");
 }

@@ -42,7 +42,7 @@ fn options(line: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_command_and_option_in_the_documents_exists() {
+fn commands_and_options_in_the_documents_exist() {
     let mut helps: BTreeMap<String, String> = BTreeMap::new();
     let (mut wrong, mut count) = (Vec::new(), 0);
     for document in documents() {

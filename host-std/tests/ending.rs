@@ -43,7 +43,7 @@ fn all_exit_codes_are_told_by_ranges_of_ranks() {
 }
 
 #[test]
-fn whoever_leaves_without_finalize_is_told_of() {
+fn rank_that_disconnects_without_finalize_is_reported() {
     let init = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD";
     let ran = told(1, &["--print-all-exitcodes"], init).exits_with(1);
     assert!(ran.err.contains("exited with 0 but without finalize"), "{}", ran.err);
@@ -55,7 +55,7 @@ fn whoever_leaves_without_finalize_is_told_of() {
 }
 
 #[test]
-fn the_report_says_how_every_rank_and_the_run_went() {
+fn report_says_how_every_rank_and_the_run_went() {
     let file = file("result.json");
     let name = file.to_str().unwrap();
     let script = "if [ $PMI_RANK = 1 ]; then
@@ -89,7 +89,7 @@ fn the_report_says_how_every_rank_and_the_run_went() {
 }
 
 #[test]
-fn a_run_that_goes_well_has_no_failure_in_its_report() {
+fn run_that_goes_well_has_no_failure_in_its_report() {
     let file = file("well.json");
     told(2, &["--result", file.to_str().unwrap()], "exit 0").exits_with(0).says_nothing();
     let report = json(&file);
@@ -98,7 +98,7 @@ fn a_run_that_goes_well_has_no_failure_in_its_report() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_told_before_anything_starts() {
+fn report_that_cannot_be_written_is_told_before_anything_starts() {
     let flag = file("not-started");
     let words = ["run", "-n", "1", "--result", "/no/such/folder/r.json", "touch"];
     let mut command = host(words);
@@ -124,7 +124,7 @@ fn with_ignore_the_others_go_on_and_the_first_failure_is_the_code() {
 }
 
 #[test]
-fn the_dead_are_where_mpi_libraries_look_and_who_catches_the_news_is_woken() {
+fn dead_are_where_mpi_libraries_look_and_who_catches_the_news_is_woken() {
     let script = "if [ $PMI_RANK = 1 ]; then exit 5; fi
         if [ $PMI_RANK = 2 ]; then exec sleep 0.7; fi
         trap 'echo woken' USR1; sleep 0.5; wait
@@ -139,7 +139,7 @@ fn the_dead_are_where_mpi_libraries_look_and_who_catches_the_news_is_woken() {
 }
 
 #[test]
-fn a_fence_that_can_never_end_ends_the_run_even_then() {
+fn fence_that_can_never_end_ends_the_run_even_then() {
     let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
         if [ $PMI_RANK = 1 ]; then exit 5; fi
         echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; exec sleep 60";
@@ -149,7 +149,7 @@ fn a_fence_that_can_never_end_ends_the_run_even_then() {
 }
 
 #[test]
-fn abort_ends_everybody_even_then() {
+fn abort_ends_all_ranks_even_then() {
     let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
         if [ $PMI_RANK = 0 ]; then echo cmd=abort exitcode=9 >&$PMI_FD; fi; exec sleep 60";
     let ran = told(3, &["--on-exit-error", "ignore"], script).exits_with(9);
@@ -169,7 +169,7 @@ fn ranks_that_run_on_too_long_after_the_first_are_ended() {
 }
 
 #[test]
-fn a_version_that_nobody_speaks_is_refused_and_the_rank_named() {
+fn unsupported_version_is_refused_and_the_rank_named() {
     let script = "if [ $PMI_RANK = 1 ]; then
             echo cmd=init pmi_version=3 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD; echo $answer
         fi; exec sleep 60";
@@ -179,7 +179,7 @@ fn a_version_that_nobody_speaks_is_refused_and_the_rank_named() {
 }
 
 #[test]
-fn a_rank_of_a_real_mpi_program_is_in_the_report() {
+fn rank_of_a_real_mpi_program_is_in_the_report() {
     // Of PMI, and of PMIx.
     for hello in [mpi_program("hello"), openmpi_program("hello")].into_iter().flatten() {
         let file = file("mpi.json");
@@ -195,7 +195,7 @@ fn a_rank_of_a_real_mpi_program_is_in_the_report() {
 }
 
 #[test]
-fn who_ran_out_of_memory_is_told_so_where_the_control_group_says_it() {
+fn memory_exhaustion_is_reported_where_the_control_group_records_it() {
     // A control group with little memory, if the system permits one.
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
     let v1 = groups.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);

@@ -94,7 +94,7 @@ fn too_few_processes_terminate_the_ranks_that_were_started() {
 }
 
 #[test]
-fn a_launcher_without_memory_reports_it_in_one_sentence_and_leaves_no_rank() {
+fn launcher_without_memory_reports_it_in_one_sentence_and_leaves_no_rank() {
     // A rank that stores until the launcher may not take more memory.
     let fill = "V=$(printf %01000d 0); ask() { echo \"$1\" >&$PMI_FD; read -r R <&$PMI_FD; }; \
         ask 'cmd=init pmi_version=1 pmi_subversion=1'; ask cmd=get_my_kvsname; N=${R#*kvsname=}; \

@@ -4,14 +4,14 @@ mod common;
 use common::{host, job, run, shell};
 
 #[test]
-fn a_job_of_programs_that_know_no_mpi_ends_well() {
+fn job_of_programs_that_know_no_mpi_ends_well() {
     for ranks in [1, 2, 8, 32] {
         run(&mut job(ranks, ["true"])).exits_with(0).says_nothing();
     }
 }
 
 #[test]
-fn the_code_of_the_failing_rank_is_the_code_of_the_job() {
+fn code_of_the_failing_rank_is_the_code_of_the_job() {
     let script = "if [ $PMI_RANK = 1 ]; then exit 5; fi; exec sleep 60";
     run(&mut job(3, shell(script))).exits_with(5).says(&[
         "rank 1 of 3 (pid ",
@@ -41,14 +41,14 @@ fn ranks_that_ignore_the_request_to_end_are_killed() {
 }
 
 #[test]
-fn what_a_script_started_ends_with_the_job() {
+fn children_of_a_script_end_with_the_job() {
     // The rank is the shell; the sleep is its child and holds the output open.
     let script = "if [ $PMI_RANK = 1 ]; then sleep 60; exit 0; fi; sleep 0.2; exit 6";
     run(&mut job(2, shell(script))).exits_with(6).says(&["exited with code 6"]);
 }
 
 #[test]
-fn a_program_that_is_not_there_is_127() {
+fn program_that_is_not_there_is_127() {
     run(&mut job(4, ["no-such-program"])).exits_with(127).says(&["'no-such-program'", "PATH"]);
     run(&mut job(4, ["./no/such/program"]))
         .exits_with(127)
@@ -58,7 +58,7 @@ fn a_program_that_is_not_there_is_127() {
 }
 
 #[test]
-fn a_program_that_cannot_run_is_126() {
+fn program_that_cannot_run_is_126() {
     run(&mut job(2, ["/"])).exits_with(126).says(&["directory"]);
     let plain = file("#!/bin/sh\n", 0o644, "plain");
     run(&mut job(2, [&plain])).exits_with(126).says(&["chmod +x"]);

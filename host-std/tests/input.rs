@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn a_hundred_megabytes_reach_rank_0_as_they_are() {
+fn hundred_megabytes_reach_rank_0_as_they_are() {
     let big = file("big", 100_000_000);
     let line = format!("cat {0} | {HOST} run -n 2 cat | cmp - {0}", big.display());
     sh(&line).exits_with(0).says_nothing();
@@ -16,7 +16,7 @@ fn a_hundred_megabytes_reach_rank_0_as_they_are() {
 }
 
 #[test]
-fn every_rank_of_a_list_reads_all_of_it() {
+fn listed_ranks_read_all_of_the_input() {
     for (ranks, readers) in
         [("all", vec![0, 1, 2, 3]), ("1", vec![1]), ("1,3", vec![1, 3]), ("none", vec![])]
     {
@@ -48,7 +48,7 @@ fn much_input_reaches_several_ranks_as_it_is() {
 }
 
 #[test]
-fn a_rank_that_does_not_read_a_file_holds_nobody_up() {
+fn rank_that_does_not_read_a_file_blocks_no_other() {
     let big = file("pace", 5_000_000);
     let done = big.with_extension("done");
     // Rank 1 reads only when rank 0 has read everything.
@@ -64,7 +64,7 @@ fn a_rank_that_does_not_read_a_file_holds_nobody_up() {
 }
 
 #[test]
-fn a_loop_around_us_reads_the_lines_that_no_rank_has_read() {
+fn loop_around_us_reads_the_lines_that_no_rank_has_read() {
     let lines = file("lines", 0);
     fs::write(&lines, "1\n2\n3\n4\n5\n").unwrap();
     // `dash` reads a pipe byte by byte and seeks back after its last line in a file, so only the lines that
@@ -96,7 +96,7 @@ fn a_loop_around_us_reads_the_lines_that_no_rank_has_read() {
 }
 
 #[test]
-fn whoever_writes_to_us_learns_when_nobody_reads_any_more() {
+fn writer_of_the_input_learns_when_no_rank_reads_any_more() {
     for ranks in ["0", "0,1"] {
         let line = format!(
             "{{ yes; echo yes $? >&2; }} | {HOST} run -n 3 --stdin {ranks} sh -c \

@@ -6,7 +6,7 @@ use common::{job, run};
 use std::path::Path;
 
 #[test]
-fn a_pmi_library_that_the_user_names_finds_the_server_that_it_speaks_with() {
+fn pmi_library_that_the_user_names_finds_the_server_that_it_speaks_with() {
     let Some(ring) = intel_program("ring") else { return };
     for library in ["libpmi2.so.0", "libpmix.so.2"] {
         let mut command = job(3, [&ring]);

@@ -5,7 +5,7 @@ use common::terminal::shell_on_terminal;
 use common::{c_program, host_path};
 
 #[test]
-fn a_key_reaches_each_rank_once_and_whom_it_has_started() {
+fn key_reaches_each_rank_once_and_its_children() {
     let signals = c_program("signals");
     let signals = signals.to_str().unwrap();
     // A waiting shell does not act on the key itself.
@@ -25,7 +25,7 @@ fn a_key_reaches_each_rank_once_and_whom_it_has_started() {
 }
 
 #[test]
-fn a_key_pressed_twice_kills() {
+fn key_pressed_twice_kills() {
     let ranks = "sh -c \"trap '' INT; echo ready; while :; do sleep 0.1; done\"";
     let mut terminal = shell_on_terminal(&format!("exec {} run -n 2 {ranks}", host_path()));
     terminal.shows_times("ready", 2);
@@ -39,7 +39,7 @@ fn a_key_pressed_twice_kills() {
 }
 
 #[test]
-fn a_run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
+fn run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
     // A shell that waits for a child to begin cannot be stopped, so these have no children.
     let ranks = "sh -c 'echo pid $$ is ready; until [ -e $0 ]; do :; done'";
     let flag = std::env::temp_dir().join(format!("pmi-host-go-{}", std::process::id()));
@@ -67,7 +67,7 @@ fn a_run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
 }
 
 #[test]
-fn a_launcher_under_a_launcher_is_stopped_with_its_ranks() {
+fn launcher_under_a_launcher_is_stopped_with_its_ranks() {
     let ranks = "sh -c 'echo pid $$ is ready; until [ -e $0 ]; do :; done'";
     let flag = std::env::temp_dir().join(format!("pmi-host-nested-{}", std::process::id()));
     let own = host_path();
@@ -94,7 +94,7 @@ fn a_launcher_under_a_launcher_is_stopped_with_its_ranks() {
 }
 
 #[test]
-fn a_rank_with_a_handler_prepares_before_it_is_stopped() {
+fn rank_with_a_handler_prepares_before_it_is_stopped() {
     let ranks = "sh -c \"trap 'echo prepared' TSTP; trap 'echo back; exit' CONT; echo ready; while :; do :; done\"";
     let run = format!("{} run --stdin none -n 2 {ranks}", host_path());
     let mut terminal =
@@ -109,7 +109,7 @@ fn a_rank_with_a_handler_prepares_before_it_is_stopped() {
 }
 
 #[test]
-fn each_rank_leads_a_session_but_the_reader_of_the_terminal() {
+fn ranks_lead_sessions_but_the_reader_of_the_terminal() {
     let ranks = "sh -c 'read pid name state parent group session rest < /proc/$$/stat; \
                  [ $session = $$ ] && [ $group = $$ ] && echo rank $PMI_RANK leads; exit 0'";
     for (option, leaders) in [("", "12"), ("--stdin none", "012"), ("--pty 0", "012"), ("-l", "12")]
@@ -125,7 +125,7 @@ fn each_rank_leads_a_session_but_the_reader_of_the_terminal() {
 }
 
 #[test]
-fn a_password_is_read_by_the_reader_of_the_terminal_and_stops_no_other() {
+fn password_is_read_by_the_reader_of_the_terminal_and_stops_no_other() {
     let program = c_program("password");
     let run = format!("exec {} run -n 3 {}", host_path(), program.display());
     let mut terminal = shell_on_terminal(&run);
@@ -141,7 +141,7 @@ fn a_password_is_read_by_the_reader_of_the_terminal_and_stops_no_other() {
 }
 
 #[test]
-fn a_terminal_that_hangs_up_reaches_each_rank() {
+fn terminal_that_hangs_up_reaches_each_rank() {
     let flag = std::env::temp_dir().join(format!("pmi-host-hup-{}", std::process::id()));
     let ranks = format!(
         "sh -c \"trap 'echo x >> {}; exit 0' HUP; echo ready; while :; do sleep 0.05; done\"",
@@ -172,7 +172,7 @@ fn rank_0_reads_what_is_typed() {
 }
 
 #[test]
-fn a_long_end_is_shown_to_a_person_and_to_nobody_else() {
+fn long_shutdown_is_shown_on_a_terminal_only() {
     let ranks = "sh -c \"trap '' TERM; [ \\$PMI_RANK = 0 ] && sleep 0.5 && exit 3; while :; do sleep 0.1; done\"";
     let line = "waiting for ranks to end [";
     for (option, is_shown) in [("", true), ("--no-progress", false)] {

@@ -33,7 +33,7 @@ fn more_pairs_than_the_limit_are_refused_to_the_rank_and_reported_once() {
 }
 
 #[test]
-fn a_job_that_exceeds_the_limit_from_the_start_is_not_started() {
+fn job_that_exceeds_the_limit_from_the_start_is_not_started() {
     let ran = run(&mut job(1, ["--kvs-pairs", "1", "echo", "started"])).exits_with(1);
     assert_eq!(ran.out, "");
     ran.says(&["--kvs-pairs"]);
@@ -63,7 +63,7 @@ const SYSTEM: &str =
     "collapse = true\nkvs-bytes = 500\n[maximum]\nkvs-pairs = 1000\ntimeout = 3600\n";
 
 #[test]
-fn the_administrator_sets_defaults_and_maxima() {
+fn administrator_sets_defaults_and_maxima() {
     let Some(mut command) = with_system_file(SYSTEM, "--show-config -n 1 true") else { return };
     let ran = run(&mut command).exits_with(0);
     let row = |name: &str| {
@@ -97,7 +97,7 @@ fn no_user_raises_a_maximum_in_any_way() {
 }
 
 #[test]
-fn a_file_of_the_administrator_that_is_wrong_starts_nothing() {
+fn file_of_the_administrator_that_is_wrong_starts_nothing() {
     for (text, part) in [("[maximum]\nlabel = true\n", "has no maximum"), ("a = [\n", "line")] {
         let Some(mut command) = with_system_file(text, "-n 1 echo started") else { return };
         let ran = run(&mut command).exits_with(2);

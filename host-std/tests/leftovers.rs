@@ -58,7 +58,7 @@ fn directory(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_failed_run_does_not_touch_the_reader_that_a_shell_has_given_it() {
+fn failed_run_does_not_touch_the_reader_that_a_shell_has_given_it() {
     let log = directory("log").join("log");
     let script = format!(
         "exec $0 run -n 2 sh -c 'echo hello; exit 3' > >(sleep 0.5; cat > {})",
@@ -73,7 +73,7 @@ fn a_failed_run_does_not_touch_the_reader_that_a_shell_has_given_it() {
 }
 
 #[test]
-fn a_failed_run_does_not_touch_background_jobs_of_the_shell_before_it() {
+fn failed_run_does_not_touch_background_jobs_of_the_shell_before_it() {
     let (own, late) = (nap(1), nap(2));
     // One was started before the launcher, the other one by a child of the shell, which ends then: so it is
     // orphaned while the launcher runs.
@@ -89,7 +89,7 @@ fn a_failed_run_does_not_touch_background_jobs_of_the_shell_before_it() {
 }
 
 #[test]
-fn a_failed_run_terminates_daemons_of_its_ranks() {
+fn failed_run_terminates_daemons_of_its_ranks() {
     let nap = nap(3);
     for daemon in [
         format!("(setsid {nap} > /dev/null 2>&1 &)"),
@@ -105,7 +105,7 @@ fn a_failed_run_terminates_daemons_of_its_ranks() {
 }
 
 #[test]
-fn a_failed_run_tells_daemons_of_its_ranks_from_jobs_of_the_shell() {
+fn failed_run_tells_daemons_of_its_ranks_from_jobs_of_the_shell() {
     let (shells, daemons) = (nap(4), nap(5));
     // The first daemon is known by its session, the second by its environment.
     for daemon in [format!("(env -i {daemons} &)"), format!("(setsid {daemons} &)")] {
@@ -132,7 +132,7 @@ fn ranks_with_an_empty_environment_do_not_survive_a_killed_launcher() {
 }
 
 #[test]
-fn a_killed_launcher_does_not_take_jobs_of_the_shell_with_it() {
+fn killed_launcher_does_not_take_jobs_of_the_shell_with_it() {
     let (shells, ranks) = (nap(8), nap(9));
     let script = format!("{shells} & exec $0 run -n 2 {ranks}");
     let launcher = start(&mut bash(&script));
@@ -148,7 +148,7 @@ fn a_killed_launcher_does_not_take_jobs_of_the_shell_with_it() {
 }
 
 #[test]
-fn a_control_group_holds_what_shows_no_other_sign_of_its_run() {
+fn control_group_holds_what_shows_no_other_sign_of_its_run() {
     let nap = nap(10);
     let script = format!("(env -i setsid {nap} &) > /dev/null 2>&1; exec sleep 600");
     let launcher = start(&mut job(1, shell(&script)));
@@ -170,7 +170,7 @@ fn a_control_group_holds_what_shows_no_other_sign_of_its_run() {
 }
 
 #[test]
-fn a_control_group_goes_with_its_run_and_lets_daemons_of_a_good_one_be() {
+fn control_group_goes_with_its_run_and_lets_daemons_of_a_good_one_be() {
     let nap = nap(11);
     let script = format!("(setsid {nap} &) > /dev/null 2>&1; sleep 1");
     let launcher = start(&mut job(1, shell(&script)));
@@ -202,7 +202,7 @@ fn ranks_end_with_a_killed_launcher_where_no_control_group_can_be_made() {
 }
 
 #[test]
-fn the_socket_of_a_killed_launcher_is_removed() {
+fn socket_of_a_killed_launcher_is_removed() {
     let place = directory("run");
     let mut command = job(1, ["sleep", "600"]);
     let launcher = start(command.env("XDG_RUNTIME_DIR", &place));
@@ -215,7 +215,7 @@ fn the_socket_of_a_killed_launcher_is_removed() {
 }
 
 #[test]
-fn a_launcher_takes_the_first_signal_of_a_crash_for_its_end() {
+fn launcher_takes_the_first_signal_of_a_crash_for_its_end() {
     for (signal, code) in [("SEGV", 139), ("BUS", 135)] {
         let nap = nap(13);
         let launcher = start(&mut job(2, nap.split(' ')));
@@ -288,7 +288,7 @@ fn below(path: &Path, all: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn a_run_ends_as_elsewhere_in_a_process_namespace_without_the_leader_of_its_session() {
+fn run_ends_as_elsewhere_in_a_process_namespace_without_the_leader_of_its_session() {
     let isolated = || {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
@@ -300,11 +300,12 @@ fn a_run_ends_as_elsewhere_in_a_process_namespace_without_the_leader_of_its_sess
     // There the ids of the session and of the process group are 0. The first process is this program.
     let own = std::env::current_exe().unwrap();
     let ran = run(isolated().arg(own).args([
-        "a_failed_run_",
+        "failed_run_",
         "ranks_with_an_empty_environment_do_not_survive",
-        "a_killed_launcher_does_not_take_jobs",
+        "killed_launcher_does_not_take_jobs",
     ]));
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+    assert!(ran.out.contains("running 6 tests"), "{}", ran.out);
     // The launcher itself is the first process, as in a container.
     for (script, code) in [("exit 0", 0), ("sleep 60 & exit 3", 3), ("kill -9 $$", 137)] {
         let words = ["run", "-n", "2", "sh", "-c", script];

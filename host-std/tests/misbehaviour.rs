@@ -13,13 +13,13 @@ fn bytes_that_are_not_pmi_are_named() {
 }
 
 #[test]
-fn a_line_without_end_is_not_read_for_ever() {
+fn line_without_end_is_not_read_for_ever() {
     let ran = run(&mut job(1, shell("{ printf cmd=; tr '\\0' x < /dev/zero; } >&$PMI_FD")));
     ran.exits_with(1).says(&["not PMI", "does not end"]);
 }
 
 #[test]
-fn an_unknown_command_is_refused_and_harms_nobody() {
+fn unknown_command_is_refused_and_harms_no_other_rank() {
     let script = format!(
         "{INIT} echo cmd=dance >&$PMI_FD; read answer <&$PMI_FD; echo $answer; echo cmd=finalize >&$PMI_FD"
     );
@@ -46,7 +46,7 @@ fn closing_the_connection_and_staying_alive_is_noticed() {
 }
 
 #[test]
-fn a_rank_that_never_joins_is_named_when_others_wait_for_it() {
+fn rank_that_never_joins_is_named_when_others_wait_for_it() {
     let script = format!(
         "if [ $PMI_RANK = 2 ]; then exit 0; fi; {INIT} echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
     );
@@ -55,7 +55,7 @@ fn a_rank_that_never_joins_is_named_when_others_wait_for_it() {
 }
 
 #[test]
-fn a_rank_that_finalized_is_named_when_others_wait_for_it() {
+fn rank_that_finalized_is_named_when_others_wait_for_it() {
     let script = format!(
         "{INIT}
          if [ $PMI_RANK = 0 ]; then echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD; exec sleep 60; fi;
@@ -76,7 +76,7 @@ fn ranks_without_pmi_among_themselves_are_no_failure() {
 }
 
 #[test]
-fn abort_ends_everybody_with_its_code() {
+fn abort_ends_all_ranks_with_its_code() {
     for (text, code, said) in [
         ("cmd=abort exitcode=42", 42, "code 42"),
         ("cmd=abort exitcode=42 message=no way on", 42, "message 'no way on'"),
@@ -96,13 +96,13 @@ fn abort_ends_everybody_with_its_code() {
 }
 
 #[test]
-fn an_abort_counts_although_its_rank_exits_at_once() {
+fn abort_counts_although_its_rank_exits_at_once() {
     let script = format!("{INIT} echo cmd=abort exitcode=42 >&$PMI_FD; exit 7");
     run(&mut job(1, shell(&script))).exits_with(42).says(&["called abort with code 42"]);
 }
 
 #[test]
-fn a_client_that_asks_and_does_not_listen_stops_only_itself() {
+fn client_that_asks_and_does_not_listen_stops_only_itself() {
     // Rank 0 sends far more requests than a socket holds and reads nothing; the others are served
     // meanwhile.
     let script = format!(
@@ -124,7 +124,7 @@ fn talk(init: &str, bytes: &str) -> String {
 }
 
 #[test]
-fn a_frame_of_no_length_ends_its_sender_only_by_the_rules_of_failure() {
+fn frame_of_no_length_ends_its_sender_only_by_the_rules_of_failure() {
     let script = format!(
         "if [ $PMI_RANK = 1 ]; then {} exec sleep 60; fi; exec sleep 60",
         talk(INIT_2, "     0")
@@ -137,7 +137,7 @@ fn a_frame_of_no_length_ends_its_sender_only_by_the_rules_of_failure() {
 }
 
 #[test]
-fn a_frame_of_the_greatest_length_is_read_to_its_end() {
+fn frame_of_the_greatest_length_is_read_to_its_end() {
     // Bytes after the last field are ignored, as in the frames of old clients; then comes nonsense.
     let fill = "head -c 999985 /dev/zero | tr '\\0' x >&$PMI_FD;";
     let script = format!(
@@ -150,7 +150,7 @@ fn a_frame_of_the_greatest_length_is_read_to_its_end() {
 }
 
 #[test]
-fn half_a_frame_and_silence_holds_up_nobody_else() {
+fn half_a_frame_and_silence_block_no_other_rank() {
     // Rank 1 never ends its frame; rank 0 is served meanwhile and then ends the job.
     let script = format!(
         "if [ $PMI_RANK = 1 ]; then {INIT_2} printf '    16cmd=job' >&$PMI_FD; exec sleep 60; fi; \
@@ -164,7 +164,7 @@ fn half_a_frame_and_silence_holds_up_nobody_else() {
 }
 
 #[test]
-fn a_second_init_is_answered_like_the_first() {
+fn second_init_is_answered_like_the_first() {
     let hello = "cmd=init pmi_version=1 pmi_subversion=1\\n";
     let ran = run(&mut job(1, shell(&talk(INIT, &format!("{hello}cmd=finalize\\n")))));
     let answer =
@@ -177,7 +177,7 @@ fn a_second_init_is_answered_like_the_first() {
 }
 
 #[test]
-fn a_fence_that_is_entered_twice_is_refused_the_second_time() {
+fn fence_that_is_entered_twice_is_refused_the_second_time() {
     // Requests may overlap in frames, so both arrive before the other rank enters.
     let fence = "    14cmd=kvs-fence;";
     let script = format!(
@@ -199,14 +199,14 @@ fn a_fence_that_is_entered_twice_is_refused_the_second_time() {
 }
 
 #[test]
-fn what_is_said_after_finalize_is_not_heard() {
+fn messages_after_finalize_are_ignored() {
     let ran =
         run(&mut job(1, shell(&talk(INIT, "cmd=finalize\\ncmd=put kvsname=a key=b value=c\\n"))));
     assert_eq!(ran.exits_with(0).says_nothing().out.trim(), "cmd=finalize_ack rc=0");
 }
 
 #[test]
-fn an_endless_message_takes_no_more_memory_than_a_long_one() {
+fn endless_message_takes_no_more_memory_than_a_long_one() {
     // The launcher's own highest use of memory, when it has read as much of a line as it does.
     let line = "{ printf cmd=put; tr '\\0' x < /dev/zero; } >&$PMI_FD 2>/dev/null";
     let memory = "sleep 0.5; grep VmHWM /proc/$PPID/status";

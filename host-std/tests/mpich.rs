@@ -20,7 +20,7 @@ fn mpi_comm_spawn_of_eight_connects_parents_and_children() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error_of_the_call_only() {
+fn program_that_is_not_there_is_an_error_of_the_call_only() {
     let Some(spawn) = wheel_program("spawn") else { return };
     let ran = mpi(2, &spawn, &["3", "missing"]).exits_with(0);
     assert_eq!(ran.lines(), ["parent 0 was refused", "parent 1 was refused"]);

@@ -17,7 +17,7 @@ fn both_libraries_run_with_no_option_also_through_a_shell() {
 }
 
 #[test]
-fn what_a_user_offers_is_what_a_program_finds() {
+fn protocols_that_a_user_offers_are_those_that_a_program_finds() {
     let script = "echo ${PMI_FD:+pmi} ${PMIX_NAMESPACE:+pmix} $PMIX_MINE";
     for (offer, found) in
         [("1", "pmi mine"), ("2", "pmi mine"), ("x", "pmix mine"), ("all", "pmi pmix mine")]
@@ -29,7 +29,7 @@ fn what_a_user_offers_is_what_a_program_finds() {
 }
 
 #[test]
-fn one_job_has_ranks_of_both_generations() {
+fn job_has_ranks_of_both_generations() {
     let Some(pmix) = pmix_program("pmix_fence") else { return };
     let say = |line: &str| format!("echo '{line}' >&$PMI_FD; read -r answer <&$PMI_FD; ");
     let mut pmi = say("cmd=init pmi_version=1 pmi_subversion=1");
@@ -52,7 +52,7 @@ fn one_job_has_ranks_of_both_generations() {
 }
 
 #[test]
-fn whoever_claims_to_be_a_rank_and_is_not_is_sent_away_and_hurts_nobody() {
+fn process_that_wrongly_claims_to_be_a_rank_is_rejected_and_harms_no_rank() {
     let Some(pmix) = pmix_program("pmix_fence") else { return };
     let claim = pmix_program("pmix_claim").expect("the other one was built");
     // Rank 1 passes its environment on to a process that does not come from rank 0, and prints the outcome.
@@ -67,7 +67,7 @@ fn whoever_claims_to_be_a_rank_and_is_not_is_sent_away_and_hurts_nobody() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error_of_the_call_only() {
+fn program_that_is_not_there_is_an_error_of_the_call_only() {
     let Some(spawn) = openmpi_program("spawn") else { return };
     let ran = run(job(1, [&spawn]).args(["3", "missing"])).exits_with(0);
     assert_eq!(ran.lines(), ["parent 0 was refused"]);

@@ -29,7 +29,7 @@ fn no_line_of_256_ranks_is_lost_or_mixed() {
 }
 
 #[test]
-fn a_long_line_comes_whole() {
+fn long_line_comes_whole() {
     let (count, bytes) = (3, 900_000);
     let ran = run(job(4, [c_program("lines")]).args([count, bytes].map(|n| n.to_string())));
     let mut next = BTreeMap::new();
@@ -62,7 +62,7 @@ fn last_lines_without_end_are_kept_and_not_mixed() {
 }
 
 #[test]
-fn a_label_names_the_rank_of_every_line() {
+fn label_names_the_rank_of_every_line() {
     let script = "echo one; printf two";
     for (options, label) in [
         (vec!["-l"], "[R] "),
@@ -84,7 +84,7 @@ fn a_label_names_the_rank_of_every_line() {
 }
 
 #[test]
-fn each_rank_has_a_file_of_its_own() {
+fn ranks_have_files_of_their_own() {
     let folder = folder("own");
     fs::write(folder.join("out.1"), "what was there before, and is longer").unwrap();
     let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2; printf last";
@@ -147,7 +147,7 @@ fn files_that_cannot_be_written_are_told_before_the_start() {
 }
 
 #[test]
-fn a_file_that_takes_no_more_is_named_and_no_success() {
+fn file_that_takes_no_more_is_named_and_no_success() {
     let mut command = job(2, ["--stdout-to", "/dev/full"]);
     run(command.args(["echo", "lost"])).exits_with(1).says(&["'/dev/full'", "space", "lost"]);
 }
@@ -173,7 +173,7 @@ fn lines_that_ranks_write_alike_come_once() {
 }
 
 #[test]
-fn a_rank_that_is_silent_holds_lines_for_a_while_only() {
+fn rank_that_is_silent_holds_lines_for_a_while_only() {
     let script = "if [ $PMI_RANK = 0 ]; then read line; echo $line; else exec sleep 60; fi";
     let mut command = job(3, ["--collapse", "--collapse-wait", "0.1"]);
     let mut child =
@@ -187,7 +187,7 @@ fn a_rank_that_is_silent_holds_lines_for_a_while_only() {
 }
 
 #[test]
-fn a_slow_reader_costs_ranks_time_and_us_no_memory() {
+fn slow_reader_costs_ranks_time_and_us_no_memory() {
     for options in [vec![], vec!["-l"], vec!["--collapse"]] {
         // Each rank has far more output than the launcher may keep.
         let mut command = job(32, &options);
@@ -210,7 +210,7 @@ fn a_slow_reader_costs_ranks_time_and_us_no_memory() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_every_kind_of_output() {
+fn reader_that_goes_away_ends_every_kind_of_output() {
     let folder = folder("gone");
     for options in ["-l", "--timestamps", "--collapse", "--stderr-to err.%r"] {
         let line = format!("{{ {HOST} run -n 3 {options} yes; echo code $? >&2; }} | head -n 1");

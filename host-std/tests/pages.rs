@@ -113,7 +113,7 @@ fn secret_file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_page_is_a_rank_among_ranks_and_another_watches_them() {
+fn page_is_a_rank_among_ranks_and_another_watches_them() {
     let host = start(&["--expect", "1", "-n", "2", "sh", "-c", LOCAL]);
     assert!(host.said.contains("rank 2 connects at ws://"), "{}", host.said);
     let mut watcher = open(&host.port, "pmi-trace", None).unwrap();
@@ -136,7 +136,7 @@ fn a_page_is_a_rank_among_ranks_and_another_watches_them() {
 }
 
 #[test]
-fn with_a_secret_a_rank_says_its_number_and_whoever_watches_proves_that_it_knows() {
+fn secret_is_proved_by_watching_pages_and_ranks_send_their_number() {
     let file = secret_file("pages-secret");
     let secret = Secret::new(SECRET.as_bytes()).unwrap();
     let words = ["--expect", "1", "--secret-file", file.to_str().unwrap()];
@@ -167,7 +167,7 @@ fn host_output(words: &[&str]) -> String {
 }
 
 #[test]
-fn pages_of_others_and_whoever_wants_something_else_are_refused() {
+fn pages_of_others_and_other_requests_are_refused() {
     let mut host = start(&["--origin", "https://lab.example", "--expect", "1"]);
     let open = |protocol, origin| open(&host.port, protocol, origin).map(drop);
     assert_eq!(open("pmi", Some("https://evil.example")), Err(403));
@@ -180,7 +180,7 @@ fn pages_of_others_and_whoever_wants_something_else_are_refused() {
 }
 
 #[test]
-fn hostile_openings_and_messages_harm_nobody_else() {
+fn hostile_openings_and_messages_harm_no_other_peer() {
     let mut host = start(&["--expect", "1"]);
     let dial = || {
         let stream = TcpStream::connect(address(&host.port)).unwrap();
@@ -212,7 +212,7 @@ fn hostile_openings_and_messages_harm_nobody_else() {
 }
 
 #[test]
-fn where_no_rank_dials_in_a_page_can_only_watch() {
+fn page_can_only_watch_where_no_rank_connects() {
     let mut host = start(&["-n", "1", "sleep", "600"]);
     let mut rank = open(&host.port, "pmi", None).unwrap();
     assert!(matches!(rank.read(), Ok(Message::Close(_)) | Err(_)));
@@ -229,7 +229,7 @@ fn where_no_rank_dials_in_a_page_can_only_watch() {
 }
 
 #[test]
-fn an_observer_that_does_not_read_is_disconnected_with_a_message_and_the_run_goes_on() {
+fn observer_that_does_not_read_is_disconnected_with_a_message_and_the_run_goes_on() {
     // Socket buffers of the system hold some megabytes themselves.
     let script = "say() { echo \"$@\" >&$PMI_FD; read l <&$PMI_FD; }; read go; i=0; \
                   v=$(head -c 900 /dev/zero | tr '\\0' v); say cmd=init pmi_version=1 pmi_subversion=1; \

@@ -28,7 +28,7 @@ fn all_say(ranks: u32, name: &str, what: &str) {
 }
 
 #[test]
-fn what_is_posted_is_found_by_whom_it_is_for() {
+fn posted_values_are_found_by_their_audience() {
     all_say(3, "pmix_get", "what is posted is found by whom it is for");
 }
 
@@ -66,12 +66,12 @@ fn all_that_is_known_of_other_ranks_is_told_to_who_asks() {
 }
 
 #[test]
-fn a_credential_is_good_for_others_and_a_forged_one_is_not() {
+fn credential_is_good_for_others_and_a_forged_one_is_not() {
     all_say(3, "pmix_credential", "the credential is good");
 }
 
 #[test]
-fn what_is_logged_stands_behind_what_the_rank_has_written() {
+fn logged_lines_stand_behind_the_output_of_the_rank() {
     let Some(program) = pmix_program("pmix_log") else { return };
     let ran = run(host(["run", "-l", "-n", "2"]).arg(&program)).exits_with(0).says_nothing();
     for rank in 0..2 {
@@ -84,7 +84,7 @@ fn what_is_logged_stands_behind_what_the_rank_has_written() {
 }
 
 #[test]
-fn a_rank_that_sends_no_more_heartbeats_is_told_of() {
+fn rank_that_sends_no_more_heartbeats_is_told_of() {
     let Some(ran) = said(2, "pmix_monitor", &[], &["0: beat six times", "1: rank 0 was not heard"])
     else {
         return;
@@ -115,14 +115,14 @@ fn spawned_processes_connect_with_who_has_spawned_them() {
 }
 
 #[test]
-fn an_abort_ends_those_that_wait_in_a_fence() {
+fn abort_ends_those_that_wait_in_a_fence() {
     let Some(program) = pmix_program("pmix_abort") else { return };
     let ran = run(job(3, [&program]).arg("42")).exits_with(42);
     ran.says(&["rank 2 of 3", "called abort with code 42 and message 'enough'"]);
 }
 
 #[test]
-fn a_fence_ends_without_the_rank_that_dies_in_it_and_says_so() {
+fn fence_ends_without_the_rank_that_dies_in_it_and_says_so() {
     let Some(program) = pmix_program("pmix_leave") else { return };
     let ran = run(host(["run", "--on-exit-error", "ignore", "-n", "3"]).arg(&program));
     assert_eq!(ran.lines(), ["0: one of us is gone", "1: one of us is gone"], "{}", ran.err);

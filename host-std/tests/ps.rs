@@ -136,7 +136,7 @@ fn nobody_but_others(ran: Ran) {
 }
 
 #[test]
-fn there_may_be_nothing_to_show() {
+fn empty_table_is_shown() {
     let runtime = Runtime::new("none");
     nobody_but_others(runtime.ps(&[]));
     let json = runtime.ps(&["--json"]).exits_with(0).says_nothing().out;
@@ -146,7 +146,7 @@ fn there_may_be_nothing_to_show() {
 }
 
 #[test]
-fn whoever_wants_no_socket_has_none() {
+fn launcher_without_a_socket_has_none() {
     let runtime = Runtime::new("off");
     let script = "echo ready; sleep 0.5";
     let words = ["run", "-n", "1", "--no-control"].into_iter().chain(shell(script));
@@ -156,7 +156,7 @@ fn whoever_wants_no_socket_has_none() {
 }
 
 #[test]
-fn what_a_killed_launcher_leaves_is_removed_by_the_next() {
+fn leftovers_of_a_killed_launcher_are_removed_by_the_next() {
     let runtime = Runtime::new("stale");
     let running = start(&mut runtime.job(1, "exec sleep 2"));
     runtime.table(running.pid());
@@ -177,7 +177,7 @@ fn what_a_killed_launcher_leaves_is_removed_by_the_next() {
 }
 
 #[test]
-fn a_folder_that_is_not_ours_alone_is_not_used() {
+fn folder_that_is_not_ours_alone_is_not_used() {
     let runtime = Runtime::new("open");
     let folder = runtime.0.join("pmi-host");
     std::fs::create_dir(&folder).unwrap();
@@ -195,7 +195,7 @@ fn a_folder_that_is_not_ours_alone_is_not_used() {
 }
 
 #[test]
-fn a_launcher_that_is_stopped_does_not_keep_anybody_waiting_for_ever() {
+fn stopped_launcher_does_not_block_ps() {
     let runtime = Runtime::new("stop");
     let running = start(&mut runtime.job(1, "exec sleep 8"));
     runtime.table(running.pid());

@@ -42,7 +42,7 @@ fn mpi4py_of_debian_runs_with_no_option() {
 }
 
 #[test]
-fn a_client_loaded_at_run_time_reaches_pmi_1_2() {
+fn client_loaded_at_run_time_reaches_pmi_1_2() {
     let Some(python) = wheel_python(&MPICH) else { return };
     let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("version-python.trace");
     let through_a_shell = format!("'{}' -c '{SUM}'; true", python.display());

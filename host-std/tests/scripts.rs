@@ -19,7 +19,7 @@ fn script(name: &str, content: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
+fn script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
     let plain = script("plain", b"echo \"$0 $# $2\"\nexit 3\n");
     let words = [plain.to_str().unwrap(), "a", "b c"];
     let ours = run(&mut job(1, words)).exits_with(3);
@@ -54,7 +54,7 @@ fn a_script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_and_not_read_as_commands() {
+fn bytes_that_are_no_text_are_refused_and_not_read_as_commands() {
     let elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xff\xff\nrm -r nothing\n";
     for (name, content) in [("foreign", &elf[..]), ("empty", b"")] {
         run(&mut job(2, [script(name, content)])).exits_with(126).says(&[
@@ -66,7 +66,7 @@ fn what_is_no_text_is_refused_and_not_read_as_commands() {
 }
 
 #[test]
-fn an_interpreter_that_is_not_there_is_named() {
+fn interpreter_that_is_not_there_is_named() {
     run(&mut job(1, [script("gone", b"#!/no/such/python -u\n")])).exits_with(127).says(&[
         "gone",
         "its first line names '/no/such/python'",
@@ -81,7 +81,7 @@ fn an_interpreter_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_host_file_in_the_manner_of_others_is_told_how_it_is_written_here() {
+fn host_file_in_the_manner_of_others_is_told_how_it_is_written_here() {
     for other in ["localhost slots=2", "localhost : 2", "localhost 2"] {
         let file = script("hosts", other.as_bytes());
         let words = ["mpiexec", "-f", file.to_str().unwrap(), "-n", "2", "echo", "x"];

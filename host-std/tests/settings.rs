@@ -12,7 +12,7 @@ fn shown(out: &str, name: &str) -> (String, String) {
 }
 
 #[test]
-fn what_is_typed_counts_more_than_variables_and_they_more_than_a_file() {
+fn options_count_more_than_variables_and_these_more_than_a_file() {
     let file =
         file("layers.toml", "ranks = 3\ntimeout = 30\nexit-timeout = 20\nstall-abort = 10\n");
     let words = ["run", "--show-config", "--timeout", "31", "true"];
@@ -29,7 +29,7 @@ fn what_is_typed_counts_more_than_variables_and_they_more_than_a_file() {
 }
 
 #[test]
-fn the_file_of_a_user_is_found_without_being_named() {
+fn file_of_a_user_is_found_without_being_named() {
     let home = file("home/.config/pmi-host/config.toml", "[env]\nFROM_FILE = 7\n");
     let home = home.ancestors().nth(3).unwrap();
     let mut command = job(1, shell("echo $FROM_FILE $PMI_HOST_COLLAPSE"));
@@ -42,7 +42,7 @@ fn the_file_of_a_user_is_found_without_being_named() {
 }
 
 #[test]
-fn a_setting_that_is_wrong_is_told_with_its_place() {
+fn setting_that_is_wrong_is_told_with_its_place() {
     let wrong = file("wrong.toml", "timeuot = 3\n");
     let shown = wrong.display().to_string();
     for (variable, value, parts) in [
@@ -57,7 +57,7 @@ fn a_setting_that_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn a_dry_run_says_who_would_run_and_starts_nothing() {
+fn dry_run_says_who_would_run_and_starts_nothing() {
     let mark = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("started");
     let _ = std::fs::remove_file(&mark);
     let mut command =
@@ -100,14 +100,14 @@ fn several_programs_are_one_job() {
 }
 
 #[test]
-fn a_part_of_a_job_that_fails_is_named() {
+fn part_of_a_job_that_fails_is_named() {
     let mut command = host(["run", "-n", "1", "sleep", "60", ":", "-n", "1"]);
     command.args(shell("exit 7"));
     run(&mut command).exits_with(7).says(&["rank 1 of 2", "sh on"]);
 }
 
 #[test]
-fn what_is_not_inherited_is_not_seen() {
+fn variables_that_are_not_inherited_are_not_seen() {
     let mut command = host(["run", "-n", "1", "--inherit", "KEPT,PATH", "--env", "SET=1", "env"]);
     let ran = run(command.env("KEPT", "yes").env("LOST", "yes")).exits_with(0);
     let lines = ran.lines();
@@ -116,7 +116,7 @@ fn what_is_not_inherited_is_not_seen() {
 }
 
 #[test]
-fn a_report_says_what_was_done_to_the_environment_and_why() {
+fn report_says_what_was_done_to_the_environment_and_why() {
     let mut command = host(["run", "-n", "2", "--env-report", "--env", "A=1", "env"]);
     for (stale, value) in [("PMIX_STALE", "7"), ("SLURM_PROCID", "0"), ("FLUX_TASK_RANK", "0")] {
         command.env(stale, value);
@@ -143,7 +143,7 @@ fn a_report_says_what_was_done_to_the_environment_and_why() {
 }
 
 #[test]
-fn the_report_tells_the_number_of_the_socket_that_there_is() {
+fn report_tells_the_number_of_the_socket_that_there_is() {
     let ran = run(&mut host(["run", "-n", "1", "--env-report", "sh", "-c", "echo $PMI_FD"]));
     let socket = ran.out.trim();
     assert!(ran.err.contains(&format!("+ PMI_FD={socket} ")), "{socket}: {}", ran.err);

@@ -72,7 +72,7 @@ impl Singleton {
 }
 
 #[test]
-fn a_program_that_starts_us_is_rank_0_of_1_and_can_spawn() {
+fn program_that_starts_us_is_rank_0_of_1_and_can_spawn() {
     let mut program = Singleton::start(std::process::id());
     let name = program.meets();
     program.says("cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n");
@@ -95,7 +95,7 @@ fn a_program_that_starts_us_is_rank_0_of_1_and_can_spawn() {
 }
 
 #[test]
-fn a_child_that_fails_ends_the_program_that_started_us() {
+fn child_that_fails_ends_the_program_that_started_us() {
     let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
     let mut program = Singleton::start(victim.id());
     program.meets();
@@ -113,7 +113,7 @@ fn a_child_that_fails_ends_the_program_that_started_us() {
 }
 
 #[test]
-fn a_program_that_goes_away_ends_what_it_has_spawned() {
+fn program_that_goes_away_ends_what_it_has_spawned() {
     let mut program = Singleton::start(std::process::id());
     program.meets();
     program.says(
@@ -129,7 +129,7 @@ fn a_program_that_goes_away_ends_what_it_has_spawned() {
 }
 
 #[test]
-fn what_is_no_program_of_pmi_is_told_so() {
+fn program_without_pmi_is_reported() {
     let mut program = Singleton::start(std::process::id());
     program.hears();
     program.says("cmd=singinit pmi_version=2 pmi_subversion=0 stdio=no authtype=none\n");

@@ -83,7 +83,7 @@ fn words_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn what_new_ranks_write_is_told_apart_by_the_number_of_their_job() {
+fn output_of_new_ranks_is_labelled_with_the_number_of_their_job() {
     let words = ["sh", "-c", "echo child"];
     let parent = spawner(&[Block { processes: 2, words: &words, hints: &[] }]);
     let script = format!("{parent}{FINALIZE}");
@@ -122,7 +122,7 @@ fn hints_are_followed() {
 }
 
 #[test]
-fn a_program_is_looked_for_in_the_path_of_the_hint_first() {
+fn program_is_looked_for_in_the_path_of_the_hint_first() {
     use std::os::unix::fs::PermissionsExt;
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-path");
     std::fs::create_dir_all(&folder).unwrap();
@@ -140,7 +140,7 @@ fn a_program_is_looked_for_in_the_path_of_the_hint_first() {
 }
 
 #[test]
-fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
+fn program_that_cannot_be_started_is_refused_and_the_spawner_goes_on() {
     let told = "rc=3 errcodes=3,3";
     let refused =
         |told: &str, words: &[&str], processes, hints: &[(&str, &str)], parts: &[&str]| {
@@ -166,7 +166,7 @@ fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
 }
 
 #[test]
-fn a_spawn_whose_second_program_is_bad_starts_neither() {
+fn spawn_whose_second_program_is_bad_starts_neither() {
     let blocks = [
         Block { processes: 1, words: &["echo", "started"], hints: &[] },
         Block { processes: 1, words: &["no-such-program"], hints: &[] },
@@ -177,7 +177,7 @@ fn a_spawn_whose_second_program_is_bad_starts_neither() {
 }
 
 #[test]
-fn what_a_hint_leaves_out_has_a_code_of_its_own() {
+fn hint_that_leaves_ranks_out_has_a_code_of_its_own() {
     let blocks = [
         Block { processes: 1, words: &["true"], hints: &[] },
         Block { processes: 4, words: &["true"], hints: &[("soft", "1:3")] },
@@ -187,7 +187,7 @@ fn what_a_hint_leaves_out_has_a_code_of_its_own() {
 }
 
 #[test]
-fn the_launcher_waits_for_the_last_of_all_jobs() {
+fn launcher_waits_for_the_last_of_all_jobs() {
     let words = ["sh", "-c", "sleep 0.5; echo late"];
     let ran = spawn(&[Block { processes: 2, words: &words, hints: &[] }]).exits_with(0);
     assert_eq!(ran.lines()[..2], ["late", "late"]);
@@ -195,7 +195,7 @@ fn the_launcher_waits_for_the_last_of_all_jobs() {
 }
 
 #[test]
-fn a_spawned_rank_that_fails_ends_everybody_and_gives_the_code() {
+fn spawned_rank_that_fails_ends_all_jobs_and_gives_the_code() {
     let words = ["sh", "-c", "if [ $PMI_RANK = 1 ]; then exit 7; fi; exec sleep 60"];
     let script = spawner(&[Block { processes: 2, words: &words, hints: &[] }]);
     run(&mut job(2, shell(&format!("{script} exec sleep 60")))).exits_with(7).says(&[
@@ -261,7 +261,7 @@ fn names_are_seen_by_jobs_that_are_not_connected() {
 }
 
 #[test]
-fn a_pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
+fn pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
     let ask = |body: &str| format!("printf '%6d%s' {} '{body}' >&$PMI_FD;", body.len());
     let init = "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD;";
     // Frames have no line ends, so they are read when the server closes: after finalize.
@@ -291,7 +291,7 @@ fn a_pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
 }
 
 #[test]
-fn the_universe_and_what_is_configured_can_be_asked_for() {
+fn universe_and_what_is_configured_can_be_asked_for() {
     let ask = |key: &str| {
         format!(
             "echo cmd=get kvsname=$name key={key} >&$PMI_FD; read answer <&$PMI_FD; echo $answer;"

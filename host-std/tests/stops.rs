@@ -13,7 +13,7 @@ fn moments(tries: u64, last: Duration) -> impl Iterator<Item = Duration> {
 }
 
 #[test]
-fn a_group_stopped_during_a_start_goes_on_when_it_is_continued() {
+fn group_stopped_during_a_start_goes_on_when_it_is_continued() {
     for (moment, stop) in moments(24, Duration::from_millis(120)).zip(STOPS.iter().cycle()) {
         let running = start(&mut job(200, ["sleep", "0.2"]));
         sleep(moment);
@@ -26,7 +26,7 @@ fn a_group_stopped_during_a_start_goes_on_when_it_is_continued() {
 }
 
 #[test]
-fn an_orphaned_group_ignores_stop_signals_during_a_start() {
+fn orphaned_group_ignores_stop_signals_during_a_start() {
     for (moment, stop) in moments(12, Duration::from_millis(120)).zip(STOPS.iter().cycle()) {
         let mut terminal = shell_on_terminal(&format!(
             "exec {} run --stdin none -n 200 sh -c 'echo up; exec sleep 0.2'",
@@ -41,7 +41,7 @@ fn an_orphaned_group_ignores_stop_signals_during_a_start() {
 }
 
 #[test]
-fn a_start_stopped_by_a_key_goes_on_in_the_foreground() {
+fn start_stopped_by_a_key_goes_on_in_the_foreground() {
     // Once a rank runs the launcher is in the foreground, which the shell itself was before.
     let run = format!("{} run -n 200 sh -c 'echo up; exec sleep 0.2'", host_path());
     for moment in moments(14, Duration::from_millis(80)) {
@@ -58,7 +58,7 @@ fn a_start_stopped_by_a_key_goes_on_in_the_foreground() {
 }
 
 #[test]
-fn a_start_in_the_background_stopped_for_reading_goes_on_in_the_foreground() {
+fn start_in_the_background_stopped_for_reading_goes_on_in_the_foreground() {
     let run = format!("{} run -n 8 sh -c 'read x; echo got $x'", host_path());
     let list = std::env::temp_dir().join(format!("pmi-host-jobs-{}", std::process::id()));
     for _ in 0..8 {

@@ -33,7 +33,7 @@ fn check_lines(out: &str, ranks: usize, count: usize, bytes: usize) {
 }
 
 #[test]
-fn the_two_streams_stay_apart() {
+fn two_streams_stay_apart() {
     let ran = run(&mut job(4, shell("echo out $PMI_RANK; echo err $PMI_RANK >&2"))).exits_with(0);
     assert_eq!(ran.lines(), ["out 0", "out 1", "out 2", "out 3"]);
     let mut err: Vec<&str> = ran.err.lines().collect();
@@ -52,14 +52,14 @@ fn streams_that_lead_to_one_place_keep_their_order() {
 }
 
 #[test]
-fn a_last_line_without_end_is_passed_on_as_it_is() {
+fn last_line_without_end_is_passed_on_as_it_is() {
     assert_eq!(run(&mut job(1, ["printf", "a\\nb"])).exits_with(0).out, "a\nb");
     let ran = run(&mut job(1, shell("printf before; exit 3"))).exits_with(3);
     assert_eq!(ran.out, "before");
 }
 
 #[test]
-fn a_slow_reader_loses_nothing_and_stops_nobody_for_good() {
+fn slow_reader_loses_nothing_and_stops_no_rank_for_good() {
     let lines = c_program("lines");
     let mut command = job(4, [&lines]);
     command.args(["3000", "500"]).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -77,7 +77,7 @@ fn a_slow_reader_loses_nothing_and_stops_nobody_for_good() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_job_without_a_word() {
+fn reader_that_goes_away_ends_the_job_without_a_word() {
     let host = env!("CARGO_BIN_EXE_pmi-host");
     let line = format!("{{ {host} run -n 3 yes; echo code $? >&2; }} | head -n 2");
     let ran = run(Command::new("sh").args(["-c", &line])).exits_with(0).says_nothing();
@@ -100,13 +100,13 @@ fn rank_0_reads_our_input_and_the_others_read_nothing() {
 }
 
 #[test]
-fn input_that_nobody_reads_is_no_trouble() {
+fn input_that_no_rank_reads_is_harmless() {
     let megabyte = vec![b'x'; 1 << 20];
     run_with_input(&mut job(2, ["true"]), &megabyte).exits_with(0).says_nothing();
 }
 
 #[test]
-fn a_rank_learns_its_place_and_nothing_of_an_outer_launcher() {
+fn rank_learns_its_place_and_nothing_of_an_outer_launcher() {
     let mut command = job(2, ["env"]);
     for stale in ["PMI_PORT", "PMI_ID", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "HYDI_CONTROL_FD"]
     {
@@ -123,7 +123,7 @@ fn a_rank_learns_its_place_and_nothing_of_an_outer_launcher() {
 }
 
 #[test]
-fn a_rank_inherits_its_own_socket_and_nothing_else_of_ours() {
+fn rank_inherits_its_own_socket_and_nothing_else_of_ours() {
     let list = ["ls", "-l", "/proc/self/fd"];
     let ran = run(&mut job(8, list)).exits_with(0);
     let links = |out: &str, what: &str| out.lines().filter(|line| line.contains(what)).count();
@@ -139,7 +139,7 @@ fn a_rank_inherits_its_own_socket_and_nothing_else_of_ours() {
 }
 
 #[test]
-fn a_signal_reaches_the_ranks_and_decides_the_code() {
+fn signal_reaches_the_ranks_and_decides_the_code() {
     let script =
         "trap 'echo asked $PMI_RANK; exit 0' INT; echo ready; while :; do sleep 0.01; done";
     let ran = signalled(job(2, shell(script)), "INT").exits_with(130);
@@ -151,7 +151,7 @@ fn a_signal_reaches_the_ranks_and_decides_the_code() {
 }
 
 #[test]
-fn a_second_signal_kills_who_ignores_the_first() {
+fn second_signal_kills_who_ignores_the_first() {
     let mut command = job(2, shell("trap '' INT; echo ready; while :; do sleep 0.01; done"));
     let (running, mut out) = started(&mut command);
     wait_for(&mut out, "ready", 2);
@@ -163,7 +163,7 @@ fn a_second_signal_kills_who_ignores_the_first() {
 }
 
 #[test]
-fn a_user_signal_is_passed_on_and_ends_nothing() {
+fn user_signal_is_passed_on_and_ends_nothing() {
     let script = "trap 'echo seen; exit 0' USR1; echo ready; while :; do sleep 0.01; done";
     let words = ["run", "-n", "2", "--forward-signals", "SIGUSR1"].into_iter().chain(shell(script));
     let ran = signalled(host(words), "USR1").exits_with(0).says_nothing();
@@ -204,7 +204,7 @@ fn signal(child: &std::process::Child, name: &str) {
 }
 
 #[test]
-fn a_process_that_a_rank_leaves_behind_does_not_hold_the_job() {
+fn process_that_a_rank_leaves_behind_does_not_hold_the_job() {
     let ran = start(&mut job(2, shell("sleep 60 & echo done"))).end().exits_with(0);
     assert_eq!(ran.lines(), ["done", "done"]);
     ran.says(&["left behind"]);

@@ -80,7 +80,7 @@ fn as_many_ranks_start_as_were_asked_for() {
 }
 
 #[test]
-fn the_name_it_is_called_by_chooses_the_command_line() {
+fn name_it_is_called_by_chooses_the_command_line() {
     for name in ["mpirun", "mpiexec.hydra"] {
         let mut command = Command::new(link(name));
         let ran = run(command.args(["-n", "2", "echo", "x"]).env("XDG_CONFIG_HOME", "/nowhere"));
@@ -171,7 +171,7 @@ fn no_other_host_of_a_file_is_taken() {
 }
 
 #[test]
-fn one_node_takes_all_ranks() {
+fn node_takes_all_ranks() {
     let script = "echo $PMI_RANK $MPI_LOCALRANKID $MPI_LOCALNRANKS";
     alike(&["-ppn", "1", "-n", "3", "sh", "-c", script]).exits_with(0);
     alike(&["-ppn", "3", "echo", "x"]).exits_with(0);
@@ -179,7 +179,7 @@ fn one_node_takes_all_ranks() {
 }
 
 #[test]
-fn a_map_of_ranks_names_this_node_only() {
+fn map_of_ranks_names_this_node_only() {
     for map in ["0,0", "(0,1,2)", "(vector,(0,1,2))"] {
         run(&mut mpiexec(["-rankmap", map, "-n", "2", "true"])).exits_with(0);
     }
@@ -189,7 +189,7 @@ fn a_map_of_ranks_names_this_node_only() {
 }
 
 #[test]
-fn the_node_of_a_batch_system_is_filled_and_several_are_refused() {
+fn node_of_a_batch_system_is_filled_and_several_are_refused() {
     let mut one = mpiexec(["echo", "x"]);
     one.env("SLURM_JOB_NUM_NODES", "1").env("SLURM_TASKS_PER_NODE", "3");
     assert_eq!(run(&mut one).exits_with(0).lines(), ["x"; 3]);
@@ -210,7 +210,7 @@ fn lines_are_labelled() {
 }
 
 #[test]
-fn each_rank_writes_to_files_of_its_own() {
+fn ranks_write_to_files_of_their_own() {
     let (out, err) = (scratch("out"), scratch("err"));
     let pattern = |path: &Path| format!("{}.%r", path.display());
     let mut command = mpiexec(["-n", "2", "-outfile-pattern", &pattern(&out)]);
@@ -274,7 +274,7 @@ fn ranks_go_on_after_a_failure_if_that_is_wanted() {
 }
 
 #[test]
-fn how_every_rank_ended_is_told() {
+fn exits_of_all_ranks_are_reported() {
     let script = "exit $PMI_RANK";
     let words = ["-print-all-exitcodes", "-disable-auto-cleanup", "-n", "3", "sh", "-c", script];
     let ran = run(&mut mpiexec(words));
@@ -282,7 +282,7 @@ fn how_every_rank_ended_is_told() {
 }
 
 #[test]
-fn a_time_limit_ends_the_run() {
+fn time_limit_ends_the_run() {
     run(&mut mpiexec(["-timeout", "1", "-n", "2", "sleep", "60"])).exits_with(124);
     run(mpiexec(["-n", "1", "sleep", "60"]).env("MPIEXEC_TIMEOUT", "1")).exits_with(124);
     let mut wrong = mpiexec(["true"]);
@@ -290,7 +290,7 @@ fn a_time_limit_ends_the_run() {
 }
 
 #[test]
-fn the_universe_is_as_large_as_was_said() {
+fn universe_is_as_large_as_was_said() {
     let ask = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read a <&$PMI_FD; \
                echo cmd=get_universe_size >&$PMI_FD; read a <&$PMI_FD; echo ${a##*size=}; \
                echo cmd=finalize >&$PMI_FD; read a <&$PMI_FD";
@@ -303,7 +303,7 @@ fn the_universe_is_as_large_as_was_said() {
 }
 
 #[test]
-fn it_says_more_when_asked_to() {
+fn verbose_launcher_reports_more() {
     for word in ["-verbose", "-v", "-debug"] {
         let ran = run(&mut mpiexec([word, "-n", "2", "echo", "x"])).exits_with(0);
         assert_eq!(ran.lines(), ["x", "x"]);
@@ -325,7 +325,7 @@ fn it_says_more_when_asked_to() {
 }
 
 #[test]
-fn it_says_what_it_is() {
+fn launcher_reports_its_version() {
     for word in ["-info", "-version", "--version"] {
         let ran = run(&mut mpiexec([word])).exits_with(0);
         assert!(ran.out.contains("pmi-host") && ran.out.contains("PMI-2"), "{}", ran.out);
@@ -336,7 +336,7 @@ fn it_says_what_it_is() {
 }
 
 #[test]
-fn the_network_interface_is_handed_on() {
+fn network_interface_is_handed_on() {
     let script = "echo $MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE";
     let ran = alike(&["-iface", "lo", "-n", "1", "sh", "-c", script]).exits_with(0);
     assert_eq!(ran.out, "lo\n");
@@ -359,7 +359,7 @@ fn ranks_are_bound_as_under_hydra() {
 }
 
 #[test]
-fn what_is_so_anyway_can_be_asked_for() {
+fn defaults_can_be_requested() {
     for words in [
         &["-launcher", "fork"][..],
         &["-bootstrap", "ssh"],
@@ -380,7 +380,7 @@ fn what_is_so_anyway_can_be_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused_with_the_way_out() {
+fn unavailable_options_are_refused_with_a_remedy() {
     for (words, part) in [
         (&["-launcher", "slurm"][..], "on this node only"),
         (&["-launcher-exec", "ssh"], "leave it out"),
@@ -429,7 +429,7 @@ fn rows() -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_row_of_the_page_has_a_verdict_and_a_test_that_is_there() {
+fn rows_of_the_page_have_verdicts_and_existing_tests() {
     for row in rows() {
         assert_eq!(row.len(), 7, "{row:?}");
         assert!(["same", "better", "refused"].contains(&&*row[4]), "{row:?}");
@@ -442,6 +442,6 @@ fn every_row_of_the_page_has_a_verdict_and_a_test_that_is_there() {
 }
 
 #[test]
-fn a_single_fault_of_hydra_is_retried() {
+fn single_fault_of_hydra_is_retried() {
     tolerates_a_fault_of("mpiexec.hydra", "several_programs_are_one_job");
 }

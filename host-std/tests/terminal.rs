@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_prompt_is_shown_before_its_line_ends() {
+fn prompt_is_shown_before_its_line_ends() {
     for (options, label) in [("--stdin=0", ""), ("-l", "[0] "), ("--collapse", "[0] ")] {
         let script =
             "[ $PMI_RANK = 0 ] || exec sleep 0.3; printf 'name? '; read name; echo hello $name";
@@ -24,7 +24,7 @@ fn a_prompt_is_shown_before_its_line_ends() {
 }
 
 #[test]
-fn a_line_of_another_rank_is_not_glued_to_a_prompt() {
+fn line_of_another_rank_is_not_glued_to_a_prompt() {
     let go = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("go-{}", std::process::id()));
     let script = format!(
         "if [ $PMI_RANK = 0 ]; then printf 'name? '; read name; echo hello $name; \
@@ -55,7 +55,7 @@ fn several_ranks_read_what_a_person_types() {
 }
 
 #[test]
-fn one_rank_has_a_terminal_of_the_size_of_ours() {
+fn rank_has_a_terminal_of_the_size_of_the_launchers() {
     let script = "for fd in 0 1 2; do [ -t $fd ] && echo $PMI_RANK $fd is one; done; \
                   if [ $PMI_RANK = 1 ]; then stty size; trap 'stty size; exit' WINCH; echo ready; \
                   while :; do sleep 0.01; done; fi; exit 0";
@@ -68,7 +68,7 @@ fn one_rank_has_a_terminal_of_the_size_of_ours() {
 }
 
 #[test]
-fn a_rank_with_a_terminal_is_where_signals_of_keys_go() {
+fn rank_with_a_terminal_is_where_signals_of_keys_go() {
     let script = "[ $PMI_RANK = 0 ] || exec sleep 60; trap 'echo caught' INT; echo ready; \
                   until [ _$word = _word ]; do read word; done; echo got $word; exit 4";
     let mut person = on_terminal(&["run", "--pty", "0", "-n", "2", "dash", "-c", script]);
@@ -128,7 +128,7 @@ fn interrupt(person: &mut Terminal) {
 }
 
 #[test]
-fn what_is_no_terminal_is_typed_too() {
+fn input_that_is_no_terminal_is_typed_too() {
     let script = "[ -t 0 ] && stty -echo size; while read line; do echo got $line; done; echo end";
     let mut command = job(1, ["--pty", "0"]);
     let ran = run_with_input(command.args(shell(script)), b"one\nlast").exits_with(0);
@@ -140,7 +140,7 @@ fn what_is_no_terminal_is_typed_too() {
 }
 
 #[test]
-fn a_terminal_for_no_rank_is_refused_before_the_start() {
+fn terminal_for_no_rank_is_refused_before_the_start() {
     let ran = run(job(2, ["--pty", "2"]).args(["echo", "started"])).exits_with(1);
     ran.says(&["rank 2 cannot have a terminal", "2 ranks"]);
     let ran = run(job(2, ["--pty", "0", "--stdin", "all"]).args(["echo", "started"])).exits_with(1);
@@ -148,7 +148,7 @@ fn a_terminal_for_no_rank_is_refused_before_the_start() {
 }
 
 #[test]
-fn a_launcher_waits_quietly_when_its_rank_with_a_terminal_has_ended() {
+fn launcher_waits_quietly_when_its_rank_with_a_terminal_has_ended() {
     let script = "[ $PMI_RANK = 0 ] || exec sleep 600; echo up";
     let mut person = on_terminal(&["run", "--pty", "0", "-n", "2", "sh", "-c", script]);
     person.shows("up");

@@ -89,7 +89,7 @@ fn ranks_that_are_started_find_the_certificate_in_their_environment() {
 }
 
 #[test]
-fn whoever_speaks_in_the_clear_to_a_job_under_tls_is_told_and_sent_away() {
+fn peer_without_tls_is_rejected_with_the_reason_by_a_job_under_tls() {
     let mut host = secured(&["--expect", "1"]);
     for (line, answer) in [
         ("cmd=initack pmiid=0\n", "cmd=initack rc=-1 msg=this_port_speaks_TLS\n"),
@@ -108,7 +108,7 @@ fn whoever_speaks_in_the_clear_to_a_job_under_tls_is_told_and_sent_away() {
 }
 
 #[test]
-fn whoever_speaks_tls_to_a_job_in_the_clear_is_told_and_sent_away() {
+fn peer_with_tls_is_rejected_with_the_reason_by_a_job_in_the_clear() {
     let other = secured(&["--expect", "1"]);
     let mut host = Host::start(&["--expect", "1"]);
     let mut wrong = environment(&other, 0, "1");
@@ -120,7 +120,7 @@ fn whoever_speaks_tls_to_a_job_in_the_clear_is_told_and_sent_away() {
 }
 
 #[test]
-fn a_certificate_of_another_job_is_not_believed() {
+fn certificate_of_another_job_is_not_believed() {
     let (mut host, other) = (secured(&["--expect", "1"]), secured(&["--expect", "1"]));
     let mut wrong = environment(&host, 0, "1");
     wrong.pin = environment(&other, 0, "1").pin;
@@ -130,7 +130,7 @@ fn a_certificate_of_another_job_is_not_believed() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_bounded_in_time_and_keeps_nobody_out() {
+fn handshake_that_does_not_end_is_bounded_in_time_and_blocks_no_other_peer() {
     let mut host = secured(&["--expect", "1"]);
     // The maximum of unauthenticated connections, silent or stuck in the middle of a record.
     let mut hostile: Vec<TcpStream> = (0..64).map(|_| host.dial()).collect();

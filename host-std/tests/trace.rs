@@ -42,7 +42,7 @@ fn asked(trace: &Trace, word: &[u8]) -> usize {
 }
 
 #[test]
-fn a_real_run_is_recorded_shown_counted_and_drawn() {
+fn real_run_is_recorded_shown_counted_and_drawn() {
     let Some(hello) = mpi_program("hello") else { return };
     let path = recorded("hello", 4, &[&hello]);
     let import::Imported { trace, notes, .. } = read(&path);
@@ -73,7 +73,7 @@ fn a_real_run_is_recorded_shown_counted_and_drawn() {
 }
 
 #[test]
-fn a_real_run_is_played_again_from_both_sides() {
+fn real_run_is_played_again_from_both_sides() {
     let Some(ring) = mpi_program("ring") else { return };
     let path = recorded("ring", 3, &[&ring]);
     let clients = with(&["replay"], [path.as_path()]).exits_with(0).says_nothing();
@@ -84,7 +84,7 @@ fn a_real_run_is_played_again_from_both_sides() {
 }
 
 #[test]
-fn what_open_mpi_says_is_recorded_too() {
+fn messages_of_open_mpi_are_recorded_too() {
     let Some(hello) = openmpi_program("hello") else { return };
     let path = recorded("openmpi", 2, &[&hello]);
     let counted = with(&["trace", "stats"], [path.as_path()]).exits_with(0).says_nothing();
@@ -99,7 +99,7 @@ fn what_open_mpi_says_is_recorded_too() {
 }
 
 #[test]
-fn a_program_that_leaves_its_record_is_told_where() {
+fn program_that_leaves_its_record_is_told_where() {
     let demo = recorded("left", 2, &[]);
     let ran = with(&["replay"], [demo.as_path(), Path::new("true")]).exits_with(1);
     assert!(
@@ -126,7 +126,7 @@ fn a_program_that_leaves_its_record_is_told_where() {
 }
 
 #[test]
-fn an_answer_that_differs_is_told_with_its_question() {
+fn answer_that_differs_is_told_with_its_question() {
     let demo = recorded("changed", 2, &[]);
     let json = with(&["trace", "export", "--format", "json"], [demo.as_path()]).exits_with(0).out;
     assert!(json.contains("cmd=put_result rc=0"));
@@ -149,7 +149,7 @@ fn two_runs_of_one_program_do_not_differ_and_those_of_two_do() {
 }
 
 #[test]
-fn every_form_holds_the_same() {
+fn forms_hold_the_same() {
     let path = recorded("forms", 2, &[]);
     let json = file("forms.json");
     with(&["trace", "export", "--format", "json", "-o"], [json.as_path(), &path]).exits_with(0);
@@ -159,7 +159,7 @@ fn every_form_holds_the_same() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_before_anything_starts() {
+fn file_that_cannot_be_written_is_told_before_anything_starts() {
     let pipe = file("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (path, why) in [
@@ -175,7 +175,7 @@ fn a_file_that_cannot_be_written_is_told_before_anything_starts() {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_the_run_goes_on() {
+fn full_disk_is_told_once_and_the_run_goes_on() {
     let path = file("full");
     // A limit on the size of files: only the first kilobyte fits.
     let binary = env!("CARGO_BIN_EXE_pmi-host");
@@ -196,7 +196,7 @@ fn a_full_disk_is_told_once_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_launcher_that_is_killed_leaves_a_record_that_can_be_read() {
+fn launcher_that_is_killed_leaves_a_record_that_can_be_read() {
     let path = file("killed");
     let demo = env!("CARGO_BIN_EXE_pmi-host");
     let script = format!("{demo} demo-rank >/dev/null; sleep 60");

@@ -146,7 +146,7 @@ fn another_user_opens_no_web_socket() {
 }
 
 #[test]
-fn a_page_needs_the_token_of_the_url_besides_its_origin() {
+fn page_needs_the_token_of_the_url_besides_its_origin() {
     let host = Host::start_at(&["--websocket", "0"], "ws://", &["-n", "1", "sleep", "600"]);
     let (address, path) = parts(&host.port);
     let own = "Origin: http://localhost:8000\\r\\n";
@@ -265,7 +265,7 @@ fn openings_that_are_none_fill_no_log() {
 }
 
 #[test]
-fn a_port_for_other_machines_has_a_secret_of_its_own() {
+fn port_for_other_machines_has_a_secret_of_its_own() {
     for (door, mark) in
         [(["--listen", "0.0.0.0:0"], "PMI_PORT="), (["--websocket", "0.0.0.0:0"], "ws://")]
     {
@@ -303,7 +303,7 @@ fn a_port_for_other_machines_has_a_secret_of_its_own() {
 }
 
 #[test]
-fn a_required_challenge_takes_no_id() {
+fn required_challenge_takes_no_id() {
     let file = secret_file("challenge.secret");
     let words = ["--expect", "1", "--secret-file", file.to_str().unwrap(), "--require-challenge"];
     let mut host = Host::start(&words);
@@ -331,7 +331,7 @@ fn a_required_challenge_takes_no_id() {
 }
 
 #[test]
-fn what_proves_a_rank_stands_in_no_trace_and_no_message() {
+fn proofs_of_a_rank_are_in_no_trace_and_no_message() {
     let file = secret_file("trace.secret");
     let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proofs.trace");
     let words = ["--expect", "1", "--secret-file", file.to_str().unwrap(), "--trace"];

@@ -62,7 +62,7 @@ impl Unread {
 }
 
 #[test]
-fn a_timeout_terminates_a_run_whose_output_is_unread() {
+fn timeout_terminates_a_run_whose_output_is_unread() {
     for options in [&[][..], &["-l"], &["--collapse"], &["--print-all-exitcodes"]] {
         let mut command = job(2, [&["--timeout", "1"], options, &["yes"]].concat());
         let mut unread = start(&mut command);
@@ -74,7 +74,7 @@ fn a_timeout_terminates_a_run_whose_output_is_unread() {
 }
 
 #[test]
-fn a_timeout_terminates_a_run_whose_ranks_have_exited_and_whose_output_is_unread() {
+fn timeout_terminates_a_run_whose_ranks_have_exited_and_whose_output_is_unread() {
     // More than the pipe takes and the launcher keeps, less than the pipes of the ranks hold besides.
     let mut unread =
         start(job(4, ["--timeout", "3"]).args(shell("head -c 60000 /dev/zero | tr '\\0' 'x'")));
@@ -84,7 +84,7 @@ fn a_timeout_terminates_a_run_whose_ranks_have_exited_and_whose_output_is_unread
 }
 
 #[test]
-fn a_failed_rank_terminates_a_run_whose_output_is_unread() {
+fn failed_rank_terminates_a_run_whose_output_is_unread() {
     let script = "[ $PMI_RANK = 1 ] || exec yes; sleep 1; exit 7";
     let mut unread = start(&mut job(2, shell(script)));
     assert_eq!(unread.code(), 7);
@@ -94,7 +94,7 @@ fn a_failed_rank_terminates_a_run_whose_output_is_unread() {
 }
 
 #[test]
-fn a_signal_terminates_a_run_whose_output_is_unread() {
+fn signal_terminates_a_run_whose_output_is_unread() {
     let mut unread = start(&mut job(2, ["yes"]));
     unread.wait_until_full();
     unread.signal("TERM");
@@ -138,7 +138,7 @@ fn sentences_to_an_unread_standard_error_keep_no_run_from_its_end() {
 }
 
 #[test]
-fn a_reader_that_goes_on_gets_everything_from_a_failed_run_too() {
+fn reader_that_goes_on_gets_everything_from_a_failed_run_too() {
     // The reader takes longer than the wait for processes of a failed run.
     let script =
         "[ $PMI_RANK = 0 ] && { sleep 1; exit 3; }; head -c 60000 /dev/zero | tr '\\0' 'x'; echo";
@@ -160,7 +160,7 @@ fn a_reader_that_goes_on_gets_everything_from_a_failed_run_too() {
 }
 
 #[test]
-fn a_run_that_went_well_waits_for_its_reader_and_says_nothing() {
+fn run_that_went_well_waits_for_its_reader_and_says_nothing() {
     let script = "head -c 60000 /dev/zero | tr '\\0' 'x'; echo";
     let mut unread = start(&mut job(4, shell(script)));
     unread.wait_until_full();

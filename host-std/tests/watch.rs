@@ -23,7 +23,7 @@ fn report(ran: &Ran) -> Vec<&str> {
 }
 
 #[test]
-fn a_hung_mpi_program_is_told_with_the_rank_that_is_waited_for() {
+fn hung_mpi_program_is_told_with_the_rank_that_is_waited_for() {
     let Some(hang) = mpi_program("hang") else { return };
     let hang = hang.to_str().unwrap();
     let words = ["run", "-n", "4", "--stall-report", "0.5", "--stall-abort", "2", hang];
@@ -48,7 +48,7 @@ fn a_hung_mpi_program_is_told_with_the_rank_that_is_waited_for() {
 }
 
 #[test]
-fn a_rank_that_has_spoken_is_told_with_its_last_message() {
+fn rank_that_has_spoken_is_told_with_its_last_message() {
     let script = format!(
         "{INIT} if [ $PMI_RANK = 1 ]; then exec sleep 60; fi; echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
     );
@@ -72,7 +72,7 @@ fn ranks_that_look_for_something_again_and_again_move_nothing() {
 }
 
 #[test]
-fn a_program_that_computes_is_left_in_peace() {
+fn program_that_computes_is_left_in_peace() {
     // No single wait is long, though there are no messages for longer.
     let script = format!(
         "fence() {{ echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; }}
@@ -83,7 +83,7 @@ fn a_program_that_computes_is_left_in_peace() {
 }
 
 #[test]
-fn nobody_is_told_who_does_not_want_to_be() {
+fn stall_report_of_zero_reports_nothing() {
     let script = format!(
         "{INIT} if [ $PMI_RANK = 1 ]; then sleep 1.5; fi; echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD
          echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD"
@@ -92,7 +92,7 @@ fn nobody_is_told_who_does_not_want_to_be() {
 }
 
 #[test]
-fn a_get_that_waits_is_told_with_its_key() {
+fn get_that_waits_is_told_with_its_key() {
     let script = "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD
          say() { printf '%6d%s' ${#1} \"$1\" >&$PMI_FD; }
          say \"cmd=fullinit;pmijobid=x;pmirank=$PMI_RANK;threaded=FALSE;\"
@@ -105,7 +105,7 @@ fn a_get_that_waits_is_told_with_its_key() {
 }
 
 #[test]
-fn a_run_that_takes_too_long_is_ended_with_a_table() {
+fn run_that_takes_too_long_is_ended_with_a_table() {
     let script = format!("{INIT} exec sleep 60");
     let ran = run(&mut watched(3, &["--timeout", "0.7"], &script)).exits_with(124);
     assert!(
@@ -117,7 +117,7 @@ fn a_run_that_takes_too_long_is_ended_with_a_table() {
 }
 
 #[test]
-fn a_user_signal_asks_for_the_table() {
+fn user_signal_asks_for_the_table() {
     let script = format!("{INIT} trap '' USR1; echo ready; read answer <&$PMI_FD");
     let running = start(&mut watched(2, &[], &script));
     running.wait_for_output("ready\nready\n");
@@ -130,7 +130,7 @@ fn a_user_signal_asks_for_the_table() {
 }
 
 #[test]
-fn a_first_signal_tells_who_still_runs_and_waits() {
+fn first_signal_tells_who_still_runs_and_waits() {
     let script = format!(
         "{INIT} trap '' INT; echo ready; if [ $PMI_RANK = 1 ]; then while :; do sleep 0.1; done; fi
          echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
@@ -160,7 +160,7 @@ fn signals_that_cannot_be_passed_on_are_refused_before_the_start() {
 }
 
 #[test]
-fn tables_that_nobody_reads_are_not_piled_up() {
+fn unread_tables_are_not_piled_up() {
     // Sixteen rows each, so a hundred of them are more than a pipe holds.
     let mut command =
         watched(16, &[], "trap 'exit 0' USR2; echo ready; while :; do sleep 0.1; done");
@@ -217,7 +217,7 @@ fn ranks_that_speak_pmix_are_told_as_well() {
 }
 
 #[test]
-fn what_pmix_clients_wait_for_is_told_with_who_does_not_come() {
+fn requests_of_waiting_pmix_clients_are_reported_with_the_missing_ranks() {
     let Some(hang) = common::pmix_program("pmix_hang") else { return };
     let hang = hang.to_str().unwrap();
     let words = |ranks: &'static str, how| {
@@ -240,7 +240,7 @@ fn what_pmix_clients_wait_for_is_told_with_who_does_not_come() {
 }
 
 #[test]
-fn a_connect_that_waits_is_told_with_the_ranks_of_the_other_job() {
+fn connect_that_waits_is_told_with_the_ranks_of_the_other_job() {
     let Some(hang) = common::pmix_program("pmix_hang") else { return };
     let options = ["--stall-report", "0.5", "--stall-abort", "1"];
     let words = ["run", "-n", "1"].into_iter().chain(options);
@@ -259,7 +259,7 @@ fn a_connect_that_waits_is_told_with_the_ranks_of_the_other_job() {
 }
 
 #[test]
-fn a_lookup_that_waits_is_no_standstill_and_shows_in_the_table() {
+fn lookup_that_waits_is_no_standstill_and_shows_in_the_table() {
     let Some(hang) = common::pmix_program("pmix_hang") else { return };
     let hang = hang.to_str().unwrap();
     let words = ["run", "-n", "2", "--stall-report", "0.3", "--timeout", "1.5", hang, "lookup"];

@@ -36,7 +36,7 @@ fn mode(file: &Path) -> u32 {
 }
 
 #[test]
-fn a_trace_file_is_for_its_owner_only_even_if_it_was_there() {
+fn trace_file_is_for_its_owner_only_even_if_it_was_there() {
     let directory = directory("mode");
     let trace = directory.join("trace");
     fs::write(&trace, "something older and longer than the head of any trace".repeat(100)).unwrap();
@@ -48,7 +48,7 @@ fn a_trace_file_is_for_its_owner_only_even_if_it_was_there() {
 }
 
 #[test]
-fn a_link_of_another_user_in_a_shared_directory_is_refused() {
+fn link_of_another_user_in_a_shared_directory_is_refused() {
     if !is_root() {
         return;
     }
@@ -71,7 +71,7 @@ fn a_link_of_another_user_in_a_shared_directory_is_refused() {
 }
 
 #[test]
-fn a_file_or_pipe_of_another_user_in_a_shared_directory_is_refused() {
+fn file_or_pipe_of_another_user_in_a_shared_directory_is_refused() {
     if !is_root() {
         return;
     }
@@ -100,7 +100,7 @@ fn a_file_or_pipe_of_another_user_in_a_shared_directory_is_refused() {
 }
 
 #[test]
-fn a_report_to_a_pipe_without_a_reader_is_refused_before_the_start() {
+fn report_to_a_pipe_without_a_reader_is_refused_before_the_start() {
     let directory = directory("pipe");
     let pipe = directory.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -111,7 +111,7 @@ fn a_report_to_a_pipe_without_a_reader_is_refused_before_the_start() {
 }
 
 #[test]
-fn a_report_goes_through_a_pipe_that_is_read_and_waits_for_no_reader_for_ever() {
+fn report_goes_through_a_pipe_that_is_read_and_waits_for_no_reader_for_ever() {
     let directory = directory("read");
     let line = format!("{} run -n 1 --result >(cat > report) true; wait; cat report", host_path());
     let ran = run(Command::new("bash").args(["-c", &line]).current_dir(&directory)).exits_with(0);
@@ -126,7 +126,7 @@ fn a_report_goes_through_a_pipe_that_is_read_and_waits_for_no_reader_for_ever() 
 }
 
 #[test]
-fn a_report_that_does_not_fit_is_no_success() {
+fn report_that_does_not_fit_is_no_success() {
     let ran = run(&mut job(1, ["--result", "/dev/full", "true"])).exits_with(1);
     ran.says(&["/dev/full", "incomplete", "No space left"]);
     // A failure of the run keeps its own code.
@@ -135,7 +135,7 @@ fn a_report_that_does_not_fit_is_no_success() {
 }
 
 #[test]
-fn what_a_command_prints_to_a_full_device_is_no_success() {
+fn output_to_a_full_device_is_a_failure() {
     for words in ["help", "run --help", "run -n 1 --show-config", "version", "ps --json"] {
         let line = format!("{} {words} > /dev/full", host_path());
         let ran = run(Command::new("sh").args(["-c", &line])).exits_with(1);
@@ -144,7 +144,7 @@ fn what_a_command_prints_to_a_full_device_is_no_success() {
 }
 
 #[test]
-fn a_full_disk_leads_to_a_message_and_a_code() {
+fn full_disk_leads_to_a_message_and_a_code() {
     if !is_root() {
         return;
     }
@@ -171,7 +171,7 @@ fn a_full_disk_leads_to_a_message_and_a_code() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_leads_to_a_message_and_a_code() {
+fn limit_on_the_size_of_files_leads_to_a_message_and_a_code() {
     let directory = directory("limit");
     for (options, output, part) in [
         ("--result file", "/dev/null", "incomplete"),
@@ -202,7 +202,7 @@ fn a_limit_on_the_size_of_files_leads_to_a_message_and_a_code() {
 }
 
 #[test]
-fn an_ignored_limit_on_the_size_of_files_stays_ignored_for_ranks() {
+fn ignored_limit_on_the_size_of_files_stays_ignored_for_ranks() {
     let line = format!("trap '' XFSZ; {} run -n 1 grep SigIgn /proc/self/status", host_path());
     let running = start(Command::new("sh").args(["-c", &line]));
     let ran = running.end().exits_with(0);

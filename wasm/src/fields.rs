@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_at_blanks_and_a_value_may_hold_some() {
+    fn line_is_cut_at_blanks_and_a_value_may_hold_some() {
         let message = b"cmd=get_result rc=0 msg=not found value=a b=c\n";
         let expected = pairs(&[
             ("cmd", "get_result"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_cut_at_semicolons_behind_its_length() {
+    fn frame_is_cut_at_semicolons_behind_its_length() {
         let expected =
             pairs(&[("length", "    26"), ("cmd", "kvs-put"), ("key", "k"), ("value", "v")]);
         assert_eq!(cut(b"    27cmd=kvs-put;key=k;value=v;"), [], "it has not ended yet");

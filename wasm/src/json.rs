@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_is_written_with_what_has_to_be_escaped() {
+    fn shapes_are_written_with_the_necessary_escapes() {
         let text = Json::of(|json| {
             json.plain("n", 7);
             json.maybe("no", None::<u32>);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_shown_field_by_field() {
+    fn link_is_shown_field_by_field() {
         let text = "#scenario=x&seed=18446744073709551615&do=1+kill+0&branch&at=7&follow=2";
         let link = written(&text.parse().unwrap());
         assert_eq!(

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_continues_after_an_injection() {
+    fn quiet_run_continues_after_an_injection() {
         let text = "ranks 1\nscript all\n open\n manual\nend";
         let mut play = Play::read(text, 0, "").unwrap();
         let end = u32::try_from(play.whole.steps()).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_run_is_not_judged_by_the_expectations_of_its_scenario() {
+    fn changed_run_is_not_judged_by_the_expectations_of_its_scenario() {
         let with = |expectation: &str| format!("{TEXT}\n{expectation}\n");
         let fails = |play: &mut Play| {
             let last = u32::try_from(play.whole.steps()).unwrap();

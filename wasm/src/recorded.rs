@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_hydra_becomes_lanes_messages_and_a_fence() {
+    fn log_of_hydra_becomes_lanes_messages_and_a_fence() {
         let Recorded { story, has_times, end, .. } = hydra();
         let names: Vec<&str> = story.lanes.iter().map(|lane| &*lane.name).collect();
         assert_eq!(names, ["0", "1"]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_keeps_its_times_and_events_of_processes() {
+    fn trace_keeps_its_times_and_events_of_processes() {
         let record = |time_ns, rank, what| Record { time_ns, job: 0, rank, session: rank, what };
         let bytes = b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec();
         let message = What::Message { direction: Direction::ToServer, bytes };

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_contains_states_keys_and_wait_relations() {
+    fn view_contains_states_keys_and_wait_relations() {
         let text = "ranks 2\nscript 0\n open\n put a 1\n fence\nend\nscript 1\n open\n manual\nend";
         let view = view(&world(text));
         for part in [

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_by_another_name_is_for_the_only_question() {
+    fn refusal_by_another_name_is_for_the_only_question() {
         let unknown =
             |code| Reply { to: Verb::Unknown, tag: b"", code: Code(code), answer: Answer::Nothing };
         let mut open = Inflight::<2>::new();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_comes_back_decides_and_must_be_one_that_was_given() {
+    fn name_that_comes_back_decides_and_must_be_one_that_was_given() {
         let reply = |to, tag, code| Reply { to, tag, code: Code(code), answer: Answer::Nothing };
         let fill = |open: &mut Inflight<3>| {
             for ticket in 1..4 {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_with_many_answers_stays_open_until_the_last() {
+    fn question_with_many_answers_stays_open_until_the_last() {
         let reply = |answer| Reply { to: Verb::GetAll, tag: b"", code: Code::SUCCESS, answer };
         let pair = crate::command::Pair { key: Text::EMPTY, value: Text::EMPTY };
         let mut open = Inflight::<1>::new();

@@ -157,7 +157,7 @@ fn exchanges() -> Vec<(Request<'static>, &'static str, &'static str, Answer<'sta
 }
 
 #[test]
-fn every_answer_is_understood_at_every_split() {
+fn answers_are_understood_at_every_split() {
     for (request, says, answer, meant) in exchanges() {
         for cut in 0..=answer.len() {
             let mut client = open();
@@ -181,7 +181,7 @@ fn every_answer_is_understood_at_every_split() {
 }
 
 #[test]
-fn an_answer_is_understood_byte_by_byte() {
+fn answer_is_understood_byte_by_byte() {
     for (request, _, answer, meant) in exchanges() {
         let mut client = open();
         client.start(&request).unwrap();
@@ -198,7 +198,7 @@ fn an_answer_is_understood_byte_by_byte() {
 }
 
 #[test]
-fn a_caller_learns_who_it_is_before_it_opens() {
+fn caller_learns_who_it_is_before_it_opens() {
     let answer = "cmd=initack rc=0 rank=3 size=8 appnum=1 debug=0\n\
         cmd=set size=8\ncmd=set rank=3\ncmd=set debug=0\n";
     for cut in 0..answer.len() {
@@ -223,7 +223,7 @@ fn a_caller_learns_who_it_is_before_it_opens() {
 }
 
 #[test]
-fn what_is_not_taken_belongs_to_the_next_answer() {
+fn bytes_that_are_not_taken_belong_to_the_next_answer() {
     let mut client = open_many();
     client.start(&fence(Some(1))).unwrap();
     sent(&mut client);
@@ -271,7 +271,7 @@ fn answers_may_overtake_each_other_where_the_version_allows_it() {
 }
 
 #[test]
-fn a_lock_step_session_has_one_question_however_many_slots_there_are() {
+fn lock_step_session_has_one_question_however_many_slots_there_are() {
     let mut client: Client<Small, 3> = Client::new(Small::new());
     let says = "cmd=init pmi_version=1 pmi_subversion=1\n";
     ask(&mut client, &INIT, says, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n");
@@ -285,7 +285,7 @@ fn a_lock_step_session_has_one_question_however_many_slots_there_are() {
 }
 
 #[test]
-fn a_request_in_the_buffer_holds_input_back() {
+fn request_in_the_buffer_holds_input_back() {
     let mut client = open();
     client.start(&put(b"k", b"v")).unwrap();
     assert_eq!(client.handle_input(NOW, b"cmd=put_result rc=0\n"), Ok(0));
@@ -317,7 +317,7 @@ fn half_an_answer_keeps_a_request_with_texts_out() {
 }
 
 #[test]
-fn an_abort_goes_before_everything_and_has_no_answer() {
+fn abort_goes_before_everything_and_has_no_answer() {
     let mut client = open();
     client.start(&put(b"k", b"v")).unwrap();
     client.start(&abort(b"no way\non")).unwrap();
@@ -341,7 +341,7 @@ fn an_abort_goes_before_everything_and_has_no_answer() {
 }
 
 #[test]
-fn a_spawn_is_rendered_by_its_caller() {
+fn spawn_is_rendered_by_its_caller() {
     let arguments = ["-x".into(), "a b".into()];
     let program = crate::command::Program {
         executable: "./child".into(),

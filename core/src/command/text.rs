@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_doubled_semicolon_means_one() {
+    fn doubled_semicolon_means_one() {
         for (raw, meant) in [
             (&b"a;;b"[..], &b"a;b"[..]),
             (b";;;;", b";;"),

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_stands_in_it_once_and_in_order() {
+    fn sessions_are_queued_once_and_in_order() {
         let (mut queue, mut things) = (Queue::default(), [QueueLink::default(); 4]);
         for id in [2, 0, 2, 3, 0, 9] {
             queue.push(&mut things, id, link);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_can_leave_from_anywhere() {
+    fn sessions_can_leave_the_queue_from_anywhere() {
         for gone in 0..3 {
             let (mut queue, mut things) = (Queue::default(), [QueueLink::default(); 4]);
             (0..3).for_each(|id| queue.push(&mut things, id, link));

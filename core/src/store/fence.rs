@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_in_completes_it() {
+    fn last_one_in_completes_it() {
         let mut fence = Fence::default();
         assert!(!fence.enter(Instant::from_micros(5), 2));
         assert!(fence.enter(Instant::from_micros(9), 2));

@@ -18,7 +18,7 @@ fn value<K: Kvs>(kvs: &K, shelf: Keyspace, key: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_key_is_found_on_its_own_shelf_only() {
+fn key_is_found_on_its_own_shelf_only() {
     let mut kvs = small();
     kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
     kvs.put(Keyspace::Node(0), b"k", b"2", BY).unwrap();
@@ -29,7 +29,7 @@ fn a_key_is_found_on_its_own_shelf_only() {
 }
 
 #[test]
-fn a_second_put_replaces_and_tells_of_the_first() {
+fn second_put_replaces_and_tells_of_the_first() {
     let mut kvs = small();
     let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
     assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));
@@ -44,7 +44,7 @@ fn a_second_put_replaces_and_tells_of_the_first() {
 }
 
 #[test]
-fn what_does_not_fit_changes_nothing() {
+fn pairs_that_do_not_fit_change_nothing() {
     let mut kvs = small();
     kvs.put(Keyspace::Space, b"k", b"old", BY).unwrap();
     assert_eq!(kvs.put(Keyspace::Space, b"k", &[0; 200], BY), Err(NoRoom));
@@ -56,7 +56,7 @@ fn what_does_not_fit_changes_nothing() {
 }
 
 #[test]
-fn the_last_byte_can_be_used_and_room_comes_back() {
+fn last_byte_can_be_used_and_room_comes_back() {
     let mut kvs = small();
     let most = 200 - Small::record_bytes(1, 0);
     for round in 0..5u8 {
@@ -78,7 +78,7 @@ fn no_memory_at_all_is_no_room() {
 proptest::proptest! {
     /// Any order of operations gives what a plain map gives, as long as there is room.
     #[test]
-    fn an_arena_behaves_as_a_map(steps in proptest::collection::vec((0u8..3, 0u8..12, 0usize..40), 0..200)) {
+    fn arena_behaves_as_a_map(steps in proptest::collection::vec((0u8..3, 0u8..12, 0usize..40), 0..200)) {
         let mut kvs = small();
         let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for (n, (what, key, len)) in steps.into_iter().enumerate() {

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_list_is_repeated_and_labels_may_be_garbage() {
+    fn short_list_is_repeated_and_labels_may_be_garbage() {
         let read = |text: &str, size| read_mapping(text.as_bytes(), size).map(Vec::from_iter);
         assert_eq!(read("(vector,(0,1,1))", 2), Some(Vec::from([0, 0])));
         assert_eq!(read("(vector, (0,2,1))", 4), Some(Vec::from([0, 1, 0, 1])));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_does_not_fit_says_how_long_it_is() {
+    fn mapping_that_does_not_fit_says_how_long_it_is() {
         assert_eq!(write_mapping([0, 0].into_iter(), &mut [0; 3]), Err(Full { needed: 16 }));
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_exchange_has_a_word_and_is_found_by_it() {
+    fn exchanges_have_words_and_are_found_by_them() {
         for words in &TABLE {
             assert!(!spoken(words.verb).is_empty());
             assert_eq!(of(words.verb).map(|w| w.verb), Some(words.verb));

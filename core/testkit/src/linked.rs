@@ -57,9 +57,8 @@ impl<L: Link> LinkedServer<L> {
             has_moved |= self.serve(at, true);
         }
         while let Some(id) = self.inner.server.next_ready() {
-            let is_ready = |link: &Option<ServedLink<L>>| {
-                link.as_ref().is_some_and(|link| link.session == id)
-            };
+            let is_ready =
+                |link: &Option<ServedLink<L>>| link.as_ref().is_some_and(|link| link.session == id);
             let at = self.links.iter().position(is_ready);
             has_moved |= self.serve(at.expect("a ready session has a link"), false);
         }
@@ -92,16 +91,15 @@ impl<L: Link> LinkedServer<L> {
         let id = *id;
         let mut session = self.inner.server.session(id).expect("an open session");
         let drive = if reads { pump } else { flush };
-        let (has_moved, is_over) =
-            match drive(NOW, &mut session, link, state, &mut self.scratch) {
-                Ok(progress) => (progress.has_moved(), progress.finished),
-                Err(PumpError::Peer { error, .. }) => {
-                    self.faults.push(error);
-                    (true, true)
-                }
-                Err(PumpError::Link(_)) => (true, true),
-                Err(error) => panic!("{error}"),
-            };
+        let (has_moved, is_over) = match drive(NOW, &mut session, link, state, &mut self.scratch) {
+            Ok(progress) => (progress.has_moved(), progress.finished),
+            Err(PumpError::Peer { error, .. }) => {
+                self.faults.push(error);
+                (true, true)
+            }
+            Err(PumpError::Link(_)) => (true, true),
+            Err(error) => panic!("{error}"),
+        };
         // Before the session is closed, which discards its events.
         self.events.extend(core::iter::from_fn(|| self.inner.server.poll_event()));
         if is_over {

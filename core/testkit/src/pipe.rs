@@ -104,7 +104,9 @@ impl Link for Pipe {
         let len = out.len().min(direction.bytes.len()).min(self.rules.piece_bytes);
         out.iter_mut().zip(direction.bytes.drain(..len)).for_each(|(to, byte)| *to = byte);
         match len {
-            0 if direction.is_ended && direction.bytes.is_empty() && !out.is_empty() => Ok(Read::End),
+            0 if direction.is_ended && direction.bytes.is_empty() && !out.is_empty() => {
+                Ok(Read::End)
+            }
             0 => Ok(Read::NotNow),
             _ => Ok(Read::Bytes(len)),
         }

@@ -49,5 +49,8 @@ pub fn greeting_bytes(greeting: &Greeting<'_>) -> Vec<u8> {
 }
 
 /// User and group, in the byte order of the machine.
-const CREDENTIAL: &[u8] =
-    if cfg!(target_endian = "little") { &[7, 0, 0, 0, 8, 0, 0, 0] } else { &[0, 0, 0, 7, 0, 0, 0, 8] };
+const CREDENTIAL: &[u8] = if cfg!(target_endian = "little") {
+    &[7, 0, 0, 0, 8, 0, 0, 0]
+} else {
+    &[0, 0, 0, 7, 0, 0, 0, 8]
+};

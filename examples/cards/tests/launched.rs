@@ -15,7 +15,7 @@ fn launcher() -> PathBuf {
 }
 
 #[test]
-fn every_rank_reads_all_cards_in_each_form() {
+fn ranks_read_all_cards_in_each_form() {
     let launcher = launcher();
     for (options, form) in [(&[][..], ""), (&[], "async"), (&["--pmi", "x"], "pmix")] {
         let mut command = Command::new(&launcher);

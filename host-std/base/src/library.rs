@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_the_system_is_linked_with_its_c_library() {
+    fn program_of_the_system_is_linked_with_its_c_library() {
         let found = Libraries::of(Path::new("/bin/sh")).unwrap();
         let libc = found.found.iter().find(|library| library.name.starts_with("libc.so"));
         assert!(libc.is_some_and(|libc| libc.path.is_file()), "{found:?}");
@@ -362,14 +362,14 @@ mod tests {
     }
 
     #[test]
-    fn a_script_and_nothing_at_all_are_linked_with_nothing() {
+    fn script_and_nothing_at_all_are_linked_with_nothing() {
         for path in ["/etc/passwd", "/no/such/program", "/dev/null", "/"] {
             assert_eq!(Libraries::of(Path::new(path)), None, "{path}");
         }
     }
 
     #[test]
-    fn what_a_program_calls_is_told_and_what_nobody_knows_it_may() {
+    fn calls_of_a_program_are_found_and_unknown_ones_are_possible() {
         assert!(may_call(Path::new("/bin/sh"), &["execv"]));
         assert!(!may_call(Path::new("/bin/true"), &["execv", "dlopen"]));
         assert!(may_call(Path::new("/etc/passwd"), &["execv"]));

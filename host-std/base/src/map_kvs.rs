@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_on_its_own_shelf_only() {
+    fn key_is_found_on_its_own_shelf_only() {
         let mut kvs = MapKvs::default();
         kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
         kvs.put(Keyspace::Node(0), b"k", b"2", BY).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_put_replaces_tells_of_the_first_and_keeps_the_number() {
+    fn second_put_replaces_tells_of_the_first_and_keeps_the_number() {
         let mut kvs = MapKvs::default();
         let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
         assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));

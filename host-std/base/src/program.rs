@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_as_a_shell_finds_it() {
+    fn program_is_found_as_a_shell_finds_it() {
         assert_eq!(code("sh", "/nowhere:/bin"), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(code("/bin/sh", "/nowhere"), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(code("no-such-program", "/bin:/usr/bin"), Err(127));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_but_cannot_run_is_126() {
+    fn program_that_exists_but_cannot_run_is_126() {
         assert_eq!(code("/", "/bin"), Err(126));
         assert_eq!(code("/dev/null", "/bin"), Err(126));
         assert_eq!(code("passwd", "/etc"), Err(126));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_is_meant_from_the_folder_it_starts_in() {
+    fn relative_path_is_meant_from_the_folder_it_starts_in() {
         let in_bin = |name| Program::find(OsStr::new(name), None, Some(Path::new("/bin")));
         assert_eq!(in_bin("./sh").unwrap(), PathBuf::from("./sh"));
         assert!(matches!(in_bin("./no-such"), Err(ProgramError::NotFound { .. })));

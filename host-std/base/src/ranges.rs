@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_would_read_is_counted() {
+    fn omitted_ranges_are_counted() {
         assert_eq!(shown((0..20).map(|n| n * 2)).split(' ').nth(1), Some("and"));
         assert!(shown((0..20).map(|n| n * 2)).ends_with("30 and 4 more"));
     }
 
     #[test]
-    fn a_rank_is_found_again() {
+    fn rank_is_found_again() {
         let ranks = Ranks::from_iter([0, 1, 2, 5]);
         let found: Vec<u32> = (0..8).filter(|rank| ranks.contains(*rank)).collect();
         assert_eq!((found, ranks.count()), (vec![0, 1, 2, 5], 4));

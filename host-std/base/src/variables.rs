@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_set_stays() {
+    fn variables_of_the_user_stay() {
         for name in [
             "PATH",
             "PMI_DEBUG",
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_set_is_what_we_take_out_of_an_outer_job() {
+    fn variables_that_the_launcher_sets_are_those_removed_from_an_outer_job() {
         for entry in SET.iter().chain(SHARING) {
             assert!(removed(entry.name.as_bytes()).is_some(), "{}", entry.name);
         }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_the_same_rows() {
+    fn page_has_the_same_rows() {
         let page = include_str!("../../../docs/environment.md");
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);

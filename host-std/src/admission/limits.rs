@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_guess_holds_all_others_up() {
+    fn wrong_guess_holds_all_others_up() {
         let (mut limit, now) = (GuessLimit::default(), Instant::now());
         assert!(!limit.is_paused(now));
         limit.note_wrong(now);

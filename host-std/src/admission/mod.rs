@@ -109,7 +109,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_connection_of_our_own_is_admitted_and_one_that_was_closed_is_not() {
+    fn connection_of_our_own_is_admitted_and_one_that_was_closed_is_not() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let ours = TcpStream::connect(to).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_of_the_launcher_and_root_are_its_owners() {
+    fn user_of_the_launcher_and_root_are_its_owners() {
         assert!(is_owner(geteuid().as_raw()) && is_owner(0));
         assert!(!is_owner(65_534));
     }

@@ -219,7 +219,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn the_kernel_knows_the_socket_at_the_other_end() {
+    fn kernel_knows_the_socket_at_the_other_end() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_the_table_is_found_by_both_ends() {
+    fn row_of_the_table_is_found_by_both_ends() {
         let table = |state: &str| {
             format!(
                 "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n   \

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_most_numerous_source_makes_room() {
+    fn oldest_of_the_most_numerous_source_makes_room() {
         let mut pending = pending(&[2, 1, 1, 1, 3]);
         assert_eq!((pending.surplus(6), pending.surplus(5)), (None, Some(1)));
         pending.hold(1);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_with_few_connections_waits_for_none_with_many() {
+    fn source_with_few_connections_waits_for_none_with_many() {
         let mut pending = pending(&[1, 1, 1, 2, 3]);
         assert!(!pending.has_held());
         [0, 2, 3].into_iter().for_each(|key| pending.hold(key));

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_a_rank_follows_from_the_secret() {
+    fn number_of_a_rank_follows_from_the_secret() {
         let secret = Secret::new(b"correct horse battery staple").unwrap();
         // printf 'pmi-identity\0003' | openssl dgst -sha256 -hmac 'correct horse battery staple'
         assert_eq!(identity(&secret, 3, IdWidth::Bits63), FIRST_SIXTEEN_DIGITS >> 1);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_was_made_is_in_a_file_for_its_owner_and_goes_with_its_run() {
+    fn secret_that_was_made_is_in_a_file_for_its_owner_and_goes_with_its_run() {
         let directory =
             std::env::temp_dir().join(format!("pmi-host-secret-{}", std::process::id()));
         let [one, other] = [(); 2].map(|()| GeneratedSecret::create_in(&directory).unwrap());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_long_and_never_the_same() {
+    fn token_is_long_and_never_the_same() {
         let [one, other] = [(); 2].map(|()| token().unwrap());
         assert_eq!(one.len(), 32);
         assert_ne!(one, other);

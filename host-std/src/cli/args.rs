@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_say_how_many_means_the_same() {
+    fn spellings_of_the_number_of_ranks_mean_the_same() {
         for line in [
             "-n 4 a",
             "-n4 a",
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_program_is_the_programs() {
+    fn arguments_behind_the_program_are_the_programs() {
         for (line, words) in [
             ("-n 2 ./a -n 3 --help -- x", &["./a", "-n", "3", "--help", "--", "x"][..]),
             ("-n 2 -- -odd-name -n 3", &["-odd-name", "-n", "3"]),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_colon_begins_the_next_program() {
+    fn colon_begins_the_next_program() {
         let (common, parts) =
             told("-n 2 --env A=1 -l ./a x : -np 3 --env B=2 --wdir /tmp ./b : -n 1 -- ./c : y");
         assert!(common.output.label.is_some());
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_can_be_taken_back() {
+    fn switch_can_be_taken_back() {
         assert!(told("-n 1 --collapse a").0.output.collapse);
         assert!(!told("-n 1 --collapse --no-collapse a").0.output.collapse);
         assert!(told("-n 1 --no-collapse --collapse a").0.output.collapse);
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_option_suggests_the_nearest_one() {
+    fn misspelt_option_suggests_the_nearest_one() {
         let nearest = |line| match parsed(line) {
             Err(UsageError::UnknownOption { nearest, .. }) => nearest,
             other => panic!("{line}: {other:?}"),
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_makes_no_sense_is_a_usage_error() {
+    fn value_that_makes_no_sense_is_a_usage_error() {
         for line in ["-n", "-n 0 ./a", "-n four ./a", "-n -1 ./a", "-n 4294967296 ./a", "-l=x a"] {
             assert!(parsed(line).is_err(), "{line}");
         }

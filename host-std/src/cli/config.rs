@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_ranks_is_a_usage_error() {
+    fn job_without_ranks_is_a_usage_error() {
         assert!(matches!(resolved("sh"), Err(ConfigError::Usage(UsageError::NoRanks))));
         assert!(matches!(resolved("-n 1 sh : sh"), Err(ConfigError::Usage(UsageError::NoRanks))));
     }
 
     #[test]
-    fn a_universe_holds_its_job() {
+    fn universe_holds_its_job() {
         assert_eq!(
             resolved("-n 2 --universe=4 sh").unwrap().settings.job.universe,
             Universe::Of(4)
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_what_is_its_own_and_else_what_all_have() {
+    fn part_has_what_is_its_own_and_else_what_all_have() {
         let line = "--wdir /usr : -n 2 --wdir /bin --env A=1 ./sh : -n 1 --inherit none sh";
         let parts = resolved(line).unwrap().parts;
         assert_eq!(parts.iter().map(|part| part.ranks).collect::<Vec<_>>(), [2, 1]);

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_is_typed_elsewhere() {
+    fn file_says_what_is_typed_elsewhere() {
         let given = file(
             "timeout = 60\nexit-timeout = 0.5\ncollapse = true\ncontrol = false\nbind-to = 'core'\n\
              stdin = [0, 3]\nforward-signals = ['SIGUSR1', 'SIGTERM']\nattribute = ['a=1', 'b=2']\n\
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_cannot_say_is_told_with_its_name() {
+    fn settings_that_a_file_cannot_contain_are_reported_with_its_name() {
         for (text, part) in [
             ("timeout = 60\ntimeuot = 3\n", "nearest is 'timeout'"),
             ("a = \n", "line 1"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_says_what_is_typed_elsewhere() {
+    fn variable_says_what_is_typed_elsewhere() {
         let variables = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
             pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
         };
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_its_origin() {
+    fn shown_settings_have_their_origin() {
         let mut given = file("label-format = '%h '\ntimeout = 60\n").unwrap();
         let one = |name: &str, value: &str| GivenOption {
             option: options::named(name).unwrap(),

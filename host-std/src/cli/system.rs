@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_above_the_maximum_is_refused_and_one_below_holds() {
+    fn value_above_the_maximum_is_refused_and_one_below_holds() {
         let pairs = |held: Result<Settings, String>| held.map(|settings| settings.job.kvs.pairs);
         assert_eq!(pairs(held("kvs-pairs = 100", &[("kvs-pairs", "99")])), Ok(99));
         assert_eq!(pairs(held("kvs-pairs = 100", &[("kvs-pairs", "100")])), Ok(100));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_set_or_is_never_becomes_the_maximum() {
+    fn value_that_is_not_set_or_is_never_becomes_the_maximum() {
         assert_eq!(held("kvs-pairs = 100", &[]).unwrap().job.kvs.pairs, 100);
         let hour = Some(std::time::Duration::from_secs(3600));
         assert_eq!(held("timeout = 3600", &[]).unwrap().ending.timeout, hour);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_have_no_maximum_is_named_with_what_can() {
+    fn settings_without_maximum_are_named_with_those_that_have_one() {
         for (text, part) in [
             ("maximum = 3", "is a table"),
             ("[maximum]\nlabel = true", "'label' has no maximum; kvs-bytes"),

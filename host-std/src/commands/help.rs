@@ -235,7 +235,7 @@ mod tests {
     use crate::commands;
 
     #[test]
-    fn every_option_is_in_the_help_text() {
+    fn options_are_in_the_help_text() {
         let text = of_run(true);
         for option in options::all() {
             assert!(text.contains(option.name), "{}", option.name);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_topic_has_a_page() {
+    fn topics_have_pages() {
         for topic in pages() {
             assert!(of(topic).is_some_and(|page| page.lines().count() > 1), "{topic}");
         }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_is_sound() {
+    fn definition_of_the_command_line_is_sound() {
         commands::define().debug_assert();
         assert!(args::define().get_arguments().count() > options::all().count());
     }

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_connects_is_answered_and_the_socket_goes_with_us() {
+    fn connections_are_answered_and_the_socket_is_removed_at_the_end() {
         let (mut control, mut poller, folder) = control("ask");
         let (now, mut ready) = (Instant::now(), Vec::new());
         let mut client = UnixStream::connect(&control.path).unwrap();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_is_told() {
+    fn shared_processors_are_reported() {
         let binding = Binding::of_user(&[vec![0], vec![1]], &[0, 1]).unwrap();
         assert_eq!(binding.shared(2), None);
         let told = binding.shared(5).unwrap();

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_hierarchy_may_be_mounted_at_a_place_with_blanks() {
+    fn part_of_a_hierarchy_may_be_mounted_at_a_place_with_blanks() {
         let mounts = "30 23 0:26 /box /a\\040b rw - cgroup2 cgroup2 rw\n";
         assert_eq!(found(mounts, "0::/box/c\n"), [PathBuf::from("/a b/c")]);
         assert!(found(mounts, "0::/boxes\n").is_empty());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_holds_what_is_moved_there_and_goes_without_it() {
+    fn group_holds_what_is_moved_there_and_goes_without_it() {
         let Some(group) = Cgroup::create(&format!("{}.test", std::process::id())) else {
             eprintln!("skipped: no control group can be made here");
             return;

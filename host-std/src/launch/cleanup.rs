@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_goes_without_what_it_links_to() {
+    fn tree_goes_without_what_it_links_to() {
         let (tree, outside) = (folder("tree"), folder("outside"));
         symlink(&outside, tree.join("below/out")).unwrap();
         let flat = Cleanup { folders: vec![path(&tree)], ..Cleanup::default() };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shall_stay_stays() {
+    fn excepted_files_stay() {
         let tree = folder("stays");
         let cleanup = Cleanup {
             folders: vec![path(&tree)],

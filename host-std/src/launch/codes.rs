@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_has_one_code() {
+    fn process_has_one_code() {
         let command = |(asked, taken)| Command { asked, taken };
         let commands =
             |all: &[(u32, u32)]| Commands::new(all.iter().copied().map(command).collect());

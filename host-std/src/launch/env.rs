@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_set_is_in_the_table() {
+    fn variables_that_the_launcher_sets_are_in_the_table() {
         let (port, pin) = ("node1:7".to_owned(), Some("7f".to_owned()));
         let dial = Dial { port, ids: None, pin, requires_challenge: false };
         let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_gets_alone_replaces_what_all_get() {
+    fn variables_of_one_program_replace_those_of_all() {
         let all =
             Environment { set: vec![pair("B", "2"), pair("D", "2")], ..Environment::default() };
         let variables = vec![pair("B", "3"), pair("C", "3"), pair("B", "4"), pair("PMI_FD", "9")];
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_inherited_is_not_seen() {
+    fn variables_that_are_not_inherited_are_not_seen() {
         let ours = [("A", "1"), ("B", "1")];
         let only = Inherit::Only(vec!["B".into()]);
         let all =
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_unless_it_is_there_stays_as_it_was() {
+    fn variables_that_are_set_only_if_absent_stay_as_they_were() {
         let (entry, value) = DEFAULTS[0];
         let all = Environment::default();
         let of = |ours: &[(OsString, OsString)]| -> Vec<(OsString, OsString)> {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_has_its_reason() {
+    fn changes_have_their_reasons() {
         let plan = plan(&[("./a", 2)]);
         let ours = [pair("PMIX_RANK", "7"), pair("A", "1"), pair("PMI_RANK", "1")];
         let changes = changes(&plan, &plan.parts[0], 1, &ours);

@@ -300,7 +300,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_spawned_job_knows_where_it_comes_from() {
+    fn spawned_job_knows_where_it_comes_from() {
         let parent = plan(&[("./a", 2)]);
         let child = parent.spawned(1, plan(&[("./b", 3)]).parts, Vec::new(), (7, 4));
         assert_eq!((child.ranks, child.universe), (3, Some(2)));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_start_others_is_offered_both() {
+    fn programs_that_may_start_others_are_offered_both_protocols() {
         for path in ["/bin/sh", "/usr/bin/env", "/usr/bin/ldd", "/usr/bin/id"] {
             assert_eq!(linked(path), (true, true), "{path}");
         }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_holds() {
+    fn choice_of_the_user_holds() {
         let program = Program::new("/bin/true".into(), "true".into(), Vec::new());
         let of = |offer| {
             let all = Environment { offer, ..Environment::default() };

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_that_is_not_there_is_named() {
+    fn interpreter_that_is_not_there_is_named() {
         let said = |content: &[u8]| explained(Errno::NOENT, &file("first", content)).to_string();
         assert!(said(b"#! /no/such -x\nbody").ends_with(": its first line names '/no/such'"));
         assert!(

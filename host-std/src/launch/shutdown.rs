@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_step_comes_once_and_in_order() {
+    fn steps_come_once_and_in_order() {
         let (mut shutdown, start) = (Shutdown::default(), Instant::now());
         assert_eq!((shutdown.tick(start), shutdown.deadline()), (None, None));
         assert_eq!(shutdown.ask(start), Some(ShutdownStep::Ask));

@@ -262,20 +262,20 @@ mod tests {
     }
 
     #[test]
-    fn a_client_names_signals_in_two_ways() {
+    fn client_names_signals_in_two_ways() {
         assert_eq!([named("SIGUSR1"), named("USR1")], [Some(Signal::USR1); 2]);
         assert_eq!([named("SIG"), named(""), named("usr1"), named("9")], [None; 4]);
     }
 
     #[test]
-    fn a_mask_counts_signals_from_one() {
+    fn mask_counts_signals_from_one() {
         assert!(Ignored(Some(1)).has(1));
         let ignored = Ignored(Some(1 << (SIGCHLD - 1)));
         assert!(ignored.has(SIGCHLD) && !ignored.has(SIGINT) && !Ignored(None).has(SIGCHLD));
     }
 
     #[test]
-    fn what_is_ignored_stays_so_in_ranks_and_nothing_else_does() {
+    fn ignored_signals_stay_ignored_in_ranks_and_no_others_do() {
         let has = |ignored: Option<u64>| {
             let others = Ignored(ignored).others();
             let all = [NixSignal::SIGHUP, NixSignal::SIGINT, NixSignal::SIGPIPE];
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_user_signal_asks_us_unless_it_is_meant_for_the_ranks() {
+    fn first_user_signal_asks_us_unless_it_is_meant_for_the_ranks() {
         let meanings = |forwarded: &[i32]| {
             let signals = Signals::new(forwarded, Ignored::now()).unwrap();
             [Signal::INT, Signal::USR1, Signal::USR2, Signal::CONT].map(|one| signals.meaning(one))
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_take_over_is_refused() {
+    fn signals_that_no_program_can_handle_are_refused() {
         for signal in
             [Signal::KILL, Signal::SEGV].map(Signal::as_raw).into_iter().chain([SIGCHLD, 0, 99])
         {

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_number_of_a_set_is_found() {
+    fn largest_number_of_a_set_is_found() {
         for (set, most, found) in [
             ("4", 4, Some(4)),
             ("4", 3, None),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_has_no_largest_number() {
+    fn malformed_sets_have_no_largest_number() {
         for set in ["", "x", "1,", "1:2:0", "1:2:3:4", "1..3", "99999999999"] {
             assert_eq!(largest(set, 4), None, "{set}");
         }

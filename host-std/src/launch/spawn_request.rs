@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_hosts_may_name_this_one() {
+    fn file_of_hosts_may_name_this_one() {
         let file = std::env::temp_dir().join(format!("pmi-host-hosts-{}", std::process::id()));
         let name = file.to_str().unwrap();
         std::fs::write(&file, "# ours\nnode1:4  slots=4\n\nlocalhost # too\n").unwrap();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_possible_number_is_taken_or_none() {
+    fn largest_possible_number_is_taken_or_none() {
         assert_eq!(taken(6, &[("soft", "1,2:20:2")]).unwrap().ranks, 6);
         assert_eq!(taken(100, &[("soft", "1,2:20:2")]).unwrap().ranks, 8);
         assert!(taken(3, &[("soft", "4")]).unwrap_err().contains("soft=4"));

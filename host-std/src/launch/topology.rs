@@ -234,14 +234,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_may_not_be_used_is_not_there() {
+    fn processors_that_may_not_be_used_are_absent() {
         let machine = machine("allowed", &[5, 1, 2]);
         assert_eq!(machine.units(Unit::Core).unwrap(), [vec![1, 5], vec![2]]);
         assert_eq!(machine.units(Unit::Socket).unwrap(), [vec![1, 5], vec![2]]);
     }
 
     #[test]
-    fn a_system_that_tells_nothing_is_named() {
+    fn system_that_tells_nothing_is_named() {
         let error = Topology::read(Path::new("/no/such"), &[0]).unwrap_err();
         assert!(error.to_string().contains("/no/such/cpu/cpu0"), "{error}");
     }

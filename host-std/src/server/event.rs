@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_rank_says_is_made_harmless() {
+    fn text_of_a_rank_is_made_harmless() {
         assert_eq!(printable(b" bye\x1b[2J\nbye \n"), "bye [2J bye");
         assert_eq!(printable(b"\xff"), "\u{fffd}");
     }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_for_pages_is_one_of_this_machine() {
+    fn port_for_pages_is_one_of_this_machine() {
         let here = web("4711", true).unwrap();
         assert_eq!(here.address.to_string(), "127.0.0.1:4711");
         assert!(!here.lacks_secret());

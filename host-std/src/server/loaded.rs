@@ -90,14 +90,14 @@ mod tests {
         7f02-7f03 rw-p 0 00:00 0     [stack]\n";
 
     #[test]
-    fn an_mpi_library_is_found_by_its_name() {
+    fn mpi_library_is_found_by_its_name() {
         assert_eq!(mpi_library(PYTHON), Some(Path::new("/opt/my libs/libmpi.so.12.3")));
         assert_eq!(mpi_library(b"7f00-7f01 r--p 0 fe:01 13    /usr/lib/libm.so.6\n"), None);
         assert_eq!(mpi_library(b""), None);
     }
 
     #[test]
-    fn a_client_library_of_a_process_manager_decides_before_an_mpi_library() {
+    fn client_library_of_a_process_manager_decides_before_an_mpi_library() {
         for name in ["libpmi.so.0", "libpmi2.so"] {
             let line = format!("7f03-7f04 r--p 0 fe:01 14    /usr/lib/{name}\n");
             assert_eq!(mpi_library(&[PYTHON, line.as_bytes()].concat()), None);

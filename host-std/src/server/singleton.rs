@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_program_are_told_from_those_of_people() {
+    fn words_of_a_program_are_told_from_those_of_people() {
         let caller = Some(Ok(SingletonArgs { port: 4711, pid: 99 }));
         assert_eq!(among("-pmi_args 4711 default_interface default_key 99"), caller);
         assert_eq!(among("-v -pmi_args 4711 default_interface default_key 99"), caller);

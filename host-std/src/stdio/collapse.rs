@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_differs_is_told_apart() {
+    fn rank_that_differs_is_told_apart() {
         let (mut collapse, now) = written(&[(0, "ac"), (1, "bc"), (2, "ac")]);
         assert_eq!(released(&mut collapse, now), "0,2:a 1:b 0-2:c");
     }
 
     #[test]
-    fn a_line_more_in_one_rank_does_not_part_the_others() {
+    fn line_more_in_one_rank_does_not_part_the_others() {
         let (mut collapse, now) = written(&[(0, "ab"), (2, "ab"), (1, "xab")]);
         assert_eq!(released(&mut collapse, now), "1:x 0-2:a 0-2:b");
     }
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_rank_is_waited_for_until_it_ends_or_time_is_over() {
+    fn silent_rank_is_waited_for_until_it_ends_or_time_is_over() {
         let (mut collapse, now) = written(&[(0, "ab"), (1, "a")]);
         assert_eq!(released(&mut collapse, now), "");
         assert_eq!(collapse.deadline(), Some(now + WAIT));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_given_up_while_ranks_are_being_started() {
+    fn ranks_are_not_given_up_while_others_are_being_started() {
         let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), Instant::now());
         collapse.open(0);
         collapse.push(0, b"a", now);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_out_are_whole_lines() {
+    fn output_consists_of_whole_lines() {
         let mut lines = LineBuffer::default();
         for chunk in ["a", "b\nc\nd", "\n", "e"] {
             lines.take(chunk.as_bytes(), |piece| assert_eq!(piece.last(), Some(&b'\n')));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_out_when_it_is_whole() {
+    fn line_goes_out_when_it_is_whole() {
         assert_eq!(
             through(&[b"one\ntwo", b" and", b" half\nthr"]),
             parts(b"one\ntwo and half\n", b"thr")
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_split_of_a_text_gives_the_same_text() {
+    fn splits_of_a_text_give_the_same_text() {
         let text = b"a\nbc\n\ndef";
         for first in 0..text.len() {
             for second in first..text.len() {

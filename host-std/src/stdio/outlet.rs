@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_life_is_gone_before_anything_else_comes() {
+    fn sign_of_life_is_gone_before_anything_else_comes() {
         let null = || Target::file(OwnedFd::from(File::open("/dev/null").unwrap()));
         let shown = |outlet: Outlet| String::from_utf8(outlet.waiting).unwrap();
         let mut outlet = Outlet::new(null());
@@ -270,18 +270,18 @@ mod tests {
     }
 
     #[test]
-    fn a_label_stands_in_front_of_every_line() {
+    fn label_stands_in_front_of_every_line() {
         assert_eq!(put(&[(A, "[0] ", "a\n\nb\n"), (B, "", "c\nd")]), "[0] a\n[0] \n[0] b\nc\nd");
     }
 
     #[test]
-    fn a_line_goes_on_where_nobody_came_between() {
+    fn line_goes_on_where_no_other_output_came_between() {
         let label = "[0] ";
         assert_eq!(put(&[(A, label, "name? "), (A, label, "Ann\nb")]), "[0] name? Ann\n[0] b");
     }
 
     #[test]
-    fn a_line_of_one_ends_where_a_line_of_another_begins() {
+    fn line_of_one_ends_where_a_line_of_another_begins() {
         let texts =
             [(A, "", "name? "), (B, "", "b\n"), (A, "", "Ann\n"), (B, "", "c"), (A, "", "")];
         assert_eq!(put(&texts), "name? \nb\nAnn\nc");

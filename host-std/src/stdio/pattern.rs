@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_stands_for_what_hydra_says() {
+    fn letters_stand_for_the_values_of_hydra() {
         assert_eq!(filled_in("[%r] ").unwrap(), "[0-3] ");
         assert_eq!(filled_in("%g.%p.%h.%t.%%r").unwrap(), "2.0.node1.71.%r");
         assert_eq!(filled_in("").unwrap(), "");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_named() {
+    fn unknown_letters_are_named() {
         assert_eq!(filled_in("out.%x"), Err(Some('x')));
         assert_eq!(filled_in("100%"), Err(None));
         let error = Pattern::parse("a%é").unwrap_err().to_string();

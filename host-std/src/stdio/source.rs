@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_read_stays_for_others() {
+    fn unread_input_stays_for_others() {
         let expected = ("one\ntwo\n".to_owned(), "two\n".to_owned());
         let (read, write) = pipe_with(PipeFlags::empty()).unwrap();
         File::from(write).write_all(b"one\ntwo\n").unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_behind_finds_what_was_taken() {
+    fn reader_that_is_behind_finds_what_was_taken() {
         let (read, write) = pipe_with(PipeFlags::empty()).unwrap();
         let mut write = File::from(write);
         write.write_all(b"abc").unwrap();

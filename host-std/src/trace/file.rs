@@ -222,7 +222,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_reader_that_does_not_read_keeps_nobody_waiting_and_what_is_lost_is_counted() {
+    fn reader_that_does_not_read_blocks_no_rank_and_lost_records_are_counted() {
         let folder = std::env::temp_dir().join(format!("pmi-trace-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("pipe");

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_a_line_with_its_rank_and_its_direction() {
+    fn message_is_a_line_with_its_rank_and_its_direction() {
         let mut shown = MessageLines::default();
         shown.push(Who::rank(0, 3), Direction::ToServer, b"cmd=put kvsname=k key=a value=b\n");
         shown.push(Who::rank(2, 0), Direction::ToClient, b"cmd=put_result rc=0\n");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_slow_loses_messages_and_learns_how_many() {
+    fn reader_that_is_slow_loses_messages_and_learns_how_many() {
         let mut shown = MessageLines::default();
         let pass = |shown: &mut MessageLines, count: usize| {
             for _ in 0..count {

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_takes_an_old_number_starts_afresh() {
+    fn connection_that_takes_an_old_number_starts_afresh() {
         let mut tracer = tracer(16);
         tracer.received(WHO, b"cmd=ini");
         tracer.event(WHO, What::Closed);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_in_our_own_frames_is_zero() {
+    fn number_in_our_own_frames_is_zero() {
         let mut frame = [0; 64];
         let ask = Request::InitAck { id: u64::MAX >> 1 };
         let len = binary::write_request(&ask, b"tag", &mut frame).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_records_are_kept_in_memory_that_does_not_grow() {
+    fn newest_records_are_kept_in_memory_that_does_not_grow() {
         let mut ring = Ring::new(4);
         let capacity = (ring.frames.capacity(), ring.lens.capacity());
         for number in 0..=200u8 {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_message_of_a_rank_outlives_the_ring() {
+    fn last_message_of_a_rank_outlives_the_ring() {
         let mut ring = Ring::new(1);
         ring.add_job(2, 3);
         let last = Last::new(5, Direction::ToServer, b"cmd=barrier_in\n");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_safe_to_show() {
+    fn name_is_safe_to_show() {
         for (message, name) in [
             (&b"mcmd=spawn\nnprocs=1\n"[..], "spawn"),
             (b"    14cmd=kvs-fence;", "kvs-fence"),

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_hidden_or_gone_is_unknown() {
+    fn process_that_is_hidden_or_gone_is_unknown() {
         let root = std::env::temp_dir().join(format!("pmi-host-proc-{}", std::process::id()));
         let proc = Proc::at(&root);
         assert_eq!(proc.look(7), None);

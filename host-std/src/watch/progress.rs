@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_a_moment_is_not_shown() {
+    fn short_steps_are_not_shown() {
         let (mut progress, start) = (Progress::new(), Instant::now());
         assert_eq!(progress.look(start, Some((ProgressTask::Start, 0, 100))), None);
         assert_eq!(progress.look(start + MOMENT / 2, Some((ProgressTask::Start, 50, 50))), None);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_longer_is_shown_until_it_is_over() {
+    fn long_steps_are_shown_until_they_are_over() {
         let (mut progress, start) = (Progress::new(), Instant::now());
         assert_eq!(progress.look(start, Some((ProgressTask::Start, 0, 100))), None);
         let later = progress.deadline().unwrap();

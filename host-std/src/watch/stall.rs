@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_due_while_nobody_speaks_or_waits() {
+    fn nothing_is_due_while_no_rank_sends_or_waits() {
         let (mut stall, start) = settled(Some(10), None);
         assert_eq!(stall.deadline(), None);
         stall.heard(start);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_is_told_and_again_after_twice_the_time() {
+    fn standstill_is_told_and_again_after_twice_the_time() {
         let (mut stall, start) = settled(Some(10), None);
         stall.heard(start);
         let report = |secs| Some(StallAction::Report { lasts: secs * SEC });
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_could_go_on_is_forgiven() {
+    fn time_in_which_no_rank_could_go_on_is_forgiven() {
         let (mut stall, start) = settled(Some(10), None);
         stall.heard(start);
         stall.forgive(start + 60 * SEC);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_ended_only_if_that_was_asked_for() {
+    fn run_is_ended_only_if_that_was_asked_for() {
         let (mut stall, start) = settled(Some(10), Some(15));
         stall.heard(start);
         let report = Some(StallAction::Report { lasts: 10 * SEC });
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_neither_is_never_looked_at() {
+    fn job_without_limits_is_never_checked() {
         let (mut stall, start) = settled(None, None);
         stall.heard(start);
         assert_eq!(stall.deadline(), None);

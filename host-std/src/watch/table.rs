@@ -258,7 +258,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn one_job_is_picked_by_name_or_place() {
+    fn job_is_picked_by_name_or_place() {
         for name in ["kvs_9_0", "0"] {
             assert_eq!(table().keep(name), Ok(()));
         }

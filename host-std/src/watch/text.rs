@@ -265,7 +265,7 @@ mod tests {
     use crate::watch::table::tests;
 
     #[test]
-    fn a_standstill_names_who_waits_and_who_is_waited_for() {
+    fn standstill_names_who_waits_and_who_is_waited_for() {
         assert_eq!(
             standstill(&tests::table(), 10.5),
             "no progress for 10 s
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pmix_clients_wait_for_is_said_with_its_name() {
+    fn requests_of_waiting_pmix_clients_are_named() {
         let mut job = tests::table().jobs.remove(0);
         let told = |what, missing: &[u32], elsewhere: &[(&str, u32)]| {
             let there = |(job, rank): &(&str, u32)| Elsewhere {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_line_for_each_job() {
+    fn table_has_a_line_for_each_job() {
         let text = table(&tests::table(), Rows::All);
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("process 9 on node1 runs for 11 s:"));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_hides_is_said_once() {
+    fn states_that_the_system_hides_are_reported_once() {
         let mut hidden = tests::table();
         hidden.jobs[0].ranks[0].state = None;
         assert!(standstill(&hidden, 1.0).ends_with("cannot be read (/proc)"));

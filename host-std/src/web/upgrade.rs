@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_refused_and_whoever_is_no_page_is_not() {
+    fn pages_of_others_are_refused_and_other_programs_are_not() {
         let pmi = ("Sec-WebSocket-Protocol", "pmi");
         assert_eq!(answer(&[pmi]), (200, Some(Purpose::Rank)));
         for origin in
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_the_url_is_needed_by_all() {
+    fn token_of_the_url_is_needed_by_all() {
         let pmi = [("Sec-WebSocket-Protocol", "pmi")];
         let page = [pmi[0], ("Origin", "http://localhost")];
         for uri in
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_said_by_the_protocol() {
+    fn subject_of_a_page_is_named_by_its_protocol() {
         let offer = |offer| answer(&[("Sec-WebSocket-Protocol", offer)]);
         assert_eq!(offer("chat, pmi-trace"), (200, Some(Purpose::Watch)));
         assert_eq!(offer("chat"), (400, None));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_gives_its_memory_back_when_it_is_empty() {
+    fn buffer_gives_its_memory_back_when_it_is_empty() {
         let mut bytes = BoundedBuf::new(1 << 20);
         assert_eq!(bytes.memory_bytes(), 0);
         bytes.extend(&[0; 4096]).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_gives_the_lowest_free_number() {
+    fn table_gives_the_lowest_free_number() {
         let mut slab = Slab::new(3);
         assert_eq!(
             (slab.insert('a'), slab.insert('b'), slab.insert('c')),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_one_thing_has_room_for_one() {
+    fn table_of_one_thing_has_room_for_one() {
         let mut slab = Slab::new(usize::MAX);
         assert_eq!(slab.memory_bytes(), 0);
         slab.insert(7u64).unwrap();

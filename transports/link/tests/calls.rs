@@ -168,7 +168,7 @@ macro_rules! every_call {
 }
 
 #[test]
-fn every_call_waits_for_its_answer_however_it_is_cut() {
+fn calls_wait_for_their_answers_however_they_are_cut() {
     for piece_bytes in [1, 2, 13, 1000] {
         let mut pmi = blocking::Pmi::new(Waits(script(piece_bytes, &ANSWERS)));
         every_call!(pmi);
@@ -177,7 +177,7 @@ fn every_call_waits_for_its_answer_however_it_is_cut() {
 }
 
 #[test]
-fn every_call_can_be_awaited_however_it_is_cut() {
+fn calls_can_be_awaited_however_they_are_cut() {
     for piece_bytes in [1, 2, 13, 1000] {
         let mut pmi = task::AsyncPmi::new(Awaited(script(piece_bytes, &ANSWERS)));
         block_on(async { every_call!(pmi, await) });
@@ -196,7 +196,7 @@ fn open(answers: &[&'static str]) -> blocking::Pmi<Waits> {
 }
 
 #[test]
-fn a_refusal_names_what_was_refused_and_the_conversation_goes_on() {
+fn refusal_names_what_was_refused_and_the_conversation_goes_on() {
     let mut pmi = open(&[
         "cmd=put_result rc=5\n",
         "cmd=maxes rc=-1\n",
@@ -219,7 +219,7 @@ fn a_refusal_names_what_was_refused_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_can_be_asked_for_again() {
+fn value_that_does_not_fit_can_be_asked_for_again() {
     let answer = "cmd=get_result rc=0 value=12345\n";
     let mut pmi = open(&[answer, answer]);
     assert_eq!(pmi.get(b"k", &mut [0; 4]), Err(CallError::Full(Full { needed: 5 })));
@@ -227,7 +227,7 @@ fn a_value_that_does_not_fit_can_be_asked_for_again() {
 }
 
 #[test]
-fn a_call_that_cannot_be_meant_sends_nothing() {
+fn call_that_cannot_be_meant_sends_nothing() {
     let mut pmi = open(&["cmd=put_result rc=0\n"]);
     let asked = pmi.put(b"a b", b"v");
     assert!(matches!(asked, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
@@ -252,7 +252,7 @@ fn bytes_after_a_reply_fail_the_next_call() {
 }
 
 #[test]
-fn a_server_that_disconnects_or_refuses_the_handshake_is_reported() {
+fn server_that_disconnects_or_refuses_the_handshake_is_reported() {
     let mut pmi = open(&[]);
     assert_eq!(pmi.fence(), Err(CallError::Peer(PeerError::LeftEarly)));
     assert_eq!(pmi.fence(), Err(CallError::Peer(PeerError::LeftEarly)));
@@ -262,7 +262,7 @@ fn a_server_that_disconnects_or_refuses_the_handshake_is_reported() {
 }
 
 #[test]
-fn an_abort_is_sent_and_not_waited_for() {
+fn abort_is_sent_and_not_waited_for() {
     let mut pmi = open(&[]);
     assert_eq!(pmi.abort(3, b"out of luck"), Ok(()));
     assert!(pmi.client().state() == pmi_core::client::State::Ended);
@@ -271,7 +271,7 @@ fn an_abort_is_sent_and_not_waited_for() {
 }
 
 #[test]
-fn a_spawn_uses_the_room_that_is_lent_for_it() {
+fn spawn_uses_the_room_that_is_lent_for_it() {
     let arguments = [Text::from("-v")];
     let program = Program {
         executable: "./child".into(),
@@ -335,7 +335,7 @@ fn codes_of_a_spawn_that_do_not_fit_are_left_out_whole() {
 }
 
 #[test]
-fn a_group_meets_where_the_version_has_groups() {
+fn group_meets_where_the_version_has_groups() {
     let answers = [INIT_1_2, "cmd=barrier_out rc=0 tag=7\n"];
     let mut pmi = task::AsyncPmi::new(Awaited(script(5, &answers)));
     block_on(async {
@@ -346,7 +346,7 @@ fn a_group_meets_where_the_version_has_groups() {
 }
 
 #[test]
-fn a_call_that_is_dropped_leaves_its_question_open() {
+fn call_that_is_dropped_leaves_its_question_open() {
     let mut pmi = task::AsyncPmi::new(Awaited(script(5, &[INIT])));
     block_on(async {
         pmi.init(Version::V1_1).await.unwrap();
@@ -374,7 +374,7 @@ fn calls_of_two_tasks_take_turns() {
 }
 
 #[test]
-fn a_future_of_a_call_waits_without_spinning() {
+fn future_of_a_call_waits_without_spinning() {
     // The peer never answers; the future is pending once for every poll and does not return.
     struct Silent;
     impl embedded_io::ErrorType for Silent {
@@ -403,7 +403,7 @@ fn a_future_of_a_call_waits_without_spinning() {
 }
 
 #[test]
-fn a_call_can_go_on_in_another_thread_than_it_began_in() {
+fn call_can_go_on_in_another_thread_than_it_began_in() {
     fn other_thread<F: Future + Send>(call: F) -> F {
         call
     }
@@ -417,13 +417,13 @@ fn a_call_can_go_on_in_another_thread_than_it_began_in() {
 }
 
 #[test]
-fn an_error_of_the_stream_is_reported_in_its_own_words() {
+fn error_of_the_stream_is_reported_in_its_own_words() {
     let io: CallError<std::io::Error> = CallError::Io(std::io::ErrorKind::BrokenPipe.into());
     assert_eq!(io.to_string(), "broken pipe");
 }
 
 #[test]
-fn a_server_of_one_generation_is_asked_again_for_what_it_speaks() {
+fn server_of_one_generation_is_asked_again_for_what_it_speaks() {
     for answer in [
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n",
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",

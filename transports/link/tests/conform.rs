@@ -4,7 +4,7 @@ use pmi_link::conformance;
 use pmi_testkit::pipe::{ALL, GOOD, Pipe, pipe};
 
 #[test]
-fn a_pipe_in_memory_conforms_however_bad_it_is() {
+fn pipe_in_memory_conforms_however_bad_it_is() {
     for rules in ALL {
         conformance::all(|| pipe(rules), || {});
     }
@@ -12,7 +12,7 @@ fn a_pipe_in_memory_conforms_however_bad_it_is() {
 
 #[test]
 #[should_panic(expected = "never failed")]
-fn a_link_that_does_not_notice_a_peer_that_is_gone_is_found_out() {
+fn link_that_does_not_notice_a_peer_that_is_gone_is_found_out() {
     struct Blind(Pipe);
     impl pmi_link::Link for Blind {
         fn try_read(&mut self, out: &mut [u8]) -> Result<pmi_link::Read, pmi_link::LinkError> {

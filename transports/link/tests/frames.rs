@@ -81,7 +81,7 @@ fn small(stream: Stream) -> SmallPmi {
 }
 
 #[test]
-fn a_client_without_frames_asks_for_none() {
+fn client_without_frames_asks_for_none() {
     let (server, job) = server(1);
     block_on(async {
         let mut pmi = AsyncPmi1::over(Stream::member(&server, job, 0, 100));
@@ -140,7 +140,7 @@ fn attributes_are_waited_for_and_read_as_numbers() {
 }
 
 #[test]
-fn a_ring_gives_each_rank_the_values_of_both_neighbours() {
+fn ring_gives_each_rank_the_values_of_both_neighbours() {
     for piece in PIECES {
         let (server, job) = server(2);
         let member = |rank: u32| {
@@ -237,7 +237,7 @@ fn services_are_published_with_ports_at_their_longest() {
 }
 
 #[test]
-fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
+fn message_that_a_small_client_has_no_room_for_is_not_sent() {
     let (server, job) = server(1);
     block_on(async {
         let mut pmi = small(Stream::member(&server, job, 0, 100));
@@ -262,7 +262,7 @@ fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
 }
 
 #[test]
-fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
+fn spawn_gives_the_new_job_and_what_it_has_been_given() {
     for piece in PIECES {
         let (server, job) = server(1);
         let arguments = ["a b".into(), "c=d;e".into()];
@@ -319,7 +319,7 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
 }
 
 #[test]
-fn a_client_proves_its_secret_or_is_rejected() {
+fn client_proves_its_secret_or_is_rejected() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
     let wrong = Secret::new(b"0123456789abcdef").unwrap();
     for piece in PIECES {

@@ -120,7 +120,7 @@ fn cards(rank: u32) -> Vec<Request<'static>> {
 }
 
 #[test]
-fn a_job_exchanges_its_cards_over_every_kind_of_link() {
+fn job_exchanges_its_cards_over_every_kind_of_link() {
     for rules in ALL {
         for dials in [false, true] {
             let mut world = World::new(rules, dials, |rank| {
@@ -173,7 +173,7 @@ fn frames(rank: u32) -> Vec<Request<'static>> {
 }
 
 #[test]
-fn a_job_exchanges_its_cards_in_frames_over_every_kind_of_link() {
+fn job_exchanges_its_cards_in_frames_over_every_kind_of_link() {
     for rules in ALL {
         for dials in [false, true] {
             let mut world = World::new(rules, dials, frames);
@@ -220,7 +220,7 @@ fn ranks_of_both_generations_meet_in_one_job() {
 }
 
 #[test]
-fn a_member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
+fn member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
     let mut world = World::new(GOOD, false, |rank| match rank {
         0 => vec![INIT],
         _ => vec![INIT, FENCE],
@@ -237,7 +237,7 @@ fn a_member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
 }
 
 #[test]
-fn an_abort_reaches_the_owner_of_the_server() {
+fn abort_reaches_the_owner_of_the_server() {
     for rules in ALL {
         let abort =
             Request::Abort { code: Some(42), world: true, message: Text::from("no way on") };
@@ -257,7 +257,7 @@ fn an_abort_reaches_the_owner_of_the_server() {
 }
 
 #[test]
-fn an_unexpected_client_receives_the_reason() {
+fn unexpected_client_receives_the_reason() {
     for rules in ALL {
         let mut world = World::new(rules, true, |rank| match rank {
             0 => vec![Request::InitAck { id: 99 }],
@@ -271,7 +271,7 @@ fn an_unexpected_client_receives_the_reason() {
 }
 
 #[test]
-fn a_refused_call_does_not_end_the_conversation() {
+fn refused_call_does_not_end_the_conversation() {
     let mut world = World::new(GOOD, false, |rank| match rank {
         0 => vec![
             INIT,
@@ -290,7 +290,7 @@ fn a_refused_call_does_not_end_the_conversation() {
 }
 
 #[test]
-fn a_server_and_a_client_take_turns_as_two_tasks() {
+fn server_and_a_client_take_turns_as_two_tasks() {
     let World { mut server, mut askers } = World::new(STUTTERING, false, |_| Vec::new());
     let (id, mut near) = server.take_link(2).unwrap();
     let Asker { link, state, client, .. } = &mut askers[2];

@@ -124,7 +124,7 @@ fn requests_of_one_segment_are_answered_in_one() {
 }
 
 #[test]
-fn a_full_read_is_followed_by_another() {
+fn full_read_is_followed_by_another() {
     let (mut near, mut far) = pipe(GOOD);
     // Half of the scratch is 32 bytes.
     far.write_all(&[[b'x'; 31].as_slice(), b"\n"].concat());
@@ -144,7 +144,7 @@ fn flushing_never_reads() {
 }
 
 #[test]
-fn a_link_without_room_is_waited_for_and_nothing_more_is_rendered() {
+fn link_without_room_is_waited_for_and_nothing_more_is_rendered() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(BYTEWISE);
     for _ in 0..3 {
@@ -164,7 +164,7 @@ fn a_link_without_room_is_waited_for_and_nothing_more_is_rendered() {
 }
 
 #[test]
-fn a_machine_that_waits_for_its_owner_stops_the_reading() {
+fn machine_that_waits_for_its_owner_stops_the_reading() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
     far.write_all(b"?\nlater\n");
@@ -183,7 +183,7 @@ fn a_machine_that_waits_for_its_owner_stops_the_reading() {
 }
 
 #[test]
-fn an_error_reply_is_sent_before_the_fault_is_reported() {
+fn error_reply_is_sent_before_the_fault_is_reported() {
     for rules in ALL {
         let mut echo = Echo::default();
         let (mut near, mut far) = pipe(rules);
@@ -201,7 +201,7 @@ fn an_error_reply_is_sent_before_the_fault_is_reported() {
 }
 
 #[test]
-fn the_bytes_before_a_fault_are_at_the_front_of_the_scratch() {
+fn bytes_before_a_fault_are_at_the_front_of_the_scratch() {
     let (mut near, mut far) = pipe(GOOD);
     far.write_all(b"!bad\n");
     let mut scratch = [0; 64];
@@ -211,7 +211,7 @@ fn the_bytes_before_a_fault_are_at_the_front_of_the_scratch() {
 }
 
 #[test]
-fn the_end_comes_after_what_was_said_and_before_the_last_answer() {
+fn end_comes_after_what_was_said_and_before_the_last_answer() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
     far.write_all(b"last words\n");
@@ -262,7 +262,7 @@ fn too_little_room_for_a_message_is_reported() {
 }
 
 #[test]
-fn a_peer_that_never_stops_does_not_keep_the_others_waiting() {
+fn peer_that_never_stops_does_not_keep_the_others_waiting() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
     far.write_all(&b"no end to it, and no line feed either".repeat(1000));

@@ -68,17 +68,17 @@ fn conforms(seed: u64, faults: Faults) {
 }
 
 #[test]
-fn a_socket_conforms_on_a_good_network() {
+fn socket_conforms_on_a_good_network() {
     conforms(1, Faults::default());
 }
 
 #[test]
-fn a_socket_conforms_on_a_bad_network() {
+fn socket_conforms_on_a_bad_network() {
     conforms(2, Faults { lost: 2, spoilt: 1, swapped: 10, doubled: 10 });
 }
 
 #[test]
-fn a_socket_that_dials_or_listens_gives_and_takes_nothing_yet() {
+fn socket_that_dials_or_listens_gives_and_takes_nothing_yet() {
     let mut net = Net::new(3, Faults::default());
     let handle = net.add_socket(64);
     net.socket(handle).listen(PORT).unwrap();

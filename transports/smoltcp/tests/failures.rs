@@ -87,7 +87,7 @@ fn peer(error: PeerError) -> impl Fn(&ConnectionError) -> bool {
 }
 
 #[test]
-fn a_port_without_listener_is_unreachable() {
+fn port_without_listener_is_unreachable() {
     let mut scene = Scene::new();
     scene.connect();
     let error = loop {
@@ -100,7 +100,7 @@ fn a_port_without_listener_is_unreachable() {
 }
 
 #[test]
-fn a_malformed_line_ends_the_call() {
+fn malformed_line_ends_the_call() {
     for answer in [&b"hello\n"[..], b"\0\0\0\0", b"cmd=\n"] {
         let mut scene = Scene::new();
         let error = scene.talk(&[INIT, answer]).unwrap_err();
@@ -110,7 +110,7 @@ fn a_malformed_line_ends_the_call() {
 }
 
 #[test]
-fn a_reply_longer_than_the_buffer_ends_the_call() {
+fn reply_longer_than_the_buffer_ends_the_call() {
     let mut scene = Scene::new();
     let long = [b"cmd=get_result rc=0 value=", &[b'v'; BUFFER_BYTES][..], b"\n"].concat();
     let error = scene.talk(&[INIT, &long]).unwrap_err();
@@ -119,7 +119,7 @@ fn a_reply_longer_than_the_buffer_ends_the_call() {
 }
 
 #[test]
-fn a_server_that_goes_in_the_middle_is_noticed() {
+fn server_that_goes_in_the_middle_is_noticed() {
     let mut scene = Scene::new();
     scene.talk(&[INIT]).unwrap();
     scene.net.socket(scene.server).close();
@@ -136,7 +136,7 @@ fn a_server_that_goes_in_the_middle_is_noticed() {
 }
 
 #[test]
-fn an_aborted_client_can_connect_again() {
+fn aborted_client_can_connect_again() {
     let mut scene = Scene::new();
     scene.talk(&[INIT]).unwrap();
     scene.client.abort(scene.net.sockets.get_mut(scene.own));
@@ -173,7 +173,7 @@ fn joined(
 }
 
 #[test]
-fn a_wrong_token_is_refused_and_the_right_one_still_gets_in() {
+fn wrong_token_is_refused_and_the_right_one_still_gets_in() {
     let mut net = Net::new(6, Faults::default());
     let mut office = Office::new(&mut net, vec![Member::new(0, 0).with_token(0xdead_beef)]);
     for wrong in [0, 1, 0xdead_beee] {
@@ -186,7 +186,7 @@ fn a_wrong_token_is_refused_and_the_right_one_still_gets_in() {
 }
 
 #[test]
-fn a_node_that_vanishes_is_a_lost_rank() {
+fn node_that_vanishes_is_a_lost_rank() {
     let mut net = Net::new(7, Faults::default());
     let mut office = Office::new(&mut net, vec![Member::new(0, 0); 2]);
     for handle in office.handles {
@@ -212,7 +212,7 @@ fn a_node_that_vanishes_is_a_lost_rank() {
 }
 
 #[test]
-fn a_caller_too_many_is_refused_and_a_place_that_is_free_again_is_given_away() {
+fn caller_too_many_is_refused_and_a_place_that_is_free_again_is_given_away() {
     let mut net = Net::new(8, Faults::default());
     let mut office = Office::new(&mut net, vec![Member::new(0, 0); 6]);
     let mut calls: Vec<_> = (0..4).map(|id| joined(&mut net, &mut office, id)).collect();

@@ -94,7 +94,7 @@ fn run(seed: u64, size: u32, faults: Faults) -> Instant {
 }
 
 #[test]
-fn a_job_of_four_ends_at_once_on_a_good_network() {
+fn job_of_four_ends_at_once_on_a_good_network() {
     let end = run(1, 4, Faults::default());
     assert!(end < Instant::from_micros(500_000), "{end:?}");
 }
@@ -110,7 +110,7 @@ fn jobs_survive_loss_reordering_and_duplication_by_seed() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_gives_the_same_run() {
     let faults = Faults { lost: 9, spoilt: 3, swapped: 30, doubled: 20 };
     assert_eq!(run(77, 3, faults), run(77, 3, faults));
     assert_ne!(run(77, 3, faults), run(78, 3, faults));

@@ -79,7 +79,7 @@ fn calls_over_a_stream_wait_for_their_replies_on_a_lossy_wire() {
 }
 
 #[test]
-fn a_stream_reports_an_unreachable_server_and_the_end_of_its_time() {
+fn stream_reports_an_unreachable_server_and_the_end_of_its_time() {
     let mut net = Net::new(1, Faults::default());
     let handle = net.add_socket(512);
     let node = Node { net: &mut net, office: None, polls_left: POLLS };
@@ -103,7 +103,7 @@ fn a_stream_reports_an_unreachable_server_and_the_end_of_its_time() {
 }
 
 #[test]
-fn a_stream_reports_a_reset() {
+fn stream_reports_a_reset() {
     let mut net = Net::new(2, Faults::default());
     let (handle, server) = (net.add_socket(512), net.add_socket(512));
     net.socket(server).listen(server_at().port).unwrap();

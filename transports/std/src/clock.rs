@@ -39,7 +39,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_clock_counts_microseconds_from_its_start() {
+    fn clock_counts_microseconds_from_its_start() {
         let clock = Clock::start();
         assert_eq!(clock.at(clock.zero), Instant::ZERO);
         let later = clock.zero + Duration::from_millis(5);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_that_has_passed_is_not_waited_for() {
+    fn moment_that_has_passed_is_not_waited_for() {
         let (early, late) = (Instant::from_micros(10), Instant::from_micros(25));
         assert_eq!(Clock::until(early, late), Duration::from_micros(15));
         assert_eq!(Clock::until(late, early), Duration::ZERO);

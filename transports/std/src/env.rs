@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_connection_is_dialled_beside_an_inherited_descriptor() {
+    fn second_connection_is_dialled_beside_an_inherited_descriptor() {
         let both = [("PMI_FD", "7"), ("PMI_PORT", "h:1"), ("PMI_ID", "9"), ("PMI_RANK", "2")];
         let second =
             |variables: &[(&str, &str)]| Environment::second_connection(variables.iter().copied());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inherited_descriptor_wins_and_what_is_missing_has_a_default() {
+    fn inherited_descriptor_wins_and_what_is_missing_has_a_default() {
         let (fd, port) = (("PMI_FD", "7"), ("PMI_PORT", "invalid"));
         assert_eq!(read(&[fd]), inherited(0, 1, false));
         assert_eq!(read(&[port, fd, ("PMI_ID", "x")]), inherited(0, 1, false));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_needs_an_identity() {
+    fn address_needs_an_identity() {
         let id = ("PMI_ID", "5");
         assert_eq!(read(&[("PMI_PORT", "node-1:4000"), id]), dialled("node-1", 4000, 5, 5));
         assert_eq!(read(&[("PMI_PORT", "[::1]:4000"), id]), dialled("::1", 4000, 5, 5));
@@ -345,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_fd_and_port_is_a_singleton() {
+    fn process_without_fd_and_port_is_a_singleton() {
         assert_eq!(read(&[]), Ok(alone()));
         assert_eq!(read(&[("PMI_RANK", "x"), ("PMI_SIZE", "4"), ("HOME", "/")]), Ok(alone()));
         assert_eq!(read(&[("PMI_VERSION", "x"), ("PMI_SOCKTYPE", "x")]), Ok(alone()));
     }
 
     #[test]
-    fn a_user_selects_the_version_and_a_launcher_the_job() {
+    fn user_selects_the_version_and_a_launcher_the_job() {
         let (fd, only) = (("PMI_FD", "7"), |version| Ok(Speaks::Only(version)));
         for (word, speaks) in [
             ("", only(Version::V1_1)),

@@ -41,7 +41,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn a_descriptor_that_is_open_becomes_a_stream_and_stays_open() {
+    fn descriptor_that_is_open_becomes_a_stream_and_stays_open() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         for _ in 0..2 {
             let mut stream = inherited_socket(ours.as_raw_fd()).unwrap();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_closed_or_no_socket_is_refused() {
+    fn descriptor_that_is_closed_or_no_socket_is_refused() {
         assert!(inherited_socket(-1).is_err());
         assert!(inherited_socket(i32::MAX).is_err());
         let file = std::fs::File::open("/dev/null").unwrap();

@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_is_written_and_read_as_text() {
+    fn pin_is_written_and_read_as_text() {
         let pin = Identity::for_job().unwrap().pin();
         let text = pin.to_string();
         assert_eq!((text.len(), text.parse()), (64, Ok(pin)));

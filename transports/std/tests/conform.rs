@@ -13,7 +13,7 @@ fn pause() {
 }
 
 #[test]
-fn a_socket_pair_conforms() {
+fn socket_pair_conforms() {
     let connect = || {
         let (near, far) = UnixStream::pair().unwrap();
         (NonBlocking::unix(near).unwrap(), NonBlocking::unix(far).unwrap())
@@ -22,7 +22,7 @@ fn a_socket_pair_conforms() {
 }
 
 #[test]
-fn a_unix_socket_with_a_name_conforms() {
+fn unix_socket_with_a_name_conforms() {
     let folder = std::env::temp_dir().join(format!("pmi-std-conform-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("socket");
@@ -37,7 +37,7 @@ fn a_unix_socket_with_a_name_conforms() {
 }
 
 #[test]
-fn a_tcp_connection_conforms_from_both_ends() {
+fn tcp_connection_conforms_from_both_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     conformance::all(

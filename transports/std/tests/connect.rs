@@ -42,7 +42,7 @@ fn dial(port: u16, id: u64) -> Way {
 }
 
 #[test]
-fn an_inherited_descriptor_leads_to_a_conversation() {
+fn inherited_descriptor_leads_to_a_conversation() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = thread::spawn(|| serve(theirs.into(), false));
     let way = Way::Inherited { fd: ours.as_raw_fd() };
@@ -58,7 +58,7 @@ fn an_inherited_descriptor_leads_to_a_conversation() {
 }
 
 #[test]
-fn a_server_reached_by_tcp_sends_the_identity() {
+fn server_reached_by_tcp_sends_the_identity() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
@@ -74,7 +74,7 @@ fn a_server_reached_by_tcp_sends_the_identity() {
 }
 
 #[test]
-fn a_caller_that_is_not_expected_is_refused() {
+fn caller_that_is_not_expected_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
@@ -122,7 +122,7 @@ fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
 }
 
 #[test]
-fn a_server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
+fn server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
     let refuses = |mut theirs: UnixStream, again: bool| {
         thread::spawn(move || {
             let mut line = [0; 40];
@@ -170,12 +170,12 @@ fn a_server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() 
 }
 
 #[test]
-fn a_singleton_has_no_conversation() {
+fn singleton_has_no_conversation() {
     assert!(connect_by(environment(Way::Singleton)).unwrap().is_none());
 }
 
 #[test]
-fn an_unreachable_address_is_reported_in_words() {
+fn unreachable_address_is_reported_in_words() {
     let error = connect_by(environment(Way::Inherited { fd: i32::MAX })).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("PMI_FD names descriptor 2147483647, which is not"), "{text}");
@@ -196,7 +196,7 @@ fn an_unreachable_address_is_reported_in_words() {
 }
 
 #[test]
-fn a_server_that_does_not_reply_is_reported_after_the_time_limit() {
+fn server_that_does_not_reply_is_reported_after_the_time_limit() {
     let limit = Duration::from_millis(50);
     let (ours, theirs) = UnixStream::pair().unwrap();
     let inherited = Way::Inherited { fd: ours.as_raw_fd() };
@@ -214,7 +214,7 @@ fn a_server_that_does_not_reply_is_reported_after_the_time_limit() {
 }
 
 #[test]
-fn the_time_limit_ends_with_the_handshake() {
+fn time_limit_ends_with_the_handshake() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let limit = Duration::from_secs(5);
     let server = thread::spawn(|| serve(theirs.into(), false));
@@ -233,7 +233,7 @@ fn the_time_limit_ends_with_the_handshake() {
 }
 
 #[test]
-fn a_peer_that_is_no_server_is_reported_in_words() {
+fn peer_that_is_no_server_is_reported_in_words() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let server = thread::spawn(move || {
         let mut line = [0; 40];

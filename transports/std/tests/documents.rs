@@ -30,7 +30,7 @@ fn serve(streams: Vec<Stream>) {
 }
 
 #[test]
-fn the_example_for_a_board_exchanges_cards() {
+fn example_for_a_board_exchanges_cards() {
     let (ours, theirs): (Vec<_>, Vec<_>) =
         (0..3).map(|_| UnixStream::pair().unwrap()).map(|(a, b)| (a, Stream::from(b))).unzip();
     let server = thread::spawn(move || serve(theirs));
@@ -105,7 +105,7 @@ mod embedded_io {
 ";
 
 #[test]
-fn the_example_for_a_board_is_built_with_the_parts_that_readme_names_and_not_with_fewer() {
+fn example_for_a_board_is_built_with_the_parts_that_readme_names_and_not_with_fewer() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let (_, rest) = readme.split_once("```toml\n").expect("README.md names the dependencies");
     let (dependencies, _) = rest.split_once("```").unwrap();

@@ -106,7 +106,7 @@ fn child<'a>(arguments: &'a [Text<'static>]) -> Program<'a> {
 }
 
 #[test]
-fn a_spawn_that_is_pending_keeps_no_other_thread_from_its_calls() {
+fn spawn_that_is_pending_keeps_no_other_thread_from_its_calls() {
     let world = World::new(1, Version::V2_0);
     let spawns = thread::spawn({
         let pmi = world.ranks[0].clone();
@@ -156,7 +156,7 @@ fn many_threads_hear_each_its_own_answers() {
 }
 
 #[test]
-fn a_thread_waits_for_what_another_puts_over_the_same_connection() {
+fn thread_waits_for_what_another_puts_over_the_same_connection() {
     let world = World::new(1, Version::V2_0);
     let waits: Vec<_> = (0..3)
         .map(|at| {
@@ -216,7 +216,7 @@ fn whole_spaces_names_and_rings_work_between_threads() {
 }
 
 #[test]
-fn a_secret_is_proved_or_the_opening_fails() {
+fn secret_is_proved_or_the_opening_fails() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
     let wrong = Secret::new(b"another one, just as long").unwrap();
     for (own, is_believed) in [(&secret, true), (&wrong, false)] {
@@ -239,7 +239,7 @@ fn a_secret_is_proved_or_the_opening_fails() {
 }
 
 #[test]
-fn an_error_of_the_server_reaches_every_thread() {
+fn error_of_the_server_reaches_every_thread() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let pmi = SharedPmi::new(Stream::from(ours)).unwrap();
     let server = thread::spawn(move || {
@@ -281,7 +281,7 @@ fn an_error_of_the_server_reaches_every_thread() {
 }
 
 #[test]
-fn an_abort_ends_the_calls_of_all_threads() {
+fn abort_ends_the_calls_of_all_threads() {
     let world = World::new(1, Version::V2_0);
     let waits = thread::spawn({
         let pmi = world.ranks[0].clone();

@@ -34,7 +34,7 @@ fn pair(identity: &Identity) -> (Client, Server) {
 }
 
 #[test]
-fn a_connection_under_tls_conforms_from_both_ends() {
+fn connection_under_tls_conforms_from_both_ends() {
     let identity = Identity::for_job().unwrap();
     let pause = || thread::sleep(Duration::from_micros(200));
     let links = || {
@@ -74,7 +74,7 @@ fn much_goes_through_in_both_directions() {
 }
 
 #[test]
-fn a_certificate_of_another_job_is_refused_by_both_ends() {
+fn certificate_of_another_job_is_refused_by_both_ends() {
     let (near, far) = sockets();
     let (identity, other) = (Identity::for_job().unwrap(), Identity::for_job().unwrap());
     let mut server = identity.accept(far).unwrap();
@@ -87,7 +87,7 @@ fn a_certificate_of_another_job_is_refused_by_both_ends() {
 }
 
 #[test]
-fn a_peer_that_speaks_in_the_clear_is_refused() {
+fn peer_that_speaks_in_the_clear_is_refused() {
     let (mut near, far) = sockets();
     let mut server = Identity::for_job().unwrap().accept(far).unwrap();
     near.write_all(b"cmd=initack pmiid=0\n").unwrap();
@@ -101,7 +101,7 @@ fn a_peer_that_speaks_in_the_clear_is_refused() {
 }
 
 #[test]
-fn a_handshake_that_is_cut_off_is_an_end() {
+fn handshake_that_is_cut_off_is_an_end() {
     let (near, far) = sockets();
     let mut server = Identity::for_job().unwrap().accept(far).unwrap();
     drop(near);

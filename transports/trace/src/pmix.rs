@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_of_a_message_is_enough_for_its_name() {
+    fn start_of_a_message_is_enough_for_its_name() {
         let names = TALK.map(|(direction, bytes, ..)| {
             let start = bytes.get(..40).unwrap_or(bytes);
             name(direction, start, bytes.len())
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_greets_is_cut_by_its_headers() {
+    fn connection_that_greets_is_cut_by_its_headers() {
         for piece in [1, 3, 1000] {
             let (mut splitter, mut whole) = (Splitter::default(), Vec::new());
             for (direction, message, ..) in TALK {

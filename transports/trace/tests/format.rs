@@ -67,7 +67,7 @@ fn json_lines_hold_the_same() {
 }
 
 #[test]
-fn the_bytes_of_a_file_are_those_of_the_document() {
+fn bytes_of_a_file_are_those_of_the_document() {
     let trace = Trace {
         head: Head { recorder: "r".into(), jobs: vec![facts(0, None)], ..Head::default() },
         records: vec![message(300, 1, Direction::ToClient, b"cmd=x\n")],
@@ -85,7 +85,7 @@ fn the_bytes_of_a_file_are_those_of_the_document() {
 }
 
 #[test]
-fn a_trace_cut_anywhere_gives_what_was_whole_before() {
+fn trace_cut_anywhere_gives_what_was_whole_before() {
     let trace = every_kind();
     let whole = file::write(&trace);
     let mut ends = vec![];

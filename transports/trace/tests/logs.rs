@@ -31,7 +31,7 @@ fn of(trace: &Trace, who: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_log_of_hydra_4_is_read() {
+fn log_of_hydra_4_is_read() {
     let log = include_bytes!("logs/hydra-4.0.2-hello.log");
     let Imported { trace, notes, .. } = imported(log, Format::Hydra);
     assert_eq!(notes.len(), 2, "{notes:?}");
@@ -131,7 +131,7 @@ fn frames_are_read_from_both_generations() {
 }
 
 #[test]
-fn a_log_of_flux_has_times_and_ranks() {
+fn log_of_flux_has_times_and_ranks() {
     let log = include_bytes!("logs/flux-0.88.0-hello.log");
     let Imported { trace, notes, .. } = imported(log, Format::Flux);
     assert_eq!(notes, [""; 0]);
@@ -202,7 +202,7 @@ const LOGS: [&[u8]; 4] = [
 ];
 
 #[test]
-fn a_log_cut_anywhere_gives_what_was_whole_before() {
+fn log_cut_anywhere_gives_what_was_whole_before() {
     for log in LOGS {
         let mut last = 0;
         for cut in 0..=log.len() {

@@ -83,7 +83,7 @@ fn answers_are_found_for_questions_by_kind_and_by_name() {
 }
 
 #[test]
-fn a_question_on_a_connection_that_ends_stays_without_answer() {
+fn question_on_a_connection_that_ends_stays_without_answer() {
     let mut trace = story();
     let closed = Record { what: What::Closed, ..trace.records[3].clone() };
     trace.records.insert(4, closed);
@@ -91,7 +91,7 @@ fn a_question_on_a_connection_that_ends_stays_without_answer() {
 }
 
 #[test]
-fn the_conversation_is_legible() {
+fn conversation_is_legible() {
     let shown = text::write(&story(), &text::TextOptions::default());
     let expected = "\
 # pmi-host 0.1.0 on n0
@@ -210,7 +210,7 @@ fn messages_alone_make_a_difference() {
 }
 
 #[test]
-fn a_trace_is_equal_to_itself_in_every_form() {
+fn trace_is_equal_to_itself_in_every_form() {
     for log in [
         &include_bytes!("logs/hydra-5.0.2-two-nodes.log")[..],
         include_bytes!("logs/hydra-4.0.2-pmi2.log"),
@@ -257,7 +257,7 @@ fn number(node: &roxmltree::Node<'_, '_>, name: &str) -> f64 {
 }
 
 #[test]
-fn a_picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_each_fence() {
+fn picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_each_fence() {
     let picture = svg::write(&story(), &svg::SvgOptions::default());
     let page = roxmltree::Document::parse(&picture).unwrap();
     let lanes: Vec<_> = of_class(&page, "g", &["lane"])

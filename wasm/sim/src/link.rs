@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_written_as_it_is_read() {
+    fn link_is_written_as_it_is_read() {
         for text in [
             "#scenario=dead-rank&seed=7",
             "#scenario=dead-rank&seed=7&do=120+kill+2&do=9+quiet+order+0+put+k+v&at=131",
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_any_scenario_leads_back_to_it() {
+    fn link_to_any_scenario_leads_back_to_it() {
         let text =
             "name odd\nabout \"100% & more\"\nranks 2\nscript all\n open\n say \"\\x00=\"\nend\n";
         let scenario: Scenario = text.parse().unwrap();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_holds_up_and_a_break_loses() {
+    fn stall_holds_up_and_a_break_loses() {
         let mut pipe = Pipe::new(10);
         pipe.put(5, b"ab", false);
         assert_eq!(pipe.stall(100), Some(100));

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rank_is_there_once_and_in_its_place() {
+    fn ranks_exist_once_and_in_their_places() {
         assert_eq!(in_order([3, 1, 2, 3, 0, 1]), [0, 1, 2, 3]);
         assert_eq!(in_order([]), [0; 0]);
     }

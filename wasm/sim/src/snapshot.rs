@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_contains_wait_relations_and_visible_keys() {
+    fn snapshot_contains_wait_relations_and_visible_keys() {
         let snapshot = Snapshot::new(&in_the_fence());
         let debt = WaitRelation { debtors: vec![1, 2], rank: 0, what: "fence".into() };
         assert_eq!(snapshot.debts, [debt]);

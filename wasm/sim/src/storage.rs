@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_counts_its_memory_and_returns_it() {
+    fn table_counts_its_memory_and_returns_it() {
         let meter = Meter::default();
         let mut table = MeteredSlab::new(3, meter.clone());
         assert_eq!([5u64, 6, 7].map(|n| table.insert(n).unwrap()), [0, 1, 2]);

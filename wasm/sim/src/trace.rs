@@ -157,7 +157,7 @@ mod tests {
         "ranks 2\nscript all\n open\n put k-$r \"v#$r\"\n fence\n get k-$next\n finalize\nend";
 
     #[test]
-    fn a_trace_runs_again_bit_for_bit_and_shows_where_it_does_not() {
+    fn trace_runs_again_bit_for_bit_and_shows_where_it_does_not() {
         let mut world = World::new(&TEXT.parse().unwrap(), 9).unwrap();
         assert!(world.run(u64::MAX));
         let text = write(&world);

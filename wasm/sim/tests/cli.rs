@@ -18,7 +18,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_sweep_ends_with_one_sentence_and_the_exit_code_of_its_result() {
+fn sweep_ends_with_one_sentence_and_the_exit_code_of_its_result() {
     let clean = pmi_sim(&["sweep", "--seeds", "5", "put-fence-get", "random"]);
     assert_eq!(clean.status.code(), Some(0));
     let last = out(&clean).lines().last().unwrap().to_owned();
@@ -35,7 +35,7 @@ fn a_sweep_ends_with_one_sentence_and_the_exit_code_of_its_result() {
 }
 
 #[test]
-fn a_trace_is_replayed_and_a_changed_one_is_not() {
+fn trace_is_replayed_and_a_changed_one_is_not() {
     let trace = file("a.trace");
     let path = trace.to_str().unwrap();
     let run = pmi_sim(&["run", "dead-rank", "--seed", "9", "--trace", path]);
@@ -49,7 +49,7 @@ fn a_trace_is_replayed_and_a_changed_one_is_not() {
 }
 
 #[test]
-fn a_failing_scenario_shrinks_to_a_file_that_fails() {
+fn failing_scenario_shrinks_to_a_file_that_fails() {
     let small = file("small.txt");
     let path = small.to_str().unwrap();
     let mutant = ["--mutant", "lose-put"];
@@ -66,7 +66,7 @@ fn a_failing_scenario_shrinks_to_a_file_that_fails() {
 }
 
 #[test]
-fn an_empty_tally_is_neither_success_nor_failure() {
+fn empty_tally_is_neither_success_nor_failure() {
     for args in [&["run", "no-such-thing"][..], &["jump"], &["replay", "/dev/null"]] {
         let output = pmi_sim(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

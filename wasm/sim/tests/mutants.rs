@@ -24,27 +24,27 @@ fn breaks(name: &str, mutant: MutantKind, rule: &str) {
 }
 
 #[test]
-fn a_fence_that_lets_go_early_is_seen() {
+fn fence_that_lets_go_early_is_seen() {
     breaks("put-fence-get", MutantKind::EarlyFence, "fence");
 }
 
 #[test]
-fn a_put_that_is_lost_is_seen() {
+fn put_that_is_lost_is_seen() {
     breaks("put-fence-get", MutantKind::LosePut, "value");
 }
 
 #[test]
-fn a_value_without_put_is_detected() {
+fn value_without_put_is_detected() {
     breaks("put-again", MutantKind::WrongValue, "value");
 }
 
 #[test]
-fn a_port_without_publish_is_detected() {
+fn port_without_publish_is_detected() {
     breaks("names", MutantKind::WrongPort, "name");
 }
 
 #[test]
-fn a_second_answer_is_seen() {
+fn second_answer_is_seen() {
     breaks("put-fence-get", MutantKind::AnswerTwice, "reply");
 }
 
@@ -54,18 +54,18 @@ fn answers_in_the_wrong_order_are_seen() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_seen() {
+fn answer_that_never_comes_is_seen() {
     breaks("put-fence-get", MutantKind::SwallowReply, "waits");
     breaks("nobody-left", MutantKind::SwallowReply, "waits");
 }
 
 #[test]
-fn a_rank_that_a_fence_does_not_release_is_detected() {
+fn rank_that_a_fence_does_not_release_is_detected() {
     breaks("put-fence-get", MutantKind::SwallowRelease, "waits");
 }
 
 #[test]
-fn an_unreported_failure_is_detected() {
+fn unreported_failure_is_detected() {
     breaks("leave-early", MutantKind::ForgetReport, "named");
     // No rank has failed here, and a rank waits.
     breaks("finalize-early", MutantKind::ForgetReport, "waits");
@@ -73,34 +73,34 @@ fn an_unreported_failure_is_detected() {
 }
 
 #[test]
-fn an_innocent_who_is_blamed_is_seen() {
+fn innocent_who_is_blamed_is_seen() {
     breaks("unread-version", MutantKind::BlameAnother, "blamed");
 }
 
 #[test]
-fn a_server_that_hoards_what_it_does_not_answer_is_seen() {
+fn server_that_hoards_what_it_does_not_answer_is_seen() {
     breaks("slow-reader", MutantKind::Greedy, "bound");
 }
 
 #[test]
-fn a_neighbour_that_is_harmed_is_seen() {
+fn neighbour_that_is_harmed_is_seen() {
     breaks("garbage", MutantKind::HarmAnother, "harmed");
 }
 
 #[test]
-fn a_spawn_that_is_denied_or_comes_half_is_seen() {
+fn spawn_that_is_denied_or_comes_half_is_seen() {
     breaks("spawn", MutantKind::DenySpawn, "spawn");
     breaks("spawn", MutantKind::ForgetPreput, "value");
     breaks("spawn-twice", MutantKind::GrantSpawn, "spawn");
 }
 
 #[test]
-fn a_job_that_reads_where_it_may_not_is_seen() {
+fn job_that_reads_where_it_may_not_is_seen() {
     breaks("connect-and-die", MutantKind::Leak, "apart");
 }
 
 #[test]
-fn a_ring_that_is_wrong_or_lets_go_early_is_seen() {
+fn ring_that_is_wrong_or_lets_go_early_is_seen() {
     breaks("ring", MutantKind::WrongNeighbour, "ring");
     breaks("ring", MutantKind::EarlyRing, "fence");
     // The ring never completes, and no report names the cause.
@@ -153,12 +153,12 @@ fn pmix_mutants_in_scenarios_of_pmi_are_detected() {
 }
 
 #[test]
-fn a_name_that_outlives_its_job_is_seen() {
+fn name_that_outlives_its_job_is_seen() {
     breaks("publisher-gone", MutantKind::KeepName, "name");
 }
 
 #[test]
-fn a_server_that_panics_is_seen() {
+fn server_that_panics_is_seen() {
     let scenario: Scenario = shipped::text("names").unwrap().parse().unwrap();
     let broken = run(&scenario, 0, Some(MutantKind::Crash)).0.unwrap();
     assert_eq!((&*broken.rule, &*broken.what), ("panic", "a mutant crashes as it should"));

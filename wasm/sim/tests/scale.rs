@@ -5,7 +5,7 @@ use pmi_sim::scale::scale;
 /// Counted, not timed: a job twice as large must not cost more than twice as much, give or take what
 /// tables round up and numbers grow in length.
 #[test]
-fn the_cost_of_a_fence_grows_no_faster_than_its_ranks() {
+fn cost_of_a_fence_grows_no_faster_than_its_ranks() {
     let costs = [1000, 2000, 4000, 8000].map(|ranks| scale(ranks, 7).unwrap());
     for pair in costs.windows(2) {
         let [small, large] = pair else { unreachable!("windows of two") };

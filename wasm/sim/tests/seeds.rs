@@ -20,7 +20,7 @@ fn traced(scenario: &Scenario, seed: u64) -> String {
 
 /// The step `sweep` of `cargo xtask test` plays 300 with an optimized build.
 #[test]
-fn every_scenario_holds_under_its_first_seeds() {
+fn scenarios_hold_under_their_first_seeds() {
     let cases = Case::all().unwrap();
     let summary = sweep(&cases, 0, 20, None);
     assert_eq!(summary.broken, []);
@@ -28,7 +28,7 @@ fn every_scenario_holds_under_its_first_seeds() {
 }
 
 #[test]
-fn every_file_of_the_folder_is_shipped_under_its_name() {
+fn files_of_the_directory_are_shipped_under_their_names() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
     let files: BTreeSet<String> =
@@ -58,7 +58,7 @@ fn runs_are_the_same_bit_for_bit_everywhere() {
 }
 
 #[test]
-fn a_seed_is_a_run_and_another_seed_is_another() {
+fn seed_is_a_run_and_another_seed_is_another() {
     for name in ["stopped", "broken-links"] {
         assert_eq!(traced(&shipped(name), 5), traced(&shipped(name), 5));
         assert_ne!(traced(&shipped(name), 5), traced(&shipped(name), 6));
@@ -66,7 +66,7 @@ fn a_seed_is_a_run_and_another_seed_is_another() {
 }
 
 #[test]
-fn a_clone_goes_on_as_its_original_does_and_a_branch_leaves_it_alone() {
+fn clone_goes_on_as_its_original_does_and_a_branch_leaves_it_alone() {
     let scenario = shipped("flipped");
     let mut world = World::new(&scenario, 3).unwrap();
     world.run(120);
@@ -102,7 +102,7 @@ fn injected_steps_precede_the_script() {
 }
 
 #[test]
-fn a_world_that_records_nothing_breaks_the_same_rules() {
+fn world_that_records_nothing_breaks_the_same_rules() {
     let scenario = shipped("put-fence-get");
     let options = Options { mutant: Some(MutantKind::WrongValue), ..Options::default() };
     let mut world = World::with(&scenario, 1, options).unwrap();

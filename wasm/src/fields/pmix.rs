@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_a_header_and_a_command_and_its_answer_shares_the_tag() {
+    fn request_is_a_header_and_a_command_and_its_answer_shares_the_tag() {
         let head = [("connection".into(), 0, 4), ("tag".into(), 4, 8), ("length".into(), 8, 12)];
         let [asked, told] = [("command", 16, 18), ("body", 16, 18)].map(|(name, start, end)| {
             let mut all = head.to_vec();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_whole_at_its_end_and_not_before() {
+    fn message_is_whole_at_its_end_and_not_before() {
         for message in [FENCE, ANSWER] {
             assert_eq!(is_whole(message), Some(true));
             assert_eq!(is_whole(&message[..17]), Some(false));

@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_message_is_one_message_that_arrives_in_parts() {
+    fn torn_message_is_one_message_that_arrives_in_parts() {
         let story = story(&format!("all split 100%\n{FENCE}"));
         assert!(story.messages.iter().any(|message| message.parts.len() > 1));
         assert!(story.messages.iter().all(|message| is_whole(&message.bytes)));
     }
 
     #[test]
-    fn a_message_longer_than_its_link_has_room_is_still_one() {
+    fn message_longer_than_its_link_has_room_is_still_one() {
         let story = story(&format!("all room 20\n{FENCE}"));
         assert!(story.messages.iter().all(|message| is_whole(&message.bytes)));
         assert!(story.messages.iter().all(|message| message.arrival().is_some()));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_fills_and_releases_all_ranks() {
+    fn fence_fills_and_releases_all_ranks() {
         let story = story(FENCE);
         let [fence] = &story.fences[..] else { panic!("one fence, not {}", story.fences.len()) };
         assert_eq!((fence.members, fence.inside.len()), (3, 3));

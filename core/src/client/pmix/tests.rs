@@ -192,7 +192,7 @@ fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_recorded_conversation_is_had_byte_for_byte_however_it_is_cut() {
+fn recorded_conversation_is_had_byte_for_byte_however_it_is_cut() {
     let mut longest = 0;
     for (_, bytes) in recorded() {
         longest = bytes.len().max(longest);
@@ -207,7 +207,7 @@ fn a_recorded_conversation_is_had_byte_for_byte_however_it_is_cut() {
 }
 
 #[test]
-fn what_the_launcher_has_said_is_known_of_every_rank_without_asking() {
+fn job_information_is_known_of_every_rank_without_a_request() {
     for format in FORMATS {
         let client = open(format);
         let number = |rank, key| client.known(rank, key).and_then(|value| value.number());
@@ -229,7 +229,7 @@ fn what_the_launcher_has_said_is_known_of_every_rank_without_asking() {
 }
 
 #[test]
-fn whoever_is_not_let_in_is_told_the_status() {
+fn rejected_client_receives_the_status() {
     for at in 0..4 {
         let mut client = fresh(Format::PLAIN);
         client.start(&PmixRequest::Init).unwrap();
@@ -266,7 +266,7 @@ fn whoever_is_not_let_in_is_told_the_status() {
 }
 
 #[test]
-fn a_refused_request_is_answered_with_its_status_and_the_next_one_can_be_asked() {
+fn refused_request_is_answered_with_its_status_and_the_next_one_can_be_asked() {
     for format in FORMATS {
         let mut client = open(format);
         let of = Proc { nspace: b"other", rank: ranks::UNDEF };
@@ -337,7 +337,7 @@ fn several_questions_are_out_at_once_and_answered_in_any_order() {
 }
 
 #[test]
-fn a_commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
+fn commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
     for format in FORMATS {
         let mut client = open(format);
         let array = packed(format, |to| {
@@ -377,7 +377,7 @@ fn a_commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
 }
 
 #[test]
-fn what_cannot_be_put_changes_nothing() {
+fn invalid_puts_change_nothing() {
     let mut client = open(Format::PLAIN);
     let put =
         |client: &mut PmixClient<Lent>, key: &[u8], value| client.put(Scope::Global, key, value);
@@ -416,7 +416,7 @@ fn what_cannot_be_put_changes_nothing() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
+fn unrequested_messages_are_skipped_or_end_the_conversation() {
     let event = message(TAG_EVENT, &[9; 3000]);
     for piece in [1, 7, 3000] {
         let mut client = open(Format::PLAIN);
@@ -443,7 +443,7 @@ fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
 }
 
 #[test]
-fn an_answer_that_is_none_or_has_no_room_ends_the_conversation() {
+fn answer_that_is_none_or_has_no_room_ends_the_conversation() {
     let get = PmixRequest::Get {
         of: Proc { nspace: b"", rank: 1 },
         key: Some(b"k"),
@@ -472,7 +472,7 @@ fn an_answer_that_is_none_or_has_no_room_ends_the_conversation() {
 }
 
 #[test]
-fn an_abort_forgets_everything_else() {
+fn abort_forgets_everything_else() {
     let mut client = open(Format::PLAIN);
     let ticket = client.start(&PmixRequest::Commit).unwrap();
     sent(&mut client);

@@ -26,7 +26,7 @@ fn open(version: Version) -> Listener<Small> {
 }
 
 #[test]
-fn what_cannot_be_said_is_told_before_anything_is() {
+fn invalid_openings_are_refused_before_anything_is_sent() {
     let new = |signal, version| Listener::new(Small::new(), 0, signal, version).map(drop);
     assert_eq!(new(Some("SIGRTMIN-3"), Version::V1_1), Ok(()));
     for signal in ["SIG USR1", "USR1\n", "\u{e9}"] {
@@ -41,7 +41,7 @@ fn what_cannot_be_said_is_told_before_anything_is() {
 }
 
 #[test]
-fn an_opening_that_does_not_fit_is_owed_until_it_does() {
+fn opening_that_does_not_fit_is_owed_until_it_does() {
     let mut listener = Listener::new(Small::new(), 3, None, Version::V1_1).unwrap();
     let mut out = [0; 128];
     let Err(Full { needed }) = listener.poll_transmit(&mut out[..5]) else { panic!("it fits") };
@@ -50,7 +50,7 @@ fn an_opening_that_does_not_fit_is_owed_until_it_does() {
 }
 
 #[test]
-fn a_server_that_does_not_open_is_told_as_what_it_is() {
+fn server_that_does_not_open_is_told_as_what_it_is() {
     for (answer, error) in [
         ("cmd=response_to_init_oob rc=1 msg=no\n", PeerError::Refused(Code(1))),
         ("cmd=unknown rc=-1\n", PeerError::Refused(Code(-1))),

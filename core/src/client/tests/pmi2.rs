@@ -113,7 +113,7 @@ fn exchanges() -> Vec<(Request<'static>, &'static str, &'static str, Answer<'sta
 }
 
 #[test]
-fn every_answer_in_a_frame_is_understood_at_every_split() {
+fn answers_in_frames_are_understood_at_every_split() {
     for (request, says, answer, meant) in exchanges() {
         for answer in [left(answer), right(answer)] {
             for cut in 0..answer.len() {
@@ -143,7 +143,7 @@ fn every_answer_in_a_frame_is_understood_at_every_split() {
 }
 
 #[test]
-fn an_opening_in_lines_goes_on_in_frames_at_every_split() {
+fn opening_in_lines_goes_on_in_frames_at_every_split() {
     let bytes = [AGREED, &right(IDENTITY)].concat();
     for cut in 0..=AGREED.len() {
         let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
@@ -175,7 +175,7 @@ fn an_opening_in_lines_goes_on_in_frames_at_every_split() {
 }
 
 #[test]
-fn a_server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
+fn server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
     for (answer, error) in [
         ("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n", (1, 1)),
         ("cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n", (1, 1)),
@@ -205,7 +205,7 @@ fn a_server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
 }
 
 #[test]
-fn a_spawned_client_knows_it_and_its_owner_sees_by_whom() {
+fn spawned_client_knows_it_and_its_owner_sees_the_spawner() {
     let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
     client.start(&INIT_2).unwrap();
     said(&mut client);
@@ -231,7 +231,7 @@ fn a_spawned_client_knows_it_and_its_owner_sees_by_whom() {
 }
 
 #[test]
-fn a_challenge_is_answered_with_the_proof_of_the_secret() {
+fn challenge_is_answered_with_the_proof_of_the_secret() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
     let challenge = right("cmd=auth-response;authinfo=100000000000000000;");
     let challenged = || {
@@ -305,7 +305,7 @@ fn exchanges_of_several_threads_are_named_and_answered_in_any_order() {
 }
 
 #[test]
-fn a_server_that_gives_no_names_back_answers_each_kind_in_order() {
+fn server_that_gives_no_names_back_answers_each_kind_in_order() {
     let mut client = ready::<3>();
     let first = client.start(&get(b"a")).unwrap();
     said(&mut client);
@@ -321,7 +321,7 @@ fn a_server_that_gives_no_names_back_answers_each_kind_in_order() {
 }
 
 #[test]
-fn an_answer_by_a_name_that_was_not_given_ends_the_session() {
+fn answer_by_a_name_that_was_not_given_ends_the_session() {
     let mut client = ready::<2>();
     let ticket = client.start(&get(b"a")).unwrap();
     said(&mut client);
@@ -338,7 +338,7 @@ fn an_answer_by_a_name_that_was_not_given_ends_the_session() {
 }
 
 #[test]
-fn a_whole_space_comes_pair_by_pair_for_one_ticket() {
+fn whole_space_comes_pair_by_pair_for_one_ticket() {
     for slots_named in [false, true] {
         let (mut one, mut many) = (ready::<1>(), ready::<2>());
         let request = Request::GetAll { job: "j".into() };
@@ -419,7 +419,7 @@ fn announced_pairs_are_said_one_by_one_and_answered_once() {
 }
 
 #[test]
-fn a_spawn_in_a_frame_leaves_other_exchanges_their_way() {
+fn spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let program = crate::command::Program {
         executable: "./child".into(),
         processes: 2,
@@ -451,7 +451,7 @@ fn a_spawn_in_a_frame_leaves_other_exchanges_their_way() {
 }
 
 #[test]
-fn the_last_words_are_frames_too() {
+fn last_words_are_frames_too() {
     let mut client = joined::<1>();
     client.start(&abort(b"a;b")).unwrap();
     assert_eq!(said(&mut client), left("cmd=abort;isworld=TRUE;exitcode=7;msg=a;;b;"));

@@ -7,7 +7,7 @@ use super::*;
 use crate::error::Code;
 
 #[test]
-fn an_opening_that_does_not_succeed_is_final() {
+fn opening_that_does_not_succeed_is_final() {
     for (asked, answer, expected) in [
         ((1, 1), "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n", Ok((1, 1))),
         ((1, 2), "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n", Ok((1, 1))),
@@ -60,7 +60,7 @@ fn an_opening_that_does_not_succeed_is_final() {
 }
 
 #[test]
-fn a_version_that_is_not_spoken_is_not_asked_for() {
+fn version_that_is_not_spoken_is_not_asked_for() {
     for (major, minor) in [(1, 3), (2, 1), (3, 0), (0, 9)] {
         let version = Version { major, minor };
         let refused = fresh().start(&Request::Init { version });
@@ -69,7 +69,7 @@ fn a_version_that_is_not_spoken_is_not_asked_for() {
 }
 
 #[test]
-fn an_answer_to_another_question_or_to_none_ends_the_session() {
+fn answer_to_another_question_or_to_none_ends_the_session() {
     let barrier = PeerError::OutOfOrder { got: "barrier_out", expected: "put_result" };
     let mut client = open();
     client.start(&put(b"k", b"v")).unwrap();
@@ -91,7 +91,7 @@ fn an_answer_to_another_question_or_to_none_ends_the_session() {
 }
 
 #[test]
-fn a_fence_answers_only_to_its_tag() {
+fn fence_answers_only_to_its_tag() {
     let mut client = open_many();
     client.start(&fence(Some(1))).unwrap();
     sent(&mut client);
@@ -125,7 +125,7 @@ fn garbage_ends_the_session() {
 }
 
 #[test]
-fn an_answer_is_bounded_by_the_buffer() {
+fn answer_is_bounded_by_the_buffer() {
     let empty = "cmd=get_result rc=0 value=\n".len();
     for over in [0, 1] {
         let value = [b'v'; BUFFER_BYTES][..BUFFER_BYTES - empty + over].to_vec();
@@ -189,7 +189,7 @@ fn keys_and_values_fit_the_sizes_of_the_server_less_the_terminator() {
 }
 
 #[test]
-fn what_a_line_cannot_say_is_refused_before_anything_is_kept() {
+fn requests_that_no_line_can_express_are_refused_before_anything_is_kept() {
     let mut client = open();
     for request in [
         put(b"a b", b"v"),
@@ -239,7 +239,7 @@ fn nothing_is_asked_before_its_time() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_early_in_every_state_but_the_last() {
+fn end_of_the_stream_is_early_in_every_state_but_the_last() {
     let early = Err(PeerError::LeftEarly);
     assert_eq!(fresh().handle_end(NOW), early);
     assert_eq!(open().handle_end(NOW), early);
@@ -286,7 +286,7 @@ fn the_end_of_the_stream_is_early_in_every_state_but_the_last() {
 }
 
 #[test]
-fn a_failed_question_is_an_answer_and_not_an_end() {
+fn failed_question_is_an_answer_and_not_an_end() {
     let mut client = open();
     for (request, answer, code) in [
         (put(b"k", b"v"), "cmd=put_result rc=5\n", 5),
@@ -351,7 +351,7 @@ proptest! {
 }
 
 #[test]
-fn a_client_without_the_code_for_a_generation_does_not_ask_for_it() {
+fn client_without_the_code_for_a_generation_does_not_ask_for_it() {
     let mut client: Client<Small, 1, 1> = Client::new(Small::new());
     let refused = Misuse::NotSayable { what: "an unsupported version" };
     let asked = client.start(&Request::Init { version: Version::V2_0 });

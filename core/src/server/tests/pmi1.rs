@@ -6,7 +6,7 @@ use crate::command::CodeRun;
 use crate::time::Duration;
 
 #[test]
-fn a_member_learns_who_it_is_and_how_long_things_may_be() {
+fn member_learns_who_it_is_and_how_long_things_may_be() {
     let mut world = World::new(2);
     world.init_all();
     for (line, heard) in [
@@ -21,7 +21,7 @@ fn a_member_learns_who_it_is_and_how_long_things_may_be() {
 }
 
 #[test]
-fn a_put_is_seen_by_others_after_the_fence_and_by_oneself_at_once() {
+fn put_is_seen_by_others_after_the_fence_and_by_oneself_at_once() {
     let mut world = World::new(2);
     world.init_all();
     assert_eq!(world.say(0, "cmd=put kvsname=kvs_1 key=a value=x y\n"), "cmd=put_result rc=0\n");
@@ -53,7 +53,7 @@ fn node_local_keys_are_visible_on_their_node_before_any_fence_and_never_elsewher
 }
 
 #[test]
-fn what_the_manager_says_cannot_be_replaced() {
+fn values_of_the_manager_cannot_be_replaced() {
     let mut world = World::new(1);
     world.server.preset(world.job, b"PMI_process_mapping", b"(vector,(0,1,1))").unwrap();
     world.server.preput(world.job, b"PARENT", b"port").unwrap();
@@ -91,7 +91,7 @@ fn questions_sent_in_one_piece_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_message_may_come_in_any_pieces() {
+fn message_may_come_in_any_pieces() {
     let text = "cmd=init pmi_version=1 pmi_subversion=1\n\r\ncmd=get_maxes\ncmd=finalize\n";
     let mut whole = World::new(1);
     let heard = whole.say(0, text);
@@ -116,7 +116,7 @@ fn finalize_is_answered_and_then_the_session_is_over() {
 }
 
 #[test]
-fn an_abort_is_told_at_once_and_nothing_after_it_is_heard() {
+fn abort_is_told_at_once_and_nothing_after_it_is_heard() {
     let mut world = World::new(2);
     world.init_all();
     assert_eq!(world.say(1, "cmd=abort exitcode=42 message=bye bye\ncmd=finalize\n"), "");
@@ -134,7 +134,7 @@ fn an_abort_is_told_at_once_and_nothing_after_it_is_heard() {
 }
 
 #[test]
-fn a_mistake_is_told_and_the_session_goes_on() {
+fn mistake_is_told_and_the_session_goes_on() {
     let mut world = World::new(1);
     let early = world.say(0, "cmd=put key=a value=b\n");
     assert_eq!(early, "cmd=put_result rc=-1 msg=expected_init\n");
@@ -179,7 +179,7 @@ fn bytes_that_are_no_message_end_only_their_session() {
 }
 
 #[test]
-fn a_message_without_an_end_is_given_up_when_the_memory_is() {
+fn message_without_an_end_is_given_up_when_the_memory_is() {
     let mut world = World::new(1);
     world.init_all();
     let piece = format!("cmd=put key=a value={}", "v".repeat(1000));
@@ -212,7 +212,7 @@ fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
 }
 
 #[test]
-fn one_who_leaves_early_is_lost_and_named_to_those_who_wait() {
+fn member_that_disconnects_early_is_lost_and_reported_to_a_waiting_fence() {
     let mut world = World::new(3);
     world.init_all();
     world.tell(0, "cmd=barrier_in\n").unwrap();
@@ -227,7 +227,7 @@ fn one_who_leaves_early_is_lost_and_named_to_those_who_wait() {
 }
 
 #[test]
-fn one_who_never_spoke_and_exits_is_named_to_those_who_wait() {
+fn member_that_exits_without_a_message_is_reported_to_a_waiting_fence() {
     let mut world = World::new(2);
     world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
     let mut session = world.server.session(world.sessions[1]).unwrap();
@@ -244,7 +244,7 @@ fn one_who_never_spoke_and_exits_is_named_to_those_who_wait() {
 }
 
 #[test]
-fn one_who_closes_its_end_before_init_is_named_to_those_who_wait() {
+fn member_that_closes_its_end_before_init_is_reported_to_a_waiting_fence() {
     let mut world = World::new(2);
     world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
     world.tell(0, "cmd=barrier_in\n").unwrap();
@@ -263,7 +263,7 @@ fn one_who_closes_its_end_before_init_is_named_to_those_who_wait() {
 }
 
 #[test]
-fn one_who_is_gone_is_named_to_the_groups_it_was_to_fence_with() {
+fn member_that_is_gone_is_reported_to_the_groups_it_was_to_fence_with() {
     let stuck = |world: &World, rank| Event::FenceStuck { job: world.job, gone: Rank(rank) };
     let mut world = World::new(4);
     (0..4).for_each(|rank| drop(world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n")));
@@ -300,7 +300,7 @@ fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
 }
 
 #[test]
-fn the_same_key_put_twice_between_fences_is_told_with_both_ranks() {
+fn same_key_put_twice_between_fences_is_told_with_both_ranks() {
     let mut world = World::new(2);
     world.init_all();
     world.say(0, "cmd=put key=a value=1\n");
@@ -314,7 +314,7 @@ fn the_same_key_put_twice_between_fences_is_told_with_both_ranks() {
 }
 
 #[test]
-fn a_value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
+fn value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
     let mut world = World::new(2);
     world.init_all();
     world.say(0, "cmd=put key=a value=1\n");
@@ -331,7 +331,7 @@ fn a_value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
 }
 
 #[test]
-fn who_has_put_a_key_finds_it_after_another_has_put_it_too() {
+fn key_is_found_by_its_first_writer_after_another_has_put_it_too() {
     let mut world = World::new(2);
     world.init_all();
     world.say(0, "cmd=put key=a value=1\n");
@@ -341,7 +341,7 @@ fn who_has_put_a_key_finds_it_after_another_has_put_it_too() {
 }
 
 #[test]
-fn a_session_with_something_to_tell_waits_until_it_was_heard() {
+fn session_with_something_to_tell_waits_until_it_was_heard() {
     let mut world = World::new(2);
     world.init_all();
     world.say(0, "cmd=put key=a value=1\n");
@@ -353,7 +353,7 @@ fn a_session_with_something_to_tell_waits_until_it_was_heard() {
 }
 
 #[test]
-fn names_are_published_for_everybody_and_go_with_their_job() {
+fn names_are_published_for_all_jobs_and_go_with_their_own() {
     let mut world = World::new(2);
     world.init_all();
     let publish = "cmd=publish_name service=ocean port=tag#0$port#1$\n";
@@ -375,7 +375,7 @@ fn names_are_published_for_everybody_and_go_with_their_job() {
 }
 
 #[test]
-fn a_fence_with_an_uplink_ends_when_the_owner_says_so() {
+fn fence_with_an_uplink_ends_when_the_owner_says_so() {
     let mut world = World::with_uplink(2, true);
     world.init_all();
     assert!(world.server.end_fence(world.job).is_err());
@@ -414,7 +414,7 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
 }
 
 #[test]
-fn a_group_that_lists_a_rank_twice_is_refused() {
+fn group_that_lists_a_rank_twice_is_refused() {
     const REFUSED: &str =
         "cmd=barrier_out rc=3 msg=a_list_that_names_each_rank_once_is_missing_or_wrong\n";
     let mut world = World::new(4);
@@ -431,7 +431,7 @@ fn a_group_that_lists_a_rank_twice_is_refused() {
 }
 
 #[test]
-fn one_who_has_failed_is_not_late_as_well() {
+fn member_that_has_failed_is_not_late_as_well() {
     let mut world = World::without_sessions(1, false);
     let deadline = NOW.plus(Duration::from_secs(1));
     let peer = Peer::Unidentified { job: world.job, deadline: Some(deadline), challenge: None };
@@ -445,7 +445,7 @@ fn one_who_has_failed_is_not_late_as_well() {
 }
 
 #[test]
-fn a_caller_says_who_it_is_before_anything_else() {
+fn caller_says_who_it_is_before_anything_else() {
     let mut world = World::without_sessions(2, false);
     let deadline = Some(NOW.plus(Duration::from_secs(1)));
     let peer = Peer::Unidentified { job: world.job, deadline, challenge: None };
@@ -469,7 +469,7 @@ fn a_caller_says_who_it_is_before_anything_else() {
 }
 
 #[test]
-fn a_caller_nobody_expects_is_refused() {
+fn unexpected_caller_is_refused() {
     for (line, expected) in [
         ("cmd=initack pmiid=2\n", PeerError::UnknownPeer { id: 2 }),
         ("cmd=get_maxes\n", PeerError::OutOfOrder { got: "get_maxes", expected: "initack" }),
@@ -483,7 +483,7 @@ fn a_caller_nobody_expects_is_refused() {
 }
 
 #[test]
-fn a_spawn_is_lent_to_the_owner_and_answered_later() {
+fn spawn_is_lent_to_the_owner_and_answered_later() {
     let text = "mcmd=spawn\nnprocs=2\nexecname=/bin/a b\ntotspawns=1\nspawnssofar=1\n\
                 arg1=x=y z\nargcnt=1\npreput_num=1\npreput_key_0=k\npreput_val_0=v w\n\
                 info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n";
@@ -547,7 +547,7 @@ fn groups_of_large_jobs_are_named_whole() {
 }
 
 #[test]
-fn what_is_kept_of_a_group_goes_with_its_fence() {
+fn state_of_a_group_goes_with_its_fence() {
     let mut world = World::without_sessions(65, false);
     for rank in [0, 64] {
         let peer = Peer::Member { job: world.job, rank: Rank(rank) };
@@ -566,7 +566,7 @@ fn what_is_kept_of_a_group_goes_with_its_fence() {
 }
 
 #[test]
-fn the_answer_to_a_spawn_of_somebody_who_is_gone_is_nobody_elses() {
+fn answer_to_a_spawn_of_a_closed_session_goes_to_no_other() {
     let text = "mcmd=spawn\nnprocs=1\nexecname=/bin/a\ntotspawns=1\nspawnssofar=1\nendcmd\n";
     let mut world = World::new(1);
     world.init_all();
@@ -591,7 +591,7 @@ fn the_answer_to_a_spawn_of_somebody_who_is_gone_is_nobody_elses() {
 }
 
 #[test]
-fn an_answer_that_does_not_fit_is_kept() {
+fn answer_that_does_not_fit_is_kept() {
     let mut world = World::new(1);
     world.init_all();
     world.tell(0, "cmd=get_my_kvsname\n").unwrap();

@@ -58,7 +58,7 @@ fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
 }
 
 #[test]
-fn a_semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
+fn semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
     let mut world = world(2);
     let put = "cmd=kvs-put;key=a;value=x;;y;;;";
     assert_eq!(world.say(0, &left(put)), right("cmd=kvs-put-response;rc=0;"));
@@ -71,7 +71,7 @@ fn a_semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
 }
 
 #[test]
-fn what_a_client_has_no_way_to_read_is_refused_wherever_it_stands() {
+fn values_that_a_client_cannot_read_are_refused_at_every_place() {
     let refusal = |word: &str| {
         right(&format!(
             "cmd={word}-response;rc=14;errmsg=the value holds a semicolon, which this client has no \
@@ -144,7 +144,7 @@ fn attributes_of_a_node_stay_on_it() {
 }
 
 #[test]
-fn connected_jobs_read_each_other_and_nobody_else_does() {
+fn connected_jobs_read_each_other_and_no_other_job_does() {
     let mut world = world(1);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
@@ -167,7 +167,7 @@ fn connected_jobs_read_each_other_and_nobody_else_does() {
 }
 
 #[test]
-fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
+fn caller_of_this_generation_says_who_it_is_in_fullinit() {
     let mut world = World::without_sessions(2, false);
     let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
     for _ in 0..3 {
@@ -187,7 +187,7 @@ fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
 }
 
 #[test]
-fn a_fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
+fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
     let mut world = World::without_sessions(2, false);
     let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
     let lacking = PeerError::OutOfOrder {
@@ -222,7 +222,7 @@ fn a_fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
 }
 
 #[test]
-fn an_attribute_wakes_only_the_sessions_that_wait_for_it() {
+fn attribute_wakes_only_the_sessions_that_wait_for_it() {
     let mut world = world(4);
     for rank in 0..4 {
         world.say(rank, &left("cmd=info-getnodeattr;key=none;"));
@@ -241,7 +241,7 @@ fn an_attribute_wakes_only_the_sessions_that_wait_for_it() {
 }
 
 #[test]
-fn an_attribute_that_nobody_is_left_to_put_is_not_waited_for() {
+fn attribute_that_no_rank_is_left_to_put_is_not_waited_for() {
     let wait = |key: &str| left(&format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
     let missing = right("cmd=info-getnodeattr-response;rc=0;found=FALSE;");
     let open = |threaded: &str| {
@@ -285,7 +285,7 @@ fn an_attribute_that_nobody_is_left_to_put_is_not_waited_for() {
 }
 
 #[test]
-fn a_spawn_lets_other_threads_go_on() {
+fn spawn_lets_other_threads_go_on() {
     let text = "cmd=spawn;thrid=7;ncmds=2;preputcount=1;ppkey0=k;ppval0=v;;w;subcmd=/bin/a;maxprocs=2;\
                 argc=2;argv0=a b;argv1=c=d;infokeycount=1;infokey0=wdir;infoval0=/tmp;\
                 subcmd=/bin/b;maxprocs=1;argc=0;infokeycount=0;";
@@ -328,7 +328,7 @@ fn lengths_of_nothing_and_of_too_much_end_the_session() {
 }
 
 #[test]
-fn an_abort_of_one_member_says_so() {
+fn abort_of_one_member_says_so() {
     let mut world = world(1);
     world.tell(0, &left("cmd=abort;isworld=FALSE;msg=a;;b;")).unwrap();
     let told = world.server.poll_event();
@@ -339,7 +339,7 @@ fn an_abort_of_one_member_says_so() {
 }
 
 #[test]
-fn a_caller_proves_that_it_knows_the_secret_once() {
+fn caller_proves_that_it_knows_the_secret_once() {
     use crate::auth::{Challenge, Nonce, Secret};
     let secret = Secret::new(b"0123456789abcdef").unwrap();
     let nonce = Nonce::new([3; 18]);
@@ -386,7 +386,7 @@ fn a_caller_proves_that_it_knows_the_secret_once() {
 }
 
 #[test]
-fn a_caller_that_can_only_name_itself_needs_a_name_that_nobody_guesses() {
+fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
     use crate::auth::{Challenge, Nonce, Secret};
     let secret = Secret::new(b"0123456789abcdef").unwrap();
     let mut world = World::without_sessions(1, false);
@@ -411,7 +411,7 @@ fn a_caller_that_can_only_name_itself_needs_a_name_that_nobody_guesses() {
 }
 
 #[test]
-fn a_whole_space_is_listed_and_filled_pair_by_pair() {
+fn whole_space_is_listed_and_filled_pair_by_pair() {
     let mut world = world(2);
     let heard = world.say(0, &left("cmd=kvs-getall;thrid=1;jobid=kvs_1;"));
     let nothing = right("cmd=kvs-getall-paircount-response;thrid=1;npair=0;")
@@ -462,7 +462,7 @@ fn pairs_for_a_job_out_of_reach_are_refused_once_behind_the_last() {
 }
 
 #[test]
-fn a_ring_gives_everybody_the_values_of_both_neighbours() {
+fn ring_gives_each_rank_the_values_of_both_neighbours() {
     let mut world = world(3);
     for round in 0..3 {
         for rank in 0..3 {
@@ -484,7 +484,7 @@ fn a_ring_gives_everybody_the_values_of_both_neighbours() {
 }
 
 #[test]
-fn a_ring_that_can_never_end_is_told_once_with_the_one_who_is_gone() {
+fn ring_that_can_never_end_is_told_once_with_the_one_who_is_gone() {
     let ring = left("cmd=ring;ring-count=1;ring-left=a;ring-right=b;");
     for goes_first in [true, false] {
         let mut world = world(3);
@@ -506,7 +506,7 @@ fn a_ring_that_can_never_end_is_told_once_with_the_one_who_is_gone() {
 }
 
 #[test]
-fn a_message_may_go_on_in_another_frame() {
+fn message_may_go_on_in_another_frame() {
     let mut world = world(1);
     let first = left("cmd=kvs-put;thrid=3;key=a;concat=77;");
     for second in
@@ -523,7 +523,7 @@ fn a_message_may_go_on_in_another_frame() {
 }
 
 #[test]
-fn what_is_left_of_a_torn_value_is_not_stored() {
+fn rest_of_a_torn_value_is_not_stored() {
     let mut world = world(1);
     let heard = world.say(0, &right("cmd=kvs-put;key=a;value=x;y;"));
     assert!(
@@ -534,7 +534,7 @@ fn what_is_left_of_a_torn_value_is_not_stored() {
 }
 
 #[test]
-fn a_second_connection_hears_what_nobody_asked() {
+fn second_connection_receives_notices_without_a_request() {
     use crate::command::Notice;
     for (asked, agreed, checkpoint, abort) in [
         ("1 pmi_subversion=1", "1 pmi_subversion=1", "cmd=checkpoint\n", "cmd=abort exitcode=9\n"),
@@ -578,7 +578,7 @@ fn a_second_connection_hears_what_nobody_asked() {
 }
 
 #[test]
-fn a_rank_of_another_job_is_known_by_its_own_number() {
+fn rank_of_another_job_is_known_by_its_own_number() {
     use crate::command::Notice;
     let mut world = World::without_sessions(2, false);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();

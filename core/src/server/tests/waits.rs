@@ -22,7 +22,7 @@ fn ranks(found: impl Iterator<Item = Rank>) -> Vec<u32> {
 }
 
 #[test]
-fn whoever_is_in_a_fence_waits_until_it_has_ended() {
+fn members_in_a_fence_wait_until_it_has_ended() {
     let mut world = World::new(3);
     world.init_all();
     assert_eq!(world.waits(0), []);
@@ -37,7 +37,7 @@ fn whoever_is_in_a_fence_waits_until_it_has_ended() {
 }
 
 #[test]
-fn the_ranks_that_a_group_lacks_are_told() {
+fn ranks_that_a_group_lacks_are_told() {
     let mut world = World::new(4);
     for rank in 0..4 {
         world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_reaches_to_the_end_of_the_line_but_not_over_fields() {
+    fn value_reaches_to_the_end_of_the_line_but_not_over_fields() {
         assert_eq!(rest("cmd=put key=k value=a b  c"), "a b  c");
         assert_eq!(rest("cmd=get_result rc=0 value=V found=TRUE"), "V");
         assert_eq!(rest("cmd=get_result value=a b rc=0 found=TRUE"), "a b");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_seen_before_the_value_is_part_of_the_value_behind_it() {
+    fn field_seen_before_the_value_is_part_of_the_value_behind_it() {
         assert_eq!(rest("cmd=get_result rc=0 value=a rc=5"), "a rc=5");
         assert_eq!(rest("cmd=put key=k value=x key=y z"), "x key=y z");
     }

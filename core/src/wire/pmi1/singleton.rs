@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn messages_that_were_written_are_read_again() {
         for greeting in [
             SingletonGreeting::Hello { version: None, has_streams: false },
             SingletonGreeting::Hello { version: Some(Version::V1_2), has_streams: true },

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_semicolon_belongs_to_its_value() {
+    fn doubled_semicolon_belongs_to_its_value() {
         let read = fields(b"key=a;value=x;;y;;;z=1;", Semicolons::Doubled);
         assert_eq!(read.len(), 3);
         assert_eq!(read[1].1, *b"x;y;");

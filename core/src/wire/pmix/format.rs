@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_read_from_the_digits_of_its_parts() {
+    fn release_is_read_from_the_digits_of_its_parts() {
         for (text, release) in [
             ("4.2.2rc2", Release::new(4, 2, 2)),
             ("5.0.11rc1", Release::new(5, 0, 11)),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoding_has_a_family() {
+    fn encoding_has_a_family() {
         for (name, family) in [
             ("v61", Family::Flex),
             ("v4", Family::Flex),

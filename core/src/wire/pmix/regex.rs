@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_says_where_it_ends() {
+    fn forms_determine_their_ends() {
         assert_eq!(len(b"raw:a,b\0rest"), Some(8));
         assert_eq!(len(b"pmix[a]\0rest"), Some(8));
         let blob = b"blob\0component=zlib:\0size=5:\0abcderest";

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_system_names_hosts_in_its_own_way() {
+    fn batch_system_names_hosts_in_its_own_way() {
         let of = |pairs: &'static [(&str, &str)], text: &'static str| {
             let variable = |name: &str| {
                 pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_ranks_may_name_the_first_node_only() {
+    fn map_of_ranks_may_name_the_first_node_only() {
         for map in ["0", "0,0,0", "(0,1,4)", "(vector,(0,1,2),(0,1,1))", "0,(0,1,2)"] {
             assert_eq!(rank_map(map), Ok(()), "{map}");
         }

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_option_of_hydra_that_is_known_has_a_row() {
+    fn known_options_of_hydra_have_rows() {
         let page = include_str!("../../../../docs/switching.md");
         let rows: Vec<Vec<&str>> = page
             .lines()

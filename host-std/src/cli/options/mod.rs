@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_shown_as_it_was_typed() {
+    fn settings_are_shown_as_they_were_typed() {
         for (name, typed) in [
             ("ranks", "4"),
             ("wdir", "/tmp"),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_way_out() {
+    fn contradictory_options_are_refused_with_a_remedy() {
         for (name, typed, part) in [
             ("ranks", "0", "at least one rank"),
             ("ranks", "many", "not a number of ranks"),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_good_for_a_while_and_for_what_it_says_only() {
+    fn credential_is_good_for_a_while_and_for_what_it_says_only() {
         let (mut ours, mut others) = (Credentials::default(), Credentials::default());
         let (now, who) = (Instant::from_micros(7_500_000), UserIdentity { user: 1000, group: 100 });
         assert_eq!(ours.check(b"", now), None);

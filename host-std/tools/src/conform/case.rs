@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_launcher_is_part_of_the_verdict() {
+    fn end_of_the_launcher_is_part_of_the_verdict() {
         let good = || Verdict::AsSpecified.on("fine");
         let case = |exit| Case { exit, ..*Case::all().next().unwrap() };
         assert_eq!(case(ExpectedExit::Success).judge_exit(0, good()), good());

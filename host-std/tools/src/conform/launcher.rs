@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_tells_nothing_was_killed_unless_that_was_asked_for() {
+    fn rank_that_tells_nothing_was_killed_unless_that_was_asked_for() {
         let limit = Duration::from_secs(1);
         let reported = "{pmi-conform|pmi1-kvsname|0|as specified|x|pmi-conform}";
         let finding = judge(case("pmi1-kvsname"), Some(9), reported, limit);

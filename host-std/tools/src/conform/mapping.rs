@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_must_name_every_rank() {
+    fn mapping_must_name_every_rank() {
         assert_eq!(judged(b"(vector,(0,2,2))", 4).verdict, AsSpecified);
         assert_eq!(judged(b"(vector,(0,2,1),(0,2,1))", 4).verdict, AsSpecified);
         assert_eq!(judged(b"(vector,(0,1,1))", 2).verdict, Tolerated);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_plainly_is_read_back_and_compared_by_its_verdicts() {
+    fn plain_reports_are_read_back_and_compared_by_their_verdicts() {
         let wrong = matrix(Verdict::Wrong, "cmd=x  rc=1 \\n");
         let file = std::env::temp_dir().join(format!("matrix-{}", std::process::id()));
         std::fs::write(&file, wrong.render(Form::Plain)).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_forms_hold_every_row() {
+    fn other_forms_hold_every_row() {
         let text = matrix(Verdict::Wrong, "a|\"b\"\n").render(Form::Json);
         assert!(text.starts_with("{\"wrong\":1,"));
         assert!(text.contains(r#""verdict":"wrong","seen":"a|\"b\"\u000a"}"#), "{text}");

@@ -265,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn a_good_place_needs_no_advice() {
+    fn good_place_needs_no_advice() {
         assert_eq!(of(&facts(PMI, &["libmpich.so.12"], done(2))), []);
     }
 
     #[test]
-    fn a_descriptor_that_was_closed_is_named() {
+    fn descriptor_that_was_closed_is_named() {
         let mut facts =
             facts(PMI, &[], SessionResult::Failed { doing: "init", why: String::new() });
         facts.environment.descriptor =
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_speaks_something_else_is_named() {
+    fn library_that_speaks_something_else_is_named() {
         says(&facts(PMI, &["libmpi.so.40"], done(2)), true, "through PMIx alone");
         let under_pmix = facts(PMIX, &["libmpich.so.12"], SessionResult::Singleton);
         assert!(of(&under_pmix).iter().any(|one| one.text.contains("is linked with MPICH")));

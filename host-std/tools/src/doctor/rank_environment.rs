@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_tell_what_is_offered_and_by_whom() {
+    fn variables_identify_the_offer_and_its_launcher() {
         let pmi =
             environment(&[("PMI_FD", "3"), ("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("HOME", "/")]);
         assert_eq!((pmi.offers_pmi(), pmi.offers_pmix()), (true, false));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_started_this_test() {
+    fn starter_of_this_test_is_found() {
         assert!(!parents().is_empty());
     }
 }

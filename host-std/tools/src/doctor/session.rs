@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_is_the_same_on_the_other_side() {
+    fn card_is_the_same_on_the_other_side() {
         for problem in [None, Some("x".to_owned()), Some("a ; = \" \n b".to_owned())] {
             let card = DoctorCard { host: "node1".to_owned(), problem };
             assert_eq!(DoctorCard::from_value(card.to_value().as_bytes()), Some(card));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_problem_is_cut_to_what_every_server_holds() {
+    fn long_problem_is_cut_to_what_every_server_holds() {
         let card = DoctorCard { host: "node1".to_owned(), problem: Some("ü".repeat(4000)) };
         let value = card.to_value();
         assert!(value.len() < VALUE_BYTES / 2, "{}", value.len());
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_is_explained() {
+    fn mapping_is_explained() {
         assert_eq!(mapping(Some("(vector,(0,2,2))"), 4), "(vector,(0,2,2)): 4 ranks on 2 nodes");
         assert!(mapping(Some("nonsense"), 4).contains("'nonsense'"));
         assert!(mapping(None, 4).contains("does not report"));

@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_namespace_is_no_pmix_client() {
+    fn process_without_namespace_is_no_pmix_client() {
         let none: [(&str, &str); 2] = [(RANK, "x"), FOUR];
         assert_eq!(PmixEnvironment::from_variables(none), Ok(None));
     }
 
     #[test]
-    fn the_newest_address_counts_and_selects_the_encoding() {
+    fn newest_address_counts_and_selects_the_encoding() {
         let variables = read(&[("PMIX_SERVER_URI3", "old.0;tcp4://127.0.0.1:3"), FOUR]).unwrap();
         let expected = PmixEnvironment {
             nspace: "job-1".into(),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_proof_that_is_known_is_taken() {
+    fn first_proof_that_is_known_is_taken() {
         for (list, security) in [
             ("native", Security::Native),
             ("munge,native", Security::Native),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_read() {
+    fn commands_are_read() {
         let run = parsed("run a.txt --seed 7 --trace - --mutant swap").unwrap();
         let (trace, mutant) = (Some("-".into()), Some(MutantKind::Swap));
         assert_eq!(run, SimCommand::Run { name: "a.txt".into(), seed: Some(7), trace, mutant });

@@ -72,7 +72,7 @@ expect report among 2
 "#;
 
 #[test]
-fn a_scenario_is_written_as_it_was_read() {
+fn scenario_is_written_as_it_was_read() {
     let scenario: Scenario = WHOLE.parse().unwrap();
     let text = scenario.to_string();
     assert_eq!(text.parse::<Scenario>().unwrap(), scenario, "{text}");
@@ -197,7 +197,7 @@ fn steps_without_pmix_form_are_named() {
 }
 
 #[test]
-fn an_error_names_its_line_and_the_way_out() {
+fn error_names_its_line_and_the_way_out() {
     for (text, line, part) in [
         ("\nfoo", 2, "lines begin with"),
         ("ranks x", 1, "a number, not `x`"),

@@ -48,7 +48,7 @@ fn is_nothing_when_cut(format: Format, request: &PmixRequest<'_>, body: &[u8]) {
 }
 
 #[test]
-fn a_name_is_published_found_and_taken_back() {
+fn name_is_published_found_and_taken_back() {
     for format in FORMATS {
         let mut client = open(format);
         let (tag, body) =
@@ -103,7 +103,7 @@ fn a_name_is_published_found_and_taken_back() {
 }
 
 #[test]
-fn a_program_is_spawned_and_jobs_are_connected() {
+fn program_is_spawned_and_jobs_are_connected() {
     for format in FORMATS {
         let mut client = open(format);
         let spawn = PmixRequest::Spawn { command: b"./kids", processes: 3 };
@@ -167,7 +167,7 @@ fn event(format: Format, code: i32, text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
+fn registered_client_finds_events_between_answers() {
     for format in FORMATS {
         let mut client = open(format);
         // The client has not registered for it, so it is not kept.
@@ -231,7 +231,7 @@ fn everything_that_happens_can_be_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_published_or_started_is_refused_before_anything_is_said() {
+fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
     let mut client = open(Format::PLAIN);
     let long = [b'k'; KEY_BYTES_MAX + 1];
     for request in [

@@ -47,7 +47,7 @@ fn texts_at_their_longest_fit_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn an_answer_in_a_frame_is_bounded_by_the_buffer() {
+fn answer_in_a_frame_is_bounded_by_the_buffer() {
     let empty = right("cmd=kvs-get-response;value=;").len();
     for over in [0, 1] {
         let value = "v".repeat(PMI2_BUFFER_BYTES - empty + over);
@@ -82,7 +82,7 @@ fn an_answer_in_a_frame_is_bounded_by_the_buffer() {
 }
 
 #[test]
-fn what_is_no_frame_ends_the_session() {
+fn bytes_that_are_no_frame_end_the_session() {
     for garbage in [
         "cmd=kvs-get-response rc=0\n",
         "\n",
@@ -112,7 +112,7 @@ fn what_is_no_frame_ends_the_session() {
 }
 
 #[test]
-fn what_frames_do_not_have_is_refused_before_anything_is_kept() {
+fn requests_that_frames_do_not_have_are_refused_before_anything_is_kept() {
     let mut client = ready::<1>();
     for request in [
         Request::Maxes,

@@ -101,7 +101,7 @@ pub(super) fn one_proc(rank: u32, to: &mut Packer<'_>) {
 const MINE: i32 = -3001;
 
 #[test]
-fn an_event_reaches_those_who_have_asked_for_it_and_not_its_source() {
+fn event_reaches_those_who_have_asked_for_it_and_not_its_source() {
     let mut hall = Hall::empty(3);
     hall.join(0, Format::PLAIN);
     hall.join(1, FIXED);
@@ -125,7 +125,7 @@ fn an_event_reaches_those_who_have_asked_for_it_and_not_its_source() {
 }
 
 #[test]
-fn an_event_reaches_its_range_only() {
+fn event_reaches_its_range_only() {
     // Ranks 0 and 1 share a node.
     let mut hall = Hall::new(4);
     (0..4).for_each(|client| assert_eq!(hall.register(client, &[], &[]), Status::SUCCESS));
@@ -153,7 +153,7 @@ fn an_event_reaches_its_range_only() {
 }
 
 #[test]
-fn who_wants_to_know_about_some_is_told_about_them_only() {
+fn registrations_for_some_processes_receive_events_of_those_only() {
     let mut hall = Hall::new(3);
     let one = |to: &mut Packer<'_>| one_proc(1, to);
     let some = |to: &mut Packer<'_>| procs(&[0, 2], to);
@@ -171,7 +171,7 @@ fn who_wants_to_know_about_some_is_told_about_them_only() {
 }
 
 #[test]
-fn what_has_happened_is_told_to_those_who_ask_later_once() {
+fn cached_events_are_delivered_once_to_late_registrations() {
     let mut hall = Hall::new(3);
     for code in 1..=10 {
         hall.notify(0, -code, range::NAMESPACE, &[]);
@@ -190,7 +190,7 @@ fn what_has_happened_is_told_to_those_who_ask_later_once() {
 }
 
 #[test]
-fn a_handler_that_has_gone_is_told_nothing() {
+fn handler_that_has_gone_is_told_nothing() {
     let mut hall = Hall::new(2);
     hall.register(1, &[MINE, -5], &[]);
     hall.register(1, &[], &[]);
@@ -210,7 +210,7 @@ fn a_handler_that_has_gone_is_told_nothing() {
 }
 
 #[test]
-fn who_reads_slowly_is_told_in_turn_and_holds_nobody_up() {
+fn slow_reader_receives_events_in_turn_and_blocks_no_other() {
     let mut hall = Hall::new(3);
     hall.register(1, &[], &[]);
     hall.register(2, &[], &[]);
@@ -240,7 +240,7 @@ fn too_much_at_once_is_refused() {
 }
 
 #[test]
-fn the_owner_tells_of_what_it_knows() {
+fn owner_tells_of_what_it_knows() {
     let mut hall = Hall::new(2);
     hall.register(0, &[], &[]);
     let news = |code, later| Notification {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_fence_of_all_is_that_of_ranks_of_every_generation() {
+fn fence_of_all_is_that_of_ranks_of_every_generation() {
     let mut hall = Hall::empty(3);
     let peer = Peer::Member { job: hall.world.job, rank: Rank(2) };
     let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
@@ -42,7 +42,7 @@ fn fences_that_are_entered_at_once_end_in_their_order() {
 }
 
 #[test]
-fn a_fence_requested_ahead_is_entered_when_the_one_before_ends() {
+fn fence_requested_ahead_is_entered_when_the_one_before_ends() {
     let mut hall = Hall::new(2);
     hall.fence(0, &[WILDCARD], 0);
     hall.fence(0, &[WILDCARD], 0);
@@ -56,7 +56,7 @@ fn a_fence_requested_ahead_is_entered_when_the_one_before_ends() {
 }
 
 #[test]
-fn a_fence_requested_ahead_of_one_that_timed_out_is_entered_as_well() {
+fn fence_requested_ahead_of_one_that_timed_out_is_entered_as_well() {
     let mut hall = Hall::new(2);
     let tags = [hall.fence(0, &[WILDCARD], 5), hall.fence(0, &[WILDCARD], 0)];
     hall.late(5);
@@ -70,7 +70,7 @@ fn a_fence_requested_ahead_of_one_that_timed_out_is_entered_as_well() {
 }
 
 #[test]
-fn a_fence_that_a_pmix_rank_completes_is_handed_up() {
+fn fence_that_a_pmix_rank_completes_is_handed_up() {
     let mut hall = Hall::with_uplink(2);
     hall.fence(0, &[WILDCARD], 0);
     assert_eq!(hall.world.server.poll_event(), None);
@@ -85,7 +85,7 @@ fn a_fence_that_a_pmix_rank_completes_is_handed_up() {
 }
 
 #[test]
-fn a_fence_ends_without_those_that_are_gone_and_says_so() {
+fn fence_ends_without_those_that_are_gone_and_says_so() {
     let mut hall = Hall::new(3);
     hall.fence(0, &[WILDCARD], 0);
     hall.end(2);
@@ -104,7 +104,7 @@ fn a_fence_ends_without_those_that_are_gone_and_says_so() {
 }
 
 #[test]
-fn a_fence_that_waits_too_long_lets_all_out_who_are_in_it() {
+fn fence_that_waits_too_long_lets_all_out_who_are_in_it() {
     for procs in [&[WILDCARD][..], &[0, 1]] {
         let mut hall = Hall::new(3);
         hall.fence(0, procs, 5);
@@ -120,7 +120,7 @@ fn a_fence_that_waits_too_long_lets_all_out_who_are_in_it() {
 }
 
 #[test]
-fn a_fence_of_some_is_told_apart_by_who_takes_part() {
+fn fence_of_some_is_told_apart_by_who_takes_part() {
     let mut hall = Hall::new(3);
     hall.fence(0, &[0, 1], 0);
     hall.fence(2, &[1, 2], 0);
@@ -138,7 +138,7 @@ fn a_fence_of_some_is_told_apart_by_who_takes_part() {
 }
 
 #[test]
-fn a_child_that_comes_for_its_rank_as_well_is_no_other_process() {
+fn child_that_comes_for_its_rank_as_well_is_no_other_process() {
     let mut hall = Hall::new(3);
     let child = hall.join(0, Format::PLAIN);
     hall.fence(0, &[0, 1], 0);
@@ -194,7 +194,7 @@ impl Hall {
 }
 
 #[test]
-fn whoever_lists_a_process_twice_is_told_so_and_waits_for_nobody() {
+fn fence_that_lists_a_process_twice_is_refused_and_waits_for_no_process() {
     let mut hall = Hall::new(3);
     for procs in [&[0, 0][..], &[1, 0, 1], &[0, 1, 1]] {
         hall.fence(0, procs, 0);
@@ -214,7 +214,7 @@ fn whoever_lists_a_process_twice_is_told_so_and_waits_for_nobody() {
 }
 
 #[test]
-fn nobody_waits_for_a_job_that_is_forgotten() {
+fn forgotten_jobs_are_not_waited_for() {
     let (mut hall, other) = Hall::with_another_job();
     // It has finalized, and might begin again.
     hall.ask(1, Command::FINALIZE, &|_| {});
@@ -254,7 +254,7 @@ fn jobs_that_connect_learn_of_each_other() {
 }
 
 #[test]
-fn every_fence_ends_without_a_rank_that_never_came() {
+fn fences_end_without_a_rank_that_never_came() {
     let mut hall = Hall::empty(3);
     for rank in [1, 2] {
         hall.join(rank, Format::PLAIN);

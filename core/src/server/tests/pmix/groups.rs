@@ -128,7 +128,7 @@ fn bring(number: u64, rank: Option<u32>, to: &mut Packer<'_>) {
 }
 
 #[test]
-fn a_group_is_made_when_all_have_come_and_each_is_told_as_it_reads_it() {
+fn group_is_made_when_all_have_come_and_each_is_told_as_it_reads_it() {
     let mut hall = Hall::of_all_releases();
     for round in 1..=2 {
         for client in 0..5 {
@@ -168,7 +168,7 @@ fn a_group_is_made_when_all_have_come_and_each_is_told_as_it_reads_it() {
 }
 
 #[test]
-fn a_group_without_a_number_says_so() {
+fn group_without_a_number_says_so() {
     let mut hall = Hall::of_all_releases();
     (0..5).for_each(|client| hall.construct(client, &[WILDCARD], &[]));
     for (client, release, number) in
@@ -179,7 +179,7 @@ fn a_group_without_a_number_says_so() {
 }
 
 #[test]
-fn a_group_is_made_of_leaders_and_of_those_that_they_add() {
+fn group_is_made_of_leaders_and_of_those_that_they_add() {
     let mut hall = Hall::empty(5);
     for rank in 0..5 {
         hall.join_with(rank, Format::PLAIN, b"6.1.0");
@@ -213,7 +213,7 @@ fn a_group_is_made_of_leaders_and_of_those_that_they_add() {
 }
 
 #[test]
-fn a_group_is_made_without_those_that_are_gone_if_that_is_wanted() {
+fn group_is_made_without_those_that_are_gone_if_that_is_wanted() {
     for (key, made) in [
         (keys::TIMEOUT, Err(Status::PARTIAL_SUCCESS)),
         (keys::GROUP_OPTIONAL, Ok(vec![0, 2])),
@@ -234,7 +234,7 @@ fn a_group_is_made_without_those_that_are_gone_if_that_is_wanted() {
 }
 
 #[test]
-fn a_group_that_waits_too_long_is_none() {
+fn group_that_waits_too_long_is_none() {
     let mut hall = Hall::new(3);
     let five = |to: &mut Packer<'_>| {
         to.of(Type::UINT32).u32(5);
@@ -251,7 +251,7 @@ fn a_group_that_waits_too_long_is_none() {
 }
 
 #[test]
-fn groups_and_their_members_are_known_to_whoever_asks() {
+fn groups_and_their_members_are_known_to_all_clients() {
     let mut hall = Hall::new(3);
     hall.construct(0, &[0, 2], &[]);
     hall.construct(2, &[0, 2], &[]);
@@ -293,7 +293,7 @@ fn members_learn_who_leaves_and_who_ends() {
 }
 
 #[test]
-fn what_is_brought_into_many_groups_is_kept_of_the_last_ones() {
+fn contributions_to_many_groups_are_kept_for_the_last_ones() {
     let mut hall = Hall::new(1);
     for round in 0..40 {
         let brings = |to: &mut Packer<'_>| bring(round, None, to);
@@ -320,7 +320,7 @@ fn all_end_well(hall: &mut Hall, clients: [usize; 2]) {
 }
 
 #[test]
-fn a_fence_names_members_by_their_group_and_nobody_who_is_outside() {
+fn fence_names_members_by_their_group_and_no_outsider() {
     let mut hall = Hall::new(4);
     let by_name = |hall: &mut Hall, client: usize, places: &[u32]| {
         hall.ask(client, Command::FENCE, &|to| {
@@ -354,7 +354,7 @@ fn a_fence_names_members_by_their_group_and_nobody_who_is_outside() {
 }
 
 #[test]
-fn the_fence_of_a_group_of_all_is_that_of_the_job() {
+fn fence_of_a_group_of_all_is_that_of_the_job() {
     let mut hall = Hall::new(2);
     for client in 0..2 {
         hall.construct(client, &[WILDCARD], &[]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_abort_is_answered_and_told() {
+fn abort_is_answered_and_told() {
     let mut hall = Hall::new(2);
     hall.ask(1, Command::ABORT, &|to| {
         to.one(Type::STATUS).i32(42).one(Type::STRING).text(Some(b"bye")).one(Type::SIZE).size(0);
@@ -16,7 +16,7 @@ fn an_abort_is_answered_and_told() {
 }
 
 #[test]
-fn what_only_the_owner_can_do_is_lent_to_it_until_it_was_read() {
+fn requests_for_the_owner_are_lent_to_it_until_they_were_read() {
     let mut hall = Hall::new(1);
     hall.ask(0, Command::JOB_CONTROL, &|to| {
         to.one(Type::SIZE).size(0).one(Type::SIZE).size(1).one(Type::INFO);
@@ -39,7 +39,7 @@ fn what_only_the_owner_can_do_is_lent_to_it_until_it_was_read() {
 }
 
 #[test]
-fn the_answer_to_somebody_who_is_gone_is_nobody_elses() {
+fn answer_to_a_closed_connection_goes_to_no_other() {
     let mut hall = Hall::new(1);
     let ask = |hall: &mut Hall| {
         hall.ask(0, Command::JOB_CONTROL, &|to| {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_no_request_is_answered_so_and_hurts_nobody() {
+fn bodies_that_are_no_requests_are_refused_and_harm_no_client() {
     let mut hall = Hall::new(2);
     let (id, _) = hall.clients[0];
     for (body, status) in [
@@ -31,7 +31,7 @@ fn what_is_no_request_is_answered_so_and_hurts_nobody() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_taken_no_more_from() {
+fn client_that_reads_nothing_is_taken_no_more_from() {
     let mut hall = Hall::new(1);
     let (id, _) = hall.clients[0];
     let body = packed(Format::PLAIN, &|to| {
@@ -51,7 +51,7 @@ fn a_client_that_reads_nothing_is_taken_no_more_from() {
 }
 
 #[test]
-fn a_conversation_may_be_cut_at_any_byte() {
+fn conversation_may_be_cut_at_any_byte() {
     let size = {
         let mut hall = Hall::new(1);
         conversation(&mut hall).len()

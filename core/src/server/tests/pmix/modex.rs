@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_description_of_a_job_is_written_as_each_client_reads_it() {
+fn description_of_a_job_is_written_as_each_client_reads_it() {
     let mut hall = Hall::empty(2);
     for (format, version) in [(Format::PLAIN, "4.2.2"), (Format::PLAIN, "5.0.11"), (FIXED, "3.2.3")]
     {
@@ -45,7 +45,7 @@ fn the_description_of_a_job_is_written_as_each_client_reads_it() {
 }
 
 #[test]
-fn what_is_put_for_one_side_never_shows_on_the_other() {
+fn values_for_one_scope_never_show_in_the_other() {
     // Ranks 0 and 1 share a node, 2 is elsewhere.
     let mut hall = Hall::new(3);
     assert_eq!(hall.commit(0, "here", &[scope::LOCAL]), Status::SUCCESS);
@@ -63,7 +63,7 @@ fn what_is_put_for_one_side_never_shows_on_the_other() {
 }
 
 #[test]
-fn a_later_value_replaces_the_earlier_and_is_read_in_every_format() {
+fn later_value_replaces_the_earlier_and_is_read_in_every_format() {
     let mut hall = Hall::empty(2);
     let (one, other) = (hall.join(0, Format::PLAIN), hall.join(1, FIXED));
     for _ in 0..2 {
@@ -75,7 +75,7 @@ fn a_later_value_replaces_the_earlier_and_is_read_in_every_format() {
 }
 
 #[test]
-fn a_get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
+fn get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
     let mut hall = Hall::new(3);
     let wanted = hall.get(1, 0, Some("k"), false);
     let any = hall.get(1, ranks::UNDEF, Some("k"), false);
@@ -103,7 +103,7 @@ fn a_get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
 
 /// A get that came from PMI names no rank.
 #[test]
-fn a_get_of_any_rank_finds_whoever_has_put_the_key() {
+fn get_of_any_rank_finds_the_one_that_has_put_the_key() {
     // Ranks 0 and 1 share a node, 2 is elsewhere.
     let mut hall = Hall::new(3);
     let any = |hall: &mut Hall, client, key, now| {
@@ -136,7 +136,7 @@ fn a_get_of_any_rank_finds_whoever_has_put_the_key() {
 }
 
 #[test]
-fn what_the_launcher_says_is_found_for_ranks_and_jobs() {
+fn job_information_is_found_for_ranks_and_jobs() {
     let mut hall = Hall::new(2);
     let of = |hall: &mut Hall, rank, key| {
         hall.get(0, rank, Some(core::str::from_utf8(key).unwrap()), true);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_client_is_let_in_only_when_its_owner_says_so() {
+fn client_is_let_in_only_when_its_owner_says_so() {
     let mut hall = Hall::empty(2);
     let id = hall.open();
     hall.hand_in(id, &greeting(NSPACE, 1, Format::PLAIN)).unwrap();
@@ -18,7 +18,7 @@ fn a_client_is_let_in_only_when_its_owner_says_so() {
 }
 
 #[test]
-fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
+fn greeting_may_come_in_pieces_and_with_requests_behind_it() {
     let mut hall = Hall::empty(1);
     let id = hall.open();
     let request = packed(Format::PLAIN, &|to| {
@@ -42,7 +42,7 @@ fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
 }
 
 #[test]
-fn who_claims_what_cannot_be_is_sent_away_with_a_status() {
+fn impossible_claims_are_rejected_with_a_status() {
     let native = greeting(NSPACE, 1, Format::PLAIN);
     let plain = Greeting::read(&native).unwrap();
     let cases = [
@@ -81,7 +81,7 @@ fn who_claims_what_cannot_be_is_sent_away_with_a_status() {
 }
 
 #[test]
-fn a_child_may_speak_for_its_rank_and_go_before_it() {
+fn child_may_speak_for_its_rank_and_go_before_it() {
     let mut hall = Hall::new(1);
     let child = hall.join(0, Format::PLAIN);
     let id = hall.clients[child].0;
@@ -98,7 +98,7 @@ fn a_child_may_speak_for_its_rank_and_go_before_it() {
 }
 
 #[test]
-fn a_job_stays_while_somebody_speaks_for_it_or_claims_to() {
+fn job_stays_while_a_connection_belongs_to_it_or_claims_to() {
     let mut hall = Hall::empty(2);
     let claims = hall.open();
     hall.hand_in(claims, &greeting(NSPACE, 0, Format::PLAIN)).unwrap();

@@ -68,7 +68,7 @@ fn port(rank: u32, key: &str) -> (u32, String, String) {
 }
 
 #[test]
-fn what_is_published_is_found_by_those_it_is_for_until_it_is_taken_back() {
+fn published_names_are_found_by_their_audience_until_they_are_unpublished() {
     // Ranks 0 and 1 share a node.
     let mut hall = Hall::empty(3);
     hall.join(0, Format::PLAIN);
@@ -94,7 +94,7 @@ fn what_is_published_is_found_by_those_it_is_for_until_it_is_taken_back() {
 }
 
 #[test]
-fn a_lookup_waits_for_what_is_read_once() {
+fn lookup_waits_for_what_is_read_once() {
     let mut hall = Hall::new(3);
     hall.look_up(1, &["k"], true);
     assert_eq!(hall.answers(1), []);
@@ -140,7 +140,7 @@ fn names_are_the_same_for_clients_of_every_generation() {
 }
 
 #[test]
-fn what_another_generation_has_taken_back_is_free_for_everybody() {
+fn name_that_another_generation_has_unpublished_is_free_for_all() {
     let mut hall = Hall::empty(2);
     let client = hall.join(0, Format::PLAIN);
     let peer = Peer::Member { job: hall.world.job, rank: Rank(1) };

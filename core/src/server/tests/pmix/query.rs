@@ -124,7 +124,7 @@ fn shown(info: &Info<'_>) -> String {
 }
 
 #[test]
-fn a_rank_is_asked_for_what_its_own_application_and_node_are() {
+fn rank_is_asked_for_what_its_own_application_and_node_are() {
     let info = packed(Format::PLAIN, &|to| {
         to.one(Type::KVAL).text(Some(keys::JOB_SIZE)).of(Type::UINT32).u32(3);
         for (array, name, key) in [
@@ -157,7 +157,7 @@ fn a_rank_is_asked_for_what_its_own_application_and_node_are() {
 }
 
 #[test]
-fn each_key_of_a_query_has_an_answer_or_none() {
+fn query_has_an_answer_or_none_for_each_key() {
     let mut hall = Hall::new(2);
     hall.commit(1, "card", &[scope::LOCAL]);
     hall.query(0, &[(&[keys::QUERY_NAMESPACES, keys::QUERY_NUM_PSETS], &[])]);
@@ -185,7 +185,7 @@ fn each_key_of_a_query_has_an_answer_or_none() {
 }
 
 #[test]
-fn what_only_the_owner_knows_it_says_when_it_answers() {
+fn values_that_only_the_owner_knows_come_with_its_answer() {
     let mut hall = Hall::new(1);
     let asked: &[&[u8]] = &[keys::QUERY_NAMESPACES, keys::QUERY_JOB_STATUS, b"pmix.nothing"];
     hall.query(0, &[(asked, &[])]);
@@ -245,7 +245,7 @@ fn nodes_are_asked_about_one_by_one_or_together() {
 }
 
 #[test]
-fn a_get_about_a_node_gives_that_node_and_no_other() {
+fn get_about_a_node_gives_that_node_and_no_other() {
     let mut hall = Hall::on_two_nodes();
     let array = |hall: &mut Hall, client: usize| {
         let (body, format) = (hall.answer(client), hall.clients[client].1);
@@ -271,7 +271,7 @@ fn a_get_about_a_node_gives_that_node_and_no_other() {
 }
 
 #[test]
-fn what_is_known_by_now_is_given_again() {
+fn known_values_are_given_again() {
     let mut hall = Hall::new(3);
     hall.commit(1, "near", &[scope::LOCAL]);
     hall.commit(1, "far", &[scope::REMOTE]);
@@ -288,7 +288,7 @@ fn what_is_known_by_now_is_given_again() {
 }
 
 #[test]
-fn what_must_be_heeded_and_is_not_known_is_refused() {
+fn unknown_required_directives_are_refused() {
     let mut hall = Hall::new(1);
     let directive = |to: &mut Packer<'_>, key: &[u8], flags: u32| {
         to.one(Type::SIZE).size(1).one(Type::INFO);
@@ -326,7 +326,7 @@ fn what_must_be_heeded_and_is_not_known_is_refused() {
 }
 
 #[test]
-fn whoever_wants_to_be_watched_is_told_of_when_it_falls_silent() {
+fn monitored_process_is_reported_when_its_heartbeats_stop() {
     let mut hall = Hall::new(2);
     let (job, rank, after) = (hall.world.job, Rank(1), Duration::from_secs(6));
     let silent = PmixEvent::HeartbeatLost { job, rank, code: Status(-109), after };

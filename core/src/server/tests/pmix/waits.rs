@@ -5,7 +5,7 @@ use crate::ids::ProcId;
 use crate::server::pmix::{CollectiveKind, PmixWait};
 
 #[test]
-fn a_get_that_waits_names_the_key_and_the_process() {
+fn get_that_waits_names_the_key_and_the_process() {
     let mut hall = Hall::new(2);
     let job = hall.world.job;
     assert_eq!(hall.pmix.waits().count(), 0);
@@ -27,7 +27,7 @@ fn a_get_that_waits_names_the_key_and_the_process() {
 }
 
 #[test]
-fn a_fence_of_some_names_who_is_in_it() {
+fn fence_of_some_names_who_is_in_it() {
     let mut hall = Hall::new(4);
     let job = hall.world.job;
     // The fence of all ranks is reported by the job itself.

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_judged_by_the_plain_one_and_by_what_can_be_hoped_for() {
+    fn run_is_judged_by_the_plain_one_and_by_what_can_be_hoped_for() {
         use Verdict::{AsSpecified, NoAnswer, Refused, Tolerated, Wrong};
         let (good, bad) = (result(&WELL, 3), result(&[RankEnd::Code(0), RankEnd::Code(1)], 3));
         is_judged(&good, "client-plain", AsSpecified, "continues; rank 0 sent: init get*2 put get");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_seen_by_what_is_said_and_written() {
+    fn wrong_value_is_seen_by_what_is_said_and_written() {
         let astray = RunResult { has_foreign_value: true, ..result(&WELL, 1) };
         is_judged(&astray, "client-missing", Verdict::Wrong, "takes a wrong value");
         let mut other = result(&WELL, 1);

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_the_same_after_it_was_taken_apart() {
+    fn message_is_the_same_after_it_was_taken_apart() {
         for text in [
             "cmd=get_result rc=0 value=a b=c\n",
             "cmd=finalize_ack rc=0\n",

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_is_shown_gets_its_length_or_its_end_back() {
+    fn message_that_is_shown_gets_its_length_or_its_end_back() {
         for (shown, sent) in [
             ("cmd=get_result rc=0 value=a;b", "cmd=get_result rc=0 value=a;b\n"),
             (
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_put_together_from_its_fields() {
+    fn request_is_put_together_from_its_fields() {
         let two = Some(Version::V2_0);
         for (word, fields, version, sent) in [
             ("get_maxes", "", None, "cmd=get_maxes\n"),

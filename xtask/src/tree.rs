@@ -16,7 +16,7 @@ impl File {
     pub(crate) fn is_test(&self) -> bool {
         let mut parts = self.path.split('/').rev();
         parts.next() == Some("tests.rs")
-            || parts.any(|part| ["tests", "benches", "fuzz"].contains(&part))
+            || parts.any(|part| ["tests", "testkit", "benches", "fuzz"].contains(&part))
     }
 
     pub(crate) fn has_extension(&self, extensions: &[&str]) -> bool {
@@ -84,7 +84,12 @@ mod tests {
 
     #[test]
     fn tests_are_recognized_by_their_place() {
-        for path in ["core/tests/limits.rs", "core/src/server/tests.rs", "core/fuzz/src/lib.rs"] {
+        for path in [
+            "core/tests/limits.rs",
+            "core/src/server/tests.rs",
+            "core/testkit/src/server.rs",
+            "core/fuzz/src/lib.rs",
+        ] {
             assert!(file(path).is_test(), "{path}");
         }
         for path in ["core/src/server/job.rs", "xtask/src/test.rs", "tests"] {

@@ -1,5 +1,5 @@
-//! Shared parts of the tests of several crates. Only `dev-dependencies` (and the fuzz targets) may name this crate;
-//! `cargo xtask layers` rejects any other edge, and it is not published.
+//! Shared parts of the tests of several crates. Only `dev-dependencies` (and the fuzz targets) may name this
+//! crate; `cargo xtask layers` rejects any other edge, and it is not published.
 //!
 //! | module | content |
 //! |---|---|
@@ -18,10 +18,10 @@
 //!
 //! # Unit tests of pmi-core
 //!
-//! Unit tests of `pmi-core` cannot link this crate, since it links another build of `pmi-core`, whose types differ.
-//! They include the same files instead: `server.rs` and `pmix.rs` use nothing but `pmi_core` and the standard library, and
-//! `pmi-core` names itself `pmi_core` while it is tested. Both files therefore import what the prelude of the standard
-//! library would bring.
+//! Unit tests of `pmi-core` cannot link this crate, since it links another build of `pmi-core`, whose types
+//! differ. They include the same files instead: `server.rs` and `pmix.rs` use nothing but `pmi_core` and the
+//! standard library, and `pmi-core` names itself `pmi_core` while it is tested. Both files therefore import what
+//! the prelude of the standard library would bring.
 #![no_std]
 
 extern crate std;

@@ -45,8 +45,8 @@ impl<L: Link> LinkedServer<L> {
         self.links.push(Some(ServedLink { session, link, state }));
     }
 
-    /// Serves each link once, and then the sessions that became ready; closes those that are finished. True if
-    /// bytes moved or a link was closed.
+    /// Serves each link once, and then the sessions that became ready; closes those that are finished. True
+    /// if bytes moved or a link was closed.
     ///
     /// # Panics
     ///

@@ -23,7 +23,7 @@ pub fn message(index: u32, tag: u32, body: &[u8]) -> Vec<u8> {
     [&Header { index, tag, body_bytes }.bytes()[..], body].concat()
 }
 
-/// Describes the greeting of a client with user 7 and group 8, of the oldest library release that uses the format.
+/// Describes the greeting of a client with user 7 and group 8, of an early library release with this format.
 pub fn greeting(nspace: &[u8], rank: u32, format: Format) -> Greeting<'_> {
     let is_fixed = format.family == Family::Fixed;
     Greeting {

@@ -1,6 +1,7 @@
 //! A terminal for the launcher, with a simulated user.
 
 use super::signal_group;
+use nix::unistd::{Pid, getpgid};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -47,6 +48,10 @@ fn start(words: &[&str]) -> Terminal {
     command.args(["--ctty", "env", "--default-signal"]).args(words);
     command.stdin(stream()).stdout(stream()).stderr(stream());
     let child = command.spawn().expect("util-linux is everywhere");
+    let pid = Pid::from_raw(child.id().try_into().unwrap());
+    while getpgid(Some(pid)).unwrap() != pid {
+        thread::sleep(Duration::from_millis(1)); // until it leads the session that signals are sent to
+    }
     let (master, seen) = (File::from(master), Arc::new(Mutex::new(Vec::new())));
     let (mut from, into) = (master.try_clone().unwrap(), Arc::clone(&seen));
     thread::spawn(move || {

@@ -106,9 +106,9 @@ impl<'a> JobInfo<'a> {
         ]
     }
 
-    fn node(&self) -> [Known<'_>; 8] {
+    fn node(&self) -> Vec<Known<'_>> {
         let Plan { ranks, host, kvsname, .. } = self.plan;
-        [
+        let mut known = vec![
             (keys::HOSTNAME, Fact::Text(host.as_bytes())),
             (keys::NODEID, Fact::U32(0)),
             (keys::NODE_SIZE, Fact::U32(*ranks)),
@@ -116,8 +116,12 @@ impl<'a> JobInfo<'a> {
             (keys::LOCAL_PEERS, Fact::Text(self.peers.as_bytes())),
             (keys::LOCAL_PROCS, Fact::Procs(kvsname.as_bytes(), *ranks)),
             (keys::LOCAL_LEADER, Fact::Rank(0)),
-            (keys::OVERSUBSCRIBED, Fact::Bool(self.is_crowded)),
-        ]
+        ];
+        // Open MPI 5 reads the presence of the key, not its value.
+        if self.is_crowded {
+            known.push((keys::OVERSUBSCRIBED, Fact::Bool(true)));
+        }
+        known
     }
 
     fn app(&self, number: u32, ranks: u32, first: u32) -> Vec<Known<'_>> {

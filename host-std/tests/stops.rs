@@ -2,7 +2,7 @@
 
 mod common;
 use common::terminal::shell_on_terminal;
-use common::{host_path, job, signal_group, start};
+use common::{host_path, job, openmpi_program, signal_group, start};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -37,6 +37,19 @@ fn orphaned_group_ignores_stop_signals_during_a_start() {
         sleep(Duration::from_millis(60));
         terminal.signal_group("CONT");
         assert_eq!(terminal.ends().0, 0);
+    }
+}
+
+#[test]
+fn yielding_ranks_start_while_their_group_is_stopped_and_continued() {
+    let Some(program) = openmpi_program("noinit") else { return };
+    for (moment, stop) in moments(12, Duration::from_millis(120)).zip(STOPS.iter().cycle()) {
+        let running = start(&mut job(80, [&program]));
+        sleep(moment);
+        signal_group(running.pid(), stop).unwrap();
+        sleep(Duration::from_millis(60));
+        signal_group(running.pid(), "CONT").unwrap();
+        running.end().exits_with(0);
     }
 }
 

@@ -155,6 +155,11 @@ pub fn takes_newer_pmi1(path: &Path) -> bool {
     is_own && has_symbol(path, Symbols::Defined, &|name| name == SINCE_MPICH_4_1).unwrap_or(false)
 }
 
+/// True if the MPI library in this file is Intel's, whose ranks yield a processor that they share.
+pub fn is_intel(path: &Path) -> bool {
+    has_symbol(path, Symbols::Defined, &|name| name == YIELD_OF_INTEL).unwrap_or(false)
+}
+
 /// True if the library of this name is a client of a process manager, as Flux and Slurm have.
 pub fn is_pmi(name: &str) -> bool {
     name.starts_with("libpmi")
@@ -333,6 +338,9 @@ pub const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
 
 /// A function of MPICH from 4.1 on that its derivatives lack.
 const SINCE_MPICH_4_1: &[u8] = b"MPIX_Stream_create";
+
+/// The function of Intel MPI that yields the processor; other derivatives of MPICH lack it.
+const YIELD_OF_INTEL: &[u8] = b"I_MPI_PW_Sched_yield";
 
 /// More than any program has.
 const LIBRARIES_MAX: usize = 512;

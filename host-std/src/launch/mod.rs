@@ -21,6 +21,7 @@ pub(crate) mod process;
 pub(crate) mod processes;
 pub(crate) mod protocol_offer;
 pub(crate) mod script;
+mod session;
 mod sharing;
 pub(crate) mod shutdown;
 pub(crate) mod signal;

@@ -20,11 +20,14 @@
 //!   reaches it between its creation and the exec is discarded: its process group is orphaned. A child
 //!   that stopped there would hold this process inside the system, where no signal but `SIGKILL` gets
 //!   through.
+//! - Ranks that yield processors which they share stay in the launcher's session, in process groups of
+//!   their own, if that session has no terminal. Where the kernel divides time by session, a rank in
+//!   its own yields to no other.
 //! - A rank with a terminal opens it by its name: only so does it become the controlling terminal, the
 //!   source of its signals.
-//! - A rank that reads the launcher's terminal has to stay in the launcher's process group. Stop signals
-//!   are blocked until it has become another program of this package, the [`trampoline`], which unblocks
-//!   them and becomes the rank.
+//! - A rank that reads the launcher's terminal has to stay in the launcher's process group. Wherever stop
+//!   signals for the launcher can reach a rank, they are blocked until it has become another program of
+//!   this package, the [`trampoline`], which unblocks them and becomes the rank.
 
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
@@ -36,12 +39,13 @@ use crate::launch::processes;
 use crate::launch::program::Program;
 use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::script;
+use crate::launch::session::{Session, SpawnAttributes, Way};
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline;
 use crate::launch::variables;
 use crate::stream::Streams;
 use nix::fcntl::OFlag;
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode as NixMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -71,12 +75,7 @@ pub(crate) const PER_RANK: u64 = 4;
 
 /// Starter of ranks, rank 0 of the first job first.
 pub(crate) struct Launcher {
-    attributes: PosixSpawnAttr,
-    /// For the rank that reads the launcher's terminal: the system allows that to this process group
-    /// alone.
-    in_our_group: PosixSpawnAttr,
-    /// Stop signals that such a rank does not block when it runs.
-    stops: SigSet,
+    attributes: SpawnAttributes,
     actions: PosixSpawnFileActions,
     slots: Slots,
     null: OwnedFd,
@@ -175,16 +174,15 @@ impl Launcher {
         actions.add_dup2(if one_pipe { &slots.output } else { &slots.errors }.as_raw_fd(), 2)?;
         // At this point, the signals that this process will take over still have the user's mask.
         let mask = SigSet::thread_get_mask()?;
-        let stops = trampoline::stops_outside(&mask);
         let mut orphans = Orphans::new();
         let guard = Guard::start(has_terminal, orphans.inherited());
         if let Some(guard) = &guard {
             orphans.set_guard(guard.pid(), guard.mark());
         }
+        // Their session distinguishes children from before the launcher's exec from those of ranks.
+        let may_share = !processes::has_terminal() && orphans.inherited().is_empty();
         Ok(Self {
-            attributes: attributes(SETSID, &mask, ignored)?,
-            in_our_group: attributes(PosixSpawnFlags::empty(), &union(&mask, &stops), ignored)?,
-            stops,
+            attributes: SpawnAttributes::new(&mask, ignored, may_share)?,
             actions,
             slots,
             null,
@@ -256,6 +254,7 @@ impl Launcher {
         rustix::io::dup2(theirs, &mut self.slots.link)?;
         // Reading ends may block: they are read only when ready, and by this process alone.
         let (mut output, mut errors) = (None, None);
+        let is_yielding = plan.is_oversubscribed() && plan.offer(plan.appnum(rank)).yields;
         let pid = match streams {
             Streams::Pipes(stdin) => {
                 output = Some(pipe_into(&mut self.slots.output)?);
@@ -263,11 +262,12 @@ impl Launcher {
                     errors = Some(pipe_into(&mut self.slots.errors)?);
                 }
                 self.set_stdin(stdin.as_ref())?;
-                let way = match stdin.as_ref().is_some_and(isatty) {
+                let session = match stdin.as_ref().is_some_and(isatty) {
                     true => Session::Ours,
+                    false if is_yielding => Session::Shared,
                     false => Session::Own,
                 };
-                let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, way);
+                let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, session);
                 // On failure too: a writer must not wait for this process to read.
                 self.set_stdin(None)?;
                 pid?
@@ -327,11 +327,11 @@ impl Launcher {
             posix_spawn(path, actions, attributes, words, environment)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))
         };
-        let start = |path: &CStr, words: &[CString]| match session {
-            Session::Own => start_with(path, words, &self.attributes),
-            Session::Ours => {
-                let words = trampoline::words(&self.stops, path, words);
-                start_with(trampoline::PROGRAM, &words, &self.in_our_group)
+        let start = |path: &CStr, words: &[CString]| match self.attributes.of(session) {
+            Way::Direct(attributes) => start_with(path, words, attributes),
+            Way::Trampoline(attributes) => {
+                let words = trampoline::words(self.attributes.stops(), path, words);
+                start_with(trampoline::PROGRAM, &words, attributes)
             }
         };
         let start = || match start(path, words) {
@@ -353,37 +353,6 @@ impl Launcher {
     }
 }
 
-/// Session of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Session {
-    /// One that it leads, with a process group: signals to its own group, as the PMI library of Slurm
-    /// sends them to abort, reach neither the launcher nor other ranks.
-    Own,
-    /// That of the launcher, and its process group: the rank reads the launcher's terminal.
-    Ours,
-}
-
-/// Spawn attributes of a rank: `flags`, its blocked signals, and default actions for the others.
-fn attributes(
-    flags: PosixSpawnFlags,
-    mask: &SigSet,
-    ignored: Ignored,
-) -> io::Result<PosixSpawnAttr> {
-    let mut attributes = PosixSpawnAttr::init()?;
-    attributes.set_sigdefault(&ignored.others())?;
-    attributes.set_sigmask(mask)?;
-    attributes.set_flags(
-        PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | flags,
-    )?;
-    Ok(attributes)
-}
-
-fn union(one: &SigSet, other: &SigSet) -> SigSet {
-    let mut union = *one;
-    union.extend(other);
-    union
-}
-
 /// File actions that open all three streams on a terminal.
 fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
     let mut actions = PosixSpawnFileActions::init()?;
@@ -392,9 +361,6 @@ fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
     actions.add_dup2(0, 2)?;
     Ok(actions)
 }
-
-/// Begins a session. The crate has no name for the flag, which is the same in every C library of Linux.
-const SETSID: PosixSpawnFlags = PosixSpawnFlags::from_bits_retain(0x80);
 
 /// Opens a directory, for `fchdir`.
 fn place(folder: &Path) -> io::Result<OwnedFd> {
@@ -526,7 +492,7 @@ impl ProcessEnd {
 
 /// Stops `processes` with their process groups.
 ///
-/// The groups are orphaned, since each process leads a session, and the system discards an unhandled
+/// The groups of processes that lead a session are orphaned, and the system discards an unhandled
 /// `SIGTSTP` there. So processes that handle it get a moment to prepare, and `SIGSTOP` stops all.
 pub(crate) fn stop(processes: &[&Process]) {
     let preparing: Vec<_> = processes.iter().filter(|one| one.handles(Signal::TSTP)).collect();

@@ -44,6 +44,12 @@ pub(crate) fn own_session() -> i32 {
     unistd::getsid(None).map_or(0, Pid::as_raw)
 }
 
+/// True if the session of this process has a controlling terminal.
+pub(crate) fn has_terminal() -> bool {
+    let stat = Process::myself().and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.tty_nr != 0)
+}
+
 /// Process group of this process; 0 if its leader is outside this PID namespace.
 pub(crate) fn own_group() -> i32 {
     unistd::getpgrp().as_raw()

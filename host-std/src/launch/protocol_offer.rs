@@ -30,6 +30,9 @@ pub(crate) struct ProtocolOffer {
     pub(crate) takes_newer_pmi1: bool,
     /// True if it may load a client of PMI-1 at run time: it links none, and may start or load programs.
     pub(crate) may_load_pmi1: bool,
+    /// True if its ranks yield a processor that they share with others, as those of Open MPI and Intel MPI
+    /// do once they know.
+    pub(crate) yields: bool,
     /// Reason, for users.
     pub(crate) why: &'static str,
 }
@@ -52,6 +55,7 @@ impl ProtocolOffer {
             may_link_mpi: true,
             takes_newer_pmi1: linked.takes_newer_pmi1,
             may_load_pmi1: linked.may_load_pmi1,
+            yields: linked.yields,
             why: "specified by --pmi",
         };
         match all.offer {
@@ -90,9 +94,12 @@ impl ProtocolOffer {
                 files.push(library);
             }
         }
-        let is_newer = |mpi: PathBuf| library::takes_newer_pmi1(&mpi);
+        let mpi = found.mpi_of_pmi.take();
         let is_own = !seen.iter().any(|name| library::is_pmi(name));
-        let takes_newer_pmi1 = is_own && found.mpi_of_pmi.take().is_some_and(is_newer);
+        let is_newer = |mpi: &PathBuf| library::takes_newer_pmi1(mpi);
+        let takes_newer_pmi1 = is_own && mpi.as_ref().is_some_and(is_newer);
+        let is_intel = mpi.is_some_and(|mpi| library::is_intel(&mpi));
+        let yields = is_intel || (found.pmix && !found.pmi);
         let offer = match (found.pmi, found.pmix) {
             (true, true) => Self::both("it links libraries of both kinds"),
             (true, false) => Self::pmi("it links an MPI library that speaks PMI"),
@@ -103,6 +110,7 @@ impl ProtocolOffer {
                 may_link_mpi: true,
                 takes_newer_pmi1: false,
                 may_load_pmi1: false,
+                yields: true,
                 why: "it links an MPI library that speaks PMIx",
             },
             (false, false) => {
@@ -113,7 +121,8 @@ impl ProtocolOffer {
                 Self { may_link_mpi: found.mpi, ..offered }
             }
         };
-        Self { takes_newer_pmi1, may_load_pmi1: offer.may_load_pmi1 && !found.pmi, ..offer }
+        let may_load_pmi1 = offer.may_load_pmi1 && !found.pmi;
+        Self { takes_newer_pmi1, may_load_pmi1, yields, ..offer }
     }
 
     const fn both(why: &'static str) -> Self {
@@ -129,6 +138,7 @@ impl ProtocolOffer {
             may_link_mpi: true,
             takes_newer_pmi1: false,
             may_load_pmi1: false,
+            yields: false,
             why,
         }
     }

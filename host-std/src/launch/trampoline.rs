@@ -1,4 +1,4 @@
-//! The step between the launcher and a rank that reads the launcher's terminal.
+//! The step between the launcher and a rank in the launcher's session.
 //!
 //! `posix_spawn` lends the memory of this process to the child and waits inside the system until the
 //! child has become another program. Ctrl-Z, and reading or writing a terminal from the background, stop
@@ -6,16 +6,20 @@
 //! could neither stop itself, as the shell expects, nor be continued or terminated.
 //!
 //! Ranks in sessions of their own are out of reach of these signals. The rank that reads the launcher's
-//! terminal is not, so its stop signals are blocked across the exec. The exec keeps the mask, and the
+//! terminal is not, nor are ranks that share its session until they have a process group, so their stop
+//! signals are blocked across the exec. The exec keeps the mask, and the
 //! rank has to run with the mask of its user, so the first program is this one: it restores the mask and
-//! becomes the rank. A pending signal then stops a process for which no other process waits.
+//! becomes the rank. A pending signal then stops a process for which no other process waits. A rank with
+//! a process group of its own discards it: the signal was for the launcher's group, and the one that
+//! continues that group would not reach the rank.
 
 use crate::exit::complain;
 use crate::launch::process::start_code;
 use crate::launch::script;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::execv;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{execv, getpgrp, getpid};
 use signal_hook::consts::SIGPIPE;
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};
@@ -62,6 +66,10 @@ fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<In
     // Rust programs ignore this signal, and an exec keeps ignored signals; it resets those with a
     // handler.
     signal_hook::flag::register(SIGPIPE, Arc::default())?;
+    if getpgrp() == getpid() {
+        let pending = SignalFd::with_flags(&stops, SfdFlags::SFD_NONBLOCK)?;
+        while pending.read_signal()?.is_some() {}
+    }
     stops.thread_unblock()?;
     let error = match execv(path, words) {
         Err(Errno::ENOEXEC) => match script::by_shell(path, words) {

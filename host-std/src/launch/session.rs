@@ -1,0 +1,92 @@
+//! Sessions of ranks, and how they begin.
+//!
+//! Where the kernel divides the processors by session, ranks in sessions of their own get shares of their
+//! own, which helps those that spin while they wait. It harms those that yield: a yield is to processes of
+//! the same session alone. So the latter stay in the launcher's session.
+
+use crate::launch::signal::Ignored;
+use crate::launch::trampoline;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
+use nix::sys::signal::SigSet;
+use std::io;
+
+/// Session of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Session {
+    /// One that it leads, with a process group: signals to its own group, as the PMI library of Slurm
+    /// sends them to abort, reach neither the launcher nor other ranks.
+    Own,
+    /// That of the launcher, with a process group of its own: the rank shares a processor with others and
+    /// yields it to them. [`Own`](Self::Own) where ranks may not share the session.
+    Shared,
+    /// That of the launcher, and its process group: the rank reads the launcher's terminal.
+    Ours,
+}
+
+/// Attributes of `posix_spawn` for each session.
+pub(super) struct SpawnAttributes {
+    own: PosixSpawnAttr,
+    shared: Option<PosixSpawnAttr>,
+    ours: PosixSpawnAttr,
+    /// Stop signals that ranks in the launcher's session do not block when they run.
+    stops: SigSet,
+}
+
+/// Way to start a rank.
+pub(super) enum Way<'a> {
+    /// With these attributes.
+    Direct(&'a PosixSpawnAttr),
+    /// With these attributes, which block stop signals, by the [`trampoline`].
+    Trampoline(&'a PosixSpawnAttr),
+}
+
+impl SpawnAttributes {
+    /// Attributes of ranks with the signal mask `mask` and the signals that are `ignored`, of which some
+    /// `may_share` the session of the launcher: it has no terminal, so that no terminal stops them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub(super) fn new(mask: &SigSet, ignored: Ignored, may_share: bool) -> io::Result<Self> {
+        let stops = trampoline::stops_outside(mask);
+        let mut blocked = *mask;
+        blocked.extend(&stops);
+        let shared = || attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, &blocked, ignored);
+        Ok(Self {
+            own: attributes(SETSID, mask, ignored)?,
+            shared: may_share.then(shared).transpose()?,
+            ours: attributes(PosixSpawnFlags::empty(), &blocked, ignored)?,
+            stops,
+        })
+    }
+
+    pub(super) fn of(&self, session: Session) -> Way<'_> {
+        match (session, &self.shared) {
+            (Session::Ours, _) => Way::Trampoline(&self.ours),
+            (Session::Shared, Some(shared)) => Way::Trampoline(shared),
+            (Session::Shared, None) | (Session::Own, _) => Way::Direct(&self.own),
+        }
+    }
+
+    pub(super) const fn stops(&self) -> &SigSet {
+        &self.stops
+    }
+}
+
+/// Spawn attributes of a rank: `flags`, its blocked signals, and default actions for the others.
+fn attributes(
+    flags: PosixSpawnFlags,
+    mask: &SigSet,
+    ignored: Ignored,
+) -> io::Result<PosixSpawnAttr> {
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_sigdefault(&ignored.others())?;
+    attributes.set_sigmask(mask)?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | flags,
+    )?;
+    Ok(attributes)
+}
+
+/// Begins a session. The crate has no name for the flag, which is the same in every C library of Linux.
+const SETSID: PosixSpawnFlags = PosixSpawnFlags::from_bits_retain(0x80);

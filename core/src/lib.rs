@@ -54,3 +54,15 @@ pub mod wire;
 
 #[cfg(test)]
 extern crate std;
+
+// Files of the test kit, which name this crate as other crates do; its page states the reason.
+#[cfg(test)]
+extern crate self as pmi_core;
+#[cfg(test)]
+#[path = "../testkit/src"]
+#[allow(dead_code, unreachable_pub, reason = "it is written for other crates, too")]
+mod testkit {
+    #[cfg(feature = "pmix")]
+    pub(crate) mod pmix;
+    pub(crate) mod server;
+}

@@ -31,7 +31,7 @@ fn ask<T>(
     let mut out = [0; MESSAGE_BYTES];
     let len = client.poll_transmit(&mut out).expect("room").expect("a question");
     assert_eq!(out[0], binary::MAGIC);
-    out[..len].iter().for_each(|byte| assert_eq!(server.send(rank, [*byte]), Ok(1)));
+    out[..len].iter().for_each(|byte| assert_eq!(server.send(rank, &[*byte]), Ok(1)));
     for byte in server.recv_bytes(rank) {
         assert_eq!(client.handle_input(Instant::ZERO, &[byte]), Ok(1));
     }

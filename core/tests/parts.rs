@@ -42,12 +42,12 @@ fn put_fence_get_needs_no_part() {
     let mut server = TestServer::new(2);
     server.init_all();
     let put = format!("cmd=put kvsname={JOB_NAME} key=a value=x y\n");
-    assert_eq!(server.request(0, put), "cmd=put_result rc=0\n");
+    assert_eq!(server.request(0, &put), "cmd=put_result rc=0\n");
     assert_eq!(server.request(0, "cmd=barrier_in\n"), "");
     assert!(server.request(1, "cmd=barrier_in\n").starts_with("cmd=barrier_out rc=0"));
     assert!(server.recv(0).starts_with("cmd=barrier_out rc=0"));
     let get = format!("cmd=get kvsname={JOB_NAME} key=a\n");
-    assert_eq!(server.request(1, get), "cmd=get_result rc=0 value=x y\n");
+    assert_eq!(server.request(1, &get), "cmd=get_result rc=0 value=x y\n");
     assert_eq!(server.request(0, "cmd=finalize\n"), "cmd=finalize_ack rc=0\n");
 }
 

@@ -1,5 +1,5 @@
-//! Shared parts of the tests of several crates. Only `dev-dependencies` (and the fuzz targets) may name this
-//! crate; `cargo xtask layers` rejects any other edge, and it is not published.
+//! Shared parts of the tests of several crates. Only `dev-dependencies` may name this crate; `cargo xtask layers`
+//! rejects any other edge, and it is not published.
 //!
 //! | module | content |
 //! |---|---|

@@ -8,7 +8,7 @@ use pmi_core::wire::pmix::header::Header;
 use pmi_core::wire::pmix::{Family, Format, Packer};
 
 /// Packs values.
-pub fn packed(format: Format, write: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
+pub fn packed(format: Format, write: &dyn Fn(&mut Packer<'_>)) -> Vec<u8> {
     let mut bytes = vec![0; 2048];
     let mut to = Packer::new(&mut bytes, format);
     write(&mut to);

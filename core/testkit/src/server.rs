@@ -8,7 +8,7 @@ use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
+use pmi_core::server::{Arrays, JobSpec, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 
@@ -63,16 +63,18 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// Makes a server with a job of `size` ranks, two on each node, and the session of each rank.
+    /// Makes a server with a job of `size` ranks, two on each node, in a universe of 16, and the session of each
+    /// rank.
     pub fn new(size: u32) -> Self {
         let mut server = Self::without_sessions(size);
         server.open_all(size);
         server
     }
 
-    /// Makes a server with a job of `size` ranks, two on each node.
+    /// Makes the server of [`new`](Self::new) without sessions.
     pub fn without_sessions(size: u32) -> Self {
-        Self::of(job_spec(JOB_NAME), members(size, 2))
+        let spec = JobSpec { universe_size: Some(16), ..job_spec(JOB_NAME) };
+        Self::of(spec, members(size, 2))
     }
 
     /// Makes a server with this job.
@@ -108,7 +110,11 @@ impl TestServer {
     /// # Errors
     ///
     /// The error of the session.
-    pub fn send(&mut self, rank: usize, bytes: impl AsRef<[u8]>) -> Result<usize, PeerError> {
+    pub fn send(
+        &mut self,
+        rank: usize,
+        bytes: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<usize, PeerError> {
         let mut session = self.server.session(self.sessions[rank]).expect("an open session");
         session.handle_input(NOW, bytes.as_ref())
     }
@@ -139,9 +145,26 @@ impl TestServer {
     }
 
     /// Sends whole messages of a rank, which the server accepts, and polls the output for it.
-    pub fn request(&mut self, rank: usize, bytes: impl AsRef<[u8]>) -> String {
+    pub fn request(&mut self, rank: usize, bytes: &(impl AsRef<[u8]> + ?Sized)) -> String {
         self.send(rank, bytes).expect("a message of the protocol");
         self.recv(rank)
+    }
+
+    /// Takes the numbers of the sessions that became ready.
+    pub fn ready(&mut self) -> Vec<u32> {
+        core::iter::from_fn(|| self.server.next_ready()).map(|id| id.0).collect()
+    }
+
+    /// Phase of a rank of the first job.
+    pub fn phase(&self, rank: u32) -> Phase {
+        let job = self.server.job(self.job).expect("the first job");
+        job.member(Rank(rank)).expect("a member").phase()
+    }
+
+    /// Ranks of the first job that its fence waits for.
+    pub fn missing(&self) -> Vec<u32> {
+        let job = self.server.job(self.job).expect("the first job");
+        job.missing().map(|rank| rank.0).collect()
     }
 
     /// Opens PMI 1.1 for each rank.

@@ -7,6 +7,8 @@ use std::vec::Vec;
 use super::*;
 use crate::error::{Code, Full, PeerError};
 use crate::machine::Machine;
+use crate::testkit;
+use crate::testkit::pmix::packed;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Greeting, write_refusal, write_welcome};
 use crate::wire::pmix::header::{Header, TAG_EVENT};
@@ -85,24 +87,15 @@ fn reply(client: &mut PmixClient<Lent>) -> (PmixTicket, Status, Found) {
     (ticket, status, objects)
 }
 
-fn packed(format: Format, write: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
-    let mut bytes = std::vec![0; 2048];
-    let mut to = Packer::new(&mut bytes, format);
-    write(&mut to);
-    let len = to.finish().unwrap();
-    bytes.truncate(len);
-    bytes
-}
-
+/// A message of the server, whose header has no index.
 fn message(tag: u32, body: &[u8]) -> Vec<u8> {
-    let header = Header { index: 0, tag, body_bytes: u32::try_from(body.len()).unwrap() };
-    [&header.bytes()[..], body].concat()
+    testkit::pmix::message(0, tag, body)
 }
 
 fn status(format: Format, tag: u32, status: Status) -> Vec<u8> {
     message(
         tag,
-        &packed(format, |to| {
+        &packed(format, &|to| {
             to.one(Type::STATUS).i32(status.0);
         }),
     )
@@ -110,7 +103,7 @@ fn status(format: Format, tag: u32, status: Status) -> Vec<u8> {
 
 /// A job of four ranks on two nodes, each with two.
 fn described(format: Format) -> Vec<u8> {
-    packed(format, |to| {
+    packed(format, &|to| {
         to.one(Type::STRING).text(Some(NSPACE));
         to.one(Type::KVAL).text(Some(keys::JOB_SIZE)).of(Type::UINT32).u32(4);
         to.one(Type::KVAL).text(Some(keys::SESSION_ARRAY)).of(Type::DATA_ARRAY).of(Type::INFO);
@@ -247,7 +240,7 @@ fn rejected_client_receives_the_status() {
     }
     // The job-level information may be refused as well, or be that of another job.
     for format in FORMATS {
-        let other = packed(format, |to| {
+        let other = packed(format, &|to| {
             to.one(Type::STRING).text(Some(b"other"));
         });
         let malformed = crate::error::Malformed::new(0, "the description of the own job");
@@ -340,7 +333,7 @@ fn several_questions_are_out_at_once_and_answered_in_any_order() {
 fn commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
     for format in FORMATS {
         let mut client = open(format);
-        let array = packed(format, |to| {
+        let array = packed(format, &|to| {
             to.of(Type::PROC_RANK).size(2).u32(0).u32(1);
         });
         client.put(Scope::Global, b"twice", Datum::Text(b"first")).unwrap();
@@ -400,7 +393,7 @@ fn invalid_puts_change_nothing() {
     // A full buffer stays unchanged, to the last byte.
     let before = client.puts.len();
     let room = 1024 - before;
-    let front = packed(Format::PLAIN, |to| {
+    let front = packed(Format::PLAIN, &|to| {
         to.u8(0).one(Type::KVAL).text(Some(b"k"));
     });
     let overhead = front.len() + 1 + 2;

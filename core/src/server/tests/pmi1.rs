@@ -7,7 +7,7 @@ use crate::time::Duration;
 
 #[test]
 fn member_learns_who_it_is_and_how_long_things_may_be() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
     for (line, heard) in [
         ("get_maxes", "maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"),
@@ -15,36 +15,39 @@ fn member_learns_who_it_is_and_how_long_things_may_be() {
         ("get_universe_size", "universe_size rc=0 size=16"),
         ("get_my_kvsname", "my_kvsname rc=0 kvsname=kvs_1"),
     ] {
-        assert_eq!(world.say(1, &format!("cmd={line}\n")), format!("cmd={heard}\n"));
+        assert_eq!(world.request(1, &format!("cmd={line}\n")), format!("cmd={heard}\n"));
     }
     assert_eq!(world.phase(1), Phase::Open);
 }
 
 #[test]
 fn put_is_seen_by_others_after_the_fence_and_by_oneself_at_once() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    assert_eq!(world.say(0, "cmd=put kvsname=kvs_1 key=a value=x y\n"), "cmd=put_result rc=0\n");
+    assert_eq!(
+        world.request(0, "cmd=put kvsname=kvs_1 key=a value=x y\n"),
+        "cmd=put_result rc=0\n"
+    );
     let get = "cmd=get kvsname=kvs_1 key=a\n";
-    assert_eq!(world.say(0, get), "cmd=get_result rc=0 value=x y\n");
-    assert_eq!(world.say(1, get), "cmd=get_result rc=4\n");
-    assert_eq!(world.say(1, "cmd=barrier_in\n"), "");
+    assert_eq!(world.request(0, get), "cmd=get_result rc=0 value=x y\n");
+    assert_eq!(world.request(1, get), "cmd=get_result rc=4\n");
+    assert_eq!(world.request(1, "cmd=barrier_in\n"), "");
     assert_eq!(world.missing(), [0]);
-    assert_eq!(world.say(0, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
+    assert_eq!(world.request(0, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
     assert!(world.ready().contains(&world.sessions[1].0));
-    assert_eq!(world.hear(1), "cmd=barrier_out rc=0\n");
-    assert_eq!(world.say(1, get), "cmd=get_result rc=0 value=x y\n");
-    assert_eq!(world.say(1, "cmd=get kvsname=other key=a\n"), "cmd=get_result rc=4\n");
+    assert_eq!(world.recv(1), "cmd=barrier_out rc=0\n");
+    assert_eq!(world.request(1, get), "cmd=get_result rc=0 value=x y\n");
+    assert_eq!(world.request(1, "cmd=get kvsname=other key=a\n"), "cmd=get_result rc=4\n");
 }
 
 #[test]
 fn node_local_keys_are_visible_on_their_node_before_any_fence_and_never_elsewhere() {
-    let mut world = World::new(4);
+    let mut world = TestServer::new(4);
     world.init_all();
-    world.say(0, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/a\n");
-    world.say(2, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/b\n");
+    world.request(0, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/a\n");
+    world.request(2, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/b\n");
     let get = "cmd=get kvsname=kvs_1 key=local::segment\n";
-    let heard: Vec<String> = (0..4).map(|rank| world.say(rank, get)).collect();
+    let heard: Vec<String> = (0..4).map(|rank| world.request(rank, get)).collect();
     let [first, second] =
         ["a", "b"].map(|name| format!("cmd=get_result rc=0 value=/dev/shm/{name}\n"));
     assert_eq!(heard, [&*first, &first, &second, &second]);
@@ -54,62 +57,62 @@ fn node_local_keys_are_visible_on_their_node_before_any_fence_and_never_elsewher
 
 #[test]
 fn values_of_the_manager_cannot_be_replaced() {
-    let mut world = World::new(1);
+    let mut world = TestServer::new(1);
     world.server.preset(world.job, b"PMI_process_mapping", b"(vector,(0,1,1))").unwrap();
     world.server.preput(world.job, b"PARENT", b"port").unwrap();
     world.init_all();
     let mapping = "cmd=get kvsname=kvs_1 key=PMI_process_mapping\n";
-    world.say(0, "cmd=put kvsname=kvs_1 key=PMI_process_mapping value=no\n");
-    assert_eq!(world.say(0, mapping), "cmd=get_result rc=0 value=(vector,(0,1,1))\n");
-    assert_eq!(world.say(0, "cmd=get key=PARENT\n"), "cmd=get_result rc=0 value=port\n");
+    world.request(0, "cmd=put kvsname=kvs_1 key=PMI_process_mapping value=no\n");
+    assert_eq!(world.request(0, mapping), "cmd=get_result rc=0 value=(vector,(0,1,1))\n");
+    assert_eq!(world.request(0, "cmd=get key=PARENT\n"), "cmd=get_result rc=0 value=port\n");
 }
 
 #[test]
 fn many_fences_follow_each_other_and_a_fast_rank_waits() {
-    let mut world = World::new(3);
+    let mut world = TestServer::new(3);
     world.init_all();
     for _ in 0..4 {
         for rank in 0..3 {
-            world.tell(rank, "cmd=barrier_in\n").unwrap();
+            world.send(rank, "cmd=barrier_in\n").unwrap();
         }
         for rank in 0..3 {
-            assert_eq!(world.hear(rank), "cmd=barrier_out rc=0\n");
+            assert_eq!(world.recv(rank), "cmd=barrier_out rc=0\n");
         }
     }
 }
 
 #[test]
 fn questions_sent_in_one_piece_are_answered_in_their_order() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
     let all = "cmd=put key=a value=1\ncmd=barrier_in\ncmd=get key=b\n";
-    assert_eq!(world.say(0, all), "cmd=put_result rc=0\n");
+    assert_eq!(world.request(0, all), "cmd=put_result rc=0\n");
     let other = "cmd=put key=b value=2\ncmd=barrier_in\ncmd=get key=a\n";
-    let heard = world.say(1, other);
+    let heard = world.request(1, other);
     assert_eq!(heard, "cmd=put_result rc=0\ncmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n");
-    assert_eq!(world.hear(0), "cmd=barrier_out rc=0\ncmd=get_result rc=0 value=2\n");
+    assert_eq!(world.recv(0), "cmd=barrier_out rc=0\ncmd=get_result rc=0 value=2\n");
 }
 
 #[test]
 fn message_may_come_in_any_pieces() {
     let text = "cmd=init pmi_version=1 pmi_subversion=1\n\r\ncmd=get_maxes\ncmd=finalize\n";
-    let mut whole = World::new(1);
-    let heard = whole.say(0, text);
+    let mut whole = TestServer::new(1);
+    let heard = whole.request(0, text);
     assert!(heard.ends_with("cmd=finalize_ack rc=0\n"));
     for cut in 0..text.len() {
-        let mut world = World::new(1);
-        let first = world.say(0, &text[..cut]);
-        assert_eq!(first + &world.say(0, &text[cut..]), heard, "cut at {cut}");
+        let mut world = TestServer::new(1);
+        let first = world.request(0, &text[..cut]);
+        assert_eq!(first + &world.request(0, &text[cut..]), heard, "cut at {cut}");
     }
 }
 
 #[test]
 fn finalize_is_answered_and_then_the_session_is_over() {
-    let mut world = World::new(1);
+    let mut world = TestServer::new(1);
     world.init_all();
-    world.tell(0, "cmd=finalize\ncmd=get_maxes\n").unwrap();
+    world.send(0, "cmd=finalize\ncmd=get_maxes\n").unwrap();
     assert!(!world.server.session(world.sessions[0]).unwrap().is_finished());
-    assert_eq!(world.hear(0), "cmd=finalize_ack rc=0\n");
+    assert_eq!(world.recv(0), "cmd=finalize_ack rc=0\n");
     assert!(world.server.session(world.sessions[0]).unwrap().is_finished());
     assert_eq!(world.phase(0), Phase::Finalized);
     assert_eq!(world.server.session(world.sessions[0]).unwrap().handle_end(NOW), Ok(()));
@@ -117,9 +120,9 @@ fn finalize_is_answered_and_then_the_session_is_over() {
 
 #[test]
 fn abort_is_told_at_once_and_nothing_after_it_is_heard() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    assert_eq!(world.say(1, "cmd=abort exitcode=42 message=bye bye\ncmd=finalize\n"), "");
+    assert_eq!(world.request(1, "cmd=abort exitcode=42 message=bye bye\ncmd=finalize\n"), "");
     let message = Excerpt::new(*b"bye bye");
     let told =
         Event::Aborted { job: world.job, rank: Rank(1), code: Some(42), world: true, message };
@@ -127,16 +130,16 @@ fn abort_is_told_at_once_and_nothing_after_it_is_heard() {
     assert_eq!(world.server.poll_event(), None);
     assert_eq!(world.phase(1), Phase::Lost);
     // The abort counts even if its sender has closed before the event is polled.
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    world.tell(1, "cmd=abort exitcode=42 message=bye bye\n").unwrap();
+    world.send(1, "cmd=abort exitcode=42 message=bye bye\n").unwrap();
     assert_eq!(world.server.close(world.sessions[1]), Some(told));
 }
 
 #[test]
 fn mistake_is_told_and_the_session_goes_on() {
-    let mut world = World::new(1);
-    let early = world.say(0, "cmd=put key=a value=b\n");
+    let mut world = TestServer::new(1);
+    let early = world.request(0, "cmd=put key=a value=b\n");
     assert_eq!(early, "cmd=put_result rc=-1 msg=expected_init\n");
     world.init_all();
     let long_key = "k".repeat(65);
@@ -160,50 +163,50 @@ fn mistake_is_told_and_the_session_goes_on() {
             "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024",
         ),
     ] {
-        assert_eq!(world.say(0, &format!("{line}\n")), format!("{heard}\n"));
+        assert_eq!(world.request(0, &format!("{line}\n")), format!("{heard}\n"));
     }
 }
 
 #[test]
 fn bytes_that_are_no_message_end_only_their_session() {
     for garbage in ["GET / HTTP/1.1\r\n", "\0\0\0\0", "x", "cmd\n", "     41cmd=fullinit;"] {
-        let mut world = World::new(2);
+        let mut world = TestServer::new(2);
         world.init_all();
-        let error = world.tell(0, garbage).unwrap_err();
+        let error = world.send(0, garbage).unwrap_err();
         assert!(matches!(error, PeerError::Malformed(_)), "{garbage:?}: {error}");
-        assert!(world.hear(0).starts_with("cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_"));
+        assert!(world.recv(0).starts_with("cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_"));
         assert!(world.server.session(world.sessions[0]).unwrap().is_finished());
-        assert_eq!(world.tell(0, "cmd=get_maxes\n"), Err(error));
-        assert!(world.say(1, "cmd=get_appnum\n").starts_with("cmd=appnum"));
+        assert_eq!(world.send(0, "cmd=get_maxes\n"), Err(error));
+        assert!(world.request(1, "cmd=get_appnum\n").starts_with("cmd=appnum"));
     }
 }
 
 #[test]
 fn message_without_an_end_is_given_up_when_the_memory_is() {
-    let mut world = World::new(1);
+    let mut world = TestServer::new(1);
     world.init_all();
     let piece = format!("cmd=put key=a value={}", "v".repeat(1000));
-    world.tell(0, &piece).unwrap();
-    let error = (0..9).find_map(|_| world.tell(0, &"v".repeat(1000)).err()).unwrap();
-    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: 4096 });
-    assert!(world.hear(0).contains("the_end_of_a_message"));
+    world.send(0, &piece).unwrap();
+    let error = (0..9).find_map(|_| world.send(0, &"v".repeat(1000)).err()).unwrap();
+    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: MESSAGE_BYTES });
+    assert!(world.recv(0).contains("the_end_of_a_message"));
 }
 
 #[test]
 fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
     for (asked, agreed) in [((1, 0), (1, 1)), ((1, 1), (1, 1)), ((1, 2), (1, 2)), ((1, 9), (1, 2))]
     {
-        let mut world = World::new(1);
+        let mut world = TestServer::new(1);
         let line = format!("cmd=init pmi_version={} pmi_subversion={}\n", asked.0, asked.1);
         let (major, minor) = agreed;
         let heard =
             format!("cmd=response_to_init rc=0 pmi_version={major} pmi_subversion={minor}\n");
-        assert_eq!(world.say(0, &line), heard);
+        assert_eq!(world.request(0, &line), heard);
     }
-    let mut world = World::new(2);
-    let error = world.tell(1, "cmd=init pmi_version=3 pmi_subversion=0\n").unwrap_err();
+    let mut world = TestServer::new(2);
+    let error = world.send(1, "cmd=init pmi_version=3 pmi_subversion=0\n").unwrap_err();
     assert_eq!(error, PeerError::Version { major: 3, minor: 0 });
-    let heard = world.hear(1);
+    let heard = world.recv(1);
     assert!(
         heard.starts_with("cmd=response_to_init rc=-1 pmi_version=2 pmi_subversion=0 msg="),
         "{heard}"
@@ -213,9 +216,9 @@ fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
 
 #[test]
 fn member_that_disconnects_early_is_lost_and_reported_to_a_waiting_fence() {
-    let mut world = World::new(3);
+    let mut world = TestServer::new(3);
     world.init_all();
-    world.tell(0, "cmd=barrier_in\n").unwrap();
+    world.send(0, "cmd=barrier_in\n").unwrap();
     let mut session = world.server.session(world.sessions[2]).unwrap();
     assert_eq!(session.handle_end(NOW), Err(PeerError::LeftEarly));
     world.server.close(world.sessions[2]);
@@ -228,15 +231,15 @@ fn member_that_disconnects_early_is_lost_and_reported_to_a_waiting_fence() {
 
 #[test]
 fn member_that_exits_without_a_message_is_reported_to_a_waiting_fence() {
-    let mut world = World::new(2);
-    world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    let mut world = TestServer::new(2);
+    world.request(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
     let mut session = world.server.session(world.sessions[1]).unwrap();
     assert_eq!(session.handle_end(NOW), Ok(()));
     world.server.close(world.sessions[1]);
     assert_eq!(world.phase(1), Phase::Absent);
     world.server.member_gone(world.job, Rank(1));
     assert_eq!(world.server.poll_event(), None);
-    world.tell(0, "cmd=barrier_in\n").unwrap();
+    world.send(0, "cmd=barrier_in\n").unwrap();
     assert_eq!(
         world.server.poll_event(),
         Some(Event::FenceStuck { job: world.job, gone: Rank(1) })
@@ -245,18 +248,18 @@ fn member_that_exits_without_a_message_is_reported_to_a_waiting_fence() {
 
 #[test]
 fn member_that_closes_its_end_before_init_is_reported_to_a_waiting_fence() {
-    let mut world = World::new(2);
-    world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
-    world.tell(0, "cmd=barrier_in\n").unwrap();
+    let mut world = TestServer::new(2);
+    world.request(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    world.send(0, "cmd=barrier_in\n").unwrap();
     let mut session = world.server.session(world.sessions[1]).unwrap();
     assert_eq!(session.handle_end(NOW), Ok(()));
     // The process may continue to run indefinitely.
     let stuck = Event::FenceStuck { job: world.job, gone: Rank(1) };
     assert_eq!(world.server.poll_event(), Some(stuck.clone()));
     // The same if the link breaks, which only the owner sees.
-    let mut world = World::new(2);
-    world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
-    world.tell(0, "cmd=barrier_in\n").unwrap();
+    let mut world = TestServer::new(2);
+    world.request(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    world.send(0, "cmd=barrier_in\n").unwrap();
     world.server.close(world.sessions[1]);
     assert_eq!(world.server.poll_event(), Some(stuck));
     assert_eq!(world.phase(1), Phase::Absent);
@@ -264,25 +267,25 @@ fn member_that_closes_its_end_before_init_is_reported_to_a_waiting_fence() {
 
 #[test]
 fn member_that_is_gone_is_reported_to_the_groups_it_was_to_fence_with() {
-    let stuck = |world: &World, rank| Event::FenceStuck { job: world.job, gone: Rank(rank) };
-    let mut world = World::new(4);
-    (0..4).for_each(|rank| drop(world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n")));
-    world.tell(0, "cmd=barrier_in group=0,1,2:5\n").unwrap();
-    world.tell(1, "cmd=barrier_in group=2,1,0:5\n").unwrap();
-    world.say(3, "cmd=finalize\n");
+    let stuck = |world: &TestServer, rank| Event::FenceStuck { job: world.job, gone: Rank(rank) };
+    let mut world = TestServer::new(4);
+    (0..4).for_each(|rank| drop(world.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n")));
+    world.send(0, "cmd=barrier_in group=0,1,2:5\n").unwrap();
+    world.send(1, "cmd=barrier_in group=2,1,0:5\n").unwrap();
+    world.request(3, "cmd=finalize\n");
     assert_eq!(world.server.poll_event(), None);
-    world.say(2, "cmd=finalize\n");
+    world.request(2, "cmd=finalize\n");
     assert_eq!(world.server.poll_event(), Some(stuck(&world, 2)));
     assert_eq!(world.server.poll_event(), None);
     // The same if it had gone before.
-    world.tell(0, "cmd=barrier_in group=0,1:6\n").unwrap();
-    world.tell(1, "cmd=barrier_in group=WORLD:7\n").unwrap();
+    world.send(0, "cmd=barrier_in group=0,1:6\n").unwrap();
+    world.send(1, "cmd=barrier_in group=WORLD:7\n").unwrap();
     assert!(world.server.poll_event().is_some());
 }
 
 #[test]
 fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
-    let mut world = World::without_sessions(130, false);
+    let mut world = TestServer::without_sessions(130);
     let job = world.server.shared.jobs[0].as_mut().unwrap();
     let group =
         |ranks: &[u32]| ranks.iter().fold(GroupFence::empty(0), |group, rank| group.with(*rank));
@@ -301,72 +304,75 @@ fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
 
 #[test]
 fn same_key_put_twice_between_fences_is_told_with_both_ranks() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    world.say(0, "cmd=put key=a value=1\n");
-    world.say(0, "cmd=put key=a value=2\n");
+    world.request(0, "cmd=put key=a value=1\n");
+    world.request(0, "cmd=put key=a value=2\n");
     assert_eq!(world.server.poll_event(), None);
-    world.say(1, "cmd=put key=a value=3\n");
+    world.request(1, "cmd=put key=a value=3\n");
     let key = Key::new(b"a").unwrap();
     let told = Event::PutTwice { job: world.job, key, first: Rank(0), second: Rank(1) };
     assert_eq!(world.server.poll_event(), Some(told));
-    assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=3\n");
+    assert_eq!(world.request(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=3\n");
 }
 
 #[test]
 fn value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    world.say(0, "cmd=put key=a value=1\n");
-    world.tell(0, "cmd=barrier_in\n").unwrap();
-    world.say(1, "cmd=barrier_in\n");
-    world.hear(0);
-    world.say(0, "cmd=put key=a value=2\n");
+    world.request(0, "cmd=put key=a value=1\n");
+    world.send(0, "cmd=barrier_in\n").unwrap();
+    world.request(1, "cmd=barrier_in\n");
+    world.recv(0);
+    world.request(0, "cmd=put key=a value=2\n");
     // Either value would do; no value would break what the fence has promised.
-    assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
+    assert_eq!(world.request(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
     // A new value still waits for the next fence.
-    world.say(0, "cmd=put key=b value=1\n");
-    world.say(0, "cmd=put key=b value=2\n");
-    assert_eq!(world.say(1, "cmd=get key=b\n"), "cmd=get_result rc=4\n");
+    world.request(0, "cmd=put key=b value=1\n");
+    world.request(0, "cmd=put key=b value=2\n");
+    assert_eq!(world.request(1, "cmd=get key=b\n"), "cmd=get_result rc=4\n");
 }
 
 #[test]
 fn key_is_found_by_its_first_writer_after_another_has_put_it_too() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    world.say(0, "cmd=put key=a value=1\n");
-    world.say(1, "cmd=put key=a value=2\n");
+    world.request(0, "cmd=put key=a value=1\n");
+    world.request(1, "cmd=put key=a value=2\n");
     assert!(world.server.poll_event().is_some());
-    assert_eq!(world.say(0, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
+    assert_eq!(world.request(0, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
 }
 
 #[test]
 fn session_with_something_to_tell_waits_until_it_was_heard() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
-    world.say(0, "cmd=put key=a value=1\n");
-    assert_eq!(world.say(1, "cmd=put key=a value=3\ncmd=get_appnum\n"), "cmd=put_result rc=0\n");
+    world.request(0, "cmd=put key=a value=1\n");
+    assert_eq!(
+        world.request(1, "cmd=put key=a value=3\ncmd=get_appnum\n"),
+        "cmd=put_result rc=0\n"
+    );
     world.ready();
     assert!(world.server.poll_event().is_some());
     assert_eq!(world.ready(), [world.sessions[1].0]);
-    assert_eq!(world.hear(1), "cmd=appnum rc=0 appnum=0\n");
+    assert_eq!(world.recv(1), "cmd=appnum rc=0 appnum=0\n");
 }
 
 #[test]
 fn names_are_published_for_all_jobs_and_go_with_their_own() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.init_all();
     let publish = "cmd=publish_name service=ocean port=tag#0$port#1$\n";
-    assert_eq!(world.say(0, publish), "cmd=publish_result rc=0 info=ok\n");
-    let again = world.say(1, publish);
+    assert_eq!(world.request(0, publish), "cmd=publish_result rc=0 info=ok\n");
+    let again = world.request(1, publish);
     assert_eq!(again, "cmd=publish_result rc=1 msg=service_exists_already info=fail\n");
-    let heard = world.say(1, "cmd=lookup_name service=ocean\n");
+    let heard = world.request(1, "cmd=lookup_name service=ocean\n");
     assert_eq!(heard, "cmd=lookup_result rc=0 info=ok port=tag#0$port#1$\n");
     let unpublish = "cmd=unpublish_name service=ocean\n";
-    assert_eq!(world.say(1, unpublish), "cmd=unpublish_result rc=0 info=ok\n");
-    let gone = world.say(0, unpublish);
+    assert_eq!(world.request(1, unpublish), "cmd=unpublish_result rc=0 info=ok\n");
+    let gone = world.request(0, unpublish);
     assert_eq!(gone, "cmd=unpublish_result rc=1 msg=no_such_service info=fail\n");
-    world.say(0, publish);
+    world.request(0, publish);
     for id in world.sessions.clone() {
         assert_eq!(world.server.close(id), None);
     }
@@ -376,39 +382,41 @@ fn names_are_published_for_all_jobs_and_go_with_their_own() {
 
 #[test]
 fn fence_with_an_uplink_ends_when_the_owner_says_so() {
-    let mut world = World::with_uplink(2, true);
+    let spec = JobSpec { has_uplink: true, ..job_spec(JOB_NAME) };
+    let mut world = TestServer::of(spec, members(2, 2));
+    world.open_all(2);
     world.init_all();
     assert!(world.server.end_fence(world.job).is_err());
-    world.say(0, "cmd=barrier_in\n");
-    assert_eq!(world.say(1, "cmd=barrier_in\n"), "");
+    world.request(0, "cmd=barrier_in\n");
+    assert_eq!(world.request(1, "cmd=barrier_in\n"), "");
     let told = Event::FenceHandedUp { job: world.job, generation: 0 };
     assert_eq!(world.server.poll_event(), Some(told));
     world.server.end_fence(world.job).unwrap();
-    assert_eq!(world.hear(0), "cmd=barrier_out rc=0\n");
-    assert_eq!(world.hear(1), "cmd=barrier_out rc=0\n");
+    assert_eq!(world.recv(0), "cmd=barrier_out rc=0\n");
+    assert_eq!(world.recv(1), "cmd=barrier_out rc=0\n");
 }
 
 #[test]
 fn groups_have_fences_of_their_own_told_apart_by_tag() {
-    let mut world = World::new(4);
+    let mut world = TestServer::new(4);
     for rank in 0..4 {
-        world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        world.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
     }
-    world.say(0, "cmd=put key=a value=1\n");
-    world.tell(0, "cmd=barrier_in group=0,1:5\ncmd=barrier_in group=1,0:6\n").unwrap();
-    assert_eq!(world.say(1, "cmd=barrier_in group=0,1:6\n"), "cmd=barrier_out rc=0 tag=6\n");
-    assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=6\n");
-    assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=1\n");
-    assert_eq!(world.say(1, "cmd=barrier_in group=0,1:5\n"), "cmd=barrier_out rc=0 tag=5\n");
-    assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=5\n");
-    assert_eq!(world.say(2, "cmd=barrier_in group=NODE:9\n"), "");
-    assert_eq!(world.say(3, "cmd=barrier_in group=NODE:9\n"), "cmd=barrier_out rc=0 tag=9\n");
-    assert_eq!(world.hear(2), "cmd=barrier_out rc=0 tag=9\n");
-    assert_eq!(world.say(3, "cmd=barrier_in group=3\n"), "cmd=barrier_out rc=0 tag=0\n");
-    (0..4).for_each(|rank| assert!(world.tell(rank, "cmd=barrier_in\n").is_ok()));
-    (0..4).for_each(|rank| assert_eq!(world.hear(rank), "cmd=barrier_out rc=0 tag=0\n"));
+    world.request(0, "cmd=put key=a value=1\n");
+    world.send(0, "cmd=barrier_in group=0,1:5\ncmd=barrier_in group=1,0:6\n").unwrap();
+    assert_eq!(world.request(1, "cmd=barrier_in group=0,1:6\n"), "cmd=barrier_out rc=0 tag=6\n");
+    assert_eq!(world.recv(0), "cmd=barrier_out rc=0 tag=6\n");
+    assert_eq!(world.request(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=1\n");
+    assert_eq!(world.request(1, "cmd=barrier_in group=0,1:5\n"), "cmd=barrier_out rc=0 tag=5\n");
+    assert_eq!(world.recv(0), "cmd=barrier_out rc=0 tag=5\n");
+    assert_eq!(world.request(2, "cmd=barrier_in group=NODE:9\n"), "");
+    assert_eq!(world.request(3, "cmd=barrier_in group=NODE:9\n"), "cmd=barrier_out rc=0 tag=9\n");
+    assert_eq!(world.recv(2), "cmd=barrier_out rc=0 tag=9\n");
+    assert_eq!(world.request(3, "cmd=barrier_in group=3\n"), "cmd=barrier_out rc=0 tag=0\n");
+    (0..4).for_each(|rank| assert!(world.send(rank, "cmd=barrier_in\n").is_ok()));
+    (0..4).for_each(|rank| assert_eq!(world.recv(rank), "cmd=barrier_out rc=0 tag=0\n"));
     for bad in ["0,1", "9", "moon", "3:x"] {
-        let heard = world.say(3, &format!("cmd=barrier_in group={bad}\n"));
+        let heard = world.request(3, &format!("cmd=barrier_in group={bad}\n"));
         assert!(heard.starts_with("cmd=barrier_out rc=") && heard.contains("msg="), "{heard}");
     }
 }
@@ -417,55 +425,59 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
 fn group_that_lists_a_rank_twice_is_refused() {
     const REFUSED: &str =
         "cmd=barrier_out rc=3 msg=a_list_that_names_each_rank_once_is_missing_or_wrong\n";
-    let mut world = World::new(4);
+    let mut world = TestServer::new(4);
     for rank in 0..4 {
-        world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        world.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
     }
     for group in ["0,0,1", "0,1,0", "1,0,1", "0,0", "0,00", "0,1,2,3,2"] {
-        assert_eq!(world.say(0, &format!("cmd=barrier_in group={group}:4\n")), REFUSED, "{group}");
+        assert_eq!(
+            world.request(0, &format!("cmd=barrier_in group={group}:4\n")),
+            REFUSED,
+            "{group}"
+        );
     }
     // The refused entries left nothing behind that a correct one would meet.
-    assert_eq!(world.say(0, "cmd=barrier_in group=0,1:4\n"), "");
-    assert_eq!(world.say(1, "cmd=barrier_in group=1,0:4\n"), "cmd=barrier_out rc=0 tag=4\n");
-    assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=4\n");
+    assert_eq!(world.request(0, "cmd=barrier_in group=0,1:4\n"), "");
+    assert_eq!(world.request(1, "cmd=barrier_in group=1,0:4\n"), "cmd=barrier_out rc=0 tag=4\n");
+    assert_eq!(world.recv(0), "cmd=barrier_out rc=0 tag=4\n");
 }
 
 #[test]
 fn member_that_has_failed_is_not_late_as_well() {
-    let mut world = World::without_sessions(1, false);
+    let mut world = TestServer::without_sessions(1);
     let deadline = NOW.plus(Duration::from_secs(1));
     let peer = Peer::Unidentified { job: world.job, deadline: Some(deadline), challenge: None };
-    world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
-    let error = world.tell(0, "GET / HTTP/1.1\n").unwrap_err();
+    world.open(peer);
+    let error = world.send(0, "GET / HTTP/1.1\n").unwrap_err();
     assert_eq!(world.server.poll_timeout(), None);
     world.server.handle_timeout(deadline);
     // The first error stays, and is sent once.
-    assert_eq!(world.tell(0, ""), Err(error));
-    assert_eq!(world.hear(0), "cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_0\n");
+    assert_eq!(world.send(0, ""), Err(error));
+    assert_eq!(world.recv(0), "cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_0\n");
 }
 
 #[test]
 fn caller_says_who_it_is_before_anything_else() {
-    let mut world = World::without_sessions(2, false);
+    let mut world = TestServer::without_sessions(2);
     let deadline = Some(NOW.plus(Duration::from_secs(1)));
     let peer = Peer::Unidentified { job: world.job, deadline, challenge: None };
     for _ in 0..3 {
-        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        world.open(peer);
     }
     let hello = "cmd=initack rc=0 rank=1 size=2 appnum=0 debug=0\n\
                  cmd=set size=2\ncmd=set rank=1\ncmd=set debug=0\n";
-    assert_eq!(world.say(0, "cmd=initack pmiid=1\n"), hello);
+    assert_eq!(world.request(0, "cmd=initack pmiid=1\n"), hello);
     assert_eq!(world.server.poll_event(), Some(Event::Joined { job: world.job, rank: Rank(1) }));
-    assert!(world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n").contains("rc=0"));
-    let error = world.tell(1, "cmd=initack pmiid=1\n").unwrap_err();
+    assert!(world.request(0, "cmd=init pmi_version=1 pmi_subversion=1\n").contains("rc=0"));
+    let error = world.send(1, "cmd=initack pmiid=1\n").unwrap_err();
     assert_eq!(error, PeerError::AlreadyConnected { rank: 1 });
     assert_eq!(world.server.poll_timeout(), deadline);
     world.server.handle_timeout(NOW);
     assert_eq!(world.server.poll_timeout(), deadline);
     world.server.handle_timeout(NOW.plus(Duration::from_secs(1)));
     assert_eq!(world.server.poll_timeout(), None);
-    assert_eq!(world.tell(2, "cmd=initack pmiid=0\n"), Err(PeerError::TimedOut));
-    assert!(world.hear(2).contains("expected_initack_in_time"));
+    assert_eq!(world.send(2, "cmd=initack pmiid=0\n"), Err(PeerError::TimedOut));
+    assert!(world.recv(2).contains("expected_initack_in_time"));
 }
 
 #[test]
@@ -474,11 +486,11 @@ fn unexpected_caller_is_refused() {
         ("cmd=initack pmiid=2\n", PeerError::UnknownPeer { id: 2 }),
         ("cmd=get_maxes\n", PeerError::OutOfOrder { got: "get_maxes", expected: "initack" }),
     ] {
-        let mut world = World::without_sessions(2, false);
+        let mut world = TestServer::without_sessions(2);
         let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
-        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
-        assert_eq!(world.tell(0, line), Err(expected));
-        assert!(!world.hear(0).is_empty());
+        world.open(peer);
+        assert_eq!(world.send(0, line), Err(expected));
+        assert!(!world.recv(0).is_empty());
     }
 }
 
@@ -487,7 +499,7 @@ fn spawn_is_lent_to_the_owner_and_answered_later() {
     let text = "mcmd=spawn\nnprocs=2\nexecname=/bin/a b\ntotspawns=1\nspawnssofar=1\n\
                 arg1=x=y z\nargcnt=1\npreput_num=1\npreput_key_0=k\npreput_val_0=v w\n\
                 info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n";
-    let mut world = World::new(1);
+    let mut world = TestServer::new(1);
     world.init_all();
     let run = |count, code| CodeRun { count, code: Code(code) };
     for (made, codes, heard) in [
@@ -502,7 +514,7 @@ fn spawn_is_lent_to_the_owner_and_answered_later() {
         // For more than these a line is too short for old clients.
         (Err(Code(-1)), &[run(128, -1), run(1, 14)], "cmd=spawn_result rc=-1\n"),
     ] {
-        world.tell(0, &format!("{text}cmd=get_appnum\n")).unwrap();
+        world.send(0, &format!("{text}cmd=get_appnum\n")).unwrap();
         let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
         let spawn = world.server.spawn_request(session).unwrap();
         let program = spawn.programs().next().unwrap();
@@ -511,28 +523,28 @@ fn spawn_is_lent_to_the_owner_and_answered_later() {
         assert!(program.arguments.iter().eq([crate::command::Text::from("x=y z")]));
         assert_eq!(spawn.preputs().next().unwrap().value, *b"v w");
         world.server.spawn_read(session);
-        assert_eq!(world.hear(0), "");
+        assert_eq!(world.recv(0), "");
         assert_eq!(
             world.server.answer_spawn(session, exchange, made, &[run(1, 0); 9]),
             Err(Misuse::NoRoom { what: "codes" })
         );
         world.server.answer_spawn(session, exchange, made, codes).unwrap();
         assert!(world.server.answer_spawn(session, exchange, made, codes).is_err());
-        assert_eq!(world.hear(0), format!("{heard}cmd=appnum rc=0 appnum=0\n"));
+        assert_eq!(world.recv(0), format!("{heard}cmd=appnum rc=0 appnum=0\n"));
     }
 }
 
 #[test]
 fn groups_of_large_jobs_are_named_whole() {
-    let mut world = World::without_sessions(200, false);
+    let mut world = TestServer::without_sessions(200);
     let list = "0,1,5,7,69,71,133,135,197,199";
     for rank in [0, 133] {
         let peer = Peer::Member { job: world.job, rank: Rank(rank) };
         let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
         world.sessions.push(session);
         let at = world.sessions.len() - 1;
-        world.say(at, "cmd=init pmi_version=1 pmi_subversion=2\n");
-        assert_eq!(world.say(at, &format!("cmd=barrier_in group={list}:4\n")), "");
+        world.request(at, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        assert_eq!(world.request(at, &format!("cmd=barrier_in group={list}:4\n")), "");
     }
     let waits = world.server.waits(world.sessions[0]).next();
     let Some(Wait::Group(group)) = waits else { panic!("it waits") };
@@ -548,30 +560,30 @@ fn groups_of_large_jobs_are_named_whole() {
 
 #[test]
 fn state_of_a_group_goes_with_its_fence() {
-    let mut world = World::without_sessions(65, false);
+    let mut world = TestServer::without_sessions(65);
     for rank in [0, 64] {
         let peer = Peer::Member { job: world.job, rank: Rank(rank) };
         let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
         world.sessions.push(session);
-        world.say(world.sessions.len() - 1, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        world.request(world.sessions.len() - 1, "cmd=init pmi_version=1 pmi_subversion=2\n");
     }
-    let entries = |world: &World| {
+    let entries = |world: &TestServer| {
         let kvs = world.server.job(world.job).unwrap().kvs();
         core::iter::successors(kvs.next(None), |last| kvs.next(Some(*last))).count()
     };
-    world.say(0, "cmd=barrier_in group=0,64:1\n");
+    world.request(0, "cmd=barrier_in group=0,64:1\n");
     assert_eq!(entries(&world), 1);
-    assert_eq!(world.say(1, "cmd=barrier_in group=64,0:1\n"), "cmd=barrier_out rc=0 tag=1\n");
+    assert_eq!(world.request(1, "cmd=barrier_in group=64,0:1\n"), "cmd=barrier_out rc=0 tag=1\n");
     assert_eq!(entries(&world), 0);
 }
 
 #[test]
 fn answer_to_a_spawn_of_a_closed_session_goes_to_no_other() {
     let text = "mcmd=spawn\nnprocs=1\nexecname=/bin/a\ntotspawns=1\nspawnssofar=1\nendcmd\n";
-    let mut world = World::new(1);
+    let mut world = TestServer::new(1);
     world.init_all();
-    let ask = |world: &mut World| {
-        world.tell(0, text).unwrap();
+    let ask = |world: &mut TestServer| {
+        world.send(0, text).unwrap();
         let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
         world.server.spawn_read(session);
         (session, exchange)
@@ -587,14 +599,14 @@ fn answer_to_a_spawn_of_a_closed_session_goes_to_no_other() {
     let missing = Err(Misuse::NoSuch { what: "spawn" });
     assert_eq!(world.server.answer_spawn(gone.0, gone.1, Ok(world.job), &[]), missing);
     world.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]).unwrap();
-    assert_eq!(world.hear(0), "cmd=spawn_result rc=-1\n");
+    assert_eq!(world.recv(0), "cmd=spawn_result rc=-1\n");
 }
 
 #[test]
 fn answer_that_does_not_fit_is_kept() {
-    let mut world = World::new(1);
+    let mut world = TestServer::new(1);
     world.init_all();
-    world.tell(0, "cmd=get_my_kvsname\n").unwrap();
+    world.send(0, "cmd=get_my_kvsname\n").unwrap();
     let mut session = world.server.session(world.sessions[0]).unwrap();
     let needed = "cmd=my_kvsname rc=0 kvsname=kvs_1\n".len();
     for len in 0..needed {
@@ -622,10 +634,10 @@ fn spawns_without_names_are_answered_in_their_order() {
         (frames, [&nameless, &nameless], true),
         (frames, [&named[0], &named[1]], false),
     ] {
-        let mut world = World::new(1);
-        world.say(0, opening);
+        let mut world = TestServer::new(1);
+        world.request(0, opening);
         let [first, second] = asked.map(|text| {
-            world.tell(0, text).unwrap();
+            world.send(0, text).unwrap();
             let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else {
                 panic!("{text}")
             };
@@ -634,10 +646,10 @@ fn spawns_without_names_are_answered_in_their_order() {
         });
         world.server.answer_spawn(second.0, second.1, Err(Code(-3)), &[]).unwrap();
         // Otherwise the first session would take it for its own.
-        let early = world.hear(0);
+        let early = world.recv(0);
         assert_eq!(early.is_empty(), in_order, "{early}");
         world.server.answer_spawn(first.0, first.1, Ok(world.job), &[]).unwrap();
-        let heard = early + &world.hear(0);
+        let heard = early + &world.recv(0);
         let [good, bad] = ["rc=0", "rc=-3"].map(|code| heard.find(code).expect(code));
         assert_eq!(good < bad, in_order, "{heard}");
     }

@@ -13,12 +13,13 @@ fn left(body: &str) -> String {
     format!("{:<6}{body}", body.len())
 }
 
-fn world(size: u32) -> World {
-    let mut world = World::new(size);
+fn world(size: u32) -> TestServer {
+    let mut world = TestServer::new(size);
     for rank in 0..size as usize {
-        let heard = world.say(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let heard = world.request(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
         assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-        let heard = world.say(rank, &left(&format!("cmd=fullinit;pmirank={rank};threaded=TRUE;")));
+        let heard =
+            world.request(rank, &left(&format!("cmd=fullinit;pmirank={rank};threaded=TRUE;")));
         assert_eq!(
             heard,
             right(&format!(
@@ -53,7 +54,7 @@ fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
         ("job-connect;jobid=kvs_1;", "job-connect-response;rc=0;kvscopy=FALSE;"),
     ] {
         let heard = right(&format!("cmd={heard}"));
-        assert_eq!(world.say(0, &left(&format!("cmd={asked}"))), heard);
+        assert_eq!(world.request(0, &left(&format!("cmd={asked}"))), heard);
     }
 }
 
@@ -61,13 +62,13 @@ fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
 fn semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
     let mut world = world(2);
     let put = "cmd=kvs-put;key=a;value=x;;y;;;";
-    assert_eq!(world.say(0, &left(put)), right("cmd=kvs-put-response;rc=0;"));
+    assert_eq!(world.request(0, &left(put)), right("cmd=kvs-put-response;rc=0;"));
     let get = "cmd=kvs-get;key=a;";
     let doubled = right("cmd=kvs-get-response;rc=0;found=TRUE;value=x;;y;;;");
-    assert_eq!(world.say(0, &left(get)), doubled);
+    assert_eq!(world.request(0, &left(get)), doubled);
     // A client that does not double cannot read the value, and gets a refusal instead of half of
     // it.
-    assert!(world.say(0, &right(get)).contains("rc=14;errmsg=the value holds a semicolon"));
+    assert!(world.request(0, &right(get)).contains("rc=14;errmsg=the value holds a semicolon"));
 }
 
 #[test]
@@ -80,32 +81,32 @@ fn values_that_a_client_cannot_read_are_refused_at_every_place() {
     };
     let mut ring = world(2);
     let value = "ring-count=1;ring-left=a;;b;ring-right=c;";
-    assert_eq!(ring.say(0, &left(&format!("cmd=ring;{value}"))), "");
-    let heard = ring.say(1, &right("cmd=ring;ring-count=1;ring-left=d;ring-right=e;"));
+    assert_eq!(ring.request(0, &left(&format!("cmd=ring;{value}"))), "");
+    let heard = ring.request(1, &right("cmd=ring;ring-count=1;ring-left=d;ring-right=e;"));
     assert_eq!(heard, refusal("ring"));
     let heard = "cmd=ring-response;rc=0;ring-count=0;ring-left=e;ring-right=d;";
-    assert_eq!(ring.hear(0), right(heard));
+    assert_eq!(ring.recv(0), right(heard));
 
     let mut space = world(2);
     for pair in ["key=a;value=1", "key=b;value=x;;y", "key=c;value=2"] {
-        space.say(0, &left(&format!("cmd=kvs-put;{pair};")));
+        space.request(0, &left(&format!("cmd=kvs-put;{pair};")));
     }
-    let heard = space.say(0, &right("cmd=kvs-getall;jobid=kvs_1;"));
+    let heard = space.request(0, &right("cmd=kvs-getall;jobid=kvs_1;"));
     // The list ends there: an omitted pair would look like one that was never put.
     let listed = right("cmd=kvs-getall-paircount-response;npair=3;")
         + &right("cmd=kvs-getall-pair-response;key=a;val=1;")
         + &refusal("kvs-getall");
     assert_eq!(heard, listed);
-    let listed = space.say(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
+    let listed = space.request(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
     assert!(listed.contains("key=b;val=x;;y;"), "{listed}");
 }
 
 #[test]
 fn lines_are_still_answered_after_frames_were_agreed_on() {
     let mut world = world(1);
-    assert!(world.say(0, "cmd=get_maxes\n").starts_with("cmd=maxes rc=0"));
+    assert!(world.request(0, "cmd=get_maxes\n").starts_with("cmd=maxes rc=0"));
     let long = "v".repeat(1025);
-    let heard = world.say(0, &right(&format!("cmd=kvs-put;key=k;value={long};")));
+    let heard = world.request(0, &right(&format!("cmd=kvs-put;key=k;value={long};")));
     assert!(
         heard.ends_with("rc=7;errmsg=value k 1025 bytes over limit 1024 at rank 0;"),
         "{heard}"
@@ -119,28 +120,28 @@ fn several_threads_wait_at_once_and_each_gets_its_own_answer() {
         left(&format!("cmd=info-getnodeattr;thrid={thread};key={key};wait=TRUE;"))
     };
     let asked = wait("a", 1) + &wait("b", 2) + &left("cmd=kvs-fence;thrid=3;");
-    assert_eq!(world.say(0, &asked), "");
-    let heard = world.say(0, &left("cmd=job-getid;thrid=4;"));
+    assert_eq!(world.request(0, &asked), "");
+    let heard = world.request(0, &left("cmd=job-getid;thrid=4;"));
     assert_eq!(heard, right("cmd=job-getid-response;thrid=4;rc=0;jobid=kvs_1;"));
-    world.say(1, &left("cmd=info-putnodeattr;key=b;value=2;"));
+    world.request(1, &left("cmd=info-putnodeattr;key=b;value=2;"));
     assert!(world.ready().contains(&0));
-    let heard = world.hear(0);
+    let heard = world.recv(0);
     assert_eq!(heard, right("cmd=info-getnodeattr-response;thrid=2;rc=0;found=TRUE;value=2;"));
-    let heard = world.say(1, &right("cmd=kvs-fence;"));
+    let heard = world.request(1, &right("cmd=kvs-fence;"));
     assert_eq!(heard, right("cmd=kvs-fence-response;rc=0;"));
-    assert_eq!(world.hear(0), right("cmd=kvs-fence-response;thrid=3;rc=0;"));
-    world.say(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
-    let heard = world.hear(0);
+    assert_eq!(world.recv(0), right("cmd=kvs-fence-response;thrid=3;rc=0;"));
+    world.request(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
+    let heard = world.recv(0);
     assert_eq!(heard, right("cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=1;"));
 }
 
 #[test]
 fn attributes_of_a_node_stay_on_it() {
     let mut world = world(3);
-    world.say(0, &left("cmd=info-putnodeattr;key=a;value=1;"));
+    world.request(0, &left("cmd=info-putnodeattr;key=a;value=1;"));
     let get = left("cmd=info-getnodeattr;key=a;");
-    assert!(world.say(1, &get).contains("value=1;"));
-    assert!(world.say(2, &get).contains("found=FALSE;"));
+    assert!(world.request(1, &get).contains("value=1;"));
+    assert!(world.request(2, &get).contains("found=FALSE;"));
 }
 
 #[test]
@@ -148,47 +149,49 @@ fn connected_jobs_read_each_other_and_no_other_job_does() {
     let mut world = world(1);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-    let other = world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
+    let other = world.add_job(spec, vec![Member::new(0, 0)]);
     let peer = Peer::Member { job: other, rank: Rank(0) };
-    world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
-    world.say(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
-    world.say(1, &left("cmd=kvs-put;key=a;value=1;"));
-    world.say(1, &left("cmd=kvs-put;key=b;value=2;"));
-    assert!(world.say(1, &left("cmd=kvs-fence;")).contains("rc=0"));
-    world.say(1, &left("cmd=kvs-put;key=late;value=3;"));
+    world.open(peer);
+    world.request(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    world.request(1, &left("cmd=kvs-put;key=a;value=1;"));
+    world.request(1, &left("cmd=kvs-put;key=b;value=2;"));
+    assert!(world.request(1, &left("cmd=kvs-fence;")).contains("rc=0"));
+    world.request(1, &left("cmd=kvs-put;key=late;value=3;"));
     let get = |key: &str| left(&format!("cmd=kvs-get;jobid=kvs_2;key={key};"));
-    assert!(world.say(0, &get("a")).contains("found=FALSE"));
-    assert!(world.say(0, &left("cmd=job-connect;jobid=kvs_2;")).contains("rc=0"));
-    assert!(world.say(0, &get("a")).contains("found=TRUE;value=1;"));
-    assert!(world.say(0, &get("late")).contains("found=FALSE"));
-    assert!(world.say(0, &left("cmd=job-disconnect;jobid=kvs_2;")).contains("rc=0"));
-    assert!(world.say(0, &get("a")).contains("found=FALSE"));
-    assert!(world.say(0, &left("cmd=job-disconnect;jobid=kvs_2;")).contains("no such connection"));
+    assert!(world.request(0, &get("a")).contains("found=FALSE"));
+    assert!(world.request(0, &left("cmd=job-connect;jobid=kvs_2;")).contains("rc=0"));
+    assert!(world.request(0, &get("a")).contains("found=TRUE;value=1;"));
+    assert!(world.request(0, &get("late")).contains("found=FALSE"));
+    assert!(world.request(0, &left("cmd=job-disconnect;jobid=kvs_2;")).contains("rc=0"));
+    assert!(world.request(0, &get("a")).contains("found=FALSE"));
+    assert!(
+        world.request(0, &left("cmd=job-disconnect;jobid=kvs_2;")).contains("no such connection")
+    );
 }
 
 #[test]
 fn caller_of_this_generation_says_who_it_is_in_fullinit() {
-    let mut world = World::without_sessions(2, false);
+    let mut world = TestServer::without_sessions(2);
     let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
     for _ in 0..3 {
-        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        world.open(peer);
         let at = world.sessions.len() - 1;
-        let heard = world.say(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let heard = world.request(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
         assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
     }
-    assert!(world.say(0, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
+    assert!(world.request(0, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
     assert_eq!(world.server.poll_event(), Some(Event::Joined { job: world.job, rank: Rank(1) }));
     assert_eq!(world.phase(1), Phase::Open);
-    let taken = world.tell(1, &left("cmd=fullinit;pmirank=1;"));
+    let taken = world.send(1, &left("cmd=fullinit;pmirank=1;"));
     assert_eq!(taken, Err(PeerError::AlreadyConnected { rank: 1 }));
     let early = PeerError::OutOfOrder { got: "put", expected: "fullinit" };
-    assert_eq!(world.tell(2, &left("cmd=kvs-put;key=a;value=b;")), Err(early));
-    assert!(world.hear(2).contains("errmsg=expected fullinit;"));
+    assert_eq!(world.send(2, &left("cmd=kvs-put;key=a;value=b;")), Err(early));
+    assert!(world.recv(2).contains("errmsg=expected fullinit;"));
 }
 
 #[test]
 fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
-    let mut world = World::without_sessions(2, false);
+    let mut world = TestServer::without_sessions(2);
     let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
     let lacking = PeerError::OutOfOrder {
         got: "fullinit without the number of a rank",
@@ -203,41 +206,41 @@ fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
         let id = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
         world.sessions.push(id);
         let at = world.sessions.len() - 1;
-        world.say(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
-        assert_eq!(world.tell(at, &left(&format!("cmd=fullinit;{said}"))), Err(error), "{said}");
-        let heard = world.hear(at);
+        world.request(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(world.send(at, &left(&format!("cmd=fullinit;{said}"))), Err(error), "{said}");
+        let heard = world.recv(at);
         assert!(heard.contains("cmd=fullinit-response;rc="), "{heard}");
         assert!(heard.ends_with(&format!("errmsg={why};")), "{heard}");
     }
     // An identified peer keeps its rank, whatever it claims later, and may identify itself again.
-    let mut world = World::new(2);
-    world.say(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    let mut world = TestServer::new(2);
+    world.request(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
     assert_eq!(
-        world.say(1, &left("cmd=fullinit;pmirank=0;")),
+        world.request(1, &left("cmd=fullinit;pmirank=0;")),
         right(
             "cmd=fullinit-response;rc=3;errmsg=the caller's own rank in pmirank is missing or wrong;"
         )
     );
-    assert!(world.say(1, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
+    assert!(world.request(1, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
 }
 
 #[test]
 fn attribute_wakes_only_the_sessions_that_wait_for_it() {
     let mut world = world(4);
     for rank in 0..4 {
-        world.say(rank, &left("cmd=info-getnodeattr;key=none;"));
+        world.request(rank, &left("cmd=info-getnodeattr;key=none;"));
     }
     world.ready();
-    world.say(0, &left("cmd=info-getnodeattr;key=a;wait=TRUE;"));
-    world.say(2, &left("cmd=info-getnodeattr;key=a;wait=TRUE;"));
+    world.request(0, &left("cmd=info-getnodeattr;key=a;wait=TRUE;"));
+    world.request(2, &left("cmd=info-getnodeattr;key=a;wait=TRUE;"));
     world.ready();
-    world.say(1, &left("cmd=info-putnodeattr;key=b;value=1;"));
+    world.request(1, &left("cmd=info-putnodeattr;key=b;value=1;"));
     assert_eq!(world.ready(), []);
-    world.say(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
+    world.request(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
     assert_eq!(world.ready(), [world.sessions[0].0]);
     let found = right("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=1;");
-    assert_eq!(world.hear(0), found);
-    assert_eq!(world.hear(2), "", "the other node has not put it");
+    assert_eq!(world.recv(0), found);
+    assert_eq!(world.recv(2), "", "the other node has not put it");
 }
 
 #[test]
@@ -245,42 +248,42 @@ fn attribute_that_no_rank_is_left_to_put_is_not_waited_for() {
     let wait = |key: &str| left(&format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
     let missing = right("cmd=info-getnodeattr-response;rc=0;found=FALSE;");
     let open = |threaded: &str| {
-        let mut world = World::new(4);
+        let mut world = TestServer::new(4);
         for rank in 0..4 {
-            world.say(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+            world.request(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
             let hello = format!("cmd=fullinit;pmirank={rank};threaded={threaded};");
-            world.say(rank, &left(&hello));
+            world.request(rank, &left(&hello));
         }
         world
     };
-    let hear = |world: &mut World, rank| {
+    let hear = |world: &mut TestServer, rank| {
         world.ready();
-        world.hear(rank)
+        world.recv(rank)
     };
     // The last neighbour finalizes; ranks of other nodes do not matter.
     let mut world = open("FALSE");
-    world.say(0, &wait("a"));
+    world.request(0, &wait("a"));
     assert_eq!(hear(&mut world, 0), "");
-    world.say(1, &left("cmd=finalize;"));
+    world.request(1, &left("cmd=finalize;"));
     assert_eq!(hear(&mut world, 0), missing);
-    world.say(0, &wait("a"));
+    world.request(0, &wait("a"));
     assert_eq!(hear(&mut world, 0), missing);
     // Two wait for each other.
     let mut world = open("FALSE");
-    world.say(2, &wait("a"));
-    world.say(3, &wait("b"));
+    world.request(2, &wait("a"));
+    world.request(3, &wait("b"));
     assert_eq!((hear(&mut world, 2), hear(&mut world, 3)), (missing.clone(), missing.clone()));
     // The process of a neighbour ends.
     let mut world = open("FALSE");
-    world.say(2, &wait("a"));
+    world.request(2, &wait("a"));
     world.server.member_gone(world.job, Rank(3));
     assert_eq!(hear(&mut world, 2), missing);
     // Another thread may still put it.
     let mut world = open("TRUE");
-    world.say(0, &wait("a"));
-    world.say(1, &left("cmd=finalize;"));
+    world.request(0, &wait("a"));
+    world.request(1, &left("cmd=finalize;"));
     assert_eq!(hear(&mut world, 0), "");
-    world.tell(0, &left("cmd=info-putnodeattr;thrid=2;key=a;value=v;")).unwrap();
+    world.send(0, &left("cmd=info-putnodeattr;thrid=2;key=a;value=v;")).unwrap();
     assert!(hear(&mut world, 0).contains("found=TRUE;value=v;"));
 }
 
@@ -290,7 +293,7 @@ fn spawn_lets_other_threads_go_on() {
                 argc=2;argv0=a b;argv1=c=d;infokeycount=1;infokey0=wdir;infoval0=/tmp;\
                 subcmd=/bin/b;maxprocs=1;argc=0;infokeycount=0;";
     let mut world = world(1);
-    world.tell(0, &(left(text) + &left("cmd=job-getid;thrid=8;"))).unwrap();
+    world.send(0, &(left(text) + &left("cmd=job-getid;thrid=8;"))).unwrap();
     let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
     let spawn = world.server.spawn_request(session).unwrap();
     let programs: Vec<_> = spawn.programs().collect();
@@ -299,11 +302,11 @@ fn spawn_lets_other_threads_go_on() {
     assert_eq!(programs[1].executable, *b"/bin/b");
     assert_eq!(spawn.preputs().next().unwrap().value, *b"v;w");
     world.server.spawn_read(session);
-    assert!(world.hear(0).contains("thrid=8;rc=0;jobid="));
+    assert!(world.recv(0).contains("thrid=8;rc=0;jobid="));
     let codes = [(2, 0), (1, 13)].map(|(count, code)| CodeRun { count, code: Code(code) });
     world.server.answer_spawn(session, exchange, Ok(world.job), &codes).unwrap();
     assert_eq!(
-        world.hear(0),
+        world.recv(0),
         right("cmd=spawn-response;thrid=7;rc=0;jobid=kvs_1;nerrs=1;errcodes=0,0,13;")
     );
 }
@@ -317,20 +320,20 @@ fn lengths_of_nothing_and_of_too_much_end_the_session() {
         ("-00041", "six characters of length"),
     ] {
         let mut world = world(1);
-        let error = world.tell(0, bytes).unwrap_err();
+        let error = world.send(0, bytes).unwrap_err();
         assert!(matches!(error, PeerError::Malformed(bad) if bad.expected == says), "{error}");
-        assert!(world.hear(0).contains("unparseable_msg-response;rc=-1;errmsg=expected"));
+        assert!(world.recv(0).contains("unparseable_msg-response;rc=-1;errmsg=expected"));
     }
     let mut world = world(1);
-    world.tell(0, "999999cmd=kvs-put;").unwrap();
-    let error = (0..9).find_map(|_| world.tell(0, &"v".repeat(1000)).err()).unwrap();
-    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: 4096 });
+    world.send(0, "999999cmd=kvs-put;").unwrap();
+    let error = (0..9).find_map(|_| world.send(0, &"v".repeat(1000)).err()).unwrap();
+    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: MESSAGE_BYTES });
 }
 
 #[test]
 fn abort_of_one_member_says_so() {
     let mut world = world(1);
-    world.tell(0, &left("cmd=abort;isworld=FALSE;msg=a;;b;")).unwrap();
+    world.send(0, &left("cmd=abort;isworld=FALSE;msg=a;;b;")).unwrap();
     let told = world.server.poll_event();
     let Some(Event::Aborted { code: None, world: false, message, .. }) = told else {
         panic!("{told:?}")
@@ -356,18 +359,18 @@ fn caller_proves_that_it_knows_the_secret_once() {
         ("", right_proof, false),
         ("cmd=initack pmiid=0\n", right_proof, false),
     ] {
-        let mut world = World::without_sessions(1, false);
+        let mut world = TestServer::without_sessions(1);
         let challenge = Some(Challenge::new(&secret, nonce));
         let peer = Peer::Unidentified { job: world.job, deadline: None, challenge };
-        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
-        world.say(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
-        let asked = world.tell(0, first).map(|_| world.hear(0));
+        world.open(peer);
+        world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let asked = world.send(0, first).map(|_| world.recv(0));
         if first == hello {
             assert_eq!(asked, Ok(right(&format!("cmd=auth-response;authinfo={nonce_digits};"))));
         }
         let proof = left(&format!("cmd=auth-response-complete;authinfo={second};"));
-        let told = world.tell(0, &proof);
-        let heard = world.hear(0);
+        let told = world.send(0, &proof);
+        let heard = world.recv(0);
         assert_eq!(told.is_ok(), is_believed, "{first} {second}");
         if is_believed {
             assert!(heard.contains("cmd=fullinit-response;rc=0;"), "{heard}");
@@ -376,7 +379,7 @@ fn caller_proves_that_it_knows_the_secret_once() {
                 Some(Event::Joined { job: world.job, rank: Rank(0) })
             );
             assert!(
-                world.say(0, &proof).contains("rc=14;errmsg=this request is not offered here;")
+                world.request(0, &proof).contains("rc=14;errmsg=this request is not offered here;")
             );
         } else {
             assert_eq!(told, Err(PeerError::Unproven));
@@ -389,7 +392,7 @@ fn caller_proves_that_it_knows_the_secret_once() {
 fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
     use crate::auth::{Challenge, Nonce, Secret};
     let secret = Secret::new(b"0123456789abcdef").unwrap();
-    let mut world = World::without_sessions(1, false);
+    let mut world = TestServer::without_sessions(1);
     let spec = JobSpec {
         name: crate::ids::KvsName::new(b"kvs_2").unwrap(),
         spawner: None,
@@ -397,33 +400,33 @@ fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
         has_uplink: false,
     };
     let members = vec![Member::new(0, 0), Member::new(0, 0).with_token(816_351)];
-    let job = world.server.add_job(spec, members, store()).unwrap();
+    let job = world.add_job(spec, members);
     let challenge = Some(Challenge::new(&secret, Nonce::new([3; 18])));
     for (id, told) in
         [(0, Err(PeerError::Unproven)), (1, Err(PeerError::Unproven)), (816_351, Ok(()))]
     {
         let peer = Peer::Unidentified { job, deadline: None, challenge };
-        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        world.open(peer);
         let at = world.sessions.len() - 1;
-        assert_eq!(world.tell(at, &format!("cmd=initack pmiid={id}\n")).map(drop), told);
+        assert_eq!(world.send(at, &format!("cmd=initack pmiid={id}\n")).map(drop), told);
     }
-    assert!(world.hear(2).starts_with("cmd=initack rc=0 rank=1 size=2"));
+    assert!(world.recv(2).starts_with("cmd=initack rc=0 rank=1 size=2"));
 }
 
 #[test]
 fn whole_space_is_listed_and_filled_pair_by_pair() {
     let mut world = world(2);
-    let heard = world.say(0, &left("cmd=kvs-getall;thrid=1;jobid=kvs_1;"));
+    let heard = world.request(0, &left("cmd=kvs-getall;thrid=1;jobid=kvs_1;"));
     let nothing = right("cmd=kvs-getall-paircount-response;thrid=1;npair=0;")
         + &right("cmd=kvs-getall-response;thrid=1;rc=0;");
     assert_eq!(heard, nothing);
-    world.say(0, &left("cmd=kvs-put;key=own;value=1;"));
-    world.say(1, &left("cmd=kvs-put;key=other;value=2;"));
-    assert_eq!(world.say(0, &left("cmd=kvs-putall;thrid=4;jobid=kvs_1;npair=2;")), "");
-    assert_eq!(world.say(0, &left("cmd=kvs-putall-pair;thrid=4;key=x;val=3;")), "");
-    let heard = world.say(0, &left("cmd=kvs-putall-pair;thrid=4;key=y;val=a;;b;"));
+    world.request(0, &left("cmd=kvs-put;key=own;value=1;"));
+    world.request(1, &left("cmd=kvs-put;key=other;value=2;"));
+    assert_eq!(world.request(0, &left("cmd=kvs-putall;thrid=4;jobid=kvs_1;npair=2;")), "");
+    assert_eq!(world.request(0, &left("cmd=kvs-putall-pair;thrid=4;key=x;val=3;")), "");
+    let heard = world.request(0, &left("cmd=kvs-putall-pair;thrid=4;key=y;val=a;;b;"));
     assert_eq!(heard, right("cmd=kvs-putall-response;thrid=4;rc=0;"));
-    let heard = world.say(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
+    let heard = world.request(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
     let pair = |key: &str, value: &str| {
         right(&format!("cmd=kvs-getall-pair-response;key={key};val={value};"))
     };
@@ -433,7 +436,7 @@ fn whole_space_is_listed_and_filled_pair_by_pair() {
         + &pair("y", "a;;b")
         + &right("cmd=kvs-getall-response;rc=0;");
     assert_eq!(heard, listed);
-    assert!(world.say(1, &left("cmd=kvs-get;key=x;")).contains("value=3;"));
+    assert!(world.request(1, &left("cmd=kvs-get;key=x;")).contains("value=3;"));
     for (asked, heard) in [
         (
             "kvs-putall-pair;key=x;val=3;",
@@ -447,18 +450,18 @@ fn whole_space_is_listed_and_filled_pair_by_pair() {
         ("kvs-putall;jobid=kvs_1;npair=0;", "kvs-putall-response;rc=0;"),
     ] {
         let heard = right(&format!("cmd={heard}"));
-        assert_eq!(world.say(0, &left(&format!("cmd={asked}"))), heard);
+        assert_eq!(world.request(0, &left(&format!("cmd={asked}"))), heard);
     }
 }
 
 #[test]
 fn pairs_for_a_job_out_of_reach_are_refused_once_behind_the_last() {
     let mut world = world(1);
-    assert_eq!(world.say(0, &left("cmd=kvs-putall;jobid=moon;npair=2;")), "");
-    assert_eq!(world.say(0, &left("cmd=kvs-putall-pair;key=x;val=1;")), "");
-    let heard = world.say(0, &left("cmd=kvs-putall-pair;key=y;val=2;"));
+    assert_eq!(world.request(0, &left("cmd=kvs-putall;jobid=moon;npair=2;")), "");
+    assert_eq!(world.request(0, &left("cmd=kvs-putall-pair;key=x;val=1;")), "");
+    let heard = world.request(0, &left("cmd=kvs-putall-pair;key=y;val=2;"));
     assert_eq!(heard, right("cmd=kvs-putall-response;rc=1;errmsg=no such connected job;"));
-    assert!(world.say(0, &left("cmd=kvs-get;key=x;")).contains("found=FALSE"));
+    assert!(world.request(0, &left("cmd=kvs-get;key=x;")).contains("found=FALSE"));
 }
 
 #[test]
@@ -469,7 +472,7 @@ fn ring_gives_each_rank_the_values_of_both_neighbours() {
             let value = |side| format!("{side}{rank}.{round}");
             let (to_left, to_right) = (value('l'), value('r'));
             let ring = format!("cmd=ring;ring-count=1;ring-left={to_left};ring-right={to_right};");
-            world.tell(rank, &left(&ring)).unwrap();
+            world.send(rank, &left(&ring)).unwrap();
         }
         // The first rank requests again before the others have received their answers.
         for rank in [0, 2, 1] {
@@ -478,7 +481,7 @@ fn ring_gives_each_rank_the_values_of_both_neighbours() {
                 "cmd=ring-response;rc=0;ring-count={rank};ring-left=r{before}.{round};\
                  ring-right=l{behind}.{round};"
             );
-            assert_eq!(world.hear(rank), right(&heard));
+            assert_eq!(world.recv(rank), right(&heard));
         }
     }
 }
@@ -488,19 +491,19 @@ fn ring_that_can_never_end_is_told_once_with_the_one_who_is_gone() {
     let ring = left("cmd=ring;ring-count=1;ring-left=a;ring-right=b;");
     for goes_first in [true, false] {
         let mut world = world(3);
-        let event = |world: &mut World| world.server.poll_event();
+        let event = |world: &mut TestServer| world.server.poll_event();
         if goes_first {
             world.server.member_gone(world.job, Rank(1));
             assert_eq!(event(&mut world), None);
         }
-        assert_eq!(world.say(0, &ring), "");
+        assert_eq!(world.request(0, &ring), "");
         if !goes_first {
             assert_eq!(event(&mut world), None);
             world.server.member_gone(world.job, Rank(1));
         }
         let stuck = Event::FenceStuck { job: world.job, gone: Rank(1) };
         assert_eq!(event(&mut world), Some(stuck), "first: {goes_first}");
-        assert_eq!(world.say(2, &ring), "");
+        assert_eq!(world.request(2, &ring), "");
         assert_eq!(event(&mut world), None);
     }
 }
@@ -512,25 +515,25 @@ fn message_may_go_on_in_another_frame() {
     for second in
         [left("cmd=concat;concatid=77;value=b;"), right("cmd=concat;concatid=77;value=b;")]
     {
-        assert_eq!(world.say(0, &first), "");
-        assert_eq!(world.say(0, &second), right("cmd=kvs-put-response;thrid=3;rc=0;"));
+        assert_eq!(world.request(0, &first), "");
+        assert_eq!(world.request(0, &second), right("cmd=kvs-put-response;thrid=3;rc=0;"));
     }
-    assert!(world.say(0, &left("cmd=kvs-get;key=a;")).contains("value=b;"));
+    assert!(world.request(0, &left("cmd=kvs-get;key=a;")).contains("value=b;"));
     // A value may hold the word.
-    assert!(world.say(0, &left("cmd=kvs-put;key=concat;value=concat=;")).contains("rc=0;"));
-    world.tell(0, &first).unwrap();
-    assert!(world.tell(0, &left("cmd=kvs-fence;")).is_err());
+    assert!(world.request(0, &left("cmd=kvs-put;key=concat;value=concat=;")).contains("rc=0;"));
+    world.send(0, &first).unwrap();
+    assert!(world.send(0, &left("cmd=kvs-fence;")).is_err());
 }
 
 #[test]
 fn rest_of_a_torn_value_is_not_stored() {
     let mut world = world(1);
-    let heard = world.say(0, &right("cmd=kvs-put;key=a;value=x;y;"));
+    let heard = world.request(0, &right("cmd=kvs-put;key=a;value=x;y;"));
     assert!(
         heard.contains("rc=3;errmsg=a value without semicolon is missing or wrong;"),
         "{heard}"
     );
-    assert!(world.say(0, &right("cmd=kvs-get;key=a;")).contains("found=FALSE"));
+    assert!(world.request(0, &right("cmd=kvs-get;key=a;")).contains("found=FALSE"));
 }
 
 #[test]
@@ -553,48 +556,48 @@ fn second_connection_receives_notices_without_a_request() {
                 .sessions
                 .push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
             let hello = format!("cmd=init_oob signal={signal} pmi_version={asked} pmiid=1\n");
-            let heard = world.say(2, &hello);
+            let heard = world.request(2, &hello);
             assert_eq!(heard, format!("cmd=response_to_init_oob rc=0 pmi_version={agreed}\n"));
             world.server.notify(world.job, Rank(1), Notice::Checkpoint).unwrap();
             world.ready();
-            assert_eq!(world.hear(2), checkpoint);
+            assert_eq!(world.recv(2), checkpoint);
             let told =
                 wants.clone().map(|signal| Event::Signal { job: world.job, rank: Rank(1), signal });
             assert_eq!(world.server.poll_event(), told);
             world.server.notify(world.job, Rank(1), Notice::Abort(9)).unwrap();
-            assert_eq!(world.hear(2), abort);
+            assert_eq!(world.recv(2), abort);
             assert_eq!(world.server.session(world.sessions[2]).unwrap().handle_end(NOW), Ok(()));
             world.server.close(world.sessions[2]);
             assert!(world.server.notify(world.job, Rank(1), Notice::Checkpoint).is_err());
-            assert!(world.say(1, &left("cmd=job-getid;")).contains("rc=0"));
+            assert!(world.request(1, &left("cmd=job-getid;")).contains("rc=0"));
         }
     }
     for bad in ["pmi_version=1 pmiid=7", "pmi_version=1"] {
-        let mut world = World::without_sessions(2, false);
+        let mut world = TestServer::without_sessions(2);
         let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
-        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
-        assert!(world.tell(0, &format!("cmd=init_oob signal=NONE {bad}\n")).is_err());
+        world.open(peer);
+        assert!(world.send(0, &format!("cmd=init_oob signal=NONE {bad}\n")).is_err());
     }
 }
 
 #[test]
 fn rank_of_another_job_is_known_by_its_own_number() {
     use crate::command::Notice;
-    let mut world = World::without_sessions(2, false);
+    let mut world = TestServer::without_sessions(2);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
     let members = vec![Member::new(0, 0).with_token(70), Member::new(0, 0).with_token(71)];
-    let other = world.server.add_job(spec, members, store()).unwrap();
+    let other = world.add_job(spec, members);
     let name = crate::ids::KvsName::new(b"kvs_3").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
     let members = (0..4).map(|_| Member::new(0, 0)).collect();
-    world.server.add_job(spec, members, store()).unwrap();
+    world.add_job(spec, members);
     for (id, is_known) in [(71, true), (1, true), (3, false), (72, false)] {
         let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
         let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
         world.sessions = vec![session];
         let hello = format!("cmd=init_oob signal=NONE pmi_version=1 pmi_subversion=1 pmiid={id}\n");
-        assert_eq!(world.tell(0, &hello).is_ok(), is_known, "{id}");
+        assert_eq!(world.send(0, &hello).is_ok(), is_known, "{id}");
     }
     for (job, rank, listens) in [(other, 1, true), (world.job, 1, true), (other, 0, false)] {
         let told = world.server.notify(job, Rank(rank), Notice::Checkpoint);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl TestServer {
     fn waits(&self, rank: usize) -> Vec<Wait<'_>> {
         self.server.waits(self.sessions[rank]).collect()
     }
@@ -23,52 +23,52 @@ fn ranks(found: impl Iterator<Item = Rank>) -> Vec<u32> {
 
 #[test]
 fn members_in_a_fence_wait_until_it_has_ended() {
-    let mut world = World::new(3);
+    let mut world = TestServer::new(3);
     world.init_all();
     assert_eq!(world.waits(0), []);
-    world.say(0, "cmd=barrier_in\n");
-    world.say(2, "cmd=barrier_in\n");
+    world.request(0, "cmd=barrier_in\n");
+    world.request(2, "cmd=barrier_in\n");
     assert_eq!(world.waits(0), [Wait::Fence(0)]);
     assert_eq!(world.waits(1), []);
     assert_eq!(ranks(world.server.job(world.job).unwrap().missing()), [1]);
     // The answers are not read yet, but no rank waits for others any more.
-    world.tell(1, "cmd=barrier_in\n").unwrap();
+    world.send(1, "cmd=barrier_in\n").unwrap();
     assert!((0..3).all(|rank| world.waits(rank).is_empty()));
 }
 
 #[test]
 fn ranks_that_a_group_lacks_are_told() {
-    let mut world = World::new(4);
+    let mut world = TestServer::new(4);
     for rank in 0..4 {
-        world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        world.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
     }
-    world.say(0, "cmd=barrier_in group=0,2,3\n");
+    world.request(0, "cmd=barrier_in group=0,2,3\n");
     let Some(Wait::Group(group)) = world.waits(0).first().copied() else { panic!("it waits") };
     assert_eq!(ranks(world.server.missing_from_group(world.job, group)), [2, 3]);
-    world.say(3, "cmd=barrier_in group=0,2,3\n");
+    world.request(3, "cmd=barrier_in group=0,2,3\n");
     assert_eq!(ranks(world.server.missing_from_group(world.job, group)), [2]);
 }
 
 #[test]
 fn messages_are_counted() {
-    let mut world = World::new(1);
-    let count = |world: &World| {
+    let mut world = TestServer::new(1);
+    let count = |world: &TestServer| {
         world.server.job(world.job).unwrap().member(Rank(0)).unwrap().request_count()
     };
     assert_eq!(count(&world), 0);
     world.init_all();
-    world.say(0, "cmd=get_maxes\n");
+    world.request(0, "cmd=get_maxes\n");
     assert_eq!(count(&world), 2);
 }
 
 #[test]
 fn looking_moves_nothing() {
-    let mut world = World::new(2);
+    let mut world = TestServer::new(2);
     world.say_at(10, 0, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_eq!(world.moved(), Some(10));
-    world.hear(0);
+    world.recv(0);
     world.say_at(20, 0, "cmd=get kvsname=kvs_1 key=nothing\n");
-    world.hear(0);
+    world.recv(0);
     assert_eq!(world.moved(), Some(10));
     world.say_at(30, 0, "cmd=put kvsname=kvs_1 key=a value=b\n");
     assert_eq!(world.moved(), Some(30));

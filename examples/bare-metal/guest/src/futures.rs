@@ -2,7 +2,7 @@
 //!
 //! The calls are those of `pmi_link::task`, which run on any executor. The smallest one is
 //! [`drive`]: it polls until the future is done. Each poll checks everything that the future waits
-//! for, so that no waker is needed.
+//! for, so that no waker is needed. (On an operating system that is `futures_lite::future::block_on`.)
 
 use core::future::{Future, poll_fn};
 use core::pin::pin;

@@ -73,7 +73,8 @@ pub fn big_transfer<A: Link, B: Link>(
     at_once(awaited::big_transfer(&mut async || connect(), &mut async || pause()));
 }
 
-/// Runs what waits for nothing.
+/// Runs checks that wait for nothing. (Executors such as `futures_lite::future::block_on` need the standard
+/// library.)
 fn at_once(checks: impl Future<Output = ()>) {
     let polled = pin!(checks).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_ready(), "functions that wait are for the awaited suite");

@@ -30,7 +30,7 @@ fn answered<T>(
 }
 
 fn yes(format: Format, more: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
-    packed(format, |to| {
+    packed(format, &|to| {
         to.one(Type::STATUS).i32(0);
         more(to);
     })
@@ -156,7 +156,7 @@ fn program_is_spawned_and_jobs_are_connected() {
 fn event(format: Format, code: i32, text: &[u8]) -> Vec<u8> {
     message(
         TAG_EVENT,
-        &packed(format, |to| {
+        &packed(format, &|to| {
             to.one(Type::COMMAND).u8(Command::NOTIFY.0).one(Type::STATUS).i32(code);
             Proc { nspace: b"shop", rank: 1 }.write(to.one(Type::PROC));
             to.one(Type::SIZE).size(1).one(Type::INFO);

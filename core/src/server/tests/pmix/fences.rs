@@ -8,7 +8,7 @@ fn fence_of_all_is_that_of_ranks_of_every_generation() {
     let peer = Peer::Member { job: hall.world.job, rank: Rank(2) };
     let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
     hall.world.sessions = vec![session; 3];
-    hall.world.say(2, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    hall.world.request(2, "cmd=init pmi_version=1 pmi_subversion=1\n");
     let (one, other) = (hall.join(0, Format::PLAIN), hall.join(1, FIXED));
     for _ in 0..2 {
         hall.fence(one, &[WILDCARD], 0);
@@ -16,17 +16,17 @@ fn fence_of_all_is_that_of_ranks_of_every_generation() {
         // One by one they are the same as all of them.
         hall.fence(other, &[2, 0, 1], 0);
         assert_eq!(hall.answers(other), []);
-        assert_eq!(hall.world.say(2, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
+        assert_eq!(hall.world.request(2, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
         for client in [one, other] {
             let answers = hall.answers(client);
             assert_eq!(status_of(&answers[0].1, hall.clients[client].1), Status::SUCCESS);
         }
     }
     // The PMI rank waits, and the last one to come is a PMIx client.
-    assert_eq!(hall.world.say(2, "cmd=barrier_in\n"), "");
+    assert_eq!(hall.world.request(2, "cmd=barrier_in\n"), "");
     hall.fence(one, &[WILDCARD], 0);
     hall.fence(other, &[WILDCARD], 0);
-    assert_eq!(hall.world.hear(2), "cmd=barrier_out rc=0\n");
+    assert_eq!(hall.world.recv(2), "cmd=barrier_out rc=0\n");
 }
 
 #[test]
@@ -169,7 +169,7 @@ impl Hall {
         let mut hall = Self::new(1);
         let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
         let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-        let other = hall.world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
+        let other = hall.world.add_job(spec, vec![Member::new(0, 0)]);
         let info = packed(Format::PLAIN, &|to| describe(1, to));
         let posts = vec![RankData::default()];
         hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();

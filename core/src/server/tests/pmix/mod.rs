@@ -16,6 +16,8 @@ use super::*;
 use crate::server::pmix::{
     ConnectionId, Pmix, PmixEvent, PmixServer, PmixStorage, PmixTables, RankData, UnfinishedLimits,
 };
+use crate::testkit;
+use crate::testkit::pmix::{greeting_bytes, message, packed};
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
 use crate::wire::pmix::header::Header;
@@ -52,7 +54,7 @@ fn slots<T>() -> Slots8<T> {
 
 /// A job of PMI ranks without sessions, which PMIx clients join.
 struct Hall {
-    world: World,
+    world: TestServer,
     /// It is large, and moved about.
     pmix: Box<Pmix<Lent>>,
     /// By rank; the format that each speaks.
@@ -86,20 +88,21 @@ impl Hall {
 
     /// A server without connections; `info` is the job description for clients.
     fn described(size: u32, info: &[u8]) -> Self {
-        Self::in_world(World::without_sessions(size, false), size, info)
+        Self::in_world(TestServer::without_sessions(size), size, info)
     }
 
     /// A job with members on other nodes.
     fn with_uplink(size: u32) -> Self {
         let info = packed(Format::PLAIN, &|to| describe(size, to));
-        let mut hall = Self::in_world(World::without_sessions(size, true), size, &info);
+        let spec = JobSpec { has_uplink: true, ..job_spec(JOB_NAME) };
+        let mut hall = Self::in_world(TestServer::of(spec, members(size, 2)), size, &info);
         for rank in 0..size {
             hall.join(rank, Format::PLAIN);
         }
         hall
     }
 
-    fn in_world(world: World, size: u32, info: &[u8]) -> Self {
+    fn in_world(world: TestServer, size: u32, info: &[u8]) -> Self {
         let mut pmix = Box::new(Pmix::new(PmixTables {
             connections: slots(),
             jobs: slots(),
@@ -133,7 +136,7 @@ impl Hall {
         let id = self.open();
         self.clients.push((id, format));
         let native = greeting(NSPACE, rank, format);
-        let greeting = said(&Greeting { version, ..Greeting::read(&native).unwrap() });
+        let greeting = greeting_bytes(&Greeting { version, ..Greeting::read(&native).unwrap() });
         self.hand_in(id, &greeting).unwrap();
         let event = self.pmix.poll_event();
         let (job, claimed) = (self.world.job, Rank(rank));
@@ -282,40 +285,9 @@ fn describe(size: u32, to: &mut Packer<'_>) {
     }
 }
 
+/// Bytes of the greeting of a rank.
 fn greeting(nspace: &[u8], rank: u32, format: Format) -> Vec<u8> {
-    said(&Greeting {
-        credential_type: b"native",
-        credential: &[7_u32.to_ne_bytes(), 8_u32.to_ne_bytes()].concat(),
-        kind: Kind::Client,
-        owner: None,
-        identity: Some((nspace, rank)),
-        version: if format.family == Family::Fixed { b"3.2.3" } else { b"4.2.2" },
-        encoding: if format.family == Family::Fixed { b"v3" } else { b"v41" },
-        format,
-        store: b"hash",
-        extra: None,
-    })
-}
-
-fn said(greeting: &Greeting<'_>) -> Vec<u8> {
-    let mut bytes = vec![0; 256];
-    let len = greeting.write(&mut bytes).unwrap();
-    bytes.truncate(len);
-    bytes
-}
-
-fn message(index: u32, tag: u32, body: &[u8]) -> Vec<u8> {
-    let header = Header { index, tag, body_bytes: count(body.len()) };
-    [&header.bytes()[..], body].concat()
-}
-
-fn packed(format: Format, write: &dyn Fn(&mut Packer<'_>)) -> Vec<u8> {
-    let mut bytes = vec![0; 2048];
-    let mut to = Packer::new(&mut bytes, format);
-    write(&mut to);
-    let len = to.finish().unwrap();
-    bytes.truncate(len);
-    bytes
+    greeting_bytes(&testkit::pmix::greeting(nspace, rank, format))
 }
 
 fn count(len: usize) -> u32 {

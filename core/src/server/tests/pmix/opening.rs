@@ -48,11 +48,11 @@ fn impossible_claims_are_rejected_with_a_status() {
     let cases = [
         (greeting(b"other", 0, Format::PLAIN), Status::NOT_FOUND),
         (greeting(NSPACE, 2, Format::PLAIN), Status::NOT_FOUND),
-        (said(&Greeting { store: b"shmem2", ..plain }), Status::NOT_SUPPORTED),
-        (said(&Greeting { credential_type: b"munge", ..plain }), Status::INVALID_CRED),
-        (said(&Greeting { credential: b"short", ..plain }), Status::INVALID_CRED),
+        (greeting_bytes(&Greeting { store: b"shmem2", ..plain }), Status::NOT_SUPPORTED),
+        (greeting_bytes(&Greeting { credential_type: b"munge", ..plain }), Status::INVALID_CRED),
+        (greeting_bytes(&Greeting { credential: b"short", ..plain }), Status::INVALID_CRED),
         (
-            said(&Greeting { kind: Kind::NamedTool, owner: Some((7, 8)), ..plain }),
+            greeting_bytes(&Greeting { kind: Kind::NamedTool, owner: Some((7, 8)), ..plain }),
             Status::NOT_SUPPORTED,
         ),
     ];

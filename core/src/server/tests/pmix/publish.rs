@@ -120,22 +120,22 @@ fn names_are_the_same_for_clients_of_every_generation() {
     let peer = Peer::Member { job: hall.world.job, rank: Rank(1) };
     let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
     hall.world.sessions = vec![session; 2];
-    hall.world.say(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    hall.world.request(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_eq!(hall.publish(client, "mine", &[]), Status::SUCCESS);
-    let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
+    let heard = hall.world.request(1, "cmd=lookup_name service=mine\n");
     assert!(heard.contains("port=port"), "{heard}");
-    hall.world.say(1, "cmd=publish_name service=theirs port=port\n");
+    hall.world.request(1, "cmd=publish_name service=theirs port=port\n");
     hall.look_up(client, &["theirs"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "theirs")]));
     assert_eq!(hall.publish(client, "theirs", &[]), Status::DUPLICATE_KEY);
     hall.names(client, Command::UNPUBLISH, &["mine"], false);
     assert_eq!(hall.status(client), Status::SUCCESS);
-    let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
+    let heard = hall.world.request(1, "cmd=lookup_name service=mine\n");
     assert!(!heard.contains("port=port"), "{heard}");
     // A lookup waits until the data is published.
     hall.look_up(client, &["later"], true);
     assert_eq!(hall.answers(client), []);
-    hall.world.say(1, "cmd=publish_name service=later port=port\n");
+    hall.world.request(1, "cmd=publish_name service=later port=port\n");
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "later")]));
 }
 
@@ -146,12 +146,12 @@ fn name_that_another_generation_has_unpublished_is_free_for_all() {
     let peer = Peer::Member { job: hall.world.job, rank: Rank(1) };
     let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
     hall.world.sessions = vec![session; 2];
-    hall.world.say(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    hall.world.request(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
-    hall.world.say(1, "cmd=unpublish_name service=k\n");
+    hall.world.request(1, "cmd=unpublish_name service=k\n");
     // Another client takes the name: it is the owner, and the name stays when its former owner
     // unpublishes everything.
-    hall.world.say(1, "cmd=publish_name service=k port=port\n");
+    hall.world.request(1, "cmd=publish_name service=k port=port\n");
     hall.look_up(client, &["k"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "k")]));
     hall.names(client, Command::UNPUBLISH, &[], false);
@@ -160,9 +160,9 @@ fn name_that_another_generation_has_unpublished_is_free_for_all() {
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "k")]));
     // Its former owner may publish it again.
     assert_eq!(hall.publish(client, "k", &[]), Status::DUPLICATE_KEY);
-    hall.world.say(1, "cmd=unpublish_name service=k\n");
+    hall.world.request(1, "cmd=unpublish_name service=k\n");
     assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
-    hall.world.say(1, "cmd=unpublish_name service=k\n");
+    hall.world.request(1, "cmd=unpublish_name service=k\n");
     assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
     hall.look_up(client, &["k"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(0, "k")]));

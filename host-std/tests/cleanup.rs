@@ -194,3 +194,77 @@ fn key_that_ends_the_launcher_does_not_reach_the_guard() {
     launcher.wait().unwrap();
     assert!(come_to(0, &entry), "{} are left", marked(&entry));
 }
+
+/// The guard of a launcher: its child that executes no program of a rank.
+fn guard_of(launcher: u32) -> Option<u32> {
+    children(launcher).find(|pid| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"guard")
+    })
+}
+
+fn children(pid: u32) -> impl Iterator<Item = u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let pids = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    pids.collect::<Vec<_>>().into_iter()
+}
+
+fn next_guard(launcher: u32, former: Option<u32>) -> u32 {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match guard_of(launcher) {
+            Some(pid) if Some(pid) != former => return pid,
+            _ => assert!(Instant::now() < until, "there is no guard"),
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill_now(pids: &[u32]) {
+    for pid in pids {
+        let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+}
+
+#[test]
+fn guard_that_is_killed_is_replaced_by_one_that_knows_all_ranks() {
+    // A rank that ignores SIGTERM, one with a daemon, and one that has left a process of its session.
+    let script = "case $PMI_RANK in 0) trap '' TERM;; 1) (setsid env -i sleep 600 &);; 2) sleep 600 & exit;; esac
+        exec sleep 600";
+    let entry = format!("PROBE=next-{}", std::process::id());
+    let (variable, value) = entry.split_once('=').unwrap();
+    let running = start(job(3, shell(script)).env(variable, value));
+    assert!(come_to(4, &entry));
+    let mut guard = None;
+    for _ in 0..3 {
+        let next = next_guard(running.pid(), guard);
+        kill_now(&[next]);
+        guard = Some(next);
+    }
+    next_guard(running.pid(), guard);
+    running.signal("KILL");
+    running.end().exits_with(137);
+    assert!(come_to(0, &entry), "{} are left", marked(&entry));
+}
+
+#[test]
+fn killing_all_processes_with_the_name_of_the_launcher_leaves_no_rank_behind() {
+    // At once, while the guard is a copy of the launcher, and when it runs a program of its own.
+    for is_copy in [true, false] {
+        let entry = format!("PROBE=name-{is_copy}-{}", std::process::id());
+        let (variable, value) = entry.split_once('=').unwrap();
+        let running = start(job(2, shell("echo up; exec sleep 600")).env(variable, value));
+        match is_copy {
+            true => running.wait_for_output("up"),
+            false => drop(next_guard(running.pid(), None)),
+        }
+        let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        let launcher = name(running.pid());
+        let own = children(running.pid()).filter(|pid| name(*pid) == launcher);
+        kill_now(&own.chain([running.pid()]).collect::<Vec<_>>());
+        running.end().exits_with(137);
+        assert!(come_to(0, &entry), "{} are left", marked(&entry));
+    }
+}

@@ -368,7 +368,7 @@ impl EventLoop {
 
     /// Handles the deadlines of reports on a running job.
     fn handle_status_deadlines(&mut self, now: Instant) -> IoResult<()> {
-        let guard = self.processes.launcher.guard.as_ref();
+        let guard = self.processes.launcher.guard.as_mut();
         self.status.socket.tick(now, guard, &self.poller)?;
         if self.status.is_stall_check_due(now) {
             // Ranks that are not connected are covered by the attendance report, and waiting for ranks that

@@ -1,6 +1,7 @@
 //! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
 
 use crate::launch::cleanup::Cleanup;
+use crate::launch::guard;
 use crate::launch::process::{self, Launcher, Process, ProcessEnd};
 use crate::launch::shutdown::{Shutdown, ShutdownStep};
 use crate::launch::signal::Arrived;
@@ -314,9 +315,14 @@ impl Processes {
         None
     }
 
-    /// Schedules reaping after SIGCHLD. The child may be an adopted orphan that nothing else waits for; the
-    /// list is not scanned at every exit of a rank.
+    /// Replaces the guard if it has exited, and schedules reaping after SIGCHLD. The child may be an adopted
+    /// orphan that nothing else waits for; the list is not scanned at every exit of a rank.
     pub(super) fn note_child_end(&mut self, now: Instant) {
+        let left = self.entries.iter().filter(|one| match &one.process {
+            Some(process) => process.is_ours(),
+            None => guard::has_group(one.pid),
+        });
+        self.launcher.check_guard(left.map(|one| one.pid));
         self.reap_at.get_or_insert(now + REAP_AFTER);
     }
 

@@ -33,7 +33,7 @@ impl StatusServer {
     pub(super) fn tick(
         &mut self,
         now: Instant,
-        guard: Option<&Guard>,
+        guard: Option<&mut Guard>,
         poller: &Poller,
     ) -> io::Result<()> {
         if self.open_at.is_some_and(|at| now >= at) {

@@ -9,6 +9,7 @@
 //! in the hierarchy of version 2, which is mounted alone or, on hybrid systems, beside those of version
 //! 1; else in a hierarchy of version 1 that only tracks processes.
 
+use rustix::process::getpid;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -24,11 +25,19 @@ pub(crate) struct Cgroup {
 
 impl Cgroup {
     /// Makes a group for the run with `mark` below the one that this process is in, in the first
-    /// hierarchy that allows it. `None` if no hierarchy does.
+    /// hierarchy that allows it. `None` if no hierarchy does. If this process is in the group of the run,
+    /// which the former guard has made, it leaves and returns that one.
     pub(crate) fn create(mark: &str) -> Option<Self> {
         let mounts = fs::read("/proc/self/mountinfo").ok()?;
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-        candidates(&mounts, &groups).into_iter().find_map(|parent| Self::create_in(parent, mark))
+        let name = format!("{PREFIX}{mark}");
+        candidates(&mounts, &groups).into_iter().find_map(|group| match group.parent() {
+            Some(parent) if group.file_name().is_some_and(|own| own == name.as_str()) => {
+                move_to(parent, getpid().as_raw_nonzero().get()).ok()?;
+                Some(Self { parent: parent.to_owned(), own: group })
+            }
+            _ => Self::create_in(group, mark),
+        })
     }
 
     fn create_in(parent: PathBuf, mark: &str) -> Option<Self> {

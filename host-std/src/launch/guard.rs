@@ -1,13 +1,16 @@
 //! Guard: a process that outlives the launcher by a moment, so that no rank does.
 //!
 //! A launcher that is killed by `SIGKILL` cannot terminate its ranks, and the system does not do it
-//! either: a child can learn that its parent has died only where code of the launcher runs in the child
-//! before the program does, which would cost every rank another start. So one small process is started
-//! before all ranks, in a session of its own, where no terminal reaches it. It waits for the end of a
-//! pipe that only the launcher holds open, and through which it receives the ranks and the files to
-//! remove. If the launcher has dismissed it before, it just exits; otherwise it terminates the processes
-//! of the run: see [`survivors`](super::survivors). If a rank had the launcher's terminal, the guard
-//! restores its modes.
+//! either. A signal at the death of the parent (`PR_SET_PDEATHSIG`) would need code of the launcher in
+//! every child, and terminate ranks before their descendants are found: a daemon that has lost its
+//! parent cannot be assigned to the run any more. So one small process is started before all ranks, in a
+//! session of its own, where no terminal reaches it. It waits for the end of a pipe that only the
+//! launcher holds open, and through which it receives the ranks and the files to remove. If the launcher
+//! has dismissed it before, it just exits; otherwise it terminates the processes of the run: see
+//! [`survivors`](super::survivors). If a rank had the launcher's terminal, the guard restores its modes.
+//!
+//! A guard that is killed itself is replaced at once, for the launcher may be the next; and its name
+//! differs from that of the launcher, so that `killall -9` of one spares the other.
 //!
 //! Starting a program takes longer than all other work before the first rank. So the guard is a fork of
 //! the launcher at first, which does nothing but wait, and executes a program with a name and an
@@ -25,12 +28,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::ioctl_fionbio;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, getpid, kill_process, test_kill_process_group};
-use std::ffi::CString;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, test_kill_process_group, waitpid,
+};
+use rustix::thread::set_name;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Variable that marks processes of a run.
@@ -39,13 +45,29 @@ pub(crate) const RUN: &str = "PMI_RUN_MARK";
 /// The command word of the guard; only a launcher starts it.
 pub(crate) const GUARD: &str = "guard";
 
+/// Name of the process, as `ps -o comm` and `killall` know it.
+pub(crate) const NAME: &CStr = c"pmi-guard";
+
 /// The guard of one run.
 #[derive(Debug)]
 pub(crate) struct Guard {
     switch: OwnedFd,
     pid: Pid,
+    start: GuardStart,
+    /// End of the time in which the guard only waits.
+    waits_until: Instant,
+    /// Files reported so far.
+    files: Vec<PathBuf>,
+    restarts: u32,
+}
+
+/// Arguments of a guard, the same for the one that replaces it.
+#[derive(Debug)]
+struct GuardStart {
     mark: String,
-    started: Instant,
+    /// Modes of the terminal to restore.
+    modes: Option<String>,
+    inherited: String,
 }
 
 /// Report of the launcher to the guard. A record ends with a NUL.
@@ -70,13 +92,42 @@ impl Guard {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
         let modes = has_terminal.then(console::modes_to_keep).flatten();
-        let (switch, pid) = spawn(&mark, modes.as_deref(), &inherited_words(inherited)).ok()?;
-        Some(Self { switch, pid, mark, started: Instant::now() })
+        let start = GuardStart { mark, modes, inherited: inherited_words(inherited) };
+        let terminal = start
+            .modes
+            .as_ref()
+            .and_then(|_| rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).ok());
+        let (switch, pid) = start.spawn(terminal, MOMENT).ok()?;
+        let waits_until = Instant::now() + MOMENT - MARGIN;
+        Some(Self { switch, pid, start, waits_until, files: Vec::new(), restarts: 0 })
+    }
+
+    /// Replaces a guard that has exited, and reports to the new one the processes `ranks`. True if it was
+    /// replaced. The launcher has given up the descriptors of a rank that is being started.
+    pub(crate) fn replace(&mut self, ranks: impl Iterator<Item = i32>) -> bool {
+        // The launcher has a standard input of its own by now.
+        let terminal = || fs::File::options().read(true).write(true).open("/dev/tty").ok();
+        let terminal = self.start.modes.as_ref().and_then(|_| terminal()).map(OwnedFd::from);
+        let Ok((switch, pid)) = self.start.spawn(terminal, Duration::ZERO) else { return false };
+        (self.switch, self.pid, self.waits_until) = (switch, pid, Instant::now());
+        self.restarts += 1;
+        ranks.for_each(|pid| self.report_start(pid));
+        self.files
+            .iter()
+            .for_each(|path| self.report(GuardRecord::File(path.as_os_str().as_bytes())));
+        true
+    }
+
+    /// True if it has exited although it was not dismissed, and may be replaced.
+    pub(crate) fn has_exited(&self) -> bool {
+        // A guard that cannot run exits at once, and the next one would, too.
+        self.restarts < RESTARTS_MAX
+            && waitpid(Some(self.pid), WaitOptions::NOHANG).is_ok_and(|end| end.is_some())
     }
 
     /// Value of [`RUN`] in the environment of processes of this run.
     pub(crate) fn mark(&self) -> &str {
-        &self.mark
+        &self.start.mark
     }
 
     /// Its process: a child of the launcher that no rank has left behind.
@@ -100,21 +151,22 @@ impl Guard {
     /// Reports that a rank has terminated. Its pid identifies its session as long as processes are left
     /// there.
     pub(crate) fn report_end(&self, pid: i32) {
-        if Pid::from_raw(pid).is_none_or(|pid| test_kill_process_group(pid).is_err()) {
+        if !has_group(pid) {
             self.report(GuardRecord::Ended(pid));
         }
     }
 
     /// Reports a file to remove if the launcher is killed.
-    pub(crate) fn report_file(&self, path: &Path) {
+    pub(crate) fn report_file(&mut self, path: &Path) {
         self.report(GuardRecord::File(path.as_os_str().as_bytes()));
+        self.files.push(path.to_owned());
     }
 
     /// Dismisses the guard: no process of this run is left, or none is to be terminated.
     pub(crate) fn dismiss(&self) {
         self.report(GuardRecord::Goodbye);
         // While it only waits, it does not read. It is a child of the launcher, so its pid is not reused.
-        if self.started.elapsed() < MOMENT - MARGIN {
+        if Instant::now() < self.waits_until {
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
@@ -151,53 +203,63 @@ impl<'a> GuardRecord<'a> {
     }
 }
 
-/// Forks the guard, and returns the writing end of the pipe that it reads.
-#[allow(unsafe_code, reason = "a process is copied by fork alone")]
-fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedFd, Pid)> {
-    let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
-    // Writes to the guard never block.
-    ioctl_fionbio(&switch, true)?;
-    let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
-    let words = ["pmi-host", GUARD, mark, modes.unwrap_or_default(), inherited];
-    let words = words.map(|word| CString::new(word).unwrap_or_default());
-    // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
-    // rank, must not interrupt its work. Blocked signals stay so across the exec.
-    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread at this
-    // point; and until the copy executes a program or exits, it only makes system calls and allocates
-    // memory, which the C library supports after a fork of a process with several threads too.
-    let pid = match unsafe { fork() } {
-        Ok(ForkResult::Child) => {
-            drop(switch);
-            let _ = setsid();
-            wait_as_copy(&read, &null, modes.is_some());
-            let nothing: [CString; 0] = [];
-            let _ = execve(c"/proc/self/exe", &words, &nothing);
-            // SAFETY: it terminates this copy at once and runs no exit handlers: their state belongs to the
-            // launcher.
-            unsafe { libc::_exit(0) }
-        }
-        Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
-        Err(error) => Err(error),
-    };
-    mask.thread_set_mask()?;
-    let pid = Pid::from_raw(pid?).ok_or(io::ErrorKind::Other)?;
-    Ok((switch, pid))
+/// True if there are processes in the group of a rank.
+pub(crate) fn has_group(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| test_kill_process_group(pid).is_ok())
+}
+
+impl GuardStart {
+    /// Forks a guard that only waits for a `moment` at first, and returns the writing end of the pipe that it
+    /// reads.
+    #[allow(unsafe_code, reason = "a process is copied by fork alone")]
+    fn spawn(&self, terminal: Option<OwnedFd>, moment: Duration) -> io::Result<(OwnedFd, Pid)> {
+        let Self { mark, modes, inherited } = self;
+        let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Writes to the guard never block.
+        ioctl_fionbio(&switch, true)?;
+        let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
+        let words = ["pmi-guard", GUARD, mark, modes.as_deref().unwrap_or_default(), inherited];
+        let words = words.map(|word| CString::new(word).unwrap_or_default());
+        // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
+        // rank, must not interrupt its work. Blocked signals stay so across the exec.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread at its
+        // start; and until the copy executes a program or exits, it only makes system calls and allocates
+        // memory, which the C library supports after a fork of a process with several threads too.
+        let pid = match unsafe { fork() } {
+            Ok(ForkResult::Child) => {
+                drop(switch);
+                let _ = setsid();
+                let _ = set_name(NAME);
+                wait_as_copy(&read, &null, terminal.as_ref(), moment);
+                let nothing: [CString; 0] = [];
+                let _ = execve(c"/proc/self/exe", &words, &nothing);
+                // SAFETY: it terminates this copy at once and runs no exit handlers: their state belongs
+                // to the launcher.
+                unsafe { libc::_exit(0) }
+            }
+            Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
+            Err(error) => Err(error),
+        };
+        mask.thread_set_mask()?;
+        let pid = Pid::from_raw(pid?).ok_or(io::ErrorKind::Other)?;
+        Ok((switch, pid))
+    }
 }
 
 /// Waits in the copy until it must become the guard: the launcher is gone, or has run for a moment.
-fn wait_as_copy(read: &OwnedFd, null: &fs::File, has_terminal: bool) {
+fn wait_as_copy(read: &OwnedFd, null: &fs::File, terminal: Option<&OwnedFd>, moment: Duration) {
     // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no
     // process waits for its end.
-    let _ = match has_terminal {
-        true => rustix::stdio::dup2_stdout(rustix::stdio::stdin()),
-        false => rustix::stdio::dup2_stdout(null),
+    let _ = match terminal {
+        Some(terminal) => rustix::stdio::dup2_stdout(terminal),
+        None => rustix::stdio::dup2_stdout(null),
     };
     let _ = rustix::stdio::dup2_stderr(null);
     let _ = rustix::stdio::dup2_stdin(read);
     // Records are left for the program to read, and do not wake the copy.
     let mut hang_up = [PollFd::new(read, PollFlags::empty())];
-    let moment = Timespec { tv_sec: 0, tv_nsec: MOMENT.subsec_nanos().into() };
+    let moment = Timespec { tv_sec: 0, tv_nsec: moment.subsec_nanos().into() };
     // If waiting fails, the program handles it.
     let _ = poll(&mut hang_up, Some(&moment));
 }
@@ -207,6 +269,9 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// Margin before that moment within which the copy has surely not executed the program.
 const MARGIN: Duration = Duration::from_millis(20);
+
+/// Upper bound of the number of guards that replace one another.
+const RESTARTS_MAX: u32 = 16;
 
 #[cfg(test)]
 mod tests {

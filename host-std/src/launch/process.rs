@@ -299,6 +299,20 @@ impl Launcher {
         Ok(())
     }
 
+    /// Replaces the guard if it has exited. `ranks` are the processes to report to the new one.
+    pub(crate) fn check_guard(&mut self, ranks: impl Iterator<Item = i32>) {
+        if !self.guard.as_ref().is_some_and(Guard::has_exited) {
+            return;
+        }
+        // The new guard must not hold the descriptors of the rank that was started last.
+        let is_rested = self.rest().is_ok();
+        if let Some(guard) = self.guard.as_mut().filter(|_| is_rested)
+            && guard.replace(ranks)
+        {
+            self.orphans.set_guard(guard.pid(), guard.mark());
+        }
+    }
+
     fn set_stdin(&mut self, stdin: Option<&OwnedFd>) -> io::Result<()> {
         if stdin.is_some() || !self.stdin_is_null {
             rustix::stdio::dup2_stdin(stdin.unwrap_or(&self.null))?;

@@ -12,10 +12,11 @@
 //! themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
-use crate::launch::guard::{GUARD, GuardRecord, RUN};
+use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN};
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::stdio::console;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
+use rustix::thread::set_name;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead};
@@ -27,6 +28,8 @@ use std::{fs, thread};
 
 /// Runs the guard: reads the launcher's reports from standard input until the launcher is gone.
 pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
+    // The exec has named the process after the path of the program.
+    let _ = set_name(NAME);
     let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
     let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -10,8 +10,10 @@
 mod qemu;
 mod scenes;
 
+use crate::args::Arguments;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
+use crate::test::tally_of;
 use crate::{process, toolchain};
 use qemu::{Line, Running};
 use scenes::{Linux, Stage, play_boards};
@@ -24,8 +26,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Arch {
     pub(crate) name: &'static str,
     pub(crate) target: &'static str,
-    /// Beyond what all machines have in common.
-    pub(crate) machine: &'static [&'static str],
+    /// Options beyond those that all machines have in common.
+    pub(crate) machine: &'static str,
     /// QEMU's exit status for a guest that has ended with `status`.
     pub(crate) exit_of: fn(status: i32) -> i32,
     rustflags: &'static str,
@@ -35,37 +37,22 @@ const ARCHS: &[Arch] = &[
     Arch {
         name: "riscv64",
         target: "riscv64gc-unknown-none-elf",
-        machine: &["-M", "virt", "-bios", "none", "-m", "4M"],
+        machine: "-M virt -bios none -m 4M",
         exit_of: |status| status,
         rustflags: "",
     },
     Arch {
         name: "aarch64",
         target: "aarch64-unknown-none-softfloat",
-        machine: &[
-            "-M",
-            "virt",
-            "-cpu",
-            "cortex-a53",
-            "-m",
-            "8M",
-            "-semihosting-config",
-            "enable=on,target=native",
-        ],
+        machine: "-M virt -cpu cortex-a53 -m 8M -semihosting-config enable=on,target=native",
         exit_of: |status| status,
         rustflags: "",
     },
     Arch {
         name: "x86_64",
         target: "x86_64-unknown-none",
-        machine: &[
-            "-M",
-            "microvm,rtc=off,pit=off,pic=off,auto-kernel-cmdline=off",
-            "-m",
-            "8M",
-            "-device",
-            "isa-debug-exit,iobase=0xf4,iosize=4",
-        ],
+        machine: "-M microvm,rtc=off,pit=off,pic=off,auto-kernel-cmdline=off -m 8M \
+                  -device isa-debug-exit,iobase=0xf4,iosize=4",
         // A processor that resets itself also ends QEMU with 0, so success is another number.
         exit_of: |status| if status == 0 { 33 } else { 2 * status + 1 },
         // The boot code runs before there are 64-bit addresses.
@@ -100,10 +87,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 
 /// Everything there is.
 pub(crate) fn check(machine: &Machine) -> Tally {
-    read(&[]).and_then(|wanted| run(&wanted, machine)).unwrap_or_else(|why| {
-        println!("{why}");
-        Tally::FAILED
-    })
+    tally_of(read(&[]).and_then(|wanted| run(&wanted, machine)))
 }
 
 fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
@@ -153,32 +137,19 @@ struct Selection {
 }
 
 fn read(arguments: &[String]) -> Result<Selection, String> {
-    let all = || ARCHS.iter().collect::<Vec<_>>();
-    let mut wanted = Selection { archs: all(), board: true, guests: 4 };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-        match word.as_str() {
-            "--arch" => {
-                let found = ARCHS.iter().find(|arch| arch.name == value);
-                (wanted.archs, wanted.board) = match (value.as_str(), found) {
-                    ("all", _) => (all(), true),
-                    (BOARD, _) => (Vec::new(), true),
-                    (_, Some(arch)) => (vec![arch], false),
-                    _ => return Err(format!("no architecture {value}")),
-                };
-            }
-            "--guests" => {
-                wanted.guests = value
-                    .parse()
-                    .ok()
-                    .filter(|guests| (1..=16).contains(guests))
-                    .ok_or("--guests is a number from 1 to 16")?;
-            }
-            _ => return Err(format!("no option {word}: --arch A, --guests N")),
+    let mut arguments = Arguments::new(arguments, "cargo xtask bare-metal [--arch A] [--guests N]");
+    let guests = |word: &str| word.parse().ok().filter(|guests| (1..=16).contains(guests));
+    let guests = arguments.values_by("--guests", guests)?.pop().unwrap_or(4);
+    let (archs, board) = match arguments.value::<String>("--arch")?.as_deref() {
+        None | Some("all") => (ARCHS.iter().collect(), true),
+        Some(BOARD) => (Vec::new(), true),
+        Some(name) => {
+            let found = ARCHS.iter().find(|arch| arch.name == name);
+            (vec![found.ok_or_else(|| format!("no architecture {name}"))?], false)
         }
-    }
-    Ok(wanted)
+    };
+    arguments.end()?;
+    Ok(Selection { archs, board, guests })
 }
 
 fn build_manager() -> Result<PathBuf, String> {

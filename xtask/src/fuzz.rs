@@ -4,6 +4,7 @@
 //! allowed to use the options of its own sanitizers. Findings are in the target directory, with the
 //! generated inputs; a later run begins with both those and the committed ones.
 
+use crate::args::Arguments;
 use crate::machine::{in_ci, verdict_on_lack};
 use crate::process;
 use crate::tally::Tally;
@@ -47,21 +48,16 @@ pub(crate) fn step() -> Tally {
 }
 
 fn parse(arguments: &[String]) -> Result<(u32, Vec<&str>), String> {
-    let (mut seconds, mut names) = (60, Vec::new());
-    let mut arguments = arguments.iter().map(String::as_str);
-    while let Some(argument) = arguments.next() {
-        if argument == "--seconds" {
-            let number = arguments.next().and_then(|number| number.parse().ok());
-            // libFuzzer takes 0 for "for ever".
-            seconds = number.filter(|n| *n > 0).ok_or("--seconds needs a number above 0")?;
-        } else if TARGETS.iter().any(|target| target.name == argument) {
-            names.push(argument);
-        } else {
-            let known: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-            return Err(format!("no target {argument:?}; there are {}", known.join(", ")));
-        }
+    let mut arguments = Arguments::new(arguments, "cargo xtask fuzz [--seconds N] [TARGET...]");
+    // libFuzzer takes 0 for "for ever".
+    let number = |word: &str| word.parse().ok().filter(|seconds| *seconds > 0);
+    let seconds = arguments.values_by("--seconds", number)?.pop().unwrap_or(60);
+    let names = arguments.names()?;
+    let known: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    match names.iter().find(|name| !known.contains(name)) {
+        Some(name) => Err(format!("no target {name:?}; there are {}", known.join(", "))),
+        None => Ok((seconds, names)),
     }
-    Ok((seconds, names))
 }
 
 fn fuzz(seconds: u32, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {

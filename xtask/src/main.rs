@@ -4,6 +4,7 @@
 //! want an answer in a second. Nothing in the workspace depends on this crate.
 #![forbid(unsafe_code)]
 
+mod args;
 mod bare_metal;
 mod bench;
 mod documents;
@@ -14,6 +15,7 @@ mod machine;
 mod modules;
 mod mpi;
 mod package;
+mod page;
 mod playground;
 mod process;
 mod processes;
@@ -30,88 +32,46 @@ mod wasm;
 
 use std::process::ExitCode;
 
-/// One sub-command. An error text means that the command could not do its work at all.
-struct XtaskCommand {
-    names: &'static [&'static str],
-    about: &'static str,
-    run: fn(&[String]) -> Result<ExitCode, String>,
-}
+/// Does the work of a command. An error text means that it could not do its work at all.
+type Run = fn(&[String]) -> Result<ExitCode, String>;
 
-const COMMANDS: &[XtaskCommand] = &[
-    XtaskCommand {
-        names: &["test", "ci"],
-        about: "set the machine up and run every step, or only the STEPs named",
-        run: test::command,
-    },
-    XtaskCommand {
-        names: &["setup"],
-        about: "install the programs and packages for the steps of the tests, or for the named \
-                STEPs only",
-        run: test::setup,
-    },
-    XtaskCommand {
-        names: &["layers"],
-        about: "check permitted dependencies: crates, foreign packages, modules of core",
-        run: layers::command,
-    },
-    XtaskCommand {
-        names: &["tidy"],
-        about: "check house rules that compilers do not check",
-        run: tidy::command,
-    },
-    XtaskCommand {
-        names: &["vocabulary"],
-        about: "measure names, prose and structure: [--check | --write | --list FIGURE [PATH]]",
-        run: vocabulary::command,
-    },
-    XtaskCommand {
-        names: &["bench"],
-        about: "compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs",
-        run: bench::command,
-    },
-    XtaskCommand {
-        names: &["bare-metal"],
-        about: "run guests without operating system under QEMU [--arch A] [--guests N]",
-        run: bare_metal::command,
-    },
-    XtaskCommand {
-        names: &["sizes"],
-        about: "measure the size of PMI on a microcontroller, against its budgets [--write]",
-        run: sizes::command,
-    },
-    XtaskCommand {
-        names: &["faults"],
-        about: "inject faults into runs of launchers, by seed: --help lists its options",
-        run: faults::command,
-    },
-    XtaskCommand {
-        names: &["fuzz"],
-        about: "run the fuzzers on random bytes: [--seconds N] [TARGET...]",
-        run: fuzz::command,
-    },
-    XtaskCommand {
-        names: &["flaky"],
-        about: "repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]",
-        run: repeat::flaky,
-    },
-    XtaskCommand {
-        names: &["peers"],
-        about: "check the statements of the documentation about prterun and srun, which may fail \
-                because of them",
-        run: repeat::peers,
-    },
-    XtaskCommand {
-        names: &["package"],
-        about: "check licences, sources and versions of dependencies, and assemble the crates [--verify]",
-        run: package::command,
-    },
-    XtaskCommand {
-        names: &["playground"],
-        about: "build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]",
-        run: playground::command,
-    },
-    XtaskCommand { names: &["help"], about: "print this page", run: help },
+const COMMANDS: &[(&str, Run)] = &[
+    ("test", test::command),
+    ("ci", test::command),
+    ("setup", test::setup),
+    ("layers", layers::command),
+    ("tidy", tidy::command),
+    ("vocabulary", vocabulary::command),
+    ("bench", bench::command),
+    ("bare-metal", bare_metal::command),
+    ("sizes", sizes::command),
+    ("faults", faults::command),
+    ("fuzz", fuzz::command),
+    ("flaky", repeat::flaky),
+    ("peers", repeat::peers),
+    ("package", package::command),
+    ("playground", playground::command),
+    ("help", help),
 ];
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  test, ci   set the machine up and run every step, or only the STEPs named
+  setup      install the programs and packages for the steps of the tests, or for the named STEPs only
+  layers     check permitted dependencies: crates, foreign packages, modules of core
+  tidy       check house rules that compilers do not check
+  vocabulary measure names, prose and structure: [--check | --list FIGURE [PATH]]
+  bench      compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs
+  bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
+  sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
+  faults     inject faults into runs of launchers, by seed: --help lists its options
+  fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]
+  flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]
+  peers      check the statements of the documentation about prterun and srun, which may fail because of them
+  package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
+  playground build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]
+  help       print this page
+";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -119,11 +79,11 @@ fn main() -> ExitCode {
         Some((name, rest)) => (name.trim_start_matches('-'), rest),
         None => ("help", &[][..]),
     };
-    let Some(command) = COMMANDS.iter().find(|command| command.names.contains(&name)) else {
+    let Some((_, run)) = COMMANDS.iter().find(|(known, _)| *known == name) else {
         eprintln!("xtask: no command {name:?}; see `cargo xtask help`");
         return ExitCode::from(2);
     };
-    (command.run)(rest).unwrap_or_else(|why| {
+    run(rest).unwrap_or_else(|why| {
         eprintln!("xtask {name}: {why}");
         ExitCode::FAILURE
     })
@@ -131,15 +91,11 @@ fn main() -> ExitCode {
 
 /// The names of all commands.
 fn names() -> Vec<&'static str> {
-    COMMANDS.iter().flat_map(|command| command.names).copied().collect()
+    COMMANDS.iter().map(|(name, _)| *name).collect()
 }
 
 fn help(_: &[String]) -> Result<ExitCode, String> {
-    println!("usage: cargo xtask COMMAND\n");
-    for command in COMMANDS {
-        println!("  {:<10} {}", command.names.join(", "), command.about);
-    }
-    println!("\nsteps of `test`, in order:\n");
+    println!("{USAGE}\nsteps of `test`, in order:\n");
     for (name, about) in test::steps() {
         println!("  {name:<10} {about}");
     }
@@ -162,5 +118,18 @@ fn report(check: &str, findings: &[String]) -> ExitCode {
     } else {
         println!("{check}: {} found", findings.len());
         ExitCode::FAILURE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_on_the_help_page() {
+        for name in names() {
+            let is_row = |line: &str| line.split([' ', ',']).take(5).any(|word| word == name);
+            assert!(USAGE.lines().any(is_row), "{name}");
+        }
     }
 }

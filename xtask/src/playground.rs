@@ -4,6 +4,7 @@
 
 mod serve;
 
+use crate::args::Arguments;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
@@ -45,10 +46,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 /// Builds the page, holds its modules to their budgets, and lets a browser use it as people do.
 pub(crate) fn check(machine: &Machine) -> Result<Tally, String> {
     let (folder, mut node) = with_browser(machine)?;
-    if !process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"])) {
-        return Err("no launcher can be observed".into());
-    }
-    node.env("PMI_HOST", toolchain::target_folder().join("release/pmi-host"));
+    node.env("PMI_HOST", toolchain::build_host()?);
     let mut tally = weigh(&folder)?;
     tally += process::count_tests(node.args(["--test", "--test-reporter=tap", "wasm/tests/"]));
     Ok(tally)
@@ -114,24 +112,12 @@ struct PlaygroundArgs {
 }
 
 fn plan(arguments: &[String]) -> Result<PlaygroundArgs, String> {
-    let mut plan = PlaygroundArgs { folder: None, port: Some(PORT), is_measured: false };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if word == "--bench" {
-            plan.is_measured = true;
-            continue;
-        }
-        let value = words.next().ok_or_else(|| format!("{word} lacks a value; {USAGE}"))?;
-        match word.as_str() {
-            "--build-only" => (plan.folder, plan.port) = (Some(value.into()), None),
-            "--port" => {
-                let number = value.parse().map_err(|_| format!("`{value}` is no port"))?;
-                plan.port = Some(number);
-            }
-            _ => return Err(format!("no option {word:?}; {USAGE}")),
-        }
-    }
-    Ok(plan)
+    let mut arguments = Arguments::new(arguments, USAGE);
+    let folder: Option<PathBuf> = arguments.value("--build-only")?;
+    let port = arguments.value("--port")?.or(folder.is_none().then_some(PORT));
+    let is_measured = arguments.flag("--bench");
+    arguments.end()?;
+    Ok(PlaygroundArgs { folder, port, is_measured })
 }
 
 /// Builds the page and returns its directory.
@@ -219,7 +205,7 @@ const PARTS: &[(&str, usize)] =
 const LOGS: &[(&str, &str)] =
     &[("hydra-4.0.2-spawn.log", "spawn.log"), ("hydra-5.0.2-two-nodes.log", "two-nodes.log")];
 
-const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only DIR] [--bench]";
+const USAGE: &str = "cargo xtask playground [--port N] [--build-only DIR] [--bench]";
 
 /// Default port of the page; the simulator prints links that begin with it.
 const PORT: u16 = 7641;

@@ -4,6 +4,7 @@
 //! `peers` runs the statements about other launchers, which every other run of the tests leaves out: they may
 //! fail through the other launcher or through the machine.
 
+use crate::args::Arguments;
 use crate::process;
 use crate::tally::Tally;
 use std::process::{Command, ExitCode};
@@ -50,9 +51,7 @@ pub(crate) fn flaky(arguments: &[String]) -> Result<ExitCode, String> {
 }
 
 pub(crate) fn peers(arguments: &[String]) -> Result<ExitCode, String> {
-    if let Some(word) = arguments.first() {
-        return Err(format!("no option {word:?}; usage: cargo xtask peers"));
-    }
+    Arguments::new(arguments, "cargo xtask peers").end()?;
     let suites = PEER_SUITES.map(str::to_owned);
     let tally: Tally = process::count_tests(tests(&suites).args(["--", "--ignored"]));
     println!("peers: {tally}");
@@ -68,25 +67,13 @@ fn tests(suites: &[String]) -> Command {
 }
 
 fn plan(arguments: &[String]) -> Result<Plan, String> {
-    let mut plan = Plan { runs: 20, spinners_per_core: 2, suites: Vec::new() };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let number = match word.as_str() {
-            "--runs" => &mut plan.runs,
-            "--spinners" => &mut plan.spinners_per_core,
-            _ if word.starts_with('-') => return Err(format!("no option {word:?}; {USAGE}")),
-            _ => {
-                plan.suites.push(word.clone());
-                continue;
-            }
-        };
-        let value = words.next().ok_or_else(|| format!("{word} lacks a number; {USAGE}"))?;
-        *number = value.parse().map_err(|_| format!("`{value}` is no number; {USAGE}"))?;
-    }
-    if plan.suites.is_empty() {
-        plan.suites = TIMED_SUITES.iter().map(|suite| (*suite).to_owned()).collect();
-    }
-    Ok(plan)
+    let mut arguments = Arguments::new(arguments, USAGE);
+    let runs = arguments.value("--runs")?.unwrap_or(20);
+    let spinners_per_core = arguments.value("--spinners")?.unwrap_or(2);
+    let named = arguments.names()?;
+    let suites = if named.is_empty() { TIMED_SUITES } else { &named };
+    let suites = suites.iter().map(|suite| (*suite).to_owned()).collect();
+    Ok(Plan { runs, spinners_per_core, suites })
 }
 
 impl Spinners {
@@ -113,7 +100,7 @@ impl Drop for Spinners {
     }
 }
 
-const USAGE: &str = "usage: cargo xtask flaky [--runs N] [--spinners N-PER-CORE] [SUITE...]";
+const USAGE: &str = "cargo xtask flaky [--runs N] [--spinners N-PER-CORE] [SUITE...]";
 
 /// Suites of the launcher that wait for processes, signals and terminals.
 const TIMED_SUITES: &[&str] = &[

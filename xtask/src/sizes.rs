@@ -8,8 +8,10 @@
 
 mod stack;
 
+use crate::args::Arguments;
 use crate::bare_metal;
 use crate::machine::{Machine, Need};
+use crate::page;
 use crate::process;
 use crate::toolchain;
 use std::fmt::Write as _;
@@ -140,15 +142,12 @@ struct Figures {
 
 const TARGET: &str = "thumbv7em-none-eabihf";
 const BUDGETS: &str = "examples/bare-metal/budgets.txt";
-const README: &str = "README.md";
 const PAGE: &str = "docs/sizes.md";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let is_write = match arguments {
-        [] => false,
-        [word] if word == "--write" => true,
-        _ => return Err("the only option is --write".into()),
-    };
+    let mut arguments = Arguments::new(arguments, "cargo xtask sizes [--write]");
+    let is_write = arguments.flag("--write");
+    arguments.end()?;
     let needs = [Need::Target(TARGET), Need::Qemu("arm")];
     let machine = Machine::prepare(needs.into_iter());
     if !is_write {
@@ -158,9 +157,8 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let table = table(&compiler, &all);
     println!("\n{table}");
     write(BUDGETS, &budgets(&compiler, &all))?;
-    write(PAGE, &page(&table))?;
-    let readme = fs::read_to_string(process::root().join(README)).map_err(|e| e.to_string())?;
-    write(README, &with_rows(&readme, &all).ok_or("README.md has no place for sizes")?)?;
+    write(PAGE, &whole_page(&table))?;
+    page::write("README.md", MARKS, &rows(&all))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -335,7 +333,7 @@ fn reached(all: &Measured) -> impl Iterator<Item = (&'static Goal, i64)> {
     })
 }
 
-fn page(table: &str) -> String {
+fn whole_page(table: &str) -> String {
     let mut text = String::from(
         "# Sizes\n\n\
          Written by `cargo xtask sizes --write`; do not edit. `cargo xtask sizes` fails when a \
@@ -368,22 +366,14 @@ fn budgets(compiler: &str, all: &Measured) -> String {
     text
 }
 
-/// The README with what images take between its two marks.
-fn with_rows(readme: &str, all: &Measured) -> Option<String> {
-    let (before, rest) = readme.split_once(MARKS[0])?;
-    let (_, after) = rest.split_once(MARKS[1])?;
-    let mut text = format!(
-        "{before}{}\n| image | flash | static RAM | stack |\n|---|---|---|---|\n",
-        MARKS[0]
-    );
-    for (image, f) in all {
-        let _ = writeln!(
-            text,
-            "| {}: {} | {} | {} | {} |",
-            image.name, image.about, f.flash, f.ram, f.stack
-        );
-    }
-    Some(format!("{text}{}{after}", MARKS[1]))
+/// The table of the README.
+fn rows(all: &Measured) -> String {
+    let row = |(image, f): &Row| {
+        let about = format!("{}: {}", image.name, image.about);
+        vec![about, f.flash.to_string(), f.ram.to_string(), f.stack.to_string()]
+    };
+    let header = ["image", "flash", "static RAM", "stack"];
+    page::table(&header, ["---", "---"], &all.iter().map(row).collect::<Vec<_>>())
 }
 
 const MARKS: [&str; 2] =
@@ -485,17 +475,9 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_gets_its_rows_between_the_marks_and_loses_old_ones() {
-        let all = [(&IMAGES[0], FIGURES)];
-        let readme = format!("a\n{}\nold\n{}\nb\n", MARKS[0], MARKS[1]);
-        let written = with_rows(&readme, &all).expect("both marks are there");
-        assert!(written.starts_with("a\n") && written.ends_with("\nb\n"));
-        assert!(written.contains("| 200 | 50 | 10 |") && !written.contains("old"));
-        assert_eq!(
-            with_rows(&written, &all),
-            Some(written.clone()),
-            "written again, nothing changes"
-        );
-        assert_eq!(with_rows("a", &all), None);
+    fn the_readme_has_a_place_for_the_rows_of_every_image() {
+        let readme = fs::read_to_string(process::root().join("README.md")).unwrap();
+        let written = page::replace(&readme, MARKS, &rows(&[(&IMAGES[0], FIGURES)])).unwrap();
+        assert!(written.contains("| 200 | 50 | 10 |"));
     }
 }

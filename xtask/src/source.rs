@@ -1,6 +1,8 @@
 //! Just enough of Rust's grammar to ask what a file uses: tokens without comments and texts, and without the
 //! items that only tests compile.
 
+use proc_macro2::{Punct, Spacing, Span, TokenStream, TokenTree};
+
 /// A word or a mark of the source. Numbers count as words; texts and lifetimes do not appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
@@ -24,33 +26,47 @@ pub(crate) fn texts(text: &str) -> Vec<Token<'_>> {
     split(text).1
 }
 
+/// Tokens and string literals. A file that is no Rust has none; it does not compile either.
 fn split(text: &str) -> (Vec<Token<'_>>, Vec<Token<'_>>) {
-    let mut reader = Tokenizer { text, at: 0, line: 1 };
-    let (mut tokens, mut texts) = (Vec::new(), Vec::new());
-    while let Some(first) = reader.rest().chars().next() {
-        let line = reader.line;
-        let rest = reader.rest();
-        if rest.starts_with("//") {
-            reader.take(rest.find('\n').unwrap_or(rest.len()));
-        } else if rest.starts_with("/*") {
-            reader.take(block_comment_len(rest));
-        } else if let Some(len) = text_len(rest) {
-            texts.push(Token { text: reader.take(len), line });
-        } else if first == '\'' {
-            reader.take(quote_len(rest));
-        } else if is_word_part(first) {
-            let len = rest.find(|c| !is_word_part(c)).unwrap_or(rest.len());
-            tokens.push(Token { text: reader.take(len), line });
-        } else if rest.starts_with("::") {
-            tokens.push(Token { text: reader.take(2), line });
-        } else {
-            let mark = reader.take(first.len_utf8());
-            if !first.is_whitespace() {
-                tokens.push(Token { text: mark, line });
+    let mut found = (Vec::new(), Vec::new());
+    flatten(text.parse().unwrap_or_default(), text, &mut found);
+    found
+}
+
+fn flatten<'a>(stream: TokenStream, file: &'a str, found: &mut (Vec<Token<'a>>, Vec<Token<'a>>)) {
+    let at = |span: Span| Token { text: &file[span.byte_range()], line: span.start().line };
+    let mut trees = stream.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        let token = at(tree.span());
+        if ["//", "/*"].iter().any(|comment| token.text.starts_with(comment)) {
+            continue; // documentation, which is an attribute to the compiler
+        }
+        match tree {
+            TokenTree::Group(group) => {
+                found.0.push(at(group.span_open()));
+                flatten(group.stream(), file, found);
+                found.0.push(at(group.span_close()));
             }
+            // A lifetime, with its name.
+            TokenTree::Punct(mark) if mark.as_char() == '\'' => drop(trees.next()),
+            TokenTree::Punct(mark) if is_path(&mark, trees.peek()) => {
+                trees.next();
+                let from = mark.span().byte_range().start;
+                found.0.push(Token { text: &file[from..from + 2], ..token });
+            }
+            TokenTree::Literal(_) if token.text.ends_with(['"', '#']) => found.1.push(token),
+            TokenTree::Literal(_) if token.text.ends_with('\'') => {}
+            _ => found.0.push(token),
         }
     }
-    (tokens, texts)
+}
+
+/// True for the first mark of `::`.
+fn is_path(mark: &Punct, next: Option<&TokenTree>) -> bool {
+    let is_colon = |mark: &Punct| mark.as_char() == ':';
+    is_colon(mark)
+        && mark.spacing() == Spacing::Joint
+        && matches!(next, Some(TokenTree::Punct(next)) if is_colon(next))
 }
 
 /// Leaves out what only a test build sees: items under `#[cfg(test)]` or `#[test]`.
@@ -77,89 +93,8 @@ pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     kept
 }
 
-struct Tokenizer<'a> {
-    text: &'a str,
-    at: usize,
-    line: usize,
-}
-
-impl<'a> Tokenizer<'a> {
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn take(&mut self, len: usize) -> &'a str {
-        let taken = &self.rest()[..len];
-        self.at += len;
-        self.line += taken.matches('\n').count();
-        taken
-    }
-}
-
 fn is_word_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
-}
-
-fn block_comment_len(rest: &str) -> usize {
-    let mut depth = 0;
-    let mut at = 0;
-    while at < rest.len() {
-        let (step, change) = match &rest.as_bytes()[at..] {
-            [b'/', b'*', ..] => (2, 1),
-            [b'*', b'/', ..] => (2, -1),
-            _ => (1, 0),
-        };
-        at += step;
-        depth += change;
-        if depth == 0 {
-            break;
-        }
-    }
-    at
-}
-
-/// The length of the text literal that starts here, with its prefix and quotes.
-fn text_len(rest: &str) -> Option<usize> {
-    let start = rest.find(|c: char| !matches!(c, 'b' | 'c' | 'r'))?;
-    let prefix = &rest[..start];
-    if !["", "b", "c", "r", "br", "cr"].contains(&prefix) {
-        return None;
-    }
-    let body = &rest[start..];
-    if prefix.ends_with('r') {
-        let hashes = body.len() - body.trim_start_matches('#').len();
-        let inner = body[hashes..].strip_prefix('"')?;
-        let end = format!("\"{}", &body[..hashes]);
-        let len = inner.find(&end).map_or(inner.len(), |at| at + end.len());
-        return Some(start + hashes + 1 + len);
-    }
-    let inner = body.strip_prefix('"')?;
-    Some(start + 1 + escaped_len(inner, b'"'))
-}
-
-/// The length of a character literal, or of a lifetime's quote and name.
-fn quote_len(rest: &str) -> usize {
-    let inner = &rest[1..];
-    let mut characters = inner.chars();
-    match (characters.next(), characters.next()) {
-        (Some('\\'), _) => 1 + escaped_len(inner, b'\''),
-        (Some(c), Some('\'')) => 1 + c.len_utf8() + 1,
-        _ => 1 + inner.find(|c| !is_word_part(c)).unwrap_or(inner.len()),
-    }
-}
-
-/// Up to and with the closing quote; a backslash hides the byte after it.
-fn escaped_len(inner: &str, quote: u8) -> usize {
-    let mut hidden = false;
-    for (at, byte) in inner.bytes().enumerate() {
-        match byte {
-            _ if hidden => hidden = false,
-            b'\\' => hidden = true,
-            _ if byte == quote => return at + 1,
-            _ => {}
-        }
-    }
-    inner.len()
 }
 
 /// Length of the attribute that starts here, whether it is an inner one, and whether it is about tests.

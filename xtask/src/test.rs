@@ -23,44 +23,19 @@ struct CiStep {
 
 const BARE: &str = "thumbv7em-none-eabihf";
 
-/// Crates that must build without an operating system: directory and name.
-const NO_STD: &[(&str, &str)] = &[("core", "pmi-core"), ("transports/link", "pmi-link")];
-
 const STEPS: &[CiStep] = &[
-    CiStep {
-        name: "fmt",
-        about: "the code is formatted",
-        needs: &[Need::Rustfmt],
-        wants: &[],
-        run: |_| cargo(&["fmt", "--all", "--check"]),
-    },
-    CiStep {
-        name: "tidy",
-        about: "house rules",
-        needs: &[],
-        wants: &[],
-        run: |_| findings(tidy::check()),
-    },
-    CiStep {
-        name: "vocabulary",
-        about: "names and prose within the bars that were reached",
-        needs: &[],
-        wants: &[],
-        run: |_| findings(crate::vocabulary::exceeded_bars()),
-    },
-    CiStep {
-        name: "layers",
-        about: "permitted dependencies between crates and modules",
-        needs: &[],
-        wants: &[],
-        run: |_| findings(layers::check()),
-    },
-    CiStep {
-        name: "package",
-        about: "licences, sources and Rust versions of dependencies; archives of the crates",
-        needs: &[],
-        wants: &[],
-        run: |_| {
+    step("fmt", "the code is formatted", |_| cargo("fmt --all --check")).needs(&[Need::Rustfmt]),
+    step("tidy", "house rules", |_| findings(tidy::check())),
+    step("vocabulary", "names and prose within the bars that were reached", |_| {
+        findings(crate::vocabulary::check())
+    }),
+    step("layers", "permitted dependencies between crates and modules", |_| {
+        findings(layers::check())
+    }),
+    step(
+        "package",
+        "licences, sources and Rust versions of dependencies; archives of the crates",
+        |_| {
             findings(package::check().map(|mut found| {
                 if found.is_empty() && !package::assemble(false) {
                     found.push("cargo package has failed".into());
@@ -68,142 +43,81 @@ const STEPS: &[CiStep] = &[
                 found
             }))
         },
-    },
-    CiStep {
-        name: "clippy",
-        about: "lints, none left",
-        needs: &[Need::Clippy],
-        wants: &[],
-        run: |_| {
-            let what = ["clippy", "--workspace", "--all-targets", "--features", "pmi-std/tls"];
-            cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
-        },
-    },
-    CiStep {
-        name: "plain",
-        about: "pmi-host without TLS",
-        needs: &[Need::Clippy],
-        wants: &[],
-        run: |_| {
-            let what = ["clippy", "--package", "pmi-host", "--no-default-features"];
-            cargo(&[&what[..], &["--all-targets", "--", "-D", "warnings"]].concat())
-        },
-    },
-    CiStep {
-        name: "doc",
-        about: "the documentation builds without a warning",
-        needs: &[],
-        wants: &[],
-        run: |_| doc(),
-    },
-    CiStep {
-        name: "build",
-        about: "the workspace builds",
-        needs: &[],
-        wants: &[],
-        run: |_| cargo(&["build", "--workspace"]),
-    },
-    CiStep {
-        name: "release",
-        about: "pmi-host as users get it, for the tests that start it",
-        needs: &[],
-        wants: &[],
-        run: |_| cargo(&["build", "--release", "--package", "pmi-host"]),
-    },
-    CiStep {
-        name: "tests",
-        about: "all tests of the workspace, with those in the documentation; real MPI programs among them",
-        needs: &[],
-        wants: &[Need::Mpich],
-        run: |_| {
-            let words = ["test", "--workspace", "--features", "pmi-std/tls", "--no-fail-fast"];
-            let bare =
-                ["test", "--package", "pmi-core", "--no-default-features", "--test", "parts"];
-            let mut tally = process::count_tests(process::cargo().args(words));
-            tally += process::count_tests(process::cargo().args(bare));
+    ),
+    step("clippy", "lints, none left", |_| {
+        cargo("clippy --workspace --all-targets --features pmi-std/tls -- -D warnings")
+    })
+    .needs(&[Need::Clippy]),
+    step("plain", "pmi-host without TLS", |_| {
+        cargo("clippy --package pmi-host --no-default-features --all-targets -- -D warnings")
+    })
+    .needs(&[Need::Clippy]),
+    step("doc", "the documentation builds without a warning", |_| doc()),
+    step("build", "the workspace builds", |_| cargo("build --workspace")),
+    step("release", "pmi-host as users get it, for the tests that start it", |_| {
+        cargo("build --release --package pmi-host")
+    }),
+    step(
+        "tests",
+        "all tests of the workspace, with those in the documentation; real MPI programs among them",
+        |_| {
+            let tests = |words: &str| process::count_tests(process::cargo().args(words.split(' ')));
+            let mut tally = tests("test --workspace --features pmi-std/tls --no-fail-fast");
+            tally += tests("test --package pmi-core --no-default-features --test parts");
             tally
         },
-    },
-    CiStep {
-        name: "faults",
-        about: "runs with injected faults end as specified, with the release build",
-        needs: &[],
-        wants: &[],
-        run: |_| findings(faults::check()),
-    },
-    CiStep {
-        name: "sweep",
-        about: "simulated jobs with every fault, by seed",
-        needs: &[],
-        wants: &[],
-        run: |_| {
-            let sim = ["run", "--release", "--package", "pmi-sim", "--", "sweep"];
-            let mut tally = cargo(&[&sim[..], &["--seeds", "300"]].concat());
-            // No two of these are alike.
-            tally += cargo(&[&sim[..], &["--seeds", "6000", "random"]].concat());
-            tally
-        },
-    },
-    CiStep {
-        name: "fuzz",
-        about: "each fuzzer for half a minute in CI, for a moment elsewhere",
-        needs: &[],
-        wants: &[],
-        run: |_| fuzz::step(),
-    },
-    CiStep {
-        name: "bare",
-        about: "pmi-core and pmi-link for a machine without operating system",
-        needs: &[Need::Target(BARE)],
-        wants: &[],
-        run: |machine| no_std(machine, BARE),
-    },
-    CiStep {
-        name: "sizes",
-        about: "no part of PMI has outgrown its budget on a microcontroller",
-        needs: &[Need::Target(BARE), Need::Qemu("arm")],
-        wants: &[],
-        run: |machine| findings(crate::sizes::check(machine)),
-    },
-    CiStep {
-        name: "guests",
-        about: "nodes without operating system in jobs with each other, under QEMU",
-        needs: bare_metal::NEEDS,
-        wants: &[],
-        run: |machine| bare_metal::check(machine),
-    },
-    CiStep {
-        name: "wasm",
-        about: "pmi-core and pmi-link for the browser",
-        needs: &[Need::Target(wasm::TARGET)],
-        wants: &[],
-        run: |machine| no_std(machine, wasm::TARGET),
-    },
-    CiStep {
-        name: "node",
-        about: "the modules for browsers behave as on this machine, tested by Node",
-        needs: &[Need::Target(wasm::TARGET), Need::Node],
-        wants: &[],
-        run: |machine| {
-            node(machine).unwrap_or_else(|why| {
-                println!("{why}");
-                Tally::FAILED
-            })
-        },
-    },
-    CiStep {
-        name: "playground",
-        about: "the page on which jobs are played, used in a browser",
-        needs: playground::BROWSER_NEEDS,
-        wants: &[],
-        run: |machine| {
-            playground::check(machine).unwrap_or_else(|why| {
-                println!("{why}");
-                Tally::FAILED
-            })
-        },
-    },
+    )
+    .wants(&[Need::Mpich]),
+    step("faults", "runs with injected faults end as specified, with the release build", |_| {
+        findings(faults::check())
+    }),
+    step("sweep", "simulated jobs with every fault, by seed", |_| {
+        let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 300");
+        // No two of these are alike.
+        tally += cargo("run --release --package pmi-sim -- sweep --seeds 6000 random");
+        tally
+    }),
+    step("fuzz", "each fuzzer for half a minute in CI, for a moment elsewhere", |_| fuzz::step()),
+    step("bare", "pmi-core and pmi-link for a machine without operating system", |machine| {
+        no_std(machine, BARE)
+    })
+    .needs(&[Need::Target(BARE)]),
+    step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
+        findings(crate::sizes::check(machine))
+    })
+    .needs(&[Need::Target(BARE), Need::Qemu("arm")]),
+    step(
+        "guests",
+        "nodes without operating system in jobs with each other, under QEMU",
+        bare_metal::check,
+    )
+    .needs(bare_metal::NEEDS),
+    step("wasm", "pmi-core and pmi-link for the browser", |machine| no_std(machine, wasm::TARGET))
+        .needs(&[Need::Target(wasm::TARGET)]),
+    step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
+        tally_of(node(machine))
+    })
+    .needs(&[Need::Target(wasm::TARGET), Need::Node]),
+    step("playground", "the page on which jobs are played, used in a browser", |machine| {
+        tally_of(playground::check(machine))
+    })
+    .needs(playground::BROWSER_NEEDS),
 ];
+
+/// A step without requirements.
+const fn step(name: &'static str, about: &'static str, run: fn(&Machine) -> Tally) -> CiStep {
+    CiStep { name, about, needs: &[], wants: &[], run }
+}
+
+impl CiStep {
+    const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    const fn wants(self, wants: &'static [Need]) -> Self {
+        Self { wants, ..self }
+    }
+}
 
 /// Names and descriptions, for the help page.
 pub(crate) fn steps() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -267,12 +181,21 @@ fn select(names: &[String]) -> Result<Vec<&'static CiStep>, String> {
         .collect())
 }
 
-fn cargo(arguments: &[&str]) -> Tally {
-    check(process::cargo().args(arguments))
+/// Runs cargo with the words of `line`.
+fn cargo(line: &str) -> Tally {
+    check(process::cargo().args(line.split(' ')))
 }
 
 fn check(command: &mut Command) -> Tally {
     Tally::of(process::succeeds(command))
+}
+
+/// The result of a check, which has failed if it could not be made.
+pub(crate) fn tally_of(result: Result<Tally, String>) -> Tally {
+    result.unwrap_or_else(|why| {
+        println!("{why}");
+        Tally::FAILED
+    })
 }
 
 fn findings(result: Result<Vec<String>, String>) -> Tally {
@@ -292,40 +215,24 @@ fn doc() -> Tally {
 /// Builds what runs everywhere. Where cargo builds the libraries, there is none but `core`: a heap creeping
 /// in would not compile.
 fn no_std(machine: &Machine, target: &str) -> Tally {
-    match toolchain::choose(target, &machine.facts) {
-        Ok(choice) => {
-            println!("compiler: {choice}");
-            let mut cargo = toolchain::build(&choice, target, "core");
-            cargo.arg("--lib");
-            for (folder, name) in NO_STD {
-                if process::root().join(folder).exists() {
-                    cargo.args(["--package", name]);
-                } else {
-                    println!("not in this tree yet: {name}");
-                }
-            }
-            check(&mut cargo)
-        }
-        Err(why) => {
-            println!("{why}");
-            Tally::FAILED
-        }
-    }
+    tally_of(toolchain::choose(target, &machine.facts).map(|choice| {
+        println!("compiler: {choice}");
+        let mut cargo = toolchain::build(&choice, target, "core");
+        check(cargo.args(["--lib", "--package", "pmi-core", "--package", "pmi-link"]))
+    }))
 }
 
 /// Runs the modules of wasm in Node, and compares the results with those of this machine.
 fn node(machine: &Machine) -> Result<Tally, String> {
     let folder = wasm::module(machine, "pmi-wasm-node", Loader::Node)?;
-    if !process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"])) {
-        return Err("there is no launcher to be tried with pages".into());
-    }
+    let host = toolchain::build_host()?;
     let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
     let hashes = process::output(process::cargo().args(words))?;
     fs::write(folder.join("hashes.txt"), hashes).map_err(|error| error.to_string())?;
     let mut node = process::node();
     node.args(["--test", "--test-reporter=tap", "wasm/node/tests/"]).env("PMI_WASM", folder);
     // The one that the tests above have started as well.
-    node.env("PMI_HOST", toolchain::target_folder().join("release/pmi-host"));
+    node.env("PMI_HOST", host);
     Ok(process::count_tests(&mut node))
 }
 

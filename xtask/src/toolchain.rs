@@ -172,6 +172,15 @@ pub(crate) fn target_folder() -> PathBuf {
     process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// Builds the launcher as users get it, and returns its path.
+pub(crate) fn build_host() -> Result<PathBuf, String> {
+    match process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"]))
+    {
+        true => Ok(target_folder().join("release/pmi-host")),
+        false => Err("pmi-host does not build".into()),
+    }
+}
+
 const DEBIAN: &str = "/usr";
 const BUNDLED_LINKER: &str = "lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld";
 

@@ -1,23 +1,17 @@
 //! `cargo xtask vocabulary`: names, prose and structure against their bars, per crate and in total.
 //!
-//! Each figure is counted in the product code, without tests. `--check` fails where a total exceeds the
-//! committed figure in `xtask/vocabulary.txt`; `--write` lowers the committed figures to the present ones
-//! and never raises them, so a figure that has improved cannot deteriorate unnoticed. `--list FIGURE
-//! [PATH]` prints the places that a figure consists of.
+//! Each figure is counted in the product code, without tests. `--check` fails where a figure exceeds a bar
+//! that it has reached, so what has improved cannot deteriorate unnoticed. `--list FIGURE [PATH]` prints the
+//! places that a figure consists of.
 
 mod modules;
 mod prose;
 mod structure;
 
+use crate::report;
 use crate::source::{Token, texts, tokens, without_tests};
 use crate::tree::{self, File};
-use crate::{process, report};
-use std::collections::BTreeMap;
-use std::fs;
 use std::process::ExitCode;
-
-/// The committed totals.
-const CEILINGS: &str = "xtask/vocabulary.txt";
 
 /// One source file of a product, with the lines and tokens of tests left out, or one document.
 pub(crate) struct Source<'a> {
@@ -56,126 +50,101 @@ struct Figure {
 }
 
 const FIGURES: &[Figure] = &[
+    figure(
+        "persons",
+        "lines with whoever, somebody, nobody, ... per 1,000 comment lines",
+        2.0,
+        prose::persons,
+    ),
+    figure(
+        "persons-texts",
+        "the same words, per 1,000 string literals of several words",
+        2.0,
+        prose::persons_of_texts,
+    ),
+    figure(
+        "persons-pages",
+        "the same words, per 1,000 lines of documents",
+        2.0,
+        prose::persons_of_pages,
+    )
+    .within("*.md"),
+    figure(
+        "questions",
+        "lines that begin with what, how, who, which, ... per 1,000 comment lines",
+        20.0,
+        prose::questions,
+    ),
+    figure(
+        "speech",
+        "lines with say, tell, told, hear, ... per 1,000 comment lines",
+        10.0,
+        prose::speech,
+    ),
+    figure("shared-names", "type names that three types or more share", 8.0, |sources| {
+        structure::shared_names(sources, 3)
+    }),
     Figure {
-        name: "persons",
-        about: "lines with whoever, somebody, nobody, ... per 1,000 comment lines",
-        bar: Some(2.0),
-        scope: "",
-        count: prose::persons,
-    },
-    Figure {
-        name: "persons-texts",
-        about: "the same words, per 1,000 string literals of several words",
-        bar: Some(2.0),
-        scope: "",
-        count: prose::persons_of_texts,
-    },
-    Figure {
-        name: "persons-pages",
-        about: "the same words, per 1,000 lines of documents",
-        bar: Some(2.0),
-        scope: "*.md",
-        count: prose::persons_of_pages,
-    },
-    Figure {
-        name: "questions",
-        about: "lines that begin with what, how, who, which, ... per 1,000 comment lines",
-        bar: Some(20.0),
-        scope: "",
-        count: prose::questions,
-    },
-    Figure {
-        name: "speech",
-        about: "lines with say, tell, told, hear, ... per 1,000 comment lines",
-        bar: Some(10.0),
-        scope: "",
-        count: prose::speech,
-    },
-    Figure {
-        name: "shared-names",
-        about: "type names that three types or more share",
-        bar: Some(8.0),
-        scope: "",
-        count: |sources| structure::shared_names(sources, 3),
-    },
-    Figure {
-        name: "crate-names",
-        about: "type names that two types of one crate share",
         bar: None,
-        scope: "",
-        count: structure::names_not_unique,
+        ..figure(
+            "crate-names",
+            "type names that two types of one crate share",
+            0.0,
+            structure::names_not_unique,
+        )
     },
-    Figure {
-        name: "impl-files",
-        about: "largest number of files with inherent impls of one type",
-        bar: Some(2.0),
-        scope: "host-std/",
-        count: structure::impl_files,
-    },
-    Figure {
-        name: "fields",
-        about: "fields of the largest struct",
-        bar: Some(12.0),
-        scope: "host-std/",
-        count: structure::fields,
-    },
-    Figure {
-        name: "file-lines",
-        about: "lines of the longest file",
-        bar: Some(600.0),
-        scope: "",
-        count: structure::file_lines,
-    },
-    Figure {
-        name: "cycle",
-        about: "modules in a cycle",
-        bar: Some(0.0),
-        scope: "host-std/",
-        count: modules::cycle,
-    },
-    Figure {
-        name: "public-items",
-        about: "`pub` items",
-        bar: Some(60.0),
-        scope: "host-std/src/",
-        count: structure::public_items,
-    },
-    Figure {
-        name: "tools-items",
-        about: "`pub` items of the tools",
-        bar: Some(20.0),
-        scope: "host-std/tools/src/",
-        count: structure::public_items,
-    },
-    Figure {
-        name: "base-items",
-        about: "`pub` items that launcher and tools share",
-        bar: Some(80.0),
-        scope: "host-std/base/src/",
-        count: structure::public_items,
-    },
-    Figure {
-        name: "pmix-server",
-        about: "parameters of PMIx handlers that are the server",
-        bar: Some(0.0),
-        scope: "core/src/server/pmix/",
-        count: structure::server_parameters,
-    },
-    Figure {
-        name: "pmix-requests",
-        about: "PMI requests that PMIx handlers build",
-        bar: Some(0.0),
-        scope: "core/src/server/pmix/",
-        count: structure::forged_requests,
-    },
-    Figure {
-        name: "product-lines",
-        about: "lines without blanks and comments",
-        bar: Some(55_400.0),
-        scope: "",
-        count: prose::product_lines,
-    },
+    figure(
+        "impl-files",
+        "largest number of files with inherent impls of one type",
+        2.0,
+        structure::impl_files,
+    )
+    .within("host-std/"),
+    figure("fields", "fields of the largest struct", 12.0, structure::fields).within("host-std/"),
+    figure("file-lines", "lines of the longest file", 600.0, structure::file_lines),
+    figure("cycle", "modules in a cycle", 0.0, modules::cycle).within("host-std/"),
+    figure("public-items", "`pub` items", 60.0, structure::public_items).within("host-std/src/"),
+    figure("tools-items", "`pub` items of the tools", 20.0, structure::public_items)
+        .within("host-std/tools/src/"),
+    figure(
+        "base-items",
+        "`pub` items that launcher and tools share",
+        80.0,
+        structure::public_items,
+    )
+    .within("host-std/base/src/"),
+    figure(
+        "pmix-server",
+        "parameters of PMIx handlers that are the server",
+        0.0,
+        structure::server_parameters,
+    )
+    .within("core/src/server/pmix/"),
+    figure(
+        "pmix-requests",
+        "PMI requests that PMIx handlers build",
+        0.0,
+        structure::forged_requests,
+    )
+    .within("core/src/server/pmix/"),
+    figure("product-lines", "lines without blanks and comments", 55_400.0, prose::product_lines),
 ];
+
+/// A figure of the whole tree.
+const fn figure(
+    name: &'static str,
+    about: &'static str,
+    bar: f64,
+    count: fn(&[&Source<'_>]) -> Count,
+) -> Figure {
+    Figure { name, about, bar: Some(bar), scope: "", count }
+}
+
+impl Figure {
+    const fn within(self, scope: &'static str) -> Self {
+        Self { scope, ..self }
+    }
+}
 
 /// Packages, by the start of their paths, whose prose has reached its bars.
 const REWRITTEN: &[&str] = &["examples/", "transports/", "wasm", "xtask"];
@@ -205,12 +174,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
             print!("{}", table(&sources));
             Ok(ExitCode::SUCCESS)
         }
-        ["--check"] => Ok(report("vocabulary", &check(&sources)?)),
-        ["--write"] => {
-            let path = process::root().join(CEILINGS);
-            fs::write(&path, lowered(&sources)?).map_err(|error| format!("{CEILINGS}: {error}"))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        ["--check"] => Ok(report("vocabulary", &exceeded_bars(&sources))),
         ["--list", name, rest @ ..] if rest.len() <= 1 => {
             let figure = find(name)?;
             let under = rest.first().copied().unwrap_or("");
@@ -219,7 +183,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err("usage: cargo xtask vocabulary [--check | --write | --list FIGURE [PATH]]".into()),
+        _ => Err("usage: cargo xtask vocabulary [--check | --list FIGURE [PATH]]".into()),
     }
 }
 
@@ -338,42 +302,13 @@ fn shown(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-fn committed() -> Result<BTreeMap<String, f64>, String> {
-    let text = fs::read_to_string(process::root().join(CEILINGS))
-        .map_err(|error| format!("{CEILINGS}: {error}"))?;
-    parse(&text)
+/// The step of the tests.
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    Ok(exceeded_bars(&sources(&tree::files()?)))
 }
 
-fn parse(text: &str) -> Result<BTreeMap<String, f64>, String> {
-    let rows = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    rows.map(|line| {
-        let wrong = || format!("{CEILINGS}: {line:?} is not `FIGURE VALUE`");
-        let (name, value) = line.split_once(' ').ok_or_else(wrong)?;
-        Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
-    })
-    .collect()
-}
-
-/// Figures above their committed values.
-fn check(sources: &[Source<'_>]) -> Result<Vec<String>, String> {
-    let ceilings = committed()?;
-    let exceeded = |figure: &Figure| {
-        let ceiling = *ceilings.get(figure.name)?;
-        let value = total(figure, sources);
-        (rounded(value) > ceiling).then(|| {
-            let (name, about) = (figure.name, figure.about);
-            let value = shown(rounded(value));
-            let ceiling = shown(ceiling);
-            format!("{name}: {value}, at most {ceiling}: {about}; see --list {name}")
-        })
-    };
-    Ok(FIGURES.iter().filter_map(exceeded).collect())
-}
-
-/// Bars that were reached and are exceeded again; the step of the tests.
-pub(crate) fn exceeded_bars() -> Result<Vec<String>, String> {
-    let files = tree::files()?;
-    let sources = sources(&files);
+/// Bars that were reached and are exceeded again.
+fn exceeded_bars(sources: &[Source<'_>]) -> Vec<String> {
     let mut packages: Vec<&str> = sources.iter().map(|source| source.package).collect();
     packages.dedup();
     packages.retain(|package| REWRITTEN.iter().any(|start| package.starts_with(start)));
@@ -386,9 +321,9 @@ pub(crate) fn exceeded_bars() -> Result<Vec<String>, String> {
         }
     }
     for figure in FIGURES.iter().filter(|figure| REACHED.contains(&figure.name)) {
-        findings.extend(exceeded(figure, "all", total(figure, &sources)));
+        findings.extend(exceeded(figure, "all", total(figure, sources)));
     }
-    Ok(findings)
+    findings
 }
 
 fn exceeded(figure: &Figure, place: &str, value: f64) -> Option<String> {
@@ -398,26 +333,6 @@ fn exceeded(figure: &Figure, place: &str, value: f64) -> Option<String> {
         let (value, bar) = (shown(value), shown(bar));
         format!("{place}: {name} {value}, at most {bar}: {about}; see `cargo xtask vocabulary --list {name}`")
     })
-}
-
-/// Figures as they are compared and committed: one digit after the point.
-fn rounded(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
-/// The text of the committed figures, none of them above its former value.
-fn lowered(sources: &[Source<'_>]) -> Result<String, String> {
-    let former =
-        if process::root().join(CEILINGS).exists() { committed()? } else { BTreeMap::new() };
-    let mut text = String::from(
-        "# Largest values of the figures of `cargo xtask vocabulary`; `--write` only lowers them.\n",
-    );
-    for figure in FIGURES {
-        let value = rounded(total(figure, sources));
-        let ceiling = former.get(figure.name).map_or(value, |former| former.min(value));
-        text += &format!("{} {}\n", figure.name, shown(ceiling));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -431,14 +346,6 @@ mod tests {
         let file = File { path: "core/src/a.rs".into(), text: text.into() };
         let lines: Vec<usize> = source(&file, "core").lines.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [1, 2, 8]);
-    }
-
-    #[test]
-    fn committed_figures_are_read_back_as_written() {
-        let rows = parse("# comment\npersons 1.5\ncycle 0\n").unwrap();
-        assert_eq!(rows.get("persons"), Some(&1.5));
-        assert_eq!(rows.get("cycle"), Some(&0.0));
-        assert!(parse("persons many\n").is_err());
     }
 
     #[test]

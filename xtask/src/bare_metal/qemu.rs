@@ -53,11 +53,8 @@ impl Running {
         net: &GuestNet,
     ) -> Result<Self, String> {
         let mut qemu = process::command(format!("qemu-system-{}", arch.name));
-        qemu.args(arch.machine)
-            .args(COMMON)
-            .arg("-kernel")
-            .arg(kernel)
-            .args(["-append", arguments]);
+        qemu.args(arch.machine.split(' ').chain(COMMON.split(' ')));
+        qemu.arg("-kernel").arg(kernel).args(["-append", arguments]);
         qemu.args(["-netdev", &net.device(), "-device"]);
         qemu.arg(format!("virtio-net-device,netdev=n0,mac=52:54:00:00:00:{number:02x}"));
         Self::start(format!("guest {number}"), &mut qemu)
@@ -180,18 +177,5 @@ impl Drop for Running {
     }
 }
 
-const COMMON: &[&str] = &[
-    "-accel",
-    "tcg",
-    "-smp",
-    "1",
-    "-nodefaults",
-    "-no-user-config",
-    "-display",
-    "none",
-    "-no-reboot",
-    "-serial",
-    "stdio",
-    "-global",
-    "virtio-mmio.force-legacy=false",
-];
+const COMMON: &str = "-accel tcg -smp 1 -nodefaults -no-user-config -display none -no-reboot \
+                      -serial stdio -global virtio-mmio.force-legacy=false";

@@ -1,7 +1,7 @@
 //! Put, get and fence, as a rank sees them, while all ranks do the same.
 
-use super::run::{run, take_turns};
-use super::stats::{median, ratio};
+use super::run::{Contestant, contestant, take_turns, times};
+use super::stats::{Turns, micros};
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -26,8 +26,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
             let took = case.measure(tools)?;
             for (operation, name) in OPERATIONS.iter().enumerate() {
                 let row = case.row(&mut table, operation, name, &took);
-                println!("{}  ({} turns)", row.join("  "), took[0].len());
-                table.rows.push(row);
+                table.add(row, took.count());
             }
         }
     }
@@ -40,19 +39,12 @@ struct KvsCase {
     value_len: u32,
 }
 
-/// Median and mean of one operation within one run, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Took {
-    median: f64,
-    mean: f64,
-}
-
-/// One run: put, get, fence.
-type Run = [Took; 3];
+/// One run: median and mean of put, get and fence, in microseconds.
+type Run = [[f64; 2]; 3];
 
 impl KvsCase {
     /// Runs of pmi-host and Hydra in PMI-1, of both in PMI-2; Hydra's last only where it ends.
-    fn measure(self, tools: &Tools) -> Result<Vec<Vec<Run>>, String> {
+    fn measure(self, tools: &Tools) -> Result<Turns<Run>, String> {
         let mut contestants = vec![
             self.contestant(tools, tools.host(self.ranks), "pmi1"),
             self.contestant(tools, tools.hydra(self.ranks), "pmi1"),
@@ -69,12 +61,12 @@ impl KvsCase {
         tools: &Tools,
         mut command: Command,
         dialect: &str,
-    ) -> Box<dyn FnMut() -> Result<Run, String>> {
+    ) -> Contestant<'static, Run> {
         let (puts, fences) = (at_most(PUTS_TOTAL / self.ranks), at_most(FENCES_TOTAL / self.ranks));
         command.args([&tools.client, "time", dialect]);
         // As many gets as puts.
         command.args([self.value_len, puts, puts, fences].map(|number| number.to_string()));
-        Box::new(move || parse(&run(&mut command)?.output))
+        contestant(command, |outcome| parse(&outcome.output))
     }
 
     fn row(
@@ -82,21 +74,15 @@ impl KvsCase {
         table: &mut Comparison,
         operation: usize,
         name: &str,
-        took: &[Vec<Run>],
+        took: &Turns<Run>,
     ) -> Vec<String> {
-        let medians = |place: usize| -> Vec<f64> {
-            let runs = took.get(place).into_iter().flatten();
-            runs.map(|run| run[operation].median).collect()
-        };
         let shown = |place: usize| {
-            let means = took.get(place).into_iter().flatten().map(|run| run[operation].mean);
-            match (median(medians(place)), median(means)) {
-                (Some(median), Some(mean)) => format!("{} ({})", micros(median), micros(mean)),
-                _ => "–".into(),
-            }
+            let [median, mean] =
+                [0, 1].map(|figure| took.median(place, |run| run[operation][figure]).map(micros));
+            median.zip(mean).map_or("–".into(), |(median, mean)| format!("{median} ({mean})"))
         };
-        let to_hydra = ratio(&medians(0), &medians(1)).unwrap_or(f64::NAN);
-        let to_pmi1 = ratio(&medians(2), &medians(0)).unwrap_or(f64::NAN);
+        let ratio = |of, to| took.ratio(of, to, |run| run[operation][0]).unwrap_or(f64::NAN);
+        let (to_hydra, to_pmi1) = (ratio(0, 1), ratio(2, 0));
         let what = format!("{name} of {} bytes, n = {}", self.value_len, self.ranks);
         let first = match self.limit_to_hydra(name) {
             Some(limit) => table.judge(&format!("PMI-1 {what}"), to_hydra, limit),
@@ -133,21 +119,9 @@ impl KvsCase {
 fn parse(output: &str) -> Result<Run, String> {
     let mut run = Run::default();
     for (took, name) in run.iter_mut().zip(OPERATIONS) {
-        let line = output.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        let number = |name: &str| -> Option<f64> {
-            let word = line?.split(' ').find_map(|word| word.strip_prefix(name))?;
-            word.parse().ok().map(|nanos: f64| nanos / 1e3)
-        };
-        let both = number("median_ns=").zip(number("mean_ns="));
-        let (median, mean) =
-            both.ok_or_else(|| format!("rank 0 printed no line of {name}: {output:?}"))?;
-        *took = Took { median, mean };
+        *took = times(output, name)?;
     }
     Ok(run)
-}
-
-fn micros(micros: f64) -> String {
-    if micros < 100.0 { format!("{micros:.1}") } else { format!("{micros:.0}") }
 }
 
 /// Enough operations of one rank for a median of two ranks; more would only take longer.
@@ -181,8 +155,8 @@ mod tests {
         let output = "put count=1 median_ns=1500 mean_ns=2000\nget count=1 median_ns=3 mean_ns=4\n\
                       fence count=1 median_ns=5 mean_ns=6\n";
         let run = parse(output).unwrap();
-        assert_eq!(run[0], Took { median: 1.5, mean: 2.0 });
-        assert_eq!(run[2].mean, 0.006);
+        assert_eq!(run[0], [1.5, 2.0]);
+        assert_eq!(run[2][1], 0.006);
         assert!(parse("put count=1").is_err());
     }
 }

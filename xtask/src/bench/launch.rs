@@ -1,7 +1,7 @@
 //! Starting and ending a program that does nothing, n times.
 
-use super::run::{run_silent, take_turns, words};
-use super::stats::{median, ratio};
+use super::run::{Contestant, run_silent, take_turns, words};
+use super::stats::Turns;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -18,49 +18,44 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     ]);
     for &(ranks, turns) in SIZES {
         let took = measure_one(tools, ranks, turns)?;
-        let [floor, host, hydra] = &took;
-        let absolute = |took: &[f64]| median(took.iter().copied()).map_or(String::new(), millis);
-        let to_floor = ratio(host, floor).unwrap_or(f64::NAN);
+        let absolute =
+            |place| took.median(place, |seconds| seconds * 1e3).map_or(String::new(), millis);
+        let to_floor = took.ratio(1, 0, |seconds| *seconds).unwrap_or(f64::NAN);
         let target = match ranks >= TARGET_FROM {
             true => table.judge(&format!("launch, n = {ranks}"), to_floor, TARGET),
             false => String::new(),
         };
         let row = vec![
             ranks.to_string(),
-            absolute(floor),
-            absolute(host),
-            absolute(hydra),
+            absolute(0),
+            absolute(1),
+            absolute(2),
             format!("{to_floor:.2}"),
-            ratio(hydra, floor).map_or(String::new(), |ratio| format!("{ratio:.2}")),
+            took.ratio(2, 0, |seconds| *seconds)
+                .map_or(String::new(), |ratio| format!("{ratio:.2}")),
             target,
         ];
-        println!("{}  ({} turns)", row.join("  "), floor.len());
-        table.rows.push(row);
+        table.add(row, took.count());
     }
     Ok(table)
 }
 
-/// Seconds of floor, ours and Hydra, by turn.
-fn measure_one(tools: &Tools, ranks: u32, turns: usize) -> Result<[Vec<f64>; 3], String> {
-    let seconds = |mut command: Command| {
-        move || run_silent(&mut command).map(|outcome| outcome.took.as_secs_f64())
+/// Seconds of floor, ours and Hydra.
+fn measure_one(tools: &Tools, ranks: u32, turns: usize) -> Result<Turns<f64>, String> {
+    let seconds = |mut command: Command| -> Contestant<'_, f64> {
+        Box::new(move || run_silent(&mut command).map(|outcome| outcome.took.as_secs_f64()))
     };
     let with = |mut command: Command| {
         command.arg(PROGRAM);
         command
     };
     let floor = words(&tools.floor, &[&ranks.to_string(), PROGRAM]);
-    let mut all: [Box<dyn FnMut() -> Result<f64, String>>; 3] = [
-        Box::new(seconds(floor)),
-        Box::new(seconds(with(tools.host(ranks)))),
-        Box::new(seconds(with(tools.hydra(ranks)))),
-    ];
-    let results = take_turns(&mut all, turns, BUDGET)?;
-    results.try_into().map_err(|_| "three contestants have three results".into())
+    let all = [floor, with(tools.host(ranks)), with(tools.hydra(ranks))];
+    take_turns(&mut all.map(seconds), turns, BUDGET)
 }
 
-fn millis(seconds: f64) -> String {
-    format!("{:.1}", seconds * 1e3)
+fn millis(millis: f64) -> String {
+    format!("{millis:.1}")
 }
 
 const PROGRAM: &str = "/bin/true";

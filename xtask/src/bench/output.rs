@@ -1,7 +1,6 @@
 //! Passing on what ranks write, as it is and with the rank in front of every line.
 
-use super::run::{run, take_turns};
-use super::stats::{median, ratio};
+use super::run::{contestant, take_turns};
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -12,21 +11,18 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     for (name, options) in [("as they are", &[][..]), ("labelled (-l)", &["-l"])] {
         let seconds = |mut command: Command| {
             command.args(options).args(["sh", "-c", &writer()]);
-            move || run(&mut command).map(|outcome| outcome.took.as_secs_f64())
+            contestant(command, |outcome| Ok(outcome.took.as_secs_f64()))
         };
-        let mut both: [Box<dyn FnMut() -> Result<f64, String>>; 2] = [
-            Box::new(seconds(tools.host_with_options(RANKS))),
-            Box::new(seconds(tools.hydra(RANKS))),
-        ];
+        let mut both = [tools.host_with_options(RANKS), tools.hydra(RANKS)].map(seconds);
         let took = take_turns(&mut both, TURNS, BUDGET)?;
-        let speed = |took: &[f64]| {
-            let bytes = f64::from(RANKS * BYTES_PER_RANK);
-            let speeds = took.iter().map(|seconds| bytes / seconds / 1e6);
-            median(speeds).map_or(String::new(), |speed| format!("{speed:.0}"))
+        let speed = |place| {
+            let speed = |seconds: &f64| f64::from(RANKS * BYTES_PER_RANK) / seconds / 1e6;
+            took.median(place, speed).map_or(String::new(), |speed| format!("{speed:.0}"))
         };
         // The ratio of speeds, which is that of times the other way round.
-        let faster = ratio(&took[1], &took[0]).map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        table.rows.push(vec![name.into(), speed(&took[0]), speed(&took[1]), faster]);
+        let faster = took.ratio(1, 0, |seconds| *seconds);
+        let faster = faster.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        table.rows.push(vec![name.into(), speed(0), speed(1), faster]);
     }
     Ok(table)
 }

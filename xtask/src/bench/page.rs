@@ -1,17 +1,11 @@
-//! Tables as Markdown, and their places in `docs/performance.md`.
+//! Tables with their targets, and their places in `docs/performance.md`.
 
 use super::Comparison;
-use crate::process;
-use std::fs;
+use crate::page;
 
 /// The table and, below it, which targets were met.
 pub(super) fn render(table: &Comparison) -> String {
-    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = row(&table.header);
-    text += &format!("|{}\n", " --: |".repeat(table.header.len()));
-    for cells in &table.rows {
-        text += &row(cells);
-    }
+    let mut text = page::table(&table.header, ["--:", "--:"], &table.rows);
     let met = table.targets.iter().filter(|target| target.is_met).count();
     if table.targets.is_empty() {
         return text;
@@ -34,18 +28,11 @@ pub(super) fn list(lines: &[String]) -> String {
 ///
 /// The page cannot be read or written, or has no such place.
 pub(super) fn write(name: &str, text: &str) -> Result<(), String> {
-    let path = process::root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))?;
-    let page = replace(&page, name, text)?;
-    fs::write(&path, page).map_err(|error| format!("{PAGE}: {error}"))
+    page::write(PAGE, marks(name).each_ref().map(String::as_str), text)
 }
 
-fn replace(page: &str, name: &str, text: &str) -> Result<String, String> {
-    let (start, end) = (format!("<!-- bench {name} -->\n"), format!("<!-- end {name} -->"));
-    let lost = || format!("{PAGE} has no lines {} and {end}", start.trim_end());
-    let (before, rest) = page.split_once(&start).ok_or_else(lost)?;
-    let (_, after) = rest.split_once(&end).ok_or_else(lost)?;
-    Ok(format!("{before}{start}\n{text}\n{end}{after}"))
+fn marks(name: &str) -> [String; 2] {
+    [format!("<!-- bench {name} -->"), format!("<!-- end {name} -->")]
 }
 
 const PAGE: &str = "docs/performance.md";
@@ -67,23 +54,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_place_of_that_name_is_replaced_and_again_gives_the_same() {
-        let page =
-            "head\n<!-- bench a -->\nold\n<!-- end a -->\n<!-- bench b -->\n<!-- end b -->\ntail\n";
-        let once = replace(page, "a", "new\n").unwrap();
-        assert_eq!(
-            once,
-            "head\n<!-- bench a -->\n\nnew\n\n<!-- end a -->\n<!-- bench b -->\n<!-- end b -->\ntail\n"
-        );
-        assert_eq!(replace(&once, "a", "new\n"), Ok(once.clone()));
-        assert!(replace(page, "c", "").is_err());
-    }
-
-    #[test]
     fn the_page_has_a_place_for_every_section() {
-        let page = fs::read_to_string(process::root().join(PAGE)).unwrap();
+        let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
         for name in super::super::SECTIONS.iter().map(|section| section.name).chain(["machine"]) {
-            assert!(replace(&page, name, "").is_ok(), "{name}");
+            let marks = marks(name);
+            assert!(page::replace(&document, marks.each_ref().map(String::as_str), "").is_ok());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Running programs: bounded in time, with their output kept, taking turns.
 
+use super::stats::Turns;
 use crate::process;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -94,6 +95,17 @@ fn line_of(command: &Command) -> String {
     line
 }
 
+/// A program that takes part, as what one turn of it gives.
+pub(super) type Contestant<'a, T> = Box<dyn FnMut() -> Result<T, String> + 'a>;
+
+/// A contestant whose result is read from what one run of `command` prints.
+pub(super) fn contestant<T>(
+    mut command: Command,
+    read: impl Fn(&Outcome) -> Result<T, String> + 'static,
+) -> Contestant<'static, T> {
+    Box::new(move || read(&run(&mut command)?))
+}
+
 /// Lets all of `contestants` have a turn, again and again, until there are `turns_max` or `budget`
 /// is spent; at least [`TURNS_MIN`] turns, however long they take. Returns the results by
 /// contestant.
@@ -105,16 +117,16 @@ fn line_of(command: &Command) -> String {
 ///
 /// The last failure, when there were more than [`FAILURES_MAX`].
 pub(super) fn take_turns<T>(
-    contestants: &mut [Box<dyn FnMut() -> Result<T, String> + '_>],
+    contestants: &mut [Contestant<'_, T>],
     turns_max: usize,
     budget: Duration,
-) -> Result<Vec<Vec<T>>, String> {
+) -> Result<Turns<T>, String> {
     let mut results: Vec<Vec<T>> = contestants.iter().map(|_| Vec::new()).collect();
     let (start, mut failures, mut is_warm) = (Instant::now(), 0, false);
     loop {
         let turns = results.first().map_or(turns_max, Vec::len);
         if turns >= turns_max || turns >= TURNS_MIN && start.elapsed() > budget {
-            return Ok(results);
+            return Ok(Turns(results));
         }
         let turn: Result<Vec<T>, String> =
             contestants.iter_mut().map(|contestant| contestant()).collect();
@@ -129,6 +141,23 @@ pub(super) fn take_turns<T>(
             }
         }
     }
+}
+
+/// Reads the line `NAME count=4 median_ns=21642 mean_ns=37444`: median and mean, in microseconds.
+///
+/// # Errors
+///
+/// There is no such line.
+pub(super) fn times(output: &str, name: &str) -> Result<[f64; 2], String> {
+    let line = output.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let number = |name: &str| -> Option<f64> {
+        let word = line?.split(' ').find_map(|word| word.strip_prefix(name))?;
+        word.parse().ok().map(|nanos: f64| nanos / 1e3)
+    };
+    let both = number("median_ns=").zip(number("mean_ns="));
+    let (median, mean) =
+        both.ok_or_else(|| format!("rank 0 printed no line of {name}: {output:?}"))?;
+    Ok([median, mean])
 }
 
 /// A median of fewer has no meaning.
@@ -183,10 +212,9 @@ mod tests {
                 Ok(order.borrow().len())
             }
         };
-        let mut both: [Box<dyn FnMut() -> Result<usize, String>>; 2] =
-            [Box::new(turn('a')), Box::new(turn('b'))];
+        let mut both: [Contestant<'_, usize>; 2] = [Box::new(turn('a')), Box::new(turn('b'))];
         let results = take_turns(&mut both, 9, Duration::ZERO).unwrap();
-        assert_eq!(results, [[3, 5, 7, 9, 11], [4, 6, 8, 10, 12]]);
+        assert_eq!(results.0, [[3, 5, 7, 9, 11], [4, 6, 8, 10, 12]]);
         assert_eq!(*order.borrow(), "abababababab");
     }
 
@@ -194,13 +222,13 @@ mod tests {
     fn a_turn_with_a_failure_does_not_count_and_too_many_end_it() {
         let fails_until = |last: usize| {
             let mut calls = 0;
-            let mut flaky: [Box<dyn FnMut() -> Result<usize, String>>; 1] = [Box::new(move || {
+            let mut flaky: [Contestant<'_, usize>; 1] = [Box::new(move || {
                 calls += 1;
                 if calls > last { Ok(calls) } else { Err(format!("failed {calls}")) }
             })];
             take_turns(&mut flaky, 2, Duration::MAX)
         };
-        assert_eq!(fails_until(FAILURES_MAX), Ok(vec![vec![5, 6]]));
-        assert_eq!(fails_until(FAILURES_MAX + 1), Err("failed 4".into()));
+        assert_eq!(fails_until(FAILURES_MAX).map(|turns| turns.0), Ok(vec![vec![5, 6]]));
+        assert_eq!(fails_until(FAILURES_MAX + 1).err().as_deref(), Some("failed 4"));
     }
 }

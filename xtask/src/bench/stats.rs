@@ -9,10 +9,36 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// The median of the ratios of pairs. Both of a pair were measured side by side, so a slow moment of the
-/// machine cancels out.
-pub(super) fn ratio(of: &[f64], to: &[f64]) -> Option<f64> {
-    median(of.iter().zip(to).map(|(of, to)| of / to))
+/// Results by contestant, and of each by turn.
+pub(super) struct Turns<T>(pub(super) Vec<Vec<T>>);
+
+impl<T> Turns<T> {
+    /// Number of turns.
+    pub(super) fn count(&self) -> usize {
+        self.0.first().map_or(0, Vec::len)
+    }
+
+    /// The results of one contestant; none if it took no part.
+    pub(super) fn of(&self, place: usize) -> &[T] {
+        self.0.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// The median of a figure of one contestant.
+    pub(super) fn median(&self, place: usize, figure: impl Fn(&T) -> f64) -> Option<f64> {
+        median(self.of(place).iter().map(figure))
+    }
+
+    /// The median of the ratios of a figure. Both were measured side by side, so a slow moment of the
+    /// machine cancels out.
+    pub(super) fn ratio(&self, of: usize, to: usize, figure: impl Fn(&T) -> f64) -> Option<f64> {
+        let pairs = self.of(of).iter().zip(self.of(to));
+        median(pairs.map(|(of, to)| figure(of) / figure(to)))
+    }
+}
+
+/// Microseconds as they stand in a table.
+pub(super) fn micros(micros: f64) -> String {
+    if micros < 100.0 { format!("{micros:.1}") } else { format!("{micros:.0}") }
 }
 
 #[cfg(test)]
@@ -28,7 +54,8 @@ mod tests {
 
     #[test]
     fn a_slow_moment_that_hits_both_leaves_the_ratio_alone() {
-        assert_eq!(ratio(&[1.0, 100.0, 1.0], &[2.0, 200.0, 2.0]), Some(0.5));
-        assert_eq!(ratio(&[], &[]), None);
+        let turns = Turns(vec![vec![1.0, 100.0, 1.0], vec![2.0, 200.0, 2.0]]);
+        assert_eq!(turns.ratio(0, 1, |figure| *figure), Some(0.5));
+        assert_eq!(turns.ratio(0, 2, |figure| *figure), None);
     }
 }

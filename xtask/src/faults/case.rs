@@ -1,10 +1,10 @@
 //! One case: the parameters drawn for it from the seed, and its form in a state file.
 
 use super::table::{FAULTS, Fault, FaultPhase, PHASES, expected_code};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 /// All that decides the course of a case, except the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct FaultCase {
     /// Its place in the list of its seed.
     pub(super) id: u32,
@@ -21,6 +21,7 @@ pub(super) struct FaultCase {
     /// Age of the launcher at the time of the fault in [`FaultPhase::Before`].
     pub(super) delay_us: u64,
     /// All ranks but the victim catch SIGTERM and go on.
+    #[serde(rename = "stubborn")]
     pub(super) is_stubborn: bool,
     /// Bytes sent instead of PMI, as hexadecimal digits.
     pub(super) garbage: String,
@@ -31,43 +32,10 @@ impl FaultCase {
     pub(super) fn expected(&self) -> i32 {
         expected_code(self.fault, self.phase, self.variant)
     }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "id": self.id, "fault": self.fault.name(), "phase": self.phase.name(), "ranks": self.ranks,
-            "victim": self.victim, "partner": self.partner, "variant": self.variant,
-            "started": self.started, "delay_us": self.delay_us, "stubborn": self.is_stubborn,
-            "garbage": self.garbage,
-        })
-    }
-
-    /// # Errors
-    ///
-    /// Names the field that is missing or wrong.
-    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
-        let lost = |name: &str| format!("a case without a usable `{name}`: {value}");
-        let number = |name: &str| value[name].as_u64().ok_or_else(|| lost(name));
-        let small =
-            |name: &str| number(name)?.try_into().map_err(|_| lost(name)) as Result<u32, String>;
-        let text = |name: &str| value[name].as_str().ok_or_else(|| lost(name));
-        Ok(Self {
-            id: small("id")?,
-            fault: Fault::named(text("fault")?).ok_or_else(|| lost("fault"))?,
-            phase: FaultPhase::named(text("phase")?).ok_or_else(|| lost("phase"))?,
-            ranks: small("ranks")?,
-            victim: small("victim")?,
-            partner: small("partner")?,
-            variant: small("variant")?.try_into().map_err(|_| lost("variant"))?,
-            started: small("started")?,
-            delay_us: number("delay_us")?,
-            is_stubborn: value["stubborn"].as_bool().ok_or_else(|| lost("stubborn"))?,
-            garbage: text("garbage")?.to_owned(),
-        })
-    }
 }
 
 /// A choice of cases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Selection {
     pub(super) seed: u64,
     /// Their number; `None` for every combination once.
@@ -236,9 +204,11 @@ mod tests {
     #[test]
     fn a_case_survives_the_state_file() {
         for case in list(&selection(5, Some(300))) {
-            assert_eq!(FaultCase::from_json(&case.to_json()), Ok(case));
+            let text = serde_json::to_string(&case).unwrap();
+            assert_eq!(serde_json::from_str::<FaultCase>(&text).unwrap(), case);
         }
-        assert!(FaultCase::from_json(&json!({"id": 1})).is_err_and(|why| why.contains("`fault`")));
+        let lacking = serde_json::from_str::<FaultCase>("{\"id\": 1}");
+        assert!(lacking.is_err_and(|why| why.to_string().contains("`fault`")));
     }
 
     #[test]

@@ -4,31 +4,22 @@ use super::case::FaultCase;
 use super::table::{Fault, FaultPhase};
 use crate::processes::{self, Process};
 use crate::{mpi, process, toolchain};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Kind of a launcher: decides the protocol of the ranks and the options of the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum LauncherKind {
     Ours,
     Hydra,
     Prte,
 }
 
-impl LauncherKind {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Hydra => "hydra",
-            Self::Prte => "prte",
-        }
-    }
-}
-
 /// A launcher that takes part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Launcher {
     /// For the report: program and version.
     pub(super) label: String,
@@ -48,14 +39,7 @@ impl Launcher {
     pub(super) fn ours(program: Option<&str>) -> Result<Self, String> {
         let program = match program {
             Some(program) => program.to_owned(),
-            None => {
-                let words = ["build", "--release", "--package", "pmi-host"];
-                if !process::succeeds(process::cargo().args(words)) {
-                    return Err("pmi-host does not build".into());
-                }
-                let built = toolchain::target_folder().join("release/pmi-host");
-                built.to_string_lossy().into_owned()
-            }
+            None => name(&toolchain::build_host()?),
         };
         let about = process::output(process::command(&program).arg("--version"))?;
         let label = about.lines().next().unwrap_or("pmi-host").trim().to_owned();
@@ -112,25 +96,18 @@ impl Launcher {
         if case.fault == Fault::Clean {
             rank.push("clean".into());
         }
-        let mut program = |count: u32, words_of_it: &[String]| {
-            words.extend(["-n".to_owned(), count.to_string()]);
-            words.extend_from_slice(words_of_it);
-        };
-        let missing = [name(&missing_program(case, directory))];
-        match (case.fault, case.phase) {
-            (Fault::ExecFailure, FaultPhase::Before) => {
-                program(1, &missing);
-                words.push(":".into());
-                words.extend(["-n".to_owned(), (case.ranks - 1).to_string()]);
-                words.extend_from_slice(&rank);
-            }
+        let missing = vec![name(&missing_program(case, directory))];
+        let programs = match (case.fault, case.phase) {
+            (Fault::ExecFailure, FaultPhase::Before) => vec![(1, missing), (case.ranks - 1, rank)],
             (Fault::ExecFailure, FaultPhase::Starting) => {
-                program(case.ranks - 1, &rank);
-                words.push(":".into());
-                words.extend(["-n".to_owned(), "1".to_owned()]);
-                words.extend_from_slice(&missing);
+                vec![(case.ranks - 1, rank), (1, missing)]
             }
-            _ => program(case.ranks, &rank),
+            _ => vec![(case.ranks, rank)],
+        };
+        for (at, (count, program)) in programs.into_iter().enumerate() {
+            words.extend((at > 0).then(|| ":".to_owned()));
+            words.extend(["-n".to_owned(), count.to_string()]);
+            words.extend(program);
         }
         let mut command = match case.fault {
             // The shell has a child, and becomes the launcher.
@@ -146,13 +123,7 @@ impl Launcher {
                 command.arg("--ctty");
                 command
             }
-            _ => {
-                let mut command = Command::new(&words[0]);
-                words.remove(0);
-                command.args(words);
-                surround(&mut command, self.kind, directory);
-                return command;
-            }
+            _ => Command::new(words.remove(0)),
         };
         command.args(words);
         surround(&mut command, self.kind, directory);
@@ -170,30 +141,6 @@ impl Launcher {
         };
         // A rank is a copy of the launcher too, for a moment; the guard is older than all of them.
         children.filter(is_guard).min_by_key(|process| (process.since, process.pid)).cloned()
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let rank = name(&self.rank);
-        json!({ "label": self.label, "kind": self.kind.name(), "words": self.words, "rank": rank })
-    }
-
-    /// # Errors
-    ///
-    /// A field is missing or wrong.
-    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
-        let text = |name: &str| {
-            value[name].as_str().ok_or_else(|| format!("a launcher without `{name}`: {value}"))
-        };
-        let words = value["words"].as_array().ok_or("a launcher without `words`")?;
-        Ok(Self {
-            label: text("label")?.to_owned(),
-            kind: [LauncherKind::Ours, LauncherKind::Hydra, LauncherKind::Prte]
-                .into_iter()
-                .find(|kind| value["kind"] == kind.name())
-                .ok_or_else(|| format!("a launcher of no known kind: {value}"))?,
-            words: words.iter().filter_map(|word| Some(word.as_str()?.to_owned())).collect(),
-            rank: text("rank")?.into(),
-        })
     }
 }
 
@@ -312,7 +259,8 @@ mod tests {
     fn a_launcher_survives_the_state_file() {
         for kind in [LauncherKind::Ours, LauncherKind::Hydra, LauncherKind::Prte] {
             let launcher = launcher(kind);
-            assert_eq!(Launcher::from_json(&launcher.to_json()), Ok(launcher));
+            let text = serde_json::to_string(&launcher).unwrap();
+            assert_eq!(serde_json::from_str::<Launcher>(&text).unwrap(), launcher);
         }
     }
 

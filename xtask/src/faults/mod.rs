@@ -25,11 +25,12 @@ mod pool;
 mod report;
 mod table;
 
+use crate::args::Arguments;
 use crate::toolchain;
 use case::{FaultCase, Selection, list};
 use launcher::Launcher;
 use pool::{PoolState, Settings};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, thread};
@@ -79,7 +80,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         println!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     }
-    let wish = parse(arguments).map_err(|why| format!("{why}\n{USAGE}"))?;
+    let wish = parse(arguments)?;
     if wish.does_list {
         print_list(&wish.selection);
         return Ok(ExitCode::SUCCESS);
@@ -179,45 +180,33 @@ fn print_list(selection: &Selection) {
     }
     println!("\ncases of seed {}:\n", selection.seed);
     for case in list(selection) {
-        println!("  {} -> {}", case.to_json(), case.expected());
+        println!("  {} -> {}", serde_json::json!(case), case.expected());
     }
 }
 
 fn parse(arguments: &[String]) -> Result<Wish, String> {
-    let mut wish =
-        Wish { selection: Selection { seed: 1, ..Selection::default() }, ..Wish::default() };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T, String> {
-            value.parse().map_err(|_| format!("{word} {value} is no number"))
-        }
-        match word.as_str() {
-            "--seed" => wish.selection.seed = number(word, value()?)?,
-            "--cases" => wish.selection.cases = Some(number(word, value()?)?),
-            "--size" => wish.selection.sizes.push(number(word, value()?)?),
-            "--fault" => {
-                let name = value()?;
-                let fault = Fault::named(name).ok_or_else(|| format!("no fault {name:?}"))?;
-                wish.selection.faults.push(fault);
-            }
-            "--phase" => {
-                let name = value()?;
-                let phase = FaultPhase::named(name).ok_or_else(|| format!("no phase {name:?}"))?;
-                wish.selection.phases.push(phase);
-            }
-            "--against" => wish.against.push(value()?.clone()),
-            "--only-against" => wish.is_without_ours = true,
-            "--launcher" => wish.ours = Some(value()?.clone()),
-            "--jobs" => wish.jobs = Some(number(word, value()?)?),
-            "--seconds" => wish.time = Some(Duration::from_secs(number(word, value()?)?)),
-            "--resume" => wish.resume = Some(Path::new(value()?).to_path_buf()),
-            "--list" => wish.does_list = true,
-            "--report" => wish.report.push(Path::new(value()?).to_path_buf()),
-            "--write" => wish.writes = true,
-            other => return Err(format!("{other:?} is no option")),
-        }
-    }
+    let mut arguments = Arguments::new(arguments, "cargo xtask faults --help");
+    let time = arguments.value("--seconds")?.map(Duration::from_secs);
+    let selection = Selection {
+        seed: arguments.value("--seed")?.unwrap_or(1),
+        cases: arguments.value("--cases")?,
+        sizes: arguments.values("--size")?,
+        faults: arguments.values_by("--fault", Fault::named)?,
+        phases: arguments.values_by("--phase", FaultPhase::named)?,
+    };
+    let mut wish = Wish {
+        selection,
+        against: arguments.values("--against")?,
+        is_without_ours: arguments.flag("--only-against"),
+        ours: arguments.value("--launcher")?,
+        resume: arguments.value("--resume")?,
+        jobs: arguments.value("--jobs")?,
+        time,
+        does_list: arguments.flag("--list"),
+        report: arguments.values("--report")?,
+        writes: arguments.flag("--write"),
+    };
+    arguments.end()?;
     if wish.selection.sizes.is_empty() {
         wish.selection.sizes = SIZES.to_vec();
     }

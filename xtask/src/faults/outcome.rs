@@ -2,13 +2,14 @@
 
 use super::case::FaultCase;
 use super::table::is_free;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 /// The outcome of a case with one launcher.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) struct CaseOutcome {
     /// The exit code as a shell sees it; none if the launcher hung.
     pub(super) code: Option<i32>,
+    #[serde(rename = "wrong")]
     pub(super) is_wrong: bool,
     /// Processes of the run that outlived the launcher and the grace.
     pub(super) orphans: Vec<String>,
@@ -17,9 +18,11 @@ pub(super) struct CaseOutcome {
     /// A process was killed that the launcher had not started.
     pub(super) strangers_killed: bool,
     /// The run came as far as its fault. Else the launcher ended, or hung, before.
+    #[serde(rename = "happened")]
     pub(super) has_happened: bool,
     pub(super) seconds: f64,
     /// The last words of the launcher, and remarks.
+    #[serde(default)]
     pub(super) note: String,
 }
 
@@ -72,39 +75,6 @@ impl CaseOutcome {
         }
         words.join("; ")
     }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "code": self.code, "wrong": self.is_wrong, "orphans": self.orphans, "lost": self.lost,
-            "strangers_killed": self.strangers_killed, "happened": self.has_happened,
-            "seconds": self.seconds, "note": self.note,
-        })
-    }
-
-    /// # Errors
-    ///
-    /// A field is missing or wrong.
-    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
-        let lost = |name: &str| format!("an outcome without a usable `{name}`: {value}");
-        let is = |name: &str| value[name].as_bool().ok_or_else(|| lost(name));
-        let code = match &value["code"] {
-            Value::Null => None,
-            code => Some(
-                code.as_i64().and_then(|code| code.try_into().ok()).ok_or_else(|| lost("code"))?,
-            ),
-        };
-        let orphans = value["orphans"].as_array().ok_or_else(|| lost("orphans"))?;
-        Ok(Self {
-            code,
-            is_wrong: is("wrong")?,
-            orphans: orphans.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect(),
-            lost: value["lost"].as_u64().ok_or_else(|| lost("lost"))?,
-            strangers_killed: is("strangers_killed")?,
-            has_happened: is("happened")?,
-            seconds: value["seconds"].as_f64().ok_or_else(|| lost("seconds"))?,
-            note: value["note"].as_str().unwrap_or("").to_owned(),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -154,7 +124,8 @@ mod tests {
         ] {
             assert!(!bad.is_good(), "{bad:?}");
             assert!(!bad.describe(&case(Fault::Exit, FaultPhase::Put, 3)).is_empty(), "{bad:?}");
-            assert_eq!(CaseOutcome::from_json(&bad.to_json()), Ok(bad));
+            let text = serde_json::to_string(&bad).unwrap();
+            assert_eq!(serde_json::from_str::<CaseOutcome>(&text).unwrap(), bad);
         }
     }
 }

@@ -5,7 +5,8 @@ use super::launcher::Launcher;
 use super::outcome::CaseOutcome;
 use super::play;
 use crate::process;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -41,50 +42,55 @@ impl PoolState {
     fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let head = lines.next().ok_or("the file is empty")?;
-        let head: Value = serde_json::from_str(head).map_err(|error| error.to_string())?;
-        let mut state = Self { selection: selection_from(&head)?, ..Self::default() };
-        let labels = head["launchers"].as_array().ok_or("there are no launchers")?;
-        state.labels = labels.iter().filter_map(|label| Some(label.as_str()?.to_owned())).collect();
+        let Head { selection, launchers } =
+            serde_json::from_str(head).map_err(|error| error.to_string())?;
+        let mut state = Self { selection, labels: launchers, ..Self::default() };
         for line in lines {
             // A suite that was killed may have left half a line, which is done again.
             let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
-            let case = FaultCase::from_json(&value["case"])?;
-            let mut outcome = CaseOutcome::from_json(&value["outcome"])?;
-            let label = value["launcher"].as_str().ok_or("a case without a launcher")?.to_owned();
+            let DoneCase { launcher, case, mut outcome } =
+                serde_json::from_value(value).map_err(|error| error.to_string())?;
             // By the table of today, which may differ from that of the run.
-            let is_peer = !label.starts_with("pmi-host");
+            let is_peer = !launcher.starts_with("pmi-host");
             outcome.is_wrong =
                 outcome.code.is_some_and(|code| CaseOutcome::is_wrong(&case, code, is_peer));
-            state.done.insert((label, case.id), (case, outcome));
+            state.done.insert((launcher, case.id), (case, outcome));
         }
         Ok(state)
     }
 
-    fn head(&self) -> String {
-        let Selection { seed, cases, sizes, faults, phases } = &self.selection;
-        let faults: Vec<_> = faults.iter().map(|fault| fault.name()).collect();
-        let phases: Vec<_> = phases.iter().map(|phase| phase.name()).collect();
-        let head = json!({
-            "seed": seed, "cases": cases, "sizes": sizes, "faults": faults, "phases": phases,
-            "launchers": self.labels,
-        });
-        format!("{head}\n")
+    fn head(&self) -> Result<String, String> {
+        let (selection, launchers) = (self.selection.clone(), self.labels.clone());
+        json_line(&Head { selection, launchers })
     }
 }
 
-fn selection_from(head: &Value) -> Result<Selection, String> {
-    use super::table::{Fault, FaultPhase};
-    let words = |name: &str| -> Vec<&str> {
-        head[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-    };
-    let small = |value: &Value| value.as_u64()?.try_into().ok();
-    Ok(Selection {
-        seed: head["seed"].as_u64().ok_or("there is no seed")?,
-        cases: small(&head["cases"]),
-        sizes: head["sizes"].as_array().into_iter().flatten().filter_map(small).collect(),
-        faults: words("faults").into_iter().filter_map(Fault::named).collect(),
-        phases: words("phases").into_iter().filter_map(FaultPhase::named).collect(),
-    })
+/// The first line of a state file.
+#[derive(Deserialize, Serialize)]
+struct Head {
+    #[serde(flatten)]
+    selection: Selection,
+    launchers: Vec<String>,
+}
+
+/// Every other line of a state file.
+#[derive(Deserialize, Serialize)]
+struct DoneCase {
+    launcher: String,
+    case: FaultCase,
+    outcome: CaseOutcome,
+}
+
+/// The order to a process that plays one case.
+#[derive(Deserialize, Serialize)]
+struct PlayOrder {
+    launcher: Launcher,
+    case: FaultCase,
+    directory: PathBuf,
+}
+
+fn json_line(value: &impl Serialize) -> Result<String, String> {
+    serde_json::to_string(value).map(|line| line + "\n").map_err(|error| error.to_string())
 }
 
 /// Settings of a suite.
@@ -113,7 +119,7 @@ pub(super) fn run(
         false => File::create(&settings.file).map_err(lost)?,
     };
     if state.done.is_empty() {
-        file.write_all(state.head().as_bytes()).map_err(lost)?;
+        file.write_all(state.head()?.as_bytes()).map_err(lost)?;
     }
     let scratch = env::temp_dir().join(format!("pmi-faults.{}", std::process::id()));
     let mut wanted = Vec::new();
@@ -142,12 +148,10 @@ pub(super) fn run(
                     let Ok(mut results) = results.lock() else { return };
                     let (file, done, failure) = &mut *results;
                     let written = outcome.and_then(|outcome| {
-                        let line = json!({
-                            "launcher": launcher.label, "case": case.to_json(),
-                            "outcome": outcome.to_json(),
-                        });
-                        file.write_all(format!("{line}\n").as_bytes()).map_err(lost)?;
-                        Ok(outcome)
+                        let (launcher, case) = (launcher.label.clone(), case.clone());
+                        let done = DoneCase { launcher, case, outcome };
+                        file.write_all(json_line(&done)?.as_bytes()).map_err(lost)?;
+                        Ok(done.outcome)
                     });
                     match written {
                         Ok(outcome) => {
@@ -199,9 +203,8 @@ fn in_process_of_its_own(
     // By this link, because a later step of the tests may have replaced the file.
     let own = format!("/proc/{}/exe", std::process::id());
     fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let order = json!({
-        "launcher": launcher.to_json(), "case": case.to_json(), "directory": directory.to_string_lossy(),
-    });
+    let (launcher, case, directory) = (launcher.clone(), case.clone(), directory.to_path_buf());
+    let order = PlayOrder { launcher, case, directory };
     // A session of its own: a key that ends the suite ends no case in its middle, whose end would be ours.
     // Signals that are ignored here (`nohup`, `&` of a script) would be so in launchers, which honour that.
     let mut command = Command::new("env");
@@ -214,7 +217,7 @@ fn in_process_of_its_own(
     let mut child = command.spawn().map_err(|error| format!("env: {error}"))?;
     let stdin = child.stdin.take();
     if let Some(mut pipe) = stdin.as_ref() {
-        pipe.write_all(format!("{order}\n").as_bytes()).map_err(|error| error.to_string())?;
+        pipe.write_all(json_line(&order)?.as_bytes()).map_err(|error| error.to_string())?;
     }
     let mut answer = String::new();
     if let Some(mut pipe) = child.stdout.take() {
@@ -222,13 +225,9 @@ fn in_process_of_its_own(
     }
     drop(stdin);
     child.wait().map_err(|error| error.to_string())?;
-    let _ = fs::remove_dir_all(directory);
-    let value: Value = serde_json::from_str(&answer)
-        .map_err(|_| format!("the process of the case wrote {answer:?}"))?;
-    match value["failure"].as_str() {
-        Some(why) => Err(why.to_owned()),
-        None => CaseOutcome::from_json(&value),
-    }
+    let _ = fs::remove_dir_all(order.directory);
+    serde_json::from_str(&answer)
+        .unwrap_or_else(|_| Err(format!("the process of the case wrote {answer:?}")))
 }
 
 /// The other process: reads a case from standard input, plays it, and writes its outcome.
@@ -240,21 +239,15 @@ pub(super) fn play_one() -> Result<(), String> {
     let mut line = String::new();
     let mut input = BufReader::new(std::io::stdin());
     input.read_line(&mut line).map_err(|error| error.to_string())?;
-    let order: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
-    let case = FaultCase::from_json(&order["case"])?;
-    let launcher = Launcher::from_json(&order["launcher"])?;
-    let directory = PathBuf::from(order["directory"].as_str().ok_or("there is no directory")?);
+    let PlayOrder { launcher, case, directory } =
+        serde_json::from_str(&line).map_err(|error| error.to_string())?;
     // The end of the suite ends its cases: ranks end with this process.
     thread::spawn(move || {
         let mut rest = Vec::new();
         let _ = input.read_to_end(&mut rest);
         play::give_up();
     });
-    let value = match play::play(&launcher, &case, &directory) {
-        Ok(outcome) => outcome.to_json(),
-        Err(why) => json!({ "failure": why }),
-    };
-    println!("{value}");
+    print!("{}", json_line(&play::play(&launcher, &case, &directory))?);
     Ok(())
 }
 
@@ -276,13 +269,13 @@ mod tests {
             phases: vec![FaultPhase::Put],
         };
         let mut state = PoolState { selection, labels: vec!["a 1".into()], ..PoolState::default() };
-        let mut text = state.head();
+        let mut text = state.head().unwrap();
         for case in list(&state.selection) {
             let code = Some(case.expected());
             let outcome = CaseOutcome { code, seconds: 0.5, ..CaseOutcome::default() };
-            let (case_json, outcome_json) = (case.to_json(), outcome.to_json());
-            let line = json!({ "launcher": "a 1", "case": case_json, "outcome": outcome_json });
-            text += &format!("{line}\n");
+            let done = DoneCase { launcher: "a 1".into(), case, outcome };
+            text += &json_line(&done).unwrap();
+            let DoneCase { case, outcome, .. } = done;
             state.done.insert(("a 1".into(), case.id), (case, outcome));
         }
         // Killed while it wrote.

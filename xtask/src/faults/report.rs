@@ -3,9 +3,8 @@
 use super::case::FaultCase;
 use super::outcome::CaseOutcome;
 use super::pool::PoolState;
-use super::table::FAULTS;
-use crate::process;
-use std::fs;
+use super::table::{FAULTS, Fault};
+use crate::page;
 
 /// Counts of one launcher, over some of its cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,30 +85,28 @@ pub(super) fn render(states: &[PoolState]) -> String {
             labels.push(label);
         }
     }
-    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = String::from(
-        "| launcher | runs | hangs | orphans | wrong exit codes | lost data | foreign processes killed |\n\
-         | :-- | --: | --: | --: | --: | --: | --: |\n",
-    );
-    for label in &labels {
+    let counts = |label: &String| {
         let counts = Counts::of(all(states, label).iter().map(|(_, outcome)| outcome));
-        text += &row(&[&[label.to_string()][..], &counts.cells()[..]].concat());
-    }
+        [&[label.clone()][..], &counts.cells()[..]].concat()
+    };
+    let header = "launcher|runs|hangs|orphans|wrong exit codes|lost data|foreign processes killed";
+    let header: Vec<&str> = header.split('|').collect();
+    let mut text = page::table(
+        &header,
+        [":--", "--:"],
+        &labels.iter().copied().map(counts).collect::<Vec<_>>(),
+    );
     text += "\nBy fault; faults that are not listed did not occur:\n\n";
-    let head =
-        [&["fault".to_string()][..], &labels.iter().map(|l| l.to_string()).collect::<Vec<_>>()];
-    text += &row(&head.concat());
-    text += &format!("| :-- |{}\n", " :-- |".repeat(labels.len()));
-    for &(fault, name, _) in FAULTS {
-        let mut cells = vec![format!("`{name}`")];
-        for label in &labels {
-            let of_fault = all(states, label);
-            let of_fault = of_fault.iter().filter(|(case, _)| case.fault == fault);
-            cells.push(Counts::of(of_fault.map(|(_, outcome)| outcome)).short());
-        }
-        text += &row(&cells);
-    }
-    text
+    let by_fault = |&(fault, name, _): &(Fault, &str, &str)| {
+        let of_label = |label: &&String| {
+            let of_fault = all(states, label).into_iter().filter(|(case, _)| case.fault == fault);
+            Counts::of(of_fault.map(|(_, outcome)| outcome)).short()
+        };
+        [format!("`{name}`")].into_iter().chain(labels.iter().map(of_label)).collect()
+    };
+    let header: Vec<&str> =
+        ["fault"].into_iter().chain(labels.iter().map(|label| label.as_str())).collect();
+    text + &page::table(&header, [":--", ":--"], &FAULTS.iter().map(by_fault).collect::<Vec<_>>())
 }
 
 /// Puts `text` into the page, between its two marks.
@@ -118,26 +115,15 @@ pub(super) fn render(states: &[PoolState]) -> String {
 ///
 /// The page cannot be read or written, or does not have the marks.
 pub(super) fn write(text: &str) -> Result<(), String> {
-    let path = process::root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))?;
-    fs::write(&path, replace(&page, text)?).map_err(|error| format!("{PAGE}: {error}"))
-}
-
-fn replace(page: &str, text: &str) -> Result<String, String> {
-    let lost = || format!("{PAGE} has no lines {START} and {END}");
-    let (before, rest) = page.split_once(START).ok_or_else(lost)?;
-    let (_, after) = rest.split_once(END).ok_or_else(lost)?;
-    Ok(format!("{before}{START}\n\n{text}\n{END}{after}"))
+    page::write(PAGE, MARKS, text)
 }
 
 const PAGE: &str = "docs/reliability.md";
-const START: &str = "<!-- faults -->";
-const END: &str = "<!-- end faults -->";
+const MARKS: [&str; 2] = ["<!-- faults -->", "<!-- end faults -->"];
 
 #[cfg(test)]
 mod tests {
     use super::super::case::{Selection, list};
-    use super::super::table::Fault;
     use super::*;
 
     #[test]
@@ -162,9 +148,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_place_for_the_tables() {
-        let page = fs::read_to_string(process::root().join(PAGE)).unwrap();
-        let once = replace(&page, "new\n").unwrap();
-        assert_eq!(replace(&once, "new\n"), Ok(once));
-        assert!(replace("no marks", "").is_err());
+        let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
+        assert!(page::replace(&document, MARKS, "new\n").is_ok());
     }
 }

@@ -1,7 +1,10 @@
 //! The faults, the phases, which of them can meet, and the exit code that each meeting must end with.
 
+use serde::{Deserialize, Serialize};
+
 /// A fault; described in [`FAULTS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Fault {
     Exit,
     Signal,
@@ -26,7 +29,8 @@ pub(super) enum Fault {
 }
 
 /// The time of a fault; described in [`PHASES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum FaultPhase {
     Before,
     Starting,
@@ -215,9 +219,11 @@ mod tests {
         assert_eq!((FAULTS.len(), PHASES.len(), SIZES.len()), (20, 10, 3));
         for &(fault, name, _) in FAULTS {
             assert_eq!((fault.name(), Fault::named(name)), (name, Some(fault)));
+            assert_eq!(serde_json::to_value(fault).unwrap(), name);
         }
         for &(phase, name, _) in PHASES {
             assert_eq!((phase.name(), FaultPhase::named(name)), (name, Some(phase)));
+            assert_eq!(serde_json::to_value(phase).unwrap(), name);
         }
         assert_eq!((Fault::named("none"), FaultPhase::named("none")), (None, None));
     }

@@ -1,25 +1,29 @@
 //! Errors of calls, links and the driver.
 
-use core::fmt;
-
 use pmi_core::command::Verb;
 use pmi_core::error::{Code, Full, Misuse, PeerError};
 use pmi_core::wire::{WriteError, names};
+use thiserror::Error;
 
 /// Why a client call failed. `E` is the error of the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError<E> {
     /// The transport. The conversation is over.
+    #[error("{0}")]
     Io(E),
     /// The server broke the protocol, refused the opening, or left. The conversation is over.
-    Peer(PeerError),
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// The call should not have been made; nothing was sent.
-    Misuse(Misuse),
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
     /// The lent slice is too small for the value, which can be requested again; or a message
     /// exceeds the buffer of this client and was not sent. Contains the length needed.
-    Full(Full),
+    #[error(transparent)]
+    Full(#[from] Full),
     /// The server refused this call; the session continues.
+    #[error("the server refused {} with code {}", names::spoken(*.verb), .code.0)]
     Refused {
         /// The refused operation.
         verb: Verb,
@@ -27,6 +31,7 @@ pub enum CallError<E> {
         code: Code,
     },
     /// The server's value is not of the kind that was asked for; the conversation goes on.
+    #[error("the answer to {} is not a list of numbers", names::spoken(*.verb))]
     Unreadable {
         /// The refused operation.
         verb: Verb,
@@ -34,11 +39,13 @@ pub enum CallError<E> {
 }
 
 /// Why a spawn has made no job. `C` holds codes, `E` is the error of the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum SpawnError<C, E> {
     /// As for every other call.
+    #[error("{0}")]
     Call(CallError<E>),
     /// The server refused; the session continues.
+    #[error("the server refused spawn with code {}", .code.0)]
     Refused {
         /// Error code of the server.
         code: Code,
@@ -49,22 +56,26 @@ pub enum SpawnError<C, E> {
 }
 
 /// Why a link does not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkError {
     /// The other end is gone without having read everything, or the way to it is.
+    #[error("the connection was reset")]
     Reset,
     /// The other end reads no more.
+    #[error("the other end has closed the connection")]
     Closed,
     /// Anything else: the number by which the system knows it, or 0.
+    #[error("the connection failed with system error {0}")]
     Failed(i32),
 }
 
 /// Why a driver stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PumpError {
     /// The peer did something that ends its session.
+    #[error("{error}")]
     Peer {
         /// The error of the peer.
         error: PeerError,
@@ -73,27 +84,11 @@ pub enum PumpError {
         received_bytes: usize,
     },
     /// The link does not go on.
+    #[error(transparent)]
     Link(LinkError),
     /// The scratch or the buffers are too small for one message.
+    #[error(transparent)]
     TooSmall(Full),
-}
-
-impl<E> From<PeerError> for CallError<E> {
-    fn from(error: PeerError) -> Self {
-        Self::Peer(error)
-    }
-}
-
-impl<E> From<Misuse> for CallError<E> {
-    fn from(error: Misuse) -> Self {
-        Self::Misuse(error)
-    }
-}
-
-impl<E> From<Full> for CallError<E> {
-    fn from(error: Full) -> Self {
-        Self::Full(error)
-    }
 }
 
 impl<E> From<WriteError> for CallError<E> {
@@ -130,56 +125,3 @@ impl<C, E> From<SpawnError<C, E>> for CallError<E> {
         }
     }
 }
-
-impl<C, E: fmt::Display> fmt::Display for SpawnError<C, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Call(error) => error.fmt(f),
-            Self::Refused { code, .. } => {
-                write!(f, "the server refused spawn with code {}", code.0)
-            }
-        }
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for CallError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Peer(error) => error.fmt(f),
-            Self::Misuse(error) => error.fmt(f),
-            Self::Full(error) => error.fmt(f),
-            Self::Refused { verb, code } => {
-                write!(f, "the server refused {} with code {}", names::spoken(*verb), code.0)
-            }
-            Self::Unreadable { verb } => {
-                write!(f, "the answer to {} is not a list of numbers", names::spoken(*verb))
-            }
-        }
-    }
-}
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reset => f.write_str("the connection was reset"),
-            Self::Closed => f.write_str("the other end has closed the connection"),
-            Self::Failed(code) => write!(f, "the connection failed with system error {code}"),
-        }
-    }
-}
-
-impl fmt::Display for PumpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Peer { error, .. } => error.fmt(f),
-            Self::Link(error) => error.fmt(f),
-            Self::TooSmall(full) => full.fmt(f),
-        }
-    }
-}
-
-impl<C: fmt::Debug, E: fmt::Debug + fmt::Display> core::error::Error for SpawnError<C, E> {}
-impl core::error::Error for LinkError {}
-impl core::error::Error for PumpError {}
-impl<E: fmt::Debug + fmt::Display> core::error::Error for CallError<E> {}

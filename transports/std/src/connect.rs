@@ -36,45 +36,55 @@ pub struct Member<P = Pmi> {
 }
 
 /// Error of connecting a process to its server.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The environment is inconsistent or invalid.
-    Env(EnvError),
+    #[error("{0}")]
+    Env(#[from] EnvError),
     /// `PMI_FD` is not a socket that is open.
+    #[error("PMI_FD names descriptor {fd}, which is not an open socket: {error}")]
     Inherit {
         /// The descriptor.
         fd: i32,
         /// Error of the system.
+        #[source]
         error: io::Error,
     },
     /// Connecting to `PMI_PORT` failed.
+    #[error("PMI_PORT names {host}:{port}, which cannot be reached: {error}")]
     Dial {
         /// The host.
         host: String,
         /// The port.
         port: u16,
         /// Error of the system.
+        #[source]
         error: io::Error,
     },
     /// `PMI_SOCKTYPE` requests a transport that this program was built without.
+    #[error("PMI_SOCKTYPE requests {sockets:?}, which is not built in")]
     NotBuiltIn {
         /// The requested socket type.
         sockets: Sockets,
     },
     /// The server does not speak TLS, or presents another certificate than that of `PMI_TLS_PIN`.
     #[cfg(feature = "tls")]
+    #[error("{}", tls::failure(.error))]
     Tls {
         /// The cause.
+        #[source]
         error: io::Error,
     },
     /// The server did not reply within the time limit.
+    #[error("the server did not open the session within {after:?}")]
     Timeout {
         /// The limit.
         after: Duration,
     },
     /// The server did not open the session.
-    Open(CallError<io::Error>),
+    #[error("{}", opening(.0))]
+    Open(#[from] CallError<io::Error>),
 }
 
 /// Options for connecting to a server: by default those of the environment, without a secret and without a
@@ -366,64 +376,12 @@ fn secure(_stream: Stream, environment: &Environment) -> Result<Stream, ConnectE
     Err(ConnectError::NotBuiltIn { sockets: environment.sockets })
 }
 
-impl From<EnvError> for ConnectError {
-    fn from(error: EnvError) -> Self {
-        Self::Env(error)
-    }
-}
-
-impl From<CallError<io::Error>> for ConnectError {
-    fn from(error: CallError<io::Error>) -> Self {
-        Self::Open(error)
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Env(error) => error.fmt(f),
-            Self::Inherit { fd, error } => {
-                write!(f, "PMI_FD names descriptor {fd}, which is not an open socket: {error}")
-            }
-            Self::Dial { host, port, error } => {
-                write!(f, "PMI_PORT names {host}:{port}, which cannot be reached: {error}")
-            }
-            Self::NotBuiltIn { sockets } => {
-                write!(f, "PMI_SOCKTYPE requests {sockets:?}, which is not built in")
-            }
-            #[cfg(feature = "tls")]
-            Self::Tls { error } if tls::is_plain(error) => f.write_str(
-                "PMI_SOCKTYPE requests TLS, which the server does not speak; leave it unset, or \
-                 start the server with TLS",
-            ),
-            #[cfg(feature = "tls")]
-            Self::Tls { error } => write!(f, "no secure connection to the server: {error}"),
-            Self::Timeout { after } => {
-                write!(f, "the server did not open the session within {after:?}")
-            }
-            Self::Open(CallError::Peer(PeerError::Version { major, minor })) => {
-                write!(
-                    f,
-                    "the server speaks PMI {major}.{minor}, which is not the requested \
-                           version"
-                )
-            }
-            Self::Open(error) => {
-                write!(f, "the server did not open the session: {error}")
-            }
+/// The words for an error of opening the session.
+fn opening(error: &CallError<io::Error>) -> String {
+    match error {
+        CallError::Peer(PeerError::Version { major, minor }) => {
+            format!("the server speaks PMI {major}.{minor}, which is not the requested version")
         }
-    }
-}
-
-impl std::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Env(error) => Some(error),
-            Self::Inherit { error, .. } | Self::Dial { error, .. } => Some(error),
-            #[cfg(feature = "tls")]
-            Self::Tls { error } => Some(error),
-            Self::NotBuiltIn { .. } | Self::Timeout { .. } => None,
-            Self::Open(error) => Some(error),
-        }
+        error => format!("the server did not open the session: {error}"),
     }
 }

@@ -1,9 +1,9 @@
 //! Reads the environment of a rank: pure, so that it is tested without one.
 
 use std::ffi::OsStr;
-use std::fmt;
 
 use pmi_core::command::Version;
+use thiserror::Error;
 
 /// The address of the server and the identity of this process, as far as the launcher has set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +68,11 @@ pub enum Way {
 }
 
 /// Error of an inconsistent or invalid environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnvError {
     /// A variable holds something that it cannot hold.
+    #[error("{variable} is {value:?} and should be {expected}")]
     Invalid {
         /// The variable.
         variable: &'static str,
@@ -81,6 +82,7 @@ pub enum EnvError {
         expected: &'static str,
     },
     /// A variable is missing that another one needs.
+    #[error("{needed_by} is set, but {variable} is not")]
     Missing {
         /// The missing variable.
         variable: &'static str,
@@ -110,7 +112,7 @@ impl Environment {
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, EnvError> {
-        let variables = Variables::new(variables);
+        let variables = Variables::new(&NAMES, variables);
         let way = variables.way()?;
         if way == Way::Singleton {
             return Ok(Self::new(way, 0, 1));
@@ -161,27 +163,29 @@ impl Environment {
     }
 }
 
-/// The variables that are set, as text.
-struct Variables([Option<String>; NAMES.len()]);
+/// Some variables of a process that are set, as text.
+pub(crate) struct Variables(Vec<(&'static str, String)>);
 
 impl Variables {
-    fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
-        let mut known = Self([const { None }; NAMES.len()]);
-        for (name, value) in variables {
-            let at = NAMES.iter().position(|listed| name.as_ref() == OsStr::new(listed));
-            if let Some(place) = at.and_then(|at| known.0.get_mut(at)) {
-                place.get_or_insert_with(|| value.as_ref().to_string_lossy().into_owned());
-            }
-        }
-        known
+    /// Those of `variables` that are among `names`.
+    pub(crate) fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(
+        names: &[&'static str],
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let named = |name: &K| names.iter().find(|known| name.as_ref() == OsStr::new(known));
+        let text = |value: &V| value.as_ref().to_string_lossy().into_owned();
+        let all = variables.into_iter();
+        Self(all.filter_map(|(name, value)| Some((*named(&name)?, text(&value)))).collect())
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
-        let at = NAMES.iter().position(|known| *known == name)?;
-        self.0.get(at)?.as_deref()
+    /// The value of a variable; the first one if it is there twice.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.as_str())
     }
 
-    fn invalid(&self, variable: &'static str, expected: &'static str) -> EnvError {
+    /// The error of a variable with an unexpected value.
+    pub(crate) fn invalid(&self, variable: &'static str, expected: &'static str) -> EnvError {
         let value = self.text(variable).unwrap_or_default().to_owned();
         EnvError::Invalid { variable, value, expected }
     }
@@ -243,21 +247,6 @@ fn split_address(address: &str) -> Option<(&str, u16)> {
     let port = port.parse().ok().filter(|port| *port > 0)?;
     if bare.is_empty() { None } else { Some((bare, port)) }
 }
-
-impl fmt::Display for EnvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid { variable, value, expected } => {
-                write!(f, "{variable} is {value:?} and should be {expected}")
-            }
-            Self::Missing { variable, needed_by } => {
-                write!(f, "{needed_by} is set, but {variable} is not")
-            }
-        }
-    }
-}
-
-impl std::error::Error for EnvError {}
 
 /// The variable with the certificate that a rank trusts.
 pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";

@@ -20,7 +20,6 @@
 //! session in PMI-1. The connecting process is not authenticated; the port is open to this machine
 //! alone, for one connection and a limited time.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command};
@@ -29,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use pmi_core::command::Version;
 use pmi_core::wire::pmi1::SingletonGreeting;
+use thiserror::Error;
 
 use crate::connect::{ConnectError, Member};
 use crate::env::{Environment, Way};
@@ -45,19 +45,26 @@ pub struct Launched {
 }
 
 /// Error of starting a launcher.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// The launcher cannot be started.
-    Start(io::Error),
+    #[error("the launcher cannot be started: {0}")]
+    Start(#[source] io::Error),
     /// It has exited, or has not connected in time.
+    #[error(
+        "the launcher was started and has not connected back; not every launcher supports '-pmi_args'"
+    )]
     Silent,
     /// The connection has failed, or carried an unexpected message.
-    Greeting(io::Error),
+    #[error("the handshake with the launcher failed: {0}")]
+    Greeting(#[source] io::Error),
     /// It rejects this process.
+    #[error("the launcher refuses to serve this process")]
     Refused,
     /// The session could not be opened.
-    Open(ConnectError),
+    #[error("{0}")]
+    Open(#[source] ConnectError),
 }
 
 /// Starts `launcher`, and opens a session with it.
@@ -154,32 +161,6 @@ fn read_line(stream: &mut TcpStream) -> Result<Vec<u8>, LaunchError> {
         line.extend_from_slice(&byte);
     }
     Ok(line)
-}
-
-impl fmt::Display for LaunchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Start(error) => write!(f, "the launcher cannot be started: {error}"),
-            Self::Silent => write!(
-                f,
-                "the launcher was started and has not connected back; not every launcher supports \
-                 '-pmi_args'"
-            ),
-            Self::Greeting(error) => write!(f, "the handshake with the launcher failed: {error}"),
-            Self::Refused => f.write_str("the launcher refuses to serve this process"),
-            Self::Open(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for LaunchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Start(error) | Self::Greeting(error) => Some(error),
-            Self::Open(error) => Some(error),
-            Self::Silent | Self::Refused => None,
-        }
-    }
 }
 
 /// Time limit of the connection. A launcher that works connects at once.

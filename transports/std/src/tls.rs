@@ -245,10 +245,16 @@ impl Pin {
     }
 }
 
-/// True if a handshake failed because the peer does not speak TLS.
-pub(crate) fn is_plain(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(inner, Some(Error::InvalidMessage(_)))
+/// The words for a failed handshake.
+pub(crate) fn failure(error: &io::Error) -> String {
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(Error::InvalidMessage(_)) => {
+            "PMI_SOCKTYPE requests TLS, which the server does not speak; leave \
+                                           it unset, or start the server with TLS"
+                .to_owned()
+        }
+        _ => format!("no secure connection to the server: {error}"),
+    }
 }
 
 impl fmt::Display for Pin {
@@ -274,16 +280,9 @@ impl FromStr for Pin {
 }
 
 /// A text that is not 64 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{PIN_VARIABLE} must be 64 hexadecimal digits")]
 pub struct NotAPin;
-
-impl fmt::Display for NotAPin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PIN_VARIABLE} must be 64 hexadecimal digits")
-    }
-}
-
-impl std::error::Error for NotAPin {}
 
 /// Trusts one certificate.
 #[derive(Debug)]

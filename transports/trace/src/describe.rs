@@ -61,13 +61,16 @@ impl Meaning {
     }
 
     fn text(self, name: &'static str, value: Text<'_>) -> Self {
-        let bytes: Vec<u8> = value.bytes().collect();
-        self.with(name, shown(&bytes))
+        self.optional(name, Some(value))
     }
 
     fn optional(self, name: &'static str, value: Option<Text<'_>>) -> Self {
+        self.maybe(name, value.map(|value| shown(&value.bytes().collect::<Vec<u8>>())))
+    }
+
+    fn maybe(self, name: &'static str, value: Option<impl ToString>) -> Self {
         match value {
-            Some(value) => self.text(name, value),
+            Some(value) => self.with(name, value),
             None => self,
         }
     }
@@ -107,31 +110,23 @@ fn of_request(request: &Request<'_>) -> Meaning {
         Request::Init { version } => meaning.with("version", shown_version(version)),
         Request::InitAck { id } => meaning.with("id", id),
         Request::FullInit { rank, job, threaded, method } => {
-            let meaning = match rank {
-                Some(rank) => meaning.with("rank", rank),
-                None => meaning,
-            };
-            let meaning = meaning.optional("job", job).optional("method", method);
-            if threaded { meaning.with("threaded", threaded) } else { meaning }
+            let meaning = meaning.maybe("rank", rank).optional("job", job);
+            meaning.optional("method", method).maybe("threaded", threaded.then_some(true))
         }
         Request::Proof { .. } => meaning,
         Request::Put { key, value, place } => {
             of_place(meaning.text("key", key).text("value", value), place)
         }
         Request::Get { place, key, wait } => {
-            let meaning = of_place(meaning.text("key", key), place);
-            if wait { meaning.with("wait", wait) } else { meaning }
+            of_place(meaning.text("key", key), place).maybe("wait", wait.then_some(true))
         }
         Request::Fence { group, tag } => {
-            let meaning = match group {
-                FenceGroup::World => meaning,
-                FenceGroup::Node => meaning.with("group", "NODE"),
-                FenceGroup::Ranks(ranks) => meaning.with("group", shown(ranks)),
+            let group = match group {
+                FenceGroup::World => None,
+                FenceGroup::Node => Some("NODE".to_owned()),
+                FenceGroup::Ranks(ranks) => Some(shown(ranks)),
             };
-            match tag {
-                Some(tag) => meaning.with("tag", tag),
-                None => meaning,
-            }
+            meaning.maybe("group", group).maybe("tag", tag)
         }
         Request::Publish { service, port } => meaning.text("service", service).text("port", port),
         Request::Unpublish { service } | Request::Lookup { service } => {
@@ -145,16 +140,12 @@ fn of_request(request: &Request<'_>) -> Meaning {
         Request::PutPair { key, value } => meaning.text("key", key).text("value", value),
         Request::Ring { left, right } => meaning.text("left", left).text("right", right),
         Request::OutOfBand { id, signal, version } => {
-            let meaning =
-                meaning.with("version", shown_version(version)).optional("signal", signal);
-            match id {
-                Some(id) => meaning.with("id", id),
-                None => meaning,
-            }
+            let meaning = meaning.with("version", shown_version(version));
+            meaning.optional("signal", signal).maybe("id", id)
         }
         Request::Abort { code, message, .. } => {
-            let meaning = meaning.with("code", code.unwrap_or(1));
-            if message.is_empty() { meaning } else { meaning.text("message", message) }
+            let message = (!message.is_empty()).then_some(message);
+            meaning.with("code", code.unwrap_or(1)).optional("message", message)
         }
         Request::Lacking { field, .. } => {
             Meaning { is_good: false, ..meaning.with("lacks", field) }

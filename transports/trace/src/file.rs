@@ -9,7 +9,7 @@
 
 use crate::record::{Head, Record, Trace};
 use postcard::ser_flavors::Flavor;
-use std::fmt;
+use thiserror::Error;
 
 /// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"PMItrace";
@@ -72,28 +72,36 @@ pub struct RecordReader<'a> {
 }
 
 /// Reason that a file cannot be read at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum NotATrace {
     /// It does not begin like a trace.
+    #[error("it is not a trace: it does not begin with 'PMItrace'")]
     Magic,
     /// It was written by a later version.
+    #[error(
+        "it is a trace of version {found}, and this program reads up to version {VERSION}; a newer one can \
+         export it as JSON lines"
+    )]
     Version {
         /// The format version of the file.
         found: u16,
     },
     /// It ends before the facts about the run, or they are malformed.
+    #[error("it begins as a trace, but ends before the facts about the run")]
     Head,
 }
 
 /// Reason that a file cannot be read to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Damage {
     /// It ends within a frame.
+    #[error("it is cut off in the record at byte {at}; all before it was read")]
     Cut {
         /// Offset of the frame.
         at: usize,
     },
     /// A frame holds no record.
+    #[error("there is no record at byte {at}; all before it was read")]
     Malformed {
         /// Its offset.
         at: usize,
@@ -202,37 +210,6 @@ impl Flavor for Append<'_> {
 
     fn finalize(self) -> postcard::Result<()> {
         Ok(())
-    }
-}
-
-impl fmt::Display for NotATrace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Magic => f.write_str("it is not a trace: it does not begin with 'PMItrace'"),
-            Self::Version { found } => write!(
-                f,
-                "it is a trace of version {found}, and this program reads up to version {VERSION}; \
-                 a newer one can export it as JSON lines"
-            ),
-            Self::Head => {
-                f.write_str("it begins as a trace, but ends before the facts about the run")
-            }
-        }
-    }
-}
-
-impl std::error::Error for NotATrace {}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cut { at } => {
-                write!(f, "it is cut off in the record at byte {at}; all before it was read")
-            }
-            Self::Malformed { at } => {
-                write!(f, "there is no record at byte {at}; all before it was read")
-            }
-        }
     }
 }
 

@@ -7,7 +7,6 @@
 use crate::file::VERSION;
 use crate::record::{Head, Record, Trace, What};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Writes a trace as JSON lines.
 pub fn write(trace: &Trace) -> String {
@@ -46,7 +45,8 @@ pub fn read(text: &str) -> Result<(Trace, Option<JsonError>), JsonError> {
 }
 
 /// Reason that JSON lines are no trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("line {line}: {why}")]
 pub struct JsonError {
     /// The line, from 1.
     pub line: usize,
@@ -82,11 +82,3 @@ fn line(content: &impl Serialize, out: &mut String) {
     out.push_str(&serde_json::to_string(content).unwrap_or_default());
     out.push('\n');
 }
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.why)
-    }
-}
-
-impl std::error::Error for JsonError {}

@@ -11,7 +11,8 @@ use crate::AsyncLink;
 pub struct LinkStream<L>(L);
 
 /// Error of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error(transparent)]
 pub struct StreamError(pub LinkError);
 
 impl<L: AsyncLink> LinkStream<L> {
@@ -63,11 +64,3 @@ impl embedded_io::Error for StreamError {
         }
     }
 }
-
-impl std::fmt::Display for StreamError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for StreamError {}

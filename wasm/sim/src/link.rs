@@ -47,11 +47,13 @@ pub enum ScenarioSource {
 }
 
 /// Error of an invalid link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LinkError {
     /// It names no scenario.
+    #[error("the link names no scenario")]
     NoScenario,
     /// An invalid or too large number.
+    #[error("`{field}` of the link is a number, not `{value}`")]
     Number {
         /// The field.
         field: &'static str,
@@ -59,6 +61,7 @@ pub enum LinkError {
         value: String,
     },
     /// An injection cannot be read.
+    #[error("the injections of the link: {0}")]
     Done(ScenarioError),
 }
 
@@ -134,20 +137,6 @@ impl fmt::Display for RunLink {
         f.write_str(&fields.finish())
     }
 }
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoScenario => f.write_str("the link names no scenario"),
-            Self::Number { field, value } => {
-                write!(f, "`{field}` of the link is a number, not `{value}`")
-            }
-            Self::Done(error) => write!(f, "the injections of the link: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for LinkError {}
 
 /// Address at which `cargo xtask playground` serves the page.
 pub const PAGE: &str = "http://127.0.0.1:7641/";

@@ -31,11 +31,13 @@ pub struct Difference {
 }
 
 /// Error of an invalid trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TraceError {
     /// It does not begin as a trace does.
+    #[error("a trace begins with `{HEAD}` and a seed")]
     NotATrace,
     /// Its scenario cannot be read.
+    #[error("the scenario of the trace: {0}")]
     Scenario(ScenarioError),
 }
 
@@ -120,17 +122,6 @@ pub fn hash(bytes: &[u8]) -> u64 {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
-
-impl std::fmt::Display for TraceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotATrace => write!(f, "a trace begins with `{HEAD}` and a seed"),
-            Self::Scenario(error) => write!(f, "the scenario of the trace: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for TraceError {}
 
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

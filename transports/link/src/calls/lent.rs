@@ -185,7 +185,7 @@ macro_rules! lent_calls {
             service: &[u8],
             out: &mut [u8],
         ) -> Result<Option<usize>, CallError<$error>> {
-            const { assert!(parts::NAMES, "`lookup` needs the feature `names` of pmi-core") }
+            const { assert!(parts::NAMES, "`lookup` needs the feature `dynamic` of pmi-core") }
             self.call(&Request::Lookup { service: Text::plain(service) }, ValueReply(out))$(.$await)*
         }
 
@@ -210,7 +210,7 @@ macro_rules! lent_calls {
             const {
                 assert!(
                     Self::HAS_CONNECT,
-                    "`ring` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+                    "`ring` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
             let request = Request::Ring { left: Text::plain(left), right: Text::plain(right) };
@@ -233,7 +233,7 @@ macro_rules! lent_calls {
             const {
                 assert!(
                     Self::HAS_CONNECT,
-                    "`get_all` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+                    "`get_all` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
             let request = Request::GetAll { job: Text::plain(job) };
@@ -256,7 +256,7 @@ macro_rules! lent_calls {
             spawn: Spawn<'_>,
             scratch: &'s mut [u8],
         ) -> Result<Spawned<'s>, SpawnError<Codes<'s>, $error>> {
-            const { assert!(parts::SPAWN, "`spawn` needs the feature `spawn` of pmi-core") }
+            const { assert!(parts::SPAWN, "`spawn` needs the feature `dynamic` of pmi-core") }
             self.drain()$(.$await)*?;
             let len = self.session.begin_spawn(spawn, scratch)?;
             self.write(scratch.get(..len).unwrap_or(b""))$(.$await)*?;
@@ -281,7 +281,7 @@ macro_rules! lent_calls {
             const {
                 assert!(
                     Self::HAS_CONNECT,
-                    "`put_all` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+                    "`put_all` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
             self.session.check_pairs(pairs, MESSAGE_BYTES)?;

@@ -203,7 +203,7 @@ macro_rules! client_calls {
             group: FenceGroup<'_>,
             tag: u32,
         ) -> Result<(), CallError<$error>> {
-            const { assert!(parts::GROUPS, "`fence_group` needs the feature `groups` of pmi-core") }
+            const { assert!(parts::GROUPS, "`fence_group` needs the feature `dynamic` of pmi-core") }
             self.call(&Request::Fence { group, tag: Some(tag) }, DoneReply)$(.$await)*
         }
 
@@ -219,7 +219,7 @@ macro_rules! client_calls {
             service: &[u8],
             port: &[u8],
         ) -> Result<(), CallError<$error>> {
-            const { assert!(parts::NAMES, "`publish` needs the feature `names` of pmi-core") }
+            const { assert!(parts::NAMES, "`publish` needs the feature `dynamic` of pmi-core") }
             let (service, port) = (Text::plain(service), Text::plain(port));
             self.call(&Request::Publish { service, port }, DoneReply)$(.$await)*
         }
@@ -235,7 +235,7 @@ macro_rules! client_calls {
             self: $receiver,
             service: &[u8],
         ) -> Result<(), CallError<$error>> {
-            const { assert!(parts::NAMES, "`unpublish` needs the feature `names` of pmi-core") }
+            const { assert!(parts::NAMES, "`unpublish` needs the feature `dynamic` of pmi-core") }
             self.call(&Request::Unpublish { service: Text::plain(service) }, DoneReply)$(.$await)*
         }
 
@@ -254,7 +254,7 @@ macro_rules! client_calls {
             const {
                 assert!(
                     Self::HAS_CONNECT,
-                    "`connect_job` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+                    "`connect_job` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
             self.call(&Request::Connect { job: Text::plain(job) }, DoneReply)$(.$await)*
@@ -274,7 +274,7 @@ macro_rules! client_calls {
             const {
                 assert!(
                     Self::HAS_CONNECT,
-                    "`disconnect_job` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+                    "`disconnect_job` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
             self.call(&Request::Disconnect { job: Text::plain(job) }, DoneReply)$(.$await)*

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use pmi_core::wire::pmix::{Family, Format, ranks};
 
-use crate::env::EnvError;
+use crate::env::{EnvError, Variables};
 
 /// The address of the PMIx server and the identity of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,19 +53,19 @@ impl PmixEnvironment {
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, EnvError> {
-        let variables = PmixVariables::new(variables);
-        let Some(nspace) = variables.text(NSPACE) else { return Ok(None) };
+        let variables = PmixVariables(Variables::new(&NAMES, variables));
+        let Some(nspace) = variables.0.text(NSPACE) else { return Ok(None) };
         if nspace.is_empty() || nspace.len() > NSPACE_BYTES_MAX {
-            return Err(variables.invalid(NSPACE, "a name of 1 to 255 bytes"));
+            return Err(variables.0.invalid(NSPACE, "a name of 1 to 255 bytes"));
         }
         let rank = variables.needed(RANK)?.trim().parse().ok();
         let rank = rank.filter(|rank| *rank < ranks::LOCAL_PEERS);
-        let rank = rank.ok_or_else(|| variables.invalid(RANK, "the number of a process"))?;
-        let uri = URIS.iter().find(|(name, _)| variables.text(name).is_some());
+        let rank = rank.ok_or_else(|| variables.0.invalid(RANK, "the number of a process"))?;
+        let uri = URIS.iter().find(|(name, _)| variables.0.text(name).is_some());
         let &(variable, family) = uri.unwrap_or(&USUAL_URI);
         let address = address(variables.needed(variable)?);
         let address = address.ok_or_else(|| {
-            variables.invalid(variable, "NAME.RANK;tcp4://ADDRESS:PORT, or tcp6 likewise")
+            variables.0.invalid(variable, "NAME.RANK;tcp4://ADDRESS:PORT, or tcp6 likewise")
         })?;
         Ok(Some(Self {
             nspace: nspace.to_owned(),
@@ -77,50 +77,31 @@ impl PmixEnvironment {
     }
 }
 
-/// The variables that are set, as text.
-struct PmixVariables(Vec<(&'static str, String)>);
+/// The variables of PMIx that are set.
+struct PmixVariables(Variables);
 
 impl PmixVariables {
-    fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
-        let known = || URIS.iter().map(|(name, _)| *name).chain([NSPACE, RANK, SECURITY, BUFFERS]);
-        let named = |name: &K| known().find(|known| name.as_ref() == OsStr::new(known));
-        let text = |value: &V| value.as_ref().to_string_lossy().into_owned();
-        let all = variables.into_iter();
-        Self(all.filter_map(|(name, value)| Some((named(&name)?, text(&value)))).collect())
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        let variables = self.0.iter().find(|(known, _)| *known == name);
-        variables.map(|(_, value)| value.as_str())
-    }
-
     fn needed(&self, variable: &'static str) -> Result<&str, EnvError> {
-        self.text(variable).ok_or(EnvError::Missing { variable, needed_by: NSPACE })
-    }
-
-    fn invalid(&self, variable: &'static str, expected: &'static str) -> EnvError {
-        let value = self.text(variable).unwrap_or_default().to_owned();
-        EnvError::Invalid { variable, value, expected }
+        self.0.text(variable).ok_or(EnvError::Missing { variable, needed_by: NSPACE })
     }
 
     fn security(&self) -> Result<Security, EnvError> {
-        let Some(list) = self.text(SECURITY) else { return Ok(Security::Native) };
+        let Some(list) = self.0.text(SECURITY) else { return Ok(Security::Native) };
         let known = list.split(',').find_map(|word| match word.trim() {
             "native" => Some(Security::Native),
             "none" => Some(Security::None),
             _ => None,
         });
-        known.ok_or_else(|| self.invalid(SECURITY, "a list with native or none"))
+        known.ok_or_else(|| self.0.invalid(SECURITY, "a list with native or none"))
     }
 
     fn is_described(&self) -> Result<bool, EnvError> {
-        match self.text(BUFFERS) {
+        match self.0.text(BUFFERS) {
             None | Some("PMIX_BFROP_BUFFER_NON_DESC") => Ok(false),
             Some("PMIX_BFROP_BUFFER_FULLY_DESC") => Ok(true),
-            Some(_) => {
-                Err(self
-                    .invalid(BUFFERS, "PMIX_BFROP_BUFFER_NON_DESC or PMIX_BFROP_BUFFER_FULLY_DESC"))
-            }
+            Some(_) => Err(self
+                .0
+                .invalid(BUFFERS, "PMIX_BFROP_BUFFER_NON_DESC or PMIX_BFROP_BUFFER_FULLY_DESC")),
         }
     }
 }
@@ -143,6 +124,10 @@ const URIS: [(&str, Family); 6] = [
 ];
 /// Variable named in the error if none is set.
 const USUAL_URI: (&str, Family) = ("PMIX_SERVER_URI41", Family::Flex);
+const NAMES: [&str; 10] = [
+    URIS[0].0, URIS[1].0, URIS[2].0, URIS[3].0, URIS[4].0, URIS[5].0, NSPACE, RANK, SECURITY,
+    BUFFERS,
+];
 const NSPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const SECURITY: &str = "PMIX_SECURITY_MODE";

@@ -9,7 +9,6 @@ mod log;
 
 use crate::record::Trace;
 use crate::{file, json};
-use std::fmt;
 
 /// Origin of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +35,19 @@ pub struct Imported {
 }
 
 /// Reason for a failed import.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ImportError {
     /// A trace file of this crate that cannot be opened.
+    #[error(transparent)]
     Trace(file::NotATrace),
     /// JSON lines with an unreadable first line.
+    #[error("it is not a trace in JSON lines: {0}")]
     Json(json::JsonError),
     /// None of the known formats.
+    #[error(
+        "there is no PMI in it: it is neither a trace nor JSON lines of one, nor a log of \
+         'mpiexec -verbose' or of Flux with '-o verbose=2'"
+    )]
     Unknown,
 }
 
@@ -82,18 +87,3 @@ fn is_ours(bytes: &[u8]) -> bool {
     let len = bytes.len().min(file::MAGIC.len());
     len > 0 && bytes.get(..len) == file::MAGIC.get(..len)
 }
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Trace(error) => error.fmt(f),
-            Self::Json(error) => write!(f, "it is not a trace in JSON lines: {error}"),
-            Self::Unknown => f.write_str(
-                "there is no PMI in it: it is neither a trace nor JSON lines of one, nor a log of \
-                 'mpiexec -verbose' or of Flux with '-o verbose=2'",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ImportError {}

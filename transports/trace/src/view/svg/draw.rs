@@ -7,6 +7,7 @@ use crate::view::{caller, has_times, ranges, shown_ns};
 use pmi_core::command::Verb;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// A diagram under construction.
 pub(super) struct Drawing<'a> {
@@ -84,17 +85,12 @@ impl<'a> Drawing<'a> {
             [one] => format!("{} {}", one.name, one.text),
             _ => format!("{} · ranks {}", first.name, self.ranks(asks.iter().map(|ask| ask.lane))),
         };
-        let _ = write!(
-            self.shapes,
-            r#"<g class="{class}"><title>{}</title>"#,
-            titles(self.steps, asks)
-        );
-        let far = asks.iter().map(|ask| self.x(ask.lane)).max().unwrap_or(FIRST);
+        self.group(class, &titles(self.steps, asks));
+        let far = self.far(asks.iter().map(|ask| ask.lane));
         self.arrow(far, SERVER, y, "ask");
         self.label(y - 5, "word", &label);
         for ask in asks {
-            let x = self.x(ask.lane);
-            let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{y}" r="4"/>"#);
+            self.circle(ask.lane, y, 4);
             if ask.waits {
                 self.open.insert(ask.lane, y);
             }
@@ -112,11 +108,7 @@ impl<'a> Drawing<'a> {
             self.arrow(SERVER, far, back, "tell");
             self.told(back - 4, &text, &latency);
             for (ask, _) in &told {
-                let x = self.x(ask.lane) - 3;
-                let _ = write!(
-                    self.stripes,
-                    r#"<rect class="{class} busy" x="{x}" y="{y}" width="6" height="17" rx="3"/>"#
-                );
+                self.stripe(&format!("{class} busy"), ask.lane, y..back, 3);
             }
             self.shapes.push_str("</g>");
             self.y += 17;
@@ -130,16 +122,10 @@ impl<'a> Drawing<'a> {
         let (x, y) = (self.x(ask.lane), self.y);
         let since = self.open.remove(&ask.lane).unwrap_or(y);
         let Some(told) = &ask.answer else { return };
-        let _ = write!(
-            self.stripes,
-            r#"<rect class="{} stripe" x="{}" y="{since}" width="8" height="{}" rx="4"/>"#,
-            class(ask),
-            x - 4,
-            y - since
-        );
+        self.stripe(&format!("{} stripe", class(ask)), ask.lane, since..y, 4);
         let good = if told.is_good { "told" } else { "told no" };
-        let title = xml(&format!("{} ← {}", ask.name, told.text));
-        let _ = write!(self.shapes, r#"<g class="{} {good}"><title>{title}</title>"#, class(ask));
+        let title = format!("{} ← {}", ask.name, told.text);
+        self.group(&format!("{} {good}", class(ask)), &title);
         self.arrow(SERVER, x, y, "tell");
         let latency = self.latency(Some(told.latency_ns), None);
         self.told(y - 4, &format!("{} {}", ask.name, told.text), &latency);
@@ -150,10 +136,9 @@ impl<'a> Drawing<'a> {
     fn enter(&mut self, fence: usize, asks: &[Ask]) {
         let y = self.y;
         let Some(first) = asks.first() else { return };
-        let far = asks.iter().map(|ask| self.x(ask.lane)).max().unwrap_or(FIRST);
+        let far = self.far(asks.iter().map(|ask| ask.lane));
         let ranks = self.ranks(asks.iter().map(|ask| ask.lane));
-        let title = xml(&format!("{}: ranks {ranks} {}", first.name, first.text));
-        let _ = write!(self.shapes, r#"<g class="fence"><title>{title}</title>"#);
+        self.group("fence", &format!("{}: ranks {ranks} {}", first.name, first.text));
         self.arrow(far, SERVER, y, "ask thin");
         let label = match asks {
             [_] => format!("{} {}", first.name, first.text),
@@ -161,8 +146,7 @@ impl<'a> Drawing<'a> {
         };
         self.label(y - 5, "word", &label);
         for ask in asks {
-            let x = self.x(ask.lane);
-            let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{y}" r="4"/>"#);
+            self.circle(ask.lane, y, 4);
             self.waiting.insert((ask.lane, fence), y);
         }
         self.shapes.push_str("</g>\n");
@@ -173,30 +157,23 @@ impl<'a> Drawing<'a> {
         self.fence_count += 1;
         let (top, bottom) = (self.y - 8, self.y + 12);
         for lane in lanes {
-            let x = self.x(*lane);
             if let Some(since) = self.waiting.remove(&(*lane, fence)) {
-                let _ = write!(
-                    self.stripes,
-                    r#"<rect class="fence stripe" x="{}" y="{since}" width="10" height="{}" rx="5"/>"#,
-                    x - 5,
-                    top + 4 - since
-                );
+                self.stripe("fence stripe", *lane, since..top + 4, 5);
             }
         }
-        let far = lanes.iter().map(|lane| self.x(*lane)).max().unwrap_or(FIRST);
+        let far = self.far(lanes.iter().copied());
         let waited =
             if self.has_times { format!(" · {}", shown_ns(waited_ns)) } else { String::new() };
         let ranks = self.ranks(lanes.iter().copied());
         let text = format!("fence {} · ranks {ranks}{waited}", self.fence_count);
         let (x, width, height) = (SERVER - 10, far + 20 - SERVER, bottom - top);
-        let _ = write!(self.shapes, r#"<g class="fence"><title>{}</title>"#, xml(&text));
+        self.group("fence", &text);
         let _ = write!(
             self.shapes,
             r#"<rect class="bar" x="{x}" y="{top}" width="{width}" height="{height}" rx="10"/>"#
         );
         for lane in lanes {
-            let x = self.x(*lane);
-            let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{}" r="3"/>"#, self.y + 2);
+            self.circle(*lane, self.y + 2, 3);
         }
         let y = self.y + 6;
         self.label(y, "bartext", &text);
@@ -207,8 +184,7 @@ impl<'a> Drawing<'a> {
     fn event(&mut self, lane: Option<usize>, text: &str, is_bad: bool) {
         let class = if is_bad { "event bad" } else { "event" };
         let y = self.y;
-        let title = xml(text);
-        let _ = write!(self.shapes, r#"<g class="{class}"><title>{title}</title>"#);
+        self.group(class, text);
         if let Some(lane) = lane {
             let x = self.x(lane);
             let who = self.name(lane);
@@ -229,19 +205,39 @@ impl<'a> Drawing<'a> {
         let open = std::mem::take(&mut self.open);
         let mut lanes = Vec::new();
         for (lane, since) in fences.chain(open) {
-            let x = self.x(lane);
-            let _ = write!(
-                self.stripes,
-                r#"<rect class="stuck stripe" x="{}" y="{since}" width="10" height="{}" rx="5"/>"#,
-                x - 5,
-                (bottom + 8).saturating_sub(since)
-            );
+            self.stripe("stuck stripe", lane, since..bottom + 8, 5);
             lanes.push(lane);
         }
         if !lanes.is_empty() {
             let text = format!("ranks {} were never answered", self.ranks(lanes));
             self.event(None, &text, true);
         }
+    }
+
+    /// Begins a group of shapes; the title is its tooltip.
+    fn group(&mut self, class: &str, title: &str) {
+        // Writing to a string does not fail.
+        let _ = write!(self.shapes, r#"<g class="{class}"><title>{}</title>"#, xml(title));
+    }
+
+    fn circle(&mut self, lane: usize, y: usize, r: usize) {
+        let x = self.x(lane);
+        let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{y}" r="{r}"/>"#);
+    }
+
+    /// A stripe down a lane, of twice the width `half`.
+    fn stripe(&mut self, class: &str, lane: usize, y: Range<usize>, half: usize) {
+        let (x, width) = (self.x(lane) - half, 2 * half);
+        let (top, height) = (y.start, y.end.saturating_sub(y.start));
+        let _ = write!(
+            self.stripes,
+            r#"<rect class="{class}" x="{x}" y="{top}" width="{width}" height="{height}" rx="{half}"/>"#
+        );
+    }
+
+    /// The position of the last of some lanes.
+    fn far(&self, lanes: impl Iterator<Item = usize>) -> usize {
+        lanes.map(|lane| self.x(lane)).max().unwrap_or(FIRST)
     }
 
     fn arrow(&mut self, from: usize, to: usize, y: usize, class: &str) {
@@ -254,21 +250,13 @@ impl<'a> Drawing<'a> {
 
     /// Text in the space between the server and the first rank.
     fn label(&mut self, y: usize, class: &str, text: &str) {
-        let text = match text.char_indices().nth(LABEL_CHARS) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text.trim_end().to_owned(),
-        };
-        self.text(SERVER + 16, y, class, &text);
+        self.text(SERVER + 16, y, class, &cut(text.trim_end(), LABEL_CHARS));
     }
 
     /// A reply, and its latency at the end of the line.
     fn told(&mut self, y: usize, text: &str, latency: &str) {
         let room = LABEL_CHARS.saturating_sub(latency.chars().count() + 2);
-        let text = match text.char_indices().nth(room) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text.to_owned(),
-        };
-        self.label(y, "told", &text);
+        self.label(y, "told", &cut(text, room));
         self.text(FIRST - 16, y, "told took", latency);
     }
 
@@ -348,10 +336,7 @@ impl<'a> Drawing<'a> {
             true => head.recorder.clone(),
             false => shown(head.command.join(" ").as_bytes()),
         };
-        let title = match title.char_indices().nth(TITLE_CHARS) {
-            Some((end, _)) => format!("{}…", &title[..end]),
-            None => title,
-        };
+        let title = cut(&title, TITLE_CHARS);
         let ranks: u32 = self.trace.jobs().map(|facts| facts.ranks).fold(0, u32::saturating_add);
         let host = if head.host.is_empty() { String::new() } else { format!(" on {}", head.host) };
         let messages = self.trace.messages().count();
@@ -388,6 +373,14 @@ impl<'a> Drawing<'a> {
     }
 }
 
+/// The text, or as much of it as `chars_max` characters hold.
+fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn lane_name(lane: Lane, is_wide: bool) -> String {
     match lane {
         Lane::Rank(_, rank) if is_wide => format!("rank {rank}"),
@@ -418,7 +411,7 @@ fn titles(steps: &Steps, asks: &[Ask]) -> String {
             ask.answer.as_ref().map(|told| format!("\n  ← {}", told.text)).unwrap_or_default();
         format!("{who} → {} {}{told}", ask.name, ask.text)
     };
-    xml(&asks.iter().map(line).collect::<Vec<_>>().join("\n"))
+    asks.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Text that stays text in XML, which has no words at all for some characters.

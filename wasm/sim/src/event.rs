@@ -313,6 +313,7 @@ impl SimEvent {
 /// The line of the trace, without its time.
 impl fmt::Display for SimEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         match self {
             Self::Started { rank } => write!(f, "rank {rank} start"),
             Self::Asked { rank, number, ask } => write!(f, "rank {rank} ask {number} {ask}"),
@@ -323,18 +324,18 @@ impl fmt::Display for SimEvent {
             Self::Broke { rank, error } => write!(f, "rank {rank} broke {error}"),
             Self::Sent { rank, bytes, is_raw } => {
                 let word = if *is_raw { "raw" } else { "say" };
-                write!(f, "rank {rank} {word} {}", bytes.escape_ascii())
+                write!(f, "rank {rank} {word} {}", text(bytes))
             }
             Self::Received { rank, bytes } => {
-                write!(f, "rank {rank} hear {}", bytes.escape_ascii())
+                write!(f, "rank {rank} hear {}", text(bytes))
             }
             Self::Left { rank } => write!(f, "rank {rank} leave"),
             Self::Process { rank, turn } => write!(f, "rank {rank} {turn}"),
             Self::ServerReceived { rank, bytes } => {
-                write!(f, "host {rank} hear {}", bytes.escape_ascii())
+                write!(f, "host {rank} hear {}", text(bytes))
             }
             Self::ServerSent { rank, bytes } => {
-                write!(f, "host {rank} say {}", bytes.escape_ascii())
+                write!(f, "host {rank} say {}", text(bytes))
             }
             Self::ServerLeft { rank } => write!(f, "host {rank} leave"),
             Self::HostHolds { rank, untaken, unsent } => {
@@ -348,12 +349,12 @@ impl fmt::Display for SimEvent {
             Self::Spawned { rank, job } => write!(f, "host {rank} spawned {job}"),
             Self::Forgotten { job } => write!(f, "host - forgot {job}"),
             Self::PutTwice { key, first, second } => {
-                write!(f, "host {second} put-twice {} after {first}", key.escape_ascii())
+                write!(f, "host {second} put-twice {} after {first}", text(key))
             }
             Self::Fault { rank, what } => {
                 write!(f, "link {rank} fault {}", what.word())?;
                 match what {
-                    FaultKind::Say(bytes) => write!(f, " {}", bytes.escape_ascii()),
+                    FaultKind::Say(bytes) => write!(f, " {}", text(bytes)),
                     FaultKind::Flip(direction) | FaultKind::Shatter(direction) => {
                         write!(f, " {direction}")
                     }

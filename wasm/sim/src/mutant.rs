@@ -294,58 +294,35 @@ fn changed(message: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl MutantKind {
-    /// All kinds of mutants.
-    pub const ALL: [Self; 22] = [
-        Self::EarlyFence,
-        Self::LosePut,
-        Self::WrongValue,
-        Self::WrongPort,
-        Self::AnswerTwice,
-        Self::SwallowReply,
-        Self::SwallowRelease,
-        Self::Swap,
-        Self::ForgetReport,
-        Self::BlameAnother,
-        Self::HarmAnother,
-        Self::Greedy,
-        Self::DenySpawn,
-        Self::GrantSpawn,
-        Self::ForgetPreput,
-        Self::Leak,
-        Self::WrongNeighbour,
-        Self::EarlyRing,
-        Self::KeepName,
-        Self::OneNode,
-        Self::MissEnd,
-        Self::Crash,
+    /// All kinds of mutants, and their names.
+    pub const ALL: [(Self, &'static str); 22] = [
+        (Self::EarlyFence, "early-fence"),
+        (Self::LosePut, "lose-put"),
+        (Self::WrongValue, "wrong-value"),
+        (Self::WrongPort, "wrong-port"),
+        (Self::AnswerTwice, "answer-twice"),
+        (Self::SwallowReply, "swallow-reply"),
+        (Self::SwallowRelease, "swallow-release"),
+        (Self::Swap, "swap"),
+        (Self::ForgetReport, "forget-report"),
+        (Self::BlameAnother, "blame-another"),
+        (Self::HarmAnother, "harm-another"),
+        (Self::Greedy, "greedy"),
+        (Self::DenySpawn, "deny-spawn"),
+        (Self::GrantSpawn, "grant-spawn"),
+        (Self::ForgetPreput, "forget-preput"),
+        (Self::Leak, "leak"),
+        (Self::WrongNeighbour, "wrong-neighbour"),
+        (Self::EarlyRing, "early-ring"),
+        (Self::KeepName, "keep-name"),
+        (Self::OneNode, "one-node"),
+        (Self::MissEnd, "miss-end"),
+        (Self::Crash, "crash"),
     ];
 
     /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::EarlyFence => "early-fence",
-            Self::LosePut => "lose-put",
-            Self::WrongValue => "wrong-value",
-            Self::WrongPort => "wrong-port",
-            Self::AnswerTwice => "answer-twice",
-            Self::SwallowReply => "swallow-reply",
-            Self::SwallowRelease => "swallow-release",
-            Self::Swap => "swap",
-            Self::ForgetReport => "forget-report",
-            Self::BlameAnother => "blame-another",
-            Self::HarmAnother => "harm-another",
-            Self::Greedy => "greedy",
-            Self::DenySpawn => "deny-spawn",
-            Self::GrantSpawn => "grant-spawn",
-            Self::ForgetPreput => "forget-preput",
-            Self::Leak => "leak",
-            Self::WrongNeighbour => "wrong-neighbour",
-            Self::EarlyRing => "early-ring",
-            Self::KeepName => "keep-name",
-            Self::OneNode => "one-node",
-            Self::MissEnd => "miss-end",
-            Self::Crash => "crash",
-        }
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -353,9 +330,9 @@ impl FromStr for MutantKind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
+        let found = Self::ALL.iter().find(|(_, known)| *known == name);
+        found.map(|(kind, _)| *kind).ok_or_else(|| {
+            let names = Self::ALL.map(|(_, name)| name);
             format!("mutants are {}, not `{name}`", names.join(" "))
         })
     }

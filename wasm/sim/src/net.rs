@@ -1,6 +1,7 @@
 //! All links, and the faults of bytes in transit.
 
 use crate::pipe::Pipe;
+use crate::ranks::index;
 use crate::rng::Rng;
 use crate::scenario::{Direction, RankPlan, Scenario};
 use pmi_link::{LinkError, Read, Wrote};
@@ -263,10 +264,6 @@ impl Direction {
             Self::Down => Self::Up,
         }
     }
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }
 
 /// Links draw from streams above this one; everything else is below.

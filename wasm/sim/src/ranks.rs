@@ -1,4 +1,4 @@
-//! Ranks in order.
+//! Ranks in order, and as places of a table.
 
 use litemap::LiteMap;
 
@@ -10,6 +10,11 @@ pub(crate) fn in_order(ranks: impl IntoIterator<Item = u32>) -> Vec<u32> {
         there.insert(rank, ());
     }
     there.into_iter().map(|(rank, ())| rank).collect()
+}
+
+/// The place of a rank in a table of all ranks; none has more than memory can address.
+pub(crate) fn index(rank: u32) -> usize {
+    usize::try_from(rank).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -138,10 +138,9 @@ impl Census {
                 // With changed bytes, another peer may have taken its place.
                 let may_be_taken = facts.dials && self.is_wild;
                 if !facts.is_tainted() && !facts.is_reset && is_known && !may_be_taken {
-                    found.push((
-                        "harmed",
-                        format!("rank {rank} violated no rule, and its client reports: {error}"),
-                    ));
+                    let what =
+                        format!("rank {rank} violated no rule, and its client reports: {error}");
+                    found.push(("harmed", what));
                 }
             }
             _ => {}

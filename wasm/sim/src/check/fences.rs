@@ -2,7 +2,7 @@
 
 use super::{Census, Finding};
 use crate::event::SimEvent;
-use crate::ranks::in_order;
+use crate::ranks::{in_order, index};
 use crate::scenario::{Ask, Group, Home, JobPlan, PMIX, Scenario};
 use pmi_core::wire::pmix::names::Status;
 
@@ -265,10 +265,9 @@ impl Fences {
         let outside: Vec<u32> = outside.into_iter().filter(is_missed).collect();
         if !outside.is_empty() {
             let round = id.round;
-            found.push((
-                "fence",
-                format!("rank {rank} has left fence {round}, and {outside:?} have not entered it"),
-            ));
+            let what =
+                format!("rank {rank} has left fence {round}, and {outside:?} have not entered it");
+            found.push(("fence", what));
         }
     }
 }
@@ -291,8 +290,4 @@ impl Round {
         let was_inside = std::mem::replace(&mut self.inside[index(rank)], is_inside);
         self.count = self.count + usize::from(is_inside) - usize::from(was_inside);
     }
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }

@@ -70,10 +70,8 @@ impl JobRules {
                 let job = self.of(*rank);
                 if self.plans[job].is_spawned && self.begun[job].is_none() {
                     let name = &self.plans[job].name;
-                    found.push((
-                        "spawn",
-                        format!("rank {rank} has started, and no rank has spawned {name}"),
-                    ));
+                    let what = format!("rank {rank} has started, and no rank has spawned {name}");
+                    found.push(("spawn", what));
                 }
             }
             SimEvent::Forgotten { job } => {

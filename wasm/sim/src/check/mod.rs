@@ -25,6 +25,7 @@
 //! | `full-is-honest` | the reported size of a buffer is enough |
 
 mod census;
+mod clocks;
 mod expects;
 mod fences;
 mod jobs;

@@ -3,9 +3,11 @@
 //!
 //! Each rank carries a clock with the number of earlier commits of every rank, as with puts of PMI.
 
-use super::fences::{FenceId, Passage};
+use super::clocks::Clocks;
+use super::fences::Passage;
 use super::{Census, Finding};
 use crate::event::{Received, SimEvent};
+use crate::ranks::index;
 use crate::scenario::{Ask, Home, Scenario};
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
@@ -19,8 +21,7 @@ pub(super) struct Posts {
     posts: Vec<Vec<Post>>,
     /// Number of commits that a rank has requested, and of those answered.
     commits: Vec<(u32, u32)>,
-    clocks: Vec<Vec<u32>>,
-    fences: LiteMap<FenceId, Vec<u32>>,
+    clocks: Clocks,
     /// Clock of a get at its request, by rank and number.
     asked: LiteMap<(u32, u32), Vec<u32>>,
 }
@@ -44,8 +45,7 @@ impl Posts {
             nodes: ranks.map(|rank| scenario.node(rank)).collect(),
             posts: vec![Vec::new(); count],
             commits: vec![(0, 0); count],
-            clocks: vec![vec![0; count]; count],
-            fences: LiteMap::new(),
+            clocks: Clocks::new(scenario.ranks),
             asked: LiteMap::new(),
         }
     }
@@ -60,17 +60,10 @@ impl Posts {
         match event {
             SimEvent::Asked { rank, number, ask } => {
                 self.ask(*rank, *number, ask);
-                if let Some(Passage::Entered(id)) = passage {
-                    let clock = &self.clocks[index(*rank)];
-                    join(self.fences.entry(id).or_insert_with(|| vec![0; clock.len()]), clock);
-                }
+                self.clocks.pass(*rank, passage);
             }
             SimEvent::Answered { rank, number, ask, got } => {
-                if let Some(Passage::Left(id)) = passage
-                    && let Some(clock) = self.fences.get(&id)
-                {
-                    join(&mut self.clocks[index(*rank)], clock);
-                }
+                self.clocks.pass(*rank, passage);
                 self.answer((*rank, *number), ask, got, census, found);
             }
             _ => {}
@@ -86,7 +79,7 @@ impl Posts {
             }
             Ask::Commit => self.commits[index(rank)].0 += 1,
             Ask::GetOf { .. } => {
-                self.asked.insert((rank, number), self.clocks[index(rank)].clone());
+                self.asked.insert((rank, number), self.clocks.of(rank).clone());
             }
             _ => {}
         }
@@ -104,7 +97,7 @@ impl Posts {
             Ask::Commit if got.is_success() && !census.of(rank).is_tainted() => {
                 let done = &mut self.commits[index(rank)].1;
                 *done += 1;
-                self.clocks[index(rank)][index(rank)] = *done;
+                *self.clocks.own(rank) = *done;
             }
             Ask::GetOf { rank: of, key, .. } => {
                 let Some(clock) = self.asked.remove(&(rank, number)) else { return };
@@ -180,12 +173,4 @@ impl Posts {
             Scope::Global => true,
         }
     }
-}
-
-fn join(into: &mut [u32], other: &[u32]) {
-    into.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }

@@ -26,19 +26,15 @@ pub(super) fn judge(
             let next = sim_rank.next_act();
             let idles = sim_rank.waiting().is_empty() && !matches!(next, Some(ScriptAct::Manual));
             if idles && !flags.has_left {
-                found.push((
-                    "waits",
-                    format!("rank {rank} waits for nothing and makes no progress"),
-                ));
+                let what = format!("rank {rank} waits for nothing and makes no progress");
+                found.push(("waits", what));
             }
         }
         let Some(link) = net.link(rank) else { continue };
         let held = link.get(Direction::Down).landed().len();
         if listens && !flags.has_left && held > 0 {
-            found.push((
-                "waits",
-                format!("{held} bytes have arrived at rank {rank}, and it does not read"),
-            ));
+            let what = format!("{held} bytes have arrived at rank {rank}, and it does not read");
+            found.push(("waits", what));
         }
         let Some(line) = host.line(rank) else { continue };
         // The server may leave bytes where they are while the peer does not read its answers, or while
@@ -46,10 +42,9 @@ pub(super) fn judge(
         let held = link.get(Direction::Up).landed().len();
         let is_free = line.is_open() && line.unsent_bytes() == 0 && line.unconsumed_bytes() == 0;
         if is_free && held > 0 {
-            found.push((
-                "waits",
-                format!("{held} bytes of rank {rank} have arrived, and the host does not read"),
-            ));
+            let what =
+                format!("{held} bytes of rank {rank} have arrived, and the host does not read");
+            found.push(("waits", what));
         }
     }
 }

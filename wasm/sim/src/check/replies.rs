@@ -70,21 +70,18 @@ impl Replies {
                 let held: usize = link.pending.iter().map(|(_, len)| len).sum();
                 let held = held + link.partial.len();
                 if held > HELD_MAX && !std::mem::replace(&mut link.has_overflowed, true) {
-                    found.push((
-                        "bound",
-                        format!("{held} bytes of rank {rank} are held, at most {HELD_MAX} may be"),
-                    ));
+                    let what =
+                        format!("{held} bytes of rank {rank} are held, at most {HELD_MAX} may be");
+                    found.push(("bound", what));
                 }
             }
             SimEvent::HostHolds { untaken, unsent, .. } => {
                 let is_over = *untaken > CARRY_BYTES || *unsent > CARRY_BYTES;
                 if is_over && !std::mem::replace(&mut link.has_overflowed, true) {
-                    found.push((
-                        "bound",
-                        format!(
-                            "the host holds {untaken} bytes from rank {rank} and {unsent} for it"
-                        ),
-                    ));
+                    let what = format!(
+                        "the host holds {untaken} bytes from rank {rank} and {unsent} for it"
+                    );
+                    found.push(("bound", what));
                 }
             }
             SimEvent::ServerSent { bytes, .. } => {
@@ -95,10 +92,8 @@ impl Replies {
                 };
                 if let Err(what) = said {
                     let text = bytes.escape_ascii();
-                    found.push((
-                        "reply",
-                        format!("the server sent `{text}` to rank {rank}: {what}"),
-                    ));
+                    let what = format!("the server sent `{text}` to rank {rank}: {what}");
+                    found.push(("reply", what));
                 }
             }
             SimEvent::ServerLeft { .. } => {

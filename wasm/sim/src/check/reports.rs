@@ -17,17 +17,14 @@ impl Reports {
                 if let Some(rank) = rank
                     && !is_just(*rank, failure, census)
                 {
-                    found.push((
-                        "blamed",
-                        format!("rank {rank} is reported ({failure}), and did not fail like that"),
-                    ));
+                    let what =
+                        format!("rank {rank} is reported ({failure}), and did not fail like that");
+                    found.push(("blamed", what));
                 }
             }
             SimEvent::PutTwice { first, second, .. } if first == second && !census.is_wild => {
-                found.push((
-                    "blamed",
-                    format!("the report that two ranks put a key names rank {first} twice"),
-                ));
+                let what = format!("the report that two ranks put a key names rank {first} twice");
+                found.push(("blamed", what));
             }
             _ => {}
         }
@@ -38,10 +35,9 @@ impl Reports {
         for (rank, facts) in census.all() {
             let is_named = self.names(rank);
             if facts.has_failed() && !is_named {
-                found.push((
-                    "named",
-                    format!("rank {rank} has exited without finalize, and no report names it"),
-                ));
+                let what =
+                    format!("rank {rank} has exited without finalize, and no report names it");
+                found.push(("named", what));
             }
             // An abort on a link that works must arrive.
             let is_heard = facts.speaks_true() && !facts.is_reset && !facts.by_host;

@@ -2,6 +2,7 @@
 
 use super::{Census, Finding};
 use crate::event::{ReplyBody, SimEvent};
+use crate::ranks::index;
 use crate::scenario::{Ask, Home, Scenario};
 
 /// All rings so far.
@@ -75,8 +76,4 @@ impl Rings {
             )
         })
     }
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }

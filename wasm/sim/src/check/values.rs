@@ -4,19 +4,19 @@
 //! next, and what a rank did before it entered a fence comes before what others do after they left
 //! it. Each rank carries a clock of how many puts of every rank lie before it.
 
-use super::fences::{FenceId, Passage};
+use super::clocks::{Clock, Clocks, join};
+use super::fences::Passage;
 use super::jobs::{ConnectionState, JobRules};
 use super::{Census, Finding};
 use crate::event::{Received, SimEvent};
+use crate::ranks::index;
 use crate::scenario::{Ask, Scenario};
 use litemap::LiteMap;
 
 /// Puts and gets.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
-    clocks: Vec<Clock>,
-    /// Clock of the ranks that leave a fence.
-    fences: LiteMap<FenceId, Clock>,
+    clocks: Clocks,
     /// Clock of all ranks that have left a fence of a job.
     shown: Vec<Clock>,
     /// By job and key.
@@ -38,9 +38,6 @@ struct Spawn {
 
 /// Keys and their values.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// Number of puts of each rank that happened before.
-type Clock = Vec<u32>;
 
 /// A pending get, as of its request.
 #[derive(Clone, Debug)]
@@ -71,8 +68,7 @@ impl Values {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let ranks = usize::try_from(scenario.ranks).unwrap_or(0);
         Self {
-            clocks: vec![vec![0; ranks]; ranks],
-            fences: LiteMap::new(),
+            clocks: Clocks::new(scenario.ranks),
             shown: vec![vec![0; ranks]; scenario.all_jobs().count()],
             puts: LiteMap::new(),
             spawns: Vec::new(),
@@ -90,16 +86,10 @@ impl Values {
         match event {
             SimEvent::Asked { rank, number, ask } => {
                 self.ask(*rank, *number, ask, jobs);
-                if let Some(Passage::Entered(id)) = passage {
-                    let clock = self.clocks[index(*rank)].clone();
-                    join(self.fences.entry(id).or_insert_with(|| vec![0; clock.len()]), &clock);
-                }
+                self.clocks.pass(*rank, passage);
             }
             SimEvent::Answered { rank, number, ask, got } => {
-                if let Some(Passage::Left(id)) = passage
-                    && let Some(clock) = self.fences.get(&id)
-                {
-                    join(&mut self.clocks[index(*rank)], clock);
+                if let Some(clock) = self.clocks.pass(*rank, passage) {
                     join(&mut self.shown[jobs.of(*rank)], clock);
                 }
                 self.answer((*rank, *number), ask, got, (census, jobs), found);
@@ -110,7 +100,7 @@ impl Values {
     }
 
     fn ask(&mut self, rank: u32, number: u32, ask: &Ask, jobs: &JobRules) {
-        let clock = self.clocks[index(rank)].clone();
+        let clock = self.clocks.of(rank).clone();
         match ask {
             Ask::Put { node: false, key, value } => {
                 let (value, index) = (value.clone(), None);
@@ -145,7 +135,7 @@ impl Values {
         let (Some(at), Some(job)) = (at, jobs.named(job)) else { return };
         let Spawn { preputs, .. } = self.spawns.remove(at);
         for (key, value) in preputs {
-            let clock = vec![0; self.clocks.len()];
+            let clock = vec![0; self.shown[job].len()];
             let put = Put { rank, number: 0, value, index: None, clock, is_first: true };
             self.puts.entry((job, key)).or_default().push(put);
         }
@@ -170,7 +160,7 @@ impl Values {
                 if !got.is_success() {
                     puts.retain(|put| !own(put));
                 } else if let Some(put) = puts.iter_mut().find(|put| own(put)) {
-                    let clock = &mut self.clocks[index(rank)][index(rank)];
+                    let clock = self.clocks.own(rank);
                     *clock += 1;
                     put.index = Some(*clock);
                 }
@@ -239,12 +229,4 @@ impl Values {
             format!("rank {rank} found `{value}` under `{text}`, which no rank can have put");
         (!is_fine && !census.is_wild).then_some(("value", what))
     }
-}
-
-fn join(into: &mut Clock, other: &Clock) {
-    into.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }

@@ -7,7 +7,7 @@ use self::jobs::{HostJobs, JobStart, SpawnOrigin};
 use crate::event::{ReportedFailure, SimEvent};
 use crate::mutant::{MUTANTS, Mutant};
 use crate::net::Net;
-use crate::ranks::in_order;
+use crate::ranks::{in_order, index};
 use crate::rng::{Rng, Span};
 use crate::scenario::{Direction, PMIX, Scenario, ScenarioError};
 use crate::storage::{Bytes, Meter, Metered, MeteredPmix, MeteredSlab, Store};
@@ -470,10 +470,6 @@ fn store(bytes: usize) -> Store {
 
 fn instant(now: u64) -> Instant {
     Instant::from_micros(now)
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }
 
 /// Bytes of a message that the server holds for one rank.

@@ -1,8 +1,9 @@
 //! The host's part for ranks that speak PMIx.
 
 use super::jobs::SpawnOrigin;
-use super::{EXCHANGES, Endpoint, Host, index, instant};
+use super::{EXCHANGES, Endpoint, Host, instant};
 use crate::event::{ReportedFailure, SimEvent};
+use crate::ranks::index;
 use crate::scenario::{JobPlan, PMIX, Scenario};
 use crate::storage::{Bytes, Meter, MeteredPmix, MeteredSlab, Shared};
 use pmi_core::ids::{JobId, Rank};

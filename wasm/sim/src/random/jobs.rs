@@ -1,10 +1,10 @@
 //! Several jobs that spawn, connect and look each other up, and ranks of every dialect beside each other.
 
-use super::{faults, fence, get, host, mischief, put, traits};
+use super::{faults, fence, get, host, own_traits, put, script, traits};
+use crate::ranks::index;
 use crate::rng::{Percent, Rng, Span};
 use crate::scenario::{
-    Dialect, FIRST_JOB, Fault, FaultKind, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario, Script,
-    Step, Traits, Who,
+    Dialect, FIRST_JOB, Fault, FaultKind, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario, Step,
 };
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
@@ -31,9 +31,8 @@ pub(super) fn scenario(seed: u64) -> Scenario {
             }
         }
         for (own, rank) in (0..).zip(team.plan.first..team.plan.first + team.plan.size) {
-            let dialect = team.dialects[rank_index(own)];
-            let dials = Some(rng.chance(Percent(20)));
-            only.insert(rank, Traits { dialect: Some(dialect), dials, ..Traits::default() });
+            let dialect = team.dialects[index(own)];
+            only.insert(rank, own_traits(dialect, rng.chance(Percent(20))));
             let mut steps = vec![Step::Open];
             steps.extend(beats.iter().flat_map(|beat| said(&mut rng, team, dialect, beat)));
             for spawn in spawns.iter().filter(|spawn| spawn.by == rank) {
@@ -41,12 +40,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
                 steps.insert(at, spawn.step(&mut rng, dialect));
             }
             steps.push(Step::Finalize);
-            if rng.chance(Percent(15)) {
-                let at = rng.index(steps.len() + 1);
-                let mischief = mischief(&mut rng);
-                steps.splice(at..at, mischief);
-            }
-            scripts.push(Script { who: Who::These(vec![rank]), steps });
+            scripts.push(script(&mut rng, rank, steps));
         }
     }
     let mut faults = faults(&mut rng);
@@ -305,10 +299,6 @@ fn name(rng: &mut Rng, dialect: Dialect) -> Step {
 fn aside(rng: &mut Rng, dialect: Dialect, step: Step) -> Step {
     let may = dialect != Dialect::Pmi(Version::V1_1) && rng.chance(Percent(10));
     if may { Step::Also(Box::new(step)) } else { step }
-}
-
-fn rank_index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }
 
 const STREAM: u64 = 3;

@@ -32,18 +32,8 @@ fn one_job(seed: u64) -> Scenario {
         };
         let dialect = Dialect::Pmi(version);
         let dials = rng.chance(Percent(20));
-        only.insert(
-            rank,
-            Traits { dialect: Some(dialect), dials: Some(dials), ..Traits::default() },
-        );
-        let mut steps = program.steps.clone();
-        // A few ranks deviate at random places.
-        if rng.chance(Percent(15)) {
-            let at = rng.index(steps.len() + 1);
-            let mischief = mischief(&mut rng);
-            steps.splice(at..at, mischief);
-        }
-        scripts.push(Script { who: Who::These(vec![rank]), steps });
+        only.insert(rank, own_traits(dialect, dials));
+        scripts.push(script(&mut rng, rank, program.steps.clone()));
     }
     Scenario {
         name: format!("random-{seed}"),
@@ -119,6 +109,19 @@ fn program(rng: &mut Rng, ranks: u32) -> RankScript {
     }
     steps.push(Step::Finalize);
     RankScript { steps, needs }
+}
+
+fn own_traits(dialect: Dialect, dials: bool) -> Traits {
+    Traits { dialect: Some(dialect), dials: Some(dials), ..Traits::default() }
+}
+
+/// The script of one rank; a few ranks deviate from their steps at random places.
+fn script(rng: &mut Rng, rank: u32, mut steps: Vec<Step>) -> Script {
+    if rng.chance(Percent(15)) {
+        let at = rng.index(steps.len() + 1);
+        steps.splice(at..at, mischief(rng));
+    }
+    Script { who: Who::These(vec![rank]), steps }
 }
 
 fn put(key: &str, value: &str) -> Step {

@@ -135,14 +135,40 @@ steps! {
     "also" => Also(step "the question");
 }
 
-impl Field for Phrase {
+/// One word.
+trait Plain: Display + Sized {
+    /// Reads the word.
+    const READ: fn(&mut Line, &str) -> Result<Self, String>;
+}
+
+impl<T: Plain> Field for T {
     fn read(line: &mut Line, what: &str) -> Result<Self, String> {
-        line.phrase(what)
+        Self::READ(line, what)
     }
 
     fn write(&self, f: &mut Formatter<'_>, _: &str) -> fmt::Result {
         write!(f, " {self}")
     }
+}
+
+impl Plain for Phrase {
+    const READ: fn(&mut Line, &str) -> Result<Self, String> = Line::phrase;
+}
+
+impl Plain for String {
+    const READ: fn(&mut Line, &str) -> Result<Self, String> = Line::word;
+}
+
+impl Plain for i32 {
+    const READ: fn(&mut Line, &str) -> Result<Self, String> = Line::number;
+}
+
+impl Plain for u32 {
+    const READ: fn(&mut Line, &str) -> Result<Self, String> = Line::number;
+}
+
+impl Plain for Span {
+    const READ: fn(&mut Line, &str) -> Result<Self, String> = Line::span;
 }
 
 impl Field for Option<Phrase> {
@@ -152,16 +178,6 @@ impl Field for Option<Phrase> {
 
     fn write(&self, f: &mut Formatter<'_>, _: &str) -> fmt::Result {
         self.as_ref().map_or(Ok(()), |phrase| write!(f, " {phrase}"))
-    }
-}
-
-impl Field for String {
-    fn read(line: &mut Line, what: &str) -> Result<Self, String> {
-        line.word(what)
-    }
-
-    fn write(&self, f: &mut Formatter<'_>, _: &str) -> fmt::Result {
-        write!(f, " {self}")
     }
 }
 
@@ -187,26 +203,6 @@ impl Field for bool {
     }
 }
 
-impl Field for i32 {
-    fn read(line: &mut Line, what: &str) -> Result<Self, String> {
-        line.number(what)
-    }
-
-    fn write(&self, f: &mut Formatter<'_>, _: &str) -> fmt::Result {
-        write!(f, " {self}")
-    }
-}
-
-impl Field for u32 {
-    fn read(line: &mut Line, what: &str) -> Result<Self, String> {
-        line.number(what)
-    }
-
-    fn write(&self, f: &mut Formatter<'_>, _: &str) -> fmt::Result {
-        write!(f, " {self}")
-    }
-}
-
 /// A number behind its keyword.
 impl Field for Option<u32> {
     fn read(line: &mut Line, keyword: &str) -> Result<Self, String> {
@@ -215,16 +211,6 @@ impl Field for Option<u32> {
 
     fn write(&self, f: &mut Formatter<'_>, keyword: &str) -> fmt::Result {
         self.map_or(Ok(()), |number| write!(f, " {keyword} {number}"))
-    }
-}
-
-impl Field for Span {
-    fn read(line: &mut Line, what: &str) -> Result<Self, String> {
-        line.span(what)
-    }
-
-    fn write(&self, f: &mut Formatter<'_>, _: &str) -> fmt::Result {
-        write!(f, " {self}")
     }
 }
 

@@ -1,8 +1,9 @@
 //! Due actions, their execution, and their consequences.
 
-use super::{FAULTS_STREAM, NOTICE_STREAM, World, index};
+use super::{FAULTS_STREAM, NOTICE_STREAM, World};
 use crate::event::{Entry, ReportedFailure, SimEvent};
 use crate::net::LinkFault;
+use crate::ranks::index;
 use crate::rng::Rng;
 use crate::scale;
 use crate::scenario::{Direction, FaultKind};

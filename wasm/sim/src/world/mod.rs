@@ -10,6 +10,7 @@ use crate::event::{Entry, SimEvent};
 use crate::host::Host;
 use crate::mutant::{MUTANTS, Mutant, MutantKind};
 use crate::net::Net;
+use crate::ranks::index;
 use crate::rng::Rng;
 use crate::scenario::{Fault, FaultKind, Scenario, ScenarioError, acts, acts_of};
 use crate::sim_rank::SimRank;
@@ -317,10 +318,6 @@ impl Default for Options {
     fn default() -> Self {
         Self { records: true, checks_all: true, mutant: None }
     }
-}
-
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
 }
 
 /// Rng of different owners draw from different streams.

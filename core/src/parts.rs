@@ -7,11 +7,8 @@
 //! | feature | contents |
 //! |---|---|
 //! | `pmi2` | PMI-2 framing, attributes of nodes and jobs |
-//! | `connect` | PMI-2 beyond the own keyspace: connected jobs, whole keyspaces, rings |
 //! | `binary` | the binary dialect (`docs/binary.md`) |
-//! | `names` | publishing and looking up names |
-//! | `spawn` | starting further processes |
-//! | `groups` | fences of some ranks (PMI-1.2) |
+//! | `dynamic` | all beyond a fixed set of ranks: spawned jobs, published names, fences of some ranks (PMI-1.2), and with PMI-2 connected jobs, whole keyspaces and rings |
 //! | `listen` | ranks that connect by themselves: identification, proof, the second connection out of band |
 //!
 //! They are constants and not conditions of compilation, because a match then names every case, in every
@@ -30,16 +27,16 @@ pub const DOUBLED_TEXTS: bool = PMI2;
 pub const BINARY: bool = cfg!(feature = "binary");
 
 /// Connected jobs, whole spaces, rings.
-pub const CONNECT: bool = cfg!(feature = "connect");
+pub const CONNECT: bool = cfg!(all(feature = "dynamic", feature = "pmi2"));
 
 /// Publishing names, and looking them up.
-pub const NAMES: bool = cfg!(feature = "names");
+pub const NAMES: bool = cfg!(feature = "dynamic");
 
 /// Starting further processes.
-pub const SPAWN: bool = cfg!(feature = "spawn");
+pub const SPAWN: bool = cfg!(feature = "dynamic");
 
 /// Fences of some ranks.
-pub const GROUPS: bool = cfg!(feature = "groups");
+pub const GROUPS: bool = cfg!(feature = "dynamic");
 
 /// Ranks that connect from elsewhere and identify themselves.
 pub const LISTEN: bool = cfg!(feature = "listen");

@@ -123,7 +123,7 @@ fn client_names_the_part_that_a_request_lacks() {
     while client.poll_event().is_some() {}
     match client.start(&Request::Fence { group: FenceGroup::Node, tag: Some(1) }) {
         Err(Misuse::NotSayable { what }) => {
-            assert!(!parts::GROUPS && what.contains("`groups`"), "{what}");
+            assert!(!parts::GROUPS && what.contains("`dynamic`"), "{what}");
         }
         other => assert!(parts::GROUPS && other.is_ok(), "{other:?}"),
     }

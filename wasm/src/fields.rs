@@ -74,36 +74,32 @@ impl Fields {
 /// True if messages of PMIx are among what is read: not in what the page begins with.
 pub(crate) const PMIX: bool = cfg!(any(feature = "pmix", feature = "recorded"));
 
+/// The fields of lines, which end with blanks and line ends.
 fn lines(message: &[u8]) -> Vec<MessageField> {
-    let mut fields: Vec<MessageField> = Vec::new();
-    let mut at = 0;
-    for token in message.split(|byte| matches!(byte, b' ' | b'\n')) {
-        let end = at + token.len();
-        match (token.iter().position(|byte| *byte == b'='), fields.last_mut()) {
-            (Some(name), _) if name > 0 => fields.push(field(token, at, name, end)),
-            (_, Some(before)) if !token.is_empty() => before.end = end,
-            _ => {}
-        }
-        at = end + 1;
-    }
+    let mut fields = Vec::new();
+    cut(message, 0, |byte| matches!(byte, b' ' | b'\n'), &mut fields);
     fields
 }
 
+/// The fields of a frame, which end with semicolons, behind its length.
 fn frames(message: &[u8]) -> Vec<MessageField> {
-    let body = LENGTH_DIGITS;
-    let mut fields = vec![MessageField { start: 0, value: 0, end: body, name: "length".into() }];
-    let mut at = body;
-    for token in message[body..].split(|byte| *byte == b';') {
+    let end = LENGTH_DIGITS;
+    let mut fields = vec![MessageField { start: 0, value: 0, end, name: "length".into() }];
+    cut(&message[end..], end, |byte| *byte == b';', &mut fields);
+    fields
+}
+
+/// Adds the fields of `message`, which begins at `at`. A piece without a name belongs to the field before.
+fn cut(message: &[u8], mut at: usize, ends: fn(&u8) -> bool, fields: &mut Vec<MessageField>) {
+    for token in message.split(ends) {
         let end = at + token.len();
         match (token.iter().position(|byte| *byte == b'='), fields.last_mut()) {
             (Some(name), _) if name > 0 => fields.push(field(token, at, name, end)),
-            // A doubled semicolon belongs to the value.
             (_, Some(before)) if !token.is_empty() => before.end = end,
             _ => {}
         }
         at = end + 1;
     }
-    fields
 }
 
 fn field(token: &[u8], start: usize, name_len: usize, end: usize) -> MessageField {
@@ -117,7 +113,7 @@ const LENGTH_DIGITS: usize = pmi_core::limits::PMI2_LENGTH_DIGITS;
 mod tests {
     use super::*;
 
-    fn cut(message: &[u8]) -> Vec<(String, String)> {
+    fn cut_up(message: &[u8]) -> Vec<(String, String)> {
         let fields = Fields::of(message, true);
         let pair = |field: &MessageField| {
             let value = String::from_utf8_lossy(&message[field.value..field.end]).into_owned();
@@ -140,7 +136,7 @@ mod tests {
             ("value", "a"),
             ("b", "c"),
         ]);
-        assert_eq!(cut(message), expected);
+        assert_eq!(cut_up(message), expected);
         assert_eq!(Fields::of(message, true).dialect, "lines");
         assert_eq!(Fields::of(message, true).spoken(message, false), Some("get"));
     }
@@ -149,9 +145,9 @@ mod tests {
     fn frame_is_cut_at_semicolons_behind_its_length() {
         let expected =
             pairs(&[("length", "    26"), ("cmd", "kvs-put"), ("key", "k"), ("value", "v")]);
-        assert_eq!(cut(b"    27cmd=kvs-put;key=k;value=v;"), [], "it has not ended yet");
+        assert_eq!(cut_up(b"    27cmd=kvs-put;key=k;value=v;"), [], "it has not ended yet");
         let message = b"    26cmd=kvs-put;key=k;value=v;";
-        assert_eq!(cut(message), expected);
+        assert_eq!(cut_up(message), expected);
         assert_eq!(Fields::of(message, true).spoken(message, true), Some("put"));
         let answer = b"    26cmd=kvs-put-response;rc=0;";
         assert_eq!(Fields::of(answer, false).spoken(answer, false), Some("put"));

@@ -37,7 +37,7 @@ impl Json {
     }
 
     /// An object under `name`.
-    #[cfg(any(feature = "runs", test))]
+    #[cfg(any(feature = "played", feature = "pmix", test))]
     pub(crate) fn part(&mut self, name: &str, fill: impl FnOnce(&mut Self)) {
         self.name(name);
         self.object(fill);

@@ -18,17 +18,17 @@ mod fields;
 mod json;
 #[cfg(feature = "played")]
 mod links;
-#[cfg(feature = "runs")]
+#[cfg(any(feature = "played", feature = "pmix"))]
 mod played;
 #[cfg(feature = "recorded")]
 mod recorded;
 mod story;
-#[cfg(feature = "runs")]
+#[cfg(any(feature = "played", feature = "pmix"))]
 mod view;
 
 #[cfg(feature = "played")]
 pub use links::{read_link, write_link};
-#[cfg(feature = "runs")]
+#[cfg(any(feature = "played", feature = "pmix"))]
 pub use played::Play;
 #[cfg(feature = "pmix")]
 pub use played::in_pmix;

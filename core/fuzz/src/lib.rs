@@ -14,18 +14,14 @@
 
 mod client;
 mod decode;
-#[cfg(feature = "pmix")]
 mod pmix;
-#[cfg(feature = "pmix")]
 mod pmix_session;
 mod script;
 mod session;
 
 pub use client::client_bytes;
 pub use decode::{decode_binary, decode_pmi1, decode_pmi2};
-#[cfg(feature = "pmix")]
 pub use pmix::decode_pmix;
-#[cfg(feature = "pmix")]
 pub use pmix_session::session_pmix;
 pub use script::{Step, write_step};
 pub use session::session_bytes;
@@ -40,8 +36,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("decode_binary", decode_binary),
     ("session_bytes", session_bytes),
     ("client_bytes", client_bytes),
-    #[cfg(feature = "pmix")]
     ("decode_pmix", decode_pmix),
-    #[cfg(feature = "pmix")]
     ("session_pmix", session_pmix),
 ];

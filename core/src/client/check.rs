@@ -79,7 +79,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         match group {
             FenceGroup::World if tag.is_none() => Ok(()),
             _ if !parts::GROUPS => Err(Misuse::NotSayable {
-                what: "a fence of a group, which this build leaves out (feature `groups`)",
+                what: "a fence of a group, which this build leaves out (feature `dynamic`)",
             }),
             _ if self.version() < Some(Version::V1_2) => {
                 Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" })

@@ -6,7 +6,7 @@ use pmi_core::command::{FenceGroup, Request};
 use pmi_core::wire::{Framed, pmi1, pmi2};
 use std::collections::VecDeque;
 
-#[cfg(feature = "runs")]
+#[cfg(any(feature = "played", feature = "pmix"))]
 mod world;
 
 /// Messages and events of a run, simulated or recorded.

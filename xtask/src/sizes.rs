@@ -78,51 +78,27 @@ const IMAGES: &[Image] = &[
     },
 ];
 
-/// A target of the project.
-struct Goal {
-    what: &'static str,
-    limit: i64,
-    of: fn(&Find<'_>) -> i64,
-}
+/// A target of the project: its subject, its limit, and its figure.
+type Goal = (&'static str, i64, fn(&Find<'_>) -> i64);
 
 /// Gives the figures of an image by its name.
 type Find<'a> = dyn Fn(&str) -> Figures + 'a;
 
 const GOALS: &[Goal] = &[
-    Goal { what: "PMI-1 client, text", limit: 6 << 10, of: |of| of("client").text },
-    Goal { what: "PMI-1 client, static RAM", limit: 1638, of: |of| of("client").ram },
-    Goal {
-        what: "PMI-2, text beyond the client's",
-        limit: 5 << 10,
-        of: |of| of("client+pmi2").text - of("client").text,
-    },
-    Goal {
-        what: "server for 8 ranks, text beyond the client's",
-        limit: 8 << 10,
-        of: |of| of("client+server").text - of("client").text,
-    },
-    Goal { what: "client over smoltcp, flash", limit: 45 << 10, of: |of| of("client+tcp").flash },
-    Goal {
-        what: "client over smoltcp, static RAM and stack",
-        limit: 12 << 10,
-        of: |of| of("client+tcp").ram + of("client+tcp").stack,
-    },
-    Goal { what: "board, flash", limit: 64 << 10, of: |of| of("board").flash },
-    Goal {
-        what: "board, static RAM and stack",
-        limit: 16 << 10,
-        of: |of| of("board").ram + of("board").stack,
-    },
-    Goal {
-        what: "functions of core::fmt and of panics in the client",
-        limit: 0,
-        of: |of| of("client+pmi2").forbidden,
-    },
-    Goal {
-        what: "functions of core::fmt and of panics with the server",
-        limit: 0,
-        of: |of| of("client+server").forbidden,
-    },
+    ("PMI-1 client, text", 6 << 10, |of| of("client").text),
+    ("PMI-1 client, static RAM", 1638, |of| of("client").ram),
+    ("PMI-2, text beyond the client's", 5 << 10, |of| of("client+pmi2").text - of("client").text),
+    ("server for 8 ranks, text beyond the client's", 8 << 10, |of| {
+        of("client+server").text - of("client").text
+    }),
+    ("client over smoltcp, flash", 45 << 10, |of| of("client+tcp").flash),
+    ("client over smoltcp, static RAM and stack", 12 << 10, |of| {
+        of("client+tcp").ram + of("client+tcp").stack
+    }),
+    ("board, flash", 64 << 10, |of| of("board").flash),
+    ("board, static RAM and stack", 16 << 10, |of| of("board").ram + of("board").stack),
+    ("functions of core::fmt and of panics in the client", 0, |of| of("client+pmi2").forbidden),
+    ("functions of core::fmt and of panics with the server", 0, |of| of("client+server").forbidden),
 ];
 
 /// Bytes, and functions that should not be there.
@@ -316,21 +292,19 @@ fn table(compiler: &str, all: &Measured) -> String {
         );
     }
     text.push_str("\n| goal | limit | now | |\n|---|---|---|---|\n");
-    for (goal, now) in reached(all) {
-        let verdict = if now <= goal.limit { "met" } else { "missed" };
-        let _ = writeln!(text, "| {} | {} | {now} | {verdict} |", goal.what, goal.limit);
+    for (what, limit, now) in reached(all) {
+        let verdict = if now <= limit { "met" } else { "missed" };
+        let _ = writeln!(text, "| {what} | {limit} | {now} | {verdict} |");
     }
     text
 }
 
 /// Every goal, and how near the figures come to it.
-fn reached(all: &Measured) -> impl Iterator<Item = (&'static Goal, i64)> {
-    GOALS.iter().map(|goal| {
-        let of = |name: &str| {
-            all.iter().find(|(image, _)| image.name == name).map(|(_, f)| *f).unwrap_or_default()
-        };
-        (goal, (goal.of)(&of))
-    })
+fn reached(all: &Measured) -> impl Iterator<Item = (&'static str, i64, i64)> {
+    let of = |name: &str| {
+        all.iter().find(|(image, _)| image.name == name).map(|(_, f)| *f).unwrap_or_default()
+    };
+    GOALS.iter().map(move |(what, limit, now)| (*what, *limit, now(&of)))
 }
 
 fn whole_page(table: &str) -> String {
@@ -399,10 +373,8 @@ fn compare(budgets: &str, compiler: &str, all: &Measured) -> Vec<String> {
             }
         }
     }
-    let missed = reached(all).filter(|(goal, now)| is_same && *now > goal.limit);
-    findings.extend(
-        missed.map(|(Goal { what, limit, .. }, now)| format!("{what} is {now}, the goal {limit}")),
-    );
+    let missed = reached(all).filter(|(_, limit, now)| is_same && now > limit);
+    findings.extend(missed.map(|(what, limit, now)| format!("{what} is {now}, the goal {limit}")));
     findings
 }
 

@@ -249,8 +249,8 @@ impl Pin {
 pub(crate) fn failure(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref()) {
         Some(Error::InvalidMessage(_)) => {
-            "PMI_SOCKTYPE requests TLS, which the server does not speak; leave \
-                                           it unset, or start the server with TLS"
+            "PMI_SOCKTYPE requests TLS, which the server does not speak; leave it unset, or start \
+             the server with TLS"
                 .to_owned()
         }
         _ => format!("no secure connection to the server: {error}"),

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, thread};
-use table::{FAULTS, Fault, FaultPhase, PHASES, SIZES};
+use table::{FAULTS, PHASES, SIZES, name, named};
 
 /// The command line, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -157,26 +157,26 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     let (state, _) = run(&wish)?;
     println!("{} cases", state.done.len());
     let bad = state.done.values().filter(|(_, outcome)| !outcome.is_good());
-    let name = |case: &FaultCase| {
+    let title = |case: &FaultCase| {
         format!(
             "case {} ({} {}, {} ranks)",
             case.id,
-            case.fault.name(),
-            case.phase.name(),
+            name(case.fault),
+            name(case.phase),
             case.ranks
         )
     };
-    Ok(bad.map(|(case, outcome)| format!("{}: {}", name(case), outcome.describe(case))).collect())
+    Ok(bad.map(|(case, outcome)| format!("{}: {}", title(case), outcome.describe(case))).collect())
 }
 
 fn print_list(selection: &Selection) {
     println!("faults:\n");
-    for (_, name, about) in FAULTS {
-        println!("  {name:<16} {about}");
+    for (fault, about) in FAULTS {
+        println!("  {:<16} {about}", name(fault));
     }
     println!("\nphases:\n");
-    for (_, name, about) in PHASES {
-        println!("  {name:<16} {about}");
+    for (phase, about) in PHASES {
+        println!("  {:<16} {about}", name(phase));
     }
     println!("\ncases of seed {}:\n", selection.seed);
     for case in list(selection) {
@@ -191,8 +191,8 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
         seed: arguments.value("--seed")?.unwrap_or(1),
         cases: arguments.value("--cases")?,
         sizes: arguments.values("--size")?,
-        faults: arguments.values_by("--fault", Fault::named)?,
-        phases: arguments.values_by("--phase", FaultPhase::named)?,
+        faults: arguments.values_by("--fault", named)?,
+        phases: arguments.values_by("--phase", named)?,
     };
     let mut wish = Wish {
         selection,
@@ -221,6 +221,7 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::table::Fault;
     use super::*;
 
     fn words(line: &str) -> Result<Wish, String> {

@@ -4,6 +4,7 @@ use super::case::{FaultCase, Selection, list};
 use super::launcher::Launcher;
 use super::outcome::CaseOutcome;
 use super::play;
+use super::table::name;
 use crate::process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -177,18 +178,18 @@ pub(super) fn run(
 }
 
 fn show(launcher: &Launcher, case: &FaultCase, outcome: &CaseOutcome, done: usize, count: usize) {
-    let name = format!(
+    let title = format!(
         "case {} {} {} n={} v={}",
         case.id,
-        case.fault.name(),
-        case.phase.name(),
+        name(case.fault),
+        name(case.phase),
         case.ranks,
         case.variant
     );
     if !outcome.is_good() {
         let what = outcome.describe(case);
         let note: String = outcome.note.chars().take(600).collect();
-        println!("{}: {name}: {what}\n    {note}", launcher.label);
+        println!("{}: {title}: {what}\n    {note}", launcher.label);
     } else if done.is_multiple_of(100) {
         println!("{done} done, {count} wanted");
     }

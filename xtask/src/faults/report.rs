@@ -3,7 +3,7 @@
 use super::case::FaultCase;
 use super::outcome::CaseOutcome;
 use super::pool::PoolState;
-use super::table::{FAULTS, Fault};
+use super::table::{FAULTS, Fault, name};
 use crate::page;
 
 /// Counts of one launcher, over some of its cases.
@@ -97,12 +97,12 @@ pub(super) fn render(states: &[PoolState]) -> String {
         &labels.iter().copied().map(counts).collect::<Vec<_>>(),
     );
     text += "\nBy fault; faults that are not listed did not occur:\n\n";
-    let by_fault = |&(fault, name, _): &(Fault, &str, &str)| {
+    let by_fault = |&(fault, _): &(Fault, &str)| {
         let of_label = |label: &&String| {
             let of_fault = all(states, label).into_iter().filter(|(case, _)| case.fault == fault);
             Counts::of(of_fault.map(|(_, outcome)| outcome)).short()
         };
-        [format!("`{name}`")].into_iter().chain(labels.iter().map(of_label)).collect()
+        [format!("`{}`", name(fault))].into_iter().chain(labels.iter().map(of_label)).collect()
     };
     let header: Vec<&str> =
         ["fault"].into_iter().chain(labels.iter().map(|label| label.as_str())).collect();

@@ -11,10 +11,6 @@ pub struct VariableRule {
 }
 
 impl VariableRule {
-    const fn new(name: &'static str, why: &'static str) -> Self {
-        Self { name, why }
-    }
-
     /// True if the entry covers a variable of this name.
     pub fn means(&self, name: &[u8]) -> bool {
         match self.name.strip_suffix('*') {
@@ -24,101 +20,68 @@ impl VariableRule {
     }
 }
 
+const fn rule(name: &'static str, why: &'static str) -> VariableRule {
+    VariableRule { name, why }
+}
+
 /// Variables that are always set, replacing inherited values.
 pub const SET: &[VariableRule] = &[
-    VariableRule::new(
-        "PMI_FD",
-        "descriptor of the connection to the server, one end of a socket \
-                                 pair",
-    ),
-    VariableRule::new(
-        "PMI_RANK",
-        "the rank, for clients and scripts that read it before a request",
-    ),
-    VariableRule::new("PMI_SIZE", "the number of ranks, likewise"),
-    VariableRule::new(
-        "PMI_SPAWNED",
-        "1 in jobs of MPI_Comm_spawn, else 0: clients test the number",
-    ),
-    VariableRule::new("PMI_HOSTNAME", "the name under which the launcher knows this node"),
-    VariableRule::new(
-        "MPI_LOCALNRANKS",
-        "the number of ranks on this node: libraries assign devices by it",
-    ),
-    VariableRule::new("MPI_LOCALRANKID", "the number of this rank among them"),
-    VariableRule::new(
+    rule("PMI_FD", "descriptor of the connection to the server, one end of a socket pair"),
+    rule("PMI_RANK", "the rank, for clients and scripts that read it before a request"),
+    rule("PMI_SIZE", "the number of ranks, likewise"),
+    rule("PMI_SPAWNED", "1 in jobs of MPI_Comm_spawn, else 0: clients test the number"),
+    rule("PMI_HOSTNAME", "the name under which the launcher knows this node"),
+    rule("MPI_LOCALNRANKS", "the number of ranks on this node: libraries assign devices by it"),
+    rule("MPI_LOCALRANKID", "the number of this rank among them"),
+    rule(
         "PMI_RUN_MARK",
         "a mark of the run, by which its remaining processes are found when its launcher is killed",
     ),
-    VariableRule::new("PMI_PORT", "with --listen: address for a second connection"),
-    VariableRule::new("PMI_ID", "with --listen: identity for that connection"),
-    VariableRule::new("PMI_SOCKTYPE", "with --listen under TLS: the transport of that connection"),
-    VariableRule::new("PMI_TLS_PIN", "with --listen under TLS: certificate to trust there"),
-    VariableRule::new("PMIX_NAMESPACE", "PMIx: the name of the job"),
-    VariableRule::new("PMIX_RANK", "PMIx: the rank"),
-    VariableRule::new(
+    rule("PMI_PORT", "with --listen: address for a second connection"),
+    rule("PMI_ID", "with --listen: identity for that connection"),
+    rule("PMI_SOCKTYPE", "with --listen under TLS: the transport of that connection"),
+    rule("PMI_TLS_PIN", "with --listen under TLS: certificate to trust there"),
+    rule("PMIX_NAMESPACE", "PMIx: the name of the job"),
+    rule("PMIX_RANK", "PMIx: the rank"),
+    rule(
         "PMIX_SERVER_URI41",
         "PMIx: address of the server; a client reads the newest name that it knows",
     ),
-    VariableRule::new("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
-    VariableRule::new("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
-    VariableRule::new("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
-    VariableRule::new(
-        "PMIX_SERVER_URI2",
-        "PMIx: the same for clients of 2.0, which are rejected as too old",
-    ),
-    VariableRule::new(
+    rule("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
+    rule("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
+    rule("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
+    rule("PMIX_SERVER_URI2", "PMIx: the same for clients of 2.0, which are rejected as too old"),
+    rule(
         "PMIX_GDS_MODULE",
         "PMIx: job data comes in messages; other stores are memory private to one library",
     ),
-    VariableRule::new(
-        "PMIX_BFROP_BUFFER_TYPE",
-        "PMIx: values are packed without the names of their types",
-    ),
-    VariableRule::new(
-        "PMIX_SECURITY_MODE",
-        "PMIx: security mechanism of a client; its socket proves its user",
-    ),
-    VariableRule::new("PMIX_VERSION", "PMIx: the version that a client assumes for its server"),
-    VariableRule::new(
-        "PMIX_HOSTNAME",
-        "PMIx: the name by which a client finds its node in job data",
-    ),
-    VariableRule::new(
+    rule("PMIX_BFROP_BUFFER_TYPE", "PMIx: values are packed without the names of their types"),
+    rule("PMIX_SECURITY_MODE", "PMIx: security mechanism of a client; its socket proves its user"),
+    rule("PMIX_VERSION", "PMIx: the version that a client assumes for its server"),
+    rule("PMIX_HOSTNAME", "PMIx: the name by which a client finds its node in job data"),
+    rule(
         "OMPI_MCA_schizo",
         "Open MPI 4: requests go to its server; it does not search for known launchers",
     ),
-    VariableRule::new("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
-    VariableRule::new(
-        "OMPI_MCA_orte_bound_at_launch",
-        "Open MPI 4: ranks are already bound when they start",
-    ),
-    VariableRule::new("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
-    VariableRule::new("OMPI_COMM_WORLD_SIZE", "Open MPI: the number of ranks, likewise"),
-    VariableRule::new(
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "Open MPI: the number of the rank on this node, likewise",
-    ),
-    VariableRule::new(
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "Open MPI: the number of ranks on this node, likewise",
-    ),
-    VariableRule::new(
+    rule("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
+    rule("OMPI_MCA_orte_bound_at_launch", "Open MPI 4: ranks are already bound when they start"),
+    rule("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
+    rule("OMPI_COMM_WORLD_SIZE", "Open MPI: the number of ranks, likewise"),
+    rule("OMPI_COMM_WORLD_LOCAL_RANK", "Open MPI: the number of the rank on this node, likewise"),
+    rule("OMPI_COMM_WORLD_LOCAL_SIZE", "Open MPI: the number of ranks on this node, likewise"),
+    rule(
         "OMPI_COMM_WORLD_NODE_RANK",
         "Open MPI: the number of the rank among all jobs on this node, likewise",
     ),
-    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: the largest number of ranks, likewise"),
-    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: the number of programs of the job, likewise"),
-    VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
-    VariableRule::new(
-        "OMPI_APP_CTX_NUM_PROCS",
-        "Open MPI: the number of ranks of each program, likewise",
-    ),
+    rule("OMPI_UNIVERSE_SIZE", "Open MPI: the largest number of ranks, likewise"),
+    rule("OMPI_NUM_APP_CTX", "Open MPI: the number of programs of the job, likewise"),
+    rule("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
+    rule("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the number of ranks of each program, likewise"),
 ];
 
 /// Variables that are set unless present.
 pub const DEFAULTS: &[(VariableRule, &str)] = &[(
-    VariableRule::new(
+    rule(
         "GFORTRAN_UNBUFFERED_PRECONNECTED",
         "Fortran programs write each complete line, rather than a full buffer",
     ),
@@ -126,103 +89,82 @@ pub const DEFAULTS: &[(VariableRule, &str)] = &[(
 )];
 
 /// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
-pub const MPICH_SPEAKS: VariableRule = VariableRule::new(
+pub const MPICH_SPEAKS: VariableRule = rule(
     "MPIR_CVAR_PMI_VERSION",
     "MPICH: its protocol, where more than one is offered or --pmi selects it",
 );
 
 /// Variables that announce whether ranks share processors; set unless `--env` sets them.
 pub const SHARING: &[VariableRule] = &[
-    VariableRule::new(
+    rule(
         "OMPI_MCA_mpi_oversubscribe",
         "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
     ),
-    VariableRule::new(
+    rule(
         "I_MPI_PIN_MAPPING",
         "Intel MPI, with more ranks than processors: the processor of each; a rank that waits then yields",
     ),
-    VariableRule::new(
-        "I_MPI_INFO_LCPU",
-        "Intel MPI, with that: number of processors of the machine",
-    ),
-    VariableRule::new("I_MPI_INFO_CORE", "Intel MPI, with that: the core of each processor"),
-    VariableRule::new("I_MPI_INFO_PACK", "Intel MPI, with that: the socket of each processor"),
-    VariableRule::new(
-        "I_MPI_INFO_THREAD",
-        "Intel MPI, with that: the thread of each processor in its core",
-    ),
+    rule("I_MPI_INFO_LCPU", "Intel MPI, with that: number of processors of the machine"),
+    rule("I_MPI_INFO_CORE", "Intel MPI, with that: the core of each processor"),
+    rule("I_MPI_INFO_PACK", "Intel MPI, with that: the socket of each processor"),
+    rule("I_MPI_INFO_THREAD", "Intel MPI, with that: the thread of each processor in its core"),
 ];
 
 /// Variables of an outer launcher that a client would take for its own.
 pub const REMOVED: &[VariableRule] = &[
-    VariableRule::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
-    VariableRule::new(
-        "PMIX_*",
-        "PMIx of an outer job: with a namespace set, libraries connect to its server",
-    ),
-    VariableRule::new("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
-    VariableRule::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
-    VariableRule::new("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
-    VariableRule::new("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
-    VariableRule::new("MPI_APPNUM", "Hydra: the outer job's application"),
-    VariableRule::new("MPI_UNIVERSE_SIZE", "Hydra: the outer job's universe"),
-    VariableRule::new(
-        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
-        "Hydra: the interface of the outer job's node",
-    ),
-    VariableRule::new("SLURM_PROCID", "Slurm: a rank of the outer step, alike for all of ours"),
-    VariableRule::new("SLURM_LOCALID", "Slurm: likewise, on this node"),
-    VariableRule::new("SLURM_NODEID", "Slurm: the outer step's number of this node"),
-    VariableRule::new("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
-    VariableRule::new("SLURM_TASK_PID", "Slurm: the process of the outer step"),
-    VariableRule::new("SLURM_STEP*", "Slurm: the outer step; with it, libraries act as its ranks"),
-    VariableRule::new("SLURM_SRUN_COMM_*", "Slurm: address of the outer step's launcher"),
-    VariableRule::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: host of the outer step's launcher"),
-    VariableRule::new("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
-    VariableRule::new("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
-    VariableRule::new("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
-    VariableRule::new("OMPI_UNIVERSE_SIZE", "Open MPI: the outer job's universe"),
-    VariableRule::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the outer job's programs"),
-    VariableRule::new("OMPI_FIRST_RANKS", "Open MPI: the outer job's programs"),
-    VariableRule::new("OMPI_NUM_APP_CTX", "Open MPI: the outer job's programs"),
-    VariableRule::new("OMPI_COMMAND", "Open MPI: the outer job's program"),
-    VariableRule::new("OMPI_ARGV", "Open MPI: the outer job's program"),
-    VariableRule::new("OMPI_FILE_LOCATION", "Open MPI: files of the outer job"),
-    VariableRule::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
-    VariableRule::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
-    VariableRule::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
-    VariableRule::new("OMPI_MCA_schizo", "Open MPI: how its daemons monitor their processes"),
-    VariableRule::new(
-        "OMPI_MCA_mpi_oversubscribe",
-        "Open MPI: sharing of processors by the outer job's ranks",
-    ),
-    VariableRule::new("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
-    VariableRule::new("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
-    VariableRule::new(
-        "I_MPI_INFO_*",
-        "Intel MPI: what its launcher has read about the outer job's node",
-    ),
-    VariableRule::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's directory"),
-    VariableRule::new("PRTE_*", "Open MPI's launcher: the outer job"),
-    VariableRule::new(
-        "FLUX_PMI_LIBRARY_PATH",
-        "Flux: names a library that connects to the outer job",
-    ),
-    VariableRule::new("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
-    VariableRule::new("PALS_*", "Cray: the outer job and its ranks"),
-    VariableRule::new("ALPS_APP_*", "Cray: the outer job and its ranks"),
-    VariableRule::new("JSM_*", "IBM: the outer job and its ranks"),
-    VariableRule::new("MV2_COMM_WORLD_*", "MVAPICH: rank and size in the outer job"),
-    VariableRule::new("MPISPAWN_*", "MVAPICH: the outer job's helper on this node"),
-    VariableRule::new("MPIRUN_*", "MVAPICH: the outer job's launcher"),
+    rule("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
+    rule("PMIX_*", "PMIx of an outer job: with a namespace set, libraries connect to its server"),
+    rule("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
+    rule("HYDI_*", "Hydra: a control descriptor that is not ours"),
+    rule("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
+    rule("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
+    rule("MPI_APPNUM", "Hydra: the outer job's application"),
+    rule("MPI_UNIVERSE_SIZE", "Hydra: the outer job's universe"),
+    rule("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "Hydra: the interface of the outer job's node"),
+    rule("SLURM_PROCID", "Slurm: a rank of the outer step, alike for all of ours"),
+    rule("SLURM_LOCALID", "Slurm: likewise, on this node"),
+    rule("SLURM_NODEID", "Slurm: the outer step's number of this node"),
+    rule("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
+    rule("SLURM_TASK_PID", "Slurm: the process of the outer step"),
+    rule("SLURM_STEP*", "Slurm: the outer step; with it, libraries act as its ranks"),
+    rule("SLURM_SRUN_COMM_*", "Slurm: address of the outer step's launcher"),
+    rule("SLURM_LAUNCH_NODE_IPADDR", "Slurm: host of the outer step's launcher"),
+    rule("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
+    rule("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
+    rule("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
+    rule("OMPI_UNIVERSE_SIZE", "Open MPI: the outer job's universe"),
+    rule("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the outer job's programs"),
+    rule("OMPI_FIRST_RANKS", "Open MPI: the outer job's programs"),
+    rule("OMPI_NUM_APP_CTX", "Open MPI: the outer job's programs"),
+    rule("OMPI_COMMAND", "Open MPI: the outer job's program"),
+    rule("OMPI_ARGV", "Open MPI: the outer job's program"),
+    rule("OMPI_FILE_LOCATION", "Open MPI: files of the outer job"),
+    rule("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
+    rule("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
+    rule("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
+    rule("OMPI_MCA_schizo", "Open MPI: how its daemons monitor their processes"),
+    rule("OMPI_MCA_mpi_oversubscribe", "Open MPI: sharing of processors by the outer job's ranks"),
+    rule("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
+    rule("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
+    rule("I_MPI_INFO_*", "Intel MPI: what its launcher has read about the outer job's node"),
+    rule("OMPI_MCA_initial_wdir", "Open MPI: the outer job's directory"),
+    rule("PRTE_*", "Open MPI's launcher: the outer job"),
+    rule("FLUX_PMI_LIBRARY_PATH", "Flux: names a library that connects to the outer job"),
+    rule("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
+    rule("PALS_*", "Cray: the outer job and its ranks"),
+    rule("ALPS_APP_*", "Cray: the outer job and its ranks"),
+    rule("JSM_*", "IBM: the outer job and its ranks"),
+    rule("MV2_COMM_WORLD_*", "MVAPICH: rank and size in the outer job"),
+    rule("MPISPAWN_*", "MVAPICH: the outer job's helper on this node"),
+    rule("MPIRUN_*", "MVAPICH: the outer job's launcher"),
 ];
 
 /// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
 pub const KEPT: &[VariableRule] = &[
-    VariableRule::new("PMI_DEBUG", "makes clients print debug messages"),
-    VariableRule::new("PMI_USE_LOGFILE", "makes clients write a log"),
-    VariableRule::new("PMI_VERSION", "selects the protocol of some clients"),
-    VariableRule::new("PMIX_MCA_*", "tunes PMIx libraries"),
+    rule("PMI_DEBUG", "makes clients print debug messages"),
+    rule("PMI_USE_LOGFILE", "makes clients write a log"),
+    rule("PMI_VERSION", "selects the protocol of some clients"),
+    rule("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 
 /// Whether the variable `name` of ours gives way to one that the user has set, according to `is_set`. Those

@@ -1,7 +1,6 @@
 //! A conformance case, and the list of all cases.
 
-use super::pmi1_client::Pmi1Client;
-use super::pmi2_client::Pmi2Client;
+use super::rank_client::{CaseProtocol, RankClient};
 use super::verdict::{Finding, Verdict};
 use super::{pmi1, pmi2, second_connection, singleton};
 use std::time::Duration;
@@ -39,31 +38,88 @@ pub(crate) enum ExpectedExit {
 /// Finding of a case; an error is a finding that ends the case early.
 pub(super) type CaseResult = Result<Finding, Finding>;
 
+/// Exchange of a rank with its server.
+pub(super) type RankPlay = fn(&mut RankClient) -> CaseResult;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CaseBody {
-    Pmi1(fn(&mut Pmi1Client) -> CaseResult),
-    Pmi2(fn(&mut Pmi2Client) -> CaseResult),
+    Rank(RankCase),
     /// Case of a singleton, with the name of the launcher and the time limit for its answers.
     Singleton(fn(&str, Duration) -> CaseResult),
 }
 
+/// Case of a rank that a launcher starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankCase {
+    pub(super) protocol: CaseProtocol,
+    /// True if the session is open before `play` begins.
+    pub(super) is_open: bool,
+    pub(super) play: RankPlay,
+}
+
 impl Case {
+    /// A case in an open session of PMI-1.
     pub(super) const fn pmi1(
         name: &'static str,
         ranks: u32,
         tries: &'static str,
-        body: fn(&mut Pmi1Client) -> CaseResult,
+        play: RankPlay,
     ) -> Self {
-        Self { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Pmi1(body) }
+        Self::of_rank(
+            name,
+            ranks,
+            tries,
+            RankCase { protocol: CaseProtocol::Pmi1, is_open: true, play },
+        )
     }
 
+    /// A case of PMI-1 that opens its session itself, or none.
+    pub(super) const fn raw_pmi1(
+        name: &'static str,
+        ranks: u32,
+        tries: &'static str,
+        play: RankPlay,
+    ) -> Self {
+        Self::of_rank(
+            name,
+            ranks,
+            tries,
+            RankCase { protocol: CaseProtocol::Pmi1, is_open: false, play },
+        )
+    }
+
+    /// A case in an open session of PMI-2.
     pub(super) const fn pmi2(
         name: &'static str,
         ranks: u32,
         tries: &'static str,
-        body: fn(&mut Pmi2Client) -> CaseResult,
+        play: RankPlay,
     ) -> Self {
-        Self { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Pmi2(body) }
+        Self::of_rank(
+            name,
+            ranks,
+            tries,
+            RankCase { protocol: CaseProtocol::Pmi2, is_open: true, play },
+        )
+    }
+
+    /// A case of PMI-2 that opens its session itself.
+    pub(super) const fn raw_pmi2(
+        name: &'static str,
+        ranks: u32,
+        tries: &'static str,
+        play: RankPlay,
+    ) -> Self {
+        Self::of_rank(
+            name,
+            ranks,
+            tries,
+            RankCase { protocol: CaseProtocol::Pmi2, is_open: false, play },
+        )
+    }
+
+    const fn of_rank(name: &'static str, ranks: u32, tries: &'static str, case: RankCase) -> Self {
+        Self { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Rank(case) }
     }
 
     pub(super) const fn singleton(

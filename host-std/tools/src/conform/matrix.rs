@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::error::ConformError;
 use super::verdict::{Finding, Verdict};
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -14,13 +15,14 @@ pub(crate) struct Matrix {
 }
 
 /// Result of one case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
     /// Name of the case.
     pub(crate) case: String,
     /// Short description of the tested exchange.
     pub(crate) tries: String,
     /// Finding of the case.
+    #[serde(flatten)]
     pub(crate) finding: Finding,
 }
 
@@ -96,19 +98,9 @@ impl Matrix {
     }
 
     fn json(&self) -> String {
-        let rows: Vec<String> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let Finding { verdict, seen } = &row.finding;
-                let texts = [&row.case, &row.tries, verdict.text(), seen].map(quoted);
-                let [case, tries, verdict, seen] = texts;
-                format!(
-                    "{{\"case\":{case},\"tries\":{tries},\"verdict\":{verdict},\"seen\":{seen}}}"
-                )
-            })
-            .collect();
-        format!("{{\"wrong\":{},\"cases\":[\n{}\n]}}\n", self.wrong_count(), rows.join(",\n"))
+        let rows = self.rows.iter().map(|row| serde_json::to_string(row).unwrap_or_default());
+        let rows = rows.collect::<Vec<_>>().join(",\n");
+        format!("{{\"wrong\":{},\"cases\":[\n{rows}\n]}}\n", self.wrong_count())
     }
 
     fn markdown(&self) -> String {
@@ -212,22 +204,6 @@ const CLIENT: &str = "client-";
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
-}
-
-fn quoted(text: impl AsRef<str>) -> String {
-    let mut quoted = String::from("\"");
-    for sign in text.as_ref().chars() {
-        match sign {
-            '"' | '\\' => quoted.extend(['\\', sign]),
-            _ if sign.is_control() => {
-                // Writing to a string cannot fail.
-                let _ = write!(quoted, "\\u{:04x}", u32::from(sign));
-            }
-            _ => quoted.push(sign),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! ```text
 //! args, error     the requested task, and errors that prevent it
 //! case            a case, and the list of all: pmi1, pmi2, second_connection, singleton
-//! raw_connection  bytes with a bound on every wait; pmi1_client, pmi2_client: requests made of them
-//! kvs_client      operations of both clients on a key-value space
+//! raw_connection  bytes with a bound on every wait; rank_client: requests made of them
+//! shared          exchanges that are alike in both protocols
 //! player          one rank of one case, as a launcher starts it
 //! launcher        one launch for each case, and its result
 //! client          a program under a server that answers in unusual ways
@@ -19,17 +19,16 @@ mod case;
 mod client;
 mod codes;
 mod error;
-mod kvs_client;
 mod launcher;
 mod mapping;
 mod matrix;
 mod player;
 mod pmi1;
-mod pmi1_client;
 mod pmi2;
-mod pmi2_client;
+mod rank_client;
 mod raw_connection;
 mod second_connection;
+mod shared;
 mod singleton;
 mod verdict;
 

@@ -4,9 +4,8 @@
 //! lines and mix the lines of ranks, so every report is written in one piece, has a mark at both ends, and
 //! is searched for anywhere in the output.
 
-use super::case::{Case, CaseBody, ExpectedExit};
-use super::pmi1_client::Pmi1Client;
-use super::pmi2_client::Pmi2Client;
+use super::case::{Case, CaseBody, ExpectedExit, RankCase};
+use super::rank_client::RankClient;
 use super::raw_connection::RawConnection;
 use super::verdict::{Finding, Verdict, shown};
 use pmi_std::env::{Environment, Way};
@@ -56,44 +55,32 @@ pub(super) fn run(words: &[String]) -> ExitCode {
         Err(finding) => (0, finding, None),
     };
     report(case, rank, finding);
-    if let Some(mut finalize) = after.filter(|_| case.exit == ExpectedExit::Success) {
-        finalize();
+    if let Some(mut client) = after.filter(|_| case.exit == ExpectedExit::Success) {
+        let _ = client.finalize();
     }
     ExitCode::SUCCESS
 }
 
-type Finalize = Box<dyn FnMut()>;
-
+/// Plays the case; returns the client if it may finalize.
 fn play(
     case: &Case,
     connection: RawConnection,
     rank: u32,
     size: u32,
-) -> (u32, Finding, Option<Finalize>) {
+) -> (u32, Finding, Option<RankClient>) {
     if size != case.ranks {
         let seen = format!("rank {rank} of {size} where {} were asked for", case.ranks);
         return (rank, Verdict::Wrong.on(seen), None);
     }
-    match case.body {
-        CaseBody::Pmi1(play) => {
-            let mut client = Pmi1Client::new(connection, rank, size);
-            let finding = play(&mut client);
-            let finding = finding.unwrap_or_else(|finding| finding);
-            let may_finalize = finding.verdict <= Verdict::Refused && !client.has_finalized;
-            let finalize: Finalize = Box::new(move || drop(client.finalize()));
-            (rank, finding, may_finalize.then_some(finalize))
-        }
+    let CaseBody::Rank(RankCase { protocol, is_open, play }) = case.body else {
         // A singleton has no connection to a launcher yet.
-        CaseBody::Singleton(_) => (rank, Verdict::Wrong.on("a launcher has started it"), None),
-        CaseBody::Pmi2(play) => {
-            let mut client = Pmi2Client::new(connection, rank, size);
-            let finding = play(&mut client);
-            let finding = finding.unwrap_or_else(|finding| finding);
-            let may_finalize = finding.verdict <= Verdict::Refused && !client.has_finalized;
-            let finalize: Finalize = Box::new(move || drop(client.finalize()));
-            (rank, finding, may_finalize.then_some(finalize))
-        }
-    }
+        return (rank, Verdict::Wrong.on("a launcher has started it"), None);
+    };
+    let mut client = RankClient::new(protocol, connection, rank, size);
+    let opened = if is_open { client.open() } else { Ok(()) };
+    let finding = opened.and_then(|()| play(&mut client)).unwrap_or_else(|finding| finding);
+    let may_finalize = finding.verdict <= Verdict::Refused && !client.has_finalized;
+    (rank, finding, may_finalize.then_some(client))
 }
 
 /// Finds the server through the environment.

@@ -203,6 +203,11 @@ impl Reply {
         verdict.on(self.shown())
     }
 
+    /// Returns this reply if it means success; else the request was refused.
+    pub(super) fn if_good(self) -> Result<Self, Finding> {
+        if self.is_good() { Ok(self) } else { Err(self.judged(Verdict::Refused)) }
+    }
+
     /// Returns this reply if it is a `cmd`.
     ///
     /// # Errors

@@ -4,9 +4,8 @@
 //! refusal.
 
 use super::case::{Case, CaseResult, ExpectedExit};
-use super::kvs_client::KvsClient;
 use super::player::LATE;
-use super::pmi1_client::Pmi1Client;
+use super::rank_client::RankClient;
 use super::raw_connection::RawConnection;
 use super::verdict::Verdict::{AsSpecified, JobKilled, NoAnswer, Refused, Tolerated, Wrong};
 use super::verdict::{Finding, shown};
@@ -15,21 +14,21 @@ use std::time::Instant;
 
 /// All cases of second connections.
 pub(super) const CASES: &[&[Case]] = &[&[
-    Case::pmi1("oob-lines", 1, "init_oob, for notices in lines", |client| {
+    Case::raw_pmi1("oob-lines", 1, "init_oob, for notices in lines", |client| {
         opened(client, "pmi_version=1 pmi_subversion=1")
     }),
-    Case::pmi1("oob-frames", 1, "init_oob, for notices in frames", |client| {
+    Case::raw_pmi1("oob-frames", 1, "init_oob, for notices in frames", |client| {
         opened(client, "pmi_version=2 pmi_subversion=0")
     }),
-    Case::pmi1("oob-stranger", 1, "init_oob with an unknown identity", unknown_identity),
-    Case::pmi1(
+    Case::raw_pmi1("oob-stranger", 1, "init_oob with an unknown identity", unknown_identity),
+    Case::raw_pmi1(
         "oob-abort",
         2,
         "a listening rank receives a notice of an abort before its end",
         abort,
     )
     .expecting(ExpectedExit::Code(39)),
-    Case::pmi1("tls-plain", 1, "a connection without TLS where TLS is required", plain),
+    Case::raw_pmi1("tls-plain", 1, "a connection without TLS where TLS is required", plain),
 ]];
 
 /// Address and identity for a second connection.
@@ -42,7 +41,7 @@ fn address() -> Result<(Environment, u64), Finding> {
     }
 }
 
-fn connect(environment: &Environment, client: &Pmi1Client) -> Result<RawConnection, Finding> {
+fn connect(environment: &Environment, client: &RankClient) -> Result<RawConnection, Finding> {
     match pmi_std::reach(environment) {
         Ok(stream) => Ok(RawConnection::new(stream, client.connection.timeout())),
         Err(error) => Err(Wrong.on(shown(error.to_string().as_bytes()))),
@@ -53,7 +52,7 @@ fn init_oob(id: u64, version: &str) -> String {
     format!("cmd=init_oob signal=NONE {version} pmiid={id}\n")
 }
 
-fn opened(client: &mut Pmi1Client, version: &str) -> CaseResult {
+fn opened(client: &mut RankClient, version: &str) -> CaseResult {
     let (environment, id) = address()?;
     client.open()?;
     let mut connection = connect(&environment, client)?;
@@ -62,7 +61,7 @@ fn opened(client: &mut Pmi1Client, version: &str) -> CaseResult {
     Ok(reply.judged(if reply.number("rc") == Some(0) { AsSpecified } else { Refused }))
 }
 
-fn unknown_identity(client: &mut Pmi1Client) -> CaseResult {
+fn unknown_identity(client: &mut RankClient) -> CaseResult {
     let (environment, _) = address()?;
     client.open()?;
     let mut connection = connect(&environment, client)?;
@@ -80,7 +79,7 @@ fn unknown_identity(client: &mut Pmi1Client) -> CaseResult {
     }
 }
 
-fn abort(client: &mut Pmi1Client) -> CaseResult {
+fn abort(client: &mut RankClient) -> CaseResult {
     let (environment, id) = address()?;
     client.open()?;
     if client.rank == 1 {
@@ -106,7 +105,7 @@ fn abort(client: &mut Pmi1Client) -> CaseResult {
     }
 }
 
-fn plain(client: &mut Pmi1Client) -> CaseResult {
+fn plain(client: &mut RankClient) -> CaseResult {
     let (environment, id) = address()?;
     if environment.sockets != Sockets::Ssl {
         return Err(Refused.on("not offered: PMI_SOCKTYPE is not ssl"));

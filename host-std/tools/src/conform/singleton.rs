@@ -1,8 +1,7 @@
 //! A singleton, a program without a launcher, that needs one: it starts the launcher, which connects back.
 
 use super::case::{Case, CaseResult};
-use super::kvs_client::KvsClient;
-use super::pmi1_client::Pmi1Client;
+use super::rank_client::{CaseProtocol, RankClient};
 use super::raw_connection::RawConnection;
 use super::verdict::Verdict::{AsSpecified, NoAnswer, Refused, Wrong};
 use super::verdict::{Finding, shown};
@@ -45,7 +44,7 @@ fn run_session(listener: &TcpListener, child: &mut Child, timeout: Duration) -> 
     if info.field("versionok") != Some(b"yes") || info.field("kvsname").is_none() {
         return Err(info.judged(Refused));
     }
-    let mut client = Pmi1Client::new(connection, 0, 1);
+    let mut client = RankClient::new(CaseProtocol::Pmi1, connection, 0, 1);
     client.open()?;
     client.put("card", b"here")?;
     client.fence()?;

@@ -1,5 +1,6 @@
 //! Verdict on a case, and the printable form of arbitrary bytes.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// Verdict on one case, from best to worst.
@@ -20,7 +21,7 @@ pub(crate) enum Verdict {
 }
 
 /// A verdict and the observation that it rests on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     /// Verdict.
     pub(crate) verdict: Verdict,
@@ -66,6 +67,12 @@ impl Finding {
     /// The finding with the worse verdict; of equals the first.
     pub(crate) fn worse(self, other: Self) -> Self {
         if other.verdict > self.verdict { other } else { self }
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
     }
 }
 

@@ -75,27 +75,15 @@ pub(super) enum Action {
 impl Mutation {
     /// All mutations, in the order in which they run.
     pub(crate) const ALL: &[Self] = &[
-        Self::continues(
-            "client-plain",
-            "its requests, and whether it exits with 0",
-            MutationKind::Plain,
-        ),
-        Self::continues(
-            "client-split",
-            "answers arrive byte by byte",
-            MutationKind::Paced(1, PAUSE),
-        ),
-        Self::continues(
-            "client-slow",
-            "answers arrive late",
-            MutationKind::Paced(usize::MAX, DELAY),
-        ),
-        Self::continues(
+        Self::of("client-plain", "its requests, and whether it exits with 0", MutationKind::Plain),
+        Self::of("client-split", "answers arrive byte by byte", MutationKind::Paced(1, PAUSE)),
+        Self::of("client-slow", "answers arrive late", MutationKind::Paced(usize::MAX, DELAY)),
+        Self::of(
             "client-late-fence",
             "a fence takes two seconds",
             MutationKind::DelayedFence(FENCE),
         ),
-        Self::continues("client-overtaken", "answers overtake each other", MutationKind::Reordered),
+        Self::of("client-overtaken", "answers overtake each other", MutationKind::Reordered),
         Self::answer("client-extra-field", "answers with an unknown field", answers::extra),
         Self::answer(
             "client-field-inside",
@@ -109,21 +97,23 @@ impl Mutation {
             "answers without rc where older servers send none",
             answers::no_code,
         ),
-        Self::continues(
+        Self::of(
             "client-1.2-offered",
             "1.2 is offered where 1.1 was asked for",
             MutationKind::Request(answers::offer_1_2),
         ),
-        Self::continues_or_fails(
+        Self::of(
             "client-1.1-offered",
             "1.1 is offered where 2.0 was asked for",
             MutationKind::Request(answers::offer_1_1),
-        ),
-        Self::continues_or_fails(
+        )
+        .may_fail(),
+        Self::answer(
             "client-2.1-offered",
             "2.1 is offered where 2.0 was asked for",
-            MutationKind::Answer(answers::offer_2_1),
-        ),
+            answers::offer_2_1,
+        )
+        .may_fail(),
         Self::answer(
             "client-short-fullinit",
             "fullinit is answered without versions, as hydra 5 does",
@@ -133,114 +123,88 @@ impl Mutation {
         Self::answer("client-length-left", "lengths aligned to the left", answers::length_left),
         Self::answer("client-no-thrid", "thrid is not returned, as by Slurm", answers::no_thrid),
         Self::answer("client-unknown", "appnum and universe size are -1", answers::unknown),
-        Self::continues(
-            "client-no-mapping",
-            "there is no PMI_process_mapping",
-            MutationKind::NoMapping,
-        ),
+        Self::of("client-no-mapping", "there is no PMI_process_mapping", MutationKind::NoMapping),
         Self::answer("client-large-limits", "limits of 4096, as Intel MPI's", answers::large),
         Self::answer("client-small-limits", "a name of 63 at most, as Flux's", answers::small),
-        Self::continues(
+        Self::of(
             "client-space-signs",
             "the space is called kvs_a=b/ƒ:c",
             MutationKind::KvsName(signs),
         ),
-        Self::continues(
+        Self::of(
             "client-space-long",
             "the name of the space has 255 bytes",
             MutationKind::KvsName(long),
         ),
-        Self::continues("client-dialled", "PMI_PORT and PMI_ID in place of PMI_FD", DIALLED),
-        Self::continues_or_fails(
-            "client-alone",
-            "no server at all",
-            MutationKind::Discovery(Discovery::Absent),
-        ),
-        Self::fails(
+        Self::of("client-dialled", "PMI_PORT and PMI_ID in place of PMI_FD", DIALLED),
+        Self::of("client-alone", "no server at all", MutationKind::Discovery(Discovery::Absent))
+            .may_fail(),
+        Self::of(
             "client-closed-fd",
             "PMI_FD is not open",
             MutationKind::Discovery(Discovery::Closed),
-        ),
-        Self::continues_or_fails(
-            "client-errors",
-            "every get and lookup fails with rc=1",
-            MutationKind::Answer(answers::errors),
-        ),
-        Self::continues_or_fails(
-            "client-errors-text",
-            "the same with a code and a text",
-            MutationKind::Answer(answers::errors_text),
-        ),
-        Self::continues_or_fails(
+        )
+        .fails(),
+        Self::answer("client-errors", "every get and lookup fails with rc=1", answers::errors)
+            .may_fail(),
+        Self::answer("client-errors-text", "the same with a code and a text", answers::errors_text)
+            .may_fail(),
+        Self::answer(
             "client-missing",
             "no key exists, and a value contains an error text",
-            MutationKind::Answer(answers::missing),
-        ),
-        Self::fails("client-no-init", "init is refused", MutationKind::Answer(answers::no_init)),
-        Self::fails(
-            "client-no-fullinit",
-            "fullinit is refused",
-            MutationKind::Answer(answers::no_fullinit),
-        ),
-        Self::fails("client-no-put", "every put is refused", MutationKind::Answer(answers::no_put)),
-        Self::fails(
-            "client-no-fence",
-            "every fence is refused",
-            MutationKind::Answer(answers::no_fence),
-        ),
-        Self::continues_or_fails(
-            "client-no-finalize",
-            "finalize is refused",
-            MutationKind::Answer(answers::no_finalize),
-        ),
-        Self::fails(
+            answers::missing,
+        )
+        .may_fail(),
+        Self::answer("client-no-init", "init is refused", answers::no_init).fails(),
+        Self::answer("client-no-fullinit", "fullinit is refused", answers::no_fullinit).fails(),
+        Self::answer("client-no-put", "every put is refused", answers::no_put).fails(),
+        Self::answer("client-no-fence", "every fence is refused", answers::no_fence).fails(),
+        Self::answer("client-no-finalize", "finalize is refused", answers::no_finalize).may_fail(),
+        Self::answer(
             "client-other-answer",
             "a get is answered as if it were a put",
-            MutationKind::Answer(answers::other),
-        ),
-        Self::fails(
+            answers::other,
+        )
+        .fails(),
+        Self::of(
             "client-nonsense",
             "a get is answered by meaningless bytes",
             MutationKind::Bytes { of: answers::nonsense, closes: false },
-        ),
-        Self::fails(
+        )
+        .fails(),
+        Self::of(
             "client-endless",
             "a get is answered by 100,000 bytes without an end",
             MutationKind::Bytes { of: answers::endless, closes: true },
-        ),
-        Self::fails("client-gone-init", "the link closes in place of init's answer", AT_INIT),
-        Self::fails("client-gone-half", "the link closes in the middle of an answer", IN_GET),
-        Self::fails("client-gone-fence", "the link closes during a fence", IN_FENCE),
-        Self::continues_or_fails(
-            "client-gone-end",
-            "the link closes in place of finalize's answer",
-            AT_END,
-        ),
-        Self::fails(
+        )
+        .fails(),
+        Self::of("client-gone-init", "the link closes in place of init's answer", AT_INIT).fails(),
+        Self::of("client-gone-half", "the link closes in the middle of an answer", IN_GET).fails(),
+        Self::of("client-gone-fence", "the link closes during a fence", IN_FENCE).fails(),
+        Self::of("client-gone-end", "the link closes in place of finalize's answer", AT_END)
+            .may_fail(),
+        Self::of(
             "client-abort",
             "the job is aborted while it waits in a fence",
             MutationKind::Abort,
-        ),
+        )
+        .fails(),
     ];
 
-    const fn continues(name: &'static str, tries: &'static str, kind: MutationKind) -> Self {
+    const fn of(name: &'static str, tries: &'static str, kind: MutationKind) -> Self {
         Self { name, tries, kind, expectation: Expectation::Continues }
     }
 
     const fn answer(name: &'static str, tries: &'static str, change: fn(&mut Message)) -> Self {
-        Self::continues(name, tries, MutationKind::Answer(change))
+        Self::of(name, tries, MutationKind::Answer(change))
     }
 
-    const fn continues_or_fails(
-        name: &'static str,
-        tries: &'static str,
-        kind: MutationKind,
-    ) -> Self {
-        Self { name, tries, kind, expectation: Expectation::ContinuesOrFails }
+    const fn may_fail(self) -> Self {
+        Self { expectation: Expectation::ContinuesOrFails, ..self }
     }
 
-    const fn fails(name: &'static str, tries: &'static str, kind: MutationKind) -> Self {
-        Self { name, tries, kind, expectation: Expectation::Fails }
+    const fn fails(self) -> Self {
+        Self { expectation: Expectation::Fails, ..self }
     }
 
     /// Changes a request, in place and without changing its length.

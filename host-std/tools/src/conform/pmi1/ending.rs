@@ -1,10 +1,10 @@
 //! Finalize, abort, and ranks that exit without either.
 
 use super::super::case::{Case, CaseResult, ExpectedExit};
-use super::super::kvs_client::KvsClient;
 use super::super::player::LATE;
-use super::super::pmi1_client::Pmi1Client;
-use super::super::verdict::Verdict::{AsSpecified, NoAnswer, Refused, Wrong};
+use super::super::rank_client::RankClient;
+use super::super::shared::{abort, finalize};
+use super::super::verdict::Verdict::{AsSpecified, NoAnswer, Wrong};
 use std::time::Instant;
 
 pub(super) const CASES: &[Case] = &[
@@ -16,28 +16,22 @@ pub(super) const CASES: &[Case] = &[
         alone,
     ),
     Case::pmi1("pmi1-abort", 2, "abort exitcode=37", |client| {
-        abort(client, "cmd=abort exitcode=37\n")
+        abort(client, b"cmd=abort exitcode=37\n")
     })
     .expecting(ExpectedExit::Code(37)),
     Case::pmi1("pmi1-abort-text", 2, "abort with a text, and finalize behind it", |client| {
-        abort(client, "cmd=abort exitcode=38 message=bye bye\ncmd=finalize\n")
+        abort(client, b"cmd=abort exitcode=38 message=bye bye\ncmd=finalize\n")
     })
     .expecting(ExpectedExit::Code(38)),
-    Case::pmi1("pmi1-abort-bare", 2, "abort without a code", |client| abort(client, "cmd=abort\n"))
-        .expecting(ExpectedExit::Failure),
+    Case::pmi1("pmi1-abort-bare", 2, "abort without a code", |client| {
+        abort(client, b"cmd=abort\n")
+    })
+    .expecting(ExpectedExit::Failure),
     Case::pmi1("pmi1-leave", 2, "a rank exits with 0 before finalize, the other waits", leave)
         .expecting(ExpectedExit::Unspecified),
 ];
 
-fn finalize(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.finalize()?;
-    client.has_finalized = true;
-    Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
-}
-
-fn alone(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn alone(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     if client.rank == 0 {
         std::thread::sleep(2 * LATE);
@@ -54,21 +48,7 @@ fn alone(client: &mut Pmi1Client) -> CaseResult {
     })
 }
 
-fn abort(client: &mut Pmi1Client, line: &str) -> CaseResult {
-    client.open()?;
-    client.fence()?;
-    if client.rank == 1 {
-        client.connection.send(line.as_bytes())?;
-    }
-    if client.connection.wait_for_termination() {
-        return Ok(AsSpecified.on("ended"));
-    }
-    // A rank that is still running now was not asked to end.
-    Ok(NoAnswer.on("still running long after the abort"))
-}
-
-fn leave(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn leave(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     if client.rank == 1 {
         return Ok(AsSpecified.on("left"));

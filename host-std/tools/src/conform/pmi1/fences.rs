@@ -4,23 +4,27 @@
 //! means something only if all ranks read one clock).
 
 use super::super::case::{Case, CaseResult};
-use super::super::kvs_client::KvsClient;
 use super::super::player::{LATE, micros};
-use super::super::pmi1_client::Pmi1Client;
+use super::super::rank_client::RankClient;
+use super::super::shared::again;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
     Case::pmi1("pmi1-barrier", 3, "no rank leaves a barrier before all have entered", barrier),
     Case::pmi1("pmi1-barrier-again", 2, "twenty barriers in a row", again),
-    Case::pmi1("pmi1-group-world", 2, "1.2: barrier_in group=WORLD:7", world),
-    Case::pmi1("pmi1-group-node", 2, "1.2: barrier_in group=NODE:8", node),
-    Case::pmi1("pmi1-group-list", 3, "1.2: ranks 0 and 1 meet without rank 2", list),
-    Case::pmi1("pmi1-group-crossed", 2, "1.2: two barriers at once, in different order", crossed),
+    Case::raw_pmi1("pmi1-group-world", 2, "1.2: barrier_in group=WORLD:7", world),
+    Case::raw_pmi1("pmi1-group-node", 2, "1.2: barrier_in group=NODE:8", node),
+    Case::raw_pmi1("pmi1-group-list", 3, "1.2: ranks 0 and 1 meet without rank 2", list),
+    Case::raw_pmi1(
+        "pmi1-group-crossed",
+        2,
+        "1.2: two barriers at once, in different order",
+        crossed,
+    ),
 ];
 
-fn barrier(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn barrier(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     if client.rank == 0 {
         std::thread::sleep(LATE);
@@ -44,22 +48,14 @@ fn barrier(client: &mut Pmi1Client) -> CaseResult {
     Ok(AsSpecified.on("all waited for rank 0"))
 }
 
-fn again(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    for turn in 0..20 {
-        client.exchange(&format!("turn-{turn}"), |rank| format!("{turn}.{rank}"))?;
-    }
-    Ok(AsSpecified.on("every one of them shows what was put before"))
-}
-
 /// Opens a session of 1.2, or ends the case: no other version has groups.
-fn open(client: &mut Pmi1Client) -> Result<(), Finding> {
-    let agreed = client.open_as(2)?;
+fn open(client: &mut RankClient) -> Result<(), Finding> {
+    let agreed = client.open_pmi1(2)?;
     if agreed >= 2 { Ok(()) } else { Err(Refused.on(format!("it speaks 1.{agreed}"))) }
 }
 
-fn meet(client: &mut Pmi1Client, group: &str, tag: i64) -> CaseResult {
-    let reply = client.request(&format!("cmd=barrier_in group={group}:{tag}"), "barrier_out")?;
+fn meet(client: &mut RankClient, group: &str, tag: i64) -> CaseResult {
+    let reply = client.line_reply(&format!("cmd=barrier_in group={group}:{tag}"), "barrier_out")?;
     Ok(match reply.number("tag") {
         _ if !reply.is_good() => reply.judged(Refused),
         Some(given) if given == tag => reply.judged(AsSpecified),
@@ -68,17 +64,17 @@ fn meet(client: &mut Pmi1Client, group: &str, tag: i64) -> CaseResult {
     })
 }
 
-fn world(client: &mut Pmi1Client) -> CaseResult {
+fn world(client: &mut RankClient) -> CaseResult {
     open(client)?;
     meet(client, "WORLD", 7)
 }
 
-fn node(client: &mut Pmi1Client) -> CaseResult {
+fn node(client: &mut RankClient) -> CaseResult {
     open(client)?;
     meet(client, "NODE", 8)
 }
 
-fn list(client: &mut Pmi1Client) -> CaseResult {
+fn list(client: &mut RankClient) -> CaseResult {
     open(client)?;
     if client.rank == 2 {
         return Ok(AsSpecified.on("takes no part"));
@@ -86,7 +82,7 @@ fn list(client: &mut Pmi1Client) -> CaseResult {
     meet(client, "0,1", 9)
 }
 
-fn crossed(client: &mut Pmi1Client) -> CaseResult {
+fn crossed(client: &mut RankClient) -> CaseResult {
     open(client)?;
     let order = if client.rank == 0 { ["5", "6"] } else { ["6", "5"] };
     for tag in order {

@@ -1,8 +1,7 @@
 //! Lines that arrive in pieces, in batches, or in unusual forms.
 
 use super::super::case::{Case, CaseResult};
-use super::super::kvs_client::KvsClient;
-use super::super::pmi1_client::Pmi1Client;
+use super::super::rank_client::RankClient;
 use super::super::verdict::Verdict::{AsSpecified, Tolerated, Wrong};
 use std::time::Duration;
 
@@ -21,16 +20,14 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Requests the limits by `line`, which is unusual but unambiguous.
-fn sizes(client: &mut Pmi1Client, line: &[u8]) -> CaseResult {
-    client.open()?;
-    let reply = client.request_bytes(line, "maxes")?;
+fn sizes(client: &mut RankClient, line: &[u8]) -> CaseResult {
+    let reply = client.line_bytes_reply(line, "maxes")?;
     Ok(reply.judged(if reply.number("keylen_max").is_some() { AsSpecified } else { Wrong }))
 }
 
-fn order(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let line = format!("cmd=put value=v1 key=k1 kvsname={}", client.kvs);
-    client.request(&line, "put_result")?;
+fn order(client: &mut RankClient) -> CaseResult {
+    let line = format!("cmd=put value=v1 key=k1 kvsname={}", client.space);
+    client.line_reply(&line, "put_result")?;
     client.fence()?;
     Ok(match client.get("k1")?.as_deref() {
         Some(b"v1") => AsSpecified.on("it is stored as v1"),
@@ -39,49 +36,46 @@ fn order(client: &mut Pmi1Client) -> CaseResult {
     })
 }
 
-fn extra_pair(client: &mut Pmi1Client) -> CaseResult {
+fn extra_pair(client: &mut RankClient) -> CaseResult {
     sizes(client, b"cmd=get_maxes colour=blue")
 }
 
-fn bare_key(client: &mut Pmi1Client) -> CaseResult {
+fn bare_key(client: &mut RankClient) -> CaseResult {
     sizes(client, b"cmd=get_maxes colour")
 }
 
-fn two_blanks(client: &mut Pmi1Client) -> CaseResult {
+fn two_blanks(client: &mut RankClient) -> CaseResult {
     sizes(client, b"cmd=get_maxes  colour=blue")
 }
 
-fn trailing_blank(client: &mut Pmi1Client) -> CaseResult {
+fn trailing_blank(client: &mut RankClient) -> CaseResult {
     sizes(client, b"cmd=get_maxes ")
 }
 
-fn leading_blank(client: &mut Pmi1Client) -> CaseResult {
+fn leading_blank(client: &mut RankClient) -> CaseResult {
     sizes(client, b" cmd=get_maxes")
 }
 
-fn carriage_return(client: &mut Pmi1Client) -> CaseResult {
+fn carriage_return(client: &mut RankClient) -> CaseResult {
     sizes(client, b"cmd=get_maxes\r")
 }
 
-fn empty_line(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn empty_line(client: &mut RankClient) -> CaseResult {
     client.connection.send(b"\n")?;
-    let reply = client.request("cmd=get_maxes", "maxes")?;
+    let reply = client.line_reply("cmd=get_maxes", "maxes")?;
     Ok(reply.judged(AsSpecified))
 }
 
-fn cut(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn cut(client: &mut RankClient) -> CaseResult {
     for piece in [&b"cm"[..], b"d=get_max"] {
         client.connection.send(piece)?;
         std::thread::sleep(BETWEEN_PIECES);
     }
-    let reply = client.request("es", "maxes")?;
+    let reply = client.line_reply("es", "maxes")?;
     Ok(reply.judged(AsSpecified))
 }
 
-fn several(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn several(client: &mut RankClient) -> CaseResult {
     client.connection.send(b"cmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\n")?;
     for reply in ["maxes", "appnum", "universe_size"] {
         client.connection.recv_line()?.expect(reply)?;
@@ -89,8 +83,7 @@ fn several(client: &mut Pmi1Client) -> CaseResult {
     Ok(AsSpecified.on("three answers in order"))
 }
 
-fn unknown(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn unknown(client: &mut RankClient) -> CaseResult {
     client.connection.send(b"cmd=frobnicate a=b\n")?;
     let reply = client.connection.recv_line()?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))

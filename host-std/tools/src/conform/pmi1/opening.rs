@@ -1,24 +1,25 @@
 //! Opening of a session: identity, versions and limits.
 
 use super::super::case::{Case, CaseResult, ExpectedExit};
-use super::super::kvs_client::KvsClient;
-use super::super::pmi1_client::Pmi1Client;
+use super::super::rank_client::RankClient;
 use super::super::raw_connection::Reply;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::pmi1("pmi1-init-1.1", 1, "init for 1.1, as every client does", init_1_1),
-    Case::pmi1("pmi1-init-1.0", 1, "init for 1.0", init_1_0),
-    Case::pmi1("pmi1-init-1.2", 1, "init for 1.2", init_1_2),
-    Case::pmi1("pmi1-init-2.0", 1, "init for 2.0", init_2_0).expecting(ExpectedExit::Any),
-    Case::pmi1("pmi1-init-3.0", 1, "init for 3.0, which no server speaks", init_3_0)
+    Case::raw_pmi1("pmi1-init-1.1", 1, "init for 1.1, as every client does", |client| {
+        judged(&client.init(1, 1)?, 1)
+    }),
+    Case::raw_pmi1("pmi1-init-1.0", 1, "init for 1.0", |client| judged(&client.init(1, 0)?, 0)),
+    Case::raw_pmi1("pmi1-init-1.2", 1, "init for 1.2", |client| judged(&client.init(1, 2)?, 2)),
+    Case::raw_pmi1("pmi1-init-2.0", 1, "init for 2.0", init_2_0).expecting(ExpectedExit::Any),
+    Case::raw_pmi1("pmi1-init-3.0", 1, "init for 3.0, which no server speaks", init_3_0)
         .expecting(ExpectedExit::Any),
-    Case::pmi1("pmi1-init-old", 1, "init as before 1.0: pmi_version=1.1", init_old)
+    Case::raw_pmi1("pmi1-init-old", 1, "init as before 1.0: pmi_version=1.1", init_old)
         .expecting(ExpectedExit::Any),
-    Case::pmi1("pmi1-init-swapped", 1, "init with its fields in the other order", init_swapped),
-    Case::pmi1("pmi1-init-extra", 1, "init with an unknown field", init_extra),
-    Case::pmi1("pmi1-init-twice", 1, "init a second time", init_twice),
-    Case::pmi1("pmi1-before-init", 1, "get_maxes before init", before_init)
+    Case::raw_pmi1("pmi1-init-swapped", 1, "init with its fields in the other order", init_swapped),
+    Case::raw_pmi1("pmi1-init-extra", 1, "init with an unknown field", init_extra),
+    Case::raw_pmi1("pmi1-init-twice", 1, "init a second time", init_twice),
+    Case::raw_pmi1("pmi1-before-init", 1, "get_maxes before init", before_init)
         .expecting(ExpectedExit::Any),
     Case::pmi1("pmi1-maxes", 1, "get_maxes", maxes),
     Case::pmi1("pmi1-appnum", 1, "get_appnum", appnum),
@@ -43,19 +44,7 @@ fn judged(reply: &Reply, minor: i64) -> CaseResult {
     }))
 }
 
-fn init_1_1(client: &mut Pmi1Client) -> CaseResult {
-    judged(&client.init(1, 1)?, 1)
-}
-
-fn init_1_0(client: &mut Pmi1Client) -> CaseResult {
-    judged(&client.init(1, 0)?, 0)
-}
-
-fn init_1_2(client: &mut Pmi1Client) -> CaseResult {
-    judged(&client.init(1, 2)?, 2)
-}
-
-fn init_2_0(client: &mut Pmi1Client) -> CaseResult {
+fn init_2_0(client: &mut RankClient) -> CaseResult {
     let reply = client.init(2, 0)?;
     Ok(reply.judged(match version(&reply) {
         Some((2, 0)) if reply.number("rc") == Some(0) => AsSpecified,
@@ -64,7 +53,7 @@ fn init_2_0(client: &mut Pmi1Client) -> CaseResult {
     }))
 }
 
-fn init_3_0(client: &mut Pmi1Client) -> CaseResult {
+fn init_3_0(client: &mut RankClient) -> CaseResult {
     let reply = client.init(3, 0)?;
     Ok(reply.judged(match version(&reply) {
         _ if !reply.is_good() => AsSpecified,
@@ -74,27 +63,27 @@ fn init_3_0(client: &mut Pmi1Client) -> CaseResult {
     }))
 }
 
-fn init_old(client: &mut Pmi1Client) -> CaseResult {
-    let reply = client.request("cmd=init pmi_version=1.1", "response_to_init")?;
+fn init_old(client: &mut RankClient) -> CaseResult {
+    let reply = client.line_reply("cmd=init pmi_version=1.1", "response_to_init")?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-fn init_swapped(client: &mut Pmi1Client) -> CaseResult {
-    judged(&client.request("cmd=init pmi_subversion=1 pmi_version=1", "response_to_init")?, 1)
+fn init_swapped(client: &mut RankClient) -> CaseResult {
+    judged(&client.line_reply("cmd=init pmi_subversion=1 pmi_version=1", "response_to_init")?, 1)
 }
 
-fn init_extra(client: &mut Pmi1Client) -> CaseResult {
+fn init_extra(client: &mut RankClient) -> CaseResult {
     let line = "cmd=init pmi_version=1 pmi_subversion=1 colour=blue";
-    judged(&client.request(line, "response_to_init")?, 1)
+    judged(&client.line_reply(line, "response_to_init")?, 1)
 }
 
-fn init_twice(client: &mut Pmi1Client) -> CaseResult {
+fn init_twice(client: &mut RankClient) -> CaseResult {
     client.init(1, 1)?;
     // The documents are silent: a second answer and a refusal are both an answer.
     Ok(client.init(1, 1)?.judged(AsSpecified))
 }
 
-fn before_init(client: &mut Pmi1Client) -> CaseResult {
+fn before_init(client: &mut RankClient) -> CaseResult {
     client.connection.send(b"cmd=get_maxes\n")?;
     let reply = client.connection.recv_line()?;
     Ok(match reply.is_good() {
@@ -104,9 +93,8 @@ fn before_init(client: &mut Pmi1Client) -> CaseResult {
     })
 }
 
-fn maxes(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("cmd=get_maxes", "maxes")?;
+fn maxes(client: &mut RankClient) -> CaseResult {
+    let reply = client.line_reply("cmd=get_maxes", "maxes")?;
     let sizes = ["kvsname_max", "keylen_max", "vallen_max"].map(|name| reply.number(name));
     Ok(reply.judged(match sizes {
         // MPICH needs 64, 64 and 1024; with less it splits its values into more keys.
@@ -118,9 +106,8 @@ fn maxes(client: &mut Pmi1Client) -> CaseResult {
     }))
 }
 
-fn appnum(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("cmd=get_appnum", "appnum")?;
+fn appnum(client: &mut RankClient) -> CaseResult {
+    let reply = client.line_reply("cmd=get_appnum", "appnum")?;
     Ok(reply.judged(match reply.number("appnum") {
         Some(0) => AsSpecified,
         Some(-1) => Tolerated,
@@ -128,9 +115,8 @@ fn appnum(client: &mut Pmi1Client) -> CaseResult {
     }))
 }
 
-fn universe(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("cmd=get_universe_size", "universe_size")?;
+fn universe(client: &mut RankClient) -> CaseResult {
+    let reply = client.line_reply("cmd=get_universe_size", "universe_size")?;
     Ok(reply.judged(match reply.number("size") {
         // -1 stands for "unknown".
         Some(size) if size == -1 || size >= i64::from(client.size) => AsSpecified,
@@ -138,9 +124,8 @@ fn universe(client: &mut Pmi1Client) -> CaseResult {
     }))
 }
 
-fn kvsname(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let own = client.kvs.clone();
+fn kvsname(client: &mut RankClient) -> CaseResult {
+    let own = client.space.clone();
     // If the names differed, this exchange would fail too.
     client.exchange("name", |_| own.clone())?;
     Ok(AsSpecified.on("one name for all"))

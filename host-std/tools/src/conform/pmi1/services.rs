@@ -2,9 +2,8 @@
 
 use super::super::case::{Case, CaseResult};
 use super::super::codes;
-use super::super::kvs_client::KvsClient;
 use super::super::mapping;
-use super::super::pmi1_client::{Pmi1Client, value_of};
+use super::super::rank_client::{RankClient, value_of};
 use super::super::raw_connection::Reply;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
@@ -36,10 +35,8 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-fn process_mapping(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let line = format!("cmd=get kvsname={} key=PMI_process_mapping", client.kvs);
-    let reply = client.request(&line, "get_result")?;
+fn process_mapping(client: &mut RankClient) -> CaseResult {
+    let reply = client.get_reply("PMI_process_mapping")?;
     match value_of(&reply)? {
         Some(value) => Ok(mapping::judged(value, client.size)),
         None => Ok(reply.judged(Refused)),
@@ -59,24 +56,25 @@ fn is_failure(reply: &Reply) -> bool {
     !reply.is_good() || (reply.number("rc").is_none() && reply.field("info") == Some(b"fail"))
 }
 
-fn publish(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+fn publish(client: &mut RankClient) -> CaseResult {
     let reply =
-        client.request(&format!("cmd=publish_name service=s1 port={PORT}"), "publish_result")?;
+        client.line_reply(&format!("cmd=publish_name service=s1 port={PORT}"), "publish_result")?;
     Ok(reply.judged(success(&reply)))
 }
 
-fn lookup(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
+/// Publishes a name, which must succeed for the case to go on.
+fn publish_first(client: &mut RankClient, service: &str, port: &str) -> Result<(), Finding> {
+    let line = format!("cmd=publish_name service={service} port={port}");
+    let reply = client.line_reply(&line, "publish_result")?;
+    if success(&reply) == Refused { Err(reply.judged(Refused)) } else { Ok(()) }
+}
+
+fn lookup(client: &mut RankClient) -> CaseResult {
     if client.rank == 0 {
-        let line = format!("cmd=publish_name service=s2 port={PORT}");
-        let reply = client.request(&line, "publish_result")?;
-        if success(&reply) == Refused {
-            return Err(reply.judged(Refused));
-        }
+        publish_first(client, "s2", PORT)?;
     }
     client.fence()?;
-    let reply = client.request("cmd=lookup_name service=s2", "lookup_result")?;
+    let reply = client.line_reply("cmd=lookup_name service=s2", "lookup_result")?;
     Ok(reply.judged(match reply.field("port") {
         Some(port) if port == PORT.as_bytes() => success(&reply),
         _ if is_failure(&reply) => Refused,
@@ -84,49 +82,37 @@ fn lookup(client: &mut Pmi1Client) -> CaseResult {
     }))
 }
 
-fn publish_twice(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("cmd=publish_name service=s3 port=first", "publish_result")?;
-    if success(&reply) == Refused {
-        return Err(reply.judged(Refused));
-    }
-    let reply = client.request("cmd=publish_name service=s3 port=second", "publish_result")?;
+fn publish_twice(client: &mut RankClient) -> CaseResult {
+    publish_first(client, "s3", "first")?;
+    let reply = client.line_reply("cmd=publish_name service=s3 port=second", "publish_result")?;
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Tolerated }))
 }
 
-fn unpublish(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply =
-        client.request(&format!("cmd=publish_name service=s4 port={PORT}"), "publish_result")?;
-    if success(&reply) == Refused {
-        return Err(reply.judged(Refused));
-    }
-    let reply = client.request("cmd=unpublish_name service=s4", "unpublish_result")?;
+fn unpublish(client: &mut RankClient) -> CaseResult {
+    publish_first(client, "s4", PORT)?;
+    let reply = client.line_reply("cmd=unpublish_name service=s4", "unpublish_result")?;
     let verdict = success(&reply);
-    let after = client.request("cmd=lookup_name service=s4", "lookup_result")?;
+    let after = client.line_reply("cmd=lookup_name service=s4", "lookup_result")?;
     Ok(if is_failure(&after) { reply.judged(verdict) } else { after.judged(Wrong) })
 }
 
-fn lookup_missing(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("cmd=lookup_name service=nosuch", "lookup_result")?;
+fn lookup_missing(client: &mut RankClient) -> CaseResult {
+    let reply = client.line_reply("cmd=lookup_name service=nosuch", "lookup_result")?;
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Wrong }))
 }
 
-fn unpublish_missing(client: &mut Pmi1Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("cmd=unpublish_name service=nosuch", "unpublish_result")?;
+fn unpublish_missing(client: &mut RankClient) -> CaseResult {
+    let reply = client.line_reply("cmd=unpublish_name service=nosuch", "unpublish_result")?;
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Tolerated }))
 }
 
-fn spawn(client: &mut Pmi1Client, programs: usize) -> CaseResult {
+fn spawn(client: &mut RankClient, programs: usize) -> CaseResult {
     let reply = start(client, &[("/bin/true", 1); 2][..programs])?;
     Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
 }
 
 /// Requests a spawn of these programs, each with its number of processes.
-fn start(client: &mut Pmi1Client, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
-    client.open()?;
+fn start(client: &mut RankClient, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
     let mut block = String::new();
     let count = programs.len();
     for ((program, processes), number) in programs.iter().zip(1..) {

@@ -1,10 +1,9 @@
 //! Node attributes, which the ranks of a node exchange, and job attributes, which the launcher sets.
 
 use super::super::case::{Case, CaseResult};
-use super::super::kvs_client::KvsClient;
 use super::super::mapping;
 use super::super::player::LATE;
-use super::super::pmi2_client::{Pmi2Client, found, framed};
+use super::super::rank_client::{RankClient, found, framed};
 use super::super::raw_connection::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 
@@ -28,13 +27,12 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-fn node_attr(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("info-putnodeattr;key=a;value=1;")?;
+fn node_attr(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("info-putnodeattr;key=a;value=1;")?;
     if !reply.is_good() {
         return Ok(reply.judged(Refused));
     }
-    let reply = client.request("info-getnodeattr;key=a;wait=FALSE;")?;
+    let reply = client.frame_reply("info-getnodeattr;key=a;wait=FALSE;")?;
     Ok(reply.judged(if found(&reply)? == Some(b"1") { AsSpecified } else { Wrong }))
 }
 
@@ -48,18 +46,16 @@ fn nothing(reply: &Reply) -> Verdict {
     }
 }
 
-fn missing(client: &mut Pmi2Client, request: &str) -> CaseResult {
-    client.open()?;
-    let reply = client.request(request)?;
+fn missing(client: &mut RankClient, request: &str) -> CaseResult {
+    let reply = client.frame_reply(request)?;
     Ok(reply.judged(nothing(&reply)))
 }
 
-fn wait(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn wait(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     if client.rank == 1 {
         std::thread::sleep(LATE);
-        let reply = client.request("info-putnodeattr;key=later;value=v;")?;
+        let reply = client.frame_reply("info-putnodeattr;key=later;value=v;")?;
         return Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }));
     }
     client.connection.send(&framed(b"info-getnodeattr;key=later;wait=TRUE;"))?;
@@ -67,11 +63,10 @@ fn wait(client: &mut Pmi2Client) -> CaseResult {
     Ok(reply.judged(if found(&reply)? == Some(b"v") { AsSpecified } else { Wrong }))
 }
 
-fn twice(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    client.request("info-putnodeattr;key=a;value=1;")?;
-    let second = client.request("info-putnodeattr;key=a;value=2;")?;
-    let reply = client.request("info-getnodeattr;key=a;wait=FALSE;")?;
+fn twice(client: &mut RankClient) -> CaseResult {
+    client.frame_reply("info-putnodeattr;key=a;value=1;")?;
+    let second = client.frame_reply("info-putnodeattr;key=a;value=2;")?;
+    let reply = client.frame_reply("info-getnodeattr;key=a;wait=FALSE;")?;
     Ok(match (found(&reply)?, second.is_good()) {
         (Some(b"2"), true) => reply.judged(AsSpecified),
         (Some(b"1"), true) => Tolerated.on("the first holds"),
@@ -80,18 +75,16 @@ fn twice(client: &mut Pmi2Client) -> CaseResult {
     })
 }
 
-fn process_mapping(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("info-getjobattr;key=PMI_process_mapping;")?;
+fn process_mapping(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("info-getjobattr;key=PMI_process_mapping;")?;
     match found(&reply)? {
         Some(value) => Ok(mapping::judged(value, client.size)),
         None => Ok(reply.judged(Refused)),
     }
 }
 
-fn universe(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("info-getjobattr;key=universeSize;")?;
+fn universe(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("info-getjobattr;key=universeSize;")?;
     let Some(value) = found(&reply)? else {
         return Ok(reply.judged(nothing(&reply).max(Tolerated)));
     };
@@ -102,9 +95,8 @@ fn universe(client: &mut Pmi2Client) -> CaseResult {
     }))
 }
 
-fn has_names(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("info-getjobattr;key=hasNameServ;")?;
+fn has_names(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("info-getjobattr;key=hasNameServ;")?;
     Ok(reply.judged(match found(&reply)? {
         Some(b"TRUE" | b"FALSE") => AsSpecified,
         Some(_) => Wrong,

@@ -1,9 +1,8 @@
 //! Frames with unusual lengths, ends and thread ids, in pieces and in batches.
 
 use super::super::case::{Case, CaseResult, ExpectedExit};
-use super::super::kvs_client::KvsClient;
 use super::super::player::LATE;
-use super::super::pmi2_client::{Pmi2Client, framed};
+use super::super::rank_client::{RankClient, framed};
 use super::super::raw_connection::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 use std::time::Duration;
@@ -37,15 +36,13 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Sends an unusual frame that requests the job id, and checks `thrid` in the answer.
-fn getid(client: &mut Pmi2Client, frame: &[u8], thrid: &str) -> CaseResult {
-    client.open()?;
+fn getid(client: &mut RankClient, frame: &[u8], thrid: &str) -> CaseResult {
     client.connection.send(frame)?;
     let reply = client.recv(b"job-getid;")?;
     Ok(reply.judged(judged(&reply, thrid)))
 }
 
-fn no_last(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn no_last(client: &mut RankClient) -> CaseResult {
     client.connection.send(b"    13cmd=job-getid")?;
     let reply = client.connection.recv_frame()?;
     // No client sends it, so all that matters is that an answer arrives.
@@ -64,14 +61,12 @@ fn judged(reply: &Reply, thrid: &str) -> Verdict {
     }
 }
 
-fn thrid_last(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("kvs-put;key=a;value=b;thrid=5;")?;
+fn thrid_last(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("kvs-put;key=a;value=b;thrid=5;")?;
     Ok(reply.judged(judged(&reply, "5")))
 }
 
-fn cut(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn cut(client: &mut RankClient) -> CaseResult {
     for piece in [&b"   "[..], b" 14cmd=job"] {
         client.connection.send(piece)?;
         std::thread::sleep(Duration::from_millis(60));
@@ -80,8 +75,7 @@ fn cut(client: &mut Pmi2Client) -> CaseResult {
     Ok(client.recv(b"job-getid;")?.judged(AsSpecified))
 }
 
-fn several(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn several(client: &mut RankClient) -> CaseResult {
     let requests = [
         "job-getid;thrid=1;",
         "info-getjobattr;thrid=2;key=nosuch;",
@@ -108,14 +102,13 @@ fn several(client: &mut Pmi2Client) -> CaseResult {
     })
 }
 
-fn in_flight(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn in_flight(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     if client.rank == 1 {
         client.fence()?;
         // If the fence did not wait, the put would come too early.
         std::thread::sleep(LATE);
-        let reply = client.request("info-putnodeattr;key=later;value=v;")?;
+        let reply = client.frame_reply("info-putnodeattr;key=later;value=v;")?;
         return Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }));
     }
     client.connection.send(&framed(b"info-getnodeattr;thrid=1;key=later;wait=TRUE;"))?;
@@ -131,15 +124,13 @@ fn in_flight(client: &mut Pmi2Client) -> CaseResult {
     })
 }
 
-fn line_inside(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn line_inside(client: &mut RankClient) -> CaseResult {
     client.connection.send(b"cmd=get_maxes\n")?;
     let reply = client.connection.recv_line()?.expect("maxes")?;
     Ok(reply.judged(AsSpecified))
 }
 
-fn unknown(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("frobnicate;a=b;")?;
+fn unknown(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("frobnicate;a=b;")?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }

@@ -1,9 +1,9 @@
 //! Keys and values.
 
 use super::super::case::{Case, CaseResult};
-use super::super::kvs_client::{KvsClient, RoundTrip};
 use super::super::player::{LATE, micros};
-use super::super::pmi2_client::{Pmi2Client, found};
+use super::super::rank_client::{RankClient, found};
+use super::super::shared::{again, own_early, put_get, put_twice, round_trips};
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
@@ -12,7 +12,7 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi2("pmi2-fence-again", 2, "twenty fences in a row", again),
     Case::pmi2("pmi2-own-early", 1, "get of an own key before the fence", own_early),
     Case::pmi2("pmi2-missing", 1, "get of a key that no rank put", missing),
-    Case::pmi2("pmi2-missing-early", 1, "the same before any fence", missing_early),
+    Case::pmi2("pmi2-missing-early", 1, "the same before any fence", missing_now),
     Case::pmi2("pmi2-put-twice", 1, "the same key twice: the last holds", put_twice),
     Case::pmi2("pmi2-no-jobid", 1, "get without jobid and srcid", no_jobid),
     Case::pmi2("pmi2-other-job", 1, "get from a job that is none", other_job),
@@ -39,14 +39,7 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi2("pmi2-value-2000", 1, "a value of 2000 bytes", |client| value(client, 2000)),
 ];
 
-fn put_get(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    client.exchange("card", |rank| format!("here#{rank}"))?;
-    Ok(AsSpecified.on("all are there"))
-}
-
-fn fence(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn fence(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     if client.rank == 0 {
         std::thread::sleep(LATE);
@@ -71,36 +64,12 @@ fn fence(client: &mut Pmi2Client) -> CaseResult {
     })
 }
 
-fn again(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    for turn in 0..20 {
-        client.exchange(&format!("turn-{turn}"), |rank| format!("{turn}.{rank}"))?;
-    }
-    Ok(AsSpecified.on("every one of them shows what was put before"))
-}
-
-fn own_early(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    client.must_put("early", b"v")?;
-    Ok(match client.get("early")?.as_deref() {
-        Some(b"v") => AsSpecified.on("visible at once"),
-        None => AsSpecified.on("visible after the fence"),
-        Some(other) => Wrong.on(other.escape_ascii().to_string()),
-    })
-}
-
-fn missing(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn missing(client: &mut RankClient) -> CaseResult {
     client.fence()?;
     missing_now(client)
 }
 
-fn missing_early(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    missing_now(client)
-}
-
-fn missing_now(client: &mut Pmi2Client) -> CaseResult {
+fn missing_now(client: &mut RankClient) -> CaseResult {
     let reply = client.get_reply("nosuchkey")?;
     Ok(match found(&reply)? {
         Some(_) => reply.judged(Wrong),
@@ -110,44 +79,27 @@ fn missing_now(client: &mut Pmi2Client) -> CaseResult {
     })
 }
 
-fn put_twice(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    client.must_put("twice", b"first")?;
-    match client.round_trip("twice", b"last")? {
-        RoundTrip::Changed(found) if found == b"first" => Ok(Tolerated.on("the first holds")),
-        round_trip => round_trip.judged(),
-    }
-}
-
-fn no_jobid(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn no_jobid(client: &mut RankClient) -> CaseResult {
     client.must_put("k", b"v")?;
     client.fence()?;
-    let reply = client.request("kvs-get;key=k;")?;
+    let reply = client.frame_reply("kvs-get;key=k;")?;
     Ok(reply.judged(match found(&reply)? {
         Some(b"v") => AsSpecified,
         _ => Wrong,
     }))
 }
 
-fn other_job(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn other_job(client: &mut RankClient) -> CaseResult {
     client.must_put("k", b"v")?;
     client.fence()?;
-    let reply = client.request("kvs-get;jobid=nosuchjob;srcid=-1;key=k;")?;
+    let reply = client.frame_reply("kvs-get;jobid=nosuchjob;srcid=-1;key=k;")?;
     Ok(match found(&reply)? {
         None => reply.judged(AsSpecified),
         Some(_) => Tolerated.on("found: jobid is ignored"),
     })
 }
 
-fn round_trips(client: &mut Pmi2Client, value: &[u8]) -> CaseResult {
-    client.open()?;
-    client.round_trip("key", value)?.judged()
-}
-
-fn semicolon(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn semicolon(client: &mut RankClient) -> CaseResult {
     // The clients that double it align their lengths to the left.
     let put = "cmd=kvs-put;key=key;value=a;;b;";
     client.connection.send(format!("{:<6}{put}", put.len()).as_bytes())?;
@@ -156,7 +108,7 @@ fn semicolon(client: &mut Pmi2Client) -> CaseResult {
         return Ok(reply.judged(Refused));
     }
     client.fence()?;
-    let get = format!("cmd=kvs-get;jobid={};srcid=-1;key=key;", client.job);
+    let get = format!("cmd=kvs-get;jobid={};srcid=-1;key=key;", client.space);
     client.connection.send(format!("{:<6}{get}", get.len()).as_bytes())?;
     let reply = client.recv(b"kvs-get;")?;
     Ok(match reply.rest("value") {
@@ -167,14 +119,12 @@ fn semicolon(client: &mut Pmi2Client) -> CaseResult {
     })
 }
 
-fn key(client: &mut Pmi2Client, len: usize) -> CaseResult {
-    client.open()?;
+fn key(client: &mut RankClient, len: usize) -> CaseResult {
     let round_trip = client.round_trip(&"k".repeat(len), b"v")?;
     if len > 63 { round_trip.judged_over(AsSpecified) } else { round_trip.judged() }
 }
 
-fn value(client: &mut Pmi2Client, len: usize) -> CaseResult {
-    client.open()?;
+fn value(client: &mut RankClient, len: usize) -> CaseResult {
     let round_trip = client.round_trip("key", &b"v".repeat(len))?;
     match len {
         ..=1023 => round_trip.judged(),

@@ -1,46 +1,45 @@
 //! The first line, then the first frame, in the forms that known clients send.
 
 use super::super::case::{Case, CaseResult};
-use super::super::kvs_client::KvsClient;
-use super::super::pmi2_client::Pmi2Client;
+use super::super::rank_client::RankClient;
 use super::super::raw_connection::Reply;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
-    Case::pmi2("pmi2-init", 1, "the init line", init),
-    Case::pmi2("pmi2-fullinit", 2, "fullinit as Slurm's client sends it", |client| {
+    Case::raw_pmi2("pmi2-init", 1, "the init line", init),
+    Case::raw_pmi2("pmi2-fullinit", 2, "fullinit as Slurm's client sends it", |client| {
         let job = std::env::var("PMI_JOBID").unwrap_or_else(|_| "x".to_owned());
         fullinit(client, &format!("pmijobid={job};"), "threaded=FALSE;")
     }),
-    Case::pmi2("pmi2-fullinit-threaded", 2, "fullinit as MPICH up to 4.0 sends it", |client| {
+    Case::raw_pmi2("pmi2-fullinit-threaded", 2, "fullinit as MPICH up to 4.0 sends it", |client| {
         fullinit(client, "", "threaded=TRUE;")
     }),
-    Case::pmi2(
+    Case::raw_pmi2(
         "pmi2-fullinit-short",
         2,
         "fullinit as MPICH from 4.1 sends it: pmirank only",
         |client| fullinit(client, "", ""),
     ),
-    Case::pmi2("pmi2-before-fullinit", 1, "job-getid before fullinit", before),
+    Case::raw_pmi2("pmi2-before-fullinit", 1, "job-getid before fullinit", before),
     Case::pmi2("pmi2-getid", 2, "job-getid is the same in all ranks", getid),
 ];
 
-fn init(client: &mut Pmi2Client) -> CaseResult {
-    let reply = client.init()?;
+fn init(client: &mut RankClient) -> CaseResult {
+    let reply = client.init_pmi2()?;
     let is_two = reply.number("pmi_version") == Some(2);
     let finding = reply.judged(if is_two { AsSpecified } else { Tolerated });
-    client.request(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", client.rank))?;
+    client.frame_reply(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", client.rank))?;
     Ok(finding)
 }
 
-fn fullinit(client: &mut Pmi2Client, before: &str, behind: &str) -> CaseResult {
-    client.init()?;
+fn fullinit(client: &mut RankClient, before: &str, behind: &str) -> CaseResult {
+    client.init_pmi2()?;
     let request = format!("fullinit;{before}pmirank={};{behind}", client.rank);
-    let reply = client.request(&request)?;
+    let reply = client.frame_reply(&request)?;
     Ok(answered(client, &reply))
 }
 
-fn answered(client: &Pmi2Client, reply: &Reply) -> super::super::verdict::Finding {
+fn answered(client: &RankClient, reply: &Reply) -> super::super::verdict::Finding {
     let who = (reply.number("rank"), reply.number("size"));
     let is_me = who == (Some(client.rank.into()), Some(client.size.into()));
     // Clients up to MPICH 4.0 and Slurm's fail without the versions and `rc`, and read only these
@@ -59,17 +58,16 @@ fn answered(client: &Pmi2Client, reply: &Reply) -> super::super::verdict::Findin
     })
 }
 
-fn before(client: &mut Pmi2Client) -> CaseResult {
-    client.init()?;
+fn before(client: &mut RankClient) -> CaseResult {
+    client.init_pmi2()?;
     // An answer or a refusal; the documents do not specify which.
-    let finding = client.request("job-getid;")?.judged(AsSpecified);
-    client.request(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", client.rank))?;
+    let finding = client.frame_reply("job-getid;")?.judged(AsSpecified);
+    client.frame_reply(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", client.rank))?;
     Ok(finding)
 }
 
-fn getid(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let own = client.job.clone();
+fn getid(client: &mut RankClient) -> CaseResult {
+    let own = client.space.clone();
     client.exchange("job", |_| own.clone())?;
     Ok(AsSpecified.on("one id for all"))
 }

@@ -2,8 +2,7 @@
 
 use super::super::case::{Case, CaseResult};
 use super::super::codes;
-use super::super::kvs_client::KvsClient;
-use super::super::pmi2_client::Pmi2Client;
+use super::super::rank_client::RankClient;
 use super::super::raw_connection::Reply;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
@@ -41,9 +40,8 @@ pub(super) const CASES: &[Case] = &[
     Case::pmi2("pmi2-getall", 1, "kvs-getall, which is in the document only", getall),
 ];
 
-fn publish(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("name-publish;name=s1;port=p#1$;infokeycount=0;")?;
+fn publish(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("name-publish;name=s1;port=p#1$;infokeycount=0;")?;
     Ok(reply.judged(success(&reply)))
 }
 
@@ -51,10 +49,9 @@ fn success(reply: &Reply) -> Verdict {
     if reply.is_good() { AsSpecified } else { Refused }
 }
 
-fn lookup(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn lookup(client: &mut RankClient) -> CaseResult {
     if client.rank == 0 {
-        let reply = client.request("name-publish;name=s2;port=p#2$;infokeycount=0;")?;
+        let reply = client.frame_reply("name-publish;name=s2;port=p#2$;infokeycount=0;")?;
         if !reply.is_good() {
             return Err(reply.judged(Refused));
         }
@@ -67,7 +64,7 @@ fn lookup(client: &mut Pmi2Client) -> CaseResult {
     }
     client.fence()?;
     client.get("published")?;
-    let reply = client.request("name-lookup;name=s2;infokeycount=0;")?;
+    let reply = client.frame_reply("name-lookup;name=s2;infokeycount=0;")?;
     let fields = (reply.field("port"), reply.field("value"));
     Ok(reply.judged(match fields {
         _ if !reply.is_good() => Refused,
@@ -78,30 +75,26 @@ fn lookup(client: &mut Pmi2Client) -> CaseResult {
     }))
 }
 
-fn publish_twice(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    client.request("name-publish;name=s3;port=first;infokeycount=0;")?;
-    let reply = client.request("name-publish;name=s3;port=second;infokeycount=0;")?;
+fn publish_twice(client: &mut RankClient) -> CaseResult {
+    client.frame_reply("name-publish;name=s3;port=first;infokeycount=0;")?;
+    let reply = client.frame_reply("name-publish;name=s3;port=second;infokeycount=0;")?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-fn unpublish(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    client.request("name-publish;name=s4;port=p#4$;infokeycount=0;")?;
-    let reply = client.request("name-unpublish;name=s4;infokeycount=0;")?;
-    let after = client.request("name-lookup;name=s4;infokeycount=0;")?;
+fn unpublish(client: &mut RankClient) -> CaseResult {
+    client.frame_reply("name-publish;name=s4;port=p#4$;infokeycount=0;")?;
+    let reply = client.frame_reply("name-unpublish;name=s4;infokeycount=0;")?;
+    let after = client.frame_reply("name-lookup;name=s4;infokeycount=0;")?;
     Ok(if after.is_good() { after.judged(Wrong) } else { reply.judged(success(&reply)) })
 }
 
-fn lookup_missing(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let reply = client.request("name-lookup;name=nosuch;infokeycount=0;")?;
+fn lookup_missing(client: &mut RankClient) -> CaseResult {
+    let reply = client.frame_reply("name-lookup;name=nosuch;infokeycount=0;")?;
     Ok(reply.judged(if reply.is_good() { Wrong } else { AsSpecified }))
 }
 
 /// Requests a spawn of these programs, each with its number of processes.
-fn start(client: &mut Pmi2Client, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
-    client.open()?;
+fn start(client: &mut RankClient, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
     let count = programs.len();
     let mut request =
         format!("spawn;ncmds={count};preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$;");
@@ -111,10 +104,10 @@ fn start(client: &mut Pmi2Client, programs: &[(&str, u32)]) -> Result<Reply, Fin
              infokey0=wdir;infoval0=/;"
         ));
     }
-    client.request(&request)
+    client.frame_reply(&request)
 }
 
-fn spawn(client: &mut Pmi2Client, programs: usize) -> CaseResult {
+fn spawn(client: &mut RankClient, programs: usize) -> CaseResult {
     let reply = start(client, &[("/bin/true", 1); 2][..programs])?;
     Ok(reply.judged(match (reply.is_good(), reply.field("jobid")) {
         (false, _) => Refused,
@@ -124,17 +117,15 @@ fn spawn(client: &mut Pmi2Client, programs: usize) -> CaseResult {
     }))
 }
 
-fn refused(client: &mut Pmi2Client, request: &str) -> CaseResult {
-    client.open()?;
-    let reply = client.request(request)?;
+fn refused(client: &mut RankClient, request: &str) -> CaseResult {
+    let reply = client.frame_reply(request)?;
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-fn ring(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
-    let Pmi2Client { rank, size, .. } = *client;
+fn ring(client: &mut RankClient) -> CaseResult {
+    let RankClient { rank, size, .. } = *client;
     let reply =
-        client.request(&format!("ring;ring-count=1;ring-left=l{rank};ring-right=r{rank};"))?;
+        client.frame_reply(&format!("ring;ring-count=1;ring-left=l{rank};ring-right=r{rank};"))?;
     let left = format!("r{}", (rank + size - 1) % size);
     let right = format!("l{}", (rank + 1) % size);
     let is_right = reply.text("ring-left") == Some(left) && reply.text("ring-right") == Some(right);
@@ -146,11 +137,10 @@ fn ring(client: &mut Pmi2Client) -> CaseResult {
     }))
 }
 
-fn getall(client: &mut Pmi2Client) -> CaseResult {
-    client.open()?;
+fn getall(client: &mut RankClient) -> CaseResult {
     client.must_put("k", b"v")?;
     client.fence()?;
-    let request = format!("cmd=kvs-getall;jobid={};", client.job);
+    let request = format!("cmd=kvs-getall;jobid={};", client.space);
     let frame = format!("{:6}{request}", request.len());
     client.connection.send(frame.as_bytes())?;
     let first = client.connection.recv_frame()?;

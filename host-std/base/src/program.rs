@@ -4,7 +4,7 @@ use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::{env, fmt, io};
+use std::{env, io};
 
 /// An existing, executable program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +37,11 @@ pub enum Inherit {
 }
 
 /// Cause of a failure to start a program. The text ends with the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
     /// There is no such file.
+    #[error("{}", not_found(.name, .in_path))]
     NotFound {
         /// The program as typed.
         name: OsString,
@@ -48,6 +49,7 @@ pub enum ProgramError {
         in_path: bool,
     },
     /// The file exists, but is not allowed or not able to run.
+    #[error("program '{}' cannot run: {why}", .name.display())]
     NotExecutable {
         /// The program as typed.
         name: OsString,
@@ -55,6 +57,11 @@ pub enum ProgramError {
         why: &'static str,
     },
     /// The working directory is not a directory.
+    #[error(
+        "program '{}' cannot start in '{}', which is not a directory on this host",
+        .name.display(),
+        .folder.display()
+    )]
     NoFolder {
         /// The program as typed.
         name: OsString,
@@ -62,6 +69,9 @@ pub enum ProgramError {
         folder: PathBuf,
     },
     /// The path of this program is unknown, so it cannot start the demo.
+    #[error(
+        "the demo starts this very program, whose path cannot be read ({0}); specify a program instead"
+    )]
     NoDemo(io::Error),
 }
 
@@ -154,6 +164,16 @@ fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
+fn not_found(name: &OsStr, in_path: &bool) -> String {
+    let name = name.display();
+    match in_path {
+        true => format!(
+            "program '{name}' is in no directory of PATH; if it is in the current directory, write './{name}'"
+        ),
+        false => format!("there is no program '{name}'; check the path"),
+    }
+}
+
 impl ProgramError {
     /// Exit code by the convention of shells.
     pub const fn exit_code(&self) -> u8 {
@@ -165,40 +185,6 @@ impl ProgramError {
         }
     }
 }
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound { name, in_path: true } => write!(
-                f,
-                "program '{0}' is in no directory of PATH; if it is in the current directory, \
-                write './{0}'",
-                name.display()
-            ),
-            Self::NotFound { name, in_path: false } => {
-                write!(f, "there is no program '{}'; check the path", name.display())
-            }
-            Self::NotExecutable { name, why } => {
-                write!(f, "program '{}' cannot run: {why}", name.display())
-            }
-            Self::NoFolder { name, folder } => write!(
-                f,
-                "program '{}' cannot start in '{}', which is not a directory on this host",
-                name.display(),
-                folder.display()
-            ),
-            Self::NoDemo(why) => {
-                write!(
-                    f,
-                    "the demo starts this very program, whose path cannot be read ({why}); \
-                     specify a program instead"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProgramError {}
 
 /// Search path of the C library when `PATH` is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";

@@ -1,12 +1,13 @@
 //! Errors of command lines, each with its remedy, and the candidate that a mistyped word resembles.
 
-use std::fmt;
-
 /// Error of a command line. The message ends with the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {
     /// The first word is no command of this program.
+    #[error(
+        "there is no command '{got}'; the nearest is '{nearest}', as in 'pmi-host run -n 4 ./hello'"
+    )]
     UnknownCommand {
         /// First word as typed.
         got: String,
@@ -14,6 +15,9 @@ pub enum UsageError {
         nearest: String,
     },
     /// There is no such option.
+    #[error(
+        "there is no option '{got}'; the nearest is '{nearest}' (options of the program itself follow its name)"
+    )]
     UnknownOption {
         /// Option as typed, without its value.
         got: String,
@@ -21,11 +25,13 @@ pub enum UsageError {
         nearest: String,
     },
     /// An option of the whole run precedes one of several programs.
+    #[error("option '{got}' applies to all programs; write it in front of the first one")]
     NotOfPart {
         /// Option as typed.
         got: String,
     },
     /// An option lacks its value.
+    #[error("option '{option}' needs {value} after it")]
     MissingValue {
         /// Option that lacks it.
         option: String,
@@ -33,11 +39,13 @@ pub enum UsageError {
         value: String,
     },
     /// A value was given to an option that takes none.
+    #[error("option '{option}' takes no value")]
     NeedlessValue {
         /// Option without a value.
         option: String,
     },
     /// A value is invalid.
+    #[error("'{given}': {why}")]
     Value {
         /// Option and value.
         given: String,
@@ -45,13 +53,18 @@ pub enum UsageError {
         why: String,
     },
     /// The number of ranks of a program is missing, and no ranks are expected to connect.
+    #[error(
+        "the number of ranks is missing; specify it with -n, as in 'pmi-host run -n 4 ./hello'"
+    )]
     NoRanks,
     /// A required program is missing.
+    #[error("{}", no_program(.place))]
     NoProgram {
         /// Place of the missing program, from 1.
         place: usize,
     },
     /// An option requires another one, which is missing.
+    #[error("'{option}' requires '{other}'; specify both, or neither")]
     Alone {
         /// Option that was given.
         option: &'static str,
@@ -59,8 +72,15 @@ pub enum UsageError {
         other: &'static str,
     },
     /// `pmiid` without a secret, or without a rank.
+    #[error(
+        "the rank and its secret are missing; specify both, as in 'pmi-host pmiid --secret-file FILE 3'"
+    )]
     Identity,
     /// The universe is smaller than the job.
+    #[error(
+        "'--universe {universe}' is smaller than the {ranks} ranks to start; it counts them and those that they \
+         may start"
+    )]
     Universe {
         /// Number of processes of the universe.
         universe: u32,
@@ -68,70 +88,22 @@ pub enum UsageError {
         ranks: u32,
     },
     /// Another error of the parser.
+    #[error("{what}")]
     Other {
         /// Message of the parser.
         what: String,
     },
 }
 
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownCommand { got, nearest } => {
-                write!(
-                    f,
-                    "there is no command '{got}'; the nearest is '{nearest}', \
-                     as in 'pmi-host run -n 4 ./hello'"
-                )
-            }
-            Self::UnknownOption { got, nearest } => write!(
-                f,
-                "there is no option '{got}'; the nearest is '{nearest}' (options of the program \
-                 itself follow its name)"
-            ),
-            Self::NotOfPart { got } => {
-                write!(
-                    f,
-                    "option '{got}' applies to all programs; write it in front of the first \
-                          one"
-                )
-            }
-            Self::MissingValue { option, value } => {
-                write!(f, "option '{option}' needs {value} after it")
-            }
-            Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
-            Self::Value { given, why } => write!(f, "'{given}': {why}"),
-            Self::Universe { universe, ranks } => write!(
-                f,
-                "'--universe {universe}' is smaller than the {ranks} ranks to start; \
-                 it counts them and those that they may start"
-            ),
-            Self::Alone { option, other } => {
-                write!(f, "'{option}' requires '{other}'; specify both, or neither")
-            }
-            Self::Identity => f.write_str(
-                "the rank and its secret are missing; specify both, as in 'pmi-host pmiid \
-                --secret-file FILE 3'",
-            ),
-            Self::NoRanks => f.write_str(
-                "the number of ranks is missing; specify it with -n, as in 'pmi-host \
-                            run -n 4 ./hello'",
-            ),
-            Self::NoProgram { place: 1 } => f.write_str(
-                "there is no program to start; specify one, as in 'mpiexec -n 4 \
-                            ./hello'",
-            ),
-            Self::NoProgram { place } => write!(
-                f,
-                "there is no program after colon {}; specify one, as in 'run -n 1 ./a : -n 3 ./b'",
-                place - 1
-            ),
-            Self::Other { what } => f.write_str(what),
-        }
+fn no_program(place: &usize) -> String {
+    match place {
+        1 => "there is no program to start; specify one, as in 'mpiexec -n 4 ./hello'".to_owned(),
+        _ => format!(
+            "there is no program after colon {}; specify one, as in 'run -n 1 ./a : -n 3 ./b'",
+            place - 1
+        ),
     }
 }
-
-impl std::error::Error for UsageError {}
 
 /// Candidate with the fewest edits; among equals the one that is nearer in length, then the first.
 pub fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) -> String {

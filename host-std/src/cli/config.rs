@@ -11,9 +11,9 @@ use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::{JobSettings, Settings, Universe};
 use crate::usage::UsageError;
+use std::env;
 use std::ffi::OsString;
 use std::rc::Rc;
-use std::{env, fmt};
 
 /// Configuration of the first job.
 #[derive(Debug)]
@@ -35,16 +35,20 @@ pub(crate) struct Config {
 }
 
 /// Error in the configuration of a run. The message ends with the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ConfigError {
     /// The arguments contradict each other.
-    Usage(UsageError),
+    #[error(transparent)]
+    Usage(#[from] UsageError),
     /// The program cannot be started.
-    Program(ProgramError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// The listener cannot be set up.
+    #[error("{0}")]
     Listen(String),
     /// The requested binding is impossible.
+    #[error("{0}")]
     Binding(String),
 }
 
@@ -207,30 +211,6 @@ impl ConfigError {
         }
     }
 }
-
-impl From<UsageError> for ConfigError {
-    fn from(error: UsageError) -> Self {
-        Self::Usage(error)
-    }
-}
-
-impl From<ProgramError> for ConfigError {
-    fn from(error: ProgramError) -> Self {
-        Self::Program(error)
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(error) => error.fmt(f),
-            Self::Program(error) => error.fmt(f),
-            Self::Listen(why) | Self::Binding(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,6 @@ pub(crate) mod table;
 
 use pmi_link::CallError;
 use pmi_std::{ConnectError, Member, Pmi};
-use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -37,14 +36,17 @@ pub(crate) struct Timing {
 }
 
 /// Error of a rank of the demo.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum DemoError {
     /// The session could not be opened.
-    Connect(ConnectError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// A call failed.
-    Call(CallError<io::Error>),
+    #[error(transparent)]
+    Call(#[from] CallError<io::Error>),
     /// A key is missing after the fence, or has a wrong value.
+    #[error("{}", wrong(.key, .found))]
     Wrong {
         /// The key.
         key: String,
@@ -147,37 +149,14 @@ impl Timing {
     }
 }
 
-impl From<ConnectError> for DemoError {
-    fn from(error: ConnectError) -> Self {
-        Self::Connect(error)
-    }
-}
-
-impl From<CallError<io::Error>> for DemoError {
-    fn from(error: CallError<io::Error>) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl fmt::Display for DemoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect(error) => error.fmt(f),
-            Self::Call(error) => error.fmt(f),
-            Self::Wrong { key, found: None } => {
-                write!(f, "nothing is stored under {key} after the fence")
-            }
-            Self::Wrong { key, found: Some(found) } => {
-                write!(
-                    f,
-                    "'{found}' is stored under {key}, which is not what its rank has put there"
-                )
-            }
+fn wrong(key: &str, found: &Option<String>) -> String {
+    match found {
+        None => format!("nothing is stored under {key} after the fence"),
+        Some(found) => {
+            format!("'{found}' is stored under {key}, which is not what its rank has put there")
         }
     }
 }
-
-impl std::error::Error for DemoError {}
 
 #[cfg(test)]
 mod tests {

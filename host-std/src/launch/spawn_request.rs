@@ -18,10 +18,9 @@ use super::soft;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_core::error::Code;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// One spawn request. It owns its strings, so its message can be dropped.
@@ -49,12 +48,18 @@ pub(crate) struct AppSpec {
 }
 
 /// Cause of a refused order. The text ends with the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum SpawnError {
     /// A program cannot be started.
-    Program(ProgramError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// A program is requested on another host.
+    #[error(
+        "program '{}' is to run on '{wanted}', and this launcher starts programs on '{host}' only; leave the \
+         hint 'host' out",
+        .name.display()
+    )]
     Elsewhere {
         /// The program.
         name: OsString,
@@ -64,6 +69,12 @@ pub(crate) enum SpawnError {
         host: String,
     },
     /// The file of hosts for a program cannot be read.
+    #[error(
+        "program '{}' is to run on the hosts in '{}', which cannot be read ({why}); leave the hint 'hostfile' \
+         out",
+        .name.display(),
+        .file.display()
+    )]
     HostFile {
         /// The program.
         name: OsString,
@@ -73,6 +84,11 @@ pub(crate) enum SpawnError {
         why: String,
     },
     /// None of the acceptable numbers is possible.
+    #[error(
+        "program '{}' is to run as many times as 'soft={soft}' specifies, and no number from 0 to {most} is in \
+         that set; add a smaller one, as in 'soft=1:{most}'",
+        .name.display()
+    )]
     Soft {
         /// The program.
         name: OsString,
@@ -82,6 +98,11 @@ pub(crate) enum SpawnError {
         most: u32,
     },
     /// The processes need more open files than this launcher may have.
+    #[error(
+        "program '{}' is to run {processes} times and there are open files for {most} more; request fewer, or \
+         raise the hard limit ('ulimit -Hn')",
+        .name.display()
+    )]
     TooMany {
         /// The program.
         name: OsString,
@@ -91,6 +112,7 @@ pub(crate) enum SpawnError {
         most: u32,
     },
     /// The order is empty.
+    #[error("it requests 0 processes; request at least one ('maxprocs', 'soft')")]
     Nothing,
 }
 
@@ -267,12 +289,6 @@ fn words(text: Text<'_>) -> OsString {
     OsString::from_vec(bytes(text))
 }
 
-impl From<ProgramError> for SpawnError {
-    fn from(error: ProgramError) -> Self {
-        Self::Program(error)
-    }
-}
-
 impl SpawnError {
     /// Code for the client.
     pub(crate) const fn code(&self) -> Code {
@@ -286,45 +302,6 @@ impl SpawnError {
         }
     }
 }
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |name: &OsString| String::from_utf8_lossy(name.as_bytes()).into_owned();
-        match self {
-            Self::Program(error) => error.fmt(f),
-            Self::Elsewhere { name, wanted, host } => write!(
-                f,
-                "program '{}' is to run on '{wanted}', and this launcher starts programs on \
-                 '{host}' only; leave the hint 'host' out",
-                shown(name)
-            ),
-            Self::HostFile { name, file, why } => write!(
-                f,
-                "program '{}' is to run on the hosts in '{}', which cannot be read ({why}); leave \
-                 the hint 'hostfile' out",
-                shown(name),
-                file.display()
-            ),
-            Self::Soft { name, soft, most } => write!(
-                f,
-                "program '{}' is to run as many times as 'soft={soft}' specifies, and no number \
-                 from 0 to {most} is in that set; add a smaller one, as in 'soft=1:{most}'",
-                shown(name)
-            ),
-            Self::TooMany { name, processes, most } => write!(
-                f,
-                "program '{}' is to run {processes} times and there are open files for {most} \
-                 more; request fewer, or raise the hard limit ('ulimit -Hn')",
-                shown(name)
-            ),
-            Self::Nothing => {
-                f.write_str("it requests 0 processes; request at least one ('maxprocs', 'soft')")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SpawnError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,31 +1,30 @@
 //! Options of the end of a run.
 
+use super::OptionSpec;
+use super::Topic::Ending;
 use super::value::{choice, chosen, path, put, seconds, shown_path, shown_seconds, text};
-use super::{OptionSpec, Topic::Ending};
 use crate::launch::signal;
 use crate::settings::ending::OnExitError;
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
-    OptionSpec::value(
-        Ending,
-        "timeout",
-        "SECONDS",
-        "terminate the run after this time, with exit code 124",
-        |settings, value| put(&mut settings.ending.timeout, seconds(value)),
-        |settings| shown_seconds(settings.ending.timeout),
-    )
-    .common(),
-    OptionSpec::value(
-        Ending,
+    Ending
+        .value(
+            "timeout",
+            "SECONDS",
+            "terminate the run after this time, with exit code 124",
+            |settings, value| put(&mut settings.ending.timeout, seconds(value)),
+            |settings| shown_seconds(settings.ending.timeout),
+        )
+        .common(),
+    Ending.value(
         "on-exit-error",
         "WHAT",
         "when a rank fails: kill (default) terminates the others, ignore lets them continue",
         |settings, value| put(&mut settings.ending.on_exit_error, choice(value, ON_EXIT_ERROR)),
         |settings| chosen(&settings.ending.on_exit_error, ON_EXIT_ERROR),
     ),
-    OptionSpec::value(
-        Ending,
+    Ending.value(
         "exit-timeout",
         "SECONDS",
         "terminate ranks that still run this long after the first one exited with 0 (default: \
@@ -33,23 +32,20 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.ending.exit_timeout, seconds(value)),
         |settings| shown_seconds(settings.ending.exit_timeout),
     ),
-    OptionSpec::switch(
-        Ending,
+    Ending.switch(
         "print-all-exitcodes",
         "report at the end how every rank ended",
         |settings, on| settings.ending.print_all_codes = on,
         |settings| settings.ending.print_all_codes,
     ),
-    OptionSpec::value(
-        Ending,
+    Ending.value(
         "result",
         "FILE",
         "write a report of the run to this file, as JSON",
         |settings, value| put(&mut settings.ending.result, path(value).map(Some)),
         |settings| shown_path(settings.ending.result.as_ref()),
     ),
-    OptionSpec::value(
-        Ending,
+    Ending.value(
         "forward-signals",
         "LIST",
         "forward these signals to the ranks too, as SIGUSR1,SIGWINCH (default: SIGUSR2 and those \

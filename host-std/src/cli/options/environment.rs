@@ -1,15 +1,15 @@
 //! Options of the environment of ranks.
 
+use super::OptionSpec;
+use super::Topic::Environment;
 use super::value::{add, put, text};
-use super::{OptionSpec, Topic::Environment};
 use crate::launch::variables::SET;
 use crate::settings::environment::{Inherit, Offer};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 pub(super) const ROWS: &[OptionSpec] = &[
-    OptionSpec::value(
-        Environment,
+    Environment.value(
         "env",
         "NAME=VALUE",
         "set a variable for the ranks; may be repeated",
@@ -24,8 +24,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     .adding_up()
     .common()
     .of_part(),
-    OptionSpec::value(
-        Environment,
+    Environment.value(
         "inherit",
         "WHAT",
         "variables of the launcher that ranks inherit: all (default), none, or a list as PATH,HOME",
@@ -42,8 +41,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         },
     )
     .of_part(),
-    OptionSpec::value(
-        Environment,
+    Environment.value(
         "pmi",
         "WHICH",
         "protocols that ranks find a server for: auto (default), 1, 2, x (PMIx) or all",
@@ -61,8 +59,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
             )
         },
     ),
-    OptionSpec::switch(
-        Environment,
+    Environment.switch(
         "env-report",
         "report which variables are set for the ranks and which are removed, and why",
         |settings, on| settings.environment.report = on,

@@ -1,15 +1,15 @@
 //! Options of the job: ranks, programs, and the listeners for further ranks.
 
+use super::OptionSpec;
+use super::Topic::Job;
 use super::value::{add, count, path, put, ranks, shown_path, some_ranks, text};
-use super::{OptionSpec, Topic::Job};
 use crate::settings::Universe;
 use pmi_core::ids::Key;
 use pmi_core::limits::PMI2_MAX_ATTRVALUE;
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
-    OptionSpec::value(
-        Job,
+    Job.value(
         "ranks",
         "N",
         "number of ranks to start (required, unless all ranks connect over TCP); -np is the same",
@@ -19,8 +19,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     .with_letter('n')
     .common()
     .of_part(),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "wdir",
         "DIR",
         "working directory of the program (default: the current one)",
@@ -29,8 +28,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     )
     .common()
     .of_part(),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "universe",
         "N",
         "largest number of processes, including those that ranks spawn, or endless (default: as -n)",
@@ -41,8 +39,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
             Universe::Endless => Some(ENDLESS.to_owned()),
         },
     ),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "attribute",
         "KEY=VALUE",
         "an attribute that ranks may request, as 'cartDims=4,4'; may be repeated",
@@ -53,16 +50,14 @@ pub(super) const ROWS: &[OptionSpec] = &[
         },
     )
     .adding_up(),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "listen",
         "ADDR:PORT",
         "address for further ranks, which connect over TCP; port 0 selects any",
         |settings, value| put(&mut settings.job.listen, Ok(Some(text(value)))),
         |settings| settings.job.listen.clone(),
     ),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "websocket",
         "[ADDR:]PORT",
         "address for web pages, which observe the run or connect as further ranks; port 0 selects \
@@ -70,8 +65,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.job.websocket, Ok(Some(text(value)))),
         |settings| settings.job.websocket.clone(),
     ),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "origin",
         "URL",
         "further origin of pages that may connect, as 'https://lab.example'; pages of this \
@@ -80,8 +74,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| Some(settings.job.origins.join(" ")).filter(|shown| !shown.is_empty()),
     )
     .adding_up(),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "expect",
         "N",
         "number of further ranks that connect; their numbers follow those of the started ranks. \
@@ -89,8 +82,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.job.expected, some_ranks(value).map(Some)),
         |settings| settings.job.expected.map(|expected| expected.to_string()),
     ),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "secret-file",
         "FILE",
         "secret of ranks that connect (default: none where only this user can connect, else one \
@@ -98,30 +90,26 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.job.proof.secret_file, path(value).map(Some)),
         |settings| shown_path(settings.job.proof.secret_file.as_ref()),
     ),
-    OptionSpec::switch(
-        Job,
+    Job.switch(
         "require-challenge",
         "ranks prove the secret by PMI-2's challenge; a PMI_ID is not sufficient",
         |settings, on| settings.job.proof.requires_challenge = on,
         |settings| settings.job.proof.requires_challenge,
     ),
-    OptionSpec::switch(
-        Job,
+    Job.switch(
         "short-ids",
         "limit a PMI_ID from the secret to 31 bits, as the clients of MPICH and Flux read it \
         (default: 63)",
         |settings, on| settings.job.proof.has_short_ids = on,
         |settings| settings.job.proof.has_short_ids,
     ),
-    OptionSpec::switch(
-        Job,
+    Job.switch(
         "tls",
         "ranks that connect use TLS, with a certificate that is generated for this job",
         |settings, on| settings.job.is_secured = on,
         |settings| settings.job.is_secured,
     ),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "kvs-pairs",
         "N",
         "largest number of key-value pairs that ranks may put, in all jobs of the run (default: \
@@ -129,8 +117,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.job.kvs.pairs, count(value)),
         |settings| Some(settings.job.kvs.pairs.to_string()),
     ),
-    OptionSpec::value(
-        Job,
+    Job.value(
         "kvs-bytes",
         "BYTES",
         "largest size of these pairs in bytes, and that of the data of PMIx clients (default: \

@@ -128,6 +128,39 @@ impl Topic {
             Self::Tracing => tracing::ROWS,
         }
     }
+
+    const fn value(
+        self,
+        name: &'static str,
+        value: &'static str,
+        help: &'static str,
+        set: fn(&mut Settings, &OsStr) -> Result<(), String>,
+        get: fn(&Settings) -> Option<String>,
+    ) -> OptionSpec {
+        let effect = OptionEffect::Value { name: value, adds_up: false, set, get };
+        self.option(name, help, effect)
+    }
+
+    const fn switch(
+        self,
+        name: &'static str,
+        help: &'static str,
+        set: fn(&mut Settings, bool),
+        get: fn(&Settings) -> bool,
+    ) -> OptionSpec {
+        let effect = OptionEffect::Switch { set, get };
+        self.option(name, help, effect)
+    }
+
+    const fn option(
+        self,
+        name: &'static str,
+        help: &'static str,
+        effect: OptionEffect,
+    ) -> OptionSpec {
+        let (is_common, is_of_part) = (false, false);
+        OptionSpec { name, short: None, topic: self, help, is_common, is_of_part, effect }
+    }
 }
 
 /// All options, by topic.
@@ -188,29 +221,6 @@ impl OptionSpec {
             Some(letter) => format!("-{letter}"),
             None => format!("--{}", self.name),
         }
-    }
-
-    const fn value(
-        topic: Topic,
-        name: &'static str,
-        value: &'static str,
-        help: &'static str,
-        set: fn(&mut Settings, &OsStr) -> Result<(), String>,
-        get: fn(&Settings) -> Option<String>,
-    ) -> Self {
-        let effect = OptionEffect::Value { name: value, adds_up: false, set, get };
-        Self { name, short: None, topic, help, is_common: false, is_of_part: false, effect }
-    }
-
-    const fn switch(
-        topic: Topic,
-        name: &'static str,
-        help: &'static str,
-        set: fn(&mut Settings, bool),
-        get: fn(&Settings) -> bool,
-    ) -> Self {
-        let effect = OptionEffect::Switch { set, get };
-        Self { name, short: None, topic, help, is_common: false, is_of_part: false, effect }
     }
 
     const fn with_letter(mut self, letter: char) -> Self {

@@ -1,14 +1,14 @@
 //! Options of standard streams.
 
+use super::OptionSpec;
+use super::Topic::Output;
 use super::value::{numbers, put, seconds, shown_seconds, text};
-use super::{OptionSpec, Topic::Output};
 use crate::ranges::ranges;
 use crate::settings::output::StdinTo;
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
-    OptionSpec::switch(
-        Output,
+    Output.switch(
         "label",
         "put the rank in front of every line, as '[3] '",
         |settings, on| {
@@ -23,8 +23,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     )
     .with_letter('l')
     .common(),
-    OptionSpec::value(
-        Output,
+    Output.value(
         "label-format",
         "PATTERN",
         "put this in front of every line: %r rank, %g number of the job, %p number of the node, %h its \
@@ -32,46 +31,40 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.output.label, Ok(Some(text(value)))),
         |settings| settings.output.label.clone(),
     ),
-    OptionSpec::switch(
-        Output,
+    Output.switch(
         "timestamps",
         "put the time since the start in front of every line",
         |settings, on| settings.output.timestamps = on,
         |settings| settings.output.timestamps,
     ),
-    OptionSpec::switch(
-        Output,
+    Output.switch(
         "collapse",
         "write a line that several ranks write once, as '[0-63] text'",
         |settings, on| settings.output.collapse = on,
         |settings| settings.output.collapse,
     ),
-    OptionSpec::value(
-        Output,
+    Output.value(
         "collapse-wait",
         "SECONDS",
         "time to wait for other ranks that write the same line (default: 0.5; 0: unlimited)",
         |settings, value| put(&mut settings.output.collapse_wait, seconds(value)),
         |settings| shown_seconds(settings.output.collapse_wait).or_else(|| Some("0".to_owned())),
     ),
-    OptionSpec::value(
-        Output,
+    Output.value(
         "stdout-to",
         "PATTERN",
         "write the standard output of each rank to a file of its own, as 'out.%r'",
         |settings, value| put(&mut settings.output.out_files, Ok(Some(text(value)))),
         |settings| settings.output.out_files.clone(),
     ),
-    OptionSpec::value(
-        Output,
+    Output.value(
         "stderr-to",
         "PATTERN",
         "the same for standard error",
         |settings, value| put(&mut settings.output.error_files, Ok(Some(text(value)))),
         |settings| settings.output.error_files.clone(),
     ),
-    OptionSpec::value(
-        Output,
+    Output.value(
         "stdin",
         "RANKS",
         "ranks that read standard input: all, none, or a list as '0-3,8' (default: rank 0)",
@@ -85,8 +78,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
             })
         },
     ),
-    OptionSpec::value(
-        Output,
+    Output.value(
         "pty",
         "RANK",
         "give this rank a terminal of its own",

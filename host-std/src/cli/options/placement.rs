@@ -1,14 +1,14 @@
 //! Options of the order of ranks and of their processors.
 
+use super::OptionSpec;
+use super::Topic::Placement;
 use super::value::{choice, chosen, numbers, put, text};
-use super::{OptionSpec, Topic::Placement};
 use crate::ranges::ranges;
 use crate::settings::placement::{BindTo, Unit, Units};
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
-    OptionSpec::value(
-        Placement,
+    Placement.value(
         "bind-to",
         "WHAT",
         "bind each rank to: none (default), hwthread, core, l2cache, l3cache, numa, socket, several of \
@@ -17,8 +17,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| shown_bind_to(&settings.placement.bind_to),
     )
     .common(),
-    OptionSpec::value(
-        Placement,
+    Placement.value(
         "map-by",
         "WHAT",
         "assign consecutive ranks to consecutive: hwthread, core, l2cache, l3cache, numa or \
@@ -26,8 +25,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.placement.map_by, units(value).map(Some)),
         |settings| settings.placement.map_by.and_then(shown_units),
     ),
-    OptionSpec::value(
-        Placement,
+    Placement.value(
         "display",
         "map",
         "show the processors of each rank before the start",

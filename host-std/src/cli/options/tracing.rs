@@ -1,27 +1,26 @@
 //! Options of records of messages.
 
+use super::OptionSpec;
+use super::Topic::Tracing;
 use super::value::{path, put, shown_path, text};
-use super::{OptionSpec, Topic::Tracing};
 
 pub(super) const ROWS: &[OptionSpec] = &[
-    OptionSpec::value(
-        Tracing,
-        "trace",
-        "FILE",
-        "record every message between ranks and server in this file",
-        |settings, value| put(&mut settings.tracing.file, path(value).map(Some)),
-        |settings| shown_path(settings.tracing.file.as_ref()),
-    )
-    .common(),
-    OptionSpec::switch(
-        Tracing,
+    Tracing
+        .value(
+            "trace",
+            "FILE",
+            "record every message between ranks and server in this file",
+            |settings, value| put(&mut settings.tracing.file, path(value).map(Some)),
+            |settings| shown_path(settings.tracing.file.as_ref()),
+        )
+        .common(),
+    Tracing.switch(
         "show-messages",
         "write every message between ranks and server to standard error at once",
         |settings, on| settings.tracing.shows_messages = on,
         |settings| settings.tracing.shows_messages,
     ),
-    OptionSpec::value(
-        Tracing,
+    Tracing.value(
         "trace-ring",
         "N",
         "number of the latest messages that are kept in memory for tables (default: 4096)",

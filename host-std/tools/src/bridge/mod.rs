@@ -15,7 +15,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use serial_line::SerialLine;
-use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::process::ExitCode;
@@ -36,15 +35,27 @@ pub fn run(args: Vec<std::ffi::OsString>) -> ExitCode {
 }
 
 /// Error that ends the bridge before the server closes the connection. The message names the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum BridgeError {
     /// The device cannot be opened or is no serial line.
+    #[error(
+        "the serial line '{line}' cannot be opened ({error}); specify a device such as /dev/ttyUSB0, or 'pty' \
+         for a new pseudo-terminal"
+    )]
     NoSerialLine { line: String, error: io::Error },
     /// The server cannot be reached.
+    #[error(
+        "no server answers at {address} ({error}); 'pmi-host run --listen ADDR:PORT --expect N' prints the \
+         address for ranks that connect over TCP"
+    )]
     NoServer { address: String, error: io::Error },
     /// The line was unplugged, or the program at its other end has closed it.
+    #[error(
+        "the board at {line} disconnected before its session ended; the connection to the server was closed"
+    )]
     LineClosed { line: String },
     /// The connection to the server broke.
+    #[error("the connection between the line and {address} failed: {error}")]
     Broken { address: String, error: io::Error },
 }
 
@@ -186,31 +197,6 @@ impl Pipe {
             Err(error) => return Err(error.into()),
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for BridgeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSerialLine { line, error } => write!(
-                f,
-                "the serial line '{line}' cannot be opened ({error}); specify a device such as \
-                 /dev/ttyUSB0, or 'pty' for a new pseudo-terminal"
-            ),
-            Self::NoServer { address, error } => write!(
-                f,
-                "no server answers at {address} ({error}); 'pmi-host run --listen ADDR:PORT \
-                 --expect N' prints the address for ranks that connect over TCP"
-            ),
-            Self::LineClosed { line } => write!(
-                f,
-                "the board at {line} disconnected before its session ended; the connection to the \
-                 server was closed"
-            ),
-            Self::Broken { address, error } => {
-                write!(f, "the connection between the line and {address} failed: {error}")
-            }
-        }
     }
 }
 

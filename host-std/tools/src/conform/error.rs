@@ -1,19 +1,28 @@
 //! Errors that prevent a check.
 
+use std::io;
 use std::path::PathBuf;
-use std::{fmt, io};
 
 /// Error that prevents a check. The message ends with the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ConformError {
     /// The arguments are invalid.
+    #[error("{0}; 'pmi-host conform --help' shows how")]
     Usage(String),
     /// The command line of the launcher lacks this placeholder.
+    #[error(
+        "the command line of the launcher has no {0}; write it as in 'mpiexec.hydra -n {{n}} {{prog}}'"
+    )]
     NoPlace(&'static str),
     /// No case has such a name.
+    #[error(
+        "no case has {} in its name; 'pmi-host conform --list' names them all",
+        .0.join(" or ")
+    )]
     NoCase(Vec<String>),
     /// The program could not be started.
+    #[error("'{name}' cannot be started ({error}); check its name and path")]
     Start {
         /// Name of the program.
         name: String,
@@ -21,6 +30,10 @@ pub(crate) enum ConformError {
         error: io::Error,
     },
     /// A recorded matrix could not be read.
+    #[error(
+        "{} is not a recorded matrix: {why}; specify the plain output of a check",
+        .file.display()
+    )]
     Record {
         /// Path of the matrix.
         file: PathBuf,
@@ -28,42 +41,6 @@ pub(crate) enum ConformError {
         why: String,
     },
     /// Another error of the system.
-    System(io::Error),
+    #[error("the check cannot go on: {0}; try again when the system has room")]
+    System(#[from] io::Error),
 }
-
-impl From<io::Error> for ConformError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
-}
-
-impl fmt::Display for ConformError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(what) => write!(f, "{what}; 'pmi-host conform --help' shows how"),
-            Self::NoPlace(what) => write!(
-                f,
-                "the command line of the launcher has no {what}; write it as in 'mpiexec.hydra -n \
-                 {{n}} {{prog}}'"
-            ),
-            Self::NoCase(parts) => write!(
-                f,
-                "no case has {} in its name; 'pmi-host conform --list' names them all",
-                parts.join(" or ")
-            ),
-            Self::Start { name, error } => {
-                write!(f, "'{name}' cannot be started ({error}); check its name and path")
-            }
-            Self::Record { file, why } => write!(
-                f,
-                "{} is not a recorded matrix: {why}; specify the plain output of a check",
-                file.display()
-            ),
-            Self::System(error) => {
-                write!(f, "the check cannot go on: {error}; try again when the system has room")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ConformError {}

@@ -115,6 +115,23 @@ impl Poller {
         Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
     }
 
+    /// Reports `wanted` of `source` from now on, in place of `watched`.
+    pub(crate) fn rewatch(
+        &self,
+        token: Token,
+        source: impl AsFd,
+        (watched, wanted): (&mut Option<Interest>, Option<Interest>),
+    ) -> io::Result<()> {
+        match (*watched, wanted) {
+            (was, is) if was == is => return Ok(()),
+            (Some(_), Some(interest)) => self.change(token, source, interest)?,
+            (None, Some(interest)) => self.add(token, source, interest)?,
+            (_, None) => self.remove(token, source)?,
+        }
+        *watched = wanted;
+        Ok(())
+    }
+
     /// Stops watching `source`.
     ///
     /// # Errors
@@ -260,10 +277,7 @@ fn token(data: u64) -> Option<Token> {
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
-    }
+    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
 /// Kinds of the two sets of outputs in the main set.

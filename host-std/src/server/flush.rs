@@ -238,15 +238,8 @@ impl Connection {
 
     fn watch(&mut self, wanted: Option<Interest>, token: Token, poller: &Poller) -> io::Result<()> {
         let Some(link) = &self.link else { return Ok(()) };
-        match (self.watched_for, wanted) {
-            (was, is) if was == is => return Ok(()),
-            (Some(_), Some(interest)) => poller.change(token, link, interest)?,
-            (None, Some(interest)) => poller.add(token, link, interest)?,
-            // The session has to progress first, which does not depend on the peer.
-            (_, None) => poller.remove(token, link)?,
-        }
-        self.watched_for = wanted;
-        Ok(())
+        // Without interest the session has to progress first, which does not depend on the peer.
+        poller.rewatch(token, link, (&mut self.watched_for, wanted))
     }
 }
 

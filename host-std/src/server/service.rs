@@ -26,6 +26,7 @@ use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::KvsLimits;
+use pmi_host_base::ranges::index;
 use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{JobFacts, What};
 use std::collections::VecDeque;
@@ -572,10 +573,6 @@ impl Service {
         }
         Ok(has_unauthenticated || is_late)
     }
-}
-
-pub(super) fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Maximum number of pending replies per client: one for each thread that calls PMI.

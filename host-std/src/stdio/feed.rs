@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Feed {
     source: Source,
-    is_watched: bool,
+    watched: Option<Interest>,
     readers: BTreeMap<u32, InputPipe>,
     /// Number of readers still to be added.
     to_come: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Feed {
 #[derive(Debug)]
 struct InputPipe {
     pipe: OwnedFd,
-    is_watched: bool,
+    watched: Option<Interest>,
     /// Position up to which the reader has read.
     position: u64,
     /// Number of bytes written to the pipe since.
@@ -45,7 +45,7 @@ impl Feed {
     pub(crate) fn new(source: Source, count: usize) -> Self {
         Self {
             source,
-            is_watched: false,
+            watched: None,
             readers: BTreeMap::new(),
             to_come: count,
             hungry: BTreeSet::new(),
@@ -63,7 +63,7 @@ impl Feed {
     /// Those of the poller, as of all that follows.
     pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.to_come = self.to_come.saturating_sub(1);
-        let reader = InputPipe { pipe, is_watched: false, position: 0, given: 0 };
+        let reader = InputPipe { pipe, watched: None, position: 0, given: 0 };
         self.readers.insert(process, reader);
         self.hungry.insert(process);
         self.serve(process, poller)
@@ -172,36 +172,22 @@ impl Feed {
     }
 
     fn watch(&mut self, watch: bool, poller: &Poller) -> io::Result<()> {
-        if watch == self.is_watched {
-            return Ok(());
-        }
-        let watched = match watch {
-            true => poller.add(Token::Source, self.source.fd(), Interest::Read),
-            false => poller.remove(Token::Source, self.source.fd()),
-        };
-        match watched {
+        let change = (&mut self.watched, watch.then_some(Interest::Read));
+        match poller.rewatch(Token::Source, self.source.fd(), change) {
             // A device that the poller does not support.
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
                 self.retry_at = Some(Instant::now() + RETRY);
                 Ok(())
             }
-            other => {
-                self.is_watched = watch;
-                other
-            }
+            other => other,
         }
     }
 }
 
 impl InputPipe {
     fn watch(&mut self, process: u32, watch: bool, poller: &Poller) -> io::Result<()> {
-        if std::mem::replace(&mut self.is_watched, watch) == watch {
-            return Ok(());
-        }
-        match watch {
-            true => poller.add(Token::Input(process), &self.pipe, Interest::Write),
-            false => poller.remove(Token::Input(process), &self.pipe),
-        }
+        let change = (&mut self.watched, watch.then_some(Interest::Write));
+        poller.rewatch(Token::Input(process), &self.pipe, change)
     }
 }
 

@@ -32,11 +32,6 @@ pub(crate) mod pty;
 pub(crate) mod source;
 pub(crate) mod target;
 
-/// Converts a number to an index; beyond any table if it does not fit.
-pub(crate) fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
 /// Converts an index in a table of processes to a number.
 fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)

@@ -57,7 +57,7 @@ struct Place {
     uses: usize,
     is_terminal: bool,
     /// The poller reports when it takes more.
-    is_watched: bool,
+    watched: Option<Interest>,
     /// Its full state was reported.
     is_full: bool,
     is_closed: bool,
@@ -266,7 +266,7 @@ impl Places {
     /// Drops output that readers have not taken. Places with nothing left to write stay unchanged.
     pub(crate) fn discard(&mut self) {
         for number in &self.pending {
-            if let Some(place) = self.all.get_mut(number).filter(|place| place.is_watched) {
+            if let Some(place) = self.all.get_mut(number).filter(|place| place.watched.is_some()) {
                 place.outlet.discard();
             }
         }
@@ -311,7 +311,7 @@ impl Place {
             outlet: Outlet::new(target),
             file: None,
             uses: 0,
-            is_watched: false,
+            watched: None,
             is_full: false,
             is_closed: false,
             failure_said: false,
@@ -319,14 +319,8 @@ impl Place {
     }
 
     fn watch(&mut self, number: u32, watch: bool, poller: &Poller) -> io::Result<()> {
-        if watch == self.is_watched {
-            return Ok(());
-        }
-        self.is_watched = watch;
-        match watch {
-            true => poller.add(Token::Outlet(number), self.outlet.source(), Interest::Write),
-            false => poller.remove(Token::Outlet(number), self.outlet.source()),
-        }
+        let change = (&mut self.watched, watch.then_some(Interest::Write));
+        poller.rewatch(Token::Outlet(number), self.outlet.source(), change)
     }
 }
 

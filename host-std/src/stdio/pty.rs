@@ -33,8 +33,8 @@ pub(crate) struct Pty {
     typed: VecDeque<u8>,
     /// The input has ended.
     has_ended: bool,
-    is_source_watched: bool,
-    is_master_watched: bool,
+    source_watched: Option<Interest>,
+    master_watched: Option<Interest>,
     /// Regular files are always readable and not supported by the poller.
     is_file: bool,
     /// Times of the last three Ctrl-C.
@@ -70,8 +70,8 @@ impl Pty {
             console,
             typed: VecDeque::new(),
             has_ended: false,
-            is_source_watched: false,
-            is_master_watched: false,
+            source_watched: None,
+            master_watched: None,
             is_file: false,
             interrupts: VecDeque::new(),
             last: b'\n',
@@ -139,11 +139,8 @@ impl Pty {
         self.watch_master(poller)?;
         self.master = None;
         self.console = None;
-        if self.is_source_watched
-            && let Some(keys) = &self.keys
-        {
-            self.is_source_watched = false;
-            poller.remove(Token::Source, keys)?;
+        if let Some(keys) = &self.keys {
+            poller.rewatch(Token::Source, keys, (&mut self.source_watched, None))?;
         }
         self.keys = None;
         Ok(())
@@ -219,35 +216,22 @@ impl Pty {
 
     fn watch_source(&mut self, poller: &Poller) -> io::Result<()> {
         let watch = self.typed.is_empty() && self.may_read() && !self.is_file;
-        let Some(keys) = self.keys.as_ref().filter(|_| watch != self.is_source_watched) else {
-            return Ok(());
-        };
-        let watched = match watch {
-            true => poller.add(Token::Source, keys, Interest::Read),
-            false => poller.remove(Token::Source, keys),
-        };
-        match watched {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let change = (&mut self.source_watched, watch.then_some(Interest::Read));
+        match poller.rewatch(Token::Source, keys, change) {
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
                 self.is_file = true;
                 Ok(())
             }
-            other => {
-                self.is_source_watched = watch;
-                other
-            }
+            other => other,
         }
     }
 
     fn watch_master(&mut self, poller: &Poller) -> io::Result<()> {
         let Some(master) = &self.master else { return Ok(()) };
         let watch = !self.typed.is_empty();
-        if std::mem::replace(&mut self.is_master_watched, watch) == watch {
-            return Ok(());
-        }
-        match watch {
-            true => poller.add(Token::Input(self.process), master, Interest::Write),
-            false => poller.remove(Token::Input(self.process), master),
-        }
+        let change = (&mut self.master_watched, watch.then_some(Interest::Write));
+        poller.rewatch(Token::Input(self.process), master, change)
     }
 }
 

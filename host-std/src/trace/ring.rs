@@ -3,6 +3,7 @@
 //! The ring holds the newest records of all ranks, encoded as in a file. A rank that the others wait for
 //! has usually been silent for long, so the start of each rank's last message is kept separately.
 
+use pmi_host_base::ranges::index;
 use pmi_trace::Direction;
 use pmi_trace::message::name;
 use std::collections::VecDeque;
@@ -108,10 +109,6 @@ impl Last {
         let start = self.start.get(..self.len_bytes).unwrap_or(&self.start);
         name(self.direction, start, self.len_bytes).escape_ascii().to_string()
     }
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Average size of a record; most are shorter, and values of keys are longer.

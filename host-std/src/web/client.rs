@@ -2,7 +2,6 @@
 
 use super::link::{Heard, WebLink};
 use super::upgrade::{Purpose, Upgrade};
-use super::watch;
 use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
 use pmi_std::Stream;
@@ -347,14 +346,14 @@ impl WebClient {
             | WebClientState::Watching(line, _)
             | WebClientState::Leaving(line) => {
                 let wanted = Interest::of(true, line.is_full || line.is_held);
-                watch(line.socket().get_ref(), token, (watched, wanted), poller)
+                poller.rewatch(token, line.socket().get_ref(), (watched, wanted))
             }
             WebClientState::Rank { line, pair, inward } => {
                 let wanted = Interest::of(inward.is_empty(), line.is_full || line.is_held);
-                watch(line.socket().get_ref(), token, (watched, wanted), poller)?;
+                poller.rewatch(token, line.socket().get_ref(), (watched, wanted))?;
                 let wanted = Interest::of(!line.is_full, !inward.is_empty());
                 let token = Token::WebPair(self.number);
-                watch(pair, token, (&mut self.pair_watched, wanted), poller)
+                poller.rewatch(token, pair, (&mut self.pair_watched, wanted))
             }
         }
     }

@@ -23,6 +23,7 @@ use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
 use client::{Turn, WebClient};
 use pmi_core::auth::Challenge;
+use pmi_host_base::ranges::index;
 use pmi_std::Stream;
 use std::io;
 use std::net::SocketAddr;
@@ -269,27 +270,6 @@ impl Web {
     fn len(&self) -> u32 {
         u32::try_from(self.visitors.len()).unwrap_or(u32::MAX)
     }
-}
-
-/// Changes the readiness for which a descriptor is registered, if necessary.
-fn watch(
-    descriptor: &impl rustix::fd::AsFd,
-    token: Token,
-    (watched, wanted): (&mut Option<Interest>, Option<Interest>),
-    poller: &Poller,
-) -> io::Result<()> {
-    match (*watched, wanted) {
-        (was, is) if was == is => return Ok(()),
-        (Some(_), Some(interest)) => poller.change(token, descriptor, interest)?,
-        (None, Some(interest)) => poller.add(token, descriptor, interest)?,
-        (_, None) => poller.remove(token, descriptor)?,
-    }
-    *watched = wanted;
-    Ok(())
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Maximum number of observers: a page has a few tabs, and a class a few dozen pages.

@@ -20,6 +20,7 @@ use pmi_core::server::pmix::{
 };
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_base::ranges::index;
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::What;
 use std::collections::VecDeque;
@@ -310,10 +311,6 @@ impl Service {
 fn who(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> Who {
     let peer = pmix.peer(id);
     Who::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Maximum number of connections, above the number of files that one process may open.

@@ -6,7 +6,7 @@ use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_host::Tracing;
-use pmi_host::{Tracer, Who};
+use pmi_host::{TraceSource, Tracer};
 use pmi_trace::{Head, JobFacts};
 
 fn main() {
@@ -67,11 +67,11 @@ fn exchange(mut machine: impl Machine, out: &mut [u8]) -> usize {
     taken.unwrap_or(0) + given.ok().flatten().unwrap_or(0)
 }
 
-fn ranks() -> impl FnMut() -> Who {
+fn ranks() -> impl FnMut() -> TraceSource {
     let mut rank = 0;
     move || {
         rank = (rank + 1) % RANKS;
-        Who { job: 0, rank: Some(rank), session: Some(rank) }
+        TraceSource { job: 0, rank: Some(rank), session: Some(rank) }
     }
 }
 

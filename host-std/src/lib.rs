@@ -38,12 +38,12 @@ mod cli;
 mod commands;
 mod control;
 mod create;
-mod demo;
-mod ends;
+mod demo_rank;
 mod event_loop;
 mod launch;
 mod poller;
 mod report;
+mod run_report;
 mod runtime_dir;
 mod server;
 mod settings;
@@ -55,11 +55,10 @@ mod watch;
 mod web;
 
 pub use commands::main;
-use pmi_host_base::{exit, ranges, usage, words};
 // For readers of the status that `pmi-host ps --json` prints.
 pub use pmi_host_base::ranges::Ranks;
 pub use watch::process::State;
 pub use watch::table;
 // For `benches/trace.rs`.
 pub use settings::Tracing;
-pub use trace::{Tracer, Who};
+pub use trace::{TraceSource, Tracer};

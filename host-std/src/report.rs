@@ -1,13 +1,13 @@
 //! All messages of this program. Each is one line on standard error, names the affected component and
 //! host, and gives the remedy if there is one.
 
-use crate::launch::library::{Family, Library};
 use crate::launch::plan::{Dial, Plan};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
-use crate::ranges::Ranks;
 use crate::verdict::{Failure, PmiPhase};
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_base::library::{Family, Library};
+use pmi_host_base::ranges::Ranks;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;

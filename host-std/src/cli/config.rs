@@ -2,15 +2,15 @@
 
 use super::args::{GivenOption, PartArgs, RunArgs};
 use crate::admission::secret::{GeneratedSecret, read_secret};
-use crate::demo::DEMO_RANK;
-use crate::exit::USAGE;
+use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec};
-use crate::launch::program::{Program, ProgramError};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::{JobSettings, Settings, Universe};
-use crate::usage::UsageError;
+use pmi_host_base::exit::USAGE;
+use pmi_host_base::program::{Program, ProgramError};
+use pmi_host_base::usage::UsageError;
 use std::env;
 use std::ffi::OsString;
 use std::rc::Rc;

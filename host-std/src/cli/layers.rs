@@ -8,7 +8,7 @@ use super::args::GivenOption;
 use super::options::{self, OptionSpec, VARIABLES};
 use super::system::{MAXIMUM, SYSTEM_FILE};
 use crate::settings::Settings;
-use crate::usage::{UsageError, nearest};
+use pmi_host_base::usage::{UsageError, nearest};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;

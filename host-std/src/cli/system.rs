@@ -3,7 +3,7 @@
 use super::args::GivenOption;
 use super::layers::{Origin, of_table, table_of};
 use crate::settings::Settings;
-use crate::usage::UsageError;
+use pmi_host_base::usage::UsageError;
 use std::io::ErrorKind;
 use std::path::Path;
 use toml::Value;

@@ -9,17 +9,17 @@ use crate::cli::config::Config;
 use crate::cli::system::System;
 use crate::cli::{layers, mpiexec};
 use crate::control::ps;
-use crate::demo::DEMO_RANK;
-use crate::exit::{FAILED, USAGE, complain, line, print, refuse};
+use crate::demo_rank::DEMO_RANK;
 use crate::launch::guard::GUARD;
 use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::server::singleton::SingletonArgs;
-use crate::usage::{UsageError, nearest};
-use crate::{demo, event_loop};
+use crate::{demo_rank, event_loop};
 use clap::{Arg, Command};
+use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, refuse};
+use pmi_host_base::usage::{UsageError, nearest};
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, doctor, replay, trace};
 use signal_hook::consts::SIGXFSZ;
@@ -219,7 +219,7 @@ fn define_version() -> Command {
 }
 
 fn demo_rank(_: Vec<OsString>) -> ExitCode {
-    match demo::run_rank(&mut std::io::stdout()) {
+    match demo_rank::run_rank(&mut std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error, FAILED),
     }

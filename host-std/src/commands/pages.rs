@@ -3,11 +3,11 @@
 use super::{COMMANDS, FACES, define};
 use crate::cli::explain::explain;
 use crate::cli::mpiexec;
-use crate::exit::{FAILED, complain, print, refuse};
-use crate::usage::UsageError;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use pmi_host_base::exit::{FAILED, complain, print, refuse};
+use pmi_host_base::usage::UsageError;
 use std::ffi::OsString;
 use std::process::ExitCode;
 

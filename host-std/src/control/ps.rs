@@ -1,11 +1,11 @@
 //! `pmi-host ps`: status of running launchers.
 
-use crate::exit::{FAILED, complain, print, refuse};
 use crate::runtime_dir;
-use crate::usage::UsageError;
 use crate::watch::table::Table;
 use crate::watch::text::{self, Rows};
 use clap::{Arg, ArgAction, Command};
+use pmi_host_base::exit::{FAILED, complain, print, refuse};
+use pmi_host_base::usage::UsageError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::fs::File;

@@ -7,13 +7,13 @@ use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::unconnected;
-use crate::ends::RankEnd;
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::report;
+use crate::run_report::RankEnd;
 use crate::server::event::ServerEvent;
-use crate::trace::Who;
+use crate::trace::TraceSource;
 use crate::verdict::{Failure, PmiPhase, judge};
 use crate::watch::stall::StallAction;
 use crate::watch::table::seconds;
@@ -297,7 +297,7 @@ impl EventLoop {
             ProcessEnd::OutOfMemory => What::Killed { signal: Signal::KILL.as_raw() },
             ProcessEnd::Unseen => return,
         };
-        self.service.tracer.event(Who::rank(job.0, rank), ended);
+        self.service.tracer.event(TraceSource::rank(job.0, rank), ended);
     }
 
     /// Handles a process that closed its connection some time ago and still runs.
@@ -348,7 +348,7 @@ impl EventLoop {
         let pid = |rank| self.pid(job, rank);
         let mut text = report::failure(failure, plan, pid, self.processes.running_count());
         self.summary.note_told(&text);
-        self.service.tracer.event(Who::job(job.0), What::Told { text: text.clone() });
+        self.service.tracer.event(TraceSource::job(job.0), What::Told { text: text.clone() });
         if is_interrupted {
             text.push_str(&self.view().running_lines());
         }
@@ -365,7 +365,7 @@ impl EventLoop {
             let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
             self.summary.note_told(&what);
             let running = self.processes.running_count();
-            self.io.report(crate::ends::text::tolerated(&what, running));
+            self.io.report(crate::run_report::text::tolerated(&what, running));
         }
         self.summary.note_tolerated(failure);
         self.service.set_gone(job, rank);

@@ -48,7 +48,6 @@ mod unconnected;
 
 use crate::admission::PENDING_MAX;
 use crate::cli::config::Config;
-use crate::exit;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
@@ -70,6 +69,7 @@ use io::Io;
 use jobs::Jobs;
 use listeners::{ListenerEvent, Listeners};
 use pmi_core::ids::JobId;
+use pmi_host_base::exit;
 use pmi_trace::{Head, JobFacts};
 use pmix::PmixRequests;
 use processes::Processes;

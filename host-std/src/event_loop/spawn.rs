@@ -17,7 +17,7 @@ use crate::report;
 use crate::server::event::Asked;
 use crate::server::service::Service;
 use crate::stdio::StreamOwner;
-use crate::trace::Who;
+use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
@@ -176,7 +176,7 @@ impl Spawning<'_> {
                 self.service.set_unknown_client(job, rank, pid);
             }
             let started = What::Started { pid: pid.unsigned_abs(), host: plan.host.clone() };
-            self.service.tracer.event(Who::rank(job.0, rank), started);
+            self.service.tracer.event(TraceSource::rank(job.0, rank), started);
         }
         Ok(number)
     }

@@ -3,7 +3,6 @@
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use super::status_socket::StatusServer;
-use crate::ranges::Ranks;
 use crate::server::service::Service;
 use crate::settings::Settings;
 use crate::verdict;
@@ -13,6 +12,7 @@ use crate::watch::stall::{Stall, StallAction};
 use crate::watch::table::{self, Phase, Rank, Table, seconds};
 use crate::watch::text;
 use pmi_core::ids::JobId;
+use pmi_host_base::ranges::Ranks;
 use pmi_trace::Direction;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -95,12 +95,12 @@ impl Status {
 
     /// Records that a message of a rank has arrived: from now on, ranks may wait.
     pub(super) fn note_message(&mut self) {
-        self.stall.heard(Instant::now());
+        self.stall.note_message(Instant::now());
     }
 
     /// Restarts the measurement of stalls.
     pub(super) fn excuse_stall(&mut self, now: Instant) {
-        self.stall.forgive(now);
+        self.stall.excuse(now);
     }
 
     /// True if a stall has to be looked for now.
@@ -114,7 +114,7 @@ impl Status {
         now: Instant,
         since: Option<Instant>,
     ) -> Option<StatusEvent> {
-        self.stall.look(now, since).map(StatusEvent::Stall)
+        self.stall.check(now, since).map(StatusEvent::Stall)
     }
 
     /// Checks the time limit of the run.
@@ -152,7 +152,7 @@ impl Status {
             }
             true => (running > 0).then(|| (ProgressTask::End, 0, count(running))),
         };
-        progress.look(now, task)
+        progress.check(now, task)
     }
 
     /// State of the run.
@@ -204,7 +204,7 @@ impl Status {
             verdict::PmiPhase::Open => Phase::Open,
             verdict::PmiPhase::Finalized => Phase::Finalized,
         };
-        let life = pid.filter(|_| is_running).and_then(|pid| self.proc.look(pid));
+        let life = pid.filter(|_| is_running).and_then(|pid| self.proc.read(pid));
         let cpu = life.as_ref().map(|life| life.cpu);
         let before = number.zip(cpu).and_then(|(number, cpu)| self.cpu.insert(number, cpu));
         let new = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));

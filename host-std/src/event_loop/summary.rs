@@ -1,15 +1,15 @@
 //! Records of the start and end of every rank.
 
-use crate::ends::json::ResultFile;
-use crate::ends::{RankEnd, RankSummary, RunTimes, text};
-use crate::exit;
 use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
+use crate::run_report::json::ResultFile;
+use crate::run_report::{RankEnd, RankSummary, RunTimes, text};
 use crate::settings;
 use crate::settings::ending::OnExitError;
 use crate::stdio::target;
 use crate::verdict::Failure;
+use pmi_host_base::exit;
 use pmi_host_base::ranges::index;
 use rustix::process::Signal;
 use std::rc::Rc;

@@ -1,14 +1,14 @@
 //! Detection of ranks that ran as singletons: many copies of "rank 0 of 1" instead of one job.
 
 use super::jobs::Jobs;
-use crate::launch::library::Libraries;
 use crate::launch::plan::Plan;
-use crate::launch::program::Program;
-use crate::ranges::Ranks;
 use crate::report;
 use crate::server::service::Service;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
+use pmi_host_base::library::Libraries;
+use pmi_host_base::program::Program;
+use pmi_host_base::ranges::Ranks;
 
 /// Reports of ranks that are linked with MPI, have exited well and never connected. Each was a job of its own
 /// then, which is never intended.

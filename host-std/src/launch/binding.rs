@@ -8,8 +8,8 @@
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::topology::{ROOT, Topology};
-use crate::ranges;
 use crate::settings::placement::{BindTo, Placement, Units};
+use pmi_host_base::ranges;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -5,13 +5,12 @@
 //! stay.
 
 use super::plan::{App, Dial, Plan};
-use super::program::Program;
 use super::protocol_offer::ProtocolOffer;
-use super::variables::{self, DEFAULTS, SET};
 use crate::settings::Environment;
-use crate::settings::environment::Inherit;
-pub(crate) use pmi_host_base::env::of_rank;
 use pmi_host_base::env::{inherited, of_job};
+use pmi_host_base::program::Inherit;
+use pmi_host_base::program::Program;
+use pmi_host_base::variables::{self, DEFAULTS, SET};
 use pmi_std::env::PIN_VARIABLE;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -148,7 +147,7 @@ mod tests {
         let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
         let set = of_job([4; 2], 3, "node1", false)
             .into_iter()
-            .chain(of_rank(2, 2))
+            .chain(pmi_host_base::env::of_rank(2, 2))
             .chain(of_dial(&dial, 2));
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));
         let names: Vec<&str> = set.map(|(name, _)| name).chain([guard::RUN]).collect();

@@ -30,5 +30,3 @@ pub(crate) mod spawn_request;
 pub(crate) mod survivors;
 pub(crate) mod topology;
 pub(crate) mod trampoline;
-
-pub(crate) use pmi_host_base::{library, program, variables};

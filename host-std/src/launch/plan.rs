@@ -2,10 +2,10 @@
 
 use super::binding::{Binding, allowed};
 use super::pmix::PmixDial;
-use super::program::Program;
 use super::protocol_offer::ProtocolOffer;
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
+use pmi_host_base::program::Program;
 use std::rc::Rc;
 use std::thread::available_parallelism;
 

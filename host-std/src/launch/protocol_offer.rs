@@ -5,12 +5,12 @@
 //! offered only where the file does not settle it: to interpreters, and to programs that may start or
 //! load others.
 
-use super::library::{self, Image, Search};
 use super::plan::Plan;
-use super::program::Program;
-use super::variables::MPICH_SPEAKS;
 use super::{env, pmix, sharing};
 use crate::settings::environment::{Environment, Offer};
+use pmi_host_base::library::{self, Image, Search};
+use pmi_host_base::program::Program;
+use pmi_host_base::variables::MPICH_SPEAKS;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -160,7 +160,8 @@ impl ProtocolOffer {
     /// The same for variables that differ from rank to rank.
     pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
         let offer = plan.offer(plan.appnum(rank));
-        let pmi = offer.pmi.then(|| env::of_rank(rank, local_rank)).into_iter().flatten();
+        let pmi =
+            offer.pmi.then(|| pmi_host_base::env::of_rank(rank, local_rank)).into_iter().flatten();
         let dial = plan.dial.as_ref().filter(|dial| offer.pmi && !dial.is_web());
         let dial = dial.into_iter().flat_map(|dial| env::of_dial(dial, rank));
         let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();

@@ -13,10 +13,10 @@
 
 use super::codes::{Command, Commands};
 use super::plan::App;
-use super::program::{Program, ProgramError};
 use super::soft;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_core::error::Code;
+use pmi_host_base::program::{Program, ProgramError};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};

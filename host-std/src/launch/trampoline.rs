@@ -13,13 +13,13 @@
 //! a process group of its own discards it: the signal was for the launcher's group, and the one that
 //! continues that group would not reach the rank.
 
-use crate::exit::complain;
 use crate::launch::process::start_code;
 use crate::launch::script;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{execv, getpgrp, getpid};
+use pmi_host_base::exit::complain;
 use signal_hook::consts::SIGPIPE;
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};

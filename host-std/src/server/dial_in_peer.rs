@@ -1,15 +1,15 @@
 //! Connections that have not proved which rank they are.
 
 use super::secure::Certificate;
-use super::storage::Heap;
 use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
-use crate::trace::Who;
+use crate::trace::TraceSource;
 use pmi_core::auth::Challenge;
 use pmi_core::command::Notice;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::{Job, Server};
 use pmi_core::time::Duration;
+use pmi_host_base::storage::Heap;
 use pmi_std::Stream;
 use std::net::SocketAddr;
 
@@ -48,10 +48,10 @@ pub(super) fn notify_all(server: &mut Server<Heap>, notice: Notice) -> Vec<(JobI
 }
 
 /// Job, rank and session of a connection, for records.
-pub(super) fn who(server: &Server<Heap>, session: SessionId) -> Who {
+pub(super) fn who(server: &Server<Heap>, session: SessionId) -> TraceSource {
     let peer = server.peer(session);
     let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
-    Who { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
+    TraceSource { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
 }
 
 /// Rejection of a peer that requested a rank that is not free.

@@ -1,12 +1,12 @@
 //! What the server knows of a job before its ranks connect: members, and pairs of its key-value space.
 
-use super::storage::Heap;
 use crate::launch::plan::Plan;
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+use pmi_host_base::storage::Heap;
 use pmi_trace::JobFacts;
 use std::io;
 

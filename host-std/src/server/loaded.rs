@@ -1,9 +1,9 @@
 //! MPI libraries that ranks have loaded while they run, as Python does. The executable does not show them,
 //! and the answer to `init` depends on them.
 
-use crate::launch::library;
 use crate::launch::processes;
 use pmi_core::ids::JobId;
+use pmi_host_base::library;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

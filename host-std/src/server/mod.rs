@@ -15,5 +15,3 @@ pub(crate) mod secure;
 pub(crate) mod service;
 pub(crate) mod singleton;
 pub(crate) mod waiting;
-
-pub(crate) use pmi_host_base::{kvs_budget, map_kvs, storage};

@@ -2,14 +2,14 @@
 
 use super::event::printable;
 use super::pmix::heap::PmixHeap;
-use super::storage::Heap;
-use crate::ranges::Ranks;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{self, CollectiveKind, Pmix};
 use pmi_core::server::{self, GroupFence, Member, Server};
+use pmi_host_base::ranges::Ranks;
 use pmi_host_base::ranges::index;
+use pmi_host_base::storage::Heap;
 use pmi_std::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-pub(crate) use pmi_host_base::program::Inherit;
+use pmi_host_base::program::Inherit;
 
 /// Environment of the ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

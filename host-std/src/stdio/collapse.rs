@@ -133,7 +133,7 @@ impl Collapse {
             if groups.is_empty() {
                 break;
             }
-            groups.into_iter().for_each(|line| out(&self.take(line.text)));
+            groups.into_iter().for_each(|line| out(&self.pop_group(line.text)));
         }
         self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
     }
@@ -142,7 +142,7 @@ impl Collapse {
     pub(crate) fn release_rank(&mut self, rank: u32, mut out: impl FnMut(&Group)) {
         while let Some(line) = self.queues.get(&rank).and_then(|queue| queue.lines.front()) {
             let text = Rc::clone(&line.text);
-            out(&self.take(text));
+            out(&self.pop_group(text));
         }
     }
 
@@ -200,7 +200,7 @@ impl Collapse {
     }
 
     /// Removes a line from all queues with it at the head.
-    fn take(&mut self, text: Rc<[u8]>) -> Group {
+    fn pop_group(&mut self, text: Rc<[u8]>) -> Group {
         let holders = self.texts.get_mut(&text);
         let heads = holders.map(|holders| std::mem::take(&mut holders.heads)).unwrap_or_default();
         for rank in &heads {
@@ -247,7 +247,7 @@ const LINE_COST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranges::ranges;
+    use pmi_host_base::ranges::ranges;
 
     const WAIT: Duration = Duration::from_secs(1);
 

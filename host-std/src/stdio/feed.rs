@@ -1,6 +1,6 @@
 //! One source, several readers, each at its own pace.
 
-use super::source::{CHUNK, Look, Source};
+use super::source::{CHUNK, Source, SourceRead};
 use crate::poller::{Interest, Poller, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -80,7 +80,7 @@ impl Feed {
             0 => {
                 let position = reader.position + std::mem::take(&mut reader.given);
                 let from = std::mem::replace(&mut reader.position, position);
-                self.source.take(position);
+                self.source.consume(position);
                 self.hungry.insert(process);
                 self.serve(process, poller)?;
                 self.move_on(from, self.readers.contains_key(&process).then_some(position));
@@ -123,8 +123,8 @@ impl Feed {
     /// Writes the next piece to a reader with an empty pipe.
     fn serve(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
-        match self.source.look(reader.position, &mut self.chunk) {
-            Look::Some => match rustix::io::write(&reader.pipe, &self.chunk) {
+        match self.source.read_at(reader.position, &mut self.chunk) {
+            SourceRead::Some => match rustix::io::write(&reader.pipe, &self.chunk) {
                 Ok(count) => {
                     reader.given = u64::try_from(count).unwrap_or(0);
                     self.hungry.remove(&process);
@@ -133,12 +133,12 @@ impl Feed {
                 Err(Errno::INTR | Errno::AGAIN) => return reader.watch(process, true, poller),
                 Err(_) => self.remove(process),
             },
-            Look::End => self.remove(process),
+            SourceRead::End => self.remove(process),
             later => {
                 reader.watch(process, false, poller)?;
                 match later {
-                    Look::Full => self.is_full = true,
-                    Look::Elsewhere => self.retry_at = Some(Instant::now() + RETRY),
+                    SourceRead::Full => self.is_full = true,
+                    SourceRead::Elsewhere => self.retry_at = Some(Instant::now() + RETRY),
                     _ => self.watch(true, poller)?,
                 }
             }
@@ -151,7 +151,7 @@ impl Feed {
         let Some(reader) = self.readers.remove(&process) else { return };
         self.hungry.remove(&process);
         let left = unread(&reader.pipe);
-        self.source.take(reader.position + reader.given.saturating_sub(left));
+        self.source.consume(reader.position + reader.given.saturating_sub(left));
         self.move_on(reader.position, None);
     }
 

@@ -5,9 +5,9 @@ use super::collapse::{Collapse, Group};
 use super::label::Labels;
 use super::outlet::{Outlet, Writer};
 use super::pattern::PatternError;
-use crate::ranges::ranges;
 use crate::settings::Output;
 use crate::stream::Stream;
+use pmi_host_base::ranges::ranges;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl Gather {
     }
 
     /// Takes lines of a rank; the last one may be unfinished if nothing follows.
-    pub(crate) fn take(
+    pub(crate) fn push(
         &mut self,
         stream: Stream,
         seat: StreamOwner,

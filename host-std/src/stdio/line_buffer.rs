@@ -12,7 +12,7 @@ pub(crate) struct LineBuffer {
 
 impl LineBuffer {
     /// Takes input and hands every whole line to `out`, in one or two pieces.
-    pub(crate) fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
+    pub(crate) fn push(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = read;
         if let Some(last) = memchr::memrchr(b'\n', read) {
             let (mut whole, tail) = read.split_at(last + 1);
@@ -52,7 +52,7 @@ mod tests {
     fn output_consists_of_whole_lines() {
         let mut lines = LineBuffer::default();
         for chunk in ["a", "b\nc\nd", "\n", "e"] {
-            lines.take(chunk.as_bytes(), |piece| assert_eq!(piece.last(), Some(&b'\n')));
+            lines.push(chunk.as_bytes(), |piece| assert_eq!(piece.last(), Some(&b'\n')));
         }
         assert_eq!(lines.held_bytes(), 1);
     }
@@ -60,7 +60,7 @@ mod tests {
     fn through(chunks: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
         let (mut lines, mut out, mut rest) = (LineBuffer::default(), Vec::new(), Vec::new());
         for chunk in chunks {
-            lines.take(chunk, |piece| out.extend_from_slice(piece));
+            lines.push(chunk, |piece| out.extend_from_slice(piece));
         }
         lines.let_go(|piece| rest.extend_from_slice(piece));
         assert_eq!(lines.held_bytes(), 0);

@@ -2,8 +2,8 @@
 
 use super::StreamOwner;
 use super::target::Target;
-use crate::exit;
 use crate::stream::Stream;
+use pmi_host_base::exit;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 

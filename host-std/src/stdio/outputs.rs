@@ -192,7 +192,7 @@ impl Outputs {
         };
         let line = [text.trim_ascii_end(), b"\n"].concat();
         match (way, &mut self.gather) {
-            (LineTreatment::Gathered, Some(gather)) => gather.take(stream, *seat, &line, outlet),
+            (LineTreatment::Gathered, Some(gather)) => gather.push(stream, *seat, &line, outlet),
             (way, _) => {
                 let label = label(&self.labels, *seat, way);
                 outlet.put(Writer::Rank(*seat, stream), &label, &line);
@@ -404,11 +404,11 @@ impl Outputs {
         match (&pipe.way, gather) {
             (LineTreatment::Raw, _) => outlet.put(writer, b"", scratch),
             (LineTreatment::Gathered, Some(gather)) => {
-                pipe.lines.take(scratch, |piece| gather.take(stream, seat, piece, outlet));
+                pipe.lines.push(scratch, |piece| gather.push(stream, seat, piece, outlet));
             }
             (way, _) => {
                 let label = label(labels, seat, way);
-                pipe.lines.take(scratch, |piece| outlet.put(writer, &label, piece));
+                pipe.lines.push(scratch, |piece| outlet.put(writer, &label, piece));
             }
         }
         let held = pipe.lines.held_bytes();
@@ -443,7 +443,7 @@ impl Outputs {
                 pipe.lines.let_go(|rest| gather.show(stream, seat, rest, outlet));
             }
             (LineTreatment::Gathered, Some(gather)) => {
-                pipe.lines.let_go(|rest| gather.take(stream, seat, rest, outlet));
+                pipe.lines.let_go(|rest| gather.push(stream, seat, rest, outlet));
             }
             (way, _) => {
                 let label = label(&self.labels, seat, way);

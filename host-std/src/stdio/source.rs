@@ -49,7 +49,7 @@ enum Kind {
 
 /// Result of a look at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum SourceRead {
     /// Input is available.
     Some,
     /// Nothing is available yet.
@@ -83,27 +83,27 @@ impl Source {
 
     /// Copies up to [`CHUNK`] bytes from `position` on into `chunk`. Everything before must have been
     /// taken with [`take`](Self::take).
-    pub(crate) fn look(&mut self, position: u64, chunk: &mut Vec<u8>) -> Look {
+    pub(crate) fn read_at(&mut self, position: u64, chunk: &mut Vec<u8>) -> SourceRead {
         chunk.clear();
         if let Kind::File(start) = self.kind {
             return match rustix::io::pread(&self.fd, spare_capacity(chunk), start + position) {
-                Ok(count) if count > 0 => Look::Some,
-                Err(Errno::INTR) => self.look(position, chunk),
-                Ok(_) | Err(_) => Look::End,
+                Ok(count) if count > 0 => SourceRead::Some,
+                Err(Errno::INTR) => self.read_at(position, chunk),
+                Ok(_) | Err(_) => SourceRead::End,
             };
         }
         let offset = usize::try_from(position - self.window_start).unwrap_or(usize::MAX);
         if offset >= self.window.len() {
             if self.has_ended {
-                return Look::End;
+                return SourceRead::End;
             }
             if self.is_full() {
-                return Look::Full;
+                return SourceRead::Full;
             }
             match self.peek(chunk) {
                 Ok(0) => {
                     self.has_ended = true;
-                    return Look::End;
+                    return SourceRead::End;
                 }
                 Ok(_) => self.window.extend(&*chunk),
                 Err(look) => return look,
@@ -111,11 +111,11 @@ impl Source {
             chunk.clear();
         }
         chunk.extend(self.window.range(offset..).take(CHUNK));
-        Look::Some
+        SourceRead::Some
     }
 
     /// Takes everything up to `position`, which a reader has read.
-    pub(crate) fn take(&mut self, position: u64) {
+    pub(crate) fn consume(&mut self, position: u64) {
         let Some(count) = position.checked_sub(self.taken).filter(|count| *count > 0) else {
             return;
         };
@@ -151,7 +151,7 @@ impl Source {
     }
 
     /// Copies the next input into `chunk`. In a pipe or a socket it also stays.
-    fn peek(&mut self, chunk: &mut Vec<u8>) -> Result<usize, Look> {
+    fn peek(&mut self, chunk: &mut Vec<u8>) -> Result<usize, SourceRead> {
         let peeked = match &self.kind {
             Kind::Pipe { read, write } => {
                 match tee(&self.fd, write, CHUNK, SpliceFlags::NONBLOCK) {
@@ -165,17 +165,17 @@ impl Source {
             }
             Kind::File(_) | Kind::Other => {
                 if self.has_something() == Ok(false) {
-                    return Err(Look::Later);
+                    return Err(SourceRead::Later);
                 }
                 if is_in_foreground(self.fd.as_fd()) == Some(false) {
-                    return Err(Look::Elsewhere);
+                    return Err(SourceRead::Elsewhere);
                 }
                 rustix::io::read(&self.fd, spare_capacity(chunk))
             }
         };
         peeked.map_err(|error| match error {
-            Errno::AGAIN | Errno::INTR => Look::Later,
-            _ => Look::End,
+            Errno::AGAIN | Errno::INTR => SourceRead::Later,
+            _ => SourceRead::End,
         })
     }
 
@@ -223,9 +223,9 @@ mod tests {
         let mut left = File::from(fd.try_clone().unwrap());
         let mut source = Source::new(fd).unwrap();
         let mut chunk = Vec::with_capacity(CHUNK);
-        assert_eq!(source.look(0, &mut chunk), Look::Some);
+        assert_eq!(source.read_at(0, &mut chunk), SourceRead::Some);
         let seen = String::from_utf8(chunk).unwrap();
-        source.take(taken);
+        source.consume(taken);
         let mut rest = String::new();
         left.read_to_string(&mut rest).unwrap();
         (seen, rest)
@@ -257,15 +257,15 @@ mod tests {
         let mut write = File::from(write);
         write.write_all(b"abc").unwrap();
         let (mut source, mut chunk) = (Source::new(read).unwrap(), Vec::with_capacity(CHUNK));
-        assert_eq!(source.look(0, &mut chunk), Look::Some);
-        source.take(3);
-        assert_eq!(source.look(3, &mut chunk), Look::Later);
+        assert_eq!(source.read_at(0, &mut chunk), SourceRead::Some);
+        source.consume(3);
+        assert_eq!(source.read_at(3, &mut chunk), SourceRead::Later);
         write.write_all(b"def").unwrap();
         drop(write);
-        assert_eq!((source.look(3, &mut chunk), &*chunk), (Look::Some, &b"def"[..]));
-        source.take(6);
+        assert_eq!((source.read_at(3, &mut chunk), &*chunk), (SourceRead::Some, &b"def"[..]));
+        source.consume(6);
         source.forget(1);
-        assert_eq!((source.look(1, &mut chunk), &*chunk), (Look::Some, &b"bcdef"[..]));
-        assert_eq!(source.look(6, &mut chunk), Look::End);
+        assert_eq!((source.read_at(1, &mut chunk), &*chunk), (SourceRead::Some, &b"bcdef"[..]));
+        assert_eq!(source.read_at(6, &mut chunk), SourceRead::End);
     }
 }

@@ -1,6 +1,6 @@
 //! Messages as lines for users, while they pass.
 
-use super::Who;
+use super::TraceSource;
 use pmi_trace::Direction;
 use pmi_trace::describe::describe;
 
@@ -16,7 +16,7 @@ pub(super) struct MessageLines {
 
 impl MessageLines {
     /// Adds a message.
-    pub(super) fn push(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
+    pub(super) fn push(&mut self, who: TraceSource, direction: Direction, bytes: &[u8]) {
         if self.unread_count + self.lines.len() >= UNREAD_MAX {
             self.lost_count += 1;
             return;
@@ -30,7 +30,7 @@ impl MessageLines {
 
     /// Returns the waiting lines. While the reader has not taken everything, up to `UNREAD_MAX` lines
     /// are kept for it; the number of dropped ones follows when it has.
-    pub(super) fn take(&mut self, is_read: bool) -> Vec<String> {
+    pub(super) fn drain(&mut self, is_read: bool) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.lines);
         if is_read {
             self.unread_count = 0;
@@ -57,13 +57,17 @@ mod tests {
     #[test]
     fn message_is_a_line_with_its_rank_and_its_direction() {
         let mut shown = MessageLines::default();
-        shown.push(Who::rank(0, 3), Direction::ToServer, b"cmd=put kvsname=k key=a value=b\n");
-        shown.push(Who::rank(2, 0), Direction::ToClient, b"cmd=put_result rc=0\n");
-        let lines = shown.take(true);
+        shown.push(
+            TraceSource::rank(0, 3),
+            Direction::ToServer,
+            b"cmd=put kvsname=k key=a value=b\n",
+        );
+        shown.push(TraceSource::rank(2, 0), Direction::ToClient, b"cmd=put_result rc=0\n");
+        let lines = shown.drain(true);
         assert!(lines[0].starts_with("rank 3 → put "), "{lines:?}");
         assert!(lines[0].contains("key=a value=b"), "{lines:?}");
         assert_eq!(lines[1], "rank 0 of job 2 ← put rc=0");
-        assert_eq!(shown.take(true), [""; 0]);
+        assert_eq!(shown.drain(true), [""; 0]);
     }
 
     #[test]
@@ -71,15 +75,15 @@ mod tests {
         let mut shown = MessageLines::default();
         let pass = |shown: &mut MessageLines, count: usize| {
             for _ in 0..count {
-                shown.push(Who::rank(0, 0), Direction::ToServer, b"cmd=get_maxes\n");
+                shown.push(TraceSource::rank(0, 0), Direction::ToServer, b"cmd=get_maxes\n");
             }
         };
         pass(&mut shown, UNREAD_MAX);
-        assert_eq!(shown.take(false).len(), UNREAD_MAX);
+        assert_eq!(shown.drain(false).len(), UNREAD_MAX);
         pass(&mut shown, 7);
-        assert_eq!(shown.take(false), [""; 0]);
-        assert_eq!(shown.take(true), ["7 messages passed faster than they were read"]);
+        assert_eq!(shown.drain(false), [""; 0]);
+        assert_eq!(shown.drain(true), ["7 messages passed faster than they were read"]);
         pass(&mut shown, 1);
-        assert_eq!(shown.take(true).len(), 1);
+        assert_eq!(shown.drain(true).len(), 1);
     }
 }

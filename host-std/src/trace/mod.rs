@@ -46,7 +46,7 @@ pub struct Tracer {
 
 /// Subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct TraceSource {
     /// Number of the job.
     pub job: u32,
     /// The rank, if known.
@@ -55,7 +55,7 @@ pub struct Who {
     pub session: Option<u32>,
 }
 
-impl Who {
+impl TraceSource {
     /// A rank, with any connection.
     pub(crate) const fn rank(job: u32, rank: u32) -> Self {
         Self { job, rank: Some(rank), session: None }
@@ -115,7 +115,7 @@ impl Tracer {
     pub fn add_job(&mut self, facts: JobFacts, spawned: bool) {
         self.ring.add_job(facts.job, facts.ranks);
         if spawned {
-            self.event(Who::job(facts.job), What::Spawned(facts));
+            self.event(TraceSource::job(facts.job), What::Spawned(facts));
         }
     }
 
@@ -125,7 +125,7 @@ impl Tracer {
     }
 
     /// Records an event other than a message.
-    pub(crate) fn event(&mut self, who: Who, what: What) {
+    pub(crate) fn event(&mut self, who: TraceSource, what: What) {
         if let (What::Connected { .. }, Some(session)) = (&what, who.session) {
             // The number may be reused from a connection that closed within a message.
             *stream(&mut self.streams, session) = Splitter::default();
@@ -135,19 +135,19 @@ impl Tracer {
     }
 
     /// Wraps a machine so that its messages are recorded.
-    pub fn tap<M>(&mut self, machine: M, who: Who) -> Tap<'_, M> {
+    pub fn tap<M>(&mut self, machine: M, who: TraceSource) -> Tap<'_, M> {
         Tap::new(machine, self, who)
     }
 
     /// Records the complete messages in input of a client.
-    fn received(&mut self, who: Who, bytes: &[u8]) {
+    fn received(&mut self, who: TraceSource, bytes: &[u8]) {
         if let Some(session) = who.session {
             self.split(session, who, Direction::ToServer, bytes);
         }
     }
 
     /// Records output of the server: one whole message, or a piece of a PMIx message.
-    fn sent(&mut self, who: Who, bytes: &[u8]) {
+    fn sent(&mut self, who: TraceSource, bytes: &[u8]) {
         let Some(session) = who.session else { return };
         if session & PMIX_SESSION != 0 {
             return self.split(session, who, Direction::ToClient, bytes);
@@ -156,13 +156,13 @@ impl Tracer {
         self.message(who, Direction::ToClient, bytes);
     }
 
-    fn split(&mut self, session: u32, who: Who, direction: Direction, bytes: &[u8]) {
+    fn split(&mut self, session: u32, who: TraceSource, direction: Direction, bytes: &[u8]) {
         let mut splitter = std::mem::take(stream(&mut self.streams, session));
         splitter.push(direction, bytes, |message| self.message(who, direction, message));
         *stream(&mut self.streams, session) = splitter;
     }
 
-    fn message(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
+    fn message(&mut self, who: TraceSource, direction: Direction, bytes: &[u8]) {
         // An identified rank sends no further proofs, and most messages come from such ranks.
         if self.hides_proofs && who.rank.is_none() {
             let mut room = std::mem::take(&mut self.shown_of);
@@ -173,7 +173,7 @@ impl Tracer {
         }
     }
 
-    fn keep(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
+    fn keep(&mut self, who: TraceSource, direction: Direction, bytes: &[u8]) {
         let time_ns = self.now_ns();
         if let Some(rank) = who.rank {
             self.ring.note((who.job, rank), Last::new(time_ns, direction, bytes));
@@ -184,8 +184,8 @@ impl Tracer {
         self.record(who, time_ns, What::Message { direction, bytes });
     }
 
-    fn record<B: AsRef<[u8]>>(&mut self, who: Who, time_ns: u64, what: What<B>) {
-        let Who { job, rank, session } = who;
+    fn record<B: AsRef<[u8]>>(&mut self, who: TraceSource, time_ns: u64, what: What<B>) {
+        let TraceSource { job, rank, session } = who;
         self.frame.clear();
         write_record(&Record { time_ns, job, rank, session, what }, &mut self.frame);
         self.ring.push(&self.frame);
@@ -207,7 +207,7 @@ impl Tracer {
 
     /// Records the end of the run, and waits until the file is written. Returns a failure for the user.
     pub(crate) fn finish(&mut self, code: u8) -> Option<String> {
-        self.event(Who { job: 0, rank: None, session: None }, What::Ended { code });
+        self.event(TraceSource { job: 0, rank: None, session: None }, What::Ended { code });
         self.file.take()?.finish(self.now_ns())
     }
 
@@ -219,7 +219,7 @@ impl Tracer {
     /// Messages since the last call, each as a line for the user, if they were requested. `is_read` is
     /// true if the reader has taken everything so far.
     pub(crate) fn take_shown(&mut self, is_read: bool) -> Vec<String> {
-        self.shown.as_mut().map_or_else(Vec::new, |shown| shown.take(is_read))
+        self.shown.as_mut().map_or_else(Vec::new, |shown| shown.drain(is_read))
     }
 
     /// Starts or stops keeping records for observers.
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use pmi_trace::file;
 
-    const WHO: Who = Who { job: 0, rank: Some(1), session: Some(7) };
+    const WHO: TraceSource = TraceSource { job: 0, rank: Some(1), session: Some(7) };
 
     fn tracer(ring: usize) -> Tracer {
         let mut tracer = Tracer::new(ring);

@@ -1,6 +1,6 @@
 //! Recording wrapper around a session.
 
-use super::{Tracer, Who};
+use super::{TraceSource, Tracer};
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
@@ -10,11 +10,11 @@ use pmi_core::time::Instant;
 pub struct Tap<'a, M> {
     machine: M,
     tracer: &'a mut Tracer,
-    who: Who,
+    who: TraceSource,
 }
 
 impl<'a, M> Tap<'a, M> {
-    pub(super) const fn new(machine: M, tracer: &'a mut Tracer, who: Who) -> Self {
+    pub(super) const fn new(machine: M, tracer: &'a mut Tracer, who: TraceSource) -> Self {
         Self { machine, tracer, who }
     }
 }

@@ -51,7 +51,7 @@ impl Proc {
     /// Reads the state of a process; `None` if access is denied or the process is gone.
     ///
     /// Reads two small files. Neither read waits for the process.
-    pub(crate) fn look(&self, pid: i32) -> Option<Life> {
+    pub(crate) fn read(&self, pid: i32) -> Option<Life> {
         let process = Process::new_with_root(self.root.join(pid.to_string())).ok()?;
         let stat = process.stat().ok()?;
         let ticks = stat.utime.saturating_add(stat.stime);
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn we_run_and_have_used_a_processor() {
         let own = std::process::id().cast_signed();
-        let life = Proc::default().look(own).unwrap();
+        let life = Proc::default().read(own).unwrap();
         // In a test process the main thread is seen, which waits for the others.
         assert!(matches!(life.state, State::Sleeping | State::Running), "{life:?}");
     }
@@ -120,11 +120,11 @@ mod tests {
     fn process_that_is_hidden_or_gone_is_unknown() {
         let root = std::env::temp_dir().join(format!("pmi-host-proc-{}", std::process::id()));
         let proc = Proc::at(&root);
-        assert_eq!(proc.look(7), None);
+        assert_eq!(proc.read(7), None);
         fs::create_dir_all(root.join("7")).unwrap();
-        assert_eq!(proc.look(7), None);
+        assert_eq!(proc.read(7), None);
         fs::write(root.join("7/stat"), "no numbers").unwrap();
-        assert_eq!(proc.look(7), None);
+        assert_eq!(proc.read(7), None);
         // The name may contain a closing parenthesis.
         let stat = "7 (a) T (b) D 1 7 7 0 -1 4194304 90 0 0 0 250 50 0 0 20 0 1 0 100 1000 10 \
                     18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
@@ -134,10 +134,10 @@ mod tests {
             kernel_wait: None,
             cpu: Duration::from_secs(300) / u32::try_from(procfs::ticks_per_second()).unwrap(),
         };
-        assert_eq!(proc.look(7), Some(life.clone()));
+        assert_eq!(proc.read(7), Some(life.clone()));
         fs::write(root.join("7/wchan"), "io_schedule").unwrap();
         let kernel_wait = Some("io_schedule".to_owned());
-        assert_eq!(proc.look(7), Some(Life { kernel_wait, ..life }));
+        assert_eq!(proc.read(7), Some(Life { kernel_wait, ..life }));
         fs::remove_dir_all(root).unwrap();
     }
 }

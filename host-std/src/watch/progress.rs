@@ -49,7 +49,7 @@ impl Progress {
 
     /// Updates the line at `now`: a task, with the number of ranks done and left. Returns a new line, or
     /// no line where one was; `None` if nothing changes.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
         now: Instant,
         task: Option<(ProgressTask, u64, u64)>,
@@ -166,27 +166,27 @@ mod tests {
     #[test]
     fn short_steps_are_not_shown() {
         let (mut progress, start) = (Progress::new(), Instant::now());
-        assert_eq!(progress.look(start, Some((ProgressTask::Start, 0, 100))), None);
-        assert_eq!(progress.look(start + MOMENT / 2, Some((ProgressTask::Start, 50, 50))), None);
-        assert_eq!(progress.look(start + MOMENT / 2, None), None);
+        assert_eq!(progress.check(start, Some((ProgressTask::Start, 0, 100))), None);
+        assert_eq!(progress.check(start + MOMENT / 2, Some((ProgressTask::Start, 50, 50))), None);
+        assert_eq!(progress.check(start + MOMENT / 2, None), None);
         assert_eq!(progress.deadline(), None);
     }
 
     #[test]
     fn long_steps_are_shown_until_they_are_over() {
         let (mut progress, start) = (Progress::new(), Instant::now());
-        assert_eq!(progress.look(start, Some((ProgressTask::Start, 0, 100))), None);
+        assert_eq!(progress.check(start, Some((ProgressTask::Start, 0, 100))), None);
         let later = progress.deadline().unwrap();
-        let shown = progress.look(later, Some((ProgressTask::Start, 40, 60))).unwrap().unwrap();
+        let shown = progress.check(later, Some((ProgressTask::Start, 40, 60))).unwrap().unwrap();
         assert!(shown.starts_with("starting ranks [====="), "{shown}");
         assert!(shown.ends_with("] 40 of 100") && shown.len() < 80, "{shown}");
-        assert_eq!(progress.look(later, Some((ProgressTask::Start, 41, 59))), None);
-        assert_eq!(progress.look(later, None), Some(None));
-        assert_eq!(progress.look(later, None), None);
+        assert_eq!(progress.check(later, Some((ProgressTask::Start, 41, 59))), None);
+        assert_eq!(progress.check(later, None), Some(None));
+        assert_eq!(progress.check(later, None), None);
         // For an end, only the number of remaining ranks is known, not the total.
-        assert_eq!(progress.look(later, Some((ProgressTask::End, 0, 8))), None);
+        assert_eq!(progress.check(later, Some((ProgressTask::End, 0, 8))), None);
         let later = progress.deadline().unwrap();
-        let shown = progress.look(later, Some((ProgressTask::End, 0, 2))).unwrap().unwrap();
+        let shown = progress.check(later, Some((ProgressTask::End, 0, 2))).unwrap().unwrap();
         assert!(
             shown.starts_with("waiting for ranks to end [") && shown.ends_with("6 of 8"),
             "{shown}"

@@ -14,9 +14,9 @@ pub(crate) struct Stall {
     report: Option<Duration>,
     abort: Option<Duration>,
     /// Time of the next check.
-    look_at: Option<Instant>,
+    check_at: Option<Instant>,
     /// Start of the stall that was reported last, and the duration at which it is reported again.
-    told: Option<(Instant, Duration)>,
+    reported: Option<(Instant, Duration)>,
     /// Start of the measurement; earlier waits do not count.
     floor: Option<Instant>,
 }
@@ -40,50 +40,50 @@ impl Stall {
     /// Creates a timer with nothing due.
     pub(crate) fn new(settings: &Watching) -> Self {
         let Watching { stall_report: report, stall_abort: abort, .. } = *settings;
-        Self { report, abort, look_at: None, told: None, floor: None }
+        Self { report, abort, check_at: None, reported: None, floor: None }
     }
 
     /// A message of a rank arrived: from now on, ranks may wait.
-    pub(crate) fn heard(&mut self, now: Instant) {
+    pub(crate) fn note_message(&mut self, now: Instant) {
         let first = [self.report, self.abort].into_iter().flatten().min();
-        if self.look_at.is_none() {
-            self.look_at = first.and_then(|first| now.checked_add(first));
+        if self.check_at.is_none() {
+            self.check_at = first.and_then(|first| now.checked_add(first));
         }
     }
 
     /// Restarts the measurement: ranks are still being started, or all processes were stopped.
-    pub(crate) fn forgive(&mut self, now: Instant) {
+    pub(crate) fn excuse(&mut self, now: Instant) {
         self.floor = Some(now);
     }
 
     /// Time of the next [`look`](Self::look).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.look_at
+        self.check_at
     }
 
     /// Judges a stall that began at `since`; `None` if no rank waits.
-    pub(crate) fn look(&mut self, now: Instant, since: Option<Instant>) -> Option<StallAction> {
+    pub(crate) fn check(&mut self, now: Instant, since: Option<Instant>) -> Option<StallAction> {
         let Some(since) = since.map(|since| self.floor.map_or(since, |floor| floor.max(since)))
         else {
-            self.look_at = None;
+            self.check_at = None;
             return None;
         };
         let lasts = now.saturating_duration_since(since);
         if let Some(abort) = self.abort.filter(|abort| lasts >= *abort) {
-            self.look_at = None;
+            self.check_at = None;
             return Some(StallAction::Abort { lasts: abort });
         }
-        let mut step = match self.told {
+        let mut step = match self.reported {
             Some((begun, step)) if begun == since => Some(step),
             _ => self.report,
         };
         let verdict = step.filter(|step| lasts >= *step).map(|_| StallAction::Report { lasts });
         if verdict.is_some() {
             let next = lasts.saturating_mul(2);
-            (self.told, step) = (Some((since, next)), Some(next));
+            (self.reported, step) = (Some((since, next)), Some(next));
         }
         let next = [step, self.abort].into_iter().flatten().min();
-        self.look_at = next.and_then(|next| since.checked_add(next));
+        self.check_at = next.and_then(|next| since.checked_add(next));
         verdict
     }
 }
@@ -108,59 +108,59 @@ mod tests {
     fn nothing_is_due_while_no_rank_sends_or_waits() {
         let (mut stall, start) = settled(Some(10), None);
         assert_eq!(stall.deadline(), None);
-        stall.heard(start);
-        stall.heard(start + 5 * SEC);
+        stall.note_message(start);
+        stall.note_message(start + 5 * SEC);
         assert_eq!(stall.deadline(), Some(start + 10 * SEC));
-        assert_eq!(stall.look(start + 10 * SEC, None), None);
+        assert_eq!(stall.check(start + 10 * SEC, None), None);
         assert_eq!(stall.deadline(), None);
     }
 
     #[test]
     fn standstill_is_told_and_again_after_twice_the_time() {
         let (mut stall, start) = settled(Some(10), None);
-        stall.heard(start);
+        stall.note_message(start);
         let report = |secs| Some(StallAction::Report { lasts: secs * SEC });
         // There was progress in between.
         let since = start + 4 * SEC;
-        assert_eq!(stall.look(start + 10 * SEC, Some(since)), None);
+        assert_eq!(stall.check(start + 10 * SEC, Some(since)), None);
         assert_eq!(stall.deadline(), Some(since + 10 * SEC));
-        assert_eq!(stall.look(since + 10 * SEC, Some(since)), report(10));
+        assert_eq!(stall.check(since + 10 * SEC, Some(since)), report(10));
         assert_eq!(stall.deadline(), Some(since + 20 * SEC));
-        assert_eq!(stall.look(since + 19 * SEC, Some(since)), None);
-        assert_eq!(stall.look(since + 21 * SEC, Some(since)), report(21));
+        assert_eq!(stall.check(since + 19 * SEC, Some(since)), None);
+        assert_eq!(stall.check(since + 21 * SEC, Some(since)), report(21));
         assert_eq!(stall.deadline(), Some(since + 42 * SEC));
         // A new stall is reported from the start.
         let other = since + 30 * SEC;
-        assert_eq!(stall.look(other + 10 * SEC, Some(other)), report(10));
+        assert_eq!(stall.check(other + 10 * SEC, Some(other)), report(10));
     }
 
     #[test]
     fn time_in_which_no_rank_could_go_on_is_forgiven() {
         let (mut stall, start) = settled(Some(10), None);
-        stall.heard(start);
-        stall.forgive(start + 60 * SEC);
-        assert_eq!(stall.look(start + 60 * SEC, Some(start)), None);
+        stall.note_message(start);
+        stall.excuse(start + 60 * SEC);
+        assert_eq!(stall.check(start + 60 * SEC, Some(start)), None);
         assert_eq!(stall.deadline(), Some(start + 70 * SEC));
     }
 
     #[test]
     fn run_is_ended_only_if_that_was_asked_for() {
         let (mut stall, start) = settled(Some(10), Some(15));
-        stall.heard(start);
+        stall.note_message(start);
         let report = Some(StallAction::Report { lasts: 10 * SEC });
-        assert_eq!(stall.look(start + 10 * SEC, Some(start)), report);
+        assert_eq!(stall.check(start + 10 * SEC, Some(start)), report);
         assert_eq!(stall.deadline(), Some(start + 15 * SEC));
         let abort = Some(StallAction::Abort { lasts: 15 * SEC });
-        assert_eq!(stall.look(start + 15 * SEC, Some(start)), abort);
+        assert_eq!(stall.check(start + 15 * SEC, Some(start)), abort);
         let (mut stall, start) = settled(None, Some(15));
-        stall.heard(start);
-        assert_eq!(stall.look(start + 15 * SEC, Some(start)), abort);
+        stall.note_message(start);
+        assert_eq!(stall.check(start + 15 * SEC, Some(start)), abort);
     }
 
     #[test]
     fn job_without_limits_is_never_checked() {
         let (mut stall, start) = settled(None, None);
-        stall.heard(start);
+        stall.note_message(start);
         assert_eq!(stall.deadline(), None);
     }
 }

@@ -4,7 +4,7 @@
 //! changes its meaning, [`VERSION`] goes up.
 
 use super::process::State;
-use crate::ranges::Ranks;
+use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::process::State;
 use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
-use crate::ranges::Ranks;
+use pmi_host_base::ranges::Ranks;
 use std::fmt::Write;
 
 /// Selection of rows.

@@ -1,6 +1,6 @@
 //! Hosts, as Hydra's options and batch systems name them. Only this machine can be used.
 
-use crate::usage::UsageError;
+use pmi_host_base::usage::UsageError;
 use std::ffi::OsString;
 use std::net::UdpSocket;
 

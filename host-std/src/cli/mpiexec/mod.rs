@@ -15,8 +15,8 @@ pub(crate) use table::{FollowingWords, OPTIONS};
 
 use super::args::RunArgs;
 use super::layers::Origin;
-use crate::usage::UsageError;
 use clap::{Arg, ArgAction, Command};
+use pmi_host_base::usage::UsageError;
 use reader::{HydraReader, unreadable};
 use std::ffi::OsString;
 use std::io;

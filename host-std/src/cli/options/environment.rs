@@ -3,8 +3,9 @@
 use super::OptionSpec;
 use super::Topic::Environment;
 use super::value::{add, put, text};
-use crate::launch::variables::SET;
-use crate::settings::environment::{Inherit, Offer};
+use crate::settings::environment::Offer;
+use pmi_host_base::program::Inherit;
+use pmi_host_base::variables::SET;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 

@@ -3,8 +3,8 @@
 use super::OptionSpec;
 use super::Topic::Output;
 use super::value::{numbers, put, seconds, shown_seconds, text};
-use crate::ranges::ranges;
 use crate::settings::output::StdinTo;
+use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[

@@ -3,8 +3,8 @@
 use super::OptionSpec;
 use super::Topic::Placement;
 use super::value::{choice, chosen, numbers, put, text};
-use crate::ranges::ranges;
 use crate::settings::placement::{BindTo, Unit, Units};
+use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[

@@ -5,13 +5,13 @@ use super::credential::{self, UserIdentity};
 use super::log::LogRequest;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::server::pmix::service::PmixService;
-use crate::server::storage::Heap;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, ProcId, Rank};
 use pmi_core::server::Server;
 use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
+use pmi_host_base::storage::Heap;
 use pmi_std::Clock;
 
 /// A request that only the launcher can serve. It owns its data, so its message can be dropped.

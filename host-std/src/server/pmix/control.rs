@@ -12,11 +12,11 @@
 //! A rank may control ranks of its own job, and jobs spawned from it, directly or not.
 
 use crate::launch::cleanup::Cleanup;
-use crate::server::storage::Heap;
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::Server;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List, Proc, WILDCARD};
+use pmi_host_base::storage::Heap;
 use rustix::process::Signal;
 use std::ffi::CString;
 

@@ -4,13 +4,13 @@
 use crate::launch::pmix::server_nspace;
 use crate::launch::process::ProcessEnd;
 use crate::server::pmix::heap::PmixHeap;
-use crate::server::storage::Heap;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
 use pmi_core::server::Server;
 use pmi_core::server::pmix::{Notification, Pmix};
 use pmi_core::wire::pmix::names::{Status, keys, range};
 use pmi_core::wire::pmix::{Packer, Proc, Type};
+use pmi_host_base::storage::Heap;
 
 /// Sender of the launcher's events.
 pub(crate) struct PmixNotifier<'a> {

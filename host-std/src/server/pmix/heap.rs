@@ -1,7 +1,7 @@
 //! Storage of PMIx sessions on a host.
 
-use crate::server::storage::Slab;
 use pmi_core::server::pmix::{PmixStorage, SharedBytes};
+use pmi_host_base::storage::Slab;
 use pmi_std::BoundedBuf;
 use std::cell::Cell;
 use std::rc::Rc;

@@ -10,8 +10,7 @@ use crate::poller::{Poller, Token};
 use crate::server::event::{ServerEvent, nonsense, printable};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::service::Service;
-use crate::server::storage::Slab;
-use crate::trace::Who;
+use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, ProcId, Rank};
@@ -21,6 +20,7 @@ use pmi_core::server::pmix::{
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::ranges::index;
+use pmi_host_base::storage::Slab;
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::What;
 use std::collections::VecDeque;
@@ -308,9 +308,9 @@ impl Service {
 }
 
 /// Job, rank and number of a connection, for records.
-fn who(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> Who {
+fn who(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> TraceSource {
     let peer = pmix.peer(id);
-    Who::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
+    TraceSource::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
 }
 
 /// Maximum number of connections, above the number of files that one process may open.

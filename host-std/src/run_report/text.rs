@@ -1,11 +1,11 @@
 //! Ends of ranks as text for users: ranks with the same end share a line.
 
 use super::{RankEnd, RankSummary};
-use crate::exit::line;
 use crate::launch::process::ProcessEnd;
-use crate::ranges::ranges;
 use crate::report::ended;
 use crate::verdict::PmiPhase;
+use pmi_host_base::exit::line;
+use pmi_host_base::ranges::ranges;
 
 /// Ends of all ranks, by job.
 pub(crate) fn endings(rows: &[RankSummary]) -> String {

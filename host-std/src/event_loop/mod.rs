@@ -190,7 +190,7 @@ impl EventLoop {
         let process = Process::of_others(caller.pid).map_err(cannot)?;
         let link = caller.meet(&plan.kvsname)?;
         self.spawning().0.add_process(rank, process).map_err(cannot)?;
-        self.service.add_singleton(rank, link, &self.poller).map_err(cannot)
+        self.service.add_member(rank, (link.0, Some(link.1)), &self.poller).map_err(cannot)
     }
 
     fn run(mut self) -> u8 {

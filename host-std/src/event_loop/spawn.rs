@@ -154,7 +154,7 @@ impl Spawning<'_> {
         let number = self.add_process((job, rank), process)?;
         let owner = StreamOwner { group: start.group, rank };
         self.io.add_rank((number, owner), RankPipes { output, errors }, self.poller)?;
-        self.service.add_member((job, rank), link.into(), self.poller)
+        self.service.add_member((job, rank), (link.into(), None), self.poller)
     }
 
     /// Registers a process as a rank, and returns its number.

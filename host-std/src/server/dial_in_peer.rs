@@ -1,17 +1,21 @@
 //! Connections that have not proved which rank they are.
 
+use super::event::nonsense;
+use super::flush::Served;
 use super::secure::Certificate;
 use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
-use crate::trace::TraceSource;
+use crate::trace::{TraceSource, redacted};
 use pmi_core::auth::Challenge;
 use pmi_core::command::Notice;
+use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::{Job, Server};
 use pmi_core::time::Duration;
 use pmi_host_base::storage::Heap;
 use pmi_std::Stream;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 /// Connection that has not proved which rank it is.
 #[derive(Debug)]
@@ -33,6 +37,41 @@ pub(super) struct Unauthenticated {
     pub(super) pending: Pending<SessionId>,
     /// Delay of all of them after a wrong guess.
     pub(super) guesses: GuessLimit,
+}
+
+impl Unauthenticated {
+    /// Reason to reject a peer that has been served with this result; `scratch` starts with the bytes that it
+    /// sent. A wrong guess delays all other unauthenticated peers.
+    pub(super) fn rejection(&mut self, served: &Served, scratch: &[u8]) -> Option<String> {
+        match *served {
+            Served::Broken(PeerError::Unproven, _) => {
+                self.guesses.note_wrong(Instant::now());
+                Some(nonsense(PeerError::Unproven, b""))
+            }
+            Served::Broken(error, received_bytes) => {
+                let (heard, mut room) = (excerpt(scratch, received_bytes), Vec::new());
+                Some(nonsense(error, redacted(heard, &mut room)))
+            }
+            Served::Plain => Some(PLAIN.to_owned()),
+            Served::Untrusted => Some(UNTRUSTED.to_owned()),
+            Served::Waiting | Served::Finished | Served::Closed => None,
+        }
+    }
+
+    /// Next session to serve that a wrong guess has delayed.
+    pub(super) fn next_held(&mut self, now: Instant) -> Option<SessionId> {
+        if self.guesses.is_paused(now) { None } else { self.pending.next_held() }
+    }
+
+    /// End of the delay, if a session waits for it.
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        self.guesses.until().filter(|_| self.pending.has_held())
+    }
+}
+
+/// First bytes of a message that a peer sent, for reports.
+pub(super) fn excerpt(scratch: &[u8], received_bytes: usize) -> &[u8] {
+    &scratch[..received_bytes.min(EXCERPT_MAX)]
 }
 
 /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
@@ -62,9 +101,11 @@ pub(super) const TAKEN: &str = "requested a rank that is not available: it was s
 pub(super) const SAY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Rejection of a peer that speaks in the clear where TLS is demanded.
-pub(super) const PLAIN: &str =
+const PLAIN: &str =
     "does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
 
 /// Rejection of a peer that does not trust the certificate.
-pub(super) const UNTRUSTED: &str =
-    "ended its TLS handshake early; PMI_TLS_PIN must be that of this job";
+const UNTRUSTED: &str = "ended its TLS handshake early; PMI_TLS_PIN must be that of this job";
+
+/// Number of bytes of an invalid message that are shown.
+const EXCERPT_MAX: usize = 40;

@@ -2,6 +2,7 @@
 //! ([`dial_in_peer`]), its events ([`event`]), byte transfer ([`flush`]), listen configuration
 //! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]).
 
+mod connections;
 pub(crate) mod dial_in_peer;
 pub(crate) mod event;
 pub(crate) mod flush;

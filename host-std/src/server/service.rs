@@ -3,8 +3,9 @@
 use crate::admission::{EVICTED, PENDING_MAX};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
+use crate::server::connections::Connections;
 use crate::server::dial_in_peer::{
-    self, DialInPeer, PLAIN, SAY_WITHIN, TAKEN, UNTRUSTED, Unauthenticated, who,
+    self, DialInPeer, SAY_WITHIN, TAKEN, Unauthenticated, excerpt, who,
 };
 use crate::server::event::{Asked, ServerEvent, disconnect_event, nonsense, translate_event};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
@@ -15,7 +16,7 @@ use crate::server::pmix::heap;
 use crate::server::pmix::service::PmixService;
 use crate::server::rank_conn::RankConns;
 use crate::server::waiting::ProgressView;
-use crate::trace::{Tracer, redacted};
+use crate::trace::Tracer;
 use crate::verdict::{Failure, PmiPhase};
 use pmi_core::command::{CodeRun, Notice};
 use pmi_core::error::{Code, PeerError};
@@ -24,7 +25,6 @@ use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
 use pmi_host_base::map_kvs::MapKvs;
-use pmi_host_base::ranges::index;
 use pmi_host_base::storage::{Heap, Slab};
 use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{JobFacts, What};
@@ -43,7 +43,7 @@ pub(crate) struct Service {
     /// Connections of ranks, and their clients.
     pub(super) rank_conns: RankConns,
     /// By session.
-    pub(super) connections: Vec<Option<Connection>>,
+    connections: Connections,
     /// Events of sessions that were left when they were closed.
     events: VecDeque<Event>,
     pub(super) launcher_events: VecDeque<ServerEvent>,
@@ -71,7 +71,7 @@ impl Service {
             server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), names),
             kvs_budget,
             rank_conns: RankConns::default(),
-            connections: Vec::new(),
+            connections: Connections::default(),
             events: VecDeque::new(),
             launcher_events: VecDeque::new(),
             suspects: Vec::new(),
@@ -145,11 +145,14 @@ impl Service {
     pub(crate) fn add_member(
         &mut self,
         (job, rank): (JobId, u32),
-        link: Stream,
+        (link, from): (Stream, Option<SocketAddr>),
         poller: &Poller,
     ) -> io::Result<()> {
         let peer = Peer::Member { job, rank: Rank(rank) };
-        let session = self.open(peer, link, None, poller)?;
+        let session = self.open(peer, link, from, poller)?;
+        if let Some(connection) = self.connections.get_mut(session.0) {
+            connection.is_unauthenticated = false;
+        }
         if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
             (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
@@ -184,9 +187,7 @@ impl Service {
             .open(peer, BoundedBuf::new(INBOX_MAX), Slab::new(THREADS_MAX))
             .map_err(io::Error::other)?;
         let connection = Connection::new(link, from, Token::Link(session.0), poller)?;
-        let place = index(session.0);
-        self.connections.resize_with(self.connections.len().max(place + 1), || None);
-        self.connections[place] = Some(connection);
+        self.connections.insert(session.0, connection);
         let from = from.map(|from| from.to_string());
         self.tracer.event(who(&self.server, session), What::Connected { from });
         Ok(session)
@@ -348,8 +349,7 @@ impl Service {
 
     fn serve(&mut self, id: SessionId, poller: &Poller, occasion: Occasion) -> io::Result<()> {
         let now = self.clock.now();
-        let found = self.connections.get_mut(index(id.0)).and_then(Option::as_mut);
-        let Some(connection) = found else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(id.0) else { return Ok(()) };
         if connection.is_unauthenticated && self.unauthenticated.guesses.is_paused(Instant::now()) {
             self.unauthenticated.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
@@ -385,14 +385,14 @@ impl Service {
                 self.launcher_events.push_back(ServerEvent::Closed { job, rank });
             }
             Served::Broken(error, received_bytes) => {
-                let heard = &self.scratch[..received_bytes.min(EXCERPT_MAX)];
+                let heard = excerpt(&self.scratch, received_bytes);
                 let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
                 self.launcher_events.push_back(ServerEvent::Failed { job, failure });
             }
             // Only after finalize: some clients crash when the stream ends at any other moment.
             Served::Finished => {
                 if self.phase(job, rank) == PmiPhase::Finalized
-                    && let Some(Some(connection)) = self.connections.get_mut(index(id.0))
+                    && let Some(connection) = self.connections.get_mut(id.0)
                 {
                     connection.close();
                     self.tracer.event(who, What::Closed);
@@ -409,25 +409,9 @@ impl Service {
 
     /// Handles a connection without a rank: unauthenticated, or a second connection.
     fn serve_unauthenticated(&mut self, id: SessionId, served: Served) {
-        if let Served::Broken(error, received_bytes) = served
-            && let Some(from) = self.connection(id).and_then(|connection| connection.from)
-        {
-            let heard = &self.scratch[..received_bytes.min(EXCERPT_MAX)];
-            let is_guess = error == PeerError::Unproven;
-            let mut room = Vec::new();
-            let why = nonsense(error, if is_guess { b"" } else { redacted(heard, &mut room) });
-            if is_guess {
-                self.unauthenticated.guesses.note_wrong(Instant::now());
-            }
-            self.launcher_events.push_back(ServerEvent::Refused { from, why });
-        }
-        let why = match served {
-            Served::Plain => Some(PLAIN),
-            Served::Untrusted => Some(UNTRUSTED),
-            _ => None,
-        };
+        let why = self.unauthenticated.rejection(&served, &self.scratch);
         if let (Some(why), Some(from)) = (why, self.connection(id).and_then(|one| one.from)) {
-            self.launcher_events.push_back(ServerEvent::Refused { from, why: why.to_owned() });
+            self.launcher_events.push_back(ServerEvent::Refused { from, why });
         }
         if served != Served::Waiting {
             self.close(id);
@@ -435,8 +419,7 @@ impl Service {
     }
 
     pub(super) fn close(&mut self, session: SessionId) {
-        let place = self.connections.get_mut(index(session.0));
-        let connection = place.and_then(Option::take);
+        let connection = self.connections.remove(session.0);
         if connection.as_ref().is_some_and(|connection| !connection.is_closed()) {
             self.tracer.event(who(&self.server, session), What::Closed);
         }
@@ -445,7 +428,7 @@ impl Service {
     }
 
     pub(super) fn connection(&self, session: SessionId) -> Option<&Connection> {
-        self.connections.get(index(session.0))?.as_ref()
+        self.connections.get(session.0)
     }
 
     /// Adds a connection whose peer has to identify itself. If too many are unauthenticated, one of them
@@ -470,32 +453,10 @@ impl Service {
         let deadline = self.clock.now().plus(SAY_WITHIN);
         let peer = Peer::Unidentified { job, deadline: Some(deadline), challenge };
         let session = self.open(peer, link, Some(from), poller)?;
-        if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
+        if let Some(connection) = self.connections.get_mut(session.0) {
             connection.certificate = certificate;
         }
         self.unauthenticated.pending.insert(session, from.ip(), ());
-        Ok(())
-    }
-
-    /// Adds the connection to a singleton, opened by the launcher.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
-    pub(crate) fn add_singleton(
-        &mut self,
-        (job, rank): (JobId, u32),
-        (link, from): (Stream, SocketAddr),
-        poller: &Poller,
-    ) -> io::Result<()> {
-        let session =
-            self.open(Peer::Member { job, rank: Rank(rank) }, link, Some(from), poller)?;
-        if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
-            connection.is_unauthenticated = false;
-        }
-        if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
-            (rank_conn.session, rank_conn.is_local) = (Some(session), true);
-        }
         Ok(())
     }
 
@@ -539,12 +500,7 @@ impl Service {
             if self.unauthenticated.pending.is_empty() { None } else { self.server.poll_timeout() };
         let later = callers.into_iter().chain(self.pmix.server.poll_timeout()).min();
         let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
-        let judged = self
-            .unauthenticated
-            .guesses
-            .until()
-            .filter(|_| self.unauthenticated.pending.has_held());
-        later.into_iter().chain(judged).min()
+        later.into_iter().chain(self.unauthenticated.held_until()).min()
     }
 
     /// Closes connections that have not identified themselves in time, and answers PMIx requests that
@@ -560,9 +516,7 @@ impl Service {
             let now = self.clock.now();
             self.server.handle_timeout(now);
         }
-        while !self.unauthenticated.guesses.is_paused(Instant::now())
-            && let Some(held) = self.unauthenticated.pending.next_held()
-        {
+        while let Some(held) = self.unauthenticated.next_held(Instant::now()) {
             self.ready(held.0, poller)?;
         }
         let now = self.clock.now();
@@ -582,9 +536,6 @@ const SESSIONS_MAX: usize = 1 << 21;
 
 /// Maximum number of jobs that run at once; each has at least one process.
 const JOBS_MAX: usize = 1 << 20;
-
-/// Number of bytes of an invalid message that are shown.
-const EXCERPT_MAX: usize = 40;
 
 /// Longest message of a client, and so the memory that one client can occupy. A spawn with more arguments
 /// than the system accepts is useless, and other messages are far shorter.

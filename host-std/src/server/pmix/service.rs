@@ -7,6 +7,7 @@ use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
+use crate::server::connections::Connections;
 use crate::server::event::{ServerEvent, nonsense, printable};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::service::Service;
@@ -19,7 +20,6 @@ use pmi_core::server::pmix::{
 };
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
-use pmi_host_base::ranges::index;
 use pmi_host_base::storage::Slab;
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::What;
@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 pub(crate) struct PmixService {
     pub(in crate::server) server: Pmix<PmixHeap>,
     /// By connection number.
-    connections: Vec<Option<Connection>>,
+    connections: Connections,
     /// Number of open connections.
     links: usize,
     /// Events that were left when their connection was closed.
@@ -60,7 +60,7 @@ impl PmixService {
         server.limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
         Self {
             server,
-            connections: Vec::new(),
+            connections: Connections::default(),
             links: 0,
             events: VecDeque::new(),
             credentials: Credentials::default(),
@@ -117,9 +117,7 @@ impl Service {
         let Ok(id) = opened else { return Ok(()) };
         let token = Token::Pmix(id.0);
         let connection = Connection::carrying(SCRATCH / 2, (link, Some(from)), token, poller)?;
-        let place = index(id.0);
-        pmix.connections.resize_with(pmix.connections.len().max(place + 1), || None);
-        pmix.connections[place] = Some(connection);
+        pmix.connections.insert(id.0, connection);
         pmix.links += 1;
         pmix.pending.insert(id, from.ip(), socket);
         let from = Some(from.to_string());
@@ -181,7 +179,7 @@ impl Service {
 
     /// Address of an unauthenticated connection, and the socket at its other end.
     pub(crate) fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
-        let from = self.pmix.connections.get(index(connection.0))?.as_ref()?.from?;
+        let from = self.pmix.connections.get(connection.0)?.from?;
         Some((from, *self.pmix.pending.get(connection)?))
     }
 
@@ -237,8 +235,7 @@ impl Service {
     ) -> io::Result<()> {
         let now = self.clock.now();
         let pmix = &mut self.pmix;
-        let found = pmix.connections.get_mut(index(id.0)).and_then(Option::as_mut);
-        let Some(connection) = found else { return Ok(()) };
+        let Some(connection) = pmix.connections.get_mut(id.0) else { return Ok(()) };
         let who = who(&pmix.server, id);
         let Some(machine) = self.server.pmix(&mut pmix.server).connection(id) else {
             return Ok(());
@@ -278,8 +275,7 @@ impl Service {
 
     fn close_pmix(&mut self, id: ConnectionId) {
         self.pmix.pending.remove(id);
-        let place = self.pmix.connections.get_mut(index(id.0));
-        if let Some(connection) = place.and_then(Option::take) {
+        if let Some(connection) = self.pmix.connections.remove(id.0) {
             self.pmix.links -= 1;
             self.tracer.event(who(&self.pmix.server, id), What::Closed);
             let peer = self.pmix.server.peer(id);
@@ -298,7 +294,7 @@ impl Service {
         rank: u32,
     ) -> impl Iterator<Item = Traffic> {
         let open = self.pmix_connections(job, rank).into_iter();
-        let open = open.filter_map(|id| self.pmix.connections.get(index(id.0))?.as_ref());
+        let open = open.filter_map(|id| self.pmix.connections.get(id.0));
         open.map(|connection| connection.traffic)
     }
 

@@ -1,7 +1,7 @@
 //! The table that rank 0 of the demo prints.
 
 use super::{DemoCard, Timing};
-use std::fmt::Write;
+use pmi_host_base::columns;
 use std::time::Duration;
 
 /// Renders hosts and durations, one row for each rank, and the median and the worst of all at the end.
@@ -24,25 +24,14 @@ pub(crate) fn render(rows: &[(DemoCard, Timing)]) -> String {
     cells.push(summary("median", |all| all.get(all.len() / 2).copied().unwrap_or_default()));
     cells.push(summary("worst", |all| all.last().copied().unwrap_or_default()));
 
-    let widths = [0, 1, 2, 3, 4, 5].map(|column| {
-        cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-    });
-    let rule = "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1));
+    let lines = columns::lines(&cells, [true, true, false, true, true, true]);
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
-    for (number, row) in cells.iter().enumerate() {
+    for (number, row) in lines.iter().enumerate() {
         if number == 1 || number == body_end {
-            line(&mut text, &rule);
+            line(&mut text, &"-".repeat(width));
         }
-        let mut laid = String::new();
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let gap = if column == 0 { "" } else { "  " };
-            // Names to the left, numbers to the right. Writing to a string cannot fail.
-            let _ = match column {
-                2 => write!(laid, "{gap}{cell:<width$}"),
-                _ => write!(laid, "{gap}{cell:>width$}"),
-            };
-        }
-        line(&mut text, laid.trim_end());
+        line(&mut text, row);
     }
     text
 }

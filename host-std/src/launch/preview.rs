@@ -4,6 +4,7 @@ use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
 use super::plan::{App, JobSpec, Plan};
 use super::pmix::PmixDial;
+use pmi_host_base::columns;
 use std::ffi::OsString;
 use std::fmt::Write;
 
@@ -67,7 +68,9 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
         rows.push([dialled, unknown(), unknown(), unknown(), "(connects over TCP)".to_owned()]);
     }
     let mut text = String::new();
-    table(&mut text, &rows);
+    for line in columns::lines(&rows, [false; 5]) {
+        let _ = writeln!(text, "{line}");
+    }
     let shared = match &plan.placement.binding {
         Some(binding) => binding.shared(first),
         None => (usize::try_from(first).is_ok_and(|ranks| ranks > usable.len())).then(|| {
@@ -114,16 +117,4 @@ fn words(part: &App) -> String {
         }
     });
     quoted.collect::<Vec<_>>().join(" ")
-}
-
-fn table<const N: usize>(text: &mut String, rows: &[[String; N]]) {
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width =
-                rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::process::State;
 use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
+use pmi_host_base::columns;
 use pmi_host_base::ranges::Ranks;
 use std::fmt::Write;
 
@@ -146,19 +147,9 @@ fn ranks(job: &Job, rows: Rows) -> String {
     }
     let mut lines = vec![NAMES.map(str::to_owned)];
     lines.extend(job.ranks.iter().take(shown).map(|rank| cells(job, rank)));
-    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
-    });
     let mut text = String::new();
-    for line in &lines {
-        let mut row = String::from("\n   ");
-        for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
-            let _ = match IS_NUMBER[column] {
-                true => write!(row, " {cell:>width$} "),
-                false => write!(row, " {cell:<width$} "),
-            };
-        }
-        text.push_str(row.trim_end());
+    for line in columns::lines(&lines, IS_NUMBER) {
+        let _ = write!(text, "\n    {line}");
     }
     if let Some(more @ 1..) = job.ranks.len().checked_sub(shown) {
         let _ = write!(text, "\n    and {more} more; 'pmi-host ps' shows all");

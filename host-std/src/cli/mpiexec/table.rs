@@ -1,5 +1,9 @@
 //! Hydra's options: their names, and their equivalents here.
 
+use self::HydraEffect::{
+    ConfigFile, Help, HostFile, Hosts, Info, Only, Own, PerNode, RankMap, Refused, Universe,
+    Verbose, Whole,
+};
 use crate::stdio::pattern::Pattern;
 use std::ffi::{OsStr, OsString};
 
@@ -62,29 +66,29 @@ pub(super) type Translation = fn(&OsStr) -> Result<OsString, String>;
 
 /// Hydra's options, in the order of its help text.
 pub(crate) const OPTIONS: &[HydraOption] = &[
-    flag(&["help", "h"], HydraEffect::Help),
-    pair(&["genv"], HydraEffect::Whole("env", same)),
-    word(&["genvlist"], HydraEffect::Whole("inherit", same)),
-    flag(&["genvnone"], HydraEffect::Whole("inherit", |_| Ok("none".into()))),
-    flag(&["genvall"], HydraEffect::Whole("inherit", |_| Ok("all".into()))),
-    word(&["f", "machinefile", "hostfile"], HydraEffect::HostFile).or("HYDRA_HOST_FILE"),
-    word(&["hosts", "host", "hostlist", "machine", "machines", "machinelist"], HydraEffect::Hosts),
-    word(&["rankmap"], HydraEffect::RankMap),
-    word(&["ppn"], HydraEffect::PerNode),
-    flag(&["l", "prepend-rank"], HydraEffect::Whole("label", yes)),
-    word(&["prepend-pattern"], HydraEffect::Whole("label-format", pattern)),
-    word(&["outfile-pattern", "outfile"], HydraEffect::Whole("stdout-to", pattern)),
-    word(&["errfile-pattern", "errfile"], HydraEffect::Whole("stderr-to", pattern)),
-    word(&["wdir"], HydraEffect::Own("wdir", same)),
-    word(&["configfile"], HydraEffect::ConfigFile).or("HYDRA_CONFIG_FILE"),
-    pair(&["env"], HydraEffect::Own("env", same)),
-    word(&["envlist"], HydraEffect::Own("inherit", same)),
-    flag(&["envnone"], HydraEffect::Own("inherit", |_| Ok("none".into()))),
-    flag(&["envall"], HydraEffect::Own("inherit", |_| Ok("all".into()))),
-    word(&["n", "np"], HydraEffect::Own("ranks", same)),
+    flag(&["help", "h"], Help),
+    pair(&["genv"], Whole("env", same)),
+    word(&["genvlist"], Whole("inherit", same)),
+    flag(&["genvnone"], Whole("inherit", |_| Ok("none".into()))),
+    flag(&["genvall"], Whole("inherit", |_| Ok("all".into()))),
+    word(&["f", "machinefile", "hostfile"], HostFile).or("HYDRA_HOST_FILE"),
+    word(&["hosts", "host", "hostlist", "machine", "machines", "machinelist"], Hosts),
+    word(&["rankmap"], RankMap),
+    word(&["ppn"], PerNode),
+    flag(&["l", "prepend-rank"], Whole("label", yes)),
+    word(&["prepend-pattern"], Whole("label-format", pattern)),
+    word(&["outfile-pattern", "outfile"], Whole("stdout-to", pattern)),
+    word(&["errfile-pattern", "errfile"], Whole("stderr-to", pattern)),
+    word(&["wdir"], Own("wdir", same)),
+    word(&["configfile"], ConfigFile).or("HYDRA_CONFIG_FILE"),
+    pair(&["env"], Own("env", same)),
+    word(&["envlist"], Own("inherit", same)),
+    flag(&["envnone"], Own("inherit", |_| Ok("none".into()))),
+    flag(&["envall"], Own("inherit", |_| Ok("all".into()))),
+    word(&["n", "np"], Own("ranks", same)),
     word(
         &["launcher", "bootstrap"],
-        HydraEffect::Only(
+        Only(
             &["fork", "ssh", "rsh"],
             "ranks are started on this node only, and by no other launcher; leave it out",
         ),
@@ -92,19 +96,19 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     .or("HYDRA_LAUNCHER"),
     word(
         &["launcher-exec", "bootstrap-exec"],
-        HydraEffect::Refused("ranks are started by this program itself; leave it out"),
+        Refused("ranks are started by this program itself; leave it out"),
     )
     .or("HYDRA_LAUNCHER_EXEC"),
     flag(
         &["enable-x"],
-        HydraEffect::Refused(
+        Refused(
             "nothing is forwarded, because ranks run on this node and see its DISPLAY; leave it out",
         ),
     ),
-    flag(&["disable-x"], HydraEffect::Only(&[""], "")),
+    flag(&["disable-x"], Only(&[""], "")),
     word(
         &["rmk"],
-        HydraEffect::Only(
+        Only(
             &["user", "slurm", "lsf", "sge", "pbs"],
             "that batch system is not supported; leave it out",
         ),
@@ -112,80 +116,64 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     .or("HYDRA_RMK"),
     word(
         &["topolib"],
-        HydraEffect::Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
+        Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
     )
     .or("HYDRA_TOPOLIB"),
-    word(&["bind-to", "binding"], HydraEffect::Whole("bind-to", binding)).or("HYDRA_BINDING"),
-    word(&["map-by"], HydraEffect::Whole("map-by", same)).or("HYDRA_MAPPING"),
+    word(&["bind-to", "binding"], Whole("bind-to", binding)).or("HYDRA_BINDING"),
+    word(&["map-by"], Whole("map-by", same)).or("HYDRA_MAPPING"),
     word(
         &["membind"],
-        HydraEffect::Only(
+        Only(
             &["none", "firsttouch"],
             "memory is taken where it is touched first; start the program under 'numactl' for more",
         ),
     )
     .or("HYDRA_MEMBIND"),
-    word(
-        &["demux"],
-        HydraEffect::Only(&["poll", "select"], "there is no such engine; leave it out"),
-    ),
-    flag(&["verbose", "v", "debug"], HydraEffect::Verbose).or("HYDRA_DEBUG"),
-    flag(&["info", "version"], HydraEffect::Info),
-    flag(&["print-all-exitcodes"], HydraEffect::Whole("print-all-exitcodes", yes)),
-    word(&["iface"], HydraEffect::Whole("env", interface)).or("HYDRA_IFACE"),
+    word(&["demux"], Only(&["poll", "select"], "there is no such engine; leave it out")),
+    flag(&["verbose", "v", "debug"], Verbose).or("HYDRA_DEBUG"),
+    flag(&["info", "version"], Info),
+    flag(&["print-all-exitcodes"], Whole("print-all-exitcodes", yes)),
+    word(&["iface"], Whole("env", interface)).or("HYDRA_IFACE"),
     flag(
         &["profile"],
-        HydraEffect::Refused(
-            "'--trace FILE' records every message with its time, and '--result FILE' sums up",
-        ),
+        Refused("'--trace FILE' records every message with its time, and '--result FILE' sums up"),
     ),
-    word(
-        &["nameserver"],
-        HydraEffect::Refused("names are published by this launcher itself; leave it out"),
-    ),
-    flag(&["disable-auto-cleanup"], HydraEffect::Whole("on-exit-error", |_| Ok("ignore".into()))),
-    flag(&["enable-auto-cleanup"], HydraEffect::Whole("on-exit-error", |_| Ok("kill".into()))),
-    flag(&["disable-hostname-propagation"], HydraEffect::Only(&[""], "")),
+    word(&["nameserver"], Refused("names are published by this launcher itself; leave it out")),
+    flag(&["disable-auto-cleanup"], Whole("on-exit-error", |_| Ok("ignore".into()))),
+    flag(&["enable-auto-cleanup"], Whole("on-exit-error", |_| Ok("kill".into()))),
+    flag(&["disable-hostname-propagation"], Only(&[""], "")),
     flag(
         &["enable-hostname-propagation"],
-        HydraEffect::Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
+        Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
     ),
-    word(&["order-nodes"], HydraEffect::Only(&ORDERS, "there is one node, in any of these orders")),
-    word(
-        &["localhost"],
-        HydraEffect::Refused("this node has the name that 'uname -n' prints; leave it out"),
-    ),
-    word(&["usize"], HydraEffect::Universe),
+    word(&["order-nodes"], Only(&ORDERS, "there is one node, in any of these orders")),
+    word(&["localhost"], Refused("this node has the name that 'uname -n' prints; leave it out")),
+    word(&["usize"], Universe),
     flag(
         &["pmi-port"],
-        HydraEffect::Refused(
-            "ranks inherit a socket here; ranks that connect over TCP need '--listen'",
-        ),
+        Refused("ranks inherit a socket here; ranks that connect over TCP need '--listen'"),
     ),
     flag(
         &["skip-launch-node"],
-        HydraEffect::Refused(
+        Refused(
             "ranks are started on this node only; with '--listen', ranks of other nodes connect \
             over TCP",
         ),
     ),
     word(
         &["gpus-per-proc", "g"],
-        HydraEffect::Only(
-            &["AUTO"],
-            "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env",
-        ),
+        Only(&["AUTO"], "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env"),
     ),
     word(
         &["gpu-subdevs-per-proc"],
-        HydraEffect::Only(&["AUTO"], "devices are not assigned; set ZE_AFFINITY_MASK with -env"),
+        Only(&["AUTO"], "devices are not assigned; set ZE_AFFINITY_MASK with -env"),
     ),
-    flag(&["hybrid-hosts"], HydraEffect::Only(&[""], "")),
+    flag(&["hybrid-hosts"], Only(&[""], "")),
     word(
         &["output-from"],
-        HydraEffect::Refused("'-outfile-pattern out.%r' writes a file for each rank instead"),
+        Refused("'-outfile-pattern out.%r' writes a file for each rank instead"),
     ),
-    word(&["timeout"], HydraEffect::Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
+    word(&["timeout"], Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
 /// Variables of Hydra that repeat options above, or that no option corresponds to.
@@ -211,29 +199,27 @@ impl HydraOption {
     /// Equivalent of the option, for help.
     pub(crate) fn meaning(&self) -> String {
         match &self.effect {
-            HydraEffect::Whole(ours, _) => format!("--{ours}"),
-            HydraEffect::Own(ours, _) => format!("--{ours}, for the program that follows"),
-            HydraEffect::Hosts | HydraEffect::HostFile => {
-                "hosts; only this node is available".to_owned()
-            }
-            HydraEffect::PerNode => "ranks for each host, where -n is not given".to_owned(),
-            HydraEffect::Universe => {
+            Whole(ours, _) => format!("--{ours}"),
+            Own(ours, _) => format!("--{ours}, for the program that follows"),
+            Hosts | HostFile => "hosts; only this node is available".to_owned(),
+            PerNode => "ranks for each host, where -n is not given".to_owned(),
+            Universe => {
                 "--universe; SYSTEM is the sum over all hosts, INFINITE is endless".to_owned()
             }
-            HydraEffect::ConfigFile => {
+            ConfigFile => {
                 "reads further arguments from a file, with a line for each program".to_owned()
             }
-            HydraEffect::Verbose => {
+            Verbose => {
                 "--env-report --display map --show-messages --print-all-exitcodes".to_owned()
             }
-            HydraEffect::Only(values, _) if values == &[""] => "the default".to_owned(),
-            HydraEffect::Only(values, why) => {
+            Only(values, _) if values == &[""] => "the default".to_owned(),
+            Only(values, why) => {
                 format!("{}: the default; otherwise {why}", values.join(", "))
             }
-            HydraEffect::RankMap => "all ranks on node 0, which is the default".to_owned(),
-            HydraEffect::Info => "prints the version and what this launcher supports".to_owned(),
-            HydraEffect::Help => "prints this text".to_owned(),
-            HydraEffect::Refused(why) => format!("refused: {why}"),
+            RankMap => "all ranks on node 0, which is the default".to_owned(),
+            Info => "prints the version and what this launcher supports".to_owned(),
+            Help => "prints this text".to_owned(),
+            Refused(why) => format!("refused: {why}"),
         }
     }
 

@@ -1,6 +1,10 @@
 //! Mutations: treatments of a client that some known server has, that the documents allow, or that a
 //! client meets when something breaks.
 
+use self::MutationKind::{
+    Abort, Answer, Bytes, DelayedFence, Disconnect, KvsName, NoMapping, Paced, Plain, Reordered,
+    Request,
+};
 use super::answers;
 use super::discovery::Discovery;
 use super::message::Message;
@@ -75,15 +79,11 @@ pub(super) enum Action {
 impl Mutation {
     /// All mutations, in the order in which they run.
     pub(crate) const ALL: &[Self] = &[
-        Self::of("client-plain", "its requests, and whether it exits with 0", MutationKind::Plain),
-        Self::of("client-split", "answers arrive byte by byte", MutationKind::Paced(1, PAUSE)),
-        Self::of("client-slow", "answers arrive late", MutationKind::Paced(usize::MAX, DELAY)),
-        Self::of(
-            "client-late-fence",
-            "a fence takes two seconds",
-            MutationKind::DelayedFence(FENCE),
-        ),
-        Self::of("client-overtaken", "answers overtake each other", MutationKind::Reordered),
+        Self::of("client-plain", "its requests, and whether it exits with 0", Plain),
+        Self::of("client-split", "answers arrive byte by byte", Paced(1, PAUSE)),
+        Self::of("client-slow", "answers arrive late", Paced(usize::MAX, DELAY)),
+        Self::of("client-late-fence", "a fence takes two seconds", DelayedFence(FENCE)),
+        Self::of("client-overtaken", "answers overtake each other", Reordered),
         Self::answer("client-extra-field", "answers with an unknown field", answers::extra),
         Self::answer(
             "client-field-inside",
@@ -100,12 +100,12 @@ impl Mutation {
         Self::of(
             "client-1.2-offered",
             "1.2 is offered where 1.1 was asked for",
-            MutationKind::Request(answers::offer_1_2),
+            Request(answers::offer_1_2),
         ),
         Self::of(
             "client-1.1-offered",
             "1.1 is offered where 2.0 was asked for",
-            MutationKind::Request(answers::offer_1_1),
+            Request(answers::offer_1_1),
         )
         .may_fail(),
         Self::answer(
@@ -123,19 +123,11 @@ impl Mutation {
         Self::answer("client-length-left", "lengths aligned to the left", answers::length_left),
         Self::answer("client-no-thrid", "thrid is not returned, as by Slurm", answers::no_thrid),
         Self::answer("client-unknown", "appnum and universe size are -1", answers::unknown),
-        Self::of("client-no-mapping", "there is no PMI_process_mapping", MutationKind::NoMapping),
+        Self::of("client-no-mapping", "there is no PMI_process_mapping", NoMapping),
         Self::answer("client-large-limits", "limits of 4096, as Intel MPI's", answers::large),
         Self::answer("client-small-limits", "a name of 63 at most, as Flux's", answers::small),
-        Self::of(
-            "client-space-signs",
-            "the space is called kvs_a=b/ƒ:c",
-            MutationKind::KvsName(signs),
-        ),
-        Self::of(
-            "client-space-long",
-            "the name of the space has 255 bytes",
-            MutationKind::KvsName(long),
-        ),
+        Self::of("client-space-signs", "the space is called kvs_a=b/ƒ:c", KvsName(signs)),
+        Self::of("client-space-long", "the name of the space has 255 bytes", KvsName(long)),
         Self::of("client-dialled", "PMI_PORT and PMI_ID in place of PMI_FD", DIALLED),
         Self::of("client-alone", "no server at all", MutationKind::Discovery(Discovery::Absent))
             .may_fail(),
@@ -169,13 +161,13 @@ impl Mutation {
         Self::of(
             "client-nonsense",
             "a get is answered by meaningless bytes",
-            MutationKind::Bytes { of: answers::nonsense, closes: false },
+            Bytes { of: answers::nonsense, closes: false },
         )
         .fails(),
         Self::of(
             "client-endless",
             "a get is answered by 100,000 bytes without an end",
-            MutationKind::Bytes { of: answers::endless, closes: true },
+            Bytes { of: answers::endless, closes: true },
         )
         .fails(),
         Self::of("client-gone-init", "the link closes in place of init's answer", AT_INIT).fails(),
@@ -183,12 +175,7 @@ impl Mutation {
         Self::of("client-gone-fence", "the link closes during a fence", IN_FENCE).fails(),
         Self::of("client-gone-end", "the link closes in place of finalize's answer", AT_END)
             .may_fail(),
-        Self::of(
-            "client-abort",
-            "the job is aborted while it waits in a fence",
-            MutationKind::Abort,
-        )
-        .fails(),
+        Self::of("client-abort", "the job is aborted while it waits in a fence", Abort).fails(),
     ];
 
     const fn of(name: &'static str, tries: &'static str, kind: MutationKind) -> Self {
@@ -196,7 +183,7 @@ impl Mutation {
     }
 
     const fn answer(name: &'static str, tries: &'static str, change: fn(&mut Message)) -> Self {
-        Self::of(name, tries, MutationKind::Answer(change))
+        Self::of(name, tries, Answer(change))
     }
 
     const fn may_fail(self) -> Self {
@@ -210,7 +197,7 @@ impl Mutation {
     /// Changes a request, in place and without changing its length.
     pub(super) fn request(&self, bytes: &mut [u8]) -> bool {
         match self.kind {
-            MutationKind::Request(change) => change(bytes),
+            Request(change) => change(bytes),
             _ => false,
         }
     }
@@ -221,31 +208,31 @@ impl Mutation {
         let as_it_is =
             |is_changed| Action::Send { bytes: bytes.to_vec(), is_changed, closes: false };
         match self.kind {
-            MutationKind::Paced(..) => as_it_is(true),
-            MutationKind::DelayedFence(_) => as_it_is(old.cmd_is(answers::FENCES)),
-            MutationKind::Answer(change) => {
+            Paced(..) => as_it_is(true),
+            DelayedFence(_) => as_it_is(old.cmd_is(answers::FENCES)),
+            Answer(change) => {
                 let mut new = old.clone();
                 change(&mut new);
                 let is_changed = new != old;
                 let bytes = if is_changed { new.write() } else { bytes.to_vec() };
                 Action::Send { bytes, is_changed, closes: false }
             }
-            MutationKind::Bytes { of, closes } => match of(&old) {
+            Bytes { of, closes } => match of(&old) {
                 Some(bytes) => Action::Send { bytes, is_changed: true, closes },
                 None => as_it_is(false),
             },
-            MutationKind::Disconnect { at, is_half } if old.cmd_is(at) => {
+            Disconnect { at, is_half } if old.cmd_is(at) => {
                 let len = if is_half { bytes.len() / 2 } else { 0 };
                 Action::Send { bytes: bytes[..len].to_vec(), is_changed: true, closes: true }
             }
-            MutationKind::Abort if old.cmd_is(answers::FENCES) => Action::Abort,
-            MutationKind::KvsName(_) => as_it_is(old.has("kvsname") || old.has("jobid")),
-            MutationKind::Plain
-            | MutationKind::Reordered
-            | MutationKind::Request(_)
-            | MutationKind::Disconnect { .. }
-            | MutationKind::Abort
-            | MutationKind::NoMapping
+            Abort if old.cmd_is(answers::FENCES) => Action::Abort,
+            KvsName(_) => as_it_is(old.has("kvsname") || old.has("jobid")),
+            Plain
+            | Reordered
+            | Request(_)
+            | Disconnect { .. }
+            | Abort
+            | NoMapping
             | MutationKind::Discovery(_) => as_it_is(false),
         }
     }
@@ -253,18 +240,18 @@ impl Mutation {
     /// Size of the pieces of an answer, and the pause before each.
     pub(super) fn pace(&self, answer: &[u8]) -> (usize, Duration) {
         match self.kind {
-            MutationKind::Paced(size, pause) => (size, pause),
-            MutationKind::DelayedFence(time) if Message::read(answer).cmd_is(answers::FENCES) => {
+            Paced(size, pause) => (size, pause),
+            DelayedFence(time) if Message::read(answer).cmd_is(answers::FENCES) => {
                 (usize::MAX, time)
             }
-            MutationKind::Reordered => (usize::MAX, DELAY),
+            Reordered => (usize::MAX, DELAY),
             _ => (usize::MAX, Duration::ZERO),
         }
     }
 
     /// True if this answer may overtake another, since it names its request.
     pub(super) fn overtakes(&self, answer: &[u8]) -> bool {
-        matches!(self.kind, MutationKind::Reordered) && Message::read(answer).has("thrid")
+        matches!(self.kind, Reordered) && Message::read(answer).has("thrid")
     }
 
     /// The run without a mutation, with which the others are compared.
@@ -282,12 +269,11 @@ fn long() -> Vec<u8> {
 }
 
 const DIALLED: MutationKind = MutationKind::Discovery(Discovery::Port);
-const AT_INIT: MutationKind =
-    MutationKind::Disconnect { at: &["response_to_init"], is_half: false };
-const IN_GET: MutationKind = MutationKind::Disconnect { at: answers::FAILING, is_half: true };
-const IN_FENCE: MutationKind = MutationKind::Disconnect { at: answers::FENCES, is_half: false };
+const AT_INIT: MutationKind = Disconnect { at: &["response_to_init"], is_half: false };
+const IN_GET: MutationKind = Disconnect { at: answers::FAILING, is_half: true };
+const IN_FENCE: MutationKind = Disconnect { at: answers::FENCES, is_half: false };
 const AT_END: MutationKind =
-    MutationKind::Disconnect { at: &["finalize_ack", "finalize-response"], is_half: false };
+    Disconnect { at: &["finalize_ack", "finalize-response"], is_half: false };
 
 const PAUSE: Duration = Duration::from_micros(200);
 const DELAY: Duration = Duration::from_millis(15);

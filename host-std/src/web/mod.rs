@@ -18,7 +18,7 @@ mod upgrade;
 
 use crate::admission::pending::Pending;
 use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
-use crate::poller::{Interest, Poller, Token};
+use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
 use client::{Turn, WebClient};

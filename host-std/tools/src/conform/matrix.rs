@@ -234,7 +234,7 @@ mod tests {
     fn other_forms_hold_every_row() {
         let text = matrix(Verdict::Wrong, "a|\"b\"\n").render(Form::Json);
         assert!(text.starts_with("{\"wrong\":1,"));
-        assert!(text.contains(r#""verdict":"wrong","seen":"a|\"b\"\u000a"}"#), "{text}");
+        assert!(text.contains(r#""verdict":"wrong","seen":"a|\"b\"\n"}"#), "{text}");
         let text = matrix(Verdict::Refused, "a|b").render(Form::Markdown);
         assert!(text.contains("| it | refused | a\\|b |"), "{text}");
         let columns =

@@ -290,7 +290,7 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name) && name.starts_with("client-"), "{name}");
         }
-        assert!(matches!(Mutation::PLAIN.kind, MutationKind::Plain));
+        assert!(matches!(Mutation::PLAIN.kind, Plain));
     }
 
     #[test]

@@ -22,16 +22,9 @@ pub(crate) fn failure(
     pid: impl Fn(u32) -> Option<i32>,
     running: usize,
 ) -> String {
-    let who = |rank: &u32| {
-        let process = pid(*rank).map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-        let size = size(plan);
-        match *rank < plan.local() {
-            true => {
-                let program = plan.program_name(*rank);
-                format!("rank {rank} of {size} ({process}{program} on {})", plan.host)
-            }
-            false => format!("rank {rank} of {size} (connected over TCP)"),
-        }
+    let who = |rank: &u32| match *rank < plan.local() {
+        true => local_rank(plan, *rank, pid(*rank)),
+        false => format!("rank {rank} of {} (connected over TCP)", size(plan)),
     };
     let what = match about {
         Failure::Interrupted { signal: number } => return interrupted(*number, running),
@@ -97,12 +90,7 @@ pub(crate) fn not_spawned(
     (rank, pid): (u32, Option<i32>),
     why: impl Display,
 ) -> String {
-    let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-    let (program, host) = (plan.program_name(rank), &plan.host);
-    format!(
-        "the spawn of rank {rank} of {} ({pid}{program} on {host}) is refused: {why}",
-        size(plan)
-    )
+    format!("the spawn of {} is refused: {why}", local_rank(plan, rank, pid))
 }
 
 /// Report on a rank with an overdue heartbeat.
@@ -112,13 +100,10 @@ pub(crate) fn without_heartbeat(
     secs: u64,
     code: Status,
 ) -> String {
-    let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-    let (program, host) = (plan.program_name(rank), &plan.host);
     let code = code.name().map_or_else(|| code.0.to_string(), str::to_owned);
     format!(
-        "rank {rank} of {} ({pid}{program} on {host}) has sent no heartbeat for {secs} s, \
-         although it announced one ({code}); it may hang",
-        size(plan)
+        "{} has sent no heartbeat for {secs} s, although it announced one ({code}); it may hang",
+        local_rank(plan, rank, pid)
     )
 }
 
@@ -217,6 +202,12 @@ pub(crate) fn generated_secret(file: &Path, shown: Option<&str>) -> String {
     let file = file.display();
     let shown = shown.map(|secret| format!(" ({secret})")).unwrap_or_default();
     format!("a secret was generated for ranks and pages of this run{shown}; 'cat {file}' prints it")
+}
+
+/// A rank that was started here, with its process and program.
+fn local_rank(plan: &Plan, rank: u32, pid: Option<i32>) -> String {
+    let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
+    format!("rank {rank} of {} ({pid}{} on {})", size(plan), plan.program_name(rank), plan.host)
 }
 
 /// Number of ranks, and the job unless it is the first.

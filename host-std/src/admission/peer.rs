@@ -4,12 +4,12 @@
 //! connects is no claim: the kernel reports its user and its inode, and `/proc` the processes that hold
 //! it.
 
+use crate::launch::processes;
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
-use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -143,43 +143,15 @@ fn find(table: &str, local: &str, remote: &str) -> Option<Socket> {
 
 /// A process that holds this socket, as far as the launcher may inspect processes.
 pub(crate) fn holder(socket: Socket) -> Option<i32> {
-    let name = format!("socket:[{}]", socket.inode);
     let processes = fs::read_dir("/proc").ok()?;
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    { pids }.find(|pid| holds(*pid, &name))
+    { pids }.find(|pid| processes::has_socket(*pid, socket.inode))
 }
 
 /// True if the process `pid` or a descendant of it holds this socket.
 pub(crate) fn is_held_below(pid: i32, socket: Socket) -> bool {
-    let name = format!("socket:[{}]", socket.inode);
-    let mut processes = VecDeque::from([pid]);
-    let mut looked_at = 0;
-    while let Some(pid) = processes.pop_front() {
-        if holds(pid, &name) {
-            return true;
-        }
-        looked_at += 1;
-        if looked_at > PROCESSES_MAX {
-            return false;
-        }
-        processes.extend(children(pid));
-    }
-    false
-}
-
-fn holds(pid: i32, socket: &str) -> bool {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let mut links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    links.any(|link| link.as_os_str() == socket)
-}
-
-fn children(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let of_task = |task: io::Result<fs::DirEntry>| {
-        let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
-        Some(list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
-    };
-    tasks.filter_map(of_task).flatten().collect()
+    let mut family = processes::family(pid).take(PROCESSES_MAX);
+    family.any(|pid| processes::has_socket(pid, socket.inode))
 }
 
 /// Constants of the kernel: type of the request, and types of the reply.

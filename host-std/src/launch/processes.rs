@@ -2,8 +2,8 @@
 
 use nix::unistd::{self, Pid};
 use procfs::process::{Process, all_processes};
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeSet, VecDeque};
+use std::{fs, iter};
 
 /// Unique identity of a process: its pid may be reused later, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,28 +84,31 @@ pub(crate) fn descendants(
     }
 }
 
-/// A process and its descendants, a bounded number of them.
-pub(crate) fn family(pid: i32) -> Vec<i32> {
-    let mut family = vec![pid];
-    let mut number = 0;
-    while let Some(pid) = family.get(number).filter(|_| family.len() < FAMILY_MAX) {
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-        let children: Vec<i32> = lists
-            .flat_map(|list| {
-                list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>()
-            })
-            .collect();
-        family.extend(children);
-        number += 1;
-    }
-    family
+/// The process `pid` and its descendants, those close to it first.
+pub(crate) fn family(pid: i32) -> impl Iterator<Item = i32> {
+    let (mut waiting, mut last) = (VecDeque::from([pid]), None);
+    iter::from_fn(move || {
+        waiting.extend(last.into_iter().flat_map(children_of));
+        last = waiting.pop_front();
+        last
+    })
+}
+
+/// Children of all threads of a process.
+fn children_of(pid: i32) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| pids(&list)).collect()
+}
+
+fn pids(list: &str) -> Vec<i32> {
+    list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Children of this process. All are started, and adopted, by the calling thread.
 pub(crate) fn children() -> Vec<i32> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    children.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    pids(&children)
 }
 
 /// True if a process was started with `entry` in its environment; `None` if that cannot be read. A
@@ -122,9 +125,6 @@ pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
     open.filter_map(|one| fs::read_link(one.path()).ok())
         .any(|link| link.as_os_str() == name.as_str())
 }
-
-/// More processes than wrappers of a rank have.
-const FAMILY_MAX: usize = 64;
 
 fn of(process: &Process) -> Option<Relations> {
     let stat = process.stat().ok()?;

@@ -38,8 +38,7 @@ impl LoadedLibraries {
     }
 
     fn has_newer_pmi1(&mut self, pid: i32) -> bool {
-        let family = processes::family(pid);
-        let found = family.into_iter().find_map(|pid| {
+        let found = processes::family(pid).take(FAMILY_MAX).find_map(|pid| {
             let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
             mpi_library(&maps).map(|path| in_namespace(pid, path))
         });
@@ -79,6 +78,9 @@ fn in_namespace(pid: i32, path: &Path) -> PathBuf {
         _ => path.to_owned(),
     }
 }
+
+/// More processes than wrappers of a rank have.
+const FAMILY_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -35,12 +35,14 @@ compile_error!(
 
 mod admission;
 mod cli;
+mod columns;
 mod commands;
 mod control;
 mod create;
 mod demo_rank;
 mod event_loop;
 mod launch;
+mod numbers;
 mod poller;
 mod report;
 mod run_report;

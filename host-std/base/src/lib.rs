@@ -18,7 +18,6 @@ compile_error!(
     "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
 );
 
-pub mod columns;
 pub mod env;
 pub mod exit;
 pub mod kvs_budget;

@@ -83,11 +83,6 @@ pub fn ranges(numbers: &[u32], between: &str) -> String {
     runs.collect::<Vec<_>>().join(between)
 }
 
-/// Converts a number to an index; beyond any table if it does not fit.
-pub fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,8 @@ pub enum UsageError {
     },
     /// There is no such option.
     #[error(
-        "there is no option '{got}'; the nearest is '{nearest}' (options of the program itself follow its name)"
+        "there is no option '{got}'; the nearest is '{nearest}' (options of the program \
+         itself follow its name)"
     )]
     UnknownOption {
         /// Option as typed, without its value.
@@ -78,8 +79,8 @@ pub enum UsageError {
     Identity,
     /// The universe is smaller than the job.
     #[error(
-        "'--universe {universe}' is smaller than the {ranks} ranks to start; it counts them and those that they \
-         may start"
+        "'--universe {universe}' is smaller than the {ranks} ranks to start; it counts them and those that \
+         they may start"
     )]
     Universe {
         /// Number of processes of the universe.

@@ -3,12 +3,12 @@
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use crate::launch::apps;
+use crate::numbers::index;
 use crate::server::service::Service;
 use crate::verdict::PmiPhase;
 use pmi_core::server::pmix::QueryItem;
 use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
 use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
-use pmi_host_base::ranges::index;
 use std::time::Instant;
 
 /// Snapshot for one query. It is gathered once, as an answer is packed more than once.

@@ -3,6 +3,7 @@
 use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
+use crate::numbers::index;
 use crate::run_report::json::ResultFile;
 use crate::run_report::{RankEnd, RankSummary, RunTimes, text};
 use crate::settings;
@@ -10,7 +11,6 @@ use crate::settings::ending::OnExitError;
 use crate::stdio::target;
 use crate::verdict::Failure;
 use pmi_host_base::exit;
-use pmi_host_base::ranges::index;
 use rustix::process::Signal;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};

@@ -4,7 +4,7 @@ use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
 use super::plan::{App, JobSpec, Plan};
 use super::pmix::PmixDial;
-use pmi_host_base::columns;
+use crate::columns;
 use std::ffi::OsString;
 use std::fmt::Write;
 

@@ -70,8 +70,8 @@ pub(crate) enum SpawnError {
     },
     /// The file of hosts for a program cannot be read.
     #[error(
-        "program '{}' is to run on the hosts in '{}', which cannot be read ({why}); leave the hint 'hostfile' \
-         out",
+        "program '{}' is to run on the hosts in '{}', which cannot be read ({why}); leave the hint \
+         'hostfile' out",
         .name.display(),
         .file.display()
     )]
@@ -85,8 +85,8 @@ pub(crate) enum SpawnError {
     },
     /// None of the acceptable numbers is possible.
     #[error(
-        "program '{}' is to run as many times as 'soft={soft}' specifies, and no number from 0 to {most} is in \
-         that set; add a smaller one, as in 'soft=1:{most}'",
+        "program '{}' is to run as many times as 'soft={soft}' specifies, and no number from 0 to {most} is \
+         in that set; add a smaller one, as in 'soft=1:{most}'",
         .name.display()
     )]
     Soft {
@@ -99,8 +99,8 @@ pub(crate) enum SpawnError {
     },
     /// The processes need more open files than this launcher may have.
     #[error(
-        "program '{}' is to run {processes} times and there are open files for {most} more; request fewer, or \
-         raise the hard limit ('ulimit -Hn')",
+        "program '{}' is to run {processes} times and there are open files for {most} more; request fewer, \
+         or raise the hard limit ('ulimit -Hn')",
         .name.display()
     )]
     TooMany {

@@ -1,7 +1,7 @@
 //! Connections by the number of their session.
 
 use super::flush::Connection;
-use pmi_host_base::ranges::index;
+use crate::numbers::index;
 
 /// Table of connections; numbers of closed ones are used again.
 #[derive(Debug, Default)]

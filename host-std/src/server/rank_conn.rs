@@ -2,9 +2,9 @@
 
 use super::flush::Traffic;
 use super::loaded::LoadedLibraries;
+use crate::numbers::index;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank, SessionId};
-use pmi_host_base::ranges::index;
 use std::net::SocketAddr;
 
 /// Connections of the ranks of all jobs.

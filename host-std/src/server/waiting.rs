@@ -2,13 +2,13 @@
 
 use super::event::printable;
 use super::pmix::heap::PmixHeap;
+use crate::numbers::index;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{self, CollectiveKind, Pmix};
 use pmi_core::server::{self, GroupFence, Member, Server};
 use pmi_host_base::ranges::Ranks;
-use pmi_host_base::ranges::index;
 use pmi_host_base::storage::Heap;
 use pmi_std::Clock;
 use std::collections::{BTreeMap, BTreeSet};

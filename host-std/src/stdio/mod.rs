@@ -32,11 +32,6 @@ pub(crate) mod pty;
 pub(crate) mod source;
 pub(crate) mod target;
 
-/// Converts an index in a table of processes to a number.
-fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
-}
-
 /// Job and rank, as patterns use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamOwner {

@@ -1,5 +1,6 @@
 //! Output of all ranks, from their pipes to its places.
 
+use super::StreamOwner;
 use super::files::FileError;
 use super::gather::Gather;
 use super::label::Labels;
@@ -7,11 +8,11 @@ use super::line_buffer::LineBuffer;
 use super::outlet::{Flushed, Writer};
 use super::pattern::PatternError;
 use super::places::{PlaceChange, Places};
-use super::{StreamOwner, number};
+use crate::numbers::index;
+use crate::numbers::number;
 use crate::poller::{Interest, Poller, Token};
 use crate::settings::Output;
 use crate::stream::Stream;
-use pmi_host_base::ranges::index;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;

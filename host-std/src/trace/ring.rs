@@ -3,7 +3,7 @@
 //! The ring holds the newest records of all ranks, encoded as in a file. A rank that the others wait for
 //! has usually been silent for long, so the start of each rank's last message is kept separately.
 
-use pmi_host_base::ranges::index;
+use crate::numbers::index;
 use pmi_trace::Direction;
 use pmi_trace::message::name;
 use std::collections::VecDeque;

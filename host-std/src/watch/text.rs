@@ -2,7 +2,7 @@
 
 use super::process::State;
 use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
-use pmi_host_base::columns;
+use crate::columns;
 use pmi_host_base::ranges::Ranks;
 use std::fmt::Write;
 

@@ -18,12 +18,12 @@ mod upgrade;
 
 use crate::admission::pending::Pending;
 use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
+use crate::numbers::index;
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
 use client::{Turn, WebClient};
 use pmi_core::auth::Challenge;
-use pmi_host_base::ranges::index;
 use pmi_std::Stream;
 use std::io;
 use std::net::SocketAddr;

@@ -39,8 +39,8 @@ pub fn run(args: Vec<std::ffi::OsString>) -> ExitCode {
 enum BridgeError {
     /// The device cannot be opened or is no serial line.
     #[error(
-        "the serial line '{line}' cannot be opened ({error}); specify a device such as /dev/ttyUSB0, or 'pty' \
-         for a new pseudo-terminal"
+        "the serial line '{line}' cannot be opened ({error}); specify a device such as /dev/ttyUSB0, or \
+         'pty' for a new pseudo-terminal"
     )]
     NoSerialLine { line: String, error: io::Error },
     /// The server cannot be reached.

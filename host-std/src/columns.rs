@@ -4,7 +4,7 @@ use std::array;
 
 /// Lines of a table: each column is as wide as its longest cell, and two spaces separate columns. The columns
 /// of `is_right` are aligned to the right.
-pub fn lines<const N: usize>(rows: &[[String; N]], is_right: [bool; N]) -> Vec<String> {
+pub(crate) fn lines<const N: usize>(rows: &[[String; N]], is_right: [bool; N]) -> Vec<String> {
     let widths: [usize; N] = array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
     });

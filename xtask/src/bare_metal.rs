@@ -190,7 +190,7 @@ pub(crate) fn in_folder(
     toolchain: &toolchain::Toolchain,
     target: &str,
 ) -> (std::process::Command, PathBuf) {
-    let mut cargo = toolchain::build(toolchain, target, "core");
+    let mut cargo = toolchain::build(toolchain, target, "core", "release");
     // Apart from the workspace's own: other flags, other libraries.
     let folder = toolchain::target_folder().join("bare-metal-std");
     cargo.args(["--manifest-path", MANIFEST]).arg("--target-dir").arg(&folder);

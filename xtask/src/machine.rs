@@ -101,10 +101,7 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
     match need {
         Need::Rustfmt => component("fmt", "rustfmt", &["rustfmt-web"], facts),
         Need::Clippy => component("clippy", "clippy", &["rust-web-clippy"], facts),
-        Need::Mpich => mpi::find().map_err(|why| Lack {
-            why: format!("MPICH: {why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" ")),
-            packages: mpi::PACKAGES,
-        }),
+        Need::Mpich => mpi::find().map_err(|why| lack_of(&format!("MPICH: {why}"), mpi::PACKAGES)),
         Need::Target(target) => match toolchain::choose(target, facts) {
             Ok(choice) => Ok(format!("{target}: {choice}")),
             // Packages do not help if the active tool chain is forced.
@@ -113,14 +110,19 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             }
             Err(why) => Err(Lack { why, packages: toolchain::PACKAGES }),
         },
-        Need::Qemu(arch) => qemu(arch),
+        Need::Qemu(arch) => program(
+            &format!("qemu-system-{arch}"),
+            match arch {
+                "aarch64" | "arm" => &["qemu-system-arm"],
+                "x86_64" => &["qemu-system-x86"],
+                _ => &["qemu-system-misc"],
+            },
+        ),
         Need::Node => {
             let script = "require('ws'); console.log('node ' + process.version)";
             let version = process::output(process::node().args(["-e", script]));
-            version.map(|version| version.trim().to_owned()).map_err(|_| Lack {
-                why: "node with its package ws; on Debian: apt-get install nodejs node-ws".into(),
-                packages: &["nodejs", "node-ws"],
-            })
+            let found = version.map(|version| version.trim().to_owned());
+            found.map_err(|_| lack_of("node with its package ws", &["nodejs", "node-ws"]))
         }
         Need::Npm => program("npm", &["npm"]),
         Need::Chromium => {
@@ -129,15 +131,15 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
     }
 }
 
-/// A program that prints its version on request.
+/// A program that prints its version on request, in the first line.
 fn program(name: &str, packages: &'static [&'static str]) -> Result<String, Lack> {
-    match process::output(process::command(name).arg("--version")) {
-        Ok(version) => Ok(format!("{name} {}", version.trim())),
-        Err(_) => Err(Lack {
-            why: format!("{name}; on Debian: apt-get install {}", packages.join(" ")),
-            packages,
-        }),
-    }
+    let version = process::output(process::command(name).arg("--version"));
+    let found = version.map(|text| format!("{name} {}", text.lines().next().unwrap_or_default()));
+    found.map_err(|_| lack_of(name, packages))
+}
+
+fn lack_of(what: &str, packages: &'static [&'static str]) -> Lack {
+    Lack { why: format!("{what}; on Debian: apt-get install {}", packages.join(" ")), packages }
 }
 
 /// Path of the browser: it is not started for that, since some take long.
@@ -145,21 +147,6 @@ pub(crate) fn chromium() -> Option<&'static str> {
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
         .into_iter()
         .find(|path| Path::new(path).exists())
-}
-
-fn qemu(arch: &str) -> Result<String, Lack> {
-    let program = format!("qemu-system-{arch}");
-    let packages: &[&str] = match arch {
-        "aarch64" | "arm" => &["qemu-system-arm"],
-        "x86_64" => &["qemu-system-x86"],
-        _ => &["qemu-system-misc"],
-    };
-    let version = process::output(process::command(&program).arg("--version"));
-    let found = version.map(|text| text.lines().next().unwrap_or(&program).to_owned());
-    found.map_err(|_| Lack {
-        why: format!("{program}; on Debian: apt-get install {}", packages.join(" ")),
-        packages,
-    })
 }
 
 fn component(

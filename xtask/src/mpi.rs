@@ -29,6 +29,11 @@ pub(crate) const PACKAGES: &[&str] = &[
     "python3-venv",
 ];
 
+/// The sentence about a missing MPI, with its remedy.
+pub(crate) fn with_remedy(why: String) -> String {
+    format!("{why}; on Debian: apt-get install {}", PACKAGES.join(" "))
+}
+
 /// The compiler wrapper, by the name that Debian's alternatives cannot point at another MPI.
 const COMPILER: &str = "mpicc.mpich";
 const LAUNCHER: &str = "mpiexec.hydra";

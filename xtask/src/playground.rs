@@ -127,7 +127,7 @@ pub(crate) fn build(machine: &Machine, folder: Option<&Path>) -> Result<PathBuf,
     let root = process::root();
     copy(&root.join("wasm/www"), &folder)?;
     for (part, _) in PARTS {
-        let built = wasm::module_with(machine, "pmi-playground", Some(part), Loader::Page)?;
+        let built = wasm::module(machine, "pmi-playground", Some(part), Loader::Page)?;
         copy(&built, &folder.join(part))?;
     }
     let scenarios = root.join("wasm/sim/scenarios");

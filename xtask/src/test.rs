@@ -217,14 +217,14 @@ fn doc() -> Tally {
 fn no_std(machine: &Machine, target: &str) -> Tally {
     tally_of(toolchain::choose(target, &machine.facts).map(|choice| {
         println!("compiler: {choice}");
-        let mut cargo = toolchain::build(&choice, target, "core");
+        let mut cargo = toolchain::build(&choice, target, "core", "release");
         check(cargo.args(["--lib", "--package", "pmi-core", "--package", "pmi-link"]))
     }))
 }
 
 /// Runs the modules of wasm in Node, and compares the results with those of this machine.
 fn node(machine: &Machine) -> Result<Tally, String> {
-    let folder = wasm::module(machine, "pmi-wasm-node", Loader::Node)?;
+    let folder = wasm::module(machine, "pmi-wasm-node", None, Loader::Node)?;
     let host = toolchain::build_host()?;
     let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
     let hashes = process::output(process::cargo().args(words))?;

@@ -106,18 +106,8 @@ fn build_std(facts: &Facts) -> Result<Toolchain, String> {
     }
 }
 
-/// A `cargo build --release` for `target`; `crates` lists the crates of std that the code may use.
-pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str) -> Command {
-    build_as(toolchain, target, crates, "release")
-}
-
-/// The same with another profile.
-pub(crate) fn build_as(
-    toolchain: &Toolchain,
-    target: &str,
-    crates: &str,
-    profile: &str,
-) -> Command {
+/// A `cargo build` with a profile for `target`; `crates` lists the crates of std that the code may use.
+pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str, profile: &str) -> Command {
     let Toolchain::BuildStd { linker } = toolchain else {
         let mut cargo = process::cargo();
         cargo.args(["build", "--profile", profile, "--target", target]);
@@ -240,7 +230,7 @@ mod tests {
 
     #[test]
     fn building_with_debians_compiler_leaves_the_active_one_alone() {
-        let command = build(&Toolchain::BuildStd { linker: None }, WASM, "core");
+        let command = build(&Toolchain::BuildStd { linker: None }, WASM, "core", "release");
         let value =
             |name: &str| command.get_envs().find(|(key, _)| *key == name).map(|(_, value)| value);
         assert_eq!(value("RUSTUP_TOOLCHAIN"), Some(None));
@@ -253,7 +243,7 @@ mod tests {
     #[test]
     fn the_standard_library_is_built_small_where_it_is_built() {
         let is_small = |crates| {
-            let command = build(&Toolchain::BuildStd { linker: None }, WASM, crates);
+            let command = build(&Toolchain::BuildStd { linker: None }, WASM, crates, "release");
             command.get_args().any(|word| word == "-Zbuild-std-features=optimize_for_size")
         };
         assert!(is_small("std,panic_abort") && !is_small("core"));

@@ -17,13 +17,9 @@ pub(crate) enum Loader {
 /// The target of all modules.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Builds the module of `package` into a directory of its own, and returns that.
-pub(crate) fn module(machine: &Machine, package: &str, loader: Loader) -> Result<PathBuf, String> {
-    module_with(machine, package, None, loader)
-}
-
-/// The same with one feature of the package, and no other.
-pub(crate) fn module_with(
+/// Builds the module of `package` into a directory of its own, and returns that; with one feature of the
+/// package and no other, if one is named.
+pub(crate) fn module(
     machine: &Machine,
     package: &str,
     feature: Option<&str>,
@@ -31,7 +27,7 @@ pub(crate) fn module_with(
 ) -> Result<PathBuf, String> {
     let choice = toolchain::choose(TARGET, &machine.facts)?;
     println!("compiler: {choice}");
-    let mut cargo = toolchain::build_as(&choice, TARGET, "std,panic_abort", PROFILE);
+    let mut cargo = toolchain::build(&choice, TARGET, "std,panic_abort", PROFILE);
     if let Some(feature) = feature {
         cargo.args(["--no-default-features", "--features", feature]);
     }

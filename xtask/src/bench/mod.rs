@@ -21,12 +21,8 @@ use crate::args::Arguments;
 use std::process::ExitCode;
 use tools::Tools;
 
-/// One comparison with a table of its own.
-struct Section {
-    name: &'static str,
-    about: &'static str,
-    measure: fn(&Tools) -> Result<Comparison, String>,
-}
+/// One comparison with a table of its own: its name, its subject, and the measurement.
+type Section = (&'static str, &'static str, fn(&Tools) -> Result<Comparison, String>);
 
 /// Result of a comparison.
 #[derive(Debug, Default)]
@@ -44,29 +40,17 @@ struct Target {
 }
 
 const SECTIONS: &[Section] = &[
-    Section {
-        name: "launch",
-        about: "start and end of a program that does nothing",
-        measure: launch::measure,
-    },
-    Section { name: "kvs", about: "put, get and fence, per operation", measure: kvs::measure },
-    Section { name: "memory", about: "peak memory of the server", measure: memory::measure },
-    Section { name: "output", about: "forwarding the output of ranks", measure: output::measure },
-    Section {
-        name: "pmix",
-        about: "PMIx: init, put, fence and get, per operation, beside Open MPI",
-        measure: pmix::measure,
-    },
-    Section {
-        name: "pmix-memory",
-        about: "peak memory of the PMIx server",
-        measure: pmix::measure_memory,
-    },
-    Section {
-        name: "oversubscribe",
-        about: "barrier and allreduce of MPI libraries, more ranks than processors",
-        measure: oversubscribe::measure,
-    },
+    ("launch", "start and end of a program that does nothing", launch::measure),
+    ("kvs", "put, get and fence, per operation", kvs::measure),
+    ("memory", "peak memory of the server", memory::measure),
+    ("output", "forwarding the output of ranks", output::measure),
+    ("pmix", "PMIx: init, put, fence and get, per operation, beside Open MPI", pmix::measure),
+    ("pmix-memory", "peak memory of the PMIx server", pmix::measure_memory),
+    (
+        "oversubscribe",
+        "barrier and allreduce of MPI libraries, more ranks than processors",
+        oversubscribe::measure,
+    ),
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -75,13 +59,13 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     for line in tools.facts() {
         println!("{line}");
     }
-    for section in sections {
-        println!("\n== {}: {}", section.name, section.about);
-        let table = (section.measure)(&tools)?;
+    for (name, about, measure) in sections {
+        println!("\n== {name}: {about}");
+        let table = measure(&tools)?;
         let text = page::render(&table);
         println!("\n{text}");
         if write {
-            page::write(section.name, &text)?;
+            page::write(name, &text)?;
         }
     }
     if write {
@@ -94,12 +78,12 @@ fn parse(arguments: &[String]) -> Result<(Vec<&'static Section>, bool), String> 
     let mut arguments = Arguments::new(arguments, "cargo xtask bench [--write] [SECTION...]");
     let write = arguments.flag("--write");
     let names = arguments.names()?;
-    let known: Vec<_> = SECTIONS.iter().map(|section| section.name).collect();
+    let known: Vec<_> = SECTIONS.iter().map(|(name, ..)| *name).collect();
     if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
         return Err(format!("{other:?} is neither --write nor one of all, {}", known.join(", ")));
     }
     let is_all = names.is_empty() || names.contains(&"all");
-    let chosen = |section: &&Section| is_all || names.contains(&section.name);
+    let chosen = |(name, ..): &&Section| is_all || names.contains(name);
     Ok((SECTIONS.iter().filter(chosen).collect(), write))
 }
 
@@ -133,7 +117,7 @@ mod tests {
     fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let (sections, write) = parse(&arguments)?;
-        Ok((sections.iter().map(|section| section.name).collect(), write))
+        Ok((sections.iter().map(|(name, ..)| *name).collect(), write))
     }
 
     #[test]

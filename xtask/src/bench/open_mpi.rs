@@ -26,9 +26,8 @@ impl OpenMpi {
     /// With what to install.
     pub(super) fn prepare(tools: &Tools) -> Result<Self, String> {
         let orterun = "orterun".to_owned();
-        let about = process::output(Command::new(&orterun).arg("--version")).map_err(|why| {
-            format!("{why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" "))
-        })?;
+        let about =
+            process::output(Command::new(&orterun).arg("--version")).map_err(mpi::with_remedy)?;
         let orterun_version = version(&about).ok_or("orterun does not print its version")?;
         // Beside `release/pmi-host`.
         let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;

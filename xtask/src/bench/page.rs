@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn the_page_has_a_place_for_every_section() {
         let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
-        for name in super::super::SECTIONS.iter().map(|section| section.name).chain(["machine"]) {
+        for name in super::super::SECTIONS.iter().map(|(name, ..)| *name).chain(["machine"]) {
             let marks = marks(name);
             assert!(page::replace(&document, marks.each_ref().map(String::as_str), "").is_ok());
         }

@@ -24,9 +24,7 @@ impl Tools {
     ///
     /// With what to install.
     pub(super) fn prepare() -> Result<Self, String> {
-        let hydra_version = hydra_version().map_err(|why| {
-            format!("{why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" "))
-        })?;
+        let hydra_version = hydra_version().map_err(mpi::with_remedy)?;
         let mut cargo = process::cargo();
         cargo.args(["build", "--release", "--package", "pmi-host", "--package", "put-fence-get"]);
         cargo.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());

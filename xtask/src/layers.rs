@@ -2,7 +2,7 @@
 //! belong to one place.
 
 use crate::{modules, process, report, tree};
-use serde_json::Value;
+use serde::Deserialize;
 use std::process::ExitCode;
 
 /// A directory of crates and the directories it may use. The longest directory that fits a crate decides.
@@ -79,50 +79,51 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
 }
 
 /// A crate of the workspace.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
 struct Package {
     name: String,
+    /// Its directory; in the output of cargo, the path of its manifest.
+    #[serde(rename = "manifest_path")]
     folder: String,
     dependencies: Vec<Dependency>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
 struct Dependency {
     name: String,
     /// Its directory, if it is in the workspace.
+    #[serde(rename = "path")]
     folder: Option<String>,
-    /// For tests, examples and benches only?
-    dev: bool,
+    /// `dev` if it is for tests, examples and benches only.
+    kind: Option<String>,
+}
+
+/// The part of `cargo metadata` that is read.
+#[derive(Deserialize)]
+struct Metadata {
+    workspace_root: String,
+    packages: Vec<Package>,
 }
 
 fn packages(json: &str) -> Result<Vec<Package>, String> {
-    let metadata: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    let root = text(&metadata, "workspace_root")?;
-    let inside = |path: &str| path.strip_prefix(root).map(|path| path.trim_matches('/').to_owned());
-    let mut packages = Vec::new();
-    for package in list(&metadata, "packages")? {
-        let manifest = text(package, "manifest_path")?;
-        let folder = inside(manifest.trim_end_matches("Cargo.toml"))
+    let Metadata { workspace_root, mut packages } =
+        serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let inside =
+        |path: &str| Some(path.strip_prefix(&workspace_root)?.trim_matches('/').to_owned());
+    for package in &mut packages {
+        package.folder = inside(package.folder.trim_end_matches("Cargo.toml"))
             .ok_or("a member outside the workspace")?;
-        let mut dependencies = Vec::new();
-        for dependency in list(package, "dependencies")? {
-            dependencies.push(Dependency {
-                name: text(dependency, "name")?.to_owned(),
-                folder: dependency["path"].as_str().and_then(inside),
-                dev: dependency["kind"] == "dev",
-            });
+        for dependency in &mut package.dependencies {
+            dependency.folder = dependency.folder.as_deref().and_then(inside);
         }
-        packages.push(Package { name: text(package, "name")?.to_owned(), folder, dependencies });
     }
     Ok(packages)
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
-    value[key].as_str().ok_or_else(|| format!("cargo metadata has no text `{key}`"))
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
-    value[key].as_array().ok_or_else(|| format!("cargo metadata has no list `{key}`"))
+impl Dependency {
+    fn is_dev(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
 }
 
 fn check_packages(packages: &[Package]) -> Vec<String> {
@@ -147,7 +148,7 @@ fn check_packages(packages: &[Package]) -> Vec<String> {
 fn objection(package: &Package, layer: &CrateLayer, dependency: &Dependency) -> Option<String> {
     if let Some(folder) = &dependency.folder {
         if folder == TESTKIT {
-            return (!dependency.dev).then(|| "it is for `dev-dependencies` only".into());
+            return (!dependency.is_dev()).then(|| "it is for `dev-dependencies` only".into());
         }
         let allowed =
             *folder == package.folder || layer.uses.iter().any(|used| is_in(folder, used));
@@ -157,7 +158,7 @@ fn objection(package: &Package, layer: &CrateLayer, dependency: &Dependency) -> 
     if BOUND.contains(&name) && !BINDINGS.iter().any(|folder| is_in(&package.folder, folder)) {
         return Some(format!("it stops at {BINDINGS:?}"));
     }
-    if layer.folder == "core" && !dependency.dev && !CORE_PACKAGES.contains(&name) {
+    if layer.folder == "core" && !dependency.is_dev() && !CORE_PACKAGES.contains(&name) {
         return Some(format!("core takes {CORE_PACKAGES:?} only"));
     }
     None
@@ -180,11 +181,11 @@ mod tests {
     }
 
     fn ours(folder: &str) -> Dependency {
-        Dependency { name: folder.replace('/', "-"), folder: Some(folder.into()), dev: false }
+        Dependency { name: folder.replace('/', "-"), folder: Some(folder.into()), kind: None }
     }
 
     fn foreign(name: &str, dev: bool) -> Dependency {
-        Dependency { name: name.into(), folder: None, dev }
+        Dependency { name: name.into(), folder: None, kind: dev.then(|| "dev".into()) }
     }
 
     fn findings(folder: &str, dependency: Dependency) -> Vec<String> {
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn the_test_kit_is_for_tests_only() {
         for folder in ["core", "transports/std", "host-std", "wasm/sim", "examples/tiny-server"] {
-            let for_tests = Dependency { dev: true, ..ours(TESTKIT) };
+            let for_tests = Dependency { kind: Some("dev".into()), ..ours(TESTKIT) };
             assert_eq!(findings(folder, for_tests), [""; 0], "{folder}");
             let found = findings(folder, ours(TESTKIT));
             assert!(found.len() == 1 && found[0].contains("`dev-dependencies` only"), "{found:?}");
@@ -269,7 +270,7 @@ mod tests {
                 {"name": "proptest", "kind": "dev"}]}]}"#;
         let packages = packages(json).unwrap();
         assert_eq!(packages[0].folder, "core");
-        assert!(packages[0].dependencies[1].dev);
+        assert!(packages[0].dependencies[1].is_dev());
         assert_eq!(check_packages(&packages).len(), 1);
         assert!(super::packages("{}").is_err());
     }

@@ -106,31 +106,38 @@ impl Running {
 
     /// The port that the manager prints.
     pub(crate) fn port(&mut self, until: Instant) -> Result<u16, String> {
-        let left = until.saturating_duration_since(Instant::now());
-        let line = self.lines.recv_timeout(left).map_err(|_| "the manager prints nothing")?;
-        let port = line.rsplit(' ').next().and_then(|port| port.parse().ok());
-        port.ok_or_else(|| format!("no port in {line:?}"))
+        self.line(until, "port", |line| line.rsplit(' ').next()?.parse().ok())
     }
 
     /// The port in the address that `pmi-host` prints.
     pub(crate) fn dial_port(&mut self, until: Instant) -> Result<u16, String> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).map_err(|_| "the host names no port")?;
-            if let Some((_, address)) = line.split_once("PMI_PORT=") {
-                let address = address.split([';', ' ']).next().unwrap_or("");
-                let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
-                return port.ok_or_else(|| format!("no port in {line:?}"));
-            }
-        }
+        self.line(until, "port", |line| {
+            let address = line.split_once("PMI_PORT=")?.1.split([';', ' ']).next()?;
+            address.rsplit(':').next()?.parse().ok()
+        })
     }
 
     /// The device that a bridge prints.
     pub(crate) fn device(&mut self, until: Instant) -> Result<String, String> {
-        let left = until.saturating_duration_since(Instant::now());
-        let line = self.lines.recv_timeout(left).map_err(|_| "the bridge prints nothing")?;
-        let device = line.split(' ').find(|word| word.starts_with("/dev/"));
-        device.map(str::to_owned).ok_or_else(|| format!("no device in {line:?}"))
+        let is_device = |word: &&str| word.starts_with("/dev/");
+        self.line(until, "device", |line| line.split(' ').find(is_device).map(str::to_owned))
+    }
+
+    /// Reads lines up to the first that `read` takes.
+    fn line<T>(
+        &mut self,
+        until: Instant,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, String> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.map_err(|_| format!("{}: it prints no {what}", self.name))?;
+            if let Some(found) = read(&line) {
+                return Ok(found);
+            }
+        }
     }
 
     /// Waits for the end and gives all lines.

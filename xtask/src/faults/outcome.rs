@@ -26,6 +26,17 @@ pub(super) struct CaseOutcome {
     pub(super) note: String,
 }
 
+/// A kind of defect: its short name, and its test.
+type Defect = (&'static str, fn(&CaseOutcome) -> bool);
+
+pub(super) const DEFECTS: [Defect; 5] = [
+    ("hang", |outcome| outcome.code.is_none()),
+    ("orphan", |outcome| !outcome.orphans.is_empty()),
+    ("code", |outcome| outcome.is_wrong),
+    ("lost", |outcome| outcome.lost > 0),
+    ("foreign", |outcome| outcome.strangers_killed),
+];
+
 impl CaseOutcome {
     /// Ours must end with the code of the table; another launcher with 0 where that is 0, and not with 0
     /// where it is not, unless the table leaves it a choice.
@@ -37,17 +48,9 @@ impl CaseOutcome {
         }
     }
 
-    pub(super) const fn hangs(&self) -> bool {
-        self.code.is_none()
-    }
-
     /// Nothing is wrong.
     pub(super) fn is_good(&self) -> bool {
-        !self.hangs()
-            && !self.is_wrong
-            && self.orphans.is_empty()
-            && self.lost == 0
-            && !self.strangers_killed
+        !DEFECTS.iter().any(|(_, is_found)| is_found(self))
     }
 
     /// For the terminal: the defects.

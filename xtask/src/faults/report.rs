@@ -1,7 +1,7 @@
 //! Tables for people: one for all, and one by fault.
 
 use super::case::FaultCase;
-use super::outcome::CaseOutcome;
+use super::outcome::{CaseOutcome, DEFECTS};
 use super::pool::PoolState;
 use super::table::{FAULTS, Fault, name};
 use crate::page;
@@ -10,11 +10,8 @@ use crate::page;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     runs: u32,
-    hangs: u32,
-    orphans: u32,
-    wrong: u32,
-    lost: u32,
-    strangers: u32,
+    /// By the rows of [`DEFECTS`].
+    defects: [u32; DEFECTS.len()],
 }
 
 impl Counts {
@@ -22,22 +19,19 @@ impl Counts {
         let mut counts = Self::default();
         for outcome in outcomes {
             counts.runs += 1;
-            counts.hangs += u32::from(outcome.hangs());
-            counts.orphans += u32::from(!outcome.orphans.is_empty());
-            counts.wrong += u32::from(outcome.is_wrong);
-            counts.lost += u32::from(outcome.lost > 0);
-            counts.strangers += u32::from(outcome.strangers_killed);
+            for (count, (_, is_found)) in counts.defects.iter_mut().zip(DEFECTS) {
+                *count += u32::from(is_found(outcome));
+            }
         }
         counts
     }
 
-    const fn bad(self) -> u32 {
-        self.hangs + self.orphans + self.wrong + self.lost + self.strangers
+    fn bad(self) -> u32 {
+        self.defects.iter().sum()
     }
 
-    fn cells(self) -> [String; 6] {
-        [self.runs, self.hangs, self.orphans, self.wrong, self.lost, self.strangers]
-            .map(|count| count.to_string())
+    fn cells(self) -> impl Iterator<Item = String> {
+        [self.runs].into_iter().chain(self.defects).map(|count| count.to_string())
     }
 
     /// The counts above 0, in few letters.
@@ -45,15 +39,8 @@ impl Counts {
         if self.runs == 0 {
             return "–".into();
         }
-        let parts = [
-            (self.hangs, "hang"),
-            (self.orphans, "orphan"),
-            (self.wrong, "code"),
-            (self.lost, "lost"),
-            (self.strangers, "foreign"),
-        ];
-        let found = parts.iter().filter(|(count, _)| *count > 0);
-        let words: Vec<_> = found.map(|(count, word)| format!("{count} {word}")).collect();
+        let found = self.defects.iter().zip(DEFECTS).filter(|(count, _)| **count > 0);
+        let words: Vec<_> = found.map(|(count, (word, _))| format!("{count} {word}")).collect();
         match words.is_empty() {
             true => format!("0 of {}", self.runs),
             false => format!("{} of {}", words.join(", "), self.runs),
@@ -87,7 +74,7 @@ pub(super) fn render(states: &[PoolState]) -> String {
     }
     let counts = |label: &String| {
         let counts = Counts::of(all(states, label).iter().map(|(_, outcome)| outcome));
-        [&[label.clone()][..], &counts.cells()[..]].concat()
+        [label.clone()].into_iter().chain(counts.cells()).collect()
     };
     let header = "launcher|runs|hangs|orphans|wrong exit codes|lost data|foreign processes killed";
     let header: Vec<&str> = header.split('|').collect();

@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Starts the command with `ranks` of `the_rank`; `part` selects their behaviour.
+/// Starts the command with `ranks` of `rank_process`; `part` selects their behaviour.
 fn started(launcher: Command, ranks: u32, part: &str) -> Ran {
     run(&mut ready(launcher, ranks, part))
 }
@@ -21,11 +21,11 @@ fn started(launcher: Command, ranks: u32, part: &str) -> Ran {
 fn ready(mut launcher: Command, ranks: u32, part: &str) -> Command {
     let own = std::env::current_exe().expect("a test knows where it is");
     launcher.args(["-n", &ranks.to_string()]).arg(own);
-    launcher.args(["--exact", "the_rank", "--nocapture"]).env(PART, part);
+    launcher.args(["--exact", "rank_process", "--nocapture"]).env(PART, part);
     launcher
 }
 
-/// Checks `ranks` of `the_rank` with the behaviour `part` under every installed launcher: the exit code, and
+/// Checks `ranks` of `rank_process` with the behaviour `part` under every installed launcher: the exit code, and
 /// the sorted lines of ranks. A launcher of others has three tries.
 #[track_caller]
 fn under_every_launcher(ranks: u32, part: &str, code: i32, lines: &[String]) {
@@ -96,7 +96,7 @@ fn as_many_speak_for_a_rank_as_there_are_open_files_for() {
 
 /// Acts as a rank if a launcher has started it as one; otherwise an empty test.
 #[test]
-fn the_rank() {
+fn rank_process() {
     let Ok(part) = std::env::var(PART) else { return };
     let mut environment = pmix::PmixEnvironment::of_this_process().unwrap().expect("a launcher");
     if part.contains("fixed") {
@@ -139,7 +139,7 @@ fn crowd(mut pmix: pmix::Pmix) {
 /// Starts a process that acts for this rank until its input ends; true if the server accepted it.
 fn child() -> (Child, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "the_rank", "--nocapture"]).env(PART, CHILD);
+    command.args(["--exact", "rank_process", "--nocapture"]).env(PART, CHILD);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();

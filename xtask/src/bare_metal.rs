@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_command_knows_all_that_is_needed() {
+    fn test_command_knows_all_that_is_needed() {
         let all: Vec<Need> =
             ARCHS.iter().flat_map(|arch| arch.needs()).chain(BOARD_NEEDS).collect();
         assert!(all.iter().all(|need| NEEDS.contains(need)));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_has_an_exit_status_of_its_own() {
+    fn statuses_have_exit_statuses_of_their_own() {
         for arch in ARCHS {
             let mut exits: Vec<i32> = (0..=13).map(arch.exit_of).collect();
             exits.sort_unstable();

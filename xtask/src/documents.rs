@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_stands_in_a_file_that_is_run() {
+    fn example_stands_in_a_file_that_is_run() {
         assert_eq!(found("```rust\nfn f() {\n    g(1);\n}\n```\n```text\nnothing\n```\n"), [""; 0]);
         assert_eq!(
             found("x\n```rust\ng(2);\n```\n"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_exists() {
+    fn command_exists() {
         assert_eq!(
             found("`cargo xtask test`, cargo xtask bare-metal --guests 2, `cargo xtask` alone\n"),
             [""; 0]

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_is_a_binary_with_a_corpus() {
+    fn targets_are_binaries_with_a_corpus() {
         let root = process::root();
         let manifest = fs::read_to_string(root.join(MANIFEST)).unwrap();
         assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_of_the_picture_are_allowed() {
+    fn edges_of_the_picture_are_allowed() {
         for (folder, used) in [
             ("transports/link", "core"),
             ("transports/std", "transports/link"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_against_the_layers_is_found() {
+    fn edge_against_the_layers_is_found() {
         for (folder, used) in [
             ("core", "transports/link"),
             ("transports/link", "transports/std"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_kit_is_for_tests_only() {
+    fn test_kit_is_for_tests_only() {
         for folder in ["core", "transports/std", "host-std", "wasm/sim", "examples/tiny-server"] {
             let for_tests = Dependency { kind: Some("dev".into()), ..ours(TESTKIT) };
             assert_eq!(findings(folder, for_tests), [""; 0], "{folder}");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_in_a_new_place_needs_a_row() {
+    fn crate_in_a_new_place_needs_a_row() {
         assert!(findings("somewhere", ours("core"))[0].contains("has no row"));
         assert!(findings("core-extra", ours("core"))[0].contains("has no row"));
     }

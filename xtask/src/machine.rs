@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_component_comes_from_where_the_compiler_comes_from() {
+    fn missing_component_comes_from_where_the_compiler_comes_from() {
         let lack = |sysroot: &str| {
             let facts = Facts { forced: None, sysroot: Some(sysroot.into()), exists: |_| false };
             component("no-such-command", "some-component", &["some-package"], &facts).unwrap_err()

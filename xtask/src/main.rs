@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_is_on_the_help_page() {
+    fn commands_are_on_the_help_page() {
         for name in names() {
             let is_row = |line: &str| line.split([' ', ',']).take(5).any(|word| word == name);
             assert!(USAGE.lines().any(is_row), "{name}");

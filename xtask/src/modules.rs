@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upward_edge_is_named_with_its_line() {
+    fn upward_edge_is_named_with_its_line() {
         let found =
             findings("core/src/wire/pmi1.rs", "use crate::ids::Key;\nuse crate::server::Job;");
         assert_eq!(found, ["core/src/wire/pmi1.rs:2: `wire` must not use `server`"]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_through_super_is_seen() {
+    fn edge_through_super_is_seen() {
         assert_eq!(findings("core/src/wire/pmi1.rs", "use super::super::server::Job;").len(), 1);
         assert_eq!(findings("core/src/wire/mod.rs", "use super::server::Job;").len(), 1);
         assert_eq!(findings("core/src/wire/mod.rs", "use super::*;").len(), 1);
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_at_the_root_hides_its_layer() {
+    fn name_at_the_root_hides_its_layer() {
         assert_eq!(findings("core/src/wire/pmi1.rs", "use crate::Server;").len(), 1);
         assert_eq!(findings("core/src/wire/pmi1.rs", "crate::some_macro!(1);"), [""; 0]);
     }
 
     #[test]
-    fn a_new_module_needs_a_row() {
+    fn new_module_needs_a_row() {
         assert!(findings("core/src/extra/mod.rs", "")[0].contains("has no row"));
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_read_from_the_header_of_mpich_only() {
+    fn version_is_read_from_the_header_of_mpich_only() {
         assert_eq!(version("#define A 1\n#define MPICH_VERSION \"4.0.2\"\n"), Some("4.0.2"));
         assert_eq!(version("#define OMPI_MAJOR_VERSION 4\n"), None);
     }

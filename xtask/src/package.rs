@@ -182,7 +182,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_licence_expression_is_evaluated_with_its_operators() {
+    fn licence_expression_is_evaluated_with_its_operators() {
         let allowed = ["MIT", "ISC", "Apache-2.0 WITH LLVM-exception"].map(str::to_owned);
         for good in [
             "MIT",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_without_the_fields_of_crates_io_is_reported() {
+    fn manifest_without_the_fields_of_crates_io_is_reported() {
         let mut findings = Vec::new();
         let dependencies = json!([{ "name": "a", "req": "*", "kind": null }]);
         let bare = json!({ "description": "d", "dependencies": dependencies });

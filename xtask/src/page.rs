@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_header_and_its_rows() {
+    fn table_has_a_header_and_its_rows() {
         let rows = [vec!["1".to_owned(), "2".to_owned()]];
         assert_eq!(
             table(&["a", "b"], [":--", "--:"], &rows),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_served_unless_it_is_only_built() {
+    fn page_is_served_unless_it_is_only_built() {
         assert_eq!(
             planned(&[]),
             Ok(PlaygroundArgs { folder: None, port: Some(PORT), is_measured: false })
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scenario_is_listed_with_what_it_shows() {
+    fn scenarios_are_listed_with_their_subjects() {
         let list = list(&process::root().join("wasm/sim/scenarios")).unwrap();
         let list: serde_json::Value = serde_json::from_str(&list).unwrap();
         let all = list.as_array().unwrap();

@@ -210,24 +210,24 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_dies_without_a_summary_counts_as_one_failure() {
+    fn run_that_dies_without_a_summary_counts_as_one_failure() {
         let tally = shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; kill -9 $$");
         assert_eq!(tally, Tally { passed: 2, failed: 1, skipped: 0 });
     }
 
     #[test]
-    fn a_reported_failure_is_not_counted_twice() {
+    fn reported_failure_is_not_counted_twice() {
         let tally = shell("echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored'; exit 101");
         assert_eq!(tally, Tally { passed: 2, failed: 1, skipped: 0 });
     }
 
     #[test]
-    fn a_run_without_any_test_is_a_failure() {
+    fn run_without_any_test_is_a_failure() {
         assert_eq!(shell("true"), Tally::FAILED);
     }
 
     #[test]
-    fn a_process_left_behind_does_not_hold_up_the_count() {
+    fn process_left_behind_does_not_hold_up_the_count() {
         let script =
             "sleep 300 & echo $! >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
         let mut shell = command("sh");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_a_failure() {
+    fn program_that_is_not_there_is_a_failure() {
         assert_eq!(count(&mut command("no-such-program-anywhere"), &mut io::sink()), Tally::FAILED);
         assert!(output(&mut command("no-such-program-anywhere")).is_err());
     }

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_and_blanks_is_read() {
+    fn name_with_brackets_and_blanks_is_read() {
         let line = "7 (a) b (c) S 1 7 5 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let expected = Process {
             pid: 7,

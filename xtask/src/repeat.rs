@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_suite_exists() {
+    fn suites_exist() {
         for suite in TIMED_SUITES.iter().chain(&PEER_SUITES) {
             let file = process::root().join("host-std/tests").join(format!("{suite}.rs"));
             assert!(file.is_file(), "{}", file.display());

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_goal_is_reported_whatever_the_budget_is() {
+    fn missed_goal_is_reported_whatever_the_budget_is() {
         let fat: Vec<_> =
             IMAGES.iter().map(|image| (image, Figures { ram: 1 << 20, ..FIGURES })).collect();
         let text = budgets("rustc 1.0", &fat);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_board_reports_its_stack() {
+    fn board_reports_its_stack() {
         let said = |line: &str| painted(Some(vec!["noise".into(), line.into()]));
         assert_eq!(said("board: 8 ranks done, stack 3528 of 4688"), Ok(Some(3528)));
         assert!(said("board: failed, stack 3528 of 4688").is_err());
@@ -440,14 +440,14 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_met_or_missed() {
+    fn goal_is_met_or_missed() {
         let all: Vec<_> = IMAGES.iter().map(|image| (image, FIGURES)).collect();
         let text = table("rustc 1.0", &all);
         assert!(text.contains("| PMI-1 client, text | 6144 | 100 | met |"), "{text}");
     }
 
     #[test]
-    fn the_readme_has_a_place_for_the_rows_of_every_image() {
+    fn readme_has_a_place_for_the_rows_of_every_image() {
         let readme = fs::read_to_string(process::root().join("README.md")).unwrap();
         let written = page::replace(&readme, MARKS, &rows(&[(&IMAGES[0], FIGURES)])).unwrap();
         assert!(written.contains("| 200 | 50 | 10 |"));

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_and_a_check_that_cannot_run_both_fail() {
+    fn finding_and_a_check_that_cannot_run_both_fail() {
         assert_eq!(findings(Ok(Vec::new())), Tally::PASSED);
         assert_eq!(findings(Ok(vec!["a.rs:1: something".into()])), Tally::FAILED);
         assert_eq!(findings(Err("no git".into())), Tally::FAILED);

@@ -3,6 +3,7 @@
 
 use crate::source::{Token, tokens};
 use crate::tree::{self, File};
+use crate::vocabulary::PERSONS;
 use crate::{documents, report};
 use std::process::ExitCode;
 
@@ -48,6 +49,12 @@ const DIALECT_WORDS: &[&str] = &["dialect", "pmi1", "pmi2", "pmix"];
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const MACHINE_FOLDERS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+
+/// Words that begin no name of a test, which begins with its subject.
+const NO_SUBJECTS: &[&str] = &[
+    "a", "an", "each", "every", "how", "it", "one", "the", "they", "what", "where", "whether",
+    "which", "who", "whoever",
+];
 
 const SOURCES: &[&str] = &["rs", "c", "h", "js", "mjs"];
 const LINE_CHARS_MAX: usize = 110;
@@ -95,6 +102,7 @@ fn check_file(file: &File) -> Vec<String> {
         let all = tokens(&file.text);
         line_length(file, &mut found);
         unsafe_outside(file, &all, &mut found);
+        test_names(&all, &mut found);
         if file.path == JOB {
             dialects(&all, &mut found);
         }
@@ -162,6 +170,29 @@ fn unsafe_outside(file: &File, tokens: &[Token<'_>], found: &mut impl FnMut(usiz
     }
 }
 
+fn test_names(tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
+    let is_test =
+        |start: &[Token<'_>]| start.iter().map(|token| token.text).eq(["#", "[", "test", "]"]);
+    for at in (0..tokens.len()).filter(|at| tokens.get(*at..at + 4).is_some_and(is_test)) {
+        // Other attributes may stand between.
+        let name = tokens[at..].iter().skip_while(|token| token.text != "fn").nth(1);
+        let Some(Token { text: name, line }) = name else { continue };
+        let first = name.split('_').next().unwrap_or("");
+        if NO_SUBJECTS.contains(&first) {
+            found(
+                *line,
+                format!("`{name}` begins with `{first}`, not with the subject of the test"),
+            );
+        }
+        if let Some(person) = name.split('_').find(|word| PERSONS.contains(word)) {
+            found(
+                *line,
+                format!("`{name}` has `{person}`, an unnamed person, for what the test is about"),
+            );
+        }
+    }
+}
+
 fn dialects(tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
     for token in tokens {
         let word = token.text.to_lowercase();
@@ -191,6 +222,20 @@ mod tests {
         assert_eq!(count("README.md", &"e".repeat(LINE_CHARS_MAX + 1)), 0);
         assert_eq!(count("core/tests/a.rs", &"e".repeat(LINE_CHARS_MAX + 1)), 0);
         assert_eq!(count("core/src/a.rs", &format!("//! |{}", "e".repeat(LINE_CHARS_MAX))), 0);
+    }
+
+    #[test]
+    fn test_names_without_a_subject_are_found() {
+        let test = |name: &str| format!("#[test]\n#[ignore = \"fn a\"]\nfn {name}() {{}}");
+        assert_eq!(count("core/src/a.rs", &test("fence_ends_once")), 0);
+        let found = findings("core/tests/a.rs", &test("a_fence_ends"));
+        assert_eq!(
+            found,
+            ["core/tests/a.rs:3: `a_fence_ends` begins with `a`, not with the subject of the test"]
+        );
+        assert_eq!(count("core/src/a.rs", &test("what_ends")), 1);
+        assert_eq!(count("core/src/a.rs", &test("fence_that_nobody_enters_ends")), 1);
+        assert_eq!(count("core/src/a.rs", "fn a_fence_ends() {}"), 0);
     }
 
     #[test]
@@ -226,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_knows_a_dialect_is_found() {
+    fn job_that_knows_a_dialect_is_found() {
         for word in ["Dialect::Pmi1", "wire::pmi1", "Pmi2", "is_pmix"] {
             assert!(count(JOB, &format!("fn a() {{ {word} }}")) > 0, "{word}");
             assert_eq!(count("core/src/server/session.rs", &format!("fn a() {{ {word} }}")), 0);
@@ -235,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_top_of_the_tree_is_closed() {
+    fn top_of_the_tree_is_closed() {
         assert!(known("LICENSE-MIT") && known("core") && known(".ci"));
         assert!(!known("LICENSE") && !known("corelib") && !known("notes.txt"));
     }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_active_tool_chain_wins_when_it_has_the_target() {
+    fn active_tool_chain_wins_when_it_has_the_target() {
         assert_eq!(choose(WASM, &facts(None, |_| true)), Ok(Toolchain::Installed));
     }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_way_is_the_only_one_tried() {
+    fn forced_way_is_the_only_one_tried() {
         let all = choose(WASM, &facts(Some("build-std"), |_| true));
         assert_eq!(all, Ok(Toolchain::BuildStd { linker: None }));
         assert!(choose(WASM, &facts(Some("installed"), only_debian)).is_err());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_linker_is_replaced_by_the_bundled_one() {
+    fn missing_linker_is_replaced_by_the_bundled_one() {
         let exists = |path: &Path| {
             path != Path::new("/usr/bin/rust-lld") && !path.ends_with("wasm32-unknown-unknown/lib")
         };
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_compiler_is_reported_with_both_remedies() {
+    fn missing_compiler_is_reported_with_both_remedies() {
         let Err(why) = choose(WASM, &facts(None, |_| false)) else { panic!("chose from nothing") };
         assert!(why.contains("rustup target add wasm32-unknown-unknown"), "{why}");
         assert!(PACKAGES.iter().all(|package| why.contains(package)), "{why}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_library_is_built_small_where_it_is_built() {
+    fn standard_library_is_built_small_where_it_is_built() {
         let is_small = |crates| {
             let command = build(&Toolchain::BuildStd { linker: None }, WASM, crates, "release");
             command.get_args().any(|word| word == "-Zbuild-std-features=optimize_for_size")

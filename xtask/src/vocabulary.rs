@@ -8,6 +8,7 @@ mod modules;
 mod prose;
 mod structure;
 
+pub(crate) use self::prose::PERSONS;
 use crate::report;
 use crate::source::{Token, texts, tokens, without_tests};
 use crate::tree::{self, File};
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_above_its_bar_is_reported_with_its_place() {
+    fn figure_above_its_bar_is_reported_with_its_place() {
         let persons = find("persons").unwrap();
         assert_eq!(exceeded(persons, "core", 2.0), None);
         assert!(

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_whole_or_not_one() {
+    fn table_is_whole_or_not_one() {
         let row = |peer| format!("rank 1 of 2: card-{peer} = rank-{peer}@vax");
         assert_eq!(table(&[row(0), row(1)], 2, |_| "vax"), Ok(1));
         assert!(table(&[row(1)], 2, |_| "vax").is_err());

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_met_up_to_its_limit() {
+    fn target_is_met_up_to_its_limit() {
         let mut table = Comparison::default();
         assert_eq!(table.judge("a", 0.8, 0.8), "≤ 0.8: met");
         assert_eq!(table.judge("b", 0.81, 0.8), "≤ 0.8: missed");

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_the_last_word_of_the_first_line() {
+    fn version_is_the_last_word_of_the_first_line() {
         let about = "orterun (OpenRTE) 4.1.4\n\nReport bugs to http://www.open-mpi.org\n";
         assert_eq!(version(about).as_deref(), Some("4.1.4"));
         assert_eq!(version(""), None);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_rendered_with_its_verdict() {
+    fn table_is_rendered_with_its_verdict() {
         let mut table = Comparison::new(&["a", "b"]);
         table.rows.push(vec!["1".into(), "2".into()]);
         table.judge("x", 1.0, 2.0);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_place_for_every_section() {
+    fn page_has_a_place_for_every_section() {
         let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
         for name in super::super::SECTIONS.iter().map(|(name, ..)| *name).chain(["machine"]) {
             let marks = marks(name);

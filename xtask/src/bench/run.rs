@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_the_program() {
+    fn failure_names_the_program() {
         let why = run(&mut shell("exit 3")).unwrap_err();
         assert!(why.starts_with("sh -c exit 3: ") && why.contains('3'), "{why}");
         assert!(run(&mut words("no-such-program-anywhere", &[])).is_err());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_with_a_failure_does_not_count_and_too_many_end_it() {
+    fn turn_with_a_failure_does_not_count_and_too_many_end_it() {
         let fails_until = |last: usize| {
             let mut calls = 0;
             let mut flaky: [Contestant<'_, usize>; 1] = [Box::new(move || {

@@ -46,14 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn median_is_in_the_middle() {
         assert_eq!(median([]), None);
         assert_eq!(median([3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(median([4.0, 1.0, 9.0, 2.0]), Some(3.0));
     }
 
     #[test]
-    fn a_slow_moment_that_hits_both_leaves_the_ratio_alone() {
+    fn slow_moment_that_hits_both_leaves_the_ratio_alone() {
         let turns = Turns(vec![vec![1.0, 100.0, 1.0], vec![2.0, 200.0, 2.0]]);
         assert_eq!(turns.ratio(0, 1, |figure| *figure), Some(0.5));
         assert_eq!(turns.ratio(0, 2, |figure| *figure), None);

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_read_from_the_output_of_hydra() {
+    fn version_is_read_from_the_output_of_hydra() {
         let about = "HYDRA build details:\n    Version:      4.0.2\n    CC:  gcc\n";
         assert_eq!(version(about).as_deref(), Some("4.0.2"));
         assert_eq!(version("usage: hydra"), None);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_cases_again_and_another_one_others() {
+    fn seed_gives_the_same_cases_again_and_another_one_others() {
         let cases = list(&selection(7, None));
         assert_eq!(cases, list(&selection(7, None)));
         assert_ne!(cases, list(&selection(8, None)));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_comes_once_before_any_comes_again() {
+    fn combinations_come_once_before_any_comes_again() {
         let cases = list(&selection(1, None));
         let key = |case: &FaultCase| (case.fault, case.phase, case.ranks);
         let all: BTreeSet<_> = cases.iter().map(key).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_names_two_different_ranks_of_the_job() {
+    fn case_names_two_different_ranks_of_the_job() {
         for case in list(&selection(3, Some(2000))) {
             assert!(case.victim < case.ranks && case.partner < case.ranks, "{case:?}");
             assert_ne!(case.victim, case.partner, "{case:?}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_survives_the_state_file() {
+    fn case_survives_the_state_file() {
         for case in list(&selection(5, Some(300))) {
             let text = serde_json::to_string(&case).unwrap();
             assert_eq!(serde_json::from_str::<FaultCase>(&text).unwrap(), case);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_keeps_only_what_it_names() {
+    fn selection_keeps_only_what_it_names() {
         let chosen = Selection {
             faults: vec![Fault::Daemon],
             phases: vec![FaultPhase::Get, FaultPhase::Put],

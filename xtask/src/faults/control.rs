@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_sent_when_the_one_before_is_done() {
+    fn order_is_sent_when_the_one_before_is_done() {
         let (mut control, events, mut rank) = run();
         control.order(0, "lines 10");
         control.order(0, "get 1");
@@ -407,14 +407,14 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_is_not_carried_out_is_silence() {
+    fn order_that_is_not_carried_out_is_silence() {
         let (mut control, _events, _rank) = run();
         control.order(0, "fence");
         assert_eq!(control.settle(), Err(Stop::Silent));
     }
 
     #[test]
-    fn a_rank_that_is_gone_or_retired_is_not_waited_for() {
+    fn rank_that_is_gone_or_retired_is_not_waited_for() {
         let (mut control, events, _rank) = run();
         control.order_last(0, "exit 3");
         assert_eq!(control.settle(), Ok(()));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_beyond_the_first_job_is_spawned() {
+    fn process_beyond_the_first_job_is_spawned() {
         let (mut control, events, _rank) = run();
         let (socket, _other) = UnixStream::pair().unwrap();
         events.send(Event::Hello { connection: 5, rank: 0, socket }).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_with_an_empty_environment_and_a_session_of_its_own_is_found() {
+    fn orphan_with_an_empty_environment_and_a_session_of_its_own_is_found() {
         let orphan = plant("empty", "exec env -i setsid sh -c 'sleep 60 > /dev/null & echo $!'");
         let run = RunProcesses { root: own_pid(), mark: "empty".into(), launcher: 1 << 30 };
         let found = run.alive();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_of_another_parent_is_found_by_its_mark() {
+    fn orphan_of_another_parent_is_found_by_its_mark() {
         let orphan = plant("marked", "sleep 60 > /dev/null & echo $!");
         // No ancestor of it is process 1 << 30, and that has no session.
         let run = RunProcesses { root: 1 << 30, mark: "marked".into(), launcher: 1 << 30 };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_is_not_alive_and_is_reaped() {
+    fn zombie_is_not_alive_and_is_reaped() {
         let orphan = plant("zombie", "setsid sleep 60 > /dev/null & echo $!");
         let run = RunProcesses { root: own_pid(), mark: "zombie".into(), launcher: 1 << 30 };
         end(orphan);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_older_than_its_number_is_left_alone() {
+    fn process_that_is_older_than_its_number_is_left_alone() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let since = process(pid).unwrap().since;

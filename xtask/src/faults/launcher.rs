@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_a_launcher_is_read_from_what_it_says_about_itself() {
+    fn kind_of_a_launcher_is_read_from_what_it_says_about_itself() {
         let hydra = "HYDRA build details:\n    Version:      4.0.2\n";
         assert_eq!(kind(hydra), Some((LauncherKind::Hydra, "4.0.2".into())));
         assert_eq!(kind("prterun (PRRTE) 3.0.13\n"), Some((LauncherKind::Prte, "3.0.13".into())));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_exist_stands_first_or_last() {
+    fn program_that_does_not_exist_stands_first_or_last() {
         let directory = Path::new("/f");
         let ours = launcher(LauncherKind::Ours);
         let mut first = case(Fault::ExecFailure, FaultPhase::Before);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_survives_the_state_file() {
+    fn launcher_survives_the_state_file() {
         for kind in [LauncherKind::Ours, LauncherKind::Hydra, LauncherKind::Prte] {
             let launcher = launcher(kind);
             let text = serde_json::to_string(&launcher).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_without_guard_has_no_case_about_it() {
+    fn launcher_without_guard_has_no_case_about_it() {
         let case = case(Fault::GuardKill, FaultPhase::Put);
         assert!(
             launcher(LauncherKind::Ours).meets(&case) && !launcher(LauncherKind::Prte).meets(&case)

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_read() {
+    fn command_line_is_read() {
         let wish = words("--seed_7_--cases_20_--size_2_--size_16_--fault_exit_--against_hydra -x")
             .unwrap();
         let selection = Selection {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_defect_makes_an_outcome_bad() {
+    fn defects_make_an_outcome_bad() {
         let good = CaseOutcome { code: Some(3), has_happened: true, ..CaseOutcome::default() };
         assert!(good.is_good());
         for bad in [

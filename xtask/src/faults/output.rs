@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_line_and_a_torn_one_are_counted() {
+    fn missing_line_and_a_torn_one_are_counted() {
         let mut lines = OutputLines::default();
         lines.take([line(0, 0), line(0, 2)].concat().as_bytes());
         assert_eq!((lines.missing(0, 3), lines.missing(7, 1), lines.torn()), (2, 1, 1));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fill_is_as_long_as_the_rank_program_writes_it() {
+    fn fill_is_as_long_as_the_rank_program_writes_it() {
         let source = include_str!("rank.c");
         let format = source.split("\"#%d %d ").nth(1).and_then(|rest| rest.split('\\').next());
         assert_eq!(format.map(str::len), Some(FILL_LEN));

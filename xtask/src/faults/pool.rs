@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_file_is_read_as_it_was_written() {
+    fn state_file_is_read_as_it_was_written() {
         let selection = Selection {
             seed: 9,
             cases: Some(3),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_count_each_defect_of_each_launcher() {
+    fn tables_count_each_defect_of_each_launcher() {
         let selection =
             Selection { sizes: vec![2], faults: vec![Fault::Daemon], ..Selection::default() };
         let good = CaseOutcome { code: Some(1), ..CaseOutcome::default() };
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_place_for_the_tables() {
+    fn page_has_a_place_for_the_tables() {
         let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
         assert!(page::replace(&document, MARKS, "new\n").is_ok());
     }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_ends_the_run_on_the_command_line_and_not_in_a_spawn() {
+    fn missing_program_ends_the_run_on_the_command_line_and_not_in_a_spawn() {
         assert_eq!(expected_code(Fault::ExecFailure, FaultPhase::Before, 127), 127);
         assert_eq!(expected_code(Fault::ExecFailure, FaultPhase::Starting, 126), 126);
         assert_eq!(expected_code(Fault::ExecFailure, FaultPhase::Spawn, 127), 0);

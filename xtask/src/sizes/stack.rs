@@ -160,7 +160,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_worst_path_is_the_sum_of_its_frames() {
+    fn worst_path_is_the_sum_of_its_frames() {
         let calls = Calls::read(FRAMES, CODE);
         assert_eq!(calls.worst("reset"), Ok(Worst { bytes: 8 + 16 + 16, unfollowed: 1 }));
         assert_eq!(calls.worst("c"), Ok(Worst { bytes: 100 + 16, unfollowed: 1 }));

@@ -2,7 +2,8 @@
 
 use super::{Count, Source};
 
-const PERSONS: &[&str] = &[
+/// Words for unnamed persons.
+pub(crate) const PERSONS: &[&str] = &[
     "anybody",
     "anyone",
     "everybody",

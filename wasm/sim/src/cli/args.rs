@@ -3,19 +3,33 @@
 use lexopt::prelude::*;
 use pmi_sim::mutant::MutantKind;
 
-/// The command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SimCommand {
-    Help,
-    List,
-    Show { name: String, seed: Option<u64> },
-    Run { name: String, seed: Option<u64>, trace: Option<String>, mutant: Option<MutantKind> },
-    Sweep { names: Vec<String>, seeds: u64, from: u64, mutant: Option<MutantKind> },
-    Shrink { name: String, seed: u64, out: Option<String>, mutant: Option<MutantKind> },
-    Replay { file: String },
-    Scale { ranks: u32, seed: u64 },
-    Hashes { names: Vec<String>, seeds: u64, from: u64 },
+/// The command, its names and its options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SimArgs {
+    pub(super) command: String,
+    /// The words behind the command.
+    pub(super) names: Vec<String>,
+    pub(super) seed: Option<u64>,
+    pub(super) seeds: Option<u64>,
+    pub(super) from: u64,
+    pub(super) ranks: u32,
+    pub(super) trace: Option<String>,
+    pub(super) out: Option<String>,
+    pub(super) mutant: Option<MutantKind>,
 }
+
+/// Commands, the name that each requires, and the largest number of names.
+const COMMANDS: [(&str, &str, usize); 9] = [
+    ("help", "", 0),
+    ("list", "", 0),
+    ("show", "a scenario", 1),
+    ("run", "a scenario", 1),
+    ("sweep", "", usize::MAX),
+    ("shrink", "a scenario", 1),
+    ("replay", "a trace", 1),
+    ("scale", "", 0),
+    ("hashes", "", usize::MAX),
+];
 
 pub(super) const USAGE: &str =
     "Runs PMI jobs in a world of its own: the real server, the real clients, one seed.
@@ -40,55 +54,40 @@ was nothing to run.
 /// # Errors
 ///
 /// The invalid word.
-pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimCommand, String> {
+pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimArgs, String> {
     let mut words = Vec::new();
-    let (mut seed, mut seeds, mut from, mut ranks) = (None, None, None, None);
-    let (mut trace, mut out, mut mutant) = (None, None, None);
+    let mut args = SimArgs { ranks: 1000, ..SimArgs::default() };
     let text = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(text)? {
         match arg {
-            Short('h') | Long("help") => return Ok(SimCommand::Help),
-            Long("seed") => seed = Some(number("seed", &value(&mut parser)?)?),
-            Long("seeds") => seeds = Some(number("seeds", &value(&mut parser)?)?),
-            Long("from") => from = Some(number("from", &value(&mut parser)?)?),
-            Long("ranks") => ranks = Some(number("ranks", &value(&mut parser)?)?),
-            Long("trace") => trace = Some(value(&mut parser)?),
-            Long("out") => out = Some(value(&mut parser)?),
-            Long("mutant") => mutant = Some(value(&mut parser)?.parse()?),
+            Short('h') | Long("help") => return Ok(SimArgs { command: "help".into(), ..args }),
+            Long("seed") => args.seed = Some(number("seed", &value(&mut parser)?)?),
+            Long("seeds") => args.seeds = Some(number("seeds", &value(&mut parser)?)?),
+            Long("from") => args.from = number("from", &value(&mut parser)?)?,
+            Long("ranks") => args.ranks = number("ranks", &value(&mut parser)?)?,
+            Long("trace") => args.trace = Some(value(&mut parser)?),
+            Long("out") => args.out = Some(value(&mut parser)?),
+            Long("mutant") => args.mutant = Some(value(&mut parser)?.parse()?),
             Value(word) => words.push(word.string().map_err(text)?),
             other => return Err(text(other.unexpected())),
         }
     }
     let mut words = words.into_iter();
-    let command = words.next().unwrap_or_default();
-    let mut name = |what: &str| words.next().ok_or_else(|| format!("{command} needs {what}"));
-    let parsed = match command.as_str() {
-        "" | "help" => SimCommand::Help,
-        "list" => SimCommand::List,
-        "show" => SimCommand::Show { name: name("a scenario")?, seed },
-        "run" => SimCommand::Run { name: name("a scenario")?, seed, trace, mutant },
-        "sweep" => SimCommand::Sweep {
-            names: words.by_ref().collect(),
-            seeds: seeds.unwrap_or(200),
-            from: from.unwrap_or(0),
-            mutant,
-        },
-        "shrink" => {
-            let name = name("a scenario")?;
-            SimCommand::Shrink { name, seed: seed.ok_or("shrink needs --seed")?, out, mutant }
-        }
-        "replay" => SimCommand::Replay { file: name("a trace")? },
-        "scale" => SimCommand::Scale { ranks: ranks.unwrap_or(1000), seed: seed.unwrap_or(0) },
-        "hashes" => SimCommand::Hashes {
-            names: words.by_ref().collect(),
-            seeds: seeds.unwrap_or(3),
-            from: from.unwrap_or(0),
-        },
-        other => return Err(format!("there is no command `{other}`; `pmi-sim help` names them")),
-    };
-    match words.next() {
-        None => Ok(parsed),
+    args.command = words.next().unwrap_or_else(|| "help".into());
+    args.names = words.collect();
+    check(&args).map(|()| args)
+}
+
+/// Checks the number of names of a command, and its required option.
+fn check(SimArgs { command, names, seed, .. }: &SimArgs) -> Result<(), String> {
+    let row = COMMANDS.iter().find(|(known, ..)| known == command);
+    let unknown = || format!("there is no command `{command}`; `pmi-sim help` names them");
+    let (_, needed, most) = row.ok_or_else(unknown)?;
+    match names.get(*most) {
+        _ if names.is_empty() && !needed.is_empty() => Err(format!("{command} needs {needed}")),
+        _ if command == "shrink" && seed.is_none() => Err("shrink needs --seed".into()),
         Some(word) => Err(format!("`{word}` is one word too many")),
+        None => Ok(()),
     }
 }
 
@@ -104,29 +103,31 @@ fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<SimCommand, String> {
+    fn parsed(line: &str) -> Result<SimArgs, String> {
         parse(lexopt::Parser::from_args(line.split_whitespace()))
     }
 
+    fn expected(command: &str, names: &[&str]) -> SimArgs {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        SimArgs { command: command.into(), names, ranks: 1000, ..SimArgs::default() }
+    }
+
     #[test]
-    fn commands_are_read() {
+    fn every_command_is_read() {
         let run = parsed("run a.txt --seed 7 --trace - --mutant swap").unwrap();
         let (trace, mutant) = (Some("-".into()), Some(MutantKind::Swap));
-        assert_eq!(run, SimCommand::Run { name: "a.txt".into(), seed: Some(7), trace, mutant });
+        assert_eq!(run, SimArgs { seed: Some(7), trace, mutant, ..expected("run", &["a.txt"]) });
         let sweep = parsed("sweep --seeds=5 --from 3 x y").unwrap();
-        let names = vec!["x".into(), "y".into()];
-        assert_eq!(sweep, SimCommand::Sweep { names, seeds: 5, from: 3, mutant: None });
-        let shrink = parsed("shrink x --seed 4").unwrap();
-        let name = "x".into();
-        assert_eq!(shrink, SimCommand::Shrink { name, seed: 4, out: None, mutant: None });
-        assert_eq!(parsed("replay t").unwrap(), SimCommand::Replay { file: "t".into() });
-        assert_eq!(parsed("scale --ranks 9").unwrap(), SimCommand::Scale { ranks: 9, seed: 0 });
-        let hashes = SimCommand::Hashes { names: vec!["x".into()], seeds: 3, from: 0 };
-        assert_eq!(parsed("hashes x").unwrap(), hashes);
-        assert_eq!(
-            (parsed("").unwrap(), parsed("list -h").unwrap()),
-            (SimCommand::Help, SimCommand::Help)
-        );
+        assert_eq!(sweep, SimArgs { seeds: Some(5), from: 3, ..expected("sweep", &["x", "y"]) });
+        let shrink = parsed("shrink x --seed 4 --out y").unwrap();
+        let out = Some("y".into());
+        assert_eq!(shrink, SimArgs { seed: Some(4), out, ..expected("shrink", &["x"]) });
+        assert_eq!(parsed("replay t").unwrap(), expected("replay", &["t"]));
+        let scale = parsed("scale --ranks 9").unwrap();
+        assert_eq!(scale, SimArgs { ranks: 9, ..expected("scale", &[]) });
+        assert_eq!(parsed("hashes x").unwrap(), expected("hashes", &["x"]));
+        assert_eq!(parsed("").unwrap(), expected("help", &[]));
+        assert_eq!(parsed("list -h").unwrap(), expected("help", &[]));
     }
 
     #[test]

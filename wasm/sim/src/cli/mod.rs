@@ -2,14 +2,14 @@
 
 mod args;
 
-use self::args::{SimCommand, USAGE};
+use self::args::{SimArgs, USAGE};
 use pmi_sim::link::{RunLink, ScenarioSource};
 use pmi_sim::mutant::MutantKind;
 use pmi_sim::scale::{SESSION_BYTES, scale};
 use pmi_sim::scenario::AS_PMIX;
 use pmi_sim::shrink::shrink;
 use pmi_sim::sweep::{self, BrokenRun, Case, sweep};
-use pmi_sim::{Scenario, World, random, shipped, trace};
+use pmi_sim::{Options, Scenario, World, random, shipped, trace};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use std::{fs, io, panic};
 
 /// Executes the command line. The exit code is 0 if every rule held, and 1 otherwise.
 pub(crate) fn run() -> ExitCode {
-    let done = args::parse(lexopt::Parser::from_env()).and_then(|command| act(&command));
+    let done = args::parse(lexopt::Parser::from_env()).and_then(|args| act(&args));
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -29,10 +29,10 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// True if every rule held.
-fn act(command: &SimCommand) -> Result<bool, String> {
-    match command {
-        SimCommand::Help => show(USAGE),
-        SimCommand::List => {
+fn act(args: &SimArgs) -> Result<bool, String> {
+    let name = args.names.first().map_or("", String::as_str);
+    match args.command.as_str() {
+        "list" => {
             let mut list = String::new();
             for (name, text) in shipped::SHIPPED {
                 let scenario: Scenario =
@@ -42,42 +42,28 @@ fn act(command: &SimCommand) -> Result<bool, String> {
             }
             show(&list)
         }
-        SimCommand::Show { name, seed } => show(&scenario(name, seed.unwrap_or(0))?.to_string()),
-        SimCommand::Run { name, seed, trace, mutant } => {
-            run_one(name, *seed, trace.as_deref(), *mutant)
-        }
-        SimCommand::Sweep { names, seeds, from, mutant } => run_many(names, *seeds, *from, *mutant),
-        SimCommand::Shrink { name, seed, out, mutant } => {
-            make_small(name, *seed, out.as_deref(), *mutant)
-        }
-        SimCommand::Replay { file } => run_again(file),
-        SimCommand::Scale { ranks, seed } => measure(*ranks, *seed),
-        SimCommand::Hashes { names, seeds, from } => {
-            let lines = sweep::hashes(&cases(names)?, *from, *seeds);
+        "show" => show(&scenario(name, args.seed.unwrap_or(0))?.to_string()),
+        "run" => run_one(name, args),
+        "sweep" => run_many(args),
+        "shrink" => make_small(name, args),
+        "replay" => run_again(name),
+        "scale" => measure(args.ranks, args.seed.unwrap_or(0)),
+        "hashes" => {
+            let lines = sweep::hashes(&cases(&args.names)?, args.from, args.seeds.unwrap_or(3));
             show(&lines.map_err(|error| error.to_string())?)
         }
+        _ => show(USAGE),
     }
 }
 
-fn run_one(
-    name: &str,
-    seed: Option<u64>,
-    file: Option<&str>,
-    mutant: Option<MutantKind>,
-) -> Result<bool, String> {
-    let scenario = scenario(name, seed.unwrap_or(0))?;
-    let seed = seed.or(scenario.seed).unwrap_or(0);
-    let options = pmi_sim::Options { mutant, ..pmi_sim::Options::default() };
+fn run_one(name: &str, args: &SimArgs) -> Result<bool, String> {
+    let scenario = scenario(name, args.seed.unwrap_or(0))?;
+    let seed = args.seed.or(scenario.seed).unwrap_or(0);
+    let options = Options { mutant: args.mutant, ..Options::default() };
     let mut world = World::with(&scenario, seed, options).map_err(|error| error.to_string())?;
     world.run(u64::MAX);
-    match file {
-        Some("-") => {
-            show(&trace::write(&world))?;
-        }
-        Some(file) => {
-            fs::write(file, trace::write(&world)).map_err(|error| format!("{file}: {error}"))?
-        }
-        None => {}
+    if let Some(file) = &args.trace {
+        write(file, &trace::write(&world))?;
     }
     for violation in world.violations() {
         eprintln!("at {}: {}: {}", violation.at, violation.rule, violation.what);
@@ -96,13 +82,9 @@ fn run_one(
     Ok(world.violations().is_empty())
 }
 
-fn run_many(
-    names: &[String],
-    seeds: u64,
-    from: u64,
-    mutant: Option<MutantKind>,
-) -> Result<bool, String> {
-    let cases = cases(names)?;
+fn run_many(args: &SimArgs) -> Result<bool, String> {
+    let SimArgs { from, mutant, .. } = *args;
+    let (cases, seeds) = (cases(&args.names)?, args.seeds.unwrap_or(200));
     name_panics();
     let summary = sweep(&cases, from, seeds, mutant);
     for BrokenRun { scenario, seed, rule, what } in summary.broken.iter().take(SHOWN_MAX) {
@@ -126,12 +108,8 @@ fn run_many(
     Ok(summary.broken.is_empty())
 }
 
-fn make_small(
-    name: &str,
-    seed: u64,
-    out: Option<&str>,
-    mutant: Option<MutantKind>,
-) -> Result<bool, String> {
+fn make_small(name: &str, args: &SimArgs) -> Result<bool, String> {
+    let (seed, mutant) = (args.seed.unwrap_or(0), args.mutant);
     let scenario = scenario(name, seed)?;
     let (Some(broken), _) = sweep::run(&scenario, seed, mutant) else {
         println!("{} with seed {seed} breaks no rule.", scenario.name);
@@ -140,10 +118,7 @@ fn make_small(
     let small = shrink(&broken, mutant);
     let BrokenRun { scenario, seed, rule, what } = small.broken;
     let text = format!("# {rule}: {what}\n# reduced from a larger scenario\n{scenario}");
-    match out {
-        Some(file) => fs::write(file, text).map_err(|error| format!("{file}: {error}"))?,
-        None => drop(show(&text)?),
-    }
+    write(args.out.as_deref().unwrap_or("-"), &text)?;
     eprintln!(
         "after {} tries: {} ranks, {} steps, seed {seed}, and still {rule}: {what}",
         small.tried,
@@ -228,17 +203,21 @@ fn scenario(name: &str, seed: u64) -> Result<Scenario, String> {
     let text = match shipped::text(name) {
         Some(text) => text,
         None => {
-            let error = |error| {
-                format!(
-                    "`{name}` is neither a built-in scenario nor a file: \
-             {error}"
-                )
-            };
-            read = fs::read_to_string(name).map_err(error)?;
+            let other =
+                |error| format!("`{name}` is neither a built-in scenario nor a file: {error}");
+            read = fs::read_to_string(name).map_err(other)?;
             &read
         }
     };
     text.parse().map_err(|error| format!("{name}: {error}"))
+}
+
+/// Writes to a file, or to standard output if it is `-`.
+fn write(file: &str, text: &str) -> Result<bool, String> {
+    match file {
+        "-" => show(text),
+        file => fs::write(file, text).map(|()| true).map_err(|error| format!("{file}: {error}")),
+    }
 }
 
 /// A closed output pipe is no failure.

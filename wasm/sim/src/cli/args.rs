@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_read() {
+    fn commands_are_read_with_their_options() {
         let run = parsed("run a.txt --seed 7 --trace - --mutant swap").unwrap();
         let (trace, mutant) = (Some("-".into()), Some(MutantKind::Swap));
         assert_eq!(run, SimArgs { seed: Some(7), trace, mutant, ..expected("run", &["a.txt"]) });

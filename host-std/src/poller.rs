@@ -106,12 +106,7 @@ impl Poller {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn change(
-        &self,
-        token: Token,
-        source: impl AsFd,
-        interest: Interest,
-    ) -> io::Result<()> {
+    fn change(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
     }
 

@@ -128,13 +128,8 @@ fn define_with(is_wanted: &dyn Fn(&OptionSpec) -> bool) -> Command {
     let command = options::all().filter(|option| is_wanted(option)).fold(command, with);
     command
         .disable_help_flag(true)
-        .arg(
-            Arg::new(SHORT_HELP)
-                .short('h')
-                .action(ArgAction::SetTrue)
-                .help("print the most frequently used options"),
-        )
-        .arg(Arg::new(LONG_HELP).long("help").action(ArgAction::SetTrue).help("print all options"))
+        .arg(flag(SHORT_HELP, "print the most frequently used options").short('h'))
+        .arg(flag(LONG_HELP, "print all options").long("help"))
         .arg(
             Arg::new(CONFIG)
                 .long(CONFIG)
@@ -144,18 +139,8 @@ fn define_with(is_wanted: &dyn Fn(&OptionSpec) -> bool) -> Command {
                 .overrides_with(CONFIG)
                 .help("read further settings from this file"),
         )
-        .arg(
-            Arg::new(SHOW)
-                .long(SHOW)
-                .action(ArgAction::SetTrue)
-                .help("print every setting with its source, and start nothing"),
-        )
-        .arg(
-            Arg::new(PREVIEW)
-                .long(PREVIEW)
-                .action(ArgAction::SetTrue)
-                .help("print what would be started, and start nothing"),
-        )
+        .arg(flag(SHOW, "print every setting with its source, and start nothing").long(SHOW))
+        .arg(flag(PREVIEW, "print what would be started, and start nothing").long(PREVIEW))
         .arg(
             Arg::new(PROGRAM)
                 .value_name("PROGRAM")
@@ -165,6 +150,10 @@ fn define_with(is_wanted: &dyn Fn(&OptionSpec) -> bool) -> Command {
                 .value_parser(clap::value_parser!(OsString))
                 .help("the program and its arguments; without one, the built-in demo runs"),
         )
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).action(ArgAction::SetTrue).help(help)
 }
 
 fn task(matches: &ArgMatches) -> Task {

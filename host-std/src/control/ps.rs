@@ -139,11 +139,8 @@ fn read(mut stream: File) -> io::Result<Vec<u8>> {
 
 fn wait(stream: &File, until: Instant) -> io::Result<()> {
     let left = until.saturating_duration_since(Instant::now());
-    let timeout = Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: left.subsec_nanos().into(),
-    };
-    let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&timeout))?;
+    let left = Timespec::try_from(left).map_err(io::Error::other)?;
+    let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&left))?;
     if ready == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 

@@ -77,7 +77,7 @@ impl Status {
             remind_at: None,
             cpu: BTreeMap::new(),
             socket: StatusServer::new(&settings.watching, began),
-            progress: (settings.watching.progress && has_person).then(Progress::default),
+            progress: (settings.watching.progress && has_person).then(Progress::new),
         }
     }
 

@@ -35,12 +35,6 @@ impl OutOfMemory {
     }
 }
 
-impl Default for OutOfMemory {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Candidate files of the counter, from the list of the process's groups: `ID:CONTROLLERS:PATH`, one a
 /// line.
 fn files(groups: &str) -> impl Iterator<Item = PathBuf> {

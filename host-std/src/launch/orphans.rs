@@ -115,9 +115,3 @@ impl Orphans {
         self.guard.is_some_and(|guard| guard.as_raw_nonzero().get() == pid)
     }
 }
-
-impl Default for Orphans {
-    fn default() -> Self {
-        Self::new()
-    }
-}

@@ -81,12 +81,6 @@ impl Progress {
     }
 }
 
-impl Default for Progress {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Target of the drawing: a string.
 #[derive(Clone, Debug, Default)]
 struct Sheet(Arc<Mutex<String>>);

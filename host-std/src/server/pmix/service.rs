@@ -70,12 +70,6 @@ impl PmixService {
     }
 }
 
-impl Default for PmixService {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Service {
     /// Admits PMIx clients to the job of `plan`.
     ///

@@ -1,7 +1,7 @@
 //! Initial state of a recorded server, as far as its answers show it.
 
 use super::record::{RecordedMessage, RecordedRank};
-use pmi_core::command::{Answer, Place, Request, Verb};
+use pmi_core::command::{Answer, Place, Reply, Request, Verb};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
 use pmi_core::wire::{Dialect, pmi1, pmi2};
 use pmi_trace::{Direction, message};
@@ -62,10 +62,7 @@ impl InitialState {
         line: &RecordedMessage<'_>,
         put: &BTreeSet<Vec<u8>>,
     ) {
-        let is_frame = message::is_frame(line.bytes);
-        let reply =
-            if is_frame { pmi2::read_reply(line.bytes) } else { pmi1::read_reply(line.bytes) };
-        let Ok(reply) = reply else { return };
+        let Some(reply) = read_reply(line.bytes) else { return };
         match (request, reply.answer) {
             (Request::Get { place, key, .. }, Answer::Value(value)) => {
                 let (key, value): (Vec<u8>, Vec<u8>) =
@@ -102,6 +99,15 @@ impl InitialState {
         let nodes: Vec<u32> = mapping.into_iter().flatten().collect();
         if nodes.is_empty() { vec![0; usize::try_from(ranks).unwrap_or(0)] } else { nodes }
     }
+}
+
+/// The reply in a message of the server, unless it is malformed.
+pub(super) fn read_reply(bytes: &[u8]) -> Option<Reply<'_>> {
+    let reply = match message::is_frame(bytes) {
+        true => pmi2::read_reply(bytes),
+        false => pmi1::read_reply(bytes),
+    };
+    reply.ok()
 }
 
 /// Request in a message of a client.

@@ -72,24 +72,15 @@ pub(super) fn judge(result: &RunResult, baseline: &Baseline, mutation: &Mutation
     {
         return Verdict::AsSpecified.on("terminates on the signal");
     }
+    let must_continue = mutation.expectation == Expectation::Continues;
     if result.exits != baseline.exits {
-        let verdict = if mutation.expectation == Expectation::Continues {
-            Verdict::Refused
-        } else {
-            Verdict::AsSpecified
-        };
+        let verdict = if must_continue { Verdict::Refused } else { Verdict::AsSpecified };
         return verdict.on(format!("reports it: {}", exits_shown(result)));
     }
     if let Some((now, then)) = differing_output(result, baseline) {
-        let verdict = if mutation.expectation == Expectation::Continues {
-            Verdict::Wrong
-        } else {
-            Verdict::AsSpecified
-        };
-        let how = if mutation.expectation == Expectation::Continues {
-            "takes a wrong value"
-        } else {
-            "continues"
+        let (verdict, how) = match must_continue {
+            true => (Verdict::Wrong, "takes a wrong value"),
+            false => (Verdict::AsSpecified, "continues"),
         };
         return verdict.on(format!("{how}: it writes '{now}' in place of '{then}'"));
     }

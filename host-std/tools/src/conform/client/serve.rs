@@ -178,8 +178,7 @@ impl ClientRun {
             .map_or(CHECK_INTERVAL, |due| due.saturating_duration_since(now).min(CHECK_INTERVAL));
         let links = self.connections.iter().filter_map(|connection| connection.link.as_ref());
         let mut watched: Vec<_> = links.map(|link| PollFd::new(link, PollFlags::IN)).collect();
-        let nanos = time.subsec_nanos().into();
-        let time = Timespec { tv_sec: time.as_secs().try_into().unwrap_or(0), tv_nsec: nanos };
+        let time = Timespec::try_from(time).unwrap_or_default();
         match poll(&mut watched, Some(&time)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(ConformError::System(error.into())),

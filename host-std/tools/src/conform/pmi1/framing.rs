@@ -7,12 +7,22 @@ use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
     Case::pmi1("pmi1-order", 1, "put with its fields in another order", order),
-    Case::pmi1("pmi1-extra-pair", 1, "an unknown field", extra_pair),
-    Case::pmi1("pmi1-bare-key", 1, "a field without =", bare_key),
-    Case::pmi1("pmi1-two-blanks", 1, "two blanks between fields", two_blanks),
-    Case::pmi1("pmi1-trailing-blank", 1, "a blank before the end of the line", trailing_blank),
-    Case::pmi1("pmi1-leading-blank", 1, "a blank before cmd=", leading_blank),
-    Case::pmi1("pmi1-cr", 1, "CR before LF", carriage_return),
+    Case::pmi1("pmi1-extra-pair", 1, "an unknown field", |client| {
+        sizes(client, b"cmd=get_maxes colour=blue")
+    }),
+    Case::pmi1("pmi1-bare-key", 1, "a field without =", |client| {
+        sizes(client, b"cmd=get_maxes colour")
+    }),
+    Case::pmi1("pmi1-two-blanks", 1, "two blanks between fields", |client| {
+        sizes(client, b"cmd=get_maxes  colour=blue")
+    }),
+    Case::pmi1("pmi1-trailing-blank", 1, "a blank before the end of the line", |client| {
+        sizes(client, b"cmd=get_maxes ")
+    }),
+    Case::pmi1("pmi1-leading-blank", 1, "a blank before cmd=", |client| {
+        sizes(client, b" cmd=get_maxes")
+    }),
+    Case::pmi1("pmi1-cr", 1, "CR before LF", |client| sizes(client, b"cmd=get_maxes\r")),
     Case::pmi1("pmi1-empty-line", 1, "an empty line between requests", empty_line),
     Case::pmi1("pmi1-cut", 1, "a request in three pieces", cut),
     Case::pmi1("pmi1-several", 1, "three requests in one segment", several),
@@ -34,30 +44,6 @@ fn order(client: &mut RankClient) -> CaseResult {
         Some(other) => Wrong.on(format!("it is stored as {}", other.escape_ascii())),
         None => Wrong.on("nothing is stored"),
     })
-}
-
-fn extra_pair(client: &mut RankClient) -> CaseResult {
-    sizes(client, b"cmd=get_maxes colour=blue")
-}
-
-fn bare_key(client: &mut RankClient) -> CaseResult {
-    sizes(client, b"cmd=get_maxes colour")
-}
-
-fn two_blanks(client: &mut RankClient) -> CaseResult {
-    sizes(client, b"cmd=get_maxes  colour=blue")
-}
-
-fn trailing_blank(client: &mut RankClient) -> CaseResult {
-    sizes(client, b"cmd=get_maxes ")
-}
-
-fn leading_blank(client: &mut RankClient) -> CaseResult {
-    sizes(client, b" cmd=get_maxes")
-}
-
-fn carriage_return(client: &mut RankClient) -> CaseResult {
-    sizes(client, b"cmd=get_maxes\r")
 }
 
 fn empty_line(client: &mut RankClient) -> CaseResult {

@@ -24,10 +24,7 @@ pub(super) const CASES: &[Case] = &[
         "pmi1-spawn-codes",
         1,
         "a successful spawn reports a code for every process, or for none",
-        |client| {
-            let reply = start(client, &[("/bin/true", 2)])?;
-            Ok(codes::judged_good(&reply, 2))
-        },
+        |client| Ok(codes::judged_good(&start(client, &[("/bin/true", 2)])?, 2)),
     ),
     Case::pmi1("pmi1-spawn-one-bad", 1, "a spawn whose second program is missing", |client| {
         let reply = start(client, &[("/bin/true", 1), ("/no/such/program", 1)])?;

@@ -1,11 +1,11 @@
 //! One rank of the program, and its position in the record.
 
-use super::super::initial_state::request;
+use super::super::initial_state::{read_reply, request};
 use super::super::record::{RecordedMessage, RecordedRank, VALUE_MAX};
 use super::{is_collective, put_by};
 use pmi_core::command::{Answer, Reply, Request};
 use pmi_core::limits::REPLY_BYTES;
-use pmi_core::wire::{Dialect, pmi1, pmi2};
+use pmi_core::wire::Dialect;
 use pmi_trace::describe::{Meaning, describe};
 use pmi_trace::stream::Splitter;
 use pmi_trace::{Direction, message};
@@ -168,10 +168,7 @@ impl<'a> ProgramRank<'a> {
         let Some(request_bytes) = at.map(|at| self.open.remove(at)) else {
             return line.bytes.to_vec();
         };
-        let is_frame = message::is_frame(line.bytes);
-        let read =
-            if is_frame { pmi2::read_reply(line.bytes) } else { pmi1::read_reply(line.bytes) };
-        let Ok(read) = read else { return line.bytes.to_vec() };
+        let Some(read) = read_reply(line.bytes) else { return line.bytes.to_vec() };
         let asked =
             RecordedMessage { at: 0, direction: Direction::ToServer, bytes: &request_bytes };
         let put = match (request(&asked), read.answer) {

@@ -23,6 +23,22 @@ pub(crate) fn candidates() -> Vec<PathBuf> {
     runtime.into_iter().chain([shared]).collect()
 }
 
+/// Makes a file in the first candidate where that succeeds.
+///
+/// # Errors
+///
+/// The error in the last candidate.
+pub(crate) fn create_in_first<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for folder in candidates() {
+        match make(&folder) {
+            Ok(made) => return Ok(made),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// Creates the directory unless it exists, and checks that only this user can change it.
 ///
 /// # Errors

@@ -99,17 +99,12 @@ impl GeneratedSecret {
     ///
     /// A message for the user, with the remedy.
     pub(crate) fn create() -> Result<Self, String> {
-        let mut last = io::ErrorKind::NotFound.into();
-        for directory in runtime_dir::candidates() {
-            match Self::create_in(&directory) {
-                Ok(made) => return Ok(made),
-                Err(error) => last = error,
-            }
-        }
-        Err(format!(
-            "no secret can be stored for ranks that connect from other machines ({last}); specify \
-             one with '--secret-file FILE'"
-        ))
+        runtime_dir::create_in_first(Self::create_in).map_err(|error| {
+            format!(
+                "no secret can be stored for ranks that connect from other machines ({error}); specify one \
+                 with '--secret-file FILE'"
+            )
+        })
     }
 
     fn create_in(directory: &Path) -> io::Result<Self> {
@@ -141,7 +136,7 @@ impl Drop for GeneratedSecret {
     }
 }
 
-fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+pub(crate) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
     let mut random = [0; LEN];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
     Ok(random)

@@ -43,14 +43,7 @@ impl StatusSocket {
     ///
     /// Those of the last directory.
     pub(crate) fn open(poller: &Poller) -> io::Result<Self> {
-        let mut last = ErrorKind::NotFound.into();
-        for folder in runtime_dir::candidates() {
-            match Self::open_in(&folder, poller) {
-                Ok(control) => return Ok(control),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        runtime_dir::create_in_first(|folder| Self::open_in(folder, poller))
     }
 
     fn open_in(folder: &Path, poller: &Poller) -> io::Result<Self> {

@@ -7,8 +7,9 @@ use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Signal, getpid};
 use signal_hook::consts::{
-    FORBIDDEN, SIGBUS, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGTERM, SIGTSTP,
-    SIGUSR1, SIGUSR2, SIGWINCH,
+    FORBIDDEN, SIGABRT, SIGALRM, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL,
+    SIGPIPE, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM, SIGTRAP, SIGTSTP, SIGURG, SIGUSR1, SIGUSR2,
+    SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::low_level::emulate_default_handler;
 use std::fs;
@@ -151,29 +152,32 @@ pub(crate) fn crash(signal: Signal) -> io::Result<()> {
 /// True for a signal that can be forwarded: it can be caught, and does not report faults or children of
 /// the launcher.
 pub(crate) fn can_forward(signal: i32) -> bool {
-    let is_named = NAMES.iter().any(|(number, _)| *number == signal);
-    is_named && signal != SIGCHLD && !FORBIDDEN.contains(&signal)
+    NAMED.contains(&signal) && signal != SIGCHLD && !FORBIDDEN.contains(&signal)
 }
 
 /// Conventional name of `signal`, for messages.
 pub(crate) fn name(signal: i32) -> String {
-    match NAMES.iter().find(|(number, _)| *number == signal) {
-        Some((_, name)) => format!("signal {signal} ({name})"),
+    match known_name(signal) {
+        Some(name) => format!("signal {signal} ({name})"),
         None => format!("signal {signal}"),
     }
 }
 
 /// The bare name, or the number of a signal without a name.
 pub(crate) fn short_name(signal: i32) -> String {
-    let found = NAMES.iter().find(|(number, _)| *number == signal);
-    found.map_or_else(|| signal.to_string(), |(_, name)| (*name).to_owned())
+    known_name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 
 /// The signal that a client calls `name`, with or without the prefix `SIG`.
 pub(crate) fn named(name: &str) -> Option<Signal> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
-    let found = NAMES.iter().find(|(_, known)| known.strip_prefix("SIG") == Some(name));
-    found.and_then(|(number, _)| Signal::from_named_raw(*number))
+    let is_it =
+        |signal: &&i32| known_name(**signal).and_then(|one| one.strip_prefix("SIG")) == Some(name);
+    NAMED.iter().find(is_it).and_then(|signal| Signal::from_named_raw(*signal))
+}
+
+fn known_name(signal: i32) -> Option<&'static str> {
+    NAMED.contains(&signal).then(|| NixSignal::try_from(signal).ok().map(NixSignal::as_str))?
 }
 
 /// The signals that were ignored at the start of the launcher.
@@ -226,29 +230,10 @@ const TAKEN_OVER: &[i32] = &[
     SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGSEGV, SIGBUS,
 ];
 
-const NAMES: &[(i32, &str)] = &[
-    (Signal::HUP.as_raw(), "SIGHUP"),
-    (Signal::INT.as_raw(), "SIGINT"),
-    (Signal::QUIT.as_raw(), "SIGQUIT"),
-    (Signal::ILL.as_raw(), "SIGILL"),
-    (Signal::TRAP.as_raw(), "SIGTRAP"),
-    (Signal::ABORT.as_raw(), "SIGABRT"),
-    (Signal::BUS.as_raw(), "SIGBUS"),
-    (Signal::FPE.as_raw(), "SIGFPE"),
-    (Signal::KILL.as_raw(), "SIGKILL"),
-    (Signal::SEGV.as_raw(), "SIGSEGV"),
-    (Signal::PIPE.as_raw(), "SIGPIPE"),
-    (Signal::ALARM.as_raw(), "SIGALRM"),
-    (Signal::TERM.as_raw(), "SIGTERM"),
-    (Signal::USR1.as_raw(), "SIGUSR1"),
-    (Signal::USR2.as_raw(), "SIGUSR2"),
-    (Signal::CONT.as_raw(), "SIGCONT"),
-    (Signal::TSTP.as_raw(), "SIGTSTP"),
-    (Signal::URG.as_raw(), "SIGURG"),
-    (Signal::XCPU.as_raw(), "SIGXCPU"),
-    (Signal::XFSZ.as_raw(), "SIGXFSZ"),
-    (Signal::WINCH.as_raw(), "SIGWINCH"),
-    (Signal::SYS.as_raw(), "SIGSYS"),
+const NAMED: &[i32] = &[
+    SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGPIPE,
+    SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGURG, SIGXCPU, SIGXFSZ, SIGWINCH,
+    SIGSYS,
 ];
 
 #[cfg(test)]

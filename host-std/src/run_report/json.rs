@@ -20,13 +20,13 @@ use crate::create;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
+use crate::stdio::target::Target;
 use crate::verdict::PmiPhase;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -79,34 +79,21 @@ impl ResultFile {
     ) -> Result<(), String> {
         let report = RunReport::new(exit_code, failure, times, rows);
         let text = serde_json::to_string_pretty(&report).map_err(io::Error::from);
-        text.and_then(|text| self.write_all((text + "\n").as_bytes())).map_err(|error| {
-            format!("the report in '{}' is incomplete ({error})", self.name.display())
-        })
+        let Self { name, file } = self;
+        text.and_then(|text| write_all(file, (text + "\n").as_bytes()))
+            .map_err(|error| format!("the report in '{}' is incomplete ({error})", name.display()))
     }
+}
 
-    /// Writes `bytes`; waits for the reader of a slow pipe up to a time limit.
-    fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let until = Instant::now() + READER_TIMEOUT;
-        while !bytes.is_empty() {
-            match (&self.file).write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    let left = Timespec::try_from(left).map_err(io::Error::other)?;
-                    let mut wanted = [PollFd::new(&self.file, PollFlags::OUT)];
-                    if poll(&mut wanted, Some(&left)) == Ok(0) {
-                        let why =
-                            format!("its reader has not accepted it within {READER_TIMEOUT:?}");
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+/// Writes `bytes`; waits for the reader of a slow pipe up to a time limit.
+fn write_all(file: File, bytes: &[u8]) -> io::Result<()> {
+    Target::file(file.into()).write_within(bytes, READER_TIMEOUT).map_err(|error| match error {
+        Errno::TIMEDOUT => {
+            let why = format!("its reader has not accepted it within {READER_TIMEOUT:?}");
+            io::Error::new(io::ErrorKind::TimedOut, why)
         }
-        Ok(())
-    }
+        error => error.into(),
+    })
 }
 
 /// Time limit for the reader of a pipe to read the whole report.

@@ -82,6 +82,31 @@ impl Target {
         }
     }
 
+    /// Writes all bytes, and waits at most `timeout` for readers.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system; [`Errno::TIMEDOUT`] if the time is up.
+    pub(crate) fn write_within(&self, mut bytes: &[u8], timeout: Duration) -> Result<(), Errno> {
+        let until = Instant::now() + timeout;
+        while !bytes.is_empty() {
+            match self.write(bytes) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+                    if poll(&mut [PollFd::new(&self.fd(), PollFlags::OUT)], Some(&left)) == Ok(0) {
+                        return Err(Errno::TIMEDOUT);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// True if it is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         rustix::termios::isatty(self.fd())
@@ -98,23 +123,9 @@ impl Target {
 
 /// Writes `text` to standard error, directly before the exit. Waits for a slow reader up to a time
 /// limit; the rest is dropped.
-pub(crate) fn write_last(mut text: &[u8]) {
-    let (to, until) = (Target::ours(Stream::Err), Instant::now() + LAST_PATIENCE);
-    while !text.is_empty() {
-        match to.write(text) {
-            Ok(count) => text = text.get(count..).unwrap_or_default(),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let left = until.saturating_duration_since(Instant::now());
-                let Ok(left) = Timespec::try_from(left) else { return };
-                let fd = to.fd();
-                if poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&left)) == Ok(0) {
-                    return;
-                }
-            }
-            Err(_) => return,
-        }
-    }
+pub(crate) fn write_last(text: &[u8]) {
+    let to = Target::ours(Stream::Err);
+    let _ = to.write_within(text, LAST_PATIENCE);
 }
 
 fn fd_of(stream: Stream) -> BorrowedFd<'static> {

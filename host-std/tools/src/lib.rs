@@ -19,6 +19,7 @@ compile_error!(
 );
 
 pub mod bridge;
+mod child;
 pub mod conform;
 pub mod doctor;
 pub mod replay;

@@ -6,10 +6,10 @@
 //! credential, and known to this launcher only, so that a credential is valid for the processes of one
 //! run.
 
+use crate::admission::secret::random;
 use pmi_core::auth::{Label, PROOF_DIGITS, Secret};
 use pmi_core::time::{Duration, Instant};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 
 /// Issuer and validator of credentials.
 #[derive(Debug, Default)]
@@ -36,9 +36,7 @@ impl Credentials {
         let secret = match &self.secret {
             Some(secret) => secret,
             None => {
-                let mut random = [0; 32];
-                File::open("/dev/urandom")?.read_exact(&mut random)?;
-                let secret = Secret::new(&random).map_err(io::Error::other)?;
+                let secret = Secret::new(&random::<32>()?).map_err(io::Error::other)?;
                 self.secret.insert(secret)
             }
         };

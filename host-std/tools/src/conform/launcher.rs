@@ -6,9 +6,10 @@ use super::error::ConformError;
 use super::matrix::Row;
 use super::player::reports;
 use super::verdict::{Finding, Verdict, shown};
-use rustix::process::{Pid, Signal, kill_process_group};
+use crate::child;
+use rustix::process::Signal;
 use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -150,7 +151,7 @@ fn run(words: &[String], limit: Duration) -> Result<LaunchResult, ConformError> 
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let output = format!("{}\n{}", text(errors), text(output));
-    Ok(LaunchResult { code: status.map(code_of), output })
+    Ok(LaunchResult { code: status.map(child::exit_code), output })
 }
 
 fn wait(child: &mut Child, until: Instant) -> Result<Option<ExitStatus>, ConformError> {
@@ -167,12 +168,8 @@ fn wait(child: &mut Child, until: Instant) -> Result<Option<ExitStatus>, Conform
 
 /// Asks a launcher to end its job, and kills its process group after the grace period.
 fn terminate(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     for signal in [Signal::TERM, Signal::KILL] {
-        if let Some(group) = group {
-            // The process group may have exited by now.
-            let _ = kill_process_group(group, signal);
-        }
+        child::signal_group(child, signal);
         if matches!(wait(child, Instant::now() + GRACE), Ok(Some(_))) {
             break;
         }
@@ -188,10 +185,6 @@ fn collect(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
         }
         all
     })
-}
-
-fn code_of(status: ExitStatus) -> i32 {
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
 /// Command word that turns this program into a rank of a case; internal.

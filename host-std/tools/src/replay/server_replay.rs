@@ -9,21 +9,19 @@ mod program_rank;
 use super::ReplayReport;
 use super::initial_state::{InitialState, request};
 use super::record::{RANKS_MAX, RecordedMessage, RecordedRank, name, scripts};
+use crate::child;
 use pmi_core::command::Verb;
 use pmi_host_base::env;
 use pmi_host_base::exit::{FAILED, line};
 use pmi_trace::{Direction, Trace, message};
 use program_rank::{Deviation, ProgramRank};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::FdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -198,21 +196,12 @@ fn start(
     (rank, local): (u32, u32),
     size: u32,
 ) -> io::Result<(std::process::Child, UnixStream)> {
-    let (ours, theirs) = UnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    // The program must inherit this end; no other process is started meanwhile.
-    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+    let (ours, theirs) = child::socket_pair()?;
     let fd = theirs.as_raw_fd().unsigned_abs();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let child = Command::new(program)
-        .args(args)
-        .env_clear()
-        .envs(env::inherited(std::env::vars_os()))
-        .envs(env::of_job([size; 2], fd, &host, false))
-        .envs(env::of_rank(rank, local))
-        .stdin(Stdio::null())
-        .process_group(0)
-        .spawn()?;
+    let mut command = child::command(program);
+    command.args(args).envs(env::of_job([size; 2], fd, &host, false));
+    let child = command.envs(env::of_rank(rank, local)).spawn()?;
     Ok((child, ours))
 }
 

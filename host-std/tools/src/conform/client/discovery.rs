@@ -1,12 +1,11 @@
 //! Ways by which a client finds the server, and connections to the port.
 
+use crate::child;
 use pmi_host_base::env;
 use pmi_std::Stream;
-use rustix::io::FdFlags;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 
 /// Way by which a client finds the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +65,7 @@ impl Discovery {
                 setup.variables.extend([("PMI_PORT", address), ("PMI_ID", rank.to_string())]);
             }
             (Self::Socket | Self::Port, _) => {
-                let (ours, theirs) = UnixStream::pair()?;
-                ours.set_nonblocking(true)?;
-                // The program must inherit this end; no other process is started meanwhile.
-                rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+                let (ours, theirs) = child::socket_pair()?;
                 setup.variables.extend(named(theirs.as_raw_fd().unsigned_abs()));
                 (setup.link, setup.theirs) = (Some(ours.into()), Some(theirs.into()));
             }

@@ -6,17 +6,17 @@ use super::answers::FOREIGN_VALUE;
 use super::discovery::RankSetup;
 use super::message::{doubles, pop_request};
 use super::mutation::Mutation;
+use crate::child;
 use pmi_core::ids::SessionId;
-use pmi_host_base::env;
 use pmi_std::Stream;
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::time::Instant;
 
 /// One process of the program.
@@ -81,15 +81,11 @@ impl RankProcess {
     /// The program cannot be started.
     pub(super) fn start(words: &[String], setup: RankSetup) -> Result<Self, ConformError> {
         let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
-        let mut child = Command::new(name)
+        let mut child = child::command(name.as_ref())
             .args(args)
-            .env_clear()
-            .envs(env::inherited(std::env::vars_os()))
             .envs(setup.variables)
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .spawn()
             .map_err(|error| ConformError::Start { name: name.clone(), error })?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -127,10 +123,8 @@ impl RankProcess {
 
     /// Sends a signal to the process group, if the process runs.
     pub(super) fn signal(&self, signal: Signal) {
-        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(group) = group.filter(|_| self.ended.is_none()) {
-            // The process group may have exited by now.
-            let _ = kill_process_group(group, signal);
+        if self.ended.is_none() {
+            child::signal_group(&self.child, signal);
         }
     }
 

@@ -3,18 +3,18 @@
 use super::super::initial_state::{read_reply, request};
 use super::super::record::{RecordedMessage, RecordedRank, VALUE_MAX};
 use super::{is_collective, put_by};
+use crate::child;
 use pmi_core::command::{Answer, Reply, Request};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::wire::Dialect;
 use pmi_trace::describe::{Meaning, describe};
 use pmi_trace::stream::Splitter;
 use pmi_trace::{Direction, message};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
 /// Rank of the program.
@@ -206,8 +206,7 @@ impl<'a> ProgramRank<'a> {
         }) else {
             return Ok(false);
         };
-        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-        self.ended = Some(code.unwrap_or(-1));
+        self.ended = Some(child::exit_code(status));
         let rest = self.lines.get(self.next..).unwrap_or_default();
         match rest.iter().find(|line| line.direction == Direction::ToServer) {
             // Its last messages may still be in the socket.
@@ -239,10 +238,7 @@ impl<'a> ProgramRank<'a> {
 
     pub(super) fn kill(&mut self) {
         if self.ended.is_none() {
-            if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-                // The process group may have exited by now.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            child::signal_group(&self.child, Signal::KILL);
             let _ = self.child.wait();
         }
     }

@@ -14,6 +14,8 @@ use pmi_host_base::variables::{self, DEFAULTS, SET};
 use pmi_std::env::PIN_VARIABLE;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables with the same value in every rank of the job of `plan`.
@@ -97,7 +99,7 @@ pub(crate) fn changes(
     let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
     let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);
     let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
-    let own = ProtocolOffer::of_part(plan, plan.appnum(rank), FD);
+    let own = ProtocolOffer::of_part(plan, plan.appnum(rank), socket_fd());
     let own = own.into_iter().chain(ProtocolOffer::of_rank(plan, rank, rank));
     let is_set = |name: &str| theirs.contains_key(OsStr::new(name));
     let own: Vec<_> = own.filter(|(name, _)| !variables::gives_way(name, is_set)).collect();
@@ -116,8 +118,12 @@ pub(crate) fn changes(
     added.chain(gone).collect()
 }
 
-/// Descriptor of the socket of a rank that starts with nothing else open.
-const FD: u32 = 3;
+/// Descriptor that the sockets of ranks will have: the launcher opens it first of all, so it is the lowest free
+/// one. It is 3, unless the launcher inherits open files, as from `flock` or `make`.
+fn socket_fd() -> u32 {
+    let lowest = File::open("/dev/null").map(|file| file.as_raw_fd().unsigned_abs());
+    lowest.unwrap_or(3)
+}
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ fn hello_comes_from_every_rank_once(library: &Library) {
     }
 }
 
-fn a_token_goes_round_the_ring(library: &Library) {
+fn token_goes_round_the_ring(library: &Library) {
     let Some(ring) = (library.build)("ring") else { return };
     for size in library.sizes.iter().filter(|size| **size <= 8) {
         let ran = library.run::<&str>(*size, &ring, &[]).exits_with(0).says_nothing();
@@ -38,7 +38,7 @@ fn allreduce_gives_every_rank_the_sum(library: &Library) {
     }
 }
 
-fn the_exit_code_of_a_rank_is_that_of_the_job(library: &Library) {
+fn exit_code_of_a_rank_is_that_of_the_job(library: &Library) {
     let Some(exitcode) = (library.build)("exitcode") else { return };
     library.run(4, &exitcode, &["3", "7"]).exits_with(7).says(&["rank 3 of 4 (pid ", "code 7"]);
     library.run(4, &exitcode, &["3", "0"]).exits_with(0).says_nothing();
@@ -54,7 +54,7 @@ fn mpi_abort_ends_the_job_with_its_code(library: &Library) {
     }
 }
 
-fn a_signal_that_terminates_a_rank_ends_the_job(library: &Library) {
+fn signal_that_terminates_a_rank_ends_the_job(library: &Library) {
     let Some(killed) = (library.build)("killed") else { return };
     for (signal, code, name) in
         [("11", 139, "SIGSEGV"), ("9", 137, "SIGKILL"), ("6", 134, "SIGABRT")]
@@ -64,7 +64,7 @@ fn a_signal_that_terminates_a_rank_ends_the_job(library: &Library) {
     }
 }
 
-fn a_rank_that_leaves_without_finalize_ends_the_job(library: &Library) {
+fn rank_that_leaves_without_finalize_ends_the_job(library: &Library) {
     let Some(leave) = (library.build)("leave") else { return };
     library.run(4, &leave, &["0"]).exits_with(1).says(&["rank 0 of 4", "without finalize"]);
 }
@@ -82,7 +82,7 @@ fn mpi_comm_spawn_connects_parents_and_children(library: &Library) {
     }
 }
 
-fn a_published_name_is_found_and_connected_to(library: &Library) {
+fn published_name_is_found_and_connected_to(library: &Library) {
     let Some(service) = (library.build)("service") else { return };
     let ran = library.run::<&str>(3, &service, &[]).exits_with(0).says_nothing();
     let expected = [
@@ -134,12 +134,12 @@ macro_rules! libraries {
         suites! { $(
             $module = $library:
                 hello_comes_from_every_rank_once
-                a_token_goes_round_the_ring
+                token_goes_round_the_ring
                 allreduce_gives_every_rank_the_sum
-                the_exit_code_of_a_rank_is_that_of_the_job
+                exit_code_of_a_rank_is_that_of_the_job
                 mpi_abort_ends_the_job_with_its_code
-                a_signal_that_terminates_a_rank_ends_the_job
-                a_rank_that_leaves_without_finalize_ends_the_job
+                signal_that_terminates_a_rank_ends_the_job
+                rank_that_leaves_without_finalize_ends_the_job
                 $( $case )*;
         )* }
     };
@@ -150,17 +150,17 @@ libraries! {
     mpich_5 = MPICH_5:
         mpi_comm_spawn_connects_parents_and_children
         mpi_comm_spawn_multiple_makes_one_job_of_two_programs
-        a_published_name_is_found_and_connected_to
+        published_name_is_found_and_connected_to
         abort_of_a_child_ends_its_parents;
     open_mpi_4 = OPEN_MPI_4:
         mpi_comm_spawn_connects_parents_and_children
-        a_published_name_is_found_and_connected_to
+        published_name_is_found_and_connected_to
         abort_of_a_child_ends_its_parents;
     open_mpi_5 = OPEN_MPI_5:
         mpi_comm_spawn_connects_parents_and_children
-        a_published_name_is_found_and_connected_to;
+        published_name_is_found_and_connected_to;
     intel_mpi = INTEL:
         mpi_comm_spawn_connects_parents_and_children
         mpi_comm_spawn_multiple_makes_one_job_of_two_programs
-        a_published_name_is_found_and_connected_to;
+        published_name_is_found_and_connected_to;
 }

@@ -118,8 +118,8 @@ pub(crate) fn changes(
     added.chain(gone).collect()
 }
 
-/// Descriptor that the sockets of ranks will have: the launcher opens it first of all, so it is the lowest free
-/// one. It is 3, unless the launcher inherits open files, as from `flock` or `make`.
+/// Descriptor that the sockets of ranks will have: the launcher opens it first of all, so it is the lowest
+/// free one. It is 3, unless the launcher inherits open files, as from `flock` or `make`.
 fn socket_fd() -> u32 {
     let lowest = File::open("/dev/null").map(|file| file.as_raw_fd().unsigned_abs());
     lowest.unwrap_or(3)

@@ -25,7 +25,7 @@ pub const MPICH_5: Library = Library { build: wheel_program, sizes: &[1, 8], is_
 
 /// Open MPI 4.1 of Debian, with its PMIx library.
 pub const OPEN_MPI_4: Library =
-    Library { build: openmpi_program, sizes: &[1, 2, 8, 32], is_on_loopback: false };
+    Library { build: openmpi_program, sizes: &[1, 2, 8, 32], is_on_loopback: true };
 
 /// Open MPI 5 of the Python package index; its PMIx library is newer than Debian's.
 pub const OPEN_MPI_5: Library =

@@ -78,7 +78,8 @@ fn program(wheel: &'static Wheel, name: &str) -> Option<PathBuf> {
 /// Keeps MPI on this machine, with a network by which jobs can be connected.
 pub fn on_loopback(command: &mut Command) -> &mut Command {
     command.envs([("MPICH_CH4_NETMOD", "ofi"), ("I_MPI_FABRICS", "shm:ofi")]);
-    command.envs([("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")])
+    command.envs([("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")]);
+    command.env("OMPI_MCA_btl_tcp_if_include", "lo")
 }
 
 /// The compiler of a wheel, installed on first use.

@@ -21,6 +21,8 @@ pub(super) struct PmixShared<P: PmixStorage> {
     pub(super) names: NamesOf<P>,
     pub(super) events: EventsOf<P>,
     pub(super) groups: GroupsOf<P>,
+    /// True if a lookup may wait for published data.
+    pub(super) has_waiting_lookup: bool,
     /// Last context id given to a group.
     pub(super) contexts: u32,
 }
@@ -94,10 +96,12 @@ impl<P: PmixStorage> PmixShared<P> {
         self.namespace_mut(proc.job)?.ranks.as_mut().get_mut(proc.rank.index())
     }
 
-    /// Place of the namespace of a job.
+    /// Place of the namespace of a job. Most jobs and their namespaces are added together and have
+    /// the same number.
     pub(super) fn place(&self, job: JobId) -> Option<usize> {
         let is_its = |at: &usize| self.namespaces.get(*at).is_some_and(|found| found.job == job);
-        (0..self.namespaces.end()).find(is_its)
+        let same = Some(job.0 as usize).filter(is_its);
+        same.or_else(|| (0..self.namespaces.end()).find(is_its))
     }
 }
 

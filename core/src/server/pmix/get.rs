@@ -1,6 +1,6 @@
 //! Gets: data of a process or of a job, answered at once or when it is committed.
 
-use super::context::{PmixContext, PmixView};
+use super::context::{PmixContext, PmixShared, PmixView};
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{copy_bytes, pack};
@@ -47,6 +47,38 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
+impl<P: PmixStorage> PmixShared<P> {
+    /// Marks the process whose data a get waits for, so that other commits look for no gets.
+    fn set_awaited(&mut self, job: JobId, rank: u32) {
+        if rank == ranks::UNDEF {
+            if let Some(namespace) = self.namespace_mut(job) {
+                namespace.is_awaited = true;
+            }
+        } else if let Some(data) = self.rank_data_mut(ProcId { job, rank: Rank(rank) }) {
+            data.is_awaited = true;
+        } else {
+            debug_assert!(false, "a get waits for a process that does not exist");
+        }
+    }
+
+    /// Removes the marks of a process; true if there was one.
+    fn take_awaited(&mut self, proc: ProcId) -> bool {
+        let of_rank = self.rank_data_mut(proc).map(|data| &mut data.is_awaited);
+        let of_rank = of_rank.is_some_and(core::mem::take);
+        let of_any = self.namespace_mut(proc.job).map(|namespace| &mut namespace.is_awaited);
+        of_any.is_some_and(core::mem::take) || of_rank
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+    /// Marks the process that a response waits for, if it is that of a waiting get.
+    pub(super) fn mark_awaited(&mut self, response: &PmixResponse<P::Bytes>) {
+        if let PmixResponse::Get { job, rank, .. } = response {
+            self.pmix.set_awaited(*job, *rank);
+        }
+    }
+}
+
 impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Answers the gets that wait for data which a process has committed.
     pub(super) fn answer_gets(&mut self, proc: ProcId) {
@@ -65,7 +97,12 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         proc: ProcId,
         answer: impl Fn(PmixView<'_, P, S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
     ) {
+        if !self.context.pmix.take_awaited(proc) {
+            return;
+        }
         let view = self.context.view();
+        let (mut waits_for_rank, mut waits_for_any) = (false, false);
+        // In the order of connections, which is that of their output.
         for id in self.connections.ids() {
             let mut next = 0;
             // An answered get is no longer pending, so the search continues behind it.
@@ -78,7 +115,13 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                     {
                         let key = key.as_ref().map(AsRef::as_ref);
                         let target = GetTarget { job: *job, rank: *rank, key, scope: *scope };
-                        Some((place, answer(view, requester, target)?))
+                        let response = answer(view, requester, target);
+                        match (&response, *rank) {
+                            (None, ranks::UNDEF) => waits_for_any = true,
+                            (None, _) => waits_for_rank = true,
+                            (Some(_), _) => {}
+                        }
+                        Some((place, response?))
                     }
                     _ => None,
                 })
@@ -86,6 +129,12 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 next = place + 1;
                 self.connections.resolve(id, place, response);
             }
+        }
+        if waits_for_rank {
+            self.context.pmix.set_awaited(proc.job, proc.rank.0);
+        }
+        if waits_for_any {
+            self.context.pmix.set_awaited(proc.job, ranks::UNDEF);
         }
     }
 }

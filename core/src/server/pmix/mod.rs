@@ -127,7 +127,15 @@ impl<P: PmixStorage> Pmix<P> {
             tables;
         Self {
             connections: ConnectionTable::new(connections),
-            shared: PmixShared { namespaces, collectives, names, events, groups, contexts: 0 },
+            shared: PmixShared {
+                namespaces,
+                collectives,
+                names,
+                events,
+                groups,
+                has_waiting_lookup: false,
+                contexts: 0,
+            },
         }
     }
 

@@ -16,6 +16,8 @@ pub struct RankData<B> {
     pub(super) contributed: Option<B>,
     /// The first connection admitted as this rank, which links the others.
     pub(super) first_connection: Option<ConnectionId>,
+    /// True if a get may wait for data of this rank.
+    pub(super) is_awaited: bool,
     /// Number of connections admitted as this rank and not finalized.
     pub(super) connections: u32,
     /// True if a connection was ever admitted as this rank.
@@ -38,6 +40,7 @@ impl<B> Default for RankData<B> {
             remote: None,
             contributed: None,
             first_connection: None,
+            is_awaited: false,
             connections: 0,
             has_spoken: false,
         }

@@ -18,6 +18,8 @@ pub struct Namespace<B, M> {
     pub(super) ranks: M,
     /// Generation of the last fence of the whole job that was handled.
     pub(super) generation: u32,
+    /// True if a get may wait for data of any rank.
+    pub(super) is_awaited: bool,
     /// True if that fence completes without some of its participants.
     pub(super) is_partial: bool,
     /// Encoded job descriptions, which begin each answer to REQ: one per wire format and library
@@ -47,8 +49,15 @@ enum LibraryGeneration {
 
 impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
     pub(super) const fn new(job: JobId, info: B, posts: M) -> Self {
-        let answers = heapless::Vec::new();
-        Self { job, info, ranks: posts, generation: 0, is_partial: false, descriptions: answers }
+        Self {
+            job,
+            info,
+            ranks: posts,
+            generation: 0,
+            is_awaited: false,
+            is_partial: false,
+            descriptions: heapless::Vec::new(),
+        }
     }
 
     /// Packs the description of the job for `rank`, whose library has this `release` and reads

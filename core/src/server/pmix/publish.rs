@@ -94,6 +94,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             None => match copy_bytes(body) {
                 Some(body) => {
                     let deadline = self.view().deadline(&target.infos, None);
+                    self.pmix.has_waiting_lookup = true;
                     PmixResponse::Lookup { body, deadline }
                 }
                 None => PmixResponse::Status(Status::NOMEM),
@@ -206,14 +207,23 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Answers the pending lookups that published data now satisfies.
     pub(super) fn answer_lookups(&mut self) {
+        if !core::mem::take(&mut self.context.pmix.has_waiting_lookup) {
+            return;
+        }
+        // In the order of connections, which is that of their output: data to be read once goes to the
+        // first of them.
         for id in self.connections.ids() {
             let mut next = 0;
             while let Some((place, body, requester)) = self.waiting_lookup(id, next) {
                 next = place + 1;
                 let request = Request::read(Unpacker::new(body.as_ref(), requester.format));
-                let Ok(Request::Lookup(target)) = request else { continue };
-                if let Some(response) = self.context.find_published(requester, &target) {
-                    self.connections.resolve(id, place, response);
+                let Ok(Request::Lookup(target)) = request else {
+                    debug_assert!(false, "a pending lookup was read when it arrived");
+                    continue;
+                };
+                match self.context.find_published(requester, &target) {
+                    Some(response) => self.connections.resolve(id, place, response),
+                    None => self.context.pmix.has_waiting_lookup = true,
                 }
             }
         }

@@ -84,7 +84,11 @@ fn answer<P: PmixStorage, S: Storage>(
             (PmixResponse::Status(status), PmixEffect::Committed)
         }
         Request::Fence(fence) => return context.fence(state, tag, peer, fence),
-        Request::Get(target) => (context.view().get(state, peer, target), PmixEffect::Nothing),
+        Request::Get(target) => {
+            let response = context.view().get(state, peer, target);
+            context.mark_awaited(&response);
+            (response, PmixEffect::Nothing)
+        }
         Request::Finalize => {
             state.phase = ConnPhase::Leaving;
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Left)

@@ -136,6 +136,30 @@ fn get_of_any_rank_finds_the_one_that_has_put_the_key() {
 }
 
 #[test]
+fn get_waits_through_commits_without_its_key() {
+    let object = |answers: Answers| object(&answers[0].1, Format::PLAIN);
+    for asked in [0, ranks::UNDEF] {
+        let mut hall = Hall::new(3);
+        hall.get(1, asked, Some("wanted"), false);
+        for key in ["first", "second"] {
+            assert_eq!(hall.commit(0, key, &[scope::GLOBAL]), Status::SUCCESS);
+            assert_eq!(hall.answers(1), []);
+        }
+        assert_eq!(hall.commit(0, "wanted", &[scope::GLOBAL]), Status::SUCCESS);
+        let keys = ["first", "second", "wanted"].map(String::from).to_vec();
+        assert_eq!(object(hall.answers(1)), (0, keys));
+    }
+    // A rank that is gone ends gets of its data, and none that any rank may answer.
+    let mut hall = Hall::new(3);
+    hall.get(1, ranks::UNDEF, Some("any"), false);
+    hall.get(2, 0, Some("never"), false);
+    hall.end(0);
+    assert_eq!(hall.object(2), Err(Status::NOT_FOUND));
+    assert_eq!(hall.commit(2, "any", &[scope::GLOBAL]), Status::SUCCESS);
+    assert_eq!(object(hall.answers(1)), (2, vec!["any".into()]));
+}
+
+#[test]
 fn job_information_is_found_for_ranks_and_jobs() {
     let mut hall = Hall::new(2);
     let of = |hall: &mut Hall, rank, key| {

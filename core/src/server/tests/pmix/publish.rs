@@ -94,6 +94,20 @@ fn published_names_are_found_by_their_audience_until_they_are_unpublished() {
 }
 
 #[test]
+fn lookup_waits_through_publications_of_other_names() {
+    let mut hall = Hall::new(3);
+    hall.look_up(1, &["one"], true);
+    hall.look_up(2, &["two"], true);
+    assert_eq!(hall.publish(0, "other", &[]), Status::SUCCESS);
+    assert_eq!((hall.answers(1), hall.answers(2)), (vec![], vec![]));
+    for (client, key) in [(1, "one"), (2, "two")] {
+        assert_eq!(hall.publish(0, key, &[]), Status::SUCCESS);
+        let found = vec![(0, key.into(), "port".into())];
+        assert_eq!(hall.found(client), (Status::SUCCESS, found));
+    }
+}
+
+#[test]
 fn lookup_waits_for_what_is_read_once() {
     let mut hall = Hall::new(3);
     hall.look_up(1, &["k"], true);

@@ -97,7 +97,7 @@ pub enum Misuse {
         needed: &'static str,
     },
     /// The dialect of the session cannot express the text (a blank in a PMI-1 value, for example).
-    NotSayable {
+    NotRepresentable {
         /// The field, and the reason.
         what: &'static str,
     },
@@ -212,7 +212,7 @@ impl fmt::Display for Misuse {
         match self {
             Self::Busy => f.write_str("every place for a running exchange is taken"),
             Self::WrongState { needed } => write!(f, "only possible when {needed}"),
-            Self::NotSayable { what } => write!(f, "not available in this dialect: {what}"),
+            Self::NotRepresentable { what } => write!(f, "not available in this dialect: {what}"),
             Self::Length { what, len_bytes, limit_bytes } => {
                 write!(f, "{what} has {len_bytes} bytes, the limit is {limit_bytes}")
             }

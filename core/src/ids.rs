@@ -63,7 +63,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for NUL and LF.
+    /// [`Misuse::Length`] if empty or too long, [`Misuse::NotRepresentable`] for NUL and LF.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         Self::check(bytes)?;
         Ok(Self::copy(bytes))
@@ -85,7 +85,7 @@ impl Key {
             return Err(length("key", bytes.len(), KEY_BYTES));
         }
         if bytes.iter().any(|b| matches!(b, 0 | b'\n')) {
-            return Err(Misuse::NotSayable { what: "a key with NUL or line feed" });
+            return Err(Misuse::NotRepresentable { what: "a key with NUL or line feed" });
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl KvsName {
     ///
     /// # Errors
     ///
-    /// [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for a blank, `;` or
+    /// [`Misuse::Length`] if empty or too long, [`Misuse::NotRepresentable`] for a blank, `;` or
     /// a control character.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         let mut name = Self::NONE;
@@ -138,7 +138,7 @@ impl KvsName {
             return Err(length("kvsname", bytes.len(), KVSNAME_BYTES));
         }
         if bytes.iter().any(|&b| b <= b' ' || b == b';' || b == 0x7f) {
-            return Err(Misuse::NotSayable {
+            return Err(Misuse::NotRepresentable {
                 what: "a kvsname with blank, `;` or control character",
             });
         }

@@ -151,7 +151,7 @@ fn question_that_is_not_known_is_refused_and_the_next_one_answered() {
     let said = server.recv_bytes(0);
     let reply = binary::read_reply(&said).expect("an answer");
     assert_eq!((reply.to, reply.tag, reply.code.is_success()), (Verb::Unknown, &b"9"[..], false));
-    assert!(matches!(reply.answer, Answer::Told(_)));
+    assert!(matches!(reply.answer, Answer::Message(_)));
     assert_eq!(ask(&mut server, 0, &mut own, &Request::KvsName, code), Some(Code::SUCCESS));
 }
 
@@ -204,7 +204,7 @@ proptest! {
         }
         for answer in [
             Answer::Nothing, Answer::Missing, Answer::Number(b), Answer::Name(k), Answer::Value(v),
-            Answer::Count(a), Answer::Pair(Pair { key: k, value: v }), Answer::Told(v),
+            Answer::Count(a), Answer::Pair(Pair { key: k, value: v }), Answer::Message(v),
             Answer::Identity(Identity { rank: a, size: a, appnum: b, spawner: flag.then_some(k) }),
             Answer::Released { tag: None },
         ] {

@@ -31,8 +31,8 @@ fn inputs_that_the_fuzzers_collected_do_no_harm() {
 #[test]
 fn corpora_have_their_targets() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    for folder in fs::read_dir(corpus).expect("the corpora are part of the crate") {
-        let name = folder.expect("the folder can be read").file_name();
+    for directory in fs::read_dir(corpus).expect("the corpora are part of the crate") {
+        let name = directory.expect("the folder can be read").file_name();
         // Without its feature PMIx cannot be read.
         if !cfg!(feature = "pmix") && (name == "decode_pmix" || name == "session_pmix") {
             continue;

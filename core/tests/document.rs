@@ -62,9 +62,9 @@ fn examples_are_messages_and_bear_a_star_in_the_codecs_own_form() {
 #[test]
 fn named_files_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    let folders = ["core/", "host-std/", "transports/", "docs/"];
+    let directories = ["core/", "host-std/", "transports/", "docs/"];
     for Page { file, text, counts, .. } in PAGES {
-        let names = quoted(text).filter(|name| folders.iter().any(|f| name.starts_with(f)));
+        let names = quoted(text).filter(|name| directories.iter().any(|f| name.starts_with(f)));
         let mut count = 0;
         for name in names {
             assert!(root.join(name).exists(), "{file} names {name}, which is not there");

@@ -58,7 +58,7 @@ fn replies_are_written_and_read_without_memory() {
     for reply in [
         reply(Verb::Get, Code::SUCCESS, Answer::Value(Text::plain(&VALUE))),
         reply(Verb::Fence, Code::SUCCESS, Answer::Released { tag: Some(7) }),
-        reply(Verb::Lookup, Code::FAIL, Answer::Told(Text::from("no_such_service"))),
+        reply(Verb::Lookup, Code::FAIL, Answer::Message(Text::from("no_such_service"))),
     ] {
         let asked = asked(|| {
             let mut out = [0; MESSAGE_BYTES];
@@ -98,7 +98,7 @@ fn frames_are_written_and_read_without_memory() {
         });
         assert_eq!(asked, 0, "{:?}", request.verb());
     }
-    let told = Answer::Told(Text::from("no such service; sorry"));
+    let told = Answer::Message(Text::from("no such service; sorry"));
     let answers = [(Code::SUCCESS, Answer::Value(value)), (Code::FAIL, told)];
     for (code, answer) in answers {
         let reply = Reply { to: Verb::Lookup, tag: b"7", code, answer };

@@ -66,9 +66,12 @@ fn server_refuses_what_it_leaves_out_and_goes_on() {
         assert!(answer.ends_with('\n'), "{line}{answer}");
         assert!(reply(&mut server, 0, "cmd=get_appnum\n").starts_with("cmd=appnum rc=0"));
     }
-    let spoken = reply(&mut server, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
-    assert_eq!(spoken.contains("rc=0"), parts::PMI2, "{spoken}");
-    assert_eq!(spoken.contains("pmi_version=1 pmi_subversion=1"), !parts::PMI2 && !parts::GROUPS);
+    let display_name = reply(&mut server, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    assert_eq!(display_name.contains("rc=0"), parts::PMI2, "{display_name}");
+    assert_eq!(
+        display_name.contains("pmi_version=1 pmi_subversion=1"),
+        !parts::PMI2 && !parts::GROUPS
+    );
 
     server.server.close(server.sessions[1]);
     let caller = unidentified(server.job);
@@ -81,7 +84,7 @@ fn client_does_not_start_what_it_leaves_out() {
     let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
     let starts = |client: &mut Client<_>, request| match client.start(&request) {
         Ok(_) => true,
-        Err(Misuse::NotSayable { .. }) => false,
+        Err(Misuse::NotRepresentable { .. }) => false,
         Err(other) => panic!("{request:?}: {other:?}"),
     };
     if !parts::PMI2 {
@@ -110,7 +113,7 @@ fn client_names_the_part_that_a_request_lacks() {
     let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
     let dialling = client.start(&Request::InitAck { id: 7 });
     match dialling {
-        Err(Misuse::NotSayable { what }) => {
+        Err(Misuse::NotRepresentable { what }) => {
             assert!(!parts::LISTEN && what.contains("`listen`"), "{what}")
         }
         other => assert!(parts::LISTEN && other.is_ok(), "{other:?}"),
@@ -122,7 +125,7 @@ fn client_names_the_part_that_a_request_lacks() {
     assert_eq!(client.handle_input(Instant::ZERO, answer), Ok(answer.len()));
     while client.poll_event().is_some() {}
     match client.start(&Request::Fence { group: FenceGroup::Node, tag: Some(1) }) {
-        Err(Misuse::NotSayable { what }) => {
+        Err(Misuse::NotRepresentable { what }) => {
             assert!(!parts::GROUPS && what.contains("`dynamic`"), "{what}");
         }
         other => assert!(parts::GROUPS && other.is_ok(), "{other:?}"),

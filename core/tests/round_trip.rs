@@ -225,7 +225,7 @@ fn spawn_that_no_reader_would_understand_is_not_said() {
 #[test]
 fn message_of_a_server_is_one_word() {
     // Clients up to MPICH 4.0 drop a message with bare words and continue with the fields of the last.
-    let told = Answer::Told(Text::from("no such\nkey"));
+    let told = Answer::Message(Text::from("no such\nkey"));
     let reply = Reply { to: Verb::Put, tag: b"", code: Code::FAIL, answer: told };
     let mut out = [0; 64];
     let len = pmi1::write_reply(&reply, b"", &mut out).unwrap();
@@ -236,7 +236,7 @@ fn assert_misuse(request: &Request<'_>) {
     let written = pmi1::write_request(request, OWN, &mut [0; 512]);
     let misuse = matches!(
         written,
-        Err(WriteError::Misuse(Misuse::NotSayable { .. } | Misuse::Length { .. }))
+        Err(WriteError::Misuse(Misuse::NotRepresentable { .. } | Misuse::Length { .. }))
     );
     assert!(misuse, "{request:?} gives {written:?}");
 }
@@ -419,7 +419,7 @@ impl Answers {
                 ok(Verb::Spawn, Answer::Spawned { job: job.as_ref().map(text), codes })
             }
             Self::Failed(to, code, msg) => {
-                let answer = msg.as_ref().map_or(Answer::Nothing, |msg| Answer::Told(text(msg)));
+                let answer = msg.as_ref().map_or(Answer::Nothing, |msg| Answer::Message(text(msg)));
                 Reply { to: *to, tag: b"", code: Code(*code), answer }
             }
         }

@@ -165,7 +165,7 @@ fn messages_that_no_frame_can_express_are_not_written() {
         let written = pmi2::write_request(&request, b"", OWN, &mut [0; 512]);
         let misuse = matches!(
             written,
-            Err(WriteError::Misuse(Misuse::NotSayable { .. } | Misuse::Length { .. }))
+            Err(WriteError::Misuse(Misuse::NotRepresentable { .. } | Misuse::Length { .. }))
         );
         assert!(misuse, "{request:?} gives {written:?}");
     }
@@ -381,7 +381,8 @@ impl Answers {
             Self::Notice(Some(code)) => ok(Verb::Notice, Answer::Notice(Notice::Abort(*code))),
             Self::Done(to) => ok(*to, Answer::Nothing),
             Self::Failed(to, code, told) => {
-                let answer = told.as_ref().map_or(Answer::Nothing, |told| Answer::Told(text(told)));
+                let answer =
+                    told.as_ref().map_or(Answer::Nothing, |told| Answer::Message(text(told)));
                 Reply { to: *to, tag, code: Code(*code), answer }
             }
         }

@@ -1,7 +1,7 @@
 //! All messages of this program. Each is one line on standard error, names the affected component and
 //! host, and gives the remedy if there is one.
 
-use crate::launch::plan::{Dial, Plan};
+use crate::launch::plan::{Endpoint, Plan};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
 use crate::verdict::{Failure, PmiPhase};
@@ -120,26 +120,26 @@ pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> St
 }
 
 /// Message after the port is open: the address and secret a rank needs to connect.
-pub(crate) fn listening(plan: &Plan, dial: &Dial) -> String {
+pub(crate) fn listening(plan: &Plan, endpoint: &Endpoint) -> String {
     let (first, last) = (plan.local(), plan.ranks - 1);
     let who = match first == last {
         true => format!("rank {first} connects"),
         false => format!("ranks {first} to {last} connect"),
     };
-    let how = match dial.ids {
+    let how = match endpoint.ids {
         None => "PMI_ID is the rank",
-        Some(_) if dial.requires_challenge => "each proves the secret by PMI-2's challenge",
+        Some(_) if endpoint.requires_challenge => "each proves the secret by PMI-2's challenge",
         Some(_) => {
             "PMI_ID comes from 'pmi-host pmiid --secret-file FILE RANK', or the secret is proved \
              by PMI-2's challenge"
         }
     };
-    let tls = match &dial.pin {
+    let tls = match &endpoint.pin {
         Some(pin) => format!(" PMI_SOCKTYPE=ssl {PIN_VARIABLE}={pin}"),
         None => String::new(),
     };
-    let name = if dial.is_web() { "" } else { "PMI_PORT=" };
-    format!("{who} at {name}{}{tls}; {how}", dial.port)
+    let name = if endpoint.is_web() { "" } else { "PMI_PORT=" };
+    format!("{who} at {name}{}{tls}; {how}", endpoint.port)
 }
 
 /// Address at which pages observe the run or connect.
@@ -156,7 +156,7 @@ pub(crate) fn attendance(
 ) -> String {
     let expected = plan.local()..plan.ranks;
     let there = { expected.clone() }.filter(|rank| from(*rank).is_some()).count();
-    let port = plan.dial.as_ref().map_or("", |dial| &dial.port);
+    let port = plan.endpoint.as_ref().map_or("", |endpoint| &endpoint.port);
     let mut text =
         format!("after {secs} s {there} of {} ranks have connected at {port}:", expected.len());
     for rank in { expected.clone() }.take(ROWS_MAX) {
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
     use crate::launch::plan::tests::plan;
 
-    fn said(about: &Failure, running: usize) -> String {
+    fn message_of(about: &Failure, running: usize) -> String {
         let plan = plan(&[("./a.out", 4)]);
         failure(about, &plan, |rank| (rank < 4).then_some(100 + rank.cast_signed()), running)
     }
@@ -357,12 +357,12 @@ mod tests {
     fn failure_names_rank_process_program_host_and_how_it_ended() {
         let killed = ProcessEnd::Killed { signal: 11, dumped: true };
         assert_eq!(
-            said(&Failure::Ended { rank: 2, ending: killed, phase: PmiPhase::Open }, 3),
+            message_of(&Failure::Ended { rank: 2, ending: killed, phase: PmiPhase::Open }, 3),
             "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), core \
              dumped before finalize; the 3 ranks still running are terminated"
         );
         assert_eq!(
-            said(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),
+            message_of(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),
             "rank 0 of 4 (pid 100, ./a.out on node1) called abort with code 42 and message 'bye \
              bye'"
         );
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn those_who_are_missing_are_named() {
         let missing = |gone: &[u32], gone_count, waiting_count| {
-            said(&Failure::Missing { gone: gone.to_vec(), gone_count, waiting_count }, 0)
+            message_of(&Failure::Missing { gone: gone.to_vec(), gone_count, waiting_count }, 0)
         };
         assert!(
             missing(&[3], 1, 1)

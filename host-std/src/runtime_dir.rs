@@ -30,8 +30,8 @@ pub(crate) fn candidates() -> Vec<PathBuf> {
 /// The error in the last candidate.
 pub(crate) fn create_in_first<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let mut last = io::ErrorKind::NotFound.into();
-    for folder in candidates() {
-        match make(&folder) {
+    for directory in candidates() {
+        match make(&directory) {
             Ok(made) => return Ok(made),
             Err(error) => last = error,
         }
@@ -44,21 +44,21 @@ pub(crate) fn create_in_first<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::R
 /// # Errors
 ///
 /// Errors of the system; `PermissionDenied` for a directory that another user could change.
-pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
-    match mkdir(folder, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => check(folder),
+pub(crate) fn prepare(directory: &Path) -> io::Result<()> {
+    match mkdir(directory, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => check(directory),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Checks that `folder` is a directory of this user which no other user may enter.
+/// Checks that `directory` is a directory of this user which no other user may enter.
 ///
 /// # Errors
 ///
 /// As for [`prepare`].
-pub(crate) fn check(folder: &Path) -> io::Result<()> {
+pub(crate) fn check(directory: &Path) -> io::Result<()> {
     // A symbolic link is examined itself, and is no directory.
-    let found = fs::symlink_metadata(folder)?;
+    let found = fs::symlink_metadata(directory)?;
     let is_ours = found.is_dir() && found.uid() == geteuid().as_raw();
     match is_ours && found.mode() & OTHERS == 0 {
         true => Ok(()),
@@ -71,10 +71,10 @@ pub(crate) fn check(folder: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// Errors of the system.
-pub(crate) fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    check(folder)?;
+pub(crate) fn sockets(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    check(directory)?;
     let is_socket = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
-    let entries = fs::read_dir(folder)?.filter_map(Result::ok).filter(is_socket);
+    let entries = fs::read_dir(directory)?.filter_map(Result::ok).filter(is_socket);
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|end| end == SOCKET));
     paths.sort_unstable();
@@ -94,8 +94,8 @@ pub(crate) fn pid(socket: &Path) -> Option<i32> {
 }
 
 /// Removes the sockets of launchers that are gone and could not remove them.
-pub(crate) fn sweep(folder: &Path) {
-    for path in sockets(folder).unwrap_or_default().into_iter().take(SWEPT_MAX) {
+pub(crate) fn sweep(directory: &Path) {
+    for path in sockets(directory).unwrap_or_default().into_iter().take(SWEPT_MAX) {
         if is_abandoned(&path) {
             let _ = fs::remove_file(path);
         }
@@ -105,7 +105,7 @@ pub(crate) fn sweep(folder: &Path) {
         let changed = entry.metadata().and_then(|found| found.modified());
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNFINISHED))
     };
-    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+    for entry in fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
         let path = entry.path();
         let is_left = match path.extension() {
             Some(end) if end == FRESH => is_old(&entry),
@@ -169,41 +169,41 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     fn scratch(name: &str) -> PathBuf {
-        let folder = env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        folder
+        let directory = env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        directory
     }
 
     #[test]
     fn folder_that_others_may_enter_is_not_used() {
-        let folder = scratch("folder");
-        prepare(&folder).unwrap();
-        prepare(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(prepare(&folder).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-        let link = folder.join("link");
-        symlink(&folder, &link).unwrap();
+        let directory = scratch("folder");
+        prepare(&directory).unwrap();
+        prepare(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(prepare(&directory).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+        let link = directory.join("link");
+        symlink(&directory, &link).unwrap();
         assert_eq!(prepare(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        assert!(prepare(&folder.join("no/such")).is_err());
-        fs::remove_dir_all(folder).unwrap();
+        assert!(prepare(&directory.join("no/such")).is_err());
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn only_sockets_without_a_listener_are_swept() {
-        let folder = scratch("sweep");
-        prepare(&folder).unwrap();
+        let directory = scratch("sweep");
+        prepare(&directory).unwrap();
         // Pids end far below this one.
         let [alive, elsewhere, dead] = ["1-1", "2000000000-1", "2000000001-1"]
-            .map(|name| folder.join(name).with_extension(SOCKET));
+            .map(|name| directory.join(name).with_extension(SOCKET));
         let _listeners = [&alive, &elsewhere].map(|path| UnixListener::bind(path).unwrap());
         drop(UnixListener::bind(&dead).unwrap());
-        fs::write(folder.join("notes.txt"), "kept").unwrap();
-        fs::write(folder.join("3-1.new"), "young").unwrap();
-        sweep(&folder);
-        assert_eq!(sockets(&folder).unwrap(), [alive, elsewhere]);
-        assert!(folder.join("notes.txt").exists() && folder.join("3-1.new").exists());
-        fs::remove_dir_all(folder).unwrap();
+        fs::write(directory.join("notes.txt"), "kept").unwrap();
+        fs::write(directory.join("3-1.new"), "young").unwrap();
+        sweep(&directory);
+        assert_eq!(sockets(&directory).unwrap(), [alive, elsewhere]);
+        assert!(directory.join("notes.txt").exists() && directory.join("3-1.new").exists());
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

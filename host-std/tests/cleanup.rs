@@ -122,19 +122,19 @@ fn children_are_all_waited_for() {
 
 #[test]
 fn run_writes_no_file_and_needs_no_home() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bare-home");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    let mut readonly = fs::metadata(&folder).unwrap().permissions();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bare-home");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    let mut readonly = fs::metadata(&directory).unwrap().permissions();
     readonly.set_readonly(true);
-    fs::set_permissions(&folder, readonly).unwrap();
-    for home in [folder.to_str().unwrap(), "/no/such/home", "/proc"] {
+    fs::set_permissions(&directory, readonly).unwrap();
+    for home in [directory.to_str().unwrap(), "/no/such/home", "/proc"] {
         let mut command = job(2, ["true"]);
-        command.env("HOME", home).env("TMPDIR", &folder).current_dir(&folder);
+        command.env("HOME", home).env("TMPDIR", &directory).current_dir(&directory);
         command.env_remove("XDG_RUNTIME_DIR").env_remove("XDG_CONFIG_HOME");
         run(&mut command).exits_with(0).says_nothing();
     }
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
 }
 
 #[test]

@@ -120,8 +120,8 @@ fn launcher_that_hangs_is_ended() {
 
 #[test]
 fn matrix_that_differs_from_the_recorded_one_is_a_failure() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = folder.join("recorded.txt");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = directory.join("recorded.txt");
     std::fs::write(&file, "# by hand\npmi1-maxes  refused  something\n").unwrap();
     let launcher = format!("'{}' run -n {{n}} {{prog}}", own());
     let words =

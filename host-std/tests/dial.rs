@@ -266,7 +266,7 @@ mod out_of_band {
     use super::*;
     use pmi_core::command::{Notice, Version};
     use pmi_std::Notices;
-    use pmi_std::env::{Environment, Speaks, Way};
+    use pmi_std::env::{Environment, RequestedVersions, Transport};
 
     /// A rank that waits for signals: it is the client of its own second connection as well.
     const RANK: &str =
@@ -323,9 +323,9 @@ mod out_of_band {
     fn listen(port: &str, id: &str, version: Version) -> Notices {
         let (host, port) = port.rsplit_once(':').unwrap();
         let (port, id) = (port.parse().unwrap(), id.parse().unwrap());
-        let way = Way::Dial { host: host.to_owned(), port, id };
-        let speaks = Speaks::Only(version);
-        let environment = Environment { speaks, ..Environment::new(way, 0, 1) };
+        let transport = Transport::Tcp { host: host.to_owned(), port, id };
+        let versions = RequestedVersions::Only(version);
+        let environment = Environment { versions, ..Environment::new(transport, 0, 1) };
         Notices::open_by(&environment, None).unwrap().unwrap()
     }
 

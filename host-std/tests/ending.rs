@@ -199,11 +199,11 @@ fn memory_exhaustion_is_reported_where_the_control_group_records_it() {
     // A control group with little memory, if the system permits one.
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
     let v1 = groups.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
-    let (folder, limit) = match v1 {
+    let (directory, limit) = match v1 {
         Some(path) => (format!("/sys/fs/cgroup/memory{path}"), "memory.limit_in_bytes"),
         None => ("/sys/fs/cgroup".to_owned(), "memory.max"),
     };
-    let group = Path::new(&folder).join(format!("pmi-host-{}", std::process::id()));
+    let group = Path::new(&directory).join(format!("pmi-host-{}", std::process::id()));
     let made = fs::create_dir(&group).and_then(|()| fs::write(group.join(limit), "60M"));
     if let Err(error) = made {
         let _ = fs::remove_dir(&group);

@@ -85,44 +85,44 @@ fn label_names_the_rank_of_every_line() {
 
 #[test]
 fn ranks_have_files_of_their_own() {
-    let folder = folder("own");
-    fs::write(folder.join("out.1"), "what was there before, and is longer").unwrap();
+    let directory = directory("own");
+    fs::write(directory.join("out.1"), "what was there before, and is longer").unwrap();
     let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2; printf last";
     let mut command = job(3, ["--stdout-to", "out.%r", "--stderr-to", "%r.%h.err"]);
-    let ran = run(command.args(shell(script)).current_dir(&folder)).exits_with(0);
+    let ran = run(command.args(shell(script)).current_dir(&directory)).exits_with(0);
     assert_eq!((&*ran.out, &*ran.err), ("", ""));
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for rank in 0..3 {
-        let read = |name: String| fs::read_to_string(folder.join(name)).unwrap();
+        let read = |name: String| fs::read_to_string(directory.join(name)).unwrap();
         assert_eq!(read(format!("out.{rank}")), format!("out {rank}\nlast"));
         assert_eq!(read(format!("{rank}.{host}.err")), format!("err {rank}\n"));
     }
-    fs::remove_dir_all(folder).unwrap();
+    fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
 fn ranks_may_share_a_file_and_both_streams_too() {
-    let folder = folder("shared");
+    let directory = directory("shared");
     let script = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
     let mut command = job(4, ["-l"]);
     command.args(["--stdout-to", "all", "--stderr-to", "all"]).args(shell(script));
-    run(command.current_dir(&folder)).exits_with(0).says_nothing();
-    let text = fs::read_to_string(folder.join("all")).unwrap();
+    run(command.current_dir(&directory)).exits_with(0).says_nothing();
+    let text = fs::read_to_string(directory.join("all")).unwrap();
     for rank in 0..4 {
         let label = format!("[{rank}] ");
         let own: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&label)).collect();
         assert_eq!(own, ["out 1", "err 1", "out 2", "err 2", "out 3", "err 3"], "{text}");
     }
     assert_eq!(text.lines().count(), 24);
-    fs::remove_dir_all(folder).unwrap();
+    fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
 fn files_that_cannot_be_written_are_told_before_the_start() {
-    let folder = folder("before");
-    fs::write(folder.join("old.0"), "kept").unwrap();
-    fs::create_dir(folder.join("old.1")).unwrap();
-    let pipe = folder.join("pipe");
+    let directory = directory("before");
+    fs::write(directory.join("old.0"), "kept").unwrap();
+    fs::create_dir(directory.join("old.1")).unwrap();
+    let pipe = directory.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (pattern, said) in [
         ("no/such/out.%r".to_owned(), "mkdir -p no/such"),
@@ -133,17 +133,17 @@ fn files_that_cannot_be_written_are_told_before_the_start() {
         ("pipe".to_owned(), "start the reader"),
     ] {
         let mut command = job(2, ["--stderr-to", "new.%r", "--stdout-to", &pattern]);
-        let ran = run(command.args(["touch", "started"]).current_dir(&folder)).exits_with(1);
+        let ran = run(command.args(["touch", "started"]).current_dir(&directory)).exits_with(1);
         ran.says(&[said, if pattern.contains('/') { "/out.0" } else { "" }]);
     }
-    let mut names: Vec<String> = fs::read_dir(&folder)
+    let mut names: Vec<String> = fs::read_dir(&directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
     assert_eq!(names, ["old.0", "old.1", "pipe"]);
-    assert_eq!(fs::read_to_string(folder.join("old.0")).unwrap(), "kept");
-    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(fs::read_to_string(directory.join("old.0")).unwrap(), "kept");
+    fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -211,10 +211,10 @@ fn slow_reader_costs_ranks_time_and_us_no_memory() {
 
 #[test]
 fn reader_that_goes_away_ends_every_kind_of_output() {
-    let folder = folder("gone");
+    let directory = directory("gone");
     for options in ["-l", "--timestamps", "--collapse", "--stderr-to err.%r"] {
         let line = format!("{{ {HOST} run -n 3 {options} yes; echo code $? >&2; }} | head -n 1");
-        let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&folder));
+        let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&directory));
         assert_eq!(
             (ran.code, ran.out.lines().count(), ran.err.trim()),
             (0, 1, "code 141"),
@@ -224,18 +224,18 @@ fn reader_that_goes_away_ends_every_kind_of_output() {
     // Output to files is not affected.
     let line =
         format!("{HOST} run -n 2 --stdout-to %r sh -c 'sleep 0.2; echo out; echo err >&2' | true");
-    let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&folder)).exits_with(0);
+    let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&directory)).exits_with(0);
     assert_eq!(ran.err, "err\nerr\n");
-    assert_eq!(fs::read_to_string(folder.join("1")).unwrap(), "out\n");
-    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(fs::read_to_string(directory.join("1")).unwrap(), "out\n");
+    fs::remove_dir_all(directory).unwrap();
 }
 
 /// A separate directory for the test `name`.
-fn folder(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+fn directory(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("output-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    folder
+    fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 fn memory_kb(child: &Child) -> usize {

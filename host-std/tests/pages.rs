@@ -5,7 +5,7 @@ mod common;
 use common::host;
 use common::listening::{Host, rest};
 use pmi_core::auth::Secret;
-use pmi_trace::{Direction, What, file};
+use pmi_trace::{Content, Direction, file};
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -121,9 +121,9 @@ fn page_is_a_rank_among_ranks_and_another_watches_them() {
     let read = file::read(&watch(&mut watcher)).unwrap();
     assert_eq!(read.damage, None);
     let records = &read.trace.records;
-    assert!(records.iter().any(|record| matches!(record.what, What::Ended { code: 0 })));
+    assert!(records.iter().any(|record| matches!(record.what, Content::Ended { code: 0 })));
     let fences = records.iter().filter(|record| match &record.what {
-        What::Message { direction: Direction::ToServer, bytes } => bytes == b"cmd=barrier_in\n",
+        Content::Message { direction: Direction::ToServer, bytes } => bytes == b"cmd=barrier_in\n",
         _ => false,
     });
     let mut ranks: Vec<_> = fences.map(|record| record.rank).collect();

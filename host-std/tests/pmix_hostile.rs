@@ -32,11 +32,11 @@ fn beside_a_job(script: &str) -> Option<(Vec<String>, String)> {
 
 /// A copy that other users can run, independent of the directory of the tests.
 fn for_everybody(program: &Path) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("pmi-host-tests-{}", std::process::id()));
-    let _ = fs::create_dir(&folder);
+    let directory = std::env::temp_dir().join(format!("pmi-host-tests-{}", std::process::id()));
+    let _ = fs::create_dir(&directory);
     let open = || fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&folder, open()).unwrap();
-    let copy = folder.join(program.file_name().unwrap());
+    fs::set_permissions(&directory, open()).unwrap();
+    let copy = directory.join(program.file_name().unwrap());
     // Tests run side by side: an existing file is the same program.
     if !copy.exists() {
         let fresh = copy.with_extension(format!("{:?}", std::thread::current().id()));

@@ -3,7 +3,7 @@
 mod common;
 use common::{Ran, host, run, shell, start};
 use pmi_host::State;
-use pmi_host::table::{Phase, Table, VERSION, What};
+use pmi_host::table::{Phase, Table, VERSION, WaitCondition};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -63,8 +63,8 @@ impl Drop for Runtime {
     }
 }
 
-fn list(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
+fn list(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
@@ -90,7 +90,7 @@ fn programs_read_what_a_run_does() {
     assert_eq!((table.version, table.pid), (VERSION, running.pid()));
     let job = &table.jobs[0];
     assert_eq!((job.size, job.running.to_string().as_str(), job.messages), (3, "0-2", 5));
-    assert_eq!(job.waits[0].what, What::Fence(0));
+    assert_eq!(job.waits[0].what, WaitCondition::Fence(0));
     assert_eq!(
         (job.waits[0].inside.to_string(), job.waits[0].missing.to_string()),
         ("0,2".into(), "1".into())
@@ -179,14 +179,14 @@ fn leftovers_of_a_killed_launcher_are_removed_by_the_next() {
 #[test]
 fn folder_that_is_not_ours_alone_is_not_used() {
     let runtime = Runtime::new("open");
-    let folder = runtime.0.join("pmi-host");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let directory = runtime.0.join("pmi-host");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o777)).unwrap();
     run(&mut runtime.job(1, "sleep 0.4")).exits_with(0).says_nothing();
-    std::fs::remove_dir(&folder).unwrap();
+    std::fs::remove_dir(&directory).unwrap();
     let trap = runtime.0.join("trap");
     std::fs::create_dir(&trap).unwrap();
-    symlink(&trap, &folder).unwrap();
+    symlink(&trap, &directory).unwrap();
     let running = start(&mut runtime.job(1, "sleep 2"));
     // The launcher is found in the directory that replaces it.
     runtime.table(running.pid());

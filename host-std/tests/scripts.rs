@@ -10,9 +10,9 @@ use std::process::Command;
 
 /// Writes an executable file.
 fn script(name: &str, content: &[u8]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts");
-    fs::create_dir_all(&folder).unwrap();
-    let file = folder.join(name);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts");
+    fs::create_dir_all(&directory).unwrap();
+    let file = directory.join(name);
     fs::write(&file, content).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     file
@@ -30,7 +30,7 @@ fn script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
         one_of_three(|| theirs(&hydra, None), |ran| (&ran.out, ran.code) == (&ours.out, 3));
     }
     // Every rank, beside another program, by its name alone, and from another directory.
-    let folder = plain.parent().unwrap();
+    let directory = plain.parent().unwrap();
     let mut several = host([
         "run",
         "--on-exit-error",
@@ -46,10 +46,10 @@ fn script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
         "echo",
         "z",
     ]);
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
     let ran = run(several.env("PATH", path));
     assert_eq!(ran.out.matches("2 y\n").count(), 3, "{ran:?}");
-    let ran = run(&mut host(["run", "-n", "1", "--wdir", folder.to_str().unwrap(), "./plain"]));
+    let ran = run(&mut host(["run", "-n", "1", "--wdir", directory.to_str().unwrap(), "./plain"]));
     assert_eq!(ran.out, "./plain 0 \n", "{}", ran.err);
 }
 

@@ -15,13 +15,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A directory with nothing but this launcher, under the name that programs call.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    let link = folder.join("mpiexec");
+fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    let link = directory.join("mpiexec");
     let _ = std::fs::remove_file(&link);
     symlink(env!("CARGO_BIN_EXE_pmi-host"), link).unwrap();
-    folder
+    directory
 }
 
 /// A program as the launcher sees it: this test, or the process with this number.
@@ -154,7 +154,7 @@ fn mpi_comm_spawn_works_without_a_launcher() {
     let Some(spawn) = wheel_program("spawn") else { return };
     let mut command = Command::new(&spawn);
     let path =
-        std::env::join_paths([folder("singleton"), "/usr/bin".into(), "/bin".into()]).unwrap();
+        std::env::join_paths([directory("singleton"), "/usr/bin".into(), "/bin".into()]).unwrap();
     on_loopback(command.arg("3").env("PATH", path).stdin(Stdio::null()));
     let ran = start(&mut command).end().exits_with(0).says_nothing();
     let expected = [

@@ -91,18 +91,18 @@ fn output_of_new_ranks_is_labelled_with_the_number_of_their_job() {
     assert!(ran.lines()[0].starts_with(&format!("0.0 {SPAWNED}")), "{}", ran.out);
     assert_eq!(ran.lines()[1..], ["1.0 child", "1.1 child"]);
 
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-files");
-    std::fs::create_dir_all(folder.join("0")).unwrap();
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-files");
+    std::fs::create_dir_all(directory.join("0")).unwrap();
     let mut command = job(1, ["--stdout-to", "%g.%r"]);
-    run(command.args(shell(&script)).current_dir(&folder)).exits_with(0).says_nothing();
-    assert_eq!(std::fs::read_to_string(folder.join("1.1")).unwrap(), "child\n");
+    run(command.args(shell(&script)).current_dir(&directory)).exits_with(0).says_nothing();
+    assert_eq!(std::fs::read_to_string(directory.join("1.1")).unwrap(), "child\n");
     // The first job has a directory and the second one has none.
     let mut command = job(1, ["--stdout-to", "%g/%r"]);
-    let ran = run(command.args(shell(&script)).current_dir(&folder)).exits_with(0);
+    let ran = run(command.args(shell(&script)).current_dir(&directory)).exits_with(0);
     ran.says(&["the spawn of rank 0", "output of ranks cannot go to '1/0'", "mkdir -p 1"]);
-    let told = std::fs::read_to_string(folder.join("0/0")).unwrap();
+    let told = std::fs::read_to_string(directory.join("0/0")).unwrap();
     assert!(told.starts_with("parent: cmd=spawn_result rc=") && !told.contains("rc=0"), "{told}");
-    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn hints_are_followed() {
 #[test]
 fn program_is_looked_for_in_the_path_of_the_hint_first() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-path");
-    std::fs::create_dir_all(&folder).unwrap();
-    let program = folder.join("hostname");
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-path");
+    std::fs::create_dir_all(&directory).unwrap();
+    let program = directory.join("hostname");
     std::fs::write(&program, "#!/bin/sh\necho ours\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = folder.to_str().unwrap();
+    let path = directory.to_str().unwrap();
     for hints in [&[("path", path)][..], &[("wdir", path), ("path", ".")]] {
         let ran = spawn(&[Block { processes: 1, words: &["hostname"], hints }]).exits_with(0);
         assert!(ran.out.contains("ours"), "{}", ran.out);
@@ -227,8 +227,8 @@ fn abort_of_either_side_ends_both() {
 #[test]
 fn spawned_ranks_spawn_in_their_turn() {
     // Each generation starts the next one with one word less, and the last one prints that it is the last.
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let script = folder.join("generations.sh");
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let script = directory.join("generations.sh");
     let text = format!(
         "if [ $# = 0 ]; then echo the last; exit 0; fi\nshift\n{INIT}\n\
          {{ echo mcmd=spawn; echo nprocs=1; echo execname=sh; echo totspawns=1; echo spawnssofar=1\n\
@@ -270,11 +270,11 @@ fn pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
         ask("cmd=fullinit;pmirank=0;"),
         ask("cmd=finalize;")
     );
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pmi2-child.sh");
-    std::fs::write(&folder, child).unwrap();
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pmi2-child.sh");
+    std::fs::write(&directory, child).unwrap();
     let spawn = format!(
         "cmd=spawn;ncmds=1;preputcount=0;subcmd=sh;maxprocs=1;argc=1;argv0={};infokeycount=0;",
-        folder.display()
+        directory.display()
     );
     let script = format!(
         "{init} {} {} {} cat <&$PMI_FD; echo",

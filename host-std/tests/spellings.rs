@@ -78,9 +78,9 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn file(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spellings");
-    fs::create_dir_all(&folder).unwrap();
-    folder.join(name)
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spellings");
+    fs::create_dir_all(&directory).unwrap();
+    directory.join(name)
 }
 
 /// One rank fails at once; the other goes on, if it may.

@@ -112,7 +112,7 @@ fn peer_with_tls_is_rejected_with_the_reason_by_a_job_in_the_clear() {
     let other = secured(&["--expect", "1"]);
     let mut host = Host::start(&["--expect", "1"]);
     let mut wrong = environment(&other, 0, "1");
-    wrong.way = environment(&host, 0, "1").way;
+    wrong.transport = environment(&host, 0, "1").transport;
     let refused = pmi_std::connect_by(wrong).unwrap_err();
     assert!(matches!(refused, ConnectError::Tls { .. }), "{refused:?}");
     assert!(refused.to_string().contains("TLS, which the server does not speak"), "{refused}");

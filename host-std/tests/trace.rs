@@ -2,7 +2,7 @@
 
 mod common;
 use common::{Ran, host, job, mpi_program, openmpi_program, run, shell, start};
-use pmi_trace::{Direction, Trace, What, import};
+use pmi_trace::{Content, Direction, Trace, import};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -52,10 +52,10 @@ fn real_run_is_recorded_shown_counted_and_drawn() {
     for word in [&b"init"[..], b"get_maxes", b"finalize"] {
         assert_eq!(asked(&trace, word), 4);
     }
-    let count = |is: fn(&What) -> bool| trace.records.iter().filter(|one| is(&one.what)).count();
-    assert_eq!(count(|what| matches!(what, What::Started { .. })), 4);
-    assert_eq!(count(|what| matches!(what, What::Exited { code: 0 })), 4);
-    assert_eq!(count(|what| *what == What::Closed), 4);
+    let count = |is: fn(&Content) -> bool| trace.records.iter().filter(|one| is(&one.what)).count();
+    assert_eq!(count(|what| matches!(what, Content::Started { .. })), 4);
+    assert_eq!(count(|what| matches!(what, Content::Exited { code: 0 })), 4);
+    assert_eq!(count(|what| *what == Content::Closed), 4);
     assert!(trace.records.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns));
 
     let shown = with(&["trace", "show"], [path.as_path()]).exits_with(0).says_nothing();

@@ -55,9 +55,9 @@ impl Fields {
     }
 
     /// Common name of the exchange; `None` if the message belongs to none.
-    pub(crate) fn spoken(&self, message: &[u8], is_request: bool) -> Option<&'static str> {
+    pub(crate) fn display_name(&self, message: &[u8], is_request: bool) -> Option<&'static str> {
         if PMIX && self.dialect == pmix::DIALECT {
-            return pmix::spoken(message, is_request);
+            return pmix::display_name(message, is_request);
         }
         let word = self.value(message, "cmd").or_else(|| self.value(message, "mcmd"))?;
         let asked = word.strip_suffix(names::RESPONSE).unwrap_or(word);
@@ -67,7 +67,7 @@ impl Fields {
             (_, false) => names::find(word, |words| words.line_reply),
         };
         let other = || (word == names::CHALLENGE).then_some(Verb::FullInit);
-        found.or_else(other).map(names::spoken)
+        found.or_else(other).map(names::display_name)
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         ]);
         assert_eq!(cut_up(message), expected);
         assert_eq!(Fields::of(message, true).dialect, "lines");
-        assert_eq!(Fields::of(message, true).spoken(message, false), Some("get"));
+        assert_eq!(Fields::of(message, true).display_name(message, false), Some("get"));
     }
 
     #[test]
@@ -148,9 +148,9 @@ mod tests {
         assert_eq!(cut_up(b"    27cmd=kvs-put;key=k;value=v;"), [], "it has not ended yet");
         let message = b"    26cmd=kvs-put;key=k;value=v;";
         assert_eq!(cut_up(message), expected);
-        assert_eq!(Fields::of(message, true).spoken(message, true), Some("put"));
+        assert_eq!(Fields::of(message, true).display_name(message, true), Some("put"));
         let answer = b"    26cmd=kvs-put-response;rc=0;";
-        assert_eq!(Fields::of(answer, false).spoken(answer, false), Some("put"));
+        assert_eq!(Fields::of(answer, false).display_name(answer, false), Some("put"));
     }
 
     #[test]

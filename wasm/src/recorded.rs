@@ -7,7 +7,7 @@ use crate::json::Json;
 use crate::story::{Lane, Moment, Pipes, Story, StoryEvent};
 use pmi_core::auth::Secret;
 use pmi_trace::import::{Format, Imported};
-use pmi_trace::{Direction, Record, Trace, What};
+use pmi_trace::{Content, Direction, Record, Trace};
 use wasm_bindgen::prelude::*;
 
 /// A run that was recorded elsewhere: a trace of `pmi-host`, or a log of Hydra or Flux.
@@ -66,7 +66,7 @@ pub(crate) struct Recorded {
 }
 
 /// A lane: the job, and the rank in it or the connection of unknown rank.
-type Who = (u32, Result<u32, u32>);
+type SubjectKey = (u32, Result<u32, u32>);
 
 impl Recorded {
     /// Creates the story of a recording.
@@ -75,8 +75,8 @@ impl Recorded {
         notes.insert(0, heading(&trace, format));
         let has_times = trace.records.iter().any(|record| record.time_ns > 0);
         let whos = whos(&trace);
-        let lane = |who: &Who| {
-            let (job, name) = (who.0, name(&trace, *who));
+        let lane = |subject_key: &SubjectKey| {
+            let (job, name) = (subject_key.0, name(&trace, *subject_key));
             Lane { name, job, group: job, dialect: String::new() }
         };
         let mut story = Story { lanes: whos.iter().map(lane).collect(), ..Story::default() };
@@ -85,7 +85,8 @@ impl Recorded {
         for (step, record) in (1..).zip(&trace.records) {
             let ns = if has_times { record.time_ns } else { step * 1000 };
             end = Moment { ns, step };
-            let lane = who(record).and_then(|who| whos.iter().position(|other| *other == who));
+            let lane = subject_key(record)
+                .and_then(|subject_key| whos.iter().position(|other| *other == subject_key));
             take(&mut story, &mut pipes, record, lane, end);
         }
         story.find_fences();
@@ -108,24 +109,26 @@ fn heading(trace: &Trace, format: Format) -> String {
 }
 
 /// All lanes: by job, then by rank, then connections of unknown rank.
-fn whos(trace: &Trace) -> Vec<Who> {
-    let mut whos: Vec<Who> = trace.records.iter().filter_map(who).collect();
+fn whos(trace: &Trace) -> Vec<SubjectKey> {
+    let mut whos: Vec<SubjectKey> = trace.records.iter().filter_map(subject_key).collect();
     for facts in trace.jobs() {
         whos.extend((0..facts.ranks.min(RANKS_MAX)).map(|rank| (facts.job, Ok(rank))));
     }
-    whos.sort_by_key(|(job, who)| (*job, who.is_err(), who.unwrap_or_else(|session| session)));
+    whos.sort_by_key(|(job, subject_key)| {
+        (*job, subject_key.is_err(), subject_key.unwrap_or_else(|session| session))
+    });
     whos.dedup();
     whos
 }
 
-fn who(record: &Record) -> Option<Who> {
+fn subject_key(record: &Record) -> Option<SubjectKey> {
     let is_known = record.rank.map(Ok);
     Some((record.job, is_known.or(record.session.map(Err))?))
 }
 
 /// The rank alone where there is one job.
-fn name(trace: &Trace, (job, who): Who) -> String {
-    match who {
+fn name(trace: &Trace, (job, subject_key): SubjectKey) -> String {
+    match subject_key {
         Ok(rank) if trace.jobs().count() > 1 => format!("{job}:{rank}"),
         Ok(rank) => rank.to_string(),
         Err(session) => format!("?{session}"),
@@ -135,31 +138,31 @@ fn name(trace: &Trace, (job, who): Who) -> String {
 fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usize>, at: Moment) {
     let name = lane.map_or("-", |lane| &story.lanes[lane].name);
     let (kind, text) = match &record.what {
-        What::Message { direction, bytes } => {
+        Content::Message { direction, bytes } => {
             let Some(lane) = lane else { return };
             let is_up = *direction == Direction::ToServer;
             story.say(lane, is_up, at, bytes, false, pipes);
             story.hear(lane, is_up, at, bytes.len(), pipes);
             return;
         }
-        What::Started { pid, host } => {
+        Content::Started { pid, host } => {
             ("process", format!("rank {name} start as process {pid} on {host}"))
         }
-        What::Exited { code } => ("process", format!("rank {name} exit {code}")),
-        What::Killed { signal } => ("process", format!("rank {name} killed by signal {signal}")),
-        What::Connected { from: Some(from) } => {
+        Content::Exited { code } => ("process", format!("rank {name} exit {code}")),
+        Content::Killed { signal } => ("process", format!("rank {name} killed by signal {signal}")),
+        Content::Connected { from: Some(from) } => {
             ("process", format!("host {name} connected from {from}"))
         }
-        What::Connected { from: None } => ("process", format!("host {name} connected")),
-        What::Closed => ("process", format!("host {name} closed")),
-        What::Spawned(facts) => {
+        Content::Connected { from: None } => ("process", format!("host {name} connected")),
+        Content::Closed => ("process", format!("host {name} closed")),
+        Content::Spawned(facts) => {
             ("process", format!("host {name} spawned job {} of {} ranks", facts.job, facts.ranks))
         }
-        What::Told { text } => ("report", format!("host {name} report {text}")),
-        What::Lost { count } => {
+        Content::Report { text } => ("report", format!("host {name} report {text}")),
+        Content::Lost { count } => {
             ("report", format!("host {name} report {count} records are missing here"))
         }
-        What::Ended { code } => ("quiet", format!("the launcher ended with {code}")),
+        Content::Ended { code } => ("quiet", format!("the launcher ended with {code}")),
         _ => return,
     };
     story.events.push(StoryEvent { at, lane, kind, text });
@@ -197,7 +200,7 @@ mod tests {
     fn trace_keeps_its_times_and_events_of_processes() {
         let record = |time_ns, rank, what| Record { time_ns, job: 0, rank, session: rank, what };
         let bytes = b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec();
-        let message = What::Message { direction: Direction::ToServer, bytes };
+        let message = Content::Message { direction: Direction::ToServer, bytes };
         let trace = Trace {
             head: Head {
                 command: vec!["pmi-host".into(), "run".into()],
@@ -205,11 +208,11 @@ mod tests {
                 ..Head::default()
             },
             records: vec![
-                record(5, Some(1), What::Started { pid: 7, host: "n0".into() }),
+                record(5, Some(1), Content::Started { pid: 7, host: "n0".into() }),
                 record(10, Some(1), message),
-                record(20, Some(1), What::Killed { signal: 9 }),
-                record(30, None, What::Told { text: "rank 1 was killed".into() }),
-                record(30, Some(9), What::Lost { count: 3 }),
+                record(20, Some(1), Content::Killed { signal: 9 }),
+                record(30, None, Content::Report { text: "rank 1 was killed".into() }),
+                record(30, Some(9), Content::Lost { count: 3 }),
             ],
         };
         let imported = Imported { trace, format: Format::Trace, notes: Vec::new() };

@@ -153,12 +153,12 @@ fn read(arguments: &[String]) -> Result<Selection, String> {
 }
 
 fn build_manager() -> Result<PathBuf, String> {
-    let folder = toolchain::target_folder().join("bare-metal");
+    let directory = toolchain::target_directory().join("bare-metal");
     let mut cargo = process::cargo();
     cargo.args(["build", "--release", "--package", "pmi-manager", "--manifest-path", MANIFEST]);
-    cargo.arg("--target-dir").arg(&folder);
+    cargo.arg("--target-dir").arg(&directory);
     match process::succeeds(&mut cargo) {
-        true => Ok(folder.join("release/pmi-manager")),
+        true => Ok(directory.join("release/pmi-manager")),
         false => Err("the manager does not build".into()),
     }
 }
@@ -166,10 +166,10 @@ fn build_manager() -> Result<PathBuf, String> {
 /// Builds one package of the bare-metal workspace for a target and gives its image.
 fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<PathBuf, String> {
     let toolchain = toolchain::choose(target, &machine.facts)?;
-    let (mut cargo, folder) = in_folder(&toolchain, target);
+    let (mut cargo, directory) = in_directory(&toolchain, target);
     cargo.args(["--package", package, "--all-features"]).env("RUSTFLAGS", flags);
     match process::succeeds(&mut cargo) {
-        true => Ok(folder.join(target).join("release").join(package)),
+        true => Ok(directory.join(target).join("release").join(package)),
         false => Err(format!("{target}: {package} does not build")),
     }
 }
@@ -181,20 +181,20 @@ fn build_linux() -> Result<Linux, String> {
     if !process::succeeds(&mut cargo) {
         return Err("the launcher does not build".into());
     }
-    let folder = toolchain::target_folder().join("release");
-    Ok(Linux { host: folder.join("pmi-host"), cards: folder.join("pmi-cards") })
+    let directory = toolchain::target_directory().join("release");
+    Ok(Linux { host: directory.join("pmi-host"), cards: directory.join("pmi-cards") })
 }
 
 /// A build of the bare-metal workspace, and the directory it goes to.
-pub(crate) fn in_folder(
+pub(crate) fn in_directory(
     toolchain: &toolchain::Toolchain,
     target: &str,
 ) -> (std::process::Command, PathBuf) {
     let mut cargo = toolchain::build(toolchain, target, "core", "release");
     // Apart from the workspace's own: other flags, other libraries.
-    let folder = toolchain::target_folder().join("bare-metal-std");
-    cargo.args(["--manifest-path", MANIFEST]).arg("--target-dir").arg(&folder);
-    (cargo, folder)
+    let directory = toolchain::target_directory().join("bare-metal-std");
+    cargo.args(["--manifest-path", MANIFEST]).arg("--target-dir").arg(&directory);
+    (cargo, directory)
 }
 
 const BOARD: &str = "cortex-m";

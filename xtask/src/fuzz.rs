@@ -67,9 +67,9 @@ fn fuzz(seconds: u32, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
         println!("not run: {why}; on Debian: apt-get install g++");
         return verdict_on_lack(in_ci());
     }
-    let folder = toolchain::target_folder().join("fuzz");
+    let directory = toolchain::target_directory().join("fuzz");
     let built = match host() {
-        Ok(host) => build(&host, &folder).then(|| folder.join(&host).join("release")),
+        Ok(host) => build(&host, &directory).then(|| directory.join(&host).join("release")),
         Err(why) => {
             println!("{why}");
             None
@@ -82,7 +82,7 @@ fn fuzz(seconds: u32, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(target) = take(&queue) {
-                    let passed = run(target, &built, &folder, seconds);
+                    let passed = run(target, &built, &directory, seconds);
                     *total.lock().unwrap_or_else(|broken| broken.into_inner()) += Tally::of(passed);
                 }
             });
@@ -104,7 +104,7 @@ fn host() -> Result<String, String> {
     host.map(str::to_owned).ok_or_else(|| "rustc does not name its host".into())
 }
 
-fn build(host: &str, folder: &Path) -> bool {
+fn build(host: &str, directory: &Path) -> bool {
     let mut flags = FLAGS.join(" ");
     let sysroot = Facts::probe().sysroot.unwrap_or_default();
     if has_sanitizer(&sysroot.join("lib/rustlib").join(host).join("lib")) {
@@ -116,7 +116,7 @@ fn build(host: &str, folder: &Path) -> bool {
     let mut cargo = process::cargo();
     cargo.args(["build", "--quiet", "--locked", "--release", "--target", host]);
     cargo.args(["--manifest-path", MANIFEST]);
-    cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", folder);
+    cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", directory);
     process::succeeds(&mut cargo)
 }
 
@@ -137,9 +137,9 @@ fn has_sanitizer(libraries: &Path) -> bool {
 }
 
 /// Runs one fuzzer; its many lines are shown only if it finds something.
-fn run(target: &FuzzTarget, built: &Path, folder: &Path, seconds: u32) -> bool {
-    let grown = folder.join("grown").join(target.name);
-    let found = folder.join("found");
+fn run(target: &FuzzTarget, built: &Path, directory: &Path, seconds: u32) -> bool {
+    let grown = directory.join("grown").join(target.name);
+    let found = directory.join("found");
     if let Err(error) = fs::create_dir_all(&grown).and_then(|()| fs::create_dir_all(&found)) {
         println!("{}: {error}", grown.display());
         return false;

@@ -7,23 +7,23 @@ use std::process::ExitCode;
 
 /// A directory of crates and the directories it may use. The longest directory that fits a crate decides.
 struct CrateLayer {
-    folder: &'static str,
+    directory: &'static str,
     uses: &'static [&'static str],
 }
 
 const LAYERS: &[CrateLayer] = &[
-    CrateLayer { folder: "core", uses: &[] },
-    CrateLayer { folder: TESTKIT, uses: &["core", "transports/link"] },
-    CrateLayer { folder: "transports/link", uses: &["core"] },
-    CrateLayer { folder: "transports", uses: &["core", "transports/link"] },
-    CrateLayer { folder: "transports/trace", uses: &["core"] },
-    CrateLayer { folder: "wasm/sim", uses: &["core", "transports/link"] },
+    CrateLayer { directory: "core", uses: &[] },
+    CrateLayer { directory: TESTKIT, uses: &["core", "transports/link"] },
+    CrateLayer { directory: "transports/link", uses: &["core"] },
+    CrateLayer { directory: "transports", uses: &["core", "transports/link"] },
+    CrateLayer { directory: "transports/trace", uses: &["core"] },
+    CrateLayer { directory: "wasm/sim", uses: &["core", "transports/link"] },
     CrateLayer {
-        folder: "wasm",
+        directory: "wasm",
         uses: &["core", "transports/link", "transports/trace", "transports/wasm", "wasm/sim"],
     },
     CrateLayer {
-        folder: "host-std",
+        directory: "host-std",
         uses: &[
             "core",
             "transports/link",
@@ -33,17 +33,17 @@ const LAYERS: &[CrateLayer] = &[
             "host-std/tools",
         ],
     },
-    CrateLayer { folder: "host-std/base", uses: &["core", "transports/link", "transports/std"] },
+    CrateLayer { directory: "host-std/base", uses: &["core", "transports/link", "transports/std"] },
     CrateLayer {
-        folder: "host-std/tools",
+        directory: "host-std/tools",
         uses: &["core", "transports/link", "transports/std", "transports/trace", "host-std/base"],
     },
     CrateLayer {
-        folder: "host-std/capi",
+        directory: "host-std/capi",
         uses: &["core", "transports/link", "transports/std", "host-std/capi"],
     },
-    CrateLayer { folder: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
-    CrateLayer { folder: "xtask", uses: &[] },
+    CrateLayer { directory: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
+    CrateLayer { directory: "xtask", uses: &[] },
 ];
 
 /// Shared parts of tests: any crate may use them in its tests, and none elsewhere.
@@ -84,7 +84,7 @@ struct Package {
     name: String,
     /// Its directory; in the output of cargo, the path of its manifest.
     #[serde(rename = "manifest_path")]
-    folder: String,
+    directory: String,
     dependencies: Vec<Dependency>,
 }
 
@@ -93,7 +93,7 @@ struct Dependency {
     name: String,
     /// Its directory, if it is in the workspace.
     #[serde(rename = "path")]
-    folder: Option<String>,
+    directory: Option<String>,
     /// `dev` if it is for tests, examples and benches only.
     kind: Option<String>,
 }
@@ -111,10 +111,10 @@ fn packages(json: &str) -> Result<Vec<Package>, String> {
     let inside =
         |path: &str| Some(path.strip_prefix(&workspace_root)?.trim_matches('/').to_owned());
     for package in &mut packages {
-        package.folder = inside(package.folder.trim_end_matches("Cargo.toml"))
+        package.directory = inside(package.directory.trim_end_matches("Cargo.toml"))
             .ok_or("a member outside the workspace")?;
         for dependency in &mut package.dependencies {
-            dependency.folder = dependency.folder.as_deref().and_then(inside);
+            dependency.directory = dependency.directory.as_deref().and_then(inside);
         }
     }
     Ok(packages)
@@ -129,10 +129,10 @@ impl Dependency {
 fn check_packages(packages: &[Package]) -> Vec<String> {
     let mut findings = Vec::new();
     for package in packages {
-        let Some(layer) = layer_of(&package.folder) else {
+        let Some(layer) = layer_of(&package.directory) else {
             findings.push(format!(
                 "{}: `{}` has no row in xtask/src/layers.rs",
-                package.name, package.folder
+                package.name, package.directory
             ));
             continue;
         };
@@ -146,55 +146,64 @@ fn check_packages(packages: &[Package]) -> Vec<String> {
 }
 
 fn objection(package: &Package, layer: &CrateLayer, dependency: &Dependency) -> Option<String> {
-    if let Some(folder) = &dependency.folder {
-        if folder == TESTKIT {
+    if let Some(directory) = &dependency.directory {
+        if directory == TESTKIT {
             return (!dependency.is_dev()).then(|| "it is for `dev-dependencies` only".into());
         }
         let allowed =
-            *folder == package.folder || layer.uses.iter().any(|used| is_in(folder, used));
-        return (!allowed).then(|| format!("`{}` may use {:?} only", layer.folder, layer.uses));
+            *directory == package.directory || layer.uses.iter().any(|used| is_in(directory, used));
+        return (!allowed).then(|| format!("`{}` may use {:?} only", layer.directory, layer.uses));
     }
     let name = dependency.name.as_str();
-    if BOUND.contains(&name) && !BINDINGS.iter().any(|folder| is_in(&package.folder, folder)) {
+    if BOUND.contains(&name)
+        && !BINDINGS.iter().any(|directory| is_in(&package.directory, directory))
+    {
         return Some(format!("it stops at {BINDINGS:?}"));
     }
-    if layer.folder == "core" && !dependency.is_dev() && !CORE_PACKAGES.contains(&name) {
+    if layer.directory == "core" && !dependency.is_dev() && !CORE_PACKAGES.contains(&name) {
         return Some(format!("core takes {CORE_PACKAGES:?} only"));
     }
     None
 }
 
-fn layer_of(folder: &str) -> Option<&'static CrateLayer> {
-    LAYERS.iter().filter(|layer| is_in(folder, layer.folder)).max_by_key(|layer| layer.folder.len())
+fn layer_of(directory: &str) -> Option<&'static CrateLayer> {
+    LAYERS
+        .iter()
+        .filter(|layer| is_in(directory, layer.directory))
+        .max_by_key(|layer| layer.directory.len())
 }
 
-fn is_in(folder: &str, outer: &str) -> bool {
-    folder.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn is_in(directory: &str, outer: &str) -> bool {
+    directory.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn package(folder: &str, dependencies: Vec<Dependency>) -> Package {
-        Package { name: folder.replace('/', "-"), folder: folder.into(), dependencies }
+    fn package(directory: &str, dependencies: Vec<Dependency>) -> Package {
+        Package { name: directory.replace('/', "-"), directory: directory.into(), dependencies }
     }
 
-    fn ours(folder: &str) -> Dependency {
-        Dependency { name: folder.replace('/', "-"), folder: Some(folder.into()), kind: None }
+    fn ours(directory: &str) -> Dependency {
+        Dependency {
+            name: directory.replace('/', "-"),
+            directory: Some(directory.into()),
+            kind: None,
+        }
     }
 
     fn foreign(name: &str, dev: bool) -> Dependency {
-        Dependency { name: name.into(), folder: None, kind: dev.then(|| "dev".into()) }
+        Dependency { name: name.into(), directory: None, kind: dev.then(|| "dev".into()) }
     }
 
-    fn findings(folder: &str, dependency: Dependency) -> Vec<String> {
-        check_packages(&[package(folder, vec![dependency])])
+    fn findings(directory: &str, dependency: Dependency) -> Vec<String> {
+        check_packages(&[package(directory, vec![dependency])])
     }
 
     #[test]
     fn edges_of_the_picture_are_allowed() {
-        for (folder, used) in [
+        for (directory, used) in [
             ("transports/link", "core"),
             ("transports/std", "transports/link"),
             ("wasm/sim", "core"),
@@ -206,13 +215,13 @@ mod tests {
             ("host-std/capi/pmi2", "host-std/capi/shared"),
             ("examples/tiny-server", "transports/smoltcp"),
         ] {
-            assert_eq!(findings(folder, ours(used)), [""; 0], "{folder} -> {used}");
+            assert_eq!(findings(directory, ours(used)), [""; 0], "{directory} -> {used}");
         }
     }
 
     #[test]
     fn edge_against_the_layers_is_found() {
-        for (folder, used) in [
+        for (directory, used) in [
             ("core", "transports/link"),
             ("transports/link", "transports/std"),
             ("transports/smoltcp", "transports/std"),
@@ -228,18 +237,19 @@ mod tests {
             ("examples/tiny-server", "xtask"),
             ("xtask", "core"),
         ] {
-            let found = findings(folder, ours(used));
-            assert_eq!(found.len(), 1, "{folder} -> {used}");
+            let found = findings(directory, ours(used));
+            assert_eq!(found.len(), 1, "{directory} -> {used}");
             assert!(found[0].contains("must not use"), "{found:?}");
         }
     }
 
     #[test]
     fn test_kit_is_for_tests_only() {
-        for folder in ["core", "transports/std", "host-std", "wasm/sim", "examples/tiny-server"] {
+        for directory in ["core", "transports/std", "host-std", "wasm/sim", "examples/tiny-server"]
+        {
             let for_tests = Dependency { kind: Some("dev".into()), ..ours(TESTKIT) };
-            assert_eq!(findings(folder, for_tests), [""; 0], "{folder}");
-            let found = findings(folder, ours(TESTKIT));
+            assert_eq!(findings(directory, for_tests), [""; 0], "{directory}");
+            let found = findings(directory, ours(TESTKIT));
             assert!(found.len() == 1 && found[0].contains("`dev-dependencies` only"), "{found:?}");
         }
         assert_eq!(findings(TESTKIT, ours("transports/link")), [""; 0]);
@@ -269,7 +279,7 @@ mod tests {
                 {"name": "pmi-std", "kind": null, "path": "/w/transports/std"},
                 {"name": "proptest", "kind": "dev"}]}]}"#;
         let packages = packages(json).unwrap();
-        assert_eq!(packages[0].folder, "core");
+        assert_eq!(packages[0].directory, "core");
         assert!(packages[0].dependencies[1].is_dev());
         assert_eq!(check_packages(&packages).len(), 1);
         assert!(super::packages("{}").is_err());

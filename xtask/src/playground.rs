@@ -33,21 +33,21 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         };
     }
     let machine = Machine::prepare(NEEDS.iter().copied());
-    let folder = build(&machine, plan.folder.as_deref())?;
-    println!("the page is in {}", folder.display());
+    let directory = build(&machine, plan.directory.as_deref())?;
+    println!("the page is in {}", directory.display());
     if let Some(port) = plan.port {
         let (listener, address) = serve::listen(port)?;
         println!("open {address} in a browser; control-C ends it");
-        serve::serve(&listener, &folder);
+        serve::serve(&listener, &directory);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Builds the page, holds its modules to their budgets, and lets a browser use it as people do.
 pub(crate) fn check(machine: &Machine) -> Result<Tally, String> {
-    let (folder, mut node) = with_browser(machine)?;
+    let (directory, mut node) = with_browser(machine)?;
     node.env("PMI_HOST", toolchain::build_host()?);
-    let mut tally = weigh(&folder)?;
+    let mut tally = weigh(&directory)?;
     tally += process::count_tests(node.args(["--test", "--test-reporter=tap", "wasm/tests/"]));
     Ok(tally)
 }
@@ -61,37 +61,37 @@ fn measure(machine: &Machine) -> Result<ExitCode, String> {
 
 /// Builds and serves the page, and gives a Node that can drive a browser to it.
 fn with_browser(machine: &Machine) -> Result<(PathBuf, Command), String> {
-    let folder = build(machine, None)?;
+    let directory = build(machine, None)?;
     let (listener, address) = serve::listen(0)?;
-    let served = folder.clone();
+    let served = directory.clone();
     thread::spawn(move || serve::serve(&listener, &served));
     let mut node = process::command("node");
     node.env("PMI_PAGE", address).env("PMI_NPM", packages()?);
     node.env("CHROMIUM", machine::chromium().unwrap_or_default());
-    Ok((folder, node))
+    Ok((directory, node))
 }
 
 /// Installs the packages of the page's tests, by the committed list, and returns their directory.
 fn packages() -> Result<PathBuf, String> {
-    let folder = toolchain::target_folder().join("playground-npm");
-    fs::create_dir_all(&folder).map_err(|error| at(&folder, error))?;
+    let directory = toolchain::target_directory().join("playground-npm");
+    fs::create_dir_all(&directory).map_err(|error| at(&directory, error))?;
     for name in ["package.json", "package-lock.json"] {
         let file = process::root().join("wasm").join(name);
-        fs::copy(&file, folder.join(name)).map_err(|error| at(&file, error))?;
+        fs::copy(&file, directory.join(name)).map_err(|error| at(&file, error))?;
     }
     let mut npm = process::command("npm");
-    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&directory);
     match process::succeeds(&mut npm) {
-        true => Ok(folder),
+        true => Ok(directory),
         false => Err("npm could not install what wasm/package-lock.json names".into()),
     }
 }
 
 /// Number of bytes each module has on its way to a browser, against its budget.
-fn weigh(folder: &Path) -> Result<Tally, String> {
+fn weigh(directory: &Path) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for (part, most) in PARTS {
-        let module = folder.join(part).join("pmi_playground_bg.wasm");
+        let module = directory.join(part).join("pmi_playground_bg.wasm");
         let bytes = fs::read(&module).map_err(|error| at(&module, error))?;
         let len = gzipped_len(&bytes)?;
         println!("{part}: {len} bytes of {most}, compressed");
@@ -104,7 +104,7 @@ fn weigh(folder: &Path) -> Result<Tally, String> {
 #[derive(Debug, PartialEq, Eq)]
 struct PlaygroundArgs {
     /// Directory of the page; by default one in cargo's target directory.
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     /// Port of the server; `None` if the page is only built.
     port: Option<u16>,
     /// True if to measure it instead.
@@ -113,38 +113,38 @@ struct PlaygroundArgs {
 
 fn plan(arguments: &[String]) -> Result<PlaygroundArgs, String> {
     let mut arguments = Arguments::new(arguments, USAGE);
-    let folder: Option<PathBuf> = arguments.value("--build-only")?;
-    let port = arguments.value("--port")?.or(folder.is_none().then_some(PORT));
+    let directory: Option<PathBuf> = arguments.value("--build-only")?;
+    let port = arguments.value("--port")?.or(directory.is_none().then_some(PORT));
     let is_measured = arguments.flag("--bench");
     arguments.end()?;
-    Ok(PlaygroundArgs { folder, port, is_measured })
+    Ok(PlaygroundArgs { directory, port, is_measured })
 }
 
 /// Builds the page and returns its directory.
-pub(crate) fn build(machine: &Machine, folder: Option<&Path>) -> Result<PathBuf, String> {
-    let default = toolchain::target_folder().join("playground");
-    let folder = folder.map_or(default, |folder| process::root().join(folder));
+pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathBuf, String> {
+    let default = toolchain::target_directory().join("playground");
+    let directory = directory.map_or(default, |directory| process::root().join(directory));
     let root = process::root();
-    copy(&root.join("wasm/www"), &folder)?;
+    copy(&root.join("wasm/www"), &directory)?;
     for (part, _) in PARTS {
         let built = wasm::module(machine, "pmi-playground", Some(part), Loader::Page)?;
-        copy(&built, &folder.join(part))?;
+        copy(&built, &directory.join(part))?;
     }
     let scenarios = root.join("wasm/sim/scenarios");
-    copy(&scenarios, &folder.join("scenarios"))?;
-    write(&folder.join("scenarios/index.json"), &list(&scenarios)?)?;
-    fs::create_dir_all(folder.join("lessons")).map_err(|error| at(&folder, error))?;
+    copy(&scenarios, &directory.join("scenarios"))?;
+    write(&directory.join("scenarios/index.json"), &list(&scenarios)?)?;
+    fs::create_dir_all(directory.join("lessons")).map_err(|error| at(&directory, error))?;
     for (log, lesson) in LOGS {
         let log = root.join("transports/trace/tests/logs").join(log);
-        fs::copy(&log, folder.join("lessons").join(lesson)).map_err(|error| at(&log, error))?;
+        fs::copy(&log, directory.join("lessons").join(lesson)).map_err(|error| at(&log, error))?;
     }
-    Ok(folder)
+    Ok(directory)
 }
 
 /// The scenarios as the page lists them: the name, and the first line of what it shows.
-fn list(folder: &Path) -> Result<String, String> {
+fn list(directory: &Path) -> Result<String, String> {
     let mut all = Vec::new();
-    for file in files(folder)? {
+    for file in files(directory)? {
         let text = fs::read_to_string(&file).map_err(|error| at(&file, error))?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let about = text.lines().find_map(|line| line.strip_prefix("about "));
@@ -171,10 +171,10 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 /// Files of a directory, in the order of their names.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| at(folder, error))?;
+fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(directory).map_err(|error| at(directory, error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();
-    let mut paths = paths.map_err(|error: std::io::Error| at(folder, error))?;
+    let mut paths = paths.map_err(|error: std::io::Error| at(directory, error))?;
     paths.sort();
     Ok(paths)
 }
@@ -222,13 +222,13 @@ mod tests {
     fn page_is_served_unless_it_is_only_built() {
         assert_eq!(
             planned(&[]),
-            Ok(PlaygroundArgs { folder: None, port: Some(PORT), is_measured: false })
+            Ok(PlaygroundArgs { directory: None, port: Some(PORT), is_measured: false })
         );
-        let only = PlaygroundArgs { folder: Some("out".into()), port: None, is_measured: false };
+        let only = PlaygroundArgs { directory: Some("out".into()), port: None, is_measured: false };
         assert_eq!(planned(&["--build-only", "out"]), Ok(only));
         assert_eq!(
             planned(&["--port", "0"]),
-            Ok(PlaygroundArgs { folder: None, port: Some(0), is_measured: false })
+            Ok(PlaygroundArgs { directory: None, port: Some(0), is_measured: false })
         );
         for bad in [&["--port"][..], &["--port", "x"], &["--open", "it"]] {
             assert!(planned(bad).is_err(), "{bad:?}");

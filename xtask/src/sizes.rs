@@ -156,7 +156,7 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     let mut compiler = String::new();
     let mut all = Vec::new();
     for image in IMAGES {
-        let (mut cargo, folder) = bare_metal::in_folder(&toolchain, TARGET);
+        let (mut cargo, directory) = bare_metal::in_directory(&toolchain, TARGET);
         cargo.args(["--quiet", "--package", image.package, "--features", image.features]);
         // The sizes of frames are an option that compilers do not promise to keep.
         cargo.env("RUSTFLAGS", "-Zemit-stack-sizes").env("RUSTC_BOOTSTRAP", "1");
@@ -164,7 +164,7 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
         if !process::succeeds(&mut cargo) {
             return Err(format!("{}: does not build", image.name));
         }
-        let elf = folder.join(TARGET).join("release").join(image.package);
+        let elf = directory.join(TARGET).join("release").join(image.package);
         let mut figures = tools.measure(&elf)?;
         if image.package == "pmi-board" {
             figures.painted = painted(bare_metal::board_lines(machine, &elf)?)?;
@@ -198,7 +198,7 @@ fn write(path: &str, text: &str) -> Result<(), String> {
 /// LLVM's tools, by the name they have here.
 struct SizeTools {
     suffix: &'static str,
-    folder: String,
+    directory: String,
 }
 
 impl SizeTools {
@@ -206,8 +206,8 @@ impl SizeTools {
         let sysroot = machine.facts.sysroot.as_deref().unwrap_or(Path::new(""));
         let bundled = sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu/bin/");
         let bundled = bundled.to_string_lossy();
-        for (folder, suffix) in [("", "-22"), (&*bundled, ""), ("", "")] {
-            let tools = Self { suffix, folder: folder.into() };
+        for (directory, suffix) in [("", "-22"), (&*bundled, ""), ("", "")] {
+            let tools = Self { suffix, directory: directory.into() };
             if tools.run("llvm-objdump", &["--version"]).is_ok() {
                 return Ok(tools);
             }
@@ -218,7 +218,7 @@ impl SizeTools {
     }
 
     fn run(&self, name: &str, arguments: &[&str]) -> Result<String, String> {
-        let program = format!("{}{name}{}", self.folder, self.suffix);
+        let program = format!("{}{name}{}", self.directory, self.suffix);
         process::output(process::command(program).args(arguments))
     }
 

@@ -224,13 +224,13 @@ fn no_std(machine: &Machine, target: &str) -> Tally {
 
 /// Runs the modules of wasm in Node, and compares the results with those of this machine.
 fn node(machine: &Machine) -> Result<Tally, String> {
-    let folder = wasm::module(machine, "pmi-wasm-node", None, Loader::Node)?;
+    let directory = wasm::module(machine, "pmi-wasm-node", None, Loader::Node)?;
     let host = toolchain::build_host()?;
     let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
     let hashes = process::output(process::cargo().args(words))?;
-    fs::write(folder.join("hashes.txt"), hashes).map_err(|error| error.to_string())?;
+    fs::write(directory.join("hashes.txt"), hashes).map_err(|error| error.to_string())?;
     let mut node = process::node();
-    node.args(["--test", "--test-reporter=tap", "wasm/node/tests/"]).env("PMI_WASM", folder);
+    node.args(["--test", "--test-reporter=tap", "wasm/node/tests/"]).env("PMI_WASM", directory);
     // The one that the tests above have started as well.
     node.env("PMI_HOST", host);
     Ok(process::count_tests(&mut node))

@@ -47,7 +47,7 @@ const DIALECT_WORDS: &[&str] = &["dialect", "pmi1", "pmi2", "pmix"];
 
 // Spelt in pieces, so that the rules do not find themselves.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-const MACHINE_FOLDERS: &[&str] =
+const MACHINE_DIRECTORIES: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 /// Words that begin no name of a test, which begins with its subject.
@@ -93,7 +93,7 @@ fn check_file(file: &File) -> Vec<String> {
     let mut findings = Vec::new();
     let mut found =
         |line: usize, what: String| findings.push(format!("{}:{line}: {what}", file.path));
-    machine_folders(file, &mut found);
+    machine_directories(file, &mut found);
     if file.has_extension(SOURCES) {
         unfinished(file, &mut found);
         length(file, &mut found);
@@ -137,15 +137,15 @@ fn length(file: &File, found: &mut impl FnMut(usize, String)) {
 }
 
 /// A path of one person's machine; a directory of that name inside another path is not meant.
-fn machine_folders(file: &File, found: &mut impl FnMut(usize, String)) {
+fn machine_directories(file: &File, found: &mut impl FnMut(usize, String)) {
     for (number, line) in numbered(file) {
-        for folder in MACHINE_FOLDERS {
+        for directory in MACHINE_DIRECTORIES {
             let absolute = |(at, _): (usize, &str)| {
                 let before = line[..at].chars().next_back();
                 before.is_none_or(|c| !c.is_alphanumeric() && !"_-.~/*}>".contains(c))
             };
-            if line.match_indices(folder).any(absolute) {
-                found(number, format!("{folder} is a path of one machine"));
+            if line.match_indices(directory).any(absolute) {
+                found(number, format!("{directory} is a path of one machine"));
             }
         }
     }
@@ -248,10 +248,14 @@ mod tests {
 
     #[test]
     fn paths_of_one_machine_are_found_in_any_text() {
-        for folder in MACHINE_FOLDERS {
-            assert_eq!(count("docs/a.md", &format!("see {folder}x")), 1, "{folder}");
-            assert_eq!(count("docs/a.md", &format!("{folder}x")), 1, "{folder}");
-            assert_eq!(count("docs/a.md", &format!("src{folder}x ..{folder}x")), 0, "{folder}");
+        for directory in MACHINE_DIRECTORIES {
+            assert_eq!(count("docs/a.md", &format!("see {directory}x")), 1, "{directory}");
+            assert_eq!(count("docs/a.md", &format!("{directory}x")), 1, "{directory}");
+            assert_eq!(
+                count("docs/a.md", &format!("src{directory}x ..{directory}x")),
+                0,
+                "{directory}"
+            );
         }
     }
 

@@ -132,7 +132,7 @@ pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str, profile: 
         cargo.env_remove(name);
     }
     // Two compilers, two directories: neither throws away what the other built.
-    cargo.env("CARGO_TARGET_DIR", folder(toolchain));
+    cargo.env("CARGO_TARGET_DIR", directory(toolchain));
     if let Some(linker) = linker {
         let upper = target.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{upper}_LINKER"), linker);
@@ -143,22 +143,22 @@ pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str, profile: 
     cargo
 }
 
-fn first_in_path(folder: &Path) -> OsString {
+fn first_in_path(directory: &Path) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(folder.to_path_buf()).chain(env::split_paths(&path));
+    let all = std::iter::once(directory.to_path_buf()).chain(env::split_paths(&path));
     env::join_paths(all).unwrap_or(path)
 }
 
 /// The target directory of a tool chain.
-pub(crate) fn folder(toolchain: &Toolchain) -> PathBuf {
+pub(crate) fn directory(toolchain: &Toolchain) -> PathBuf {
     match toolchain {
-        Toolchain::Installed => target_folder(),
-        Toolchain::BuildStd { .. } => target_folder().join("build-std"),
+        Toolchain::Installed => target_directory(),
+        Toolchain::BuildStd { .. } => target_directory().join("build-std"),
     }
 }
 
 /// Cargo's target directory.
-pub(crate) fn target_folder() -> PathBuf {
+pub(crate) fn target_directory() -> PathBuf {
     process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn target_folder() -> PathBuf {
 pub(crate) fn build_host() -> Result<PathBuf, String> {
     match process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"]))
     {
-        true => Ok(target_folder().join("release/pmi-host")),
+        true => Ok(target_directory().join("release/pmi-host")),
         false => Err("pmi-host does not build".into()),
     }
 }
@@ -235,8 +235,8 @@ mod tests {
             |name: &str| command.get_envs().find(|(key, _)| *key == name).map(|(_, value)| value);
         assert_eq!(value("RUSTUP_TOOLCHAIN"), Some(None));
         assert_eq!(value("RUSTC"), Some(Some("/usr/bin/rustc".as_ref())));
-        let folder = value("CARGO_TARGET_DIR").flatten().map(Path::new);
-        assert!(folder.is_some_and(|path| path.ends_with("build-std")));
+        let directory = value("CARGO_TARGET_DIR").flatten().map(Path::new);
+        assert!(directory.is_some_and(|path| path.ends_with("build-std")));
         assert_eq!(command.get_program(), "/usr/bin/cargo");
     }
 

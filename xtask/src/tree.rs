@@ -59,12 +59,13 @@ fn paths(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// The same for an unpacked archive, which has no git: everything but what a build leaves behind.
-fn walk(root: &Path, folder: &str, found: &mut Vec<String>) -> Result<(), String> {
-    let entries = fs::read_dir(root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
+fn walk(root: &Path, directory: &str, found: &mut Vec<String>) -> Result<(), String> {
+    let entries =
+        fs::read_dir(root.join(directory)).map_err(|error| format!("{directory}: {error}"))?;
     for entry in entries {
-        let entry = entry.map_err(|error| format!("{folder}: {error}"))?;
+        let entry = entry.map_err(|error| format!("{directory}: {error}"))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && name == "target" => {}
             Ok(kind) if kind.is_dir() => walk(root, &path, found)?,

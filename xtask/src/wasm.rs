@@ -34,28 +34,29 @@ pub(crate) fn module(
     if !process::succeeds(cargo.args(["--package", package])) {
         return Err(format!("{package} cannot be built for {TARGET}"));
     }
-    let built = toolchain::folder(&choice).join(TARGET).join(PROFILE);
+    let built = toolchain::directory(&choice).join(TARGET).join(PROFILE);
     let module = built.join(package.replace('-', "_")).with_extension("wasm");
-    let folder = toolchain::target_folder().join("wasm").join(package);
-    let folder = feature.map_or(folder.clone(), |feature| folder.join(feature));
-    write(&module, loader, &folder)?;
-    Ok(folder)
+    let directory = toolchain::target_directory().join("wasm").join(package);
+    let directory = feature.map_or(directory.clone(), |feature| directory.join(feature));
+    write(&module, loader, &directory)?;
+    Ok(directory)
 }
 
-fn write(module: &Path, loader: Loader, folder: &Path) -> Result<(), String> {
-    let cannot = |error| format!("{}: {error}", folder.display());
-    fs::create_dir_all(folder).map_err(cannot)?;
+fn write(module: &Path, loader: Loader, directory: &Path) -> Result<(), String> {
+    let cannot = |error| format!("{}: {error}", directory.display());
+    fs::create_dir_all(directory).map_err(cannot)?;
     let kind = match loader {
         Loader::Node => {
             // Modules for Node are CommonJS, whatever the directories above specify.
-            fs::write(folder.join("package.json"), "{\"type\":\"commonjs\"}\n").map_err(cannot)?;
+            fs::write(directory.join("package.json"), "{\"type\":\"commonjs\"}\n")
+                .map_err(cannot)?;
             "node"
         }
         Loader::Page => "web",
     };
     let mut cargo = process::cargo();
     cargo.args(["run", "--quiet", "--package", "xtask-bindgen", "--", kind]).arg(module);
-    match process::succeeds(cargo.arg(folder)) {
+    match process::succeeds(cargo.arg(directory)) {
         true => Ok(()),
         false => Err(format!("there is no JavaScript for {}", module.display())),
     }

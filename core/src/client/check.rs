@@ -43,8 +43,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             }
             Request::PutPair { key, value } if parts::CONNECT => (key, value, Place::Job(None)),
             Request::Get { place, key, .. } => (key, Text::EMPTY, place),
-            Request::Init { version } if !self.may_ask_for(version) => {
-                return Err(Misuse::NotSayable { what: "an unsupported version" });
+            Request::Init { version } if !self.supports(version) => {
+                return Err(Misuse::NotRepresentable { what: "an unsupported version" });
             }
             Request::Fence { group, tag } => return self.check_group(group, tag),
             Request::OutOfBand { .. } | Request::Lacking { .. } => return Err(UNSUPPORTED),
@@ -78,22 +78,22 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     fn check_group(&self, group: FenceGroup<'_>, tag: Option<u32>) -> Result<(), Misuse> {
         match group {
             FenceGroup::World if tag.is_none() => Ok(()),
-            _ if !parts::GROUPS => Err(Misuse::NotSayable {
+            _ if !parts::GROUPS => Err(Misuse::NotRepresentable {
                 what: "a fence of a group, which this build leaves out (feature `dynamic`)",
             }),
             _ if self.version() < Some(Version::V1_2) => {
-                Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" })
+                Err(Misuse::NotRepresentable { what: "a fence of a group before PMI-1.2" })
             }
             FenceGroup::Ranks(list) if !is_list(list) => Err(UNSUPPORTED),
             FenceGroup::Ranks(list) if names_twice(list) => {
-                Err(Misuse::NotSayable { what: "a group that names a rank twice" })
+                Err(Misuse::NotRepresentable { what: "a group that names a rank twice" })
             }
             _ => Ok(()),
         }
     }
 
     /// True if this client supports `version`.
-    fn may_ask_for(&self, version: Version) -> bool {
+    fn supports(&self, version: Version) -> bool {
         match self.dialect() {
             ClientDialect::Binary => version == Version::BINARY,
             _ if version == Version::V2_0 => GENERATIONS >= 2 && parts::PMI2,

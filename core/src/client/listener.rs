@@ -85,11 +85,11 @@ impl<B: Buffer> Listener<B> {
     ///
     /// # Errors
     ///
-    /// [`Misuse::NotSayable`] for a version or a signal that the opening cannot express,
+    /// [`Misuse::NotRepresentable`] for a version or a signal that the opening cannot express,
     /// [`Misuse::Length`] for a signal that is longer than a word.
     pub fn new(buffer: B, id: u64, signal: Option<&str>, asks: Version) -> Result<Self, Misuse> {
         if !matches!(asks, Version::V1_1 | Version::V1_2 | Version::V2_0) {
-            return Err(Misuse::NotSayable { what: "an unsupported version" });
+            return Err(Misuse::NotRepresentable { what: "an unsupported version" });
         }
         let signal = signal.map(word).transpose()?;
         let listener =
@@ -150,7 +150,9 @@ fn word(signal: &str) -> Result<Word, Misuse> {
     }
     let word = Word::new(signal.as_bytes());
     if word.as_bytes() != signal.as_bytes() {
-        return Err(Misuse::NotSayable { what: "a signal with anything but letters and digits" });
+        return Err(Misuse::NotRepresentable {
+            what: "a signal with anything but letters and digits",
+        });
     }
     Ok(word)
 }

@@ -432,7 +432,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 /// Digits of a ticket.
 const TICKET_DIGITS: usize = 10;
 
-const UNSUPPORTED: Misuse = Misuse::NotSayable { what: "a request that a client does not start" };
+const UNSUPPORTED: Misuse =
+    Misuse::NotRepresentable { what: "a request that a client does not start" };
 
 const _: () = {
     let found = "cmd=get_result rc=0 msg=success value= found=TRUE\n".len() + VALUE_BYTES;

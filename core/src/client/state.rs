@@ -157,7 +157,7 @@ impl Lifecycle {
             Stage::Fresh | Stage::Greeted => match verb {
                 Verb::Init => true,
                 Verb::InitAck if !parts::LISTEN => {
-                    return Err(Misuse::NotSayable {
+                    return Err(Misuse::NotRepresentable {
                         what: "`initack`, which this build leaves out (feature `listen`)",
                     });
                 }

@@ -150,7 +150,7 @@ fn exchanges() -> Vec<(Request<'static>, &'static str, &'static str, Answer<'sta
             Request::Unpublish { service: service() },
             "cmd=unpublish_name service=s\n",
             "cmd=unpublish_name_result rc=-1 msg=not_supported\n",
-            Answer::Told("not_supported".into()),
+            Answer::Message("not_supported".into()),
         ),
         (Request::Finalize, "cmd=finalize\n", "cmd=finalize_ack\n", Answer::Nothing),
     ]
@@ -278,7 +278,7 @@ fn lock_step_session_has_one_question_however_many_slots_there_are() {
     // The requested version counts, since a server was seen that always answers with its newest.
     assert_eq!(client.version(), Some(Version::V1_1));
     let unsayable = client.start(&fence(Some(1)));
-    assert!(matches!(unsayable, Err(Misuse::NotSayable { .. })));
+    assert!(matches!(unsayable, Err(Misuse::NotRepresentable { .. })));
     client.start(&fence(None)).unwrap();
     sent(&mut client);
     assert_eq!(client.start(&Request::Maxes), Err(Misuse::Busy));
@@ -353,7 +353,7 @@ fn spawn_is_rendered_by_its_caller() {
     let mut client = open();
     let request = Request::Spawn(spawn);
     let refused = client.start(&request);
-    assert!(matches!(refused, Err(Misuse::NotSayable { .. })));
+    assert!(matches!(refused, Err(Misuse::NotRepresentable { .. })));
     let mut out = [0; 200];
     assert!(matches!(client.send(&request, &mut out[..20]), Err(WriteError::Full(_))));
     let (ticket, len) = client.send(&request, &mut out).unwrap();

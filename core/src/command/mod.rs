@@ -336,7 +336,7 @@ pub enum Answer<'a> {
     /// Why it did not work, as the server knows it.
     Refused(Reason<'a>),
     /// Why it did not work, as the client read it.
-    Told(Text<'a>),
+    Message(Text<'a>),
 }
 
 /// Processes of a spawn that stand next to each other and have the same code.

@@ -336,7 +336,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 return Wake::None;
             }
             _ => {
-                let got = names::spoken(header.verb);
+                let got = names::display_name(header.verb);
                 let expected = if self.version.is_some() { "fullinit" } else { "initack" };
                 return self.fail(header, PeerError::OutOfOrder { got, expected });
             }

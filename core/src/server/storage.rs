@@ -34,7 +34,7 @@ pub(super) type JobsOf<S> = <S as Storage>::Jobs<JobOf<S>>;
 /// Memory in arrays, for an owner that knows how many there will be of each.
 ///
 /// `I` holds half a message, `K` a job's keys and values, `M` its members. There may be `SESSIONS`
-/// sessions, each owed `EXCHANGES` answers at once, of `JOBS` jobs.
+/// sessions, each with `EXCHANGES` pending replies at once, of `JOBS` jobs.
 ///
 /// ```
 /// use pmi_core::limits::MESSAGE_BYTES;

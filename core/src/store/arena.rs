@@ -25,8 +25,8 @@ pub struct Arena<P, B> {
 pub struct ArenaCell {
     state: CellState,
     hash: u32,
-    shelf: Keyspace,
-    stamp: Visibility,
+    keyspace: Keyspace,
+    visibility: Visibility,
     /// Offset of its record.
     offset: usize,
     key_len: usize,
@@ -46,9 +46,9 @@ impl ArenaCell {
     pub const FREE: Self = Self {
         state: CellState::Free,
         hash: 0,
-        shelf: Keyspace::Space,
+        keyspace: Keyspace::Space,
         // No writer. All zeros, so that a table of them takes no room in an image.
-        stamp: Visibility { writer: Rank(0), fence: 0 },
+        visibility: Visibility { writer: Rank(0), fence: 0 },
         offset: 0,
         key_len: 0,
         value_len: 0,
@@ -89,7 +89,7 @@ where
     /// The place of `key` and true, or else the first one that could take it: none of the table if
     /// there is none.
     #[inline(never)]
-    fn search(&self, shelf: Keyspace, key: &[u8], hash: u32) -> (usize, bool) {
+    fn search(&self, keyspace: Keyspace, key: &[u8], hash: u32) -> (usize, bool) {
         let places = self.places.as_ref();
         let mut index = (hash as usize).checked_rem(places.len()).unwrap_or(0);
         let mut free = places.len();
@@ -103,7 +103,7 @@ where
                     break;
                 }
             } else if place.hash == hash
-                && place.shelf == shelf
+                && place.keyspace == keyspace
                 && self.pair(place).is_some_and(|(own, _)| own == key)
             {
                 return (index, true);
@@ -175,13 +175,13 @@ where
 {
     fn put(
         &mut self,
-        shelf: Keyspace,
+        keyspace: Keyspace,
         key: &[u8],
         value: &[u8],
-        stamp: Visibility,
+        visibility: Visibility,
     ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
-        let hash = hash(shelf, key);
-        let (index, is_found) = self.search(shelf, key, hash);
+        let hash = hash(keyspace, key);
+        let (index, is_found) = self.search(keyspace, key, hash);
         let place = *self.places.as_ref().get(index).ok_or(NoRoom)?;
         let number = u32::try_from(index).map_err(|_| NoRoom)?;
         let old_bytes = if is_found { HEADER + self.room_at(place.offset) } else { 0 };
@@ -206,24 +206,24 @@ where
         };
         let (state, key_len, value_len) = (CellState::Used, key.len(), value.len());
         *self.places.as_mut().get_mut(index).ok_or(NoRoom)? =
-            ArenaCell { state, hash, shelf, stamp, offset, key_len, value_len };
-        Ok((EntryId(number), is_found.then_some(place.stamp)))
+            ArenaCell { state, hash, keyspace, visibility, offset, key_len, value_len };
+        Ok((EntryId(number), is_found.then_some(place.visibility)))
     }
 
-    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId> {
-        let (index, is_found) = self.search(shelf, key, hash(shelf, key));
+    fn find(&self, keyspace: Keyspace, key: &[u8]) -> Option<EntryId> {
+        let (index, is_found) = self.search(keyspace, key, hash(keyspace, key));
         if is_found { Some(EntryId(u32::try_from(index).ok()?)) } else { None }
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
         let place = self.place(id.0 as usize)?;
         let (key, value) = self.pair(place)?;
-        Some(Entry { keyspace: place.shelf, key, value, visibility: place.stamp })
+        Some(Entry { keyspace: place.keyspace, key, value, visibility: place.visibility })
     }
 
-    fn set_visibility(&mut self, id: EntryId, stamp: Visibility) {
+    fn set_visibility(&mut self, id: EntryId, visibility: Visibility) {
         if let Some(place) = self.places.as_mut().get_mut(id.0 as usize) {
-            place.stamp = stamp;
+            place.visibility = visibility;
         }
     }
 
@@ -254,8 +254,8 @@ where
     }
 }
 
-fn hash(shelf: Keyspace, key: &[u8]) -> u32 {
-    let shelf = match shelf {
+fn hash(keyspace: Keyspace, key: &[u8]) -> u32 {
+    let keyspace = match keyspace {
         Keyspace::Space => 0,
         Keyspace::Attributes => 1,
         Keyspace::Names => 2,
@@ -264,7 +264,7 @@ fn hash(shelf: Keyspace, key: &[u8]) -> u32 {
         Keyspace::Node(node) => node.wrapping_add(6),
     };
     // FNV-1a: short keys, no table, the same on every machine.
-    let start = 0x811c_9dc5 ^ shelf;
+    let start = 0x811c_9dc5 ^ keyspace;
     key.iter().fold(start, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -2,13 +2,13 @@
 
 use crate::ids::Rank;
 
-/// Keys and values on a few shelves.
+/// Keys and values in a few keyspaces.
 ///
 /// The owner chooses the memory: [`Arena`](super::Arena) over lent slices, or a map on a host.
 /// The same tests run on every kind.
 ///
-/// Shape: keys and values are copied in. An [`EntryId`] stays good until its entry is removed,
-/// also when the value changes; so a reply can be owed as a number and rendered later.
+/// Shape: keys and values are copied in. An [`EntryId`] stays valid until its entry is removed,
+/// also when the value changes; so a pending reply holds a number and is rendered later.
 pub trait Kvs {
     /// Stores `value` under `key`, and returns its entry and the previous writer.
     ///
@@ -17,22 +17,22 @@ pub trait Kvs {
     /// [`NoRoom`]; the previous value is kept then.
     fn put(
         &mut self,
-        shelf: Keyspace,
+        keyspace: Keyspace,
         key: &[u8],
         value: &[u8],
-        stamp: Visibility,
+        visibility: Visibility,
     ) -> Result<(EntryId, Option<Visibility>), NoRoom>;
 
     /// Finds the entry of `key`.
-    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId>;
+    fn find(&self, keyspace: Keyspace, key: &[u8]) -> Option<EntryId>;
 
     /// Lends an entry.
     fn entry(&self, id: EntryId) -> Option<Entry<'_>>;
 
-    /// Changes the stamp of an entry.
-    fn set_visibility(&mut self, id: EntryId, stamp: Visibility);
+    /// Changes the visibility of an entry.
+    fn set_visibility(&mut self, id: EntryId, visibility: Visibility);
 
-    /// Forgets an entry.
+    /// Removes an entry.
     fn remove(&mut self, id: EntryId);
 
     /// The entry after `last`, or the first; in the same order every time on every machine.

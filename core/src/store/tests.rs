@@ -13,8 +13,8 @@ fn small() -> Small {
     Arena::new([ArenaCell::FREE; 8], [0; 200])
 }
 
-fn value<K: Kvs>(kvs: &K, shelf: Keyspace, key: &str) -> Option<Vec<u8>> {
-    Some(kvs.entry(kvs.find(shelf, key.as_bytes())?)?.value.to_vec())
+fn value<K: Kvs>(kvs: &K, keyspace: Keyspace, key: &str) -> Option<Vec<u8>> {
+    Some(kvs.entry(kvs.find(keyspace, key.as_bytes())?)?.value.to_vec())
 }
 
 #[test]

@@ -259,7 +259,7 @@ pub fn write_reply(reply: &Reply<'_>, out: &mut [u8]) -> Result<usize, Full> {
 
 impl<'a> RequestBody<'a> {
     fn of(request: &Request<'a>) -> Result<Self, Misuse> {
-        let unsayable = Misuse::NotSayable { what: "a request that our frames do not have" };
+        let unsayable = Misuse::NotRepresentable { what: "a request that our frames do not have" };
         Ok(match *request {
             Request::InitAck { id } => Self::Join { id },
             Request::Init { version: Version { major, minor } } => Self::Open { major, minor },
@@ -362,7 +362,7 @@ impl<'a> ReplyBody<'a> {
             Answer::Pair(Pair { key, value }) => {
                 Self::Pair { key: Bytes(key), value: Bytes(value) }
             }
-            Answer::Told(text) => Self::Why(Bytes(text)),
+            Answer::Message(text) => Self::Why(Bytes(text)),
             Answer::Refused(Reason::Version { newest: (major, minor), .. }) => {
                 Self::Version { major, minor }
             }
@@ -391,7 +391,7 @@ impl<'a> ReplyBody<'a> {
             Self::Released => Answer::Released { tag: None },
             Self::Count(count) => Answer::Count(count),
             Self::Pair { key, value } => Answer::Pair(Pair { key: key.0, value: value.0 }),
-            Self::Why(text) => Answer::Told(text.0),
+            Self::Why(text) => Answer::Message(text.0),
         }
     }
 }

@@ -115,7 +115,7 @@ pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
 }
 
 /// Name of a request in reports.
-pub fn spoken(verb: Verb) -> &'static str {
+pub fn display_name(verb: Verb) -> &'static str {
     match of(verb) {
         Some(words) if words.line.is_empty() => words.frame,
         Some(words) => words.line,
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn exchanges_have_words_and_are_found_by_them() {
         for words in &TABLE {
-            assert!(!spoken(words.verb).is_empty());
+            assert!(!display_name(words.verb).is_empty());
             assert_eq!(of(words.verb).map(|w| w.verb), Some(words.verb));
         }
         assert_eq!(find(b"put", |w| w.line), Some(Verb::Put));

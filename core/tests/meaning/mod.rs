@@ -157,7 +157,7 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
         Answer::Notice(Notice::Abort(code)) => {
             says.word(b"abort").pair("code", code.to_string());
         }
-        Answer::Told(text) => {
+        Answer::Message(text) => {
             says.text("told", text);
         }
         _ => {}

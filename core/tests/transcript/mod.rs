@@ -139,8 +139,8 @@ pub(crate) fn cut(from: Voice, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<
 pub(crate) fn all() -> Vec<Transcript> {
     // Also from the fuzzers' crate, which lies below.
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let folder = above.map(|above| above.join("vectors")).find(|folder| folder.is_dir());
-    let mut files: Vec<_> = fs::read_dir(folder.expect("the vectors are part of the crate"))
+    let directory = above.map(|above| above.join("vectors")).find(|directory| directory.is_dir());
+    let mut files: Vec<_> = fs::read_dir(directory.expect("the vectors are part of the crate"))
         .expect("the folder of vectors can be read")
         .map(|entry| entry.expect("the folder can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "pmi"))

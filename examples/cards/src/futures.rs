@@ -8,13 +8,13 @@ use futures_lite::future::block_on;
 use pmi_core::command::Version;
 use pmi_link::task::{AsyncPmi, Opening};
 use pmi_std::Stream;
-use pmi_std::env::{Environment, Way};
+use pmi_std::env::{Environment, Transport};
 use std::error::Error;
 
 /// Participates in the job once.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let environment = Environment::of_this_process()?;
-    if environment.way == Way::Singleton {
+    if environment.transport == Transport::Singleton {
         return Err(ALONE.into());
     }
     let future = async {
@@ -40,7 +40,7 @@ where
     let mut pmi = AsyncPmi::new(io);
     let (mut rank, mut size) = (environment.rank, environment.size);
     // Only a process that connects by TCP has to identify itself.
-    if let Way::Dial { id, .. } = &environment.way {
+    if let Transport::Tcp { id, .. } = &environment.transport {
         let identity = pmi.greet(*id).await?;
         (rank, size) = (identity.rank, identity.size);
     }

@@ -66,8 +66,8 @@ impl fmt::Display for RefusedPut {
 enum PutRefusal {
     #[default]
     None,
-    Untold(RefusedPut),
-    Told,
+    Unreported(RefusedPut),
+    Reported,
 }
 
 impl KvsBudget {
@@ -98,17 +98,17 @@ impl KvsBudget {
         let mut refused = self.refused.borrow_mut();
         if matches!(*refused, PutRefusal::None) {
             let (space, key) = (space.to_owned(), key.to_owned());
-            *refused = PutRefusal::Untold(RefusedPut { space, rank, key, limits: self.limits });
+            *refused = PutRefusal::Unreported(RefusedPut { space, rank, key, limits: self.limits });
         }
     }
 
     /// The first put that exceeded the budget, once.
     pub fn take_refused(&self) -> Option<RefusedPut> {
         let mut refused = self.refused.borrow_mut();
-        let PutRefusal::Untold(_) = *refused else { return None };
-        match std::mem::replace(&mut *refused, PutRefusal::Told) {
-            PutRefusal::Untold(put) => Some(put),
-            PutRefusal::None | PutRefusal::Told => None,
+        let PutRefusal::Unreported(_) = *refused else { return None };
+        match std::mem::replace(&mut *refused, PutRefusal::Reported) {
+            PutRefusal::Unreported(put) => Some(put),
+            PutRefusal::None | PutRefusal::Reported => None,
         }
     }
 }

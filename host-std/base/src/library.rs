@@ -125,9 +125,9 @@ impl Image {
             _ => None,
         }?;
         let of = |wanted| entries.iter().filter(move |(tag, _)| *tag == wanted);
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let directory = path.parent().unwrap_or(Path::new("."));
         let paths = |wanted| -> Vec<PathBuf> {
-            let lists = of(wanted).map(|(_, list)| origin(list, folder));
+            let lists = of(wanted).map(|(_, list)| origin(list, directory));
             lists.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect()
         };
         let then = paths(DT_RUNPATH.0);
@@ -241,10 +241,10 @@ fn name_at(names: &[u8], place: u64) -> Option<&[u8]> {
 }
 
 /// Directories in the list of a file, with `$ORIGIN` resolved.
-fn origin(list: &OsStr, folder: &Path) -> OsString {
+fn origin(list: &OsStr, directory: &Path) -> OsString {
     let text = list.to_string_lossy();
-    let folder = folder.to_string_lossy();
-    OsString::from(text.replace("${ORIGIN}", &folder).replace("$ORIGIN", &folder))
+    let directory = directory.to_string_lossy();
+    OsString::from(text.replace("${ORIGIN}", &directory).replace("$ORIGIN", &directory))
 }
 
 /// Search path of the loader.
@@ -268,13 +268,13 @@ impl Search {
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|path| path.is_file());
         }
-        let there = |folder: &Path| Some(folder.join(name)).filter(|path| path.is_file());
+        let there = |directory: &Path| Some(directory.join(name)).filter(|path| path.is_file());
         let said = [&image.first, &self.user, &image.then].into_iter().flatten();
-        said.map(PathBuf::as_path).chain(FOLDERS.iter().map(Path::new)).find_map(there).or_else(
+        said.map(PathBuf::as_path).chain(DIRECTORIES.iter().map(Path::new)).find_map(there).or_else(
             || {
                 let configured =
                     self.configured.get_or_init(|| configured(Path::new("/etc/ld.so.conf"), 0));
-                configured.iter().find_map(|folder| there(folder))
+                configured.iter().find_map(|directory| there(directory))
             },
         )
     }
@@ -289,31 +289,31 @@ impl Default for Search {
 /// Directories named by a configuration file of the loader and by the files it includes.
 fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
     let text = fs::read(file).unwrap_or_default();
-    let mut folders = Vec::new();
+    let mut directories = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
         let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
         match line.strip_prefix(b"include ") {
             Some(pattern) if depth < INCLUDES_MAX => {
                 let pattern = Path::new(OsStr::from_bytes(pattern.trim_ascii()));
                 for file in included(pattern) {
-                    folders.extend(configured(&file, depth + 1));
+                    directories.extend(configured(&file, depth + 1));
                 }
             }
             Some(_) => {}
             None if line.is_empty() => {}
-            None => folders.push(PathBuf::from(OsStr::from_bytes(line))),
+            None => directories.push(PathBuf::from(OsStr::from_bytes(line))),
         }
     }
-    folders
+    directories
 }
 
 /// Files that match a pattern: one file, or all with its suffix in a directory.
 fn included(pattern: &Path) -> Vec<PathBuf> {
-    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+    let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name()) else {
         return Vec::new();
     };
     let Some(ending) = name.as_bytes().strip_prefix(b"*") else { return vec![pattern.to_owned()] };
-    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     let is = |path: &PathBuf| path.as_os_str().as_bytes().ends_with(ending);
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is).collect();
     files.sort_unstable();
@@ -321,7 +321,7 @@ fn included(pattern: &Path) -> Vec<PathBuf> {
 }
 
 /// Library directories of distributions.
-const FOLDERS: &[&str] = &[
+const DIRECTORIES: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
     "/lib/aarch64-linux-gnu",
@@ -394,23 +394,26 @@ mod tests {
 
     #[test]
     fn files_of_the_loader_include_others() {
-        let folder = env::temp_dir().join(format!("pmi-host-ld-{}", std::process::id()));
-        fs::create_dir_all(folder.join("conf.d")).unwrap();
-        let main = folder.join("ld.so.conf");
-        let shown = folder.display();
+        let directory = env::temp_dir().join(format!("pmi-host-ld-{}", std::process::id()));
+        fs::create_dir_all(directory.join("conf.d")).unwrap();
+        let main = directory.join("ld.so.conf");
+        let shown = directory.display();
         fs::write(
             &main,
             format!("# folders\n/first\ninclude {shown}/conf.d/*.conf\n/last # here\n"),
         )
         .unwrap();
-        fs::write(folder.join("conf.d/a.conf"), format!("/second\ninclude {shown}/ld.so.conf\n"))
-            .unwrap();
-        fs::write(folder.join("conf.d/b.txt"), "/never\n").unwrap();
+        fs::write(
+            directory.join("conf.d/a.conf"),
+            format!("/second\ninclude {shown}/ld.so.conf\n"),
+        )
+        .unwrap();
+        fs::write(directory.join("conf.d/b.txt"), "/never\n").unwrap();
         let found = configured(&main, 0);
         assert_eq!(found[..2], [PathBuf::from("/first"), PathBuf::from("/second")]);
         assert!(
             found.contains(&PathBuf::from("/last")) && !found.contains(&PathBuf::from("/never"))
         );
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(directory).unwrap();
     }
 }

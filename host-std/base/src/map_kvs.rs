@@ -27,59 +27,61 @@ pub struct MapKvs {
 
 #[derive(Debug)]
 struct StoredPair {
-    shelf: Keyspace,
+    keyspace: Keyspace,
     /// Shared with the key of `numbers`.
     key: Rc<[u8]>,
     value: Box<[u8]>,
-    stamp: Visibility,
+    visibility: Visibility,
 }
 
 impl Kvs for MapKvs {
     fn put(
         &mut self,
-        shelf: Keyspace,
+        keyspace: Keyspace,
         key: &[u8],
         value: &[u8],
-        stamp: Visibility,
+        visibility: Visibility,
     ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
-        let found = self.find(shelf, key);
+        let found = self.find(keyspace, key);
         if let Some((id, old)) = found.and_then(|id| Some((id, self.records.get(&id.0)?))) {
             let (old, new) = (len(&old.value), len(value));
-            self.reserve(0, new.saturating_sub(old)).ok_or_else(|| self.refuse(key, stamp))?;
+            self.reserve(0, new.saturating_sub(old)).ok_or_else(|| self.refuse(key, visibility))?;
             self.release(0, old.saturating_sub(new));
             let record = self.record_mut(id).ok_or(NoRoom)?;
             record.value = value.into();
-            return Ok((id, Some(std::mem::replace(&mut record.stamp, stamp))));
+            return Ok((id, Some(std::mem::replace(&mut record.visibility, visibility))));
         }
         let number = self.following;
         let following = number.checked_add(1).ok_or(NoRoom)?;
-        self.reserve(1, len(key) + len(value)).ok_or_else(|| self.refuse(key, stamp))?;
+        self.reserve(1, len(key) + len(value)).ok_or_else(|| self.refuse(key, visibility))?;
         self.following = following;
         let key: Rc<[u8]> = key.into();
-        self.numbers.entry(shelf).or_default().insert(Rc::clone(&key), number);
-        self.records.insert(number, StoredPair { shelf, key, value: value.into(), stamp });
+        self.numbers.entry(keyspace).or_default().insert(Rc::clone(&key), number);
+        self.records.insert(number, StoredPair { keyspace, key, value: value.into(), visibility });
         Ok((EntryId(number), None))
     }
 
-    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId> {
-        self.numbers.get(&shelf)?.get(key).copied().map(EntryId)
+    fn find(&self, keyspace: Keyspace, key: &[u8]) -> Option<EntryId> {
+        self.numbers.get(&keyspace)?.get(key).copied().map(EntryId)
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
-        let StoredPair { shelf, key, value, stamp } = self.records.get(&id.0)?;
-        Some(Entry { keyspace: *shelf, key, value, visibility: *stamp })
+        let StoredPair { keyspace, key, value, visibility } = self.records.get(&id.0)?;
+        Some(Entry { keyspace: *keyspace, key, value, visibility: *visibility })
     }
 
-    fn set_visibility(&mut self, id: EntryId, stamp: Visibility) {
+    fn set_visibility(&mut self, id: EntryId, visibility: Visibility) {
         if let Some(record) = self.record_mut(id) {
-            record.stamp = stamp;
+            record.visibility = visibility;
         }
     }
 
     fn remove(&mut self, id: EntryId) {
-        let Some(StoredPair { shelf, key, value, .. }) = self.records.remove(&id.0) else { return };
+        let Some(StoredPair { keyspace, key, value, .. }) = self.records.remove(&id.0) else {
+            return;
+        };
         self.release(1, len(&key) + len(&value));
-        if let Some(numbers) = self.numbers.get_mut(&shelf) {
+        if let Some(numbers) = self.numbers.get_mut(&keyspace) {
             numbers.remove(&key);
         }
     }
@@ -113,8 +115,8 @@ impl MapKvs {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    fn refuse(&self, key: &[u8], stamp: Visibility) -> NoRoom {
-        self.budget.refuse(&self.name, stamp.writer, key);
+    fn refuse(&self, key: &[u8], visibility: Visibility) -> NoRoom {
+        self.budget.refuse(&self.name, visibility.writer, key);
         NoRoom
     }
 
@@ -145,8 +147,8 @@ mod tests {
 
     const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
 
-    fn value(kvs: &MapKvs, shelf: Keyspace, key: &str) -> Option<Vec<u8>> {
-        Some(kvs.entry(kvs.find(shelf, key.as_bytes())?)?.value.to_vec())
+    fn value(kvs: &MapKvs, keyspace: Keyspace, key: &str) -> Option<Vec<u8>> {
+        Some(kvs.entry(kvs.find(keyspace, key.as_bytes())?)?.value.to_vec())
     }
 
     #[test]

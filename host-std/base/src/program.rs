@@ -16,7 +16,7 @@ pub struct Program {
     /// Its arguments.
     pub args: Vec<OsString>,
     /// Its working directory, if not that of the launcher. A relative path is resolved from there.
-    pub folder: Option<PathBuf>,
+    pub directory: Option<PathBuf>,
     /// Selection of inherited variables, if it differs from that of all programs.
     pub inherit: Option<Inherit>,
     /// Variables for this program alone.
@@ -60,13 +60,13 @@ pub enum ProgramError {
     #[error(
         "program '{}' cannot start in '{}', which is not a directory on this host",
         .name.display(),
-        .folder.display()
+        .directory.display()
     )]
-    NoFolder {
+    NoDirectory {
         /// The program as typed.
         name: OsString,
         /// The directory.
-        folder: PathBuf,
+        directory: PathBuf,
     },
     /// The path of this program is unknown, so it cannot start the demo.
     #[error(
@@ -78,10 +78,10 @@ pub enum ProgramError {
 impl Program {
     /// A program with the working directory and the variables of the launcher.
     pub fn new(path: PathBuf, name: OsString, args: Vec<OsString>) -> Self {
-        Self { path, name, args, folder: None, inherit: None, variables: Vec::new() }
+        Self { path, name, args, directory: None, inherit: None, variables: Vec::new() }
     }
 
-    /// Finds `name` as a shell in `folder` would: unchanged when it has a slash, else in each directory
+    /// Finds `name` as a shell in `directory` would: unchanged when it has a slash, else in each directory
     /// of `search`, which is `PATH` if there is none.
     ///
     /// # Errors
@@ -90,16 +90,16 @@ impl Program {
     pub fn find(
         name: &OsStr,
         search: Option<OsString>,
-        folder: Option<&Path>,
+        directory: Option<&Path>,
     ) -> Result<PathBuf, ProgramError> {
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(ProgramError::NoFolder {
+        if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+            return Err(ProgramError::NoDirectory {
                 name: name.to_owned(),
-                folder: folder.to_owned(),
+                directory: directory.to_owned(),
             });
         }
-        let obstacle = |path: &Path| match folder {
-            Some(folder) => obstacle(&folder.join(path)),
+        let obstacle = |path: &Path| match directory {
+            Some(directory) => obstacle(&directory.join(path)),
             None => obstacle(path),
         };
         if name.as_bytes().contains(&b'/') {
@@ -156,9 +156,9 @@ fn obstacle(path: &Path) -> Option<Obstacle> {
 }
 
 /// An empty entry of `PATH` means the current directory.
-fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut path = folder.as_os_str().as_bytes().to_vec();
+fn with_slash(directory: &Path, name: &OsStr) -> PathBuf {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let mut path = directory.as_os_str().as_bytes().to_vec();
     path.push(b'/');
     path.extend_from_slice(name.as_bytes());
     PathBuf::from(OsString::from_vec(path))
@@ -180,7 +180,7 @@ impl ProgramError {
         match self {
             Self::NotFound { .. } => 127,
             Self::NotExecutable { .. } => 126,
-            Self::NoFolder { .. } => 1,
+            Self::NoDirectory { .. } => 1,
             Self::NoDemo(_) => 1,
         }
     }
@@ -221,6 +221,6 @@ mod tests {
         assert_eq!(in_bin("./sh").unwrap(), PathBuf::from("./sh"));
         assert!(matches!(in_bin("./no-such"), Err(ProgramError::NotFound { .. })));
         let nowhere = Program::find(OsStr::new("sh"), None, Some(Path::new("/no/such")));
-        assert!(matches!(nowhere, Err(ProgramError::NoFolder { .. })));
+        assert!(matches!(nowhere, Err(ProgramError::NoDirectory { .. })));
     }
 }

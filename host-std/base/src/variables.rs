@@ -89,7 +89,7 @@ pub const DEFAULTS: &[(VariableRule, &str)] = &[(
 )];
 
 /// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
-pub const MPICH_SPEAKS: VariableRule = rule(
+pub const MPICH_VERSION: VariableRule = rule(
     "MPIR_CVAR_PMI_VERSION",
     "MPICH: its protocol, where more than one is offered or --pmi selects it",
 );
@@ -171,7 +171,7 @@ pub const KEPT: &[VariableRule] = &[
 /// of Intel MPI are set together or not at all.
 pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
     const INTEL: &str = "I_MPI_";
-    let mut all = SHARING.iter().chain([&MPICH_SPEAKS]).map(|entry| entry.name);
+    let mut all = SHARING.iter().chain([&MPICH_VERSION]).map(|entry| entry.name);
     match all.clone().any(|other| other == name) {
         true if name.starts_with(INTEL) => {
             all.any(|other| other.starts_with(INTEL) && is_set(other))
@@ -185,7 +185,7 @@ pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
 pub fn set(name: &[u8]) -> Option<VariableRule> {
     let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
     SET.iter()
-        .chain([&MPICH_SPEAKS])
+        .chain([&MPICH_VERSION])
         .chain(SHARING)
         .chain(defaults)
         .find(|entry| entry.means(name))
@@ -269,7 +269,7 @@ mod tests {
         let page = include_str!("../../../docs/environment.md");
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
-        let set = SET.iter().chain([&MPICH_SPEAKS]).chain(SHARING).chain(defaults);
+        let set = SET.iter().chain([&MPICH_VERSION]).chain(SHARING).chain(defaults);
         let all = set.chain(REMOVED).chain(KEPT);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);

@@ -38,7 +38,7 @@ pub(crate) fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Sock
     }
     // One query costs the same however many sockets there are; the table, which has to be written and
     // read whole, is for systems that do not support the query.
-    let found = ask(ends).or_else(|_| read(ends))?;
+    let found = query(ends).or_else(|_| read(ends))?;
     Ok(found.filter(|socket| socket.inode != 0))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Sock
 ///
 /// Wire: a netlink header (`u32` length, `u16` type, `u16` flags, `u32` number, `u32` zero) and the
 /// request of `sock_diag(7)`, in native byte order except for ports and addresses.
-fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
+fn query(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
@@ -86,7 +86,7 @@ fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
         // If there is no such socket, the kernel reports the listening one at the near end.
         Some(kind) if kind == SOCK_DIAG_BY_FAMILY.to_ne_bytes() => {
             if answer.get(ENDS_AT..ENDS_AT + ENDS_BYTES)
-                != question.get(ASKED_ENDS_AT..ASKED_ENDS_AT + ENDS_BYTES)
+                != question.get(QUERY_ENDS_AT..QUERY_ENDS_AT + ENDS_BYTES)
                 || answer.get(STATE_AT) == Some(&SYN_SENT)
             {
                 return Ok(None);
@@ -174,7 +174,7 @@ const STATE_AT: usize = HEADER_BYTES + 1;
 
 /// Offset of the ports and addresses of both ends in a reply and in a request, and their length.
 const ENDS_AT: usize = HEADER_BYTES + 4;
-const ASKED_ENDS_AT: usize = HEADER_BYTES + 8;
+const QUERY_ENDS_AT: usize = HEADER_BYTES + 8;
 const ENDS_BYTES: usize = 36;
 
 /// Offset of the user and the inode in a reply.
@@ -199,7 +199,7 @@ mod tests {
             let to = accepted.local_addr().unwrap();
             let found = socket(from, to).unwrap().unwrap();
             assert_eq!(read([from, to]).unwrap(), Some(found), "asked or read, it is the same");
-            assert_eq!(ask([from, to]).unwrap(), Some(found));
+            assert_eq!(query([from, to]).unwrap(), Some(found));
             assert_eq!(holder(found), Some(std::process::id().cast_signed()));
             assert_eq!(found.user, rustix::process::getuid().as_raw());
             let own = i32::try_from(std::process::id()).unwrap();
@@ -212,7 +212,7 @@ mod tests {
             drop(accepted);
             assert_eq!(socket(to, from).unwrap(), None);
             let none = SocketAddr::new(to.ip(), 1);
-            assert!(matches!(ask([none, none]), Ok(None) | Err(_)));
+            assert!(matches!(query([none, none]), Ok(None) | Err(_)));
         }
     }
 

@@ -471,7 +471,7 @@ mod tests {
         let ranks: Vec<Option<u32>> = parts.iter().map(|(own, _)| own.job.ranks).collect();
         assert_eq!(ranks, [Some(2), Some(3), Some(1)]);
         assert_eq!(parts[1].0.environment.set, [("B".into(), "2".into())]);
-        assert_eq!(parts[1].0.job.folder.as_deref(), Some("/tmp".as_ref()));
+        assert_eq!(parts[1].0.job.directory.as_deref(), Some("/tmp".as_ref()));
         // Without a program before the first colon, the options there hold for all programs.
         let (common, parts) = told("-n 2 -l : a : --env A=1 b");
         assert_eq!((common.job.ranks, parts.len()), (Some(2), 2));

@@ -181,18 +181,18 @@ fn apply(given: &[GivenOption], settings: &mut Settings) -> Result<(), UsageErro
 fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> {
     let mut own = Settings::default();
     apply(&part.given, &mut own)?;
-    let folder = own.job.folder.or_else(|| settings.job.folder.clone());
+    let directory = own.job.directory.or_else(|| settings.job.directory.clone());
     let mut words = part.words.into_iter();
     let program = match words.next() {
         Some(name) => {
-            let path = Program::find(&name, None, folder.as_deref())?;
+            let path = Program::find(&name, None, directory.as_deref())?;
             Program::new(path, name, words.collect())
         }
         None => demo()?,
     };
     let says_inherit = part.given.iter().any(|given| given.option.name == "inherit");
     let inherit = says_inherit.then_some(own.environment.inherit);
-    Ok(Program { folder, inherit, variables: own.environment.set, ..program })
+    Ok(Program { directory, inherit, variables: own.environment.set, ..program })
 }
 
 /// The demo is this executable, started with a hidden command word.
@@ -267,9 +267,9 @@ mod tests {
         let parts = resolved(line).unwrap().parts;
         assert_eq!(parts.iter().map(|part| part.ranks).collect::<Vec<_>>(), [2, 1]);
         let [first, second] = [&parts[0].program, &parts[1].program];
-        assert_eq!(first.folder, Some(PathBuf::from("/bin")));
+        assert_eq!(first.directory, Some(PathBuf::from("/bin")));
         assert_eq!(first.variables, [("A".into(), "1".into())]);
-        assert_eq!(second.folder, Some(PathBuf::from("/usr")));
+        assert_eq!(second.directory, Some(PathBuf::from("/usr")));
         assert!(first.inherit.is_none() && second.inherit.is_some());
     }
 }

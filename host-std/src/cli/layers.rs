@@ -59,8 +59,8 @@ pub(crate) fn given(
     let named = config.map(Path::to_owned).or_else(|| variable(CONFIG));
     let own = || {
         let home = || variable("HOME").map(|home| home.join(".config"));
-        let folder = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(home);
-        folder.map(|folder| folder.join(FILE))
+        let directory = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(home);
+        directory.map(|directory| directory.join(FILE))
     };
     let mut all = Vec::new();
     if let Some(file) = named.clone().or_else(own) {

@@ -41,9 +41,9 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let (mut tables, mut trouble) = (Vec::new(), Vec::new());
     for socket in runtime_dir::candidates()
         .iter()
-        .flat_map(|folder| runtime_dir::sockets(folder).unwrap_or_default())
+        .flat_map(|directory| runtime_dir::sockets(directory).unwrap_or_default())
     {
-        match ask(&socket) {
+        match query(&socket) {
             Ok(table) => tables.extend(table),
             Err(why) => trouble.push(why),
         }
@@ -72,9 +72,9 @@ fn in_words(tables: &[Table]) -> String {
 }
 
 fn nothing() -> String {
-    let folders: Vec<String> =
-        runtime_dir::candidates().iter().map(|folder| folder.display().to_string()).collect();
-    format!("no launcher of yours runs here (looked in {})", folders.join(" and "))
+    let directories: Vec<String> =
+        runtime_dir::candidates().iter().map(|directory| directory.display().to_string()).collect();
+    format!("no launcher of yours runs here (looked in {})", directories.join(" and "))
 }
 
 /// Table of the launcher at `socket`; `None` if the launcher is gone.
@@ -82,7 +82,7 @@ fn nothing() -> String {
 /// # Errors
 ///
 /// A message for the user.
-fn ask(socket: &Path) -> Result<Option<Table>, String> {
+fn query(socket: &Path) -> Result<Option<Table>, String> {
     let who = match runtime_dir::pid(socket) {
         Some(pid) => format!("the launcher with pid {pid}"),
         None => format!("the launcher at {}", socket.display()),

@@ -43,13 +43,13 @@ impl StatusSocket {
     ///
     /// Those of the last directory.
     pub(crate) fn open(poller: &Poller) -> io::Result<Self> {
-        runtime_dir::create_in_first(|folder| Self::open_in(folder, poller))
+        runtime_dir::create_in_first(|directory| Self::open_in(directory, poller))
     }
 
-    fn open_in(folder: &Path, poller: &Poller) -> io::Result<Self> {
-        runtime_dir::prepare(folder)?;
-        runtime_dir::sweep(folder);
-        let path = folder.join(runtime_dir::name(std::process::id()));
+    fn open_in(directory: &Path, poller: &Poller) -> io::Result<Self> {
+        runtime_dir::prepare(directory)?;
+        runtime_dir::sweep(directory);
+        let path = directory.join(runtime_dir::name(std::process::id()));
         // Renamed to its final name only after `listen`: a socket without a listener looks stale.
         let fresh = path.with_extension(runtime_dir::FRESH);
         let socket = UnixListener::bind(&fresh)?;
@@ -210,14 +210,15 @@ mod tests {
     use std::io::Read;
 
     fn control(name: &str) -> (StatusSocket, Poller, PathBuf) {
-        let folder = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
         let poller = Poller::new().unwrap();
-        (StatusSocket::open_in(&folder, &poller).unwrap(), poller, folder)
+        (StatusSocket::open_in(&directory, &poller).unwrap(), poller, directory)
     }
 
     #[test]
     fn connections_are_answered_and_the_socket_is_removed_at_the_end() {
-        let (mut control, mut poller, folder) = control("ask");
+        let (mut control, mut poller, directory) = control("ask");
         let (now, mut ready) = (Instant::now(), Vec::new());
         let mut client = UnixStream::connect(&control.path).unwrap();
         poller.wait(Some(now), &mut ready).unwrap();
@@ -231,12 +232,12 @@ mod tests {
         let path = control.path.clone();
         drop(control);
         assert!(!path.exists());
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn askers_that_do_not_read_are_few_and_are_hung_up_on() {
-        let (mut control, mut poller, folder) = control("slow");
+        let (mut control, mut poller, directory) = control("slow");
         let (now, mut ready) = (Instant::now(), Vec::new());
         // More than the capacity of a socket.
         control.set_answer(now, vec![b'x'; 4 << 20]);
@@ -260,6 +261,6 @@ mod tests {
         }
         assert!(control.clients.iter().all(Option::is_none));
         drop(control);
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use super::listeners::ListenerEvent;
 use crate::admission::{Admission, Policy, secret};
 use crate::cli::config::Config;
-use crate::launch::plan::{Dial, Plan};
+use crate::launch::plan::{Endpoint, Plan};
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
@@ -80,7 +80,11 @@ impl DialIn {
     /// # Errors
     ///
     /// A message for the user.
-    pub(super) fn dial(&mut self, config: &Config, web: Option<&Web>) -> Result<Dial, String> {
+    pub(super) fn endpoint(
+        &mut self,
+        config: &Config,
+        web: Option<&Web>,
+    ) -> Result<Endpoint, String> {
         let ranks = config.ranks + self.listen.expected;
         let ids = self.identities(ranks);
         // The starter of a remote rank computes its identity from the secret and the rank, so none may be
@@ -97,12 +101,12 @@ impl DialIn {
             (None, None) => String::new(),
         };
         let requires_challenge = self.listen.requires_challenge;
-        Ok(Dial { port, ids, pin, requires_challenge })
+        Ok(Endpoint { port, ids, pin, requires_challenge })
     }
 
     /// Parameters of the second connection for ranks of a spawned job, at the listener of `parent`.
-    pub(super) fn dial_again(&mut self, parent: &Dial, ranks: u32) -> Dial {
-        Dial { ids: Some(self.identities(ranks)), ..parent.clone() }
+    pub(super) fn endpoint_of_spawned(&mut self, parent: &Endpoint, ranks: u32) -> Endpoint {
+        Endpoint { ids: Some(self.identities(ranks)), ..parent.clone() }
     }
 
     /// Unused identities for `ranks` ranks.

@@ -22,7 +22,7 @@ use crate::web::{Rejected, Visit, Web};
 use pmi_core::command::Notice;
 use pmi_core::error::Code;
 use pmi_core::ids::JobId;
-use pmi_trace::What;
+use pmi_trace::Content;
 use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::io;
@@ -53,7 +53,7 @@ impl EventLoop {
             ServerEvent::PmixDialled { connection, job, rank, user } => {
                 self.pmix_requests().authenticate(connection, (job, rank), user);
             }
-            ServerEvent::PmixAsked { connection, pending } => {
+            ServerEvent::PmixHostRequest { connection, pending } => {
                 let ends_at = self.status.ends_at();
                 let asked = (connection, pending);
                 if let Some((who, request)) = self.pmix_requests().handle_request(asked, ends_at) {
@@ -292,9 +292,9 @@ impl EventLoop {
         };
         self.summary.note_end(number, end);
         let ended = match ending {
-            ProcessEnd::Exited(code) => What::Exited { code: code.into() },
-            ProcessEnd::Killed { signal, .. } => What::Killed { signal },
-            ProcessEnd::OutOfMemory => What::Killed { signal: Signal::KILL.as_raw() },
+            ProcessEnd::Exited(code) => Content::Exited { code: code.into() },
+            ProcessEnd::Killed { signal, .. } => Content::Killed { signal },
+            ProcessEnd::OutOfMemory => Content::Killed { signal: Signal::KILL.as_raw() },
             ProcessEnd::Unseen => return,
         };
         self.service.tracer.event(TraceSource::rank(job.0, rank), ended);
@@ -331,7 +331,7 @@ impl EventLoop {
         if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
             self.report_failure(job, &failure, is_interrupted);
         }
-        self.io.outputs.expect_nobody_else(None);
+        self.io.outputs.expect_no_more(None);
         self.report_attendance();
         let code = i32::from(failure.exit_code());
         self.termination.set_failure(failure);
@@ -347,8 +347,8 @@ impl EventLoop {
         let Some(plan) = self.jobs.plan(job) else { return };
         let pid = |rank| self.pid(job, rank);
         let mut text = report::failure(failure, plan, pid, self.processes.running_count());
-        self.summary.note_told(&text);
-        self.service.tracer.event(TraceSource::job(job.0), What::Told { text: text.clone() });
+        self.summary.record_report(&text);
+        self.service.tracer.event(TraceSource::job(job.0), Content::Report { text: text.clone() });
         if is_interrupted {
             text.push_str(&self.view().running_lines());
         }
@@ -363,7 +363,7 @@ impl EventLoop {
         }
         if let Some(plan) = self.jobs.plan(job) {
             let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
-            self.summary.note_told(&what);
+            self.summary.record_report(&what);
             let running = self.processes.running_count();
             self.io.report(crate::run_report::text::tolerated(&what, running));
         }
@@ -433,7 +433,7 @@ impl EventLoop {
         while let Some(arrived) = all.pop_front() {
             match self.signals.meaning(arrived.signal) {
                 Meaning::End => self.handle_interrupt(now, arrived),
-                Meaning::Tell => self.report_state(Which::All),
+                Meaning::Report => self.report_state(Which::All),
                 Meaning::Forward => self.forward(arrived),
                 Meaning::Stop => self.stand_still(arrived, &mut all)?,
                 Meaning::Continue => self.status.excuse_stall(now),

@@ -49,7 +49,7 @@ impl Io {
 
     /// Writes a report to the user.
     pub(super) fn report(&mut self, what: impl Display) {
-        self.outputs.say(what);
+        self.outputs.write_message(what);
     }
 
     /// Writes a table, unless the reader has not taken several earlier ones.

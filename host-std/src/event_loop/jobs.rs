@@ -3,7 +3,7 @@
 use crate::launch::codes::Commands;
 use crate::launch::plan::Plan;
 use crate::launch::process::Exec;
-use crate::server::event::Asked;
+use crate::server::event::PendingSpawn;
 use pmi_core::ids::JobId;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -54,7 +54,7 @@ pub(super) struct Start {
 pub(super) struct Spawner {
     pub(super) job: JobId,
     pub(super) rank: u32,
-    pub(super) asked: Asked,
+    pub(super) asked: PendingSpawn,
     /// Requested commands, and the codes returned for them.
     pub(super) commands: Commands,
 }

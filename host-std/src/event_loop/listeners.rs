@@ -4,7 +4,7 @@ use super::dial_in::DialIn;
 use crate::admission::secret::GeneratedSecret;
 use crate::admission::{Admission, Policy, Socket, secret};
 use crate::launch::plan::Plan;
-use crate::launch::pmix::PmixDial;
+use crate::launch::pmix::PmixEndpoint;
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
@@ -60,13 +60,13 @@ impl Listeners {
     /// Reports of the addresses at which ranks of `plan` and pages may connect, and of a generated secret.
     pub(super) fn addresses(&self, plan: &Plan) -> Vec<String> {
         let has_ranks = self.dial_in.as_ref().is_some_and(DialIn::has_listener);
-        let dial = plan.dial.as_ref().filter(|_| has_ranks);
+        let endpoint = plan.endpoint.as_ref().filter(|_| has_ranks);
         let secret = self.secret.as_ref().map(|secret| {
             let shown = rustix::termios::isatty(io::stderr()).then_some(secret.text.as_str());
             report::generated_secret(&secret.path, shown)
         });
         let web = self.web.as_ref().map(|web| report::for_pages(&web.url(), has_ranks));
-        let listening = dial.map(|dial| report::listening(plan, dial));
+        let listening = endpoint.map(|endpoint| report::listening(plan, endpoint));
         [listening, secret, web].into_iter().flatten().collect()
     }
 
@@ -112,7 +112,7 @@ impl Listeners {
                 self.pmix.insert(opened)
             }
         };
-        plan.pmix = Some(PmixDial::new(std::process::id(), listener.address));
+        plan.pmix = Some(PmixEndpoint::new(std::process::id(), listener.address));
         Ok(())
     }
 

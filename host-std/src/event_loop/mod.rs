@@ -140,8 +140,8 @@ impl EventLoop {
         let mut dial_in = dial_in.transpose()?;
         let web_listen = config.web.clone();
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
-        let dial = dial_in.as_mut().map(|dial_in| dial_in.dial(&config, web.as_ref()));
-        let mut plan = Plan::first(config.job(), dial.transpose()?, std::process::id());
+        let endpoint = dial_in.as_mut().map(|dial_in| dial_in.endpoint(&config, web.as_ref()));
+        let mut plan = Plan::first(config.job(), endpoint.transpose()?, std::process::id());
         let budget = FdBudget { ranks: config.ranks, pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
@@ -152,7 +152,7 @@ impl EventLoop {
         let head = head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
         service.tracer.hide_proofs(config.has_secret());
-        let status = Status::new(&config.settings, outputs.has_person());
+        let status = Status::new(&config.settings, outputs.is_watched_by_user());
         let mut io = Io::new(inputs, outputs);
         for text in listeners.addresses(&plan) {
             io.report(text);
@@ -188,7 +188,7 @@ impl EventLoop {
         };
         // The process is opened first, so that its pid cannot be reused by another.
         let process = Process::of_others(caller.pid).map_err(cannot)?;
-        let link = caller.meet(&plan.kvsname)?;
+        let link = caller.connect(&plan.kvsname)?;
         self.spawning().0.add_process(rank, process).map_err(cannot)?;
         self.service.add_member(rank, (link.0, Some(link.1)), &self.poller).map_err(cannot)
     }

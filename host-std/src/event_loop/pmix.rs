@@ -10,10 +10,10 @@ use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;
 use crate::report;
-use crate::server::event::Asked;
-use crate::server::pmix::asked::Wish;
+use crate::server::event::PendingSpawn;
 use crate::server::pmix::control::{ControlAction, JobControl};
 use crate::server::pmix::credential::UserIdentity;
+use crate::server::pmix::host_request::Wish;
 use crate::server::pmix::log::LogRequest;
 use crate::server::service::Service;
 use pmi_core::ids::JobId;
@@ -100,7 +100,7 @@ impl PmixRequests<'_> {
         let status = match self.service.pmix_calls().wish(connection) {
             Wish::JobControl(job, request) => self.handle_job_control(job, request),
             Wish::Spawn(job, rank, request) => {
-                let asked = Asked::Pmix { connection, pending };
+                let asked = PendingSpawn::Pmix { connection, pending };
                 return Some((Requester { job, rank, asked }, request));
             }
             Wish::Query => {

@@ -231,7 +231,7 @@ impl Processes {
 impl Processes {
     /// Asks all running processes to terminate, unless that was done.
     pub(super) fn terminate(&mut self, now: Instant) {
-        if let Some(step) = self.shutdown.ask(now) {
+        if let Some(step) = self.shutdown.terminate(now) {
             let _ = self.execute(step);
         }
     }
@@ -251,7 +251,7 @@ impl Processes {
 
     fn execute(&mut self, step: ShutdownStep) -> Option<ProcessEvent> {
         match step {
-            ShutdownStep::Ask => {
+            ShutdownStep::Terminate => {
                 self.signal_running(Signal::TERM);
                 self.signal_running(Signal::CONT);
             }
@@ -294,7 +294,7 @@ impl Processes {
             return false;
         }
         // They are asked only now, so they get the same grace period as ranks, counted from the failure.
-        let _ = self.shutdown.ask(now);
+        let _ = self.shutdown.terminate(now);
         self.signal_orphans(Signal::TERM);
         self.sweep_at = Some(now + SWEEP);
         true

@@ -80,8 +80,8 @@ impl<'a> QuerySnapshot<'a> {
                 to.of(Type::UINT32).u32(self.seconds_left.ok_or(Status::NOT_FOUND)?);
             }
             keys::SERVER_URI => {
-                let dial = job.plan.pmix.as_ref().ok_or(Status::NOT_FOUND)?;
-                to.of(Type::STRING).text(Some(dial.uri.as_bytes()));
+                let endpoint = job.plan.pmix.as_ref().ok_or(Status::NOT_FOUND)?;
+                to.of(Type::STRING).text(Some(endpoint.uri.as_bytes()));
             }
             _ => return Err(Status::NOT_SUPPORTED),
         }

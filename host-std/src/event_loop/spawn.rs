@@ -14,7 +14,7 @@ use crate::launch::process::{Process, StartedRank, start_code};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::poller::Poller;
 use crate::report;
-use crate::server::event::Asked;
+use crate::server::event::PendingSpawn;
 use crate::server::service::Service;
 use crate::stdio::StreamOwner;
 use crate::trace::TraceSource;
@@ -22,7 +22,7 @@ use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
 use pmi_core::ids::JobId;
-use pmi_trace::What;
+use pmi_trace::Content;
 use rustix::process::Signal;
 use std::fmt::Display;
 use std::io;
@@ -55,7 +55,7 @@ pub(super) enum StartEvent {
 pub(super) struct Requester {
     pub(super) job: JobId,
     pub(super) rank: u32,
-    pub(super) asked: Asked,
+    pub(super) asked: PendingSpawn,
 }
 
 impl Spawning<'_> {
@@ -82,8 +82,10 @@ impl Spawning<'_> {
         let group = self.jobs.next_group();
         let mut plan = parent.spawned(who.rank, parts, preputs, (std::process::id(), group));
         plan.placement.neighbours = busy;
-        plan.dial = match (&mut listeners.dial_in, &parent.dial) {
-            (Some(dial_in), Some(dial)) => Some(dial_in.dial_again(dial, plan.ranks)),
+        plan.endpoint = match (&mut listeners.dial_in, &parent.endpoint) {
+            (Some(dial_in), Some(endpoint)) => {
+                Some(dial_in.endpoint_of_spawned(endpoint, plan.ranks))
+            }
             _ => None,
         };
         if let Err(error) = listeners.open_pmix(&mut plan, self.poller) {
@@ -175,7 +177,7 @@ impl Spawning<'_> {
             if plan.offer(plan.appnum(rank)).may_load_pmi1 {
                 self.service.set_unknown_client(job, rank, pid);
             }
-            let started = What::Started { pid: pid.unsigned_abs(), host: plan.host.clone() };
+            let started = Content::Started { pid: pid.unsigned_abs(), host: plan.host.clone() };
             self.service.tracer.event(TraceSource::rank(job.0, rank), started);
         }
         Ok(number)
@@ -200,7 +202,7 @@ impl Spawning<'_> {
         let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
         let Some(spawner) = spawner else { return StartEvent::Failed { job, failure } };
         self.jobs.set_unwanted(job);
-        self.io.outputs.expect_nobody_else(Some(group));
+        self.io.outputs.expect_no_more(Some(group));
         let started = (0..rank).filter_map(|rank| self.jobs.process_of(job, rank));
         for process in started.filter_map(|number| self.processes.running(number)) {
             process.signal(Signal::KILL);

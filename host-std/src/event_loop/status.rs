@@ -66,7 +66,7 @@ pub(super) enum Which {
 }
 
 impl Status {
-    pub(super) fn new(settings: &Settings, has_person: bool) -> Self {
+    pub(super) fn new(settings: &Settings, is_watched_by_user: bool) -> Self {
         let began = Instant::now();
         let limit = settings.ending.timeout;
         Self {
@@ -77,7 +77,7 @@ impl Status {
             remind_at: None,
             cpu: BTreeMap::new(),
             socket: StatusServer::new(&settings.watching, began),
-            progress: (settings.watching.progress && has_person).then(Progress::new),
+            progress: (settings.watching.progress && is_watched_by_user).then(Progress::new),
         }
     }
 
@@ -209,8 +209,8 @@ impl Status {
         let before = number.zip(cpu).and_then(|(number, cpu)| self.cpu.insert(number, cpu));
         let new = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
         let host = run.jobs.plan(job).map(|plan| plan.host.clone());
-        let spoken = run.service.progress().spoken(job, rank);
-        let (last, ago) = spoken.last.unzip();
+        let rank_messages = run.service.progress().rank_messages(job, rank);
+        let (last, ago) = rank_messages.last.unzip();
         Rank {
             rank,
             pid,
@@ -223,7 +223,7 @@ impl Status {
             kernel_wait: life.and_then(|life| life.kernel_wait),
             cpu_seconds: cpu.map(seconds),
             cpu_seconds_new: new.map(seconds),
-            messages: spoken.messages,
+            messages: rank_messages.messages,
             last_message: last.map(|last| last.name()),
             last_message_is_answer: last.is_some_and(|last| last.direction == Direction::ToClient),
             last_message_seconds: ago.map(seconds),
@@ -236,7 +236,7 @@ impl<'a> RunView<'a> {
     pub(super) fn running_lines(self) -> String {
         let mut lines = String::new();
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.running_count > 0) {
-            lines.push_str(&text::who_runs(&self.job_row(id, job)));
+            lines.push_str(&text::running_ranks(&self.job_row(id, job)));
         }
         lines
     }

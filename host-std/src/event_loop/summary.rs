@@ -26,7 +26,7 @@ pub(super) struct Summary {
     /// First failure that did not terminate the other ranks.
     tolerated: Option<Failure>,
     /// Report of the first failure.
-    told: Option<String>,
+    report: Option<String>,
     /// Deadline of ranks that still run after another rank ended well.
     overdue_at: Option<Instant>,
 }
@@ -52,7 +52,7 @@ impl Summary {
             times,
             rows: Vec::new(),
             tolerated: None,
-            told: None,
+            report: None,
             overdue_at: None,
         })
     }
@@ -66,8 +66,8 @@ impl Summary {
     }
 
     /// Records the report of a failure; only the first one is kept.
-    pub(super) fn note_told(&mut self, what: &str) {
-        self.told.get_or_insert_with(|| what.to_owned());
+    pub(super) fn record_report(&mut self, what: &str) {
+        self.report.get_or_insert_with(|| what.to_owned());
     }
 
     /// Detects processes that the system killed because it had run out of memory.
@@ -133,11 +133,11 @@ impl Summary {
     /// Prints and writes the end of every rank, the last step before the exit with `code`. Returns the
     /// exit code: a run whose result file is incomplete does not succeed.
     pub(super) fn write(&mut self, code: u8) -> u8 {
-        let Self { settings, file, times, rows, told, .. } = self;
+        let Self { settings, file, times, rows, report, .. } = self;
         if settings.print_all_codes {
             target::write_last(text::endings(rows).as_bytes());
         }
-        let written = file.take().map(|file| file.write(code, told.as_deref(), times, rows));
+        let written = file.take().map(|file| file.write(code, report.as_deref(), times, rows));
         let Some(Err(what)) = written else { return code };
         target::write_last(exit::line(what).as_bytes());
         if code == 0 { exit::FAILED } else { code }

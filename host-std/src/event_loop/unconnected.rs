@@ -33,9 +33,9 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
         if silent.is_empty() {
             return None;
         }
-        let Program { path, folder, .. } = &part.program;
+        let Program { path, directory, .. } = &part.program;
         // A relative path is relative to the directory the program starts in.
-        let path = folder.as_ref().map_or(path.clone(), |folder| folder.join(path));
+        let path = directory.as_ref().map_or(path.clone(), |directory| directory.join(path));
         let libraries = Libraries::of(&path)?;
         let (mpi, family) = (libraries.mpi()?, libraries.family()?);
         Some(report::singletons(plan, &silent, part.program.name.display(), mpi, family))

@@ -16,7 +16,7 @@ pub(crate) struct Cleanup {
     /// Files to remove.
     pub(crate) files: Vec<CString>,
     /// Directories to empty and remove.
-    pub(crate) folders: Vec<CString>,
+    pub(crate) directories: Vec<CString>,
     /// True if subdirectories are removed with their contents.
     pub(crate) is_recursive: bool,
     /// True if only empty directories are removed.
@@ -30,7 +30,7 @@ pub(crate) struct Cleanup {
 impl Cleanup {
     /// True if there is nothing to remove.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.folders.is_empty()
+        self.files.is_empty() && self.directories.is_empty()
     }
 
     /// Removes the files and directories. Failures are ignored: the rank that could be notified has
@@ -42,21 +42,21 @@ impl Cleanup {
                 let _ = unlinkat(CWD, file.as_c_str(), AtFlags::empty());
             }
         }
-        for folder in self.folders.iter().filter(|folder| is_absolute(folder)) {
-            if is_ours(CWD, folder) != Ok(FileType::Directory) {
+        for directory in self.directories.iter().filter(|directory| is_absolute(directory)) {
+            if is_ours(CWD, directory) != Ok(FileType::Directory) {
                 continue;
             }
-            let _ = self.empty(CWD, folder, DEPTH_MAX);
+            let _ = self.empty(CWD, directory, DEPTH_MAX);
             if !self.leaves_top {
-                let _ = unlinkat(CWD, folder.as_c_str(), AtFlags::REMOVEDIR);
+                let _ = unlinkat(CWD, directory.as_c_str(), AtFlags::REMOVEDIR);
             }
         }
     }
 
     /// Removes the contents of the directory `name` of `parent`.
     fn empty(&self, parent: impl AsFd, name: &CStr, depth: u32) -> io::Result<()> {
-        let folder = place(parent, name)?;
-        for entry in Dir::read_from(&folder)? {
+        let directory = place(parent, name)?;
+        for entry in Dir::read_from(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..")
@@ -64,15 +64,15 @@ impl Cleanup {
             {
                 continue;
             }
-            match is_ours(&folder, name) {
+            match is_ours(&directory, name) {
                 Ok(FileType::Directory) if self.is_recursive && depth > 0 => {
-                    self.empty(&folder, name, depth - 1)?;
-                    let _ = unlinkat(&folder, name, AtFlags::REMOVEDIR);
+                    self.empty(&directory, name, depth - 1)?;
+                    let _ = unlinkat(&directory, name, AtFlags::REMOVEDIR);
                 }
                 Ok(FileType::Directory) | Err(_) => {}
                 Ok(_) if self.only_empty => {}
                 Ok(_) => {
-                    let _ = unlinkat(&folder, name, AtFlags::empty());
+                    let _ = unlinkat(&directory, name, AtFlags::empty());
                 }
             }
         }
@@ -111,15 +111,15 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
 
-    fn folder(name: &str) -> PathBuf {
-        let folder =
+    fn directory(name: &str) -> PathBuf {
+        let directory =
             std::env::temp_dir().join(format!("pmi-cleanup-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("below/deeper")).unwrap();
-        fs::write(folder.join("file"), "").unwrap();
-        fs::write(folder.join("kept"), "").unwrap();
-        fs::write(folder.join("below/deeper/file"), "").unwrap();
-        folder
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(directory.join("below/deeper")).unwrap();
+        fs::write(directory.join("file"), "").unwrap();
+        fs::write(directory.join("kept"), "").unwrap();
+        fs::write(directory.join("below/deeper/file"), "").unwrap();
+        directory
     }
 
     fn path(path: &Path) -> CString {
@@ -128,21 +128,21 @@ mod tests {
 
     #[test]
     fn files_go_and_links_are_not_followed() {
-        let folder = folder("files");
-        let other = folder.join("link");
-        symlink(folder.join("kept"), &other).unwrap();
-        let files = ["file", "link", "not-there"].map(|name| path(&folder.join(name)));
+        let directory = directory("files");
+        let other = directory.join("link");
+        symlink(directory.join("kept"), &other).unwrap();
+        let files = ["file", "link", "not-there"].map(|name| path(&directory.join(name)));
         Cleanup { files: files.into(), ..Cleanup::default() }.run();
-        assert!(!folder.join("file").exists() && folder.join("kept").exists());
+        assert!(!directory.join("file").exists() && directory.join("kept").exists());
         assert!(other.is_symlink());
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn tree_goes_without_what_it_links_to() {
-        let (tree, outside) = (folder("tree"), folder("outside"));
+        let (tree, outside) = (directory("tree"), directory("outside"));
         symlink(&outside, tree.join("below/out")).unwrap();
-        let flat = Cleanup { folders: vec![path(&tree)], ..Cleanup::default() };
+        let flat = Cleanup { directories: vec![path(&tree)], ..Cleanup::default() };
         flat.run();
         assert!(!tree.join("file").exists() && tree.join("below/deeper/file").exists());
         Cleanup { is_recursive: true, ..flat }.run();
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn excepted_files_stay() {
-        let tree = folder("stays");
+        let tree = directory("stays");
         let cleanup = Cleanup {
-            folders: vec![path(&tree)],
+            directories: vec![path(&tree)],
             is_recursive: true,
             leaves_top: true,
             kept: vec![c"kept".into()],

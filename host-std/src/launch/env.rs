@@ -4,7 +4,7 @@
 //! the MPI library to the outer job. They are removed; variables that a user sets to tune a library
 //! stay.
 
-use super::plan::{App, Dial, Plan};
+use super::plan::{App, Endpoint, Plan};
 use super::protocol_offer::ProtocolOffer;
 use crate::settings::Environment;
 use pmi_host_base::env::{inherited, of_job};
@@ -24,10 +24,13 @@ pub(crate) fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
 }
 
 /// Variables with which a rank connects without its socket; with a socket, only for a second connection.
-pub(crate) fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, String)> {
-    let address = [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())];
+pub(crate) fn of_endpoint(
+    endpoint: &Endpoint,
+    rank: u32,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let address = [("PMI_PORT", endpoint.port.clone()), ("PMI_ID", endpoint.id(rank).to_string())];
     // Transport security, and the certificate to trust.
-    let tls = dial
+    let tls = endpoint
         .pin
         .iter()
         .flat_map(|pin| [("PMI_SOCKTYPE", "ssl".to_owned()), (PIN_VARIABLE, pin.clone())]);
@@ -129,7 +132,7 @@ fn socket_fd() -> u32 {
 mod tests {
     use super::super::guard;
     use super::super::plan::tests::plan;
-    use super::super::pmix::{self, PmixDial};
+    use super::super::pmix::{self, PmixEndpoint};
     use super::*;
 
     fn seen(ours: &[(&str, &str)], all: &Environment, own: &Program) -> Vec<(OsString, OsString)> {
@@ -149,12 +152,12 @@ mod tests {
     #[test]
     fn variables_that_the_launcher_sets_are_in_the_table() {
         let (port, pin) = ("node1:7".to_owned(), Some("7f".to_owned()));
-        let dial = Dial { port, ids: None, pin, requires_challenge: false };
-        let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
+        let endpoint = Endpoint { port, ids: None, pin, requires_challenge: false };
+        let pmix = PmixEndpoint { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
         let set = of_job([4; 2], 3, "node1", false)
             .into_iter()
             .chain(pmi_host_base::env::of_rank(2, 2))
-            .chain(of_dial(&dial, 2));
+            .chain(of_endpoint(&endpoint, 2));
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));
         let names: Vec<&str> = set.map(|(name, _)| name).chain([guard::RUN]).collect();
         let table: Vec<&str> = SET.iter().map(|entry| entry.name).collect();

@@ -1,7 +1,7 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::{Binding, allowed};
-use super::pmix::PmixDial;
+use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
@@ -18,9 +18,9 @@ pub(crate) struct Plan {
     /// themselves follow.
     pub(crate) parts: Vec<App>,
     /// Endpoint for ranks that connect by themselves; `None` if that is not possible.
-    pub(crate) dial: Option<Dial>,
+    pub(crate) endpoint: Option<Endpoint>,
     /// Endpoint for PMIx clients; `None` without PMIx.
-    pub(crate) pmix: Option<PmixDial>,
+    pub(crate) pmix: Option<PmixEndpoint>,
     /// Protocols offered to each part.
     pub(crate) offer: Vec<ProtocolOffer>,
     /// The name of the node all ranks run on.
@@ -70,7 +70,7 @@ pub(crate) struct InitialPairs {
 
 /// Endpoint for ranks without an inherited descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dial {
+pub(crate) struct Endpoint {
     /// The address, as in the client's environment.
     pub(crate) port: String,
     /// Identifiers of the ranks in the handshake, if they differ from the ranks.
@@ -108,13 +108,13 @@ pub(crate) struct JobSpec<'a> {
 
 impl Plan {
     /// Places all ranks of `spec` on this node. `pid` makes the names of jobs unique among launchers.
-    pub(crate) fn first(spec: JobSpec<'_>, dial: Option<Dial>, pid: u32) -> Self {
+    pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, pid: u32) -> Self {
         let JobSpec { parts, ranks, host, binding, settings } = spec;
         Self {
             ranks,
             offer: offered(parts, &settings.environment),
             parts: parts.to_vec(),
-            dial,
+            endpoint,
             pmix: None,
             host: host.to_owned(),
             kvsname: format!("kvs_{pid}_0"),
@@ -149,7 +149,7 @@ impl Plan {
             ranks: parts.iter().map(|part| part.ranks).sum(),
             offer: offered(&parts, &self.environment),
             parts,
-            dial: None,
+            endpoint: None,
             pmix: None,
             host: self.host.clone(),
             kvsname: format!("kvs_{pid}_{count}"),
@@ -240,7 +240,7 @@ fn offered(parts: &[App], environment: &Environment) -> Vec<ProtocolOffer> {
     parts.iter().map(|part| ProtocolOffer::of(&part.program, environment)).collect()
 }
 
-impl Dial {
+impl Endpoint {
     /// True if the port is a web socket, to which only pages can connect.
     pub(crate) fn is_web(&self) -> bool {
         self.port.starts_with("ws://")
@@ -278,7 +278,7 @@ pub(crate) mod tests {
             ranks,
             offer: vec![ProtocolOffer::PMI; parts.len()],
             parts,
-            dial: None,
+            endpoint: None,
             pmix: None,
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),

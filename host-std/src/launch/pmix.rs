@@ -5,12 +5,12 @@ use std::fmt::Display;
 
 /// Endpoint for the PMIx clients of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PmixDial {
+pub(crate) struct PmixEndpoint {
     /// Namespace and rank of the server, and the address, in the format of clients.
     pub(crate) uri: String,
 }
 
-impl PmixDial {
+impl PmixEndpoint {
     /// The server of the launcher `pid`, which listens at `address`.
     pub(crate) fn new(pid: u32, address: impl Display) -> Self {
         Self { uri: format!("{}.0;tcp4://{address}", server_nspace(pid)) }
@@ -23,7 +23,7 @@ pub(crate) fn server_nspace(pid: u32) -> String {
 }
 
 /// Variables with the same value in every rank of the job of `plan`.
-pub(crate) fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
+pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str, String)> {
     // A client takes the newest name that it supports, which also selects an encoding.
     let addresses = [
         "PMIX_SERVER_URI41",
@@ -32,7 +32,7 @@ pub(crate) fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String
         "PMIX_SERVER_URI21",
         "PMIX_SERVER_URI2",
     ];
-    let mut variables: Vec<_> = addresses.map(|name| (name, dial.uri.clone())).into();
+    let mut variables: Vec<_> = addresses.map(|name| (name, endpoint.uri.clone())).into();
     variables.extend([
         ("PMIX_NAMESPACE", plan.kvsname.clone()),
         // The other modules share data in memory formats that are private to one library, and newer

@@ -3,7 +3,7 @@
 use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
 use super::plan::{App, JobSpec, Plan};
-use super::pmix::PmixDial;
+use super::pmix::PmixEndpoint;
 use crate::columns;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub(crate) fn environment(
     let pid = std::process::id();
     let mut plan = Plan::first(spec, None, pid);
     // The port is unknown until it is open.
-    plan.pmix = plan.has_pmix().then(|| PmixDial::new(pid, "127.0.0.1:PORT"));
+    plan.pmix = plan.has_pmix().then(|| PmixEndpoint::new(pid, "127.0.0.1:PORT"));
     let ours: Vec<(OsString, OsString)> = ours.collect();
     let mut text = String::new();
     let mut first = 0;
@@ -51,13 +51,14 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
     let mut first = 0;
     for part in &plan.parts {
-        let folder = part.program.folder.as_ref();
-        let folder = folder.map_or(".".to_owned(), |folder| folder.display().to_string());
+        let directory = part.program.directory.as_ref();
+        let directory =
+            directory.map_or(".".to_owned(), |directory| directory.display().to_string());
         let end = first + part.ranks;
         while first < end {
             let (ranks, processors) = alike(&plan, first, end, &usable);
             let row =
-                [span(first, ranks), plan.host.clone(), processors, folder.clone(), words(part)];
+                [span(first, ranks), plan.host.clone(), processors, directory.clone(), words(part)];
             rows.push(row);
             first += ranks;
         }

@@ -38,7 +38,7 @@ use crate::launch::plan::Plan;
 use crate::launch::processes;
 use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::script;
-use crate::launch::session::{Session, SpawnAttributes, Way};
+use crate::launch::session::{Session, SpawnAttributes, StartMethod};
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline;
 use crate::stream::Streams;
@@ -98,7 +98,7 @@ pub(crate) struct Exec {
     /// Variables common to all ranks, then those of one rank.
     environment: Vec<CString>,
     common_count: usize,
-    folder: Option<OwnedFd>,
+    directory: Option<OwnedFd>,
     binding: Option<Rc<Binding>>,
 }
 
@@ -202,7 +202,7 @@ impl Launcher {
     /// Those of the system, and a word that holds a NUL.
     pub(crate) fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
         let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
-        let Program { path, name, args, folder, .. } = &part.program;
+        let Program { path, name, args, directory, .. } = &part.program;
         let ours = env::of_program(std::env::vars_os(), &plan.environment, &part.program);
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
@@ -226,7 +226,7 @@ impl Launcher {
             words: words.collect::<Result<_, _>>()?,
             common_count: environment.len(),
             environment,
-            folder: folder.as_ref().map(|folder| place(folder)).transpose()?,
+            directory: directory.as_ref().map(|directory| place(directory)).transpose()?,
             binding: plan.placement.binding.clone(),
         })
     }
@@ -333,17 +333,17 @@ impl Launcher {
         for (name, value) in ProtocolOffer::of_rank(plan, rank, local_rank) {
             exec.environment.push(variable(name.as_ref(), value.as_ref())?);
         }
-        let Exec { path, words, environment, folder, binding, .. } = exec;
+        let Exec { path, words, environment, directory, binding, .. } = exec;
         let limit = &self.limit;
-        let ours = folder.as_ref().map(|_| place(Path::new("."))).transpose()?;
-        folder.as_ref().map_or(Ok(()), fchdir)?;
+        let ours = directory.as_ref().map(|_| place(Path::new("."))).transpose()?;
+        directory.as_ref().map_or(Ok(()), fchdir)?;
         let start_with = |path: &CStr, words: &[CString], attributes| {
             posix_spawn(path, actions, attributes, words, environment)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))
         };
         let start = |path: &CStr, words: &[CString]| match self.attributes.of(session) {
-            Way::Direct(attributes) => start_with(path, words, attributes),
-            Way::Trampoline(attributes) => {
+            StartMethod::Direct(attributes) => start_with(path, words, attributes),
+            StartMethod::Trampoline(attributes) => {
                 let words = trampoline::words(self.attributes.stops(), path, words);
                 start_with(trampoline::PROGRAM, &words, attributes)
             }
@@ -377,9 +377,9 @@ fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
 }
 
 /// Opens a directory, for `fchdir`.
-fn place(folder: &Path) -> io::Result<OwnedFd> {
+fn place(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
+    Ok(rustix::fs::open(directory, flags, Mode::empty())?)
 }
 
 /// Makes a pipe with its writing end at `slot`, and returns the reading end.

@@ -10,7 +10,7 @@ use super::{env, pmix, sharing};
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Search};
 use pmi_host_base::program::Program;
-use pmi_host_base::variables::MPICH_SPEAKS;
+use pmi_host_base::variables::MPICH_VERSION;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) struct ProtocolOffer {
     /// PMIx.
     pub(crate) pmix: bool,
     /// Protocol set for MPICH's library; `None` leaves the choice to the library.
-    pub(crate) mpich_speaks: Option<&'static str>,
+    pub(crate) mpich_version: Option<&'static str>,
     /// True if it may be linked with MPI, that is, unless the inspected files rule it out.
     pub(crate) may_link_mpi: bool,
     /// True if it links MPICH's own client of PMI-1, which takes a newer version than it requests.
@@ -43,15 +43,15 @@ impl ProtocolOffer {
 
     /// Offer for `program`, by the user's settings and the libraries it links.
     pub(crate) fn of(program: &Program, all: &Environment) -> Self {
-        let path = match &program.folder {
-            Some(folder) => folder.join(&program.path),
+        let path = match &program.directory {
+            Some(directory) => directory.join(&program.path),
             None => program.path.clone(),
         };
         let linked = Self::linked(&path);
-        let said = |pmi, pmix, mpich_speaks| Self {
+        let said = |pmi, pmix, mpich_version| Self {
             pmi,
             pmix,
-            mpich_speaks,
+            mpich_version,
             may_link_mpi: true,
             takes_newer_pmi1: linked.takes_newer_pmi1,
             may_load_pmi1: linked.may_load_pmi1,
@@ -66,7 +66,7 @@ impl ProtocolOffer {
             Offer::Auto => {
                 let named = env::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
                 let name = named.as_ref().and_then(|path| path.file_name()?.to_str());
-                let is_pmix = name.is_some_and(|name| is_one_of(name, SPEAK_PMIX));
+                let is_pmix = name.is_some_and(|name| is_one_of(name, PMIX_LIBRARIES));
                 match linked {
                     Self { pmi: true, pmix: false, .. } if is_pmix => {
                         Self::both("its environment names a library that speaks PMIx")
@@ -106,7 +106,7 @@ impl ProtocolOffer {
             (false, true) => Self {
                 pmi: false,
                 pmix: true,
-                mpich_speaks: None,
+                mpich_version: None,
                 may_link_mpi: true,
                 takes_newer_pmi1: false,
                 may_load_pmi1: false,
@@ -127,14 +127,14 @@ impl ProtocolOffer {
 
     const fn both(why: &'static str) -> Self {
         // A library of MPICH's that finds both protocols aborts unless one of them is selected.
-        Self { pmix: true, mpich_speaks: Some("1"), may_load_pmi1: true, ..Self::pmi(why) }
+        Self { pmix: true, mpich_version: Some("1"), may_load_pmi1: true, ..Self::pmi(why) }
     }
 
     const fn pmi(why: &'static str) -> Self {
         Self {
             pmi: true,
             pmix: false,
-            mpich_speaks: None,
+            mpich_version: None,
             may_link_mpi: true,
             takes_newer_pmi1: false,
             may_load_pmi1: false,
@@ -151,8 +151,8 @@ impl ProtocolOffer {
         let offer = plan.offer(number);
         let pmi = offer.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
         let pmix = plan.pmix.as_ref().filter(|_| offer.pmix);
-        let pmix = pmix.map(|dial| pmix::of_plan(plan, dial)).into_iter().flatten();
-        let mpich = offer.mpich_speaks.map(|which| (MPICH_SPEAKS.name, which.to_owned()));
+        let pmix = pmix.map(|endpoint| pmix::of_plan(plan, endpoint)).into_iter().flatten();
+        let mpich = offer.mpich_version.map(|which| (MPICH_VERSION.name, which.to_owned()));
         let sharing = sharing::of_plan(plan, &offer);
         pmi.chain(pmix).chain(mpich).chain(sharing).collect()
     }
@@ -162,10 +162,10 @@ impl ProtocolOffer {
         let offer = plan.offer(plan.appnum(rank));
         let pmi =
             offer.pmi.then(|| pmi_host_base::env::of_rank(rank, local_rank)).into_iter().flatten();
-        let dial = plan.dial.as_ref().filter(|dial| offer.pmi && !dial.is_web());
-        let dial = dial.into_iter().flat_map(|dial| env::of_dial(dial, rank));
+        let endpoint = plan.endpoint.as_ref().filter(|endpoint| offer.pmi && !endpoint.is_web());
+        let endpoint = endpoint.into_iter().flat_map(|endpoint| env::of_endpoint(endpoint, rank));
         let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
-        pmi.chain(dial).chain(pmix).collect()
+        pmi.chain(endpoint).chain(pmix).collect()
     }
 }
 
@@ -205,9 +205,9 @@ impl LinkedLibraries {
             }
             let is = |names| is_one_of(name, names);
             self.mpi |= is(library::MPI);
-            if is(SPEAK_PMIX) {
+            if is(PMIX_LIBRARIES) {
                 self.pmix = true;
-            } else if is(SPEAK_PMI) {
+            } else if is(PMI_LIBRARIES) {
                 self.pmi = true;
                 if is(library::MPI) {
                     self.mpi_of_pmi = search.find(name, image);
@@ -227,12 +227,12 @@ fn is_one_of(name: &str, libraries: &[&str]) -> bool {
 const INTEL_LIBRARY: &str = "I_MPI_PMI_LIBRARY";
 
 /// Libraries that use a PMIx server: Open MPI's and its own parts, and the one of PMIx.
-const SPEAK_PMIX: &[&str] =
+const PMIX_LIBRARIES: &[&str] =
     &["libpmix.so", "libmpi.so.20", "libmpi.so.40", "libopen-rte.so", "libopen-pal.so"];
 
 /// Libraries that use a PMI server: MPICH's under its own name, and under the name shared by its
 /// derivatives; and those of PMI.
-const SPEAK_PMI: &[&str] =
+const PMI_LIBRARIES: &[&str] =
     &["libmpich.so", "libmpi.so.12", "libmpi_abi.so", "libpmi.so", "libpmi2.so"];
 
 /// Libraries that every program has, without further relevant ones.
@@ -272,8 +272,8 @@ mod tests {
         let program = Program::new("/bin/true".into(), "true".into(), Vec::new());
         let of = |offer| {
             let all = Environment { offer, ..Environment::default() };
-            let ProtocolOffer { pmi, pmix, mpich_speaks, .. } = ProtocolOffer::of(&program, &all);
-            (pmi, pmix, mpich_speaks)
+            let ProtocolOffer { pmi, pmix, mpich_version, .. } = ProtocolOffer::of(&program, &all);
+            (pmi, pmix, mpich_version)
         };
         assert_eq!(of(Offer::Auto), (true, false, None));
         assert_eq!(of(Offer::Pmi1), (true, false, Some("1")));

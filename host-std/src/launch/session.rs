@@ -33,7 +33,7 @@ pub(super) struct SpawnAttributes {
 }
 
 /// Way to start a rank.
-pub(super) enum Way<'a> {
+pub(super) enum StartMethod<'a> {
     /// With these attributes.
     Direct(&'a PosixSpawnAttr),
     /// With these attributes, which block stop signals, by the [`trampoline`].
@@ -60,11 +60,11 @@ impl SpawnAttributes {
         })
     }
 
-    pub(super) fn of(&self, session: Session) -> Way<'_> {
+    pub(super) fn of(&self, session: Session) -> StartMethod<'_> {
         match (session, &self.shared) {
-            (Session::Ours, _) => Way::Trampoline(&self.ours),
-            (Session::Shared, Some(shared)) => Way::Trampoline(shared),
-            (Session::Shared, None) | (Session::Own, _) => Way::Direct(&self.own),
+            (Session::Ours, _) => StartMethod::Trampoline(&self.ours),
+            (Session::Shared, Some(shared)) => StartMethod::Trampoline(shared),
+            (Session::Shared, None) | (Session::Own, _) => StartMethod::Direct(&self.own),
         }
     }
 

@@ -9,7 +9,7 @@ pub(crate) enum Shutdown {
     #[default]
     Up,
     /// `SIGTERM` was sent; remaining processes are killed at this moment.
-    Asked {
+    Terminating {
         /// The moment.
         kill_at: Instant,
     },
@@ -27,7 +27,7 @@ pub(crate) enum Shutdown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShutdownStep {
     /// Send `SIGTERM` to every running process.
-    Ask,
+    Terminate,
     /// Send `SIGKILL` to every running process.
     Kill,
     /// Stop waiting.
@@ -37,12 +37,12 @@ pub(crate) enum ShutdownStep {
 impl Shutdown {
     /// Starts the shutdown; no effect if it has started.
     #[must_use]
-    pub(crate) fn ask(&mut self, now: Instant) -> Option<ShutdownStep> {
+    pub(crate) fn terminate(&mut self, now: Instant) -> Option<ShutdownStep> {
         if *self != Self::Up {
             return None;
         }
-        *self = Self::Asked { kill_at: now + GRACE };
-        Some(ShutdownStep::Ask)
+        *self = Self::Terminating { kill_at: now + GRACE };
+        Some(ShutdownStep::Terminate)
     }
 
     /// Proceeds to killing; no effect if that was done.
@@ -59,7 +59,7 @@ impl Shutdown {
     #[must_use]
     pub(crate) fn tick(&mut self, now: Instant) -> Option<ShutdownStep> {
         match *self {
-            Self::Asked { kill_at } if now >= kill_at => self.kill(now),
+            Self::Terminating { kill_at } if now >= kill_at => self.kill(now),
             Self::Killed { give_up_at } if now >= give_up_at => {
                 *self = Self::Left;
                 Some(ShutdownStep::GiveUp)
@@ -76,7 +76,7 @@ impl Shutdown {
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match *self {
-            Self::Asked { kill_at } => Some(kill_at),
+            Self::Terminating { kill_at } => Some(kill_at),
             Self::Killed { give_up_at } => Some(give_up_at),
             Self::Up | Self::Left => None,
         }
@@ -95,11 +95,11 @@ mod tests {
     fn steps_come_once_and_in_order() {
         let (mut shutdown, start) = (Shutdown::default(), Instant::now());
         assert_eq!((shutdown.tick(start), shutdown.deadline()), (None, None));
-        assert_eq!(shutdown.ask(start), Some(ShutdownStep::Ask));
-        assert_eq!((shutdown.ask(start), shutdown.tick(start)), (None, None));
+        assert_eq!(shutdown.terminate(start), Some(ShutdownStep::Terminate));
+        assert_eq!((shutdown.terminate(start), shutdown.tick(start)), (None, None));
         assert_eq!(shutdown.deadline(), Some(start + GRACE));
         assert_eq!(shutdown.tick(start + GRACE), Some(ShutdownStep::Kill));
-        assert_eq!((shutdown.kill(start + GRACE), shutdown.ask(start + GRACE)), (None, None));
+        assert_eq!((shutdown.kill(start + GRACE), shutdown.terminate(start + GRACE)), (None, None));
         assert_eq!(shutdown.tick(start + 2 * GRACE), Some(ShutdownStep::GiveUp));
         assert_eq!((shutdown.tick(start + 9 * GRACE), shutdown.deadline()), (None, None));
     }
@@ -108,6 +108,6 @@ mod tests {
     fn killing_skips_the_asking() {
         let (mut shutdown, start) = (Shutdown::default(), Instant::now());
         assert_eq!(shutdown.kill(start), Some(ShutdownStep::Kill));
-        assert_eq!(shutdown.ask(start), None);
+        assert_eq!(shutdown.terminate(start), None);
     }
 }

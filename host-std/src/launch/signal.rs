@@ -39,7 +39,7 @@ pub(crate) enum Meaning {
     /// End the job.
     End,
     /// Report the state of the run.
-    Tell,
+    Report,
     /// Forward it to the ranks.
     Forward,
     /// Stop the job.
@@ -99,7 +99,7 @@ impl Signals {
         match signal.as_raw() {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
-            SIGUSR1 => Meaning::Tell,
+            SIGUSR1 => Meaning::Report,
             SIGTSTP => Meaning::Stop,
             SIGCONT => Meaning::Continue,
             SIGWINCH => Meaning::Resized,
@@ -279,8 +279,8 @@ mod tests {
             let signals = Signals::new(forwarded, Ignored::now()).unwrap();
             [Signal::INT, Signal::USR1, Signal::USR2, Signal::CONT].map(|one| signals.meaning(one))
         };
-        use Meaning::{Continue, End, Forward, Tell};
-        assert_eq!(meanings(&[]), [End, Tell, Forward, Continue]);
+        use Meaning::{Continue, End, Forward, Report};
+        assert_eq!(meanings(&[]), [End, Report, Forward, Continue]);
         assert_eq!(meanings(&[SIGUSR1, SIGCONT]), [End, Forward, Forward, Forward]);
     }
 

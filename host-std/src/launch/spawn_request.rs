@@ -42,7 +42,7 @@ pub(crate) struct AppSpec {
     pub(super) soft: Option<String>,
     pub(super) hosts: Vec<String>,
     pub(super) host_file: Option<PathBuf>,
-    pub(super) folder: Option<PathBuf>,
+    pub(super) directory: Option<PathBuf>,
     pub(super) search: Option<OsString>,
     pub(super) variables: Vec<(OsString, OsString)>,
 }
@@ -176,7 +176,7 @@ impl AppSpec {
                 self.hosts = text().split(',').map(|host| host.trim().to_owned()).collect();
             }
             b"hostfile" => self.host_file = Some(words(value).into()),
-            b"wdir" | b"cwd" => self.folder = Some(words(value).into()),
+            b"wdir" | b"cwd" => self.directory = Some(words(value).into()),
             b"path" => self.search = Some(words(value)),
             b"soft" => self.soft = Some(text()),
             b"env" => self.variables.extend(variables(&bytes(value))),
@@ -185,8 +185,17 @@ impl AppSpec {
     }
 
     fn resolve(self, host: &str, room: u32) -> Result<App, SpawnError> {
-        let Self { name, args, processes, soft, mut hosts, host_file, folder, search, variables } =
-            self;
+        let Self {
+            name,
+            args,
+            processes,
+            soft,
+            mut hosts,
+            host_file,
+            directory,
+            search,
+            variables,
+        } = self;
         if let Some(file) = host_file {
             match read_hosts(&file) {
                 Ok(more) => hosts.extend(more),
@@ -210,8 +219,8 @@ impl AppSpec {
                 })?
             }
         };
-        let path = Program::find(&name, search.map(with_path), folder.as_deref())?;
-        let program = Program { folder, variables, ..Program::new(path, name, args) };
+        let path = Program::find(&name, search.map(with_path), directory.as_deref())?;
+        let program = Program { directory, variables, ..Program::new(path, name, args) };
         Ok(App { program, ranks })
     }
 }
@@ -333,7 +342,7 @@ mod tests {
         let hints = [("wdir", "/usr"), ("path", "/bin"), ("colour", "red"), ("env", "A=1,2,B=x=y")];
         let App { program, ranks } = taken(2, &hints).unwrap();
         assert_eq!((ranks, program.path), (2, PathBuf::from("/bin/sh")));
-        assert_eq!(program.folder, Some(PathBuf::from("/usr")));
+        assert_eq!(program.directory, Some(PathBuf::from("/usr")));
         assert_eq!(program.args, ["a b", "x=y"]);
         assert_eq!(program.variables, [("A".into(), "1,2".into()), ("B".into(), "x=y".into())]);
         assert_eq!(variables(b"A=1\nB=2\n").len(), 2);

@@ -67,10 +67,10 @@ impl Topology {
 
     fn sharing_cache(&self, cpu: &Path, level: u8) -> io::Result<Vec<u32>> {
         for index in 0..CACHES_MAX {
-            let folder = cpu.join(format!("cache/index{index}"));
-            let Ok(found) = fs::read_to_string(folder.join("level")) else { break };
+            let directory = cpu.join(format!("cache/index{index}"));
+            let Ok(found) = fs::read_to_string(directory.join("level")) else { break };
             if found.trim().parse() == Ok(level) {
-                return list(&folder.join("shared_cpu_list"));
+                return list(&directory.join("shared_cpu_list"));
             }
         }
         let what = format!("{} lists no level {level} cache", cpu.display());
@@ -133,8 +133,8 @@ pub(crate) fn places(root: &Path) -> io::Result<Vec<ProcessorLocation>> {
 }
 
 /// Newer and older kernels name the same file differently.
-fn either(folder: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
-    list(&folder.join(newer)).or_else(|error| list(&folder.join(older)).map_err(|_| error))
+fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
+    list(&directory.join(newer)).or_else(|error| list(&directory.join(older)).map_err(|_| error))
 }
 
 /// Reads a list like `0-3,8`.

@@ -226,7 +226,7 @@ impl RankReport {
             traffic: RankTraffic {
                 requests: traffic.requests,
                 bytes_in: traffic.received_bytes,
-                bytes_out: traffic.said_bytes,
+                bytes_out: traffic.sent_bytes,
             },
         }
     }

@@ -87,7 +87,7 @@ pub(super) fn notify_all(server: &mut Server<Heap>, notice: Notice) -> Vec<(JobI
 }
 
 /// Job, rank and session of a connection, for records.
-pub(super) fn who(server: &Server<Heap>, session: SessionId) -> TraceSource {
+pub(super) fn subject(server: &Server<Heap>, session: SessionId) -> TraceSource {
     let peer = server.peer(session);
     let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
     TraceSource { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
@@ -98,7 +98,7 @@ pub(super) const TAKEN: &str = "requested a rank that is not available: it was s
                                 already connected; each rank that connects needs a PMI_ID of its own";
 
 /// Longest time until a new connection must have identified itself; a rank does so at once.
-pub(super) const SAY_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const IDENTIFY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Rejection of a peer that speaks in the clear where TLS is demanded.
 const PLAIN: &str =

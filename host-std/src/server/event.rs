@@ -38,7 +38,7 @@ pub(crate) enum ServerEvent {
         /// Requested processes.
         request: SpawnRequest,
         /// Request to answer.
-        asked: Asked,
+        asked: PendingSpawn,
     },
     /// Two ranks have put the same key.
     PutTwice {
@@ -90,7 +90,7 @@ pub(crate) enum ServerEvent {
         after: Duration,
     },
     /// A PMIx client sent a request that only the launcher can serve.
-    PmixAsked {
+    PmixHostRequest {
         /// Connection of the client.
         connection: ConnectionId,
         /// Pending reply to complete.
@@ -109,7 +109,7 @@ pub(crate) enum ServerEvent {
 
 /// A spawn request that waits for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum PendingSpawn {
     /// Request of a PMI client.
     Pmi {
         /// Session of the client.
@@ -146,7 +146,7 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
                 service.server.spawn_request(session).map(SpawnRequest::read).unwrap_or_default();
             service.server.spawn_read(session);
             let (job, rank) = service.server.peer(session)?;
-            let asked = Asked::Pmi { session, exchange };
+            let asked = PendingSpawn::Pmi { session, exchange };
             Some(ServerEvent::Spawn { job, rank: rank?.0, request, asked })
         }
         Event::PutTwice { job, key, first, second } => {

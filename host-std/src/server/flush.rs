@@ -36,7 +36,7 @@ pub(crate) struct Traffic {
     /// Number of bytes received from it.
     pub(crate) received_bytes: u64,
     /// Number of bytes sent to it.
-    pub(crate) said_bytes: u64,
+    pub(crate) sent_bytes: u64,
 }
 
 impl Traffic {
@@ -44,7 +44,7 @@ impl Traffic {
     pub(crate) fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
-        self.said_bytes = self.said_bytes.saturating_add(other.said_bytes);
+        self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Occasion {
     /// Its rank has exited, so all it sent can be read at once.
     Ended,
     /// Its session has a response due.
-    Owed,
+    Due,
 }
 
 /// Result of serving a connection.
@@ -195,14 +195,14 @@ impl Connection {
         let Some(link) = &mut self.link else { return Ok(Served::Waiting) };
         let moved = loop {
             let moved = match occasion {
-                Occasion::Owed => pmi_link::flush(now, session, link, &mut self.carry, scratch),
+                Occasion::Due => pmi_link::flush(now, session, link, &mut self.carry, scratch),
                 Occasion::Ready | Occasion::Ended => {
                     pmi_link::pump(now, session, link, &mut self.carry, scratch)
                 }
             };
             if let Ok(Progress { read_bytes, sent_bytes, .. }) = moved {
                 self.traffic.received_bytes += wide(read_bytes);
-                self.traffic.said_bytes += wide(sent_bytes);
+                self.traffic.sent_bytes += wide(sent_bytes);
             }
             // Nothing new can come from a rank that has exited, so reading it terminates.
             let goes_on = moved.is_ok_and(|progress| progress.read_bytes > 0 && !progress.ended);
@@ -254,7 +254,7 @@ fn refuse_plain(heard: &[u8], out: &mut [u8]) -> usize {
         start if start.starts_with(b"cmd=init ") => Verb::Init,
         _ => Verb::InitAck,
     };
-    let answer = Answer::Told(Text::from("this port speaks TLS"));
+    let answer = Answer::Message(Text::from("this port speaks TLS"));
     let reply = Reply { to, tag: b"", code: Code::FAIL, answer };
     Dialect::Lines.write_reply(&reply, b"", out).unwrap_or(0)
 }

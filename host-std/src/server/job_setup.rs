@@ -30,9 +30,9 @@ pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
 fn member(plan: &Plan, rank: u32) -> Member {
     let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
     let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
-    let member = match &plan.dial {
-        Some(dial) if !dial.requires_challenge || rank < plan.local() => {
-            member.with_token(dial.id(rank))
+    let member = match &plan.endpoint {
+        Some(endpoint) if !endpoint.requires_challenge || rank < plan.local() => {
+            member.with_token(endpoint.id(rank))
         }
         _ => member,
     };

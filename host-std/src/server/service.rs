@@ -5,14 +5,16 @@ use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::dial_in_peer::{
-    self, DialInPeer, SAY_WITHIN, TAKEN, Unauthenticated, excerpt, who,
+    self, DialInPeer, IDENTIFY_WITHIN, TAKEN, Unauthenticated, excerpt, subject,
 };
-use crate::server::event::{Asked, ServerEvent, disconnect_event, nonsense, translate_event};
+use crate::server::event::{
+    PendingSpawn, ServerEvent, disconnect_event, nonsense, translate_event,
+};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::job_setup;
-use crate::server::pmix::asked::PmixCalls;
 use crate::server::pmix::events::PmixNotifier;
 use crate::server::pmix::heap;
+use crate::server::pmix::host_request::PmixCalls;
 use crate::server::pmix::service::PmixService;
 use crate::server::rank_conn::RankConns;
 use crate::server::waiting::ProgressView;
@@ -27,7 +29,7 @@ use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
 use pmi_host_base::map_kvs::MapKvs;
 use pmi_host_base::storage::{Heap, Slab};
 use pmi_std::{BoundedBuf, Clock, Stream};
-use pmi_trace::{JobFacts, What};
+use pmi_trace::{Content, JobFacts};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -189,7 +191,7 @@ impl Service {
         let connection = Connection::new(link, from, Token::Link(session.0), poller)?;
         self.connections.insert(session.0, connection);
         let from = from.map(|from| from.to_string());
-        self.tracer.event(who(&self.server, session), What::Connected { from });
+        self.tracer.event(subject(&self.server, session), Content::Connected { from });
         Ok(session)
     }
 
@@ -224,7 +226,7 @@ impl Service {
     pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         loop {
             while let Some(id) = self.server.next_ready() {
-                self.serve(id, poller, Occasion::Owed)?;
+                self.serve(id, poller, Occasion::Due)?;
             }
             if !self.flush_pmix(poller)? {
                 return Ok(());
@@ -268,16 +270,16 @@ impl Service {
     /// Answers a spawn request: with the job that runs now, or with the code of its failure.
     pub(crate) fn answer_spawn(
         &mut self,
-        asked: Asked,
+        asked: PendingSpawn,
         made: Result<JobId, Code>,
         codes: &[CodeRun],
     ) {
         // The requesting client may be gone; then the answer is dropped.
         match asked {
-            Asked::Pmi { session, exchange } => {
+            PendingSpawn::Pmi { session, exchange } => {
                 let _ = self.server.answer_spawn(session, exchange, made, codes);
             }
-            Asked::Pmix { connection, pending } => {
+            PendingSpawn::Pmix { connection, pending } => {
                 self.pmix_calls().answer_spawn((connection, pending), made);
             }
         }
@@ -354,9 +356,9 @@ impl Service {
             self.unauthenticated.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
         }
-        let who = who(&self.server, id);
+        let subject = subject(&self.server, id);
         let Some(session) = self.server.session(id) else { return Ok(()) };
-        let mut session = self.tracer.tap(session, who);
+        let mut session = self.tracer.tap(session, subject);
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
         // A peer that has identified itself has no deadline any more.
@@ -372,7 +374,7 @@ impl Service {
             }
         }
         if connection.is_closed() && served != Served::Waiting {
-            self.tracer.event(who, What::Closed);
+            self.tracer.event(subject, Content::Closed);
         }
         let Some((job, Some(Rank(rank)))) = self.server.peer(id) else {
             self.serve_unauthenticated(id, served);
@@ -395,7 +397,7 @@ impl Service {
                     && let Some(connection) = self.connections.get_mut(id.0)
                 {
                     connection.close();
-                    self.tracer.event(who, What::Closed);
+                    self.tracer.event(subject, Content::Closed);
                     // The exit of a local process is reported separately; a remote rank has only its
                     // connection.
                     if connection.from.is_some() {
@@ -421,7 +423,7 @@ impl Service {
     pub(super) fn close(&mut self, session: SessionId) {
         let connection = self.connections.remove(session.0);
         if connection.as_ref().is_some_and(|connection| !connection.is_closed()) {
-            self.tracer.event(who(&self.server, session), What::Closed);
+            self.tracer.event(subject(&self.server, session), Content::Closed);
         }
         self.unauthenticated.pending.remove(session);
         self.events.extend(self.server.close(session));
@@ -450,7 +452,7 @@ impl Service {
             self.launcher_events.extend(refused);
             self.close(surplus);
         }
-        let deadline = self.clock.now().plus(SAY_WITHIN);
+        let deadline = self.clock.now().plus(IDENTIFY_WITHIN);
         let peer = Peer::Unidentified { job, deadline: Some(deadline), challenge };
         let session = self.open(peer, link, Some(from), poller)?;
         if let Some(connection) = self.connections.get_mut(session.0) {

@@ -55,14 +55,17 @@ impl SingletonArgs {
     /// # Errors
     ///
     /// A message for the user.
-    pub(crate) fn meet(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
+    pub(crate) fn connect(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
         let Self { port, pid } = self;
-        let talk = || -> io::Result<(Stream, SocketAddr)> {
+        let connected = || -> io::Result<(Stream, SocketAddr)> {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let mut stream = TcpStream::connect_timeout(&address, WITHIN)?;
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(WITHIN))?;
-            say(&mut stream, SingletonGreeting::Hello { version: None, has_streams: false })?;
+            send_greeting(
+                &mut stream,
+                SingletonGreeting::Hello { version: None, has_streams: false },
+            )?;
             let (mut line, mut byte) = (Vec::new(), [0]);
             // Byte by byte, so that nothing of the following messages is consumed.
             while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
@@ -78,14 +81,14 @@ impl SingletonArgs {
             };
             let speaks_ours = version.is_none_or(|version| version.major == Version::V1_1.major);
             let kvsname = speaks_ours.then(|| Text::from(kvsname));
-            say(&mut stream, SingletonGreeting::Info { kvsname })?;
+            send_greeting(&mut stream, SingletonGreeting::Info { kvsname })?;
             if !speaks_ours {
                 return Err(io::Error::other("it does not speak PMI-1"));
             }
             stream.set_nonblocking(true)?;
             Ok((stream.into(), address))
         };
-        talk().map_err(|error| {
+        connected().map_err(|error| {
             format!(
                 "process {pid} has started this launcher and waits at port {port} of this machine, but \
                  cannot be served: {error}"
@@ -102,7 +105,7 @@ fn parent_pid() -> Option<i32> {
     rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
 }
 
-fn say(stream: &mut TcpStream, greeting: SingletonGreeting<'_>) -> io::Result<()> {
+fn send_greeting(stream: &mut TcpStream, greeting: SingletonGreeting<'_>) -> io::Result<()> {
     let mut out = [0; LINE_BYTES];
     let len = greeting
         .write(&mut out)

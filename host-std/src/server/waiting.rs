@@ -4,7 +4,7 @@ use super::event::printable;
 use super::pmix::heap::PmixHeap;
 use crate::numbers::index;
 use crate::trace::{Last, Tracer};
-use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
+use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, WaitCondition, seconds};
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{self, CollectiveKind, Pmix};
 use pmi_core::server::{self, GroupFence, Member, Server};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Messages exchanged between a rank and the server.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spoken {
+pub(crate) struct RankMessages {
     /// Number of messages sent by the rank.
     pub(crate) messages: u32,
     /// Last message in either direction, and the time since.
@@ -71,15 +71,15 @@ impl ProgressView<'_> {
     }
 
     /// Messages exchanged with a rank.
-    pub(crate) fn spoken(self, job: JobId, rank: u32) -> Spoken {
+    pub(crate) fn rank_messages(self, job: JobId, rank: u32) -> RankMessages {
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
-        let Some(member) = member else { return Spoken::default() };
+        let Some(member) = member else { return RankMessages::default() };
         let now_ns = self.tracer.now_ns();
         let last = self
             .tracer
             .last(job.0, rank)
             .map(|last| (*last, Duration::from_nanos(now_ns.saturating_sub(last.time_ns))));
-        Spoken { messages: member.request_count(), last }
+        RankMessages { messages: member.request_count(), last }
     }
 
     /// Waits in a job, and the number of waits that exceed the maximum and are only counted.
@@ -178,7 +178,7 @@ impl ProgressView<'_> {
     }
 
     /// Description of a wait for the user, and the missing ranks.
-    fn describe(self, id: JobId, is: WaitKey) -> (What, MissingRanks) {
+    fn describe(self, id: JobId, is: WaitKey) -> (WaitCondition, MissingRanks) {
         let here = |ranks: &mut dyn Iterator<Item = Rank>| MissingRanks {
             missing: ranks.map(|rank| rank.0).collect(),
             elsewhere: Vec::new(),
@@ -187,22 +187,22 @@ impl ProgressView<'_> {
         match is {
             WaitKey::Fence(number) => {
                 let missing = job.map(|job| here(&mut job.missing())).unwrap_or_default();
-                (What::Fence(number), missing)
+                (WaitCondition::Fence(number), missing)
             }
             WaitKey::Group(group) => {
                 let missing = here(&mut self.server.missing_from_group(id, group));
-                (What::GroupFence(group.tag), missing)
+                (WaitCondition::GroupFence(group.tag), missing)
             }
             WaitKey::Ring(number) => {
-                (What::Ring(number), here(&mut self.server.missing_from_ring(id)))
+                (WaitCondition::Ring(number), here(&mut self.server.missing_from_ring(id)))
             }
-            WaitKey::Attribute(key) => (What::Attribute(key), MissingRanks::default()),
-            WaitKey::Spawn => (What::Spawn, MissingRanks::default()),
-            WaitKey::Published(key) => (What::Published(key), MissingRanks::default()),
+            WaitKey::Attribute(key) => (WaitCondition::Attribute(key), MissingRanks::default()),
+            WaitKey::Spawn => (WaitCondition::Spawn, MissingRanks::default()),
+            WaitKey::Published(key) => (WaitCondition::Published(key), MissingRanks::default()),
             WaitKey::Post { job, rank, key } => {
                 let other = (job != id).then(|| self.name(job));
                 let whom = MissingRanks::of(id, rank.into_iter().map(|rank| (job, rank)));
-                (What::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
+                (WaitCondition::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
             }
             WaitKey::Together(purpose, at) => {
                 let all = Vec::from_iter(self.server.pmix_ref(self.pmix).taking_part(at));
@@ -215,13 +215,13 @@ impl ProgressView<'_> {
                 let others = others.into_iter().filter(|job| *job != id);
                 let others = others.map(|job| self.name(job)).collect();
                 let what = match purpose {
-                    CollectiveKind::Fence => What::ListedFence,
-                    CollectiveKind::Connect => What::Connect(others),
-                    CollectiveKind::Disconnect => What::Disconnect(others),
+                    CollectiveKind::Fence => WaitCondition::ListedFence,
+                    CollectiveKind::Connect => WaitCondition::Connect(others),
+                    CollectiveKind::Disconnect => WaitCondition::Disconnect(others),
                     CollectiveKind::Construct | CollectiveKind::Bootstrap => {
-                        What::GroupMade(self.group(at))
+                        WaitCondition::GroupMade(self.group(at))
                     }
-                    CollectiveKind::Destruct => What::GroupEnd(self.group(at)),
+                    CollectiveKind::Destruct => WaitCondition::GroupEnd(self.group(at)),
                 };
                 (what, whom)
             }

@@ -9,7 +9,7 @@ pub(crate) struct JobSettings {
     /// Number of ranks of a program without a number of its own (`--ranks`).
     pub(crate) ranks: Option<u32>,
     /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// Number of processes that all jobs together may have (`--universe`, `-usize`).
     pub(crate) universe: Universe,
     /// Job attributes that ranks may read, as key and value (`--attribute`).

@@ -17,7 +17,7 @@ pub(crate) struct Collapse {
     texts: BTreeMap<Rc<[u8]>, Holders>,
     /// Number of open ranks with an empty queue, including those not yet started.
     silent_count: u32,
-    to_come_count: u32,
+    pending_ranks: u32,
     /// Start of the last rank: earlier lines wait from then on, since starting many ranks takes time.
     all_there_at: Option<Instant>,
     held_bytes: usize,
@@ -66,7 +66,7 @@ impl Collapse {
             queues: BTreeMap::new(),
             texts: BTreeMap::new(),
             silent_count: ranks,
-            to_come_count: ranks,
+            pending_ranks: ranks,
             all_there_at: None,
             held_bytes: 0,
             line_count: 0,
@@ -77,16 +77,16 @@ impl Collapse {
     /// A rank was started.
     pub(crate) fn open(&mut self, rank: u32) {
         self.queues.insert(rank, Queue::default());
-        self.to_come_count = self.to_come_count.saturating_sub(1);
-        if self.to_come_count == 0 {
+        self.pending_ranks = self.pending_ranks.saturating_sub(1);
+        if self.pending_ranks == 0 {
             self.all_there_at = Some(Instant::now());
             self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
         }
     }
 
     /// No further ranks will be opened.
-    pub(crate) fn expect_nobody_else(&mut self) {
-        self.silent_count -= std::mem::take(&mut self.to_come_count);
+    pub(crate) fn expect_no_more(&mut self) {
+        self.silent_count -= std::mem::take(&mut self.pending_ranks);
         self.all_there_at.get_or_insert_with(Instant::now);
         // Due at once, so that `release` is called.
         self.overdue_at = (!self.is_empty()).then(Instant::now);
@@ -158,7 +158,7 @@ impl Collapse {
 
     /// True if all ranks are closed and every line is handed out.
     pub(crate) fn is_over(&self) -> bool {
-        self.queues.is_empty() && self.to_come_count == 0
+        self.queues.is_empty() && self.pending_ranks == 0
     }
 
     /// With no rank silent: lines that no further rank can join, since none has them further behind in

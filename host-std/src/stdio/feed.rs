@@ -18,7 +18,7 @@ pub(crate) struct Feed {
     watched: Option<Interest>,
     readers: BTreeMap<u32, InputPipe>,
     /// Number of readers still to be added.
-    to_come: usize,
+    pending_readers: usize,
     /// Readers with empty pipes.
     hungry: BTreeSet<u32>,
     /// Number of readers at each position, including those still to be added.
@@ -47,7 +47,7 @@ impl Feed {
             source,
             watched: None,
             readers: BTreeMap::new(),
-            to_come: count,
+            pending_readers: count,
             hungry: BTreeSet::new(),
             positions: BTreeMap::from([(0, count)]),
             is_full: false,
@@ -62,7 +62,7 @@ impl Feed {
     ///
     /// Those of the poller, as of all that follows.
     pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
-        self.to_come = self.to_come.saturating_sub(1);
+        self.pending_readers = self.pending_readers.saturating_sub(1);
         let reader = InputPipe { pipe, watched: None, position: 0, given: 0 };
         self.readers.insert(process, reader);
         self.hungry.insert(process);
@@ -110,7 +110,7 @@ impl Feed {
 
     /// True if no reader is left and none is still to be added.
     pub(crate) fn is_over(&self) -> bool {
-        self.readers.is_empty() && self.to_come == 0
+        self.readers.is_empty() && self.pending_readers == 0
     }
 
     /// Leaves unread input in the source.

@@ -68,10 +68,10 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, why } = self;
         write!(f, "output of ranks cannot go to '{}' ({why})", name.display())?;
-        let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match (why.kind(), folder) {
-            (io::ErrorKind::NotFound, Some(folder)) => {
-                write!(f, "; 'mkdir -p {}' creates the directory", folder.display())
+        let directory = name.parent().filter(|directory| !directory.as_os_str().is_empty());
+        match (why.kind(), directory) {
+            (io::ErrorKind::NotFound, Some(directory)) => {
+                write!(f, "; 'mkdir -p {}' creates the directory", directory.display())
             }
             (io::ErrorKind::IsADirectory, _) => f.write_str("; it is a directory; add a file name"),
             (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
@@ -92,18 +92,19 @@ mod tests {
     use super::*;
 
     /// A directory of its own for the test `name`.
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("pmi-files-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
+    fn directory(name: &str) -> PathBuf {
+        let directory =
+            std::env::temp_dir().join(format!("pmi-files-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        directory
     }
 
     #[test]
     fn files_are_emptied_together_or_not_at_all() {
-        let folder = folder("together");
-        let [old, new] = ["old", "new"].map(|name| folder.join(name));
+        let directory = directory("together");
+        let [old, new] = ["old", "new"].map(|name| directory.join(name));
         fs::write(&old, "kept").unwrap();
-        let error = open_all(&[new.clone(), old.clone(), folder.join("no/such")]).unwrap_err();
+        let error = open_all(&[new.clone(), old.clone(), directory.join("no/such")]).unwrap_err();
         assert!(error.to_string().contains("no/such' ("), "{error}");
         assert!(error.to_string().contains("mkdir -p"), "{error}");
         assert!(!new.exists());
@@ -111,12 +112,12 @@ mod tests {
         assert_eq!(open_all(&[new, old.clone()]).unwrap().len(), 2);
         assert_eq!(fs::read(&old).unwrap(), b"");
         assert!(
-            open_all(std::slice::from_ref(&folder))
+            open_all(std::slice::from_ref(&directory))
                 .unwrap_err()
                 .to_string()
                 .contains("add a file name")
         );
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

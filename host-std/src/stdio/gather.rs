@@ -98,10 +98,10 @@ impl Gather {
     }
 
     /// Further ranks of a job (of all, if `None`) will not be started.
-    pub(crate) fn expect_nobody_else(&mut self, group: Option<u32>) {
+    pub(crate) fn expect_no_more(&mut self, group: Option<u32>) {
         for (key, lines) in &mut self.lines {
             if group.is_none_or(|group| group == key.1) {
-                lines.expect_nobody_else();
+                lines.expect_no_more();
             }
         }
     }

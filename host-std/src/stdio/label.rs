@@ -54,8 +54,8 @@ impl Labels {
     }
 
     /// True if labels depend on the time, so that they must be made for each line.
-    pub(crate) fn tell_time(&self) -> bool {
-        self.timestamps || self.pattern.as_ref().is_some_and(Pattern::tells_time)
+    pub(crate) fn shows_time(&self) -> bool {
+        self.timestamps || self.pattern.as_ref().is_some_and(Pattern::shows_time)
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     fn label(label: Option<&str>, timestamps: bool) -> String {
         let settings = Output { label: label.map(str::to_owned), timestamps, ..Output::default() };
         let labels = Labels::new(&settings, "node1").unwrap();
-        assert_eq!(labels.tell_time(), timestamps);
+        assert_eq!(labels.shows_time(), timestamps);
         labels.text(1, "7", labels.started + Duration::from_millis(12_345))
     }
 

@@ -76,7 +76,7 @@ impl Outlet {
 
     /// Adds a line of the launcher. Ranks wait for a slow reader and the launcher does not, so beyond
     /// `OWN_MAX` its lines are dropped, and the next one that finds room includes their number.
-    pub(crate) fn say(&mut self, what: impl std::fmt::Display) {
+    pub(crate) fn write_message(&mut self, what: impl std::fmt::Display) {
         if self.waiting.len() - self.written > OWN_MAX {
             self.dropped_count += 1;
             return;
@@ -248,7 +248,7 @@ mod tests {
         let mut outlet = Outlet::new(Target::file(writer));
         let sentence = "x".repeat(1000);
         for _ in 0..5000 {
-            outlet.say(&sentence);
+            outlet.write_message(&sentence);
             assert_ne!(outlet.flush(), Flushed::Closed);
         }
         assert!(outlet.waiting.len() < OWN_MAX + 2 * sentence.len(), "{}", outlet.waiting.len());
@@ -257,7 +257,7 @@ mod tests {
         while let Ok(len @ 1..) = rustix::io::read(&reader, &mut piece) {
             all.extend_from_slice(&piece[..len]);
             if outlet.flush() == Flushed::All && !std::mem::replace(&mut last_is_said, true) {
-                outlet.say("the last one");
+                outlet.write_message("the last one");
                 outlet.flush();
             }
         }

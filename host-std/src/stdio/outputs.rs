@@ -131,7 +131,7 @@ impl Outputs {
                 gather.open(stream, seat);
                 LineTreatment::Gathered
             }
-            None if self.labels.tell_time() => LineTreatment::Labelled(Box::default()),
+            None if self.labels.shows_time() => LineTreatment::Labelled(Box::default()),
             None => {
                 let label = self.labels.text(seat.group, &seat.rank.to_string(), Instant::now());
                 LineTreatment::Labelled(label.into_bytes().into())
@@ -203,13 +203,13 @@ impl Outputs {
     }
 
     /// Adds a line of the launcher to standard error.
-    pub(crate) fn say(&mut self, what: impl std::fmt::Display) {
-        self.places.say(what);
+    pub(crate) fn write_message(&mut self, what: impl std::fmt::Display) {
+        self.places.write_message(what);
     }
 
     /// True if standard error is a terminal.
-    pub(crate) fn has_person(&self) -> bool {
-        self.places.has_person()
+    pub(crate) fn is_watched_by_user(&self) -> bool {
+        self.places.is_watched_by_user()
     }
 
     /// Shows a line on the terminal of standard error until other output comes, or removes it.
@@ -242,9 +242,9 @@ impl Outputs {
     }
 
     /// Further ranks of a job (of all, if `None`) will not be started.
-    pub(crate) fn expect_nobody_else(&mut self, group: Option<u32>) {
+    pub(crate) fn expect_no_more(&mut self, group: Option<u32>) {
         if let Some(gather) = &mut self.gather {
-            gather.expect_nobody_else(group);
+            gather.expect_no_more(group);
         }
     }
 
@@ -327,7 +327,7 @@ impl Outputs {
         self.close_all();
         // Lines released by this may lead to a place that was free until now.
         if let Some(gather) = &mut self.gather {
-            gather.expect_nobody_else(None);
+            gather.expect_no_more(None);
         }
     }
 
@@ -510,7 +510,7 @@ fn label<'a>(
     way: &'a LineTreatment,
 ) -> Cow<'a, [u8]> {
     match way {
-        LineTreatment::Labelled(_) if labels.tell_time() => {
+        LineTreatment::Labelled(_) if labels.shows_time() => {
             labels.text(group, &rank.to_string(), Instant::now()).into_bytes().into()
         }
         LineTreatment::Labelled(label) => Cow::Borrowed(label),

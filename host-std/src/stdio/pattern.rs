@@ -104,7 +104,7 @@ impl Pattern {
     }
 
     /// True if the text depends on the time.
-    pub(crate) fn tells_time(&self) -> bool {
+    pub(crate) fn shows_time(&self) -> bool {
         self.parts.contains(&PatternPart::Seconds)
     }
 }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn only_seconds_tell_the_time() {
-        assert!(Pattern::parse("%r %t").unwrap().tells_time());
-        assert!(!Pattern::parse("%r %%t").unwrap().tells_time());
+        assert!(Pattern::parse("%r %t").unwrap().shows_time());
+        assert!(!Pattern::parse("%r %%t").unwrap().shows_time());
     }
 }

@@ -61,7 +61,7 @@ struct Place {
     /// Its full state was reported.
     is_full: bool,
     is_closed: bool,
-    failure_said: bool,
+    failure_reported: bool,
 }
 
 impl Places {
@@ -178,14 +178,14 @@ impl Places {
     }
 
     /// Adds a line of the launcher to standard error.
-    pub(crate) fn say(&mut self, what: impl Display) {
+    pub(crate) fn write_message(&mut self, what: impl Display) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
-            outlet.say(what);
+            outlet.write_message(what);
         }
     }
 
     /// True if standard error is a terminal.
-    pub(crate) fn has_person(&self) -> bool {
+    pub(crate) fn is_watched_by_user(&self) -> bool {
         self.is_terminal(self.ours(Stream::Err))
     }
 
@@ -233,10 +233,10 @@ impl Places {
                 Flushed::Closed if !std::mem::replace(&mut place.is_closed, true) => {
                     changes.push(PlaceChange::Closed(number));
                 }
-                Flushed::Failed(why) if !std::mem::replace(&mut place.failure_said, true) => {
+                Flushed::Failed(why) if !std::mem::replace(&mut place.failure_reported, true) => {
                     let sentence = output_lost(place.file.as_deref(), why);
                     self.has_failed = true;
-                    self.say(sentence);
+                    self.write_message(sentence);
                 }
                 _ => {}
             }
@@ -314,7 +314,7 @@ impl Place {
             watched: None,
             is_full: false,
             is_closed: false,
-            failure_said: false,
+            failure_reported: false,
         }
     }
 

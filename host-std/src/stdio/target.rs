@@ -34,7 +34,7 @@ enum WriteMode {
     /// A socket, with `MSG_DONTWAIT` for each call.
     Socket,
     /// Anything else: polled first, then given at most the atomic size of a pipe write.
-    Asked,
+    PendingSpawn,
 }
 
 impl Target {
@@ -48,9 +48,9 @@ impl Target {
             Ok(FileType::Socket) => (TargetFd::Ours(stream), WriteMode::Socket),
             Ok(FileType::Fifo | FileType::CharacterDevice) => match open_again(stream) {
                 Some(own) => (TargetFd::Own(own), WriteMode::Straight),
-                None => (TargetFd::Ours(stream), WriteMode::Asked),
+                None => (TargetFd::Ours(stream), WriteMode::PendingSpawn),
             },
-            _ => (TargetFd::Ours(stream), WriteMode::Asked),
+            _ => (TargetFd::Ours(stream), WriteMode::PendingSpawn),
         };
         Self { place, way }
     }
@@ -72,7 +72,7 @@ impl Target {
             WriteMode::Socket => {
                 rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
             }
-            WriteMode::Asked => {
+            WriteMode::PendingSpawn => {
                 let mut wanted = [PollFd::new(&fd, PollFlags::OUT)];
                 if poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0 {
                     return Err(Errno::AGAIN);

@@ -3,7 +3,7 @@
 
 use crate::create;
 use pmi_trace::file::write_record;
-use pmi_trace::{Record, What};
+use pmi_trace::{Content, Record};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::File;
@@ -175,7 +175,7 @@ impl SharedQueue {
 }
 
 fn lost(time_ns: u64, count: u64) -> Record {
-    let what = What::Lost { count };
+    let what = Content::Lost { count };
     Record { time_ns, job: 0, rank: None, session: None, what }
 }
 
@@ -223,9 +223,9 @@ mod tests {
 
     #[test]
     fn reader_that_does_not_read_blocks_no_rank_and_lost_records_are_counted() {
-        let folder = std::env::temp_dir().join(format!("pmi-trace-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("pipe");
+        let directory = std::env::temp_dir().join(format!("pmi-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
         // Opened for both directions, which does not wait for the other end.
@@ -234,7 +234,7 @@ mod tests {
         pmi_trace::file::write_head(&pmi_trace::Head::default(), &mut start);
         let mut file = TraceFile::create(&path, &start).unwrap();
         let mut frame = Vec::new();
-        let what = What::Told { text: "x".repeat(1000) };
+        let what = Content::Report { text: "x".repeat(1000) };
         write_record(
             &Record::<Vec<u8>> { time_ns: 1, job: 0, rank: None, session: None, what },
             &mut frame,
@@ -263,7 +263,7 @@ mod tests {
         // Once the reader has made room, the loss is recorded at its place.
         thread::sleep(Duration::from_millis(200));
         frame.clear();
-        let what = What::Told { text: "end of the test".into() };
+        let what = Content::Report { text: "end of the test".into() };
         write_record(
             &Record::<Vec<u8>> { time_ns: 3, job: 0, rank: None, session: None, what },
             &mut frame,
@@ -280,7 +280,7 @@ mod tests {
         let (mut kept, mut lost) = (0, 0);
         for record in &read.trace.records {
             match record.what {
-                What::Lost { count } => lost += count,
+                Content::Lost { count } => lost += count,
                 _ if record.time_ns == 1 => kept += 1,
                 _ => {}
             }
@@ -289,6 +289,6 @@ mod tests {
             lost > 0 && kept + lost >= u64::try_from(pushed).unwrap(),
             "{kept} and {lost} of {pushed}"
         );
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -16,13 +16,13 @@ pub(super) struct MessageLines {
 
 impl MessageLines {
     /// Adds a message.
-    pub(super) fn push(&mut self, who: TraceSource, direction: Direction, bytes: &[u8]) {
+    pub(super) fn push(&mut self, subject: TraceSource, direction: Direction, bytes: &[u8]) {
         if self.unread_count + self.lines.len() >= UNREAD_MAX {
             self.lost_count += 1;
             return;
         }
-        let rank = who.rank.map_or("a caller".to_owned(), |rank| format!("rank {rank}"));
-        let job = if who.job == 0 { String::new() } else { format!(" of job {}", who.job) };
+        let rank = subject.rank.map_or("a caller".to_owned(), |rank| format!("rank {rank}"));
+        let job = if subject.job == 0 { String::new() } else { format!(" of job {}", subject.job) };
         let arrow = if direction == Direction::ToServer { '→' } else { '←' };
         let meaning = describe(direction, bytes);
         self.lines.push(format!("{rank}{job} {arrow} {}", meaning.line(VALUE_MAX)));

@@ -20,7 +20,7 @@ use crate::settings;
 use pmi_trace::file::{write_head, write_record};
 use pmi_trace::record::PMIX_SESSION;
 use pmi_trace::stream::Splitter;
-use pmi_trace::{Direction, Head, JobFacts, Record, What};
+use pmi_trace::{Content, Direction, Head, JobFacts, Record};
 use std::time::Instant;
 
 /// Recorder of messages and events.
@@ -115,7 +115,7 @@ impl Tracer {
     pub fn add_job(&mut self, facts: JobFacts, spawned: bool) {
         self.ring.add_job(facts.job, facts.ranks);
         if spawned {
-            self.event(TraceSource::job(facts.job), What::Spawned(facts));
+            self.event(TraceSource::job(facts.job), Content::Spawned(facts));
         }
     }
 
@@ -125,67 +125,67 @@ impl Tracer {
     }
 
     /// Records an event other than a message.
-    pub(crate) fn event(&mut self, who: TraceSource, what: What) {
-        if let (What::Connected { .. }, Some(session)) = (&what, who.session) {
+    pub(crate) fn event(&mut self, subject: TraceSource, what: Content) {
+        if let (Content::Connected { .. }, Some(session)) = (&what, subject.session) {
             // The number may be reused from a connection that closed within a message.
             *stream(&mut self.streams, session) = Splitter::default();
         }
         let time_ns = self.now_ns();
-        self.record(who, time_ns, what);
+        self.record(subject, time_ns, what);
     }
 
     /// Wraps a machine so that its messages are recorded.
-    pub fn tap<M>(&mut self, machine: M, who: TraceSource) -> Tap<'_, M> {
-        Tap::new(machine, self, who)
+    pub fn tap<M>(&mut self, machine: M, subject: TraceSource) -> Tap<'_, M> {
+        Tap::new(machine, self, subject)
     }
 
     /// Records the complete messages in input of a client.
-    fn received(&mut self, who: TraceSource, bytes: &[u8]) {
-        if let Some(session) = who.session {
-            self.split(session, who, Direction::ToServer, bytes);
+    fn received(&mut self, subject: TraceSource, bytes: &[u8]) {
+        if let Some(session) = subject.session {
+            self.split(session, subject, Direction::ToServer, bytes);
         }
     }
 
     /// Records output of the server: one whole message, or a piece of a PMIx message.
-    fn sent(&mut self, who: TraceSource, bytes: &[u8]) {
-        let Some(session) = who.session else { return };
+    fn sent(&mut self, subject: TraceSource, bytes: &[u8]) {
+        let Some(session) = subject.session else { return };
         if session & PMIX_SESSION != 0 {
-            return self.split(session, who, Direction::ToClient, bytes);
+            return self.split(session, subject, Direction::ToClient, bytes);
         }
         stream(&mut self.streams, session).note_reply(bytes);
-        self.message(who, Direction::ToClient, bytes);
+        self.message(subject, Direction::ToClient, bytes);
     }
 
-    fn split(&mut self, session: u32, who: TraceSource, direction: Direction, bytes: &[u8]) {
+    fn split(&mut self, session: u32, subject: TraceSource, direction: Direction, bytes: &[u8]) {
         let mut splitter = std::mem::take(stream(&mut self.streams, session));
-        splitter.push(direction, bytes, |message| self.message(who, direction, message));
+        splitter.push(direction, bytes, |message| self.message(subject, direction, message));
         *stream(&mut self.streams, session) = splitter;
     }
 
-    fn message(&mut self, who: TraceSource, direction: Direction, bytes: &[u8]) {
+    fn message(&mut self, subject: TraceSource, direction: Direction, bytes: &[u8]) {
         // An identified rank sends no further proofs, and most messages come from such ranks.
-        if self.hides_proofs && who.rank.is_none() {
+        if self.hides_proofs && subject.rank.is_none() {
             let mut room = std::mem::take(&mut self.shown_of);
-            self.keep(who, direction, redacted(bytes, &mut room));
+            self.keep(subject, direction, redacted(bytes, &mut room));
             self.shown_of = room;
         } else {
-            self.keep(who, direction, bytes);
+            self.keep(subject, direction, bytes);
         }
     }
 
-    fn keep(&mut self, who: TraceSource, direction: Direction, bytes: &[u8]) {
+    fn keep(&mut self, subject: TraceSource, direction: Direction, bytes: &[u8]) {
         let time_ns = self.now_ns();
-        if let Some(rank) = who.rank {
-            self.ring.note((who.job, rank), Last::new(time_ns, direction, bytes));
+        if let Some(rank) = subject.rank {
+            self.ring.note((subject.job, rank), Last::new(time_ns, direction, bytes));
         }
         if let Some(shown) = &mut self.shown {
-            shown.push(who, direction, bytes);
+            shown.push(subject, direction, bytes);
         }
-        self.record(who, time_ns, What::Message { direction, bytes });
+        self.record(subject, time_ns, Content::Message { direction, bytes });
     }
 
-    fn record<B: AsRef<[u8]>>(&mut self, who: TraceSource, time_ns: u64, what: What<B>) {
-        let TraceSource { job, rank, session } = who;
+    fn record<B: AsRef<[u8]>>(&mut self, subject: TraceSource, time_ns: u64, what: Content<B>) {
+        let TraceSource { job, rank, session } = subject;
         self.frame.clear();
         write_record(&Record { time_ns, job, rank, session, what }, &mut self.frame);
         self.ring.push(&self.frame);
@@ -207,7 +207,7 @@ impl Tracer {
 
     /// Records the end of the run, and waits until the file is written. Returns a failure for the user.
     pub(crate) fn finish(&mut self, code: u8) -> Option<String> {
-        self.event(TraceSource { job: 0, rank: None, session: None }, What::Ended { code });
+        self.event(TraceSource { job: 0, rank: None, session: None }, Content::Ended { code });
         self.file.take()?.finish(self.now_ns())
     }
 
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use pmi_trace::file;
 
-    const WHO: TraceSource = TraceSource { job: 0, rank: Some(1), session: Some(7) };
+    const SUBJECT: TraceSource = TraceSource { job: 0, rank: Some(1), session: Some(7) };
 
     fn tracer(ring: usize) -> Tracer {
         let mut tracer = Tracer::new(ring);
@@ -285,12 +285,12 @@ mod tests {
     fn messages_are_recorded_whole_however_they_arrive() {
         let mut tracer = tracer(16);
         for piece in b"cmd=init pmi_version=2 pmi_subversion=0\n".chunks(7) {
-            tracer.received(WHO, piece);
+            tracer.received(SUBJECT, piece);
         }
         assert_eq!(tracer.last(0, 1).map(Last::name), Some("init".into()));
-        tracer.sent(WHO, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-        tracer.received(WHO, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
-        tracer.received(WHO, b"ence;");
+        tracer.sent(SUBJECT, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        tracer.received(SUBJECT, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
+        tracer.received(SUBJECT, b"ence;");
         assert_eq!(
             messages(&tracer),
             [
@@ -308,17 +308,17 @@ mod tests {
     #[test]
     fn connection_that_takes_an_old_number_starts_afresh() {
         let mut tracer = tracer(16);
-        tracer.received(WHO, b"cmd=ini");
-        tracer.event(WHO, What::Closed);
-        tracer.event(WHO, What::Connected { from: None });
-        tracer.received(WHO, b"cmd=get_maxes\n");
+        tracer.received(SUBJECT, b"cmd=ini");
+        tracer.event(SUBJECT, Content::Closed);
+        tracer.event(SUBJECT, Content::Connected { from: None });
+        tracer.received(SUBJECT, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), ["cmd=get_maxes\\n"]);
     }
 
     #[test]
     fn without_a_ring_the_last_messages_are_still_known() {
         let mut tracer = tracer(0);
-        tracer.received(WHO, b"cmd=get_maxes\n");
+        tracer.received(SUBJECT, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), [""; 0]);
         assert_eq!(tracer.last(0, 1).map(Last::name), Some("get_maxes".into()));
     }

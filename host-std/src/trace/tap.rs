@@ -10,12 +10,12 @@ use pmi_core::time::Instant;
 pub struct Tap<'a, M> {
     machine: M,
     tracer: &'a mut Tracer,
-    who: TraceSource,
+    subject: TraceSource,
 }
 
 impl<'a, M> Tap<'a, M> {
-    pub(super) const fn new(machine: M, tracer: &'a mut Tracer, who: TraceSource) -> Self {
-        Self { machine, tracer, who }
+    pub(super) const fn new(machine: M, tracer: &'a mut Tracer, subject: TraceSource) -> Self {
+        Self { machine, tracer, subject }
     }
 }
 
@@ -30,7 +30,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
         // The error of a peer is in its input, so all of that is worth keeping.
         let len = taken.unwrap_or(bytes.len());
         if len > 0 {
-            self.tracer.received(self.who, bytes.get(..len).unwrap_or(bytes));
+            self.tracer.received(self.subject, bytes.get(..len).unwrap_or(bytes));
         }
         taken
     }
@@ -46,7 +46,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
         let written = self.machine.poll_transmit(out)?;
         if let Some(message) = written.and_then(|len| out.get(..len)) {
-            self.tracer.sent(self.who, message);
+            self.tracer.sent(self.subject, message);
         }
         Ok(written)
     }

@@ -55,7 +55,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// The operation that they wait in.
-    pub what: What,
+    pub what: WaitCondition,
     /// The waiting ranks.
     pub inside: Ranks,
     /// Ranks they wait for, as far as known.
@@ -79,7 +79,7 @@ pub struct Elsewhere {
 /// Operation that ranks wait in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum WaitCondition {
     /// The job's fence with this number.
     Fence(u32),
     /// A fence of some ranks; the tag identifies it.
@@ -186,7 +186,7 @@ impl Job {
     }
 
     /// Operations that `rank` waits in.
-    pub fn waits_of(&self, rank: u32) -> impl Iterator<Item = &What> {
+    pub fn waits_of(&self, rank: u32) -> impl Iterator<Item = &WaitCondition> {
         let waits = self.waits.iter().filter(move |wait| wait.inside.contains(rank));
         waits.map(|wait| &wait.what)
     }
@@ -221,7 +221,7 @@ pub(super) mod tests {
             last_message_seconds: None,
         };
         let wait = Wait {
-            what: What::Fence(0),
+            what: WaitCondition::Fence(0),
             inside: (0..3).collect(),
             missing: [3].into_iter().collect(),
             elsewhere: Vec::new(),

@@ -1,7 +1,7 @@
 //! A table as text for users.
 
 use super::process::State;
-use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
+use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, WaitCondition};
 use crate::columns;
 use pmi_host_base::ranges::Ranks;
 use std::fmt::Write;
@@ -58,7 +58,7 @@ pub(crate) fn standstill(table: &Table, lasts: f64) -> String {
 }
 
 /// Running ranks of `job` and its waits, each on a line of its own.
-pub(crate) fn who_runs(job: &Job) -> String {
+pub(crate) fn running_ranks(job: &Job) -> String {
     let verb = if job.running.count() == 1 { "runs" } else { "run" };
     let mut text = format!("\n  {} of {} still {verb}", job.running.named(), size(job));
     for sentence in sentences(job) {
@@ -82,23 +82,33 @@ fn sentence(job: &Job, wait: &Wait) -> String {
     let who = format!("{} of {} {verb}", inside.named(), size(job));
     let awaited = awaited(missing, elsewhere);
     match what {
-        What::Fence(number) => format!("{who} in fence {number}{awaited}"),
-        What::GroupFence(tag) => format!("{who} in a fence of some ranks with tag {tag}{awaited}"),
-        What::Ring(number) => format!("{who} in ring {number}{awaited}"),
-        What::Attribute(key) => format!("{who} until a rank on the same node puts '{key}'"),
-        What::Spawn => format!("{who} for a requested job"),
-        What::Value { key, job, rank } => {
+        WaitCondition::Fence(number) => format!("{who} in fence {number}{awaited}"),
+        WaitCondition::GroupFence(tag) => {
+            format!("{who} in a fence of some ranks with tag {tag}{awaited}")
+        }
+        WaitCondition::Ring(number) => format!("{who} in ring {number}{awaited}"),
+        WaitCondition::Attribute(key) => {
+            format!("{who} until a rank on the same node puts '{key}'")
+        }
+        WaitCondition::Spawn => format!("{who} for a requested job"),
+        WaitCondition::Value { key, job, rank } => {
             let key = key.as_ref().map_or("anything".to_owned(), |key| format!("'{key}'"));
             let rank = rank.map_or("any rank".to_owned(), |rank| format!("rank {rank}"));
             let job = job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
             format!("{who} for {key} of {rank}{job}")
         }
-        What::ListedFence => format!("{who} in a fence of some ranks{awaited}"),
-        What::Connect(jobs) => format!("{who} in a connect with {}{awaited}", named(jobs)),
-        What::Disconnect(jobs) => format!("{who} in a disconnect from {}{awaited}", named(jobs)),
-        What::GroupMade(name) => format!("{who} in the construction of group '{name}'{awaited}"),
-        What::GroupEnd(name) => format!("{who} in the destruction of group '{name}'{awaited}"),
-        What::Published(key) => format!("{who} until '{key}' is published"),
+        WaitCondition::ListedFence => format!("{who} in a fence of some ranks{awaited}"),
+        WaitCondition::Connect(jobs) => format!("{who} in a connect with {}{awaited}", named(jobs)),
+        WaitCondition::Disconnect(jobs) => {
+            format!("{who} in a disconnect from {}{awaited}", named(jobs))
+        }
+        WaitCondition::GroupMade(name) => {
+            format!("{who} in the construction of group '{name}'{awaited}")
+        }
+        WaitCondition::GroupEnd(name) => {
+            format!("{who} in the destruction of group '{name}'{awaited}")
+        }
+        WaitCondition::Published(key) => format!("{who} until '{key}' is published"),
     }
 }
 
@@ -205,19 +215,19 @@ fn phase(job: &Job, rank: &Rank) -> String {
     }
 }
 
-fn place(what: &What) -> String {
+fn place(what: &WaitCondition) -> String {
     match what {
-        What::Fence(number) => format!("in fence {number}"),
-        What::GroupFence(_) => "in a fence of some".to_owned(),
-        What::Ring(number) => format!("in ring {number}"),
-        What::Attribute(_) => "in a get".to_owned(),
-        What::Spawn => "in a spawn".to_owned(),
-        What::Value { .. } => "in a get".to_owned(),
-        What::ListedFence => "in a fence of some".to_owned(),
-        What::Connect(_) => "in a connect".to_owned(),
-        What::Disconnect(_) => "in a disconnect".to_owned(),
-        What::GroupMade(_) | What::GroupEnd(_) => "in a group".to_owned(),
-        What::Published(_) => "in a lookup".to_owned(),
+        WaitCondition::Fence(number) => format!("in fence {number}"),
+        WaitCondition::GroupFence(_) => "in a fence of some".to_owned(),
+        WaitCondition::Ring(number) => format!("in ring {number}"),
+        WaitCondition::Attribute(_) => "in a get".to_owned(),
+        WaitCondition::Spawn => "in a spawn".to_owned(),
+        WaitCondition::Value { .. } => "in a get".to_owned(),
+        WaitCondition::ListedFence => "in a fence of some".to_owned(),
+        WaitCondition::Connect(_) => "in a connect".to_owned(),
+        WaitCondition::Disconnect(_) => "in a disconnect".to_owned(),
+        WaitCondition::GroupMade(_) | WaitCondition::GroupEnd(_) => "in a group".to_owned(),
+        WaitCondition::Published(_) => "in a lookup".to_owned(),
     }
 }
 
@@ -281,7 +291,7 @@ mod tests {
             sentences(&job).remove(0)
         };
         let mut told = told;
-        let value = |key: Option<&str>, job: Option<&str>, rank| What::Value {
+        let value = |key: Option<&str>, job: Option<&str>, rank| WaitCondition::Value {
             key: key.map(str::to_owned),
             job: job.map(str::to_owned),
             rank,
@@ -293,24 +303,24 @@ mod tests {
         assert_eq!(text, format!("{who} for anything of rank 0 of job kvs_9_1"));
         let text = told(value(Some("card"), None, None), &[], &[]);
         assert_eq!(text, format!("{who} for 'card' of any rank"));
-        let text = told(What::ListedFence, &[3], &[]);
+        let text = told(WaitCondition::ListedFence, &[3], &[]);
         assert_eq!(text, format!("{who} in a fence of some ranks for rank 3"));
         let jobs = vec!["kvs_9_1".to_owned()];
-        let text = told(What::Connect(jobs.clone()), &[3], &[("kvs_9_1", 0)]);
+        let text = told(WaitCondition::Connect(jobs.clone()), &[3], &[("kvs_9_1", 0)]);
         assert_eq!(
             text,
             format!("{who} in a connect with job kvs_9_1 for rank 3 and rank 0 of kvs_9_1")
         );
-        let text = told(What::Disconnect(jobs), &[], &[]);
+        let text = told(WaitCondition::Disconnect(jobs), &[], &[]);
         assert_eq!(text, format!("{who} in a disconnect from job kvs_9_1"));
-        let text = told(What::GroupMade("even".to_owned()), &[3], &[]);
+        let text = told(WaitCondition::GroupMade("even".to_owned()), &[3], &[]);
         assert_eq!(text, format!("{who} in the construction of group 'even' for rank 3"));
-        let text = told(What::GroupEnd("even".to_owned()), &[3], &[("kvs_9_1", 0)]);
+        let text = told(WaitCondition::GroupEnd("even".to_owned()), &[3], &[("kvs_9_1", 0)]);
         assert_eq!(
             text,
             format!("{who} in the destruction of group 'even' for rank 3 and rank 0 of kvs_9_1")
         );
-        let text = told(What::Published("ocean".to_owned()), &[], &[]);
+        let text = told(WaitCondition::Published("ocean".to_owned()), &[], &[]);
         assert_eq!(text, format!("{who} until 'ocean' is published"));
     }
 

@@ -1,6 +1,6 @@
 //! Server side of one web socket, from the first byte to the last.
 
-use super::link::{Heard, WebLink};
+use super::link::{WebInput, WebLink};
 use super::upgrade::{Purpose, Upgrade};
 use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
@@ -90,7 +90,7 @@ impl WebClient {
         poller.add(Token::Web(number), &stream, Interest::Read)?;
         Ok(Self {
             from,
-            deadline: Some(Instant::now() + SAY_WITHIN),
+            deadline: Some(Instant::now() + IDENTIFY_WITHIN),
             number,
             verdict: Rc::clone(&hello.verdict),
             stage: WebClientState::Fresh(stream, hello),
@@ -116,7 +116,7 @@ impl WebClient {
                 self.opened(accept_hdr_with_config(stream, hello, Some(config)))
             }
             WebClientState::Opening(opening) => self.opened(opening.handshake()),
-            WebClientState::Proving(line) => self.hear_proof(line),
+            WebClientState::Proving(line) => self.receive_proof(line),
             WebClientState::Rank { line, pair, inward } => self.carry(line, pair, inward),
             WebClientState::Watching(line, tape) => self.play(line, tape),
             WebClientState::Leaving(line) => self.leave(line),
@@ -146,7 +146,7 @@ impl WebClient {
         match std::mem::replace(&mut self.stage, WebClientState::Over) {
             WebClientState::Watching(mut line, tape) if tape.bytes.len() > tape.limit_bytes => {
                 line.close(CloseCode::Again, TOO_SLOW);
-                self.deadline = Some(Instant::now() + SAY_WITHIN);
+                self.deadline = Some(Instant::now() + IDENTIFY_WITHIN);
                 self.stage = WebClientState::Leaving(line);
                 false
             }
@@ -203,7 +203,7 @@ impl WebClient {
             (Some(Ok(Purpose::Watch)), None) => self.watch_from_now(line),
             (Some(Ok(Purpose::Watch)), Some(challenge)) => {
                 let nonce = String::from_utf8_lossy(challenge.nonce().as_bytes());
-                if line.say(Message::text(format!("challenge {nonce}"))).is_err() {
+                if line.send(Message::text(format!("challenge {nonce}"))).is_err() {
                     return Turn::Over;
                 }
                 self.stage = WebClientState::Proving(line);
@@ -219,14 +219,14 @@ impl WebClient {
         Turn::Watches
     }
 
-    fn hear_proof(&mut self, mut line: WebLink) -> Turn {
+    fn receive_proof(&mut self, mut line: WebLink) -> Turn {
         line.begin();
-        match line.hear() {
-            Heard::Nothing => {
+        match line.receive() {
+            WebInput::Nothing => {
                 self.stage = WebClientState::Proving(line);
                 Turn::Waits
             }
-            Heard::Text(proof)
+            WebInput::Text(proof)
                 if self
                     .challenge
                     .as_ref()
@@ -234,8 +234,8 @@ impl WebClient {
             {
                 self.watch_from_now(line)
             }
-            Heard::End => Turn::Over,
-            Heard::Text(_) | Heard::Bytes(_) => {
+            WebInput::End => Turn::Over,
+            WebInput::Text(_) | WebInput::Bytes(_) => {
                 line.close(CloseCode::Policy, "the proof is wrong");
                 let why = "requested to observe the run and does not know the secret".to_owned();
                 Turn::Refused { why }
@@ -253,12 +253,12 @@ impl WebClient {
                 Ok(()) => break,
                 Err(_) => return self.dismiss(line, &mut pair),
             }
-            match line.hear() {
-                Heard::Bytes(bytes) => inward = bytes,
-                Heard::Nothing => break,
+            match line.receive() {
+                WebInput::Bytes(bytes) => inward = bytes,
+                WebInput::Nothing => break,
                 // Its end of the pair closes, which the server detects.
-                Heard::End => return Turn::Over,
-                Heard::Text(_) => {
+                WebInput::End => return Turn::Over,
+                WebInput::Text(_) => {
                     line.close(
                         CloseCode::Unsupported,
                         "PMI consists of bytes; send binary messages",
@@ -267,7 +267,7 @@ impl WebClient {
                 }
             }
         }
-        if self.tell(&mut line, &mut pair) {
+        if self.forward(&mut line, &mut pair) {
             return self.dismiss(line, &mut pair);
         }
         self.stage = WebClientState::Rank { line, pair, inward };
@@ -276,12 +276,12 @@ impl WebClient {
 
     /// Forwards bytes of the server to the rank, as far as it takes them; true if the server has closed
     /// its end.
-    fn tell(&self, line: &mut WebLink, pair: &mut UnixStream) -> bool {
+    fn forward(&self, line: &mut WebLink, pair: &mut UnixStream) -> bool {
         let mut bytes = [0; PIECE_BYTES];
         while !line.is_full {
             match pair.read(&mut bytes) {
                 Ok(0) => return true,
-                Ok(len) if line.say(Message::binary(bytes[..len].to_vec())).is_ok() => {}
+                Ok(len) if line.send(Message::binary(bytes[..len].to_vec())).is_ok() => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 Ok(_) | Err(_) => return true,
             }
@@ -291,19 +291,19 @@ impl WebClient {
 
     /// Handles the end of the server's stream: forwards the rest, and sends a close message.
     fn dismiss(&mut self, mut line: WebLink, pair: &mut UnixStream) -> Turn {
-        self.tell(&mut line, pair);
+        self.forward(&mut line, pair);
         line.close(CloseCode::Normal, "");
         self.leave(line)
     }
 
     fn leave(&mut self, mut line: WebLink) -> Turn {
-        self.deadline.get_or_insert_with(|| Instant::now() + SAY_WITHIN);
+        self.deadline.get_or_insert_with(|| Instant::now() + IDENTIFY_WITHIN);
         line.begin();
         loop {
-            match line.hear() {
-                Heard::End => return Turn::Over,
-                Heard::Nothing => break,
-                Heard::Bytes(_) | Heard::Text(_) => {}
+            match line.receive() {
+                WebInput::End => return Turn::Over,
+                WebInput::Nothing => break,
+                WebInput::Bytes(_) | WebInput::Text(_) => {}
             }
         }
         self.stage = WebClientState::Leaving(line);
@@ -313,10 +313,10 @@ impl WebClient {
     /// Sends records, as far as the observer takes them.
     fn play(&mut self, mut line: WebLink, mut tape: Tape) -> Turn {
         line.begin();
-        match line.hear() {
-            Heard::Nothing => {}
-            Heard::End => return Turn::Over,
-            Heard::Bytes(_) | Heard::Text(_) => {
+        match line.receive() {
+            WebInput::Nothing => {}
+            WebInput::End => return Turn::Over,
+            WebInput::Bytes(_) | WebInput::Text(_) => {
                 line.close(CloseCode::Policy, "an observer sends no messages");
                 return Turn::Over;
             }
@@ -324,7 +324,7 @@ impl WebClient {
         while !line.is_full && !tape.bytes.is_empty() {
             let len = tape.bytes.len().min(PIECE_BYTES);
             let piece: Vec<u8> = tape.bytes.drain(..len).collect();
-            if line.say(Message::binary(piece)).is_err() {
+            if line.send(Message::binary(piece)).is_err() {
                 return Turn::Over;
             }
         }
@@ -391,7 +391,7 @@ type Opened =
     Result<tungstenite::WebSocket<TcpStream>, HandshakeError<ServerHandshake<TcpStream, Upgrade>>>;
 
 /// Deadline of the opening and of the reply to a close message; both are sent at once.
-const SAY_WITHIN: Duration = Duration::from_secs(5);
+const IDENTIFY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Number of bytes read or written at once.
 const PIECE_BYTES: usize = 16 * 1024;

@@ -13,12 +13,12 @@ pub(super) struct WebLink {
     pub(super) is_full: bool,
     /// True if the limit of a turn was reached: there may be more input, which causes no event.
     pub(super) is_held: bool,
-    heard_count: u32,
+    received_count: u32,
 }
 
 /// Received input.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum WebInput {
     Bytes(Vec<u8>),
     Text(String),
     /// Nothing for now.
@@ -29,7 +29,7 @@ pub(super) enum Heard {
 
 impl WebLink {
     pub(super) const fn new(socket: WebSocket<TcpStream>) -> Self {
-        Self { socket, is_full: false, is_held: false, heard_count: 0 }
+        Self { socket, is_full: false, is_held: false, received_count: 0 }
     }
 
     pub(super) const fn socket(&self) -> &WebSocket<TcpStream> {
@@ -38,28 +38,28 @@ impl WebLink {
 
     /// Begins a turn: flushes sent messages, and resets the limit of received ones.
     pub(super) fn begin(&mut self) {
-        (self.is_held, self.heard_count) = (false, 0);
+        (self.is_held, self.received_count) = (false, 0);
         self.flush();
     }
 
     /// Receives the next message.
-    pub(super) fn hear(&mut self) -> Heard {
+    pub(super) fn receive(&mut self) -> WebInput {
         loop {
             // A peer that sends without end, even pings, must not block the others.
-            if self.heard_count >= HEARD_MAX {
+            if self.received_count >= RECEIVED_MAX {
                 self.is_held = true;
-                return Heard::Nothing;
+                return WebInput::Nothing;
             }
-            self.heard_count += 1;
+            self.received_count += 1;
             match self.socket.read() {
-                Ok(Message::Binary(bytes)) => return Heard::Bytes(bytes.into()),
-                Ok(Message::Text(text)) => return Heard::Text(text.as_str().to_owned()),
+                Ok(Message::Binary(bytes)) => return WebInput::Bytes(bytes.into()),
+                Ok(Message::Text(text)) => return WebInput::Text(text.as_str().to_owned()),
                 // The reply to a ping is written with the next flush, and a close ends in an error.
                 Ok(_) => self.flush(),
                 Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
-                    return Heard::Nothing;
+                    return WebInput::Nothing;
                 }
-                Err(_) => return Heard::End,
+                Err(_) => return WebInput::End,
             }
         }
     }
@@ -69,7 +69,7 @@ impl WebLink {
     /// # Errors
     ///
     /// The peer is gone.
-    pub(super) fn say(&mut self, message: Message) -> io::Result<()> {
+    pub(super) fn send(&mut self, message: Message) -> io::Result<()> {
         match self.socket.send(message) {
             Ok(()) => Ok(()),
             Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
@@ -104,4 +104,4 @@ impl std::fmt::Debug for WebLink {
 }
 
 /// Maximum number of messages received in one turn.
-const HEARD_MAX: u32 = 256;
+const RECEIVED_MAX: u32 = 256;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// A controller and a node of Slurm, until it goes out of scope.
 pub struct Slurm {
-    folder: PathBuf,
+    directory: PathBuf,
     /// Task plugin, which sets up the processes of a rank.
     tasks: &'static str,
 }
@@ -31,9 +31,10 @@ impl Slurm {
     }
 
     fn start_with(name: &str, tasks: &'static str) -> Self {
-        let folder = format!("slurm-of-{name}");
-        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder), tasks };
-        assert!(slurm.script("start"), "see the logs in {}", slurm.folder.display());
+        let directory = format!("slurm-of-{name}");
+        let slurm =
+            Self { directory: Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory), tasks };
+        assert!(slurm.script("start"), "see the logs in {}", slurm.directory.display());
         slurm
     }
 
@@ -43,13 +44,13 @@ impl Slurm {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm.sh");
         let mut script = Command::new(script);
         script.env("SLURM_TEST_PORT", port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
-        script.arg(word).arg(&self.folder);
+        script.arg(word).arg(&self.directory);
         script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 
     /// Value of `SLURM_CONF` for its clients.
     pub fn conf(&self) -> PathBuf {
-        self.folder.join("slurm.conf")
+        self.directory.join("slurm.conf")
     }
 }
 

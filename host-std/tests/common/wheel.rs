@@ -85,16 +85,16 @@ pub fn on_loopback(command: &mut Command) -> &mut Command {
 /// The compiler of a wheel, installed on first use.
 fn compiler(packages: &[&str]) -> Result<PathBuf, String> {
     let name = packages[0].replace("==", "-");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let compiler = folder.join("bin/mpicc");
-    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiler = directory.join("bin/mpicc");
+    fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     // Tests of several files run side by side: one installs, the others wait for it.
-    let lock = File::create(folder.join("lock")).map_err(|error| error.to_string())?;
+    let lock = File::create(directory.join("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
-    let done = folder.join("installed-with-mpi4py");
+    let done = directory.join("installed-with-mpi4py");
     if !done.exists() {
-        let pip = folder.join("bin/pip");
-        output(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        let pip = directory.join("bin/pip");
+        output(Command::new("python3").args(["-m", "venv"]).arg(&directory))?;
         let mut install = Command::new(pip);
         // Further dependencies that Intel's package declares are not in the index.
         install.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps"]);

@@ -23,7 +23,7 @@ pub enum CallError<E> {
     #[error(transparent)]
     Full(#[from] Full),
     /// The server refused this call; the session continues.
-    #[error("the server refused {} with code {}", names::spoken(*.verb), .code.0)]
+    #[error("the server refused {} with code {}", names::display_name(*.verb), .code.0)]
     Refused {
         /// The refused operation.
         verb: Verb,
@@ -31,7 +31,7 @@ pub enum CallError<E> {
         code: Code,
     },
     /// The server's value is not of the kind that was asked for; the conversation goes on.
-    #[error("the answer to {} is not a list of numbers", names::spoken(*.verb))]
+    #[error("the answer to {} is not a list of numbers", names::display_name(*.verb))]
     Unreadable {
         /// The refused operation.
         verb: Verb,

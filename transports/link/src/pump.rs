@@ -285,7 +285,7 @@ impl<L: Link, I: Buffer, O: Buffer> PumpTurn<'_, L, I, O> {
 struct Exchanged {
     consumed_bytes: usize,
     out_bytes: usize,
-    /// It owes more than there was room for.
+    /// It has more to transmit than there was room for.
     full: Option<Full>,
     fault: Option<PeerError>,
 }

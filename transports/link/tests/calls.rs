@@ -230,10 +230,10 @@ fn value_that_does_not_fit_can_be_asked_for_again() {
 fn call_that_cannot_be_meant_sends_nothing() {
     let mut pmi = open(&["cmd=put_result rc=0\n"]);
     let asked = pmi.put(b"a b", b"v");
-    assert!(matches!(asked, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
+    assert!(matches!(asked, Err(CallError::Misuse(Misuse::NotRepresentable { .. }))));
     assert!(matches!(pmi.put(&[b'k'; 64], b"v"), Err(CallError::Misuse(Misuse::Length { .. }))));
     let group = pmi.fence_group(FenceGroup::Node, 1);
-    assert!(matches!(group, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
+    assert!(matches!(group, Err(CallError::Misuse(Misuse::NotRepresentable { .. }))));
     assert_eq!(pmi.put(b"k", b"v"), Ok(()));
     assert!(
         pmi.into_inner()
@@ -457,7 +457,10 @@ fn calls_of_the_other_version_are_not_sent() {
         pmi.get_all(b"j", nothing).map(drop),
         pmi.put_all(b"j", &[]),
     ] {
-        assert!(matches!(said, Err(CallError::Misuse(Misuse::NotSayable { .. }))), "{said:?}");
+        assert!(
+            matches!(said, Err(CallError::Misuse(Misuse::NotRepresentable { .. }))),
+            "{said:?}"
+        );
     }
     // Values of a process manager lie in the space of the job.
     assert_eq!(pmi.job_attribute(b"PMI_process_mapping", &mut out), Ok(Some(16)));

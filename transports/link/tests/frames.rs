@@ -86,7 +86,7 @@ fn client_without_frames_asks_for_none() {
     block_on(async {
         let mut pmi = AsyncPmi1::over(Stream::member(&server, job, 0, 100));
         let what = "an unsupported version";
-        let unsayable = CallError::Misuse(Misuse::NotSayable { what });
+        let unsayable = CallError::Misuse(Misuse::NotRepresentable { what });
         assert_eq!(pmi.init(Version::V2_0).await, Err(unsayable));
         assert_eq!(pmi.init(Version::V1_2).await, Ok(Version::V1_2));
         assert_eq!(pmi.maxes().await.map(|maxes| maxes.key), Ok(64));
@@ -95,7 +95,7 @@ fn client_without_frames_asks_for_none() {
 }
 
 fn unsayable() -> CallError<core::convert::Infallible> {
-    CallError::Misuse(Misuse::NotSayable { what: "a fence of a group in PMI-2" })
+    CallError::Misuse(Misuse::NotRepresentable { what: "a fence of a group in PMI-2" })
 }
 
 #[test]

@@ -11,7 +11,7 @@ use pmi_core::command::Version;
 use pmi_core::error::PeerError;
 use pmi_link::CallError;
 
-use crate::env::{EnvError, Environment, Sockets, Speaks, Way};
+use crate::env::{EnvError, Environment, RequestedVersions, Sockets, Transport};
 use crate::inherit::inherited_socket;
 use crate::owned::Membership;
 use crate::pmi::Pmi;
@@ -53,7 +53,7 @@ pub enum ConnectError {
     },
     /// Connecting to `PMI_PORT` failed.
     #[error("PMI_PORT names {host}:{port}, which cannot be reached: {error}")]
-    Dial {
+    Connect {
         /// The host.
         host: String,
         /// The port.
@@ -232,12 +232,12 @@ impl ConnectOptions {
         join: impl Fn(&mut P, &Environment, Version, Option<&Secret>) -> CallResult<Membership>,
     ) -> Result<Option<Member<P>>, ConnectError> {
         let environment = self.effective_environment()?;
-        if environment.way == Way::Singleton {
+        if environment.transport == Transport::Singleton {
             return Ok(None);
         }
-        let (first, second) = match environment.speaks {
-            Speaks::Only(version) => (version, None),
-            Speaks::Newest => (Version::V2_0, Some(Version::V1_1)),
+        let (first, second) = match environment.versions {
+            RequestedVersions::Only(version) => (version, None),
+            RequestedVersions::Newest => (Version::V2_0, Some(Version::V1_1)),
         };
         let attempt = |version| -> Result<Member<P>, ConnectError> {
             let stream = reach_within(&environment, self.timeout)?;
@@ -252,7 +252,7 @@ impl ConnectOptions {
         };
         match (attempt(first), second) {
             (Err(ConnectError::Open(error)), Some(version))
-                if may_be_pmi1(&environment.way, &error) =>
+                if may_be_pmi1(&environment.transport, &error) =>
             {
                 attempt(version)
             }
@@ -285,11 +285,11 @@ impl<P> Member<P> {
 }
 
 /// True if the server may be of the first generation.
-fn may_be_pmi1(way: &Way, error: &CallError<io::Error>) -> bool {
-    match (way, error) {
+fn may_be_pmi1(transport: &Transport, error: &CallError<io::Error>) -> bool {
+    match (transport, error) {
         // A server that was connected to may expect a greeting first, and close the connection on
         // anything else.
-        (Way::Dial { .. }, CallError::Io(_) | CallError::Peer(_)) => true,
+        (Transport::Tcp { .. }, CallError::Io(_) | CallError::Peer(_)) => true,
         // A descriptor leads to the same session again, so it must still be open.
         (_, CallError::Peer(PeerError::Version { .. } | PeerError::Refused(_))) => true,
         _ => false,
@@ -311,25 +311,25 @@ fn reach_within(
     timeout: Option<Duration>,
 ) -> Result<Stream, ConnectError> {
     let sockets = environment.sockets;
-    let stream = match &environment.way {
-        Way::Inherited { fd } => match inherited_socket(*fd) {
+    let stream = match &environment.transport {
+        Transport::Inherited { fd } => match inherited_socket(*fd) {
             Ok(stream) => stream.into(),
             Err(error) => return Err(ConnectError::Inherit { fd: *fd, error }),
         },
-        Way::Dial { .. } if sockets == Sockets::Ssl && !cfg!(feature = "tls") => {
+        Transport::Tcp { .. } if sockets == Sockets::Ssl && !cfg!(feature = "tls") => {
             return Err(ConnectError::NotBuiltIn { sockets });
         }
-        Way::Dial { host, port, .. } => Stream::dial_within(host, *port, timeout)
-            .map_err(|error| ConnectError::Dial { host: host.clone(), port: *port, error })?,
-        Way::Singleton => {
+        Transport::Tcp { host, port, .. } => Stream::connect_within(host, *port, timeout)
+            .map_err(|error| ConnectError::Connect { host: host.clone(), port: *port, error })?,
+        Transport::Singleton => {
             return Err(ConnectError::Open(CallError::Peer(PeerError::LeftEarly)));
         }
     };
     if timeout.is_some() {
         set_timeout(&second_descriptor(&stream)?, timeout)?;
     }
-    match &environment.way {
-        Way::Dial { .. } if sockets == Sockets::Ssl => secure(stream, environment),
+    match &environment.transport {
+        Transport::Tcp { .. } if sockets == Sockets::Ssl => secure(stream, environment),
         _ => Ok(stream),
     }
 }

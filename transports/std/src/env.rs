@@ -8,8 +8,8 @@ use thiserror::Error;
 /// The address of the server and the identity of this process, as far as the launcher has set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// The way to the server.
-    pub way: Way,
+    /// Transport to the server.
+    pub transport: Transport,
     /// `PMI_RANK`; 0 if it is missing. A server that is reached by TCP sends it again.
     pub rank: u32,
     /// `PMI_SIZE`; 1 if it is missing. A server that is reached by TCP sends it again.
@@ -20,7 +20,7 @@ pub struct Environment {
     pub job: Option<String>,
     /// `PMI_VERSION`: the version to request; PMI-1.1 if it is missing. No launcher sets it, but a
     /// user may.
-    pub speaks: Speaks,
+    pub versions: RequestedVersions,
     /// `PMI_SOCKTYPE`: transport security of the connection to a server that is reached by TCP.
     pub sockets: Sockets,
     /// `PMI_TLS_PIN`: the certificate to believe, as 64 hexadecimal digits; with `PMI_SOCKTYPE=ssl`.
@@ -29,7 +29,7 @@ pub struct Environment {
 
 /// Versions to request from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
+pub enum RequestedVersions {
     /// This version, and no other.
     Only(Version),
     /// PMI-2, and PMI-1.1 with a server that refuses it.
@@ -46,16 +46,16 @@ pub enum Sockets {
     Ssl,
 }
 
-/// The way to the server.
+/// Transport to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// `PMI_FD`: a stream socket that is open already.
     Inherited {
         /// The descriptor.
         fd: i32,
     },
     /// `PMI_PORT` and `PMI_ID`: a TCP address, and the process id to send there.
-    Dial {
+    Tcp {
         /// A name or an address.
         host: String,
         /// The TCP port.
@@ -113,9 +113,9 @@ impl Environment {
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, EnvError> {
         let variables = Variables::new(&NAMES, variables);
-        let way = variables.way()?;
-        if way == Way::Singleton {
-            return Ok(Self::new(way, 0, 1));
+        let transport = variables.transport()?;
+        if transport == Transport::Singleton {
+            return Ok(Self::new(transport, 0, 1));
         }
         let size = variables.number("PMI_SIZE", "a number from 1", 1..=MOST)?;
         let rank = match (variables.number("PMI_RANK", "a number from 0", 0..=MOST)?, size) {
@@ -123,23 +123,26 @@ impl Environment {
                 return Err(variables.invalid("PMI_RANK", "a number below PMI_SIZE"));
             }
             (Some(rank), _) => rank,
-            (None, _) => match way {
-                Way::Dial { id, .. } => id,
+            (None, _) => match transport {
+                Transport::Tcp { id, .. } => id,
                 _ => 0,
             },
         };
         let spawned = variables.text("PMI_SPAWNED").is_some_and(|text| !matches!(text, "" | "0"));
         let job = variables.text("PMI_JOBID").filter(|job| !job.is_empty()).map(str::to_owned);
-        let speaks = variables.speaks()?;
+        let versions = variables.versions()?;
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let (rank, size) = (narrow(rank), size.map_or(1, narrow));
-        let sockets =
-            if let Way::Dial { .. } = way { variables.sockets()? } else { Sockets::Posix };
+        let sockets = if let Transport::Tcp { .. } = transport {
+            variables.sockets()?
+        } else {
+            Sockets::Posix
+        };
         let pin = variables.text(PIN_VARIABLE).map(|pin| pin.trim().to_owned());
         if sockets == Sockets::Ssl && pin.is_none() {
             return Err(EnvError::Missing { variable: PIN_VARIABLE, needed_by: "PMI_SOCKTYPE" });
         }
-        Ok(Self { spawned, job, speaks, sockets, pin, ..Self::new(way, rank, size) })
+        Ok(Self { spawned, job, versions, sockets, pin, ..Self::new(transport, rank, size) })
     }
 
     /// Decides where a second connection leads: as [`from_variables`](Self::from_variables), but
@@ -156,10 +159,10 @@ impl Environment {
         Self::from_variables(variables.into_iter().filter(|(name, _)| !is_first(name)))
     }
 
-    /// An environment with these values alone; `speaks` is PMI-1.1.
-    pub const fn new(way: Way, rank: u32, size: u32) -> Self {
-        let (speaks, sockets) = (Speaks::Only(Version::V1_1), Sockets::Posix);
-        Self { way, rank, size, spawned: false, job: None, speaks, sockets, pin: None }
+    /// An environment with these values alone; `versions` is PMI-1.1.
+    pub const fn new(transport: Transport, rank: u32, size: u32) -> Self {
+        let (versions, sockets) = (RequestedVersions::Only(Version::V1_1), Sockets::Posix);
+        Self { transport, rank, size, spawned: false, job: None, versions, sockets, pin: None }
     }
 }
 
@@ -205,18 +208,18 @@ impl Variables {
         number.map(Some).ok_or_else(|| self.invalid(name, expected))
     }
 
-    fn way(&self) -> Result<Way, EnvError> {
+    fn transport(&self) -> Result<Transport, EnvError> {
         let descriptor = "the number of an open descriptor";
         if let Some(fd) = self.number("PMI_FD", descriptor, 0..=i32::MAX.unsigned_abs().into())? {
             let fd = i32::try_from(fd).map_err(|_| self.invalid("PMI_FD", descriptor))?;
-            return Ok(Way::Inherited { fd });
+            return Ok(Transport::Inherited { fd });
         }
-        let Some(address) = self.text("PMI_PORT") else { return Ok(Way::Singleton) };
+        let Some(address) = self.text("PMI_PORT") else { return Ok(Transport::Singleton) };
         let (host, port) =
             split_address(address).ok_or_else(|| self.invalid("PMI_PORT", "HOST:PORT"))?;
         let id = self.number("PMI_ID", "a number from 0", 0..=MOST_ID)?;
         let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
-        Ok(Way::Dial { host: host.to_owned(), port, id: id.ok_or(missing)? })
+        Ok(Transport::Tcp { host: host.to_owned(), port, id: id.ok_or(missing)? })
     }
 
     fn sockets(&self) -> Result<Sockets, EnvError> {
@@ -229,12 +232,12 @@ impl Variables {
         }
     }
 
-    fn speaks(&self) -> Result<Speaks, EnvError> {
+    fn versions(&self) -> Result<RequestedVersions, EnvError> {
         Ok(match self.text("PMI_VERSION").unwrap_or_default().trim() {
-            "" | "1" | "1.1" => Speaks::Only(Version::V1_1),
-            "1.2" => Speaks::Only(Version::V1_2),
-            "2" | "2.0" => Speaks::Only(Version::V2_0),
-            "newest" => Speaks::Newest,
+            "" | "1" | "1.1" => RequestedVersions::Only(Version::V1_1),
+            "1.2" => RequestedVersions::Only(Version::V1_2),
+            "2" | "2.0" => RequestedVersions::Only(Version::V2_0),
+            "newest" => RequestedVersions::Newest,
             _ => return Err(self.invalid("PMI_VERSION", "1.1, 1.2, 2 or newest")),
         })
     }
@@ -280,16 +283,22 @@ mod tests {
     }
 
     fn inherited(rank: u32, size: u32, spawned: bool) -> Result<Environment, EnvError> {
-        Ok(Environment { way: Way::Inherited { fd: 7 }, rank, size, spawned, ..alone() })
+        Ok(Environment {
+            transport: Transport::Inherited { fd: 7 },
+            rank,
+            size,
+            spawned,
+            ..alone()
+        })
     }
 
     fn dialled(host: &str, port: u16, id: u64, rank: u32) -> Result<Environment, EnvError> {
-        let way = Way::Dial { host: host.into(), port, id };
-        Ok(Environment { way, rank, ..alone() })
+        let transport = Transport::Tcp { host: host.into(), port, id };
+        Ok(Environment { transport, rank, ..alone() })
     }
 
     fn alone() -> Environment {
-        Environment::new(Way::Singleton, 0, 1)
+        Environment::new(Transport::Singleton, 0, 1)
     }
 
     #[test]
@@ -342,19 +351,19 @@ mod tests {
 
     #[test]
     fn user_selects_the_version_and_a_launcher_the_job() {
-        let (fd, only) = (("PMI_FD", "7"), |version| Ok(Speaks::Only(version)));
-        for (word, speaks) in [
+        let (fd, only) = (("PMI_FD", "7"), |version| Ok(RequestedVersions::Only(version)));
+        for (word, versions) in [
             ("", only(Version::V1_1)),
             ("1", only(Version::V1_1)),
             ("1.1", only(Version::V1_1)),
             ("1.2", only(Version::V1_2)),
             ("2", only(Version::V2_0)),
             (" 2.0 ", only(Version::V2_0)),
-            ("newest", Ok(Speaks::Newest)),
+            ("newest", Ok(RequestedVersions::Newest)),
         ] {
             assert_eq!(
-                read(&[fd, ("PMI_VERSION", word)]).map(|variables| variables.speaks),
-                speaks
+                read(&[fd, ("PMI_VERSION", word)]).map(|variables| variables.versions),
+                versions
             );
         }
         let job = |text| read(&[fd, ("PMI_JOBID", text)]).unwrap().job;

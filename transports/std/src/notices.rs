@@ -13,7 +13,7 @@ use pmi_link::CallError;
 
 use crate::BoundedBuf;
 use crate::connect::{ConnectError, reach};
-use crate::env::{Environment, Speaks, Way};
+use crate::env::{Environment, RequestedVersions, Transport};
 use crate::stream::Stream;
 
 /// Notices of the server: a request to write a checkpoint, and the end of the job before its processes
@@ -71,17 +71,17 @@ impl Notices {
         environment: &Environment,
         signal: Option<&str>,
     ) -> Result<Option<Self>, ConnectError> {
-        let Way::Dial { id, .. } = environment.way else { return Ok(None) };
-        let version = match environment.speaks {
-            Speaks::Only(version) => version,
-            Speaks::Newest => Version::V2_0,
+        let Transport::Tcp { id, .. } = environment.transport else { return Ok(None) };
+        let version = match environment.versions {
+            RequestedVersions::Only(version) => version,
+            RequestedVersions::Newest => Version::V2_0,
         };
         let buffer = BoundedBuf::new(LISTENER_BYTES);
         let listener = Listener::new(buffer, id, signal, version).map_err(CallError::Misuse)?;
         let stream = reach(environment)?;
         let mut notices = Self { stream, listener, bytes: [0; READ_BYTES], held: 0..0 };
-        notices.say_hello()?;
-        match notices.next_told()? {
+        notices.send_hello()?;
+        match notices.next_event()? {
             Some(ListenerEvent::Opened(_)) => Ok(Some(notices)),
             // The machine has no other event before that.
             _ => Err(CallError::Peer(PeerError::LeftEarly).into()),
@@ -95,7 +95,7 @@ impl Notices {
     /// Of the stream, or of a server that sends another message.
     pub fn wait(&mut self) -> Result<Option<Notice>, CallError<io::Error>> {
         loop {
-            match self.next_told()? {
+            match self.next_event()? {
                 Some(ListenerEvent::Notice(notice)) => return Ok(Some(notice)),
                 Some(ListenerEvent::Opened(_)) => {}
                 None => return Ok(None),
@@ -103,7 +103,7 @@ impl Notices {
         }
     }
 
-    fn say_hello(&mut self) -> Result<(), CallError<io::Error>> {
+    fn send_hello(&mut self) -> Result<(), CallError<io::Error>> {
         let mut line = [0; LISTENER_BYTES];
         while let Some(len) = self.listener.poll_transmit(&mut line)? {
             let mut rest = line.get(..len).unwrap_or(b"");
@@ -118,7 +118,7 @@ impl Notices {
         Write::flush(&mut self.stream).map_err(CallError::Io)
     }
 
-    fn next_told(&mut self) -> Result<Option<ListenerEvent>, CallError<io::Error>> {
+    fn next_event(&mut self) -> Result<Option<ListenerEvent>, CallError<io::Error>> {
         loop {
             let bytes = self.bytes.get(self.held.clone()).unwrap_or(b"");
             self.held.start += self.listener.handle_input(NOW, bytes)?;

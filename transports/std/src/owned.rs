@@ -305,8 +305,8 @@ macro_rules! owned_calls {
             version: Version,
             secret: Option<&Secret>,
         ) -> CallResult<Membership> {
-            let Environment { way, rank, size, spawned, job, .. } = environment;
-            if let (Way::Dial { id, .. }, 1) = (way, version.major) {
+            let Environment { transport, rank, size, spawned, job, .. } = environment;
+            if let (Transport::Tcp { id, .. }, 1) = (transport, version.major) {
                 self.greet(*id)?;
             }
             let mut opening = Opening::new(version);

@@ -9,7 +9,7 @@ use pmi_link::calls::{self, *};
 use pmi_link::{SpawnError, blocking};
 
 use crate::BoundedBuf;
-use crate::env::{Environment, Way};
+use crate::env::{Environment, Transport};
 use crate::owned::{
     Membership, Neighbours, OwnedNumbers, OwnedPair, OwnedPairs, OwnedRing, OwnedValue,
     Spawned as OwnedSpawned, owned_calls,

@@ -32,7 +32,7 @@ use pmi_link::calls::{self, *};
 
 use self::connection::{SLOTS, SharedConnection};
 use crate::BoundedBuf;
-use crate::env::{Environment, Way};
+use crate::env::{Environment, Transport};
 use crate::owned::{
     Membership, Neighbours, OwnedNumbers, OwnedPair, OwnedPairs, OwnedRing, OwnedSpawn, OwnedValue,
     Spawned as OwnedSpawned, owned_calls, refused_spawn,

@@ -31,7 +31,7 @@ use pmi_core::wire::pmi1::SingletonGreeting;
 use thiserror::Error;
 
 use crate::connect::{ConnectError, Member};
-use crate::env::{Environment, Way};
+use crate::env::{Environment, Transport};
 use crate::pmi::Pmi;
 use crate::stream::Stream;
 
@@ -95,7 +95,7 @@ pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
 fn begin(listener: &TcpListener, child: &mut Child) -> Result<Member, LaunchError> {
     let mut stream = accept(listener, child)?;
     greet(&mut stream)?;
-    let environment = Environment::new(Way::Singleton, 0, 1);
+    let environment = Environment::new(Transport::Singleton, 0, 1);
     let mut pmi = Pmi::new(Stream::from(stream));
     let membership = pmi.join(&environment, Version::V1_1, None);
     let membership = membership.map_err(|error| LaunchError::Open(error.into()))?;

@@ -32,11 +32,11 @@ impl Stream {
     ///
     /// Of the last address that was tried, if a name has several.
     pub fn dial(host: &str, port: u16) -> io::Result<Self> {
-        Self::dial_within(host, port, None)
+        Self::connect_within(host, port, None)
     }
 
     /// Connects to a TCP address; each attempt is limited by `timeout`.
-    pub(crate) fn dial_within(
+    pub(crate) fn connect_within(
         host: &str,
         port: u16,
         timeout: Option<Duration>,

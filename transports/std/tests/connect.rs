@@ -12,7 +12,7 @@ use pmi_core::command::Version;
 use pmi_core::ids::Rank;
 use pmi_core::server::Peer;
 use pmi_link::{CallError, Link};
-use pmi_std::env::{Environment, Sockets, Speaks, Way};
+use pmi_std::env::{Environment, RequestedVersions, Sockets, Transport};
 use pmi_std::{ConnectError, ConnectOptions, NonBlocking, Stream, connect_by};
 use pmi_testkit::server::{JOB_NAME, job_spec, members};
 use pmi_testkit::{LinkedServer, TestServer};
@@ -33,20 +33,20 @@ fn serve_over(link: impl Link, dials: bool, challenge: Option<Challenge>) {
     server.serve_until_closed();
 }
 
-fn environment(way: Way) -> Environment {
-    Environment { spawned: true, ..Environment::new(way, 0, 1) }
+fn environment(transport: Transport) -> Environment {
+    Environment { spawned: true, ..Environment::new(transport, 0, 1) }
 }
 
-fn dial(port: u16, id: u64) -> Way {
-    Way::Dial { host: "127.0.0.1".into(), port, id }
+fn dial(port: u16, id: u64) -> Transport {
+    Transport::Tcp { host: "127.0.0.1".into(), port, id }
 }
 
 #[test]
 fn inherited_descriptor_leads_to_a_conversation() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = thread::spawn(|| serve(theirs.into(), false));
-    let way = Way::Inherited { fd: ours.as_raw_fd() };
-    let mut member = connect_by(environment(way)).unwrap().unwrap();
+    let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+    let mut member = connect_by(environment(transport)).unwrap().unwrap();
     assert_eq!((member.rank, member.size, member.spawned), (0, 1, true));
     assert_eq!(member.pmi.client().version(), Some(Version::V1_1));
     member.pmi.put(b"card", b"here").unwrap();
@@ -65,8 +65,8 @@ fn server_reached_by_tcp_sends_the_identity() {
         let (stream, _) = listener.accept().unwrap();
         serve(stream.into(), true);
     });
-    let way = dial(port, 3);
-    let mut member = connect_by(environment(way)).unwrap().unwrap();
+    let transport = dial(port, 3);
+    let mut member = connect_by(environment(transport)).unwrap().unwrap();
     assert_eq!((member.rank, member.size), (3, 4));
     assert_eq!(member.pmi.kvsname().unwrap().as_bytes(), b"kvs_1");
     member.pmi.finalize().unwrap();
@@ -81,19 +81,19 @@ fn caller_that_is_not_expected_is_refused() {
         let (stream, _) = listener.accept().unwrap();
         serve(stream.into(), true);
     });
-    let way = dial(port, 4);
-    let error = connect_by(environment(way)).unwrap_err();
+    let transport = dial(port, 4);
+    let error = connect_by(environment(transport)).unwrap_err();
     assert!(matches!(error, ConnectError::Open(CallError::Peer(_))), "{error}");
     server.join().unwrap();
 }
 
 #[test]
 fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
-    for speaks in [Speaks::Only(Version::V2_0), Speaks::Newest] {
+    for versions in [RequestedVersions::Only(Version::V2_0), RequestedVersions::Newest] {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = thread::spawn(|| serve(theirs.into(), false));
-        let way = Way::Inherited { fd: ours.as_raw_fd() };
-        let asked = Environment { speaks, ..environment(way) };
+        let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+        let asked = Environment { versions, ..environment(transport) };
         let mut member = connect_by(asked).unwrap().unwrap();
         assert_eq!(member.pmi.client().version(), Some(Version::V2_0));
         assert_eq!(member.pmi.job_id().unwrap().as_bytes(), b"kvs_1");
@@ -110,7 +110,7 @@ fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
             serve(stream.into(), true);
         });
         // The identity is a number that only this rank received; it joins with its rank.
-        let asked = Environment { speaks, rank: 3, ..environment(dial(port, 77)) };
+        let asked = Environment { versions, rank: 3, ..environment(dial(port, 77)) };
         let mut member =
             ConnectOptions::new().environment(asked).connect_shared().unwrap().unwrap();
         assert_eq!((member.rank, member.size), (3, 4));
@@ -137,8 +137,8 @@ fn server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
     };
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = refuses(theirs, true);
-    let way = Way::Inherited { fd: ours.as_raw_fd() };
-    let asked = Environment { speaks: Speaks::Newest, ..environment(way) };
+    let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+    let asked = Environment { versions: RequestedVersions::Newest, ..environment(transport) };
     let mut member = connect_by(asked).unwrap().unwrap();
     assert_eq!(member.pmi.client().version(), Some(Version::V1_1));
     member.pmi.finalize().unwrap();
@@ -146,8 +146,9 @@ fn server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
 
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = refuses(theirs, false);
-    let way = Way::Inherited { fd: ours.as_raw_fd() };
-    let asked = Environment { speaks: Speaks::Only(Version::V2_0), ..environment(way) };
+    let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+    let asked =
+        Environment { versions: RequestedVersions::Only(Version::V2_0), ..environment(transport) };
     let text = connect_by(asked).unwrap_err().to_string();
     assert_eq!(text, "the server speaks PMI 1.1, which is not the requested version");
     server.join().unwrap();
@@ -162,7 +163,7 @@ fn server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
         let (stream, _) = listener.accept().unwrap();
         serve(stream.into(), true);
     });
-    let asked = Environment { speaks: Speaks::Newest, ..environment(dial(port, 2)) };
+    let asked = Environment { versions: RequestedVersions::Newest, ..environment(dial(port, 2)) };
     let mut member = connect_by(asked).unwrap().unwrap();
     assert_eq!((member.rank, member.pmi.client().version()), (2, Some(Version::V1_1)));
     member.pmi.finalize().unwrap();
@@ -171,12 +172,12 @@ fn server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
 
 #[test]
 fn singleton_has_no_conversation() {
-    assert!(connect_by(environment(Way::Singleton)).unwrap().is_none());
+    assert!(connect_by(environment(Transport::Singleton)).unwrap().is_none());
 }
 
 #[test]
 fn unreachable_address_is_reported_in_words() {
-    let error = connect_by(environment(Way::Inherited { fd: i32::MAX })).unwrap_err();
+    let error = connect_by(environment(Transport::Inherited { fd: i32::MAX })).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("PMI_FD names descriptor 2147483647, which is not"), "{text}");
 
@@ -199,12 +200,13 @@ fn unreachable_address_is_reported_in_words() {
 fn server_that_does_not_reply_is_reported_after_the_time_limit() {
     let limit = Duration::from_millis(50);
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let inherited = Way::Inherited { fd: ours.as_raw_fd() };
+    let inherited = Transport::Inherited { fd: ours.as_raw_fd() };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let dialled = dial(listener.local_addr().unwrap().port(), 3);
-    for way in [inherited, dialled] {
-        let speaks = Speaks::Newest;
-        let options = ConnectOptions::new().environment(Environment { speaks, ..environment(way) });
+    for transport in [inherited, dialled] {
+        let versions = RequestedVersions::Newest;
+        let options =
+            ConnectOptions::new().environment(Environment { versions, ..environment(transport) });
         let error = options.clone().timeout(limit).connect().unwrap_err();
         assert!(matches!(error, ConnectError::Timeout { after } if after == limit), "{error}");
         let error = options.timeout(limit).connect_shared().unwrap_err();
@@ -218,8 +220,8 @@ fn time_limit_ends_with_the_handshake() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let limit = Duration::from_secs(5);
     let server = thread::spawn(|| serve(theirs.into(), false));
-    let way = Way::Inherited { fd: ours.as_raw_fd() };
-    let options = ConnectOptions::new().environment(environment(way)).timeout(limit);
+    let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+    let options = ConnectOptions::new().environment(environment(transport)).timeout(limit);
     let member = options.clone().connect().unwrap().unwrap();
     // The limit belongs to the socket, which both descriptors have.
     assert_eq!((ours.read_timeout().unwrap(), ours.write_timeout().unwrap()), (None, None));
@@ -227,8 +229,8 @@ fn time_limit_ends_with_the_handshake() {
     let _ = ours.shutdown(std::net::Shutdown::Both);
     let _ = server.join();
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let way = Way::Inherited { fd: ours.as_raw_fd() };
-    options.environment(environment(way)).connect_stream().unwrap();
+    let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+    options.environment(environment(transport)).connect_stream().unwrap();
     assert_eq!((ours.read_timeout().unwrap(), ours.write_timeout().unwrap()), (None, None));
 }
 
@@ -241,8 +243,8 @@ fn peer_that_is_no_server_is_reported_in_words() {
         assert_eq!(&line, b"cmd=init pmi_version=1 pmi_subversion=1\n");
         theirs.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap();
     });
-    let way = Way::Inherited { fd: ours.as_raw_fd() };
-    let text = connect_by(environment(way)).unwrap_err().to_string();
+    let transport = Transport::Inherited { fd: ours.as_raw_fd() };
+    let text = connect_by(environment(transport)).unwrap_err().to_string();
     assert!(text.starts_with("the server did not open the session: malformed"), "{text}");
     server.join().unwrap();
 }
@@ -275,7 +277,7 @@ mod under_tls {
         Environment {
             sockets: Sockets::Ssl,
             pin: Some(pin.into()),
-            speaks: Speaks::Only(version),
+            versions: RequestedVersions::Only(version),
             ..Environment::new(dial(port, 2), 2, 4)
         }
     }
@@ -287,7 +289,7 @@ mod under_tls {
         for (version, challenge) in [(Version::V1_1, None), (Version::V2_0, Some(challenge))] {
             let (port, pin, serving) = listen(challenge);
             let environment = Environment {
-                speaks: Speaks::Only(version),
+                versions: RequestedVersions::Only(version),
                 ..Environment::new(dial(port, 2), 2, 4)
             };
             let options = ConnectOptions::new().environment(environment).secret(secret.clone());

@@ -105,7 +105,7 @@ impl Meaning {
 }
 
 fn of_request(request: &Request<'_>) -> Meaning {
-    let meaning = Meaning::named(names::spoken(request.verb()));
+    let meaning = Meaning::named(names::display_name(request.verb()));
     match *request {
         Request::Init { version } => meaning.with("version", shown_version(version)),
         Request::InitAck { id } => meaning.with("id", id),
@@ -173,7 +173,7 @@ fn of_reply(reply: &Reply<'_>, word: &[u8]) -> Meaning {
     let name = match (reply.to, reply.answer) {
         (_, Answer::Notice(_)) => "notice".to_owned(),
         (Verb::Unknown, _) => shown(word),
-        (verb, _) => names::spoken(verb).to_owned(),
+        (verb, _) => names::display_name(verb).to_owned(),
     };
     let mut meaning = Meaning::named(&name).with("rc", reply.code.0);
     meaning.is_good = reply.code.is_success();
@@ -200,7 +200,7 @@ fn of_reply(reply: &Reply<'_>, word: &[u8]) -> Meaning {
         Answer::Notice(Notice::Checkpoint) => meaning.with("what", "checkpoint"),
         Answer::Notice(Notice::Abort(code)) => meaning.with("what", "abort").with("code", code),
         Answer::Spawned { job, codes } => meaning.optional("job", job).optional("codes", codes),
-        Answer::Told(text) => meaning.text("message", text),
+        Answer::Message(text) => meaning.text("message", text),
         _ => meaning,
     }
 }

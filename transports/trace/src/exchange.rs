@@ -1,7 +1,7 @@
 //! Pairs of requests and replies, and their latency.
 
 use crate::message::{self, Shape};
-use crate::record::{Direction, Record, Trace, What};
+use crate::record::{Content, Direction, Record, Trace};
 use pmi_core::command::Verb;
 use std::collections::BTreeMap;
 
@@ -39,11 +39,11 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
     for (at, record) in trace.records.iter().enumerate() {
         let line = ConnectionKey::of(record);
         match &record.what {
-            What::Message { direction, bytes } => match message::shape(*direction, bytes) {
+            Content::Message { direction, bytes } => match message::shape(*direction, bytes) {
                 Shape::Question => {
                     let verb = message::verb(*direction, bytes);
                     open.entry(line).or_default().push(all.len());
-                    let name = message::spoken(bytes);
+                    let name = message::display_name(bytes);
                     all.push(Exchange { verb, name, asked: at, answered: None });
                 }
                 Shape::Answer => {
@@ -60,7 +60,7 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
                 }
                 Shape::Remark => {}
             },
-            What::Closed => drop(open.remove(&line)),
+            Content::Closed => drop(open.remove(&line)),
             _ => {}
         }
     }
@@ -84,7 +84,7 @@ impl ConnectionKey {
 /// True if a reply bears the name that the client gave its request.
 fn is_named(trace: &Trace, asked: usize, answer: &[u8]) -> bool {
     match trace.records.get(asked).map(|record| &record.what) {
-        Some(What::Message { direction: Direction::ToServer, bytes }) => {
+        Some(Content::Message { direction: Direction::ToServer, bytes }) => {
             message::tag(bytes) == message::tag(answer)
         }
         _ => false,

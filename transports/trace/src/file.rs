@@ -215,5 +215,5 @@ impl Flavor for Append<'_> {
 
 const LENGTH_BYTES: usize = 4;
 
-/// Number of kinds of [`What`](crate::record::What) this version knows.
+/// Number of kinds of [`Content`](crate::record::Content) this version knows.
 const KINDS: u32 = 10;

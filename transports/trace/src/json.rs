@@ -5,7 +5,7 @@
 //! named after the kind of the record.
 
 use crate::file::VERSION;
-use crate::record::{Head, Record, Trace, What};
+use crate::record::{Content, Head, Record, Trace};
 use serde::{Deserialize, Serialize};
 
 /// Writes a trace as JSON lines.
@@ -70,7 +70,7 @@ struct RecordLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<u32>,
     #[serde(flatten)]
-    what: What,
+    what: Content,
 }
 
 fn parse<'a, T: Deserialize<'a>>(at: usize, line: &'a str) -> Result<T, JsonError> {

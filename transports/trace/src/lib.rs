@@ -28,4 +28,4 @@ pub mod record;
 pub mod stream;
 pub mod view;
 
-pub use record::{Direction, Head, JobFacts, Record, Trace, What};
+pub use record::{Content, Direction, Head, JobFacts, Record, Trace};

@@ -95,10 +95,10 @@ pub fn tag(message: &[u8]) -> &[u8] {
 }
 
 /// Common name of a client's request.
-pub fn spoken(message: &[u8]) -> &'static str {
+pub fn display_name(message: &[u8]) -> &'static str {
     match pmix::asks(message) {
         Some((_, name)) => name,
-        None => names::spoken(verb(Direction::ToServer, message)),
+        None => names::display_name(verb(Direction::ToServer, message)),
     }
 }
 

@@ -56,10 +56,10 @@ pub struct Record<B = Vec<u8>> {
     pub job: u32,
     /// The rank of the job; `None` if the record concerns no rank, or if the rank is not known yet.
     pub rank: Option<u32>,
-    /// Number of the connection. It is used again after [`What::Closed`]; see [`PMIX_SESSION`].
+    /// Number of the connection. It is used again after [`Content::Closed`]; see [`PMIX_SESSION`].
     pub session: Option<u32>,
     /// Its kind and contents.
-    pub what: What<B>,
+    pub what: Content<B>,
 }
 
 /// Kinds of records. New kinds are added at the end: the position of a kind is its number in a
@@ -70,7 +70,7 @@ pub struct Record<B = Vec<u8>> {
     bound(serialize = "B: AsRef<[u8]>", deserialize = "B: From<Vec<u8>>")
 )]
 #[non_exhaustive]
-pub enum What<B = Vec<u8>> {
+pub enum Content<B = Vec<u8>> {
     /// One whole message. Bytes that can be no message are recorded as received.
     Message {
         /// The sender.
@@ -106,7 +106,8 @@ pub enum What<B = Vec<u8>> {
     /// Ranks spawned a job; the record's job is the new one.
     Spawned(JobFacts),
     /// A message of the launcher to the user.
-    Told {
+    #[serde(rename = "told")]
+    Report {
         /// The sentence.
         text: String,
     },
@@ -144,7 +145,7 @@ impl Trace {
     /// Facts about all jobs, in the order in which they began.
     pub fn jobs(&self) -> impl Iterator<Item = &JobFacts> {
         let spawned = self.records.iter().filter_map(|record| match &record.what {
-            What::Spawned(facts) => Some(facts),
+            Content::Spawned(facts) => Some(facts),
             _ => None,
         });
         self.head.jobs.iter().chain(spawned)
@@ -153,7 +154,9 @@ impl Trace {
     /// The messages, each with its place among the records.
     pub fn messages(&self) -> impl Iterator<Item = (usize, &Record, Direction, &[u8])> {
         self.records.iter().enumerate().filter_map(|(at, record)| match &record.what {
-            What::Message { direction, bytes } => Some((at, record, *direction, bytes.as_slice())),
+            Content::Message { direction, bytes } => {
+                Some((at, record, *direction, bytes.as_slice()))
+            }
             _ => None,
         })
     }
@@ -161,7 +164,7 @@ impl Trace {
     /// The exit code with which the run ended; none if the trace was cut off before.
     pub fn exit_code(&self) -> Option<u8> {
         self.records.iter().rev().find_map(|record| match record.what {
-            What::Ended { code } => Some(code),
+            Content::Ended { code } => Some(code),
             _ => None,
         })
     }

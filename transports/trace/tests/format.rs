@@ -1,15 +1,15 @@
 //! The format: a written trace is read again, and other bytes do no harm.
 
 use pmi_trace::file::{self, Damage, MAGIC, NotATrace, RecordReader};
-use pmi_trace::{Direction, Head, JobFacts, Record, Trace, What, json};
+use pmi_trace::{Content, Direction, Head, JobFacts, Record, Trace, json};
 use proptest::prelude::*;
 
 fn message(time_ns: u64, rank: u32, direction: Direction, bytes: &[u8]) -> Record {
-    let what = What::Message { direction, bytes: bytes.to_vec() };
+    let what = Content::Message { direction, bytes: bytes.to_vec() };
     Record { time_ns, job: 0, rank: Some(rank), session: Some(rank), what }
 }
 
-fn event(time_ns: u64, rank: Option<u32>, what: What) -> Record {
+fn event(time_ns: u64, rank: Option<u32>, what: Content) -> Record {
     Record { time_ns, job: 0, rank, session: rank, what }
 }
 
@@ -27,18 +27,18 @@ fn every_kind() -> Trace {
         jobs: vec![facts(0, None)],
     };
     let records = vec![
-        event(1, Some(0), What::Started { pid: 4711, host: "n0".into() }),
-        event(2, Some(0), What::Connected { from: None }),
-        event(2, Some(1), What::Connected { from: Some("127.0.0.1:4000".into()) }),
+        event(1, Some(0), Content::Started { pid: 4711, host: "n0".into() }),
+        event(2, Some(0), Content::Connected { from: None }),
+        event(2, Some(1), Content::Connected { from: Some("127.0.0.1:4000".into()) }),
         message(3, 0, Direction::ToServer, b"cmd=init pmi_version=1 pmi_subversion=1\n"),
         message(5, 0, Direction::ToClient, b"cmd=x value=\xff\x00\n"),
-        event(u64::MAX / 2, None, What::Spawned(facts(7, Some(0)))),
-        event(u64::MAX / 2, Some(0), What::Closed),
-        event(u64::MAX / 2, Some(0), What::Exited { code: -3 }),
-        event(u64::MAX / 2, Some(1), What::Killed { signal: 9 }),
-        event(u64::MAX / 2, None, What::Told { text: "rank 1 was ended by SIGKILL".into() }),
-        event(u64::MAX / 2, None, What::Lost { count: 12 }),
-        event(u64::MAX, None, What::Ended { code: 137 }),
+        event(u64::MAX / 2, None, Content::Spawned(facts(7, Some(0)))),
+        event(u64::MAX / 2, Some(0), Content::Closed),
+        event(u64::MAX / 2, Some(0), Content::Exited { code: -3 }),
+        event(u64::MAX / 2, Some(1), Content::Killed { signal: 9 }),
+        event(u64::MAX / 2, None, Content::Report { text: "rank 1 was ended by SIGKILL".into() }),
+        event(u64::MAX / 2, None, Content::Lost { count: 12 }),
+        event(u64::MAX, None, Content::Ended { code: 137 }),
     ];
     Trace { head, records }
 }

@@ -1,7 +1,7 @@
 //! Logs of other launchers, as they wrote them, and the traces made from them.
 
 use pmi_trace::import::{self, Format, ImportError, Imported};
-use pmi_trace::{Direction, Trace, What, file, json};
+use pmi_trace::{Content, Direction, Trace, file, json};
 use proptest::prelude::*;
 
 fn imported(log: &[u8], format: Format) -> Imported {
@@ -141,7 +141,7 @@ fn log_of_flux_has_times_and_ranks() {
     assert_eq!(lines[1], "< cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\\n");
     assert_eq!(lines.last().unwrap(), "< cmd=finalize_ack rc=0\\n");
     assert_eq!(trace.records[0].time_ns, 196_000_000);
-    let closed = trace.records.iter().filter(|record| record.what == What::Closed);
+    let closed = trace.records.iter().filter(|record| record.what == Content::Closed);
     assert_eq!(closed.map(|record| record.rank).collect::<Vec<_>>(), [Some(1), Some(0)]);
 }
 

@@ -2,7 +2,7 @@
 
 use pmi_trace::exchange::exchanges;
 use pmi_trace::view::{chrome, diff, stats, svg, text};
-use pmi_trace::{Direction, Head, JobFacts, Record, Trace, What, import};
+use pmi_trace::{Content, Direction, Head, JobFacts, Record, Trace, import};
 use serde_json::Value;
 
 const US: u64 = 1_000;
@@ -18,7 +18,7 @@ fn story() -> Trace {
         ..Head::default()
     };
     let mut trace = Trace { head, records: Vec::new() };
-    let mut add = |time_us: u64, rank: u32, what: What| {
+    let mut add = |time_us: u64, rank: u32, what: Content| {
         let session = Some(rank + 4);
         trace.records.push(Record {
             time_ns: time_us * US,
@@ -28,11 +28,11 @@ fn story() -> Trace {
             what,
         });
     };
-    let asks = |text: &str| What::Message { direction: Direction::ToServer, bytes: text.into() };
-    let says = |text: &str| What::Message { direction: Direction::ToClient, bytes: text.into() };
-    add(1, 0, What::Started { pid: 71, host: "n0".into() });
-    add(2, 0, What::Connected { from: None });
-    add(3, 1, What::Connected { from: Some("127.0.0.1:4000".into()) });
+    let asks = |text: &str| Content::Message { direction: Direction::ToServer, bytes: text.into() };
+    let says = |text: &str| Content::Message { direction: Direction::ToClient, bytes: text.into() };
+    add(1, 0, Content::Started { pid: 71, host: "n0".into() });
+    add(2, 0, Content::Connected { from: None });
+    add(3, 1, Content::Connected { from: Some("127.0.0.1:4000".into()) });
     for (time, rank) in [(10, 0), (20, 1)] {
         add(time, rank, asks("cmd=init pmi_version=1 pmi_subversion=1\n"));
         add(time + 2, rank, says("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"));
@@ -49,13 +49,13 @@ fn story() -> Trace {
     add(111, 1, says("cmd=get_result rc=1 msg=no\n"));
     add(120, 0, asks("cmd=barrier_in\n"));
     add(130, 1, asks("cmd=abort exitcode=3\n"));
-    add(140, 1, What::Exited { code: 3 });
+    add(140, 1, Content::Exited { code: 3 });
     trace.records.push(Record {
         time_ns: 150 * US,
         job: 0,
         rank: None,
         session: None,
-        what: What::Told { text: "rank 1 of 2 called abort with code 3".into() },
+        what: Content::Report { text: "rank 1 of 2 called abort with code 3".into() },
     });
     trace
 }
@@ -75,7 +75,7 @@ fn answers_are_found_for_questions_by_kind_and_by_name() {
         (5, Direction::ToClient, "    44cmd=info-getnodeattr-response;thrid=b;rc=0;"),
         (9, Direction::ToClient, "    44cmd=info-getnodeattr-response;thrid=a;rc=0;"),
     ] {
-        let what = What::Message { direction, bytes: text.into() };
+        let what = Content::Message { direction, bytes: text.into() };
         trace.records.push(Record { time_ns, job: 0, rank: Some(0), session: Some(0), what });
     }
     let times: Vec<_> = exchanges(&trace).iter().map(|one| one.latency_ns(&trace)).collect();
@@ -85,7 +85,7 @@ fn answers_are_found_for_questions_by_kind_and_by_name() {
 #[test]
 fn question_on_a_connection_that_ends_stays_without_answer() {
     let mut trace = story();
-    let closed = Record { what: What::Closed, ..trace.records[3].clone() };
+    let closed = Record { what: Content::Closed, ..trace.records[3].clone() };
     trace.records.insert(4, closed);
     assert_eq!(exchanges(&trace)[0].answered, None);
 }
@@ -130,9 +130,9 @@ fn conversation_is_legible() {
 fn input_of_clients_cannot_harm_a_terminal_or_a_page() {
     let mut trace = story();
     let evil = "cmd=put kvsname=k key=\x1b[2J<script>&amp; value=\u{9b}\u{fffe}\0]]>\n";
-    let what = What::Message { direction: Direction::ToServer, bytes: evil.into() };
+    let what = Content::Message { direction: Direction::ToServer, bytes: evil.into() };
     trace.records[7].what = what;
-    trace.records[8].what = What::Told { text: "\x1b]0;title\x07<b>".into() };
+    trace.records[8].what = Content::Report { text: "\x1b]0;title\x07<b>".into() };
     trace.head.command = vec!["\x1b[31m<i>".into()];
     for is_raw in [false, true] {
         let options = text::TextOptions { is_raw, ..text::TextOptions::default() };
@@ -174,7 +174,7 @@ fn messages_alone_make_a_difference() {
     for record in &mut second.records {
         record.time_ns += 1_000_000 * US;
         record.session = record.session.map(|session| session + 9);
-        if let What::Message { bytes, .. } = &mut record.what {
+        if let Content::Message { bytes, .. } = &mut record.what {
             *bytes = String::from_utf8_lossy(bytes)
                 .replace("kvs_1_0", "kvs_2_0")
                 .replace("4711", "4712")
@@ -189,7 +189,7 @@ fn messages_alone_make_a_difference() {
 
     // Another key, and another end.
     let mut third = first.clone();
-    third.records[15].what = What::Message {
+    third.records[15].what = Content::Message {
         direction: Direction::ToServer,
         bytes: b"cmd=get kvsname=kvs_1_0 key=card-9\n".into(),
     };
@@ -311,7 +311,7 @@ fn omissions_of_a_picture_are_listed_at_its_foot() {
     for rank in 0..100 {
         for _ in 0..20 {
             let what =
-                What::Message { direction: Direction::ToServer, bytes: b"cmd=abort\n".into() };
+                Content::Message { direction: Direction::ToServer, bytes: b"cmd=abort\n".into() };
             trace.records.push(Record {
                 time_ns: 0,
                 job: 0,

@@ -1,7 +1,7 @@
 //! Events of a run: one list for the trace, the checkers and the page.
 
 use crate::net::LinkFault;
-use crate::scenario::{Ask, FaultKind};
+use crate::scenario::{FaultKind, RankRequest};
 use pmi_core::command::{Answer, Reply, Version};
 use pmi_core::error::{Misuse, PeerError};
 use pmi_link::LinkError;
@@ -34,7 +34,7 @@ pub enum SimEvent {
         /// Number of the request at its rank.
         number: u32,
         /// The request.
-        ask: Ask,
+        ask: RankRequest,
     },
     /// A request is answered.
     Answered {
@@ -43,7 +43,7 @@ pub enum SimEvent {
         /// Number of the request.
         number: u32,
         /// The request.
-        ask: Ask,
+        ask: RankRequest,
         /// The answer.
         got: Received,
     },
@@ -52,7 +52,7 @@ pub enum SimEvent {
         /// The rank of the client.
         rank: u32,
         /// The request.
-        ask: Ask,
+        ask: RankRequest,
         /// Cause of the refusal.
         misuse: Misuse,
     },
@@ -191,7 +191,7 @@ pub enum Turn {
     /// It stops reading.
     Deaf,
     /// It reads again.
-    Hears,
+    ReadsAgain,
     /// It exited by itself.
     Exited(i32),
     /// It was killed.
@@ -245,7 +245,7 @@ impl Received {
             Answer::Number(number) => ReplyBody::Number(number.into()),
             Answer::Name(text) | Answer::Value(text) => ReplyBody::Text(text.bytes().collect()),
             Answer::Missing => ReplyBody::Missing,
-            Answer::Told(text) => ReplyBody::Refused(text.bytes().collect()),
+            Answer::Message(text) => ReplyBody::Refused(text.bytes().collect()),
             Answer::Spawned { job, codes } => ReplyBody::Spawned {
                 job: job.map(|job| job.bytes().collect()),
                 codes: codes.map(|codes| codes.bytes().collect()),
@@ -354,7 +354,7 @@ impl fmt::Display for SimEvent {
             Self::Fault { rank, what } => {
                 write!(f, "link {rank} fault {}", what.word())?;
                 match what {
-                    FaultKind::Say(bytes) => write!(f, " {}", text(bytes)),
+                    FaultKind::Send(bytes) => write!(f, " {}", text(bytes)),
                     FaultKind::Flip(direction) | FaultKind::Shatter(direction) => {
                         write!(f, " {direction}")
                     }
@@ -387,7 +387,7 @@ impl fmt::Display for Turn {
             Self::Continued => f.write_str("continued"),
             Self::Hung => f.write_str("hung"),
             Self::Deaf => f.write_str("deaf"),
-            Self::Hears => f.write_str("hears"),
+            Self::ReadsAgain => f.write_str("hears"),
             Self::Exited(code) => write!(f, "exit {code}"),
             Self::Killed => f.write_str("killed"),
         }

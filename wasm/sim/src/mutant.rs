@@ -245,7 +245,7 @@ impl Mutant {
     }
 
     /// True if it notices the end of a process.
-    pub(crate) fn hears_ends(&self) -> bool {
+    pub(crate) fn detects_exits(&self) -> bool {
         self.kind != MutantKind::MissEnd
     }
 

@@ -152,7 +152,7 @@ impl Pipe {
     }
 
     /// True if there are bytes or an end to read.
-    pub fn has_news(&self) -> bool {
+    pub fn is_readable(&self) -> bool {
         !self.landed.is_empty() || self.has_ended
     }
 }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((pipe.put(70, b"x", false), pipe.is_over()), (None, false));
         assert!(pipe.land(60) && !pipe.is_over());
         assert_eq!(pipe.take(99), b"cdefg");
-        assert!(pipe.is_over() && pipe.has_news());
+        assert!(pipe.is_over() && pipe.is_readable());
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn plainer(traits: &Traits) -> [Traits; 11] {
     let traits = *traits;
     [
         Traits { dialect: None, ..traits },
-        Traits { dials: None, ..traits },
+        Traits { connects_by_itself: None, ..traits },
         Traits { start: None, ..traits },
         Traits { pace: None, ..traits },
         Traits { latency: None, ..traits },

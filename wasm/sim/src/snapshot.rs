@@ -1,7 +1,7 @@
 //! State of a run at one moment, copied for the page.
 
 use crate::pipe::{Pipe, Segment};
-use crate::scenario::{Ask, Direction, ScriptAct};
+use crate::scenario::{Direction, RankRequest, ScriptAct};
 use crate::sim_rank::{ProcessFlags, ProcessState, SimRank};
 use crate::storage::Store;
 use crate::world::World;
@@ -207,7 +207,7 @@ fn debts(world: &World) -> Vec<WaitRelation> {
         .flat_map(|sim_rank| sim_rank.waiting().iter().map(|waiting| (sim_rank.rank(), waiting)));
     let debt = |(rank, waiting): (u32, &crate::sim_rank::Waiting)| {
         let fence = match waiting.ask {
-            Ask::Fence { .. } => fences.entered(rank, waiting.number),
+            RankRequest::Fence { .. } => fences.entered(rank, waiting.number),
             _ => None,
         };
         let debtors = fence.map(|fence| fences.missing(fence)).unwrap_or_default();
@@ -246,9 +246,9 @@ const fn phase_name(phase: Phase) -> &'static str {
 /// Description of an act.
 fn act_text(act: &ScriptAct) -> String {
     match act {
-        ScriptAct::Ask { ask, also: false } => ask.to_string(),
-        ScriptAct::Ask { ask, also: true } => format!("also {ask}"),
-        ScriptAct::Say(bytes) => format!("say {}", bytes.escape_ascii()),
+        ScriptAct::RankRequest { ask, also: false } => ask.to_string(),
+        ScriptAct::RankRequest { ask, also: true } => format!("also {ask}"),
+        ScriptAct::Send(bytes) => format!("say {}", bytes.escape_ascii()),
         ScriptAct::Sleep(span) => format!("sleep {span}"),
         ScriptAct::Garbage(span) => format!("garbage {span}"),
         ScriptAct::Exit(code) => format!("exit {code}"),
@@ -259,7 +259,7 @@ fn act_text(act: &ScriptAct) -> String {
         ScriptAct::Hang => "hang".into(),
         ScriptAct::Leave => "leave".into(),
         ScriptAct::Deaf => "deaf".into(),
-        ScriptAct::Hear => "hear".into(),
+        ScriptAct::ReadAgain => "hear".into(),
         ScriptAct::Manual => "manual".into(),
     }
 }

@@ -29,8 +29,8 @@ fn scenarios_hold_under_their_first_seeds() {
 
 #[test]
 fn files_of_the_directory_are_shipped_under_their_names() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name());
     let files: BTreeSet<String> =
         files.map(|name| name.to_str().unwrap().strip_suffix(".txt").unwrap().into()).collect();
     let names: BTreeSet<String> = shipped::SHIPPED.iter().map(|(name, _)| (*name).into()).collect();

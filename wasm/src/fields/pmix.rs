@@ -42,7 +42,7 @@ pub(super) fn tag(message: &[u8]) -> Option<u32> {
 }
 
 /// Common name of a message.
-pub(super) fn spoken(message: &[u8], is_request: bool) -> Option<&'static str> {
+pub(super) fn display_name(message: &[u8], is_request: bool) -> Option<&'static str> {
     if is_request && is_greeting(message) {
         return Some("greeting");
     }
@@ -58,7 +58,7 @@ pub(super) fn spoken(message: &[u8], is_request: bool) -> Option<&'static str> {
 fn name(command: Command) -> Option<&'static str> {
     match command.verb() {
         Some(Verb::Put) | None => command.name(),
-        Some(verb) => Some(names::spoken(verb)),
+        Some(verb) => Some(names::display_name(verb)),
     }
 }
 
@@ -107,8 +107,8 @@ mod tests {
             all
         });
         assert_eq!((names(FENCE, true), names(ANSWER, false)), (asked, told));
-        assert_eq!(spoken(FENCE, true), Some("barrier_in"));
-        assert_eq!((spoken(ANSWER, false), tag(FENCE)), (None, tag(ANSWER)));
+        assert_eq!(display_name(FENCE, true), Some("barrier_in"));
+        assert_eq!((display_name(ANSWER, false), tag(FENCE)), (None, tag(ANSWER)));
     }
 
     #[test]

@@ -164,14 +164,14 @@ impl Story {
         for message in &self.messages {
             let fields = Fields::of(&message.bytes, message.is_up);
             let tag_shared = fields.tag(&message.bytes);
-            let is_named = fields.spoken(&message.bytes, message.is_up) == Some("barrier_in");
+            let is_named = fields.display_name(&message.bytes, message.is_up) == Some("barrier_in");
             let is_awaited = |(.., tag): &(usize, usize, Option<u32>)| *tag == tag_shared;
             let answered = open[message.lane].iter().position(is_awaited);
             if !is_named && (message.is_up || tag_shared.is_none() || answered.is_none()) {
                 continue;
             }
             if message.is_up {
-                let (group, tag, members) = circle(&message.bytes, &self.lanes, message.lane);
+                let (group, tag, members) = participants(&message.bytes, &self.lanes, message.lane);
                 let job = self.lanes[message.lane].job;
                 let lanes = &self.lanes;
                 let is_same = |fence: &Fence| {
@@ -243,8 +243,8 @@ impl Message {
         });
         let fields = Fields::of(&self.bytes, self.is_up);
         json.text("dialect", fields.dialect);
-        let spoken = fields.spoken(&self.bytes, self.is_up);
-        json.text("name", spoken.unwrap_or_default());
+        let display_name = fields.display_name(&self.bytes, self.is_up);
+        json.text("name", display_name.unwrap_or_default());
         json.list("fields", &fields.fields, |json, field| {
             json.object(|json| {
                 json.text("name", &field.name);
@@ -317,7 +317,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 }
 
 /// Participants of a fence, its tag, and their number.
-fn circle(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, usize) {
+fn participants(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, usize) {
     let own = lanes.iter().filter(|other| other.job == lanes[lane].job);
     let size = own.clone().count();
     let job = ("job".into(), None, size);

@@ -8,7 +8,7 @@ use wasm_bindgen_cli_support::Bindgen;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match &arguments[..] {
-        [kind, module, folder] => write(kind, Path::new(module), Path::new(folder)),
+        [kind, module, directory] => write(kind, Path::new(module), Path::new(directory)),
         _ => Err("usage: xtask-bindgen web|node MODULE.wasm DIRECTORY".into()),
     };
     match done {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn write(kind: &str, module: &Path, folder: &Path) -> Result<(), String> {
+fn write(kind: &str, module: &Path, directory: &Path) -> Result<(), String> {
     let mut bindgen = Bindgen::new();
     let chosen = match kind {
         // Otherwise the function that loads the module would need its address as an argument.
@@ -34,7 +34,7 @@ fn write(kind: &str, module: &Path, folder: &Path) -> Result<(), String> {
             .typescript(false)
             .remove_name_section(true)
             .remove_producers_section(true)
-            .generate(folder)
+            .generate(directory)
     });
     written.map_err(|error| format!("{}: {error:#}", module.display()))
 }

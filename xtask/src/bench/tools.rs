@@ -46,11 +46,11 @@ impl Tools {
     /// # Errors
     ///
     /// It cannot be made.
-    pub(super) fn folder(&self) -> Result<PathBuf, String> {
+    pub(super) fn directory(&self) -> Result<PathBuf, String> {
         let built = Path::new(&self.host).ancestors().nth(2).ok_or("the build is nowhere")?;
-        let folder = built.join("bench");
-        let made = fs::create_dir_all(&folder);
-        made.map(|()| folder).map_err(|error| format!("{}: {error}", built.display()))
+        let directory = built.join("bench");
+        let made = fs::create_dir_all(&directory);
+        made.map(|()| directory).map_err(|error| format!("{}: {error}", built.display()))
     }
 
     /// Our launcher with `ranks` ranks; the program follows.

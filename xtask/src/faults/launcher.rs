@@ -184,7 +184,7 @@ fn kind(about: &str) -> Option<(LauncherKind, String)> {
 /// Builds the rank program; with libpmix if a directory is given, from there or else Debian's.
 fn rank_program(pmix: Option<&Path>) -> Result<PathBuf, String> {
     let source = process::root().join("xtask/src/faults/rank.c");
-    let directory = toolchain::target_folder().join("faults");
+    let directory = toolchain::target_directory().join("faults");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let built = directory.join(if pmix.is_some() { "rank-pmix" } else { "rank" });
     // Another suite may run it: it is replaced and not written to.

@@ -134,14 +134,14 @@ fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
 }
 
 fn state_file(seed: u64) -> Result<PathBuf, String> {
-    let directory = toolchain::target_folder().join("faults");
+    let directory = toolchain::target_directory().join("faults");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     Ok(directory.join(format!("seed-{seed}.jsonl")))
 }
 
 /// The step of `cargo xtask test`: some cases with our launcher, which is built already.
 pub(crate) fn check() -> Result<Vec<String>, String> {
-    let ours = toolchain::target_folder().join("release/pmi-host");
+    let ours = toolchain::target_directory().join("release/pmi-host");
     let wish = Wish {
         selection: Selection {
             seed: 1,

@@ -16,20 +16,20 @@ pub(crate) fn listen(port: u16) -> Result<(TcpListener, String), String> {
 }
 
 /// Serves `directory` until the process ends.
-pub(crate) fn serve(listener: &TcpListener, folder: &Path) {
+pub(crate) fn serve(listener: &TcpListener, directory: &Path) {
     for stream in listener.incoming().filter_map(Result::ok) {
-        let folder = folder.to_path_buf();
+        let directory = directory.to_path_buf();
         // A browser that keeps a connection open must not hold up the next.
-        thread::spawn(move || answer(&stream, &folder));
+        thread::spawn(move || answer(&stream, &directory));
     }
 }
 
 /// A peer that disconnects in the middle is no error.
-fn answer(stream: &TcpStream, folder: &Path) -> io::Result<()> {
+fn answer(stream: &TcpStream, directory: &Path) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut request = String::new();
     BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut request)?;
-    let (status, kind, body) = response(&request, folder);
+    let (status, kind, body) = response(&request, directory);
     let mut stream = stream;
     write!(
         stream,
@@ -41,7 +41,7 @@ fn answer(stream: &TcpStream, folder: &Path) -> io::Result<()> {
 }
 
 /// The status, the kind of the body, and the body.
-fn response(request: &str, folder: &Path) -> (&'static str, &'static str, Vec<u8>) {
+fn response(request: &str, directory: &Path) -> (&'static str, &'static str, Vec<u8>) {
     let missing =
         ("404 Not Found", "text/plain; charset=utf-8", b"there is no such file\n".to_vec());
     let mut words = request.split(' ');
@@ -54,7 +54,7 @@ fn response(request: &str, folder: &Path) -> (&'static str, &'static str, Vec<u8
     if !path.components().all(|part| matches!(part, Component::Normal(_))) {
         return missing;
     }
-    match fs::read(folder.join(path)) {
+    match fs::read(directory.join(path)) {
         Ok(body) => ("200 OK", kind(path), body),
         Err(_) => missing,
     }

@@ -67,10 +67,10 @@ impl<B: Buffer> LocalPuts<B> {
             return Err(Misuse::Length { what: "key", len_bytes: key.len(), limit_bytes });
         }
         if keys::is_reserved(key) {
-            return Err(Misuse::NotSayable { what: "a key of the launcher's" });
+            return Err(Misuse::NotRepresentable { what: "a key of the launcher's" });
         }
         if key.contains(&0) || matches!(value, Datum::Text(text) if text.contains(&0)) {
-            return Err(Misuse::NotSayable { what: "a text with NUL" });
+            return Err(Misuse::NotRepresentable { what: "a text with NUL" });
         }
         value.check(self.format)?;
         let key_bytes = i32::try_from(key.len() + 1).unwrap_or(i32::MAX);
@@ -178,7 +178,7 @@ impl<'a> Datum<'a> {
         let Self::Packed(of, bytes) = self else { return Ok(()) };
         match Unpacker::new(bytes, format).skip(of) {
             Ok(all) if all.len() == bytes.len() => Ok(()),
-            _ => Err(Misuse::NotSayable { what: "bytes that are no value of their type" }),
+            _ => Err(Misuse::NotRepresentable { what: "bytes that are no value of their type" }),
         }
     }
 

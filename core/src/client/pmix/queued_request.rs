@@ -90,7 +90,7 @@ pub(super) fn keep<B: Buffer>(
         PmixRequest::Publish { key, text } => {
             check_name(key)?;
             if text.contains(&0) {
-                return Err(Misuse::NotSayable { what: "a text with NUL" });
+                return Err(Misuse::NotRepresentable { what: "a text with NUL" });
             }
             check_room("key and text", key.len() + text.len(), said.room())?;
             extend(said, &[key, text])?;
@@ -111,7 +111,7 @@ pub(super) fn keep<B: Buffer>(
         }
         PmixRequest::Spawn { command, processes } => {
             if command.is_empty() || command.contains(&0) || i32::try_from(processes).is_err() {
-                return Err(Misuse::NotSayable { what: "a program like that" });
+                return Err(Misuse::NotRepresentable { what: "a program like that" });
             }
             check_room("command", command.len(), said.room())?;
             extend(said, &[command])?;
@@ -273,10 +273,10 @@ fn check_name(key: &[u8]) -> Result<(), Misuse> {
         return Err(Misuse::Length { what: "key", len_bytes: key.len(), limit_bytes });
     }
     if keys::is_reserved(key) {
-        return Err(Misuse::NotSayable { what: "a key of the launcher's" });
+        return Err(Misuse::NotRepresentable { what: "a key of the launcher's" });
     }
     if key.contains(&0) {
-        return Err(Misuse::NotSayable { what: "a text with NUL" });
+        return Err(Misuse::NotRepresentable { what: "a text with NUL" });
     }
     Ok(())
 }
@@ -285,7 +285,9 @@ fn check_name(key: &[u8]) -> Result<(), Misuse> {
 fn name<'a>(proc: &Proc<'a>, own: &'a [u8]) -> Result<&'a [u8], Misuse> {
     match proc.nspace {
         b"" => Ok(own),
-        name if name.contains(&0) => Err(Misuse::NotSayable { what: "a name space with NUL" }),
+        name if name.contains(&0) => {
+            Err(Misuse::NotRepresentable { what: "a name space with NUL" })
+        }
         name => Ok(name),
     }
 }

@@ -379,7 +379,7 @@ fn invalid_puts_change_nothing() {
     }
     let (length, unsayable) = (
         |what, len_bytes, limit_bytes| Err(Misuse::Length { what, len_bytes, limit_bytes }),
-        |what| Err(Misuse::NotSayable { what }),
+        |what| Err(Misuse::NotRepresentable { what }),
     );
     let one = Datum::U16(1);
     assert_eq!(put(&mut client, b"", one), length("key", 0, KEY_BYTES_MAX));
@@ -511,7 +511,7 @@ fn calls_out_of_order_are_misuse_and_a_stream_that_ends_early_is_a_fault() {
     let far = Proc { nspace: b"a\0b", rank: 0 };
     let get = PmixRequest::Get { of: far, key: None, immediate: false, timeout_s: None };
     let what = "a name space with NUL";
-    assert_eq!(client.start(&get), Err(Misuse::NotSayable { what }));
+    assert_eq!(client.start(&get), Err(Misuse::NotRepresentable { what }));
     let procs = [Proc { nspace: &[b'n'; 200], rank: 0 }; 6];
     let fence = PmixRequest::Fence { procs: &procs, collect: false, timeout_s: None };
     assert!(matches!(client.start(&fence), Err(Misuse::Length { .. })));

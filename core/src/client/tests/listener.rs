@@ -30,13 +30,13 @@ fn invalid_openings_are_refused_before_anything_is_sent() {
     let new = |signal, version| Listener::new(Small::new(), 0, signal, version).map(drop);
     assert_eq!(new(Some("SIGRTMIN-3"), Version::V1_1), Ok(()));
     for signal in ["SIG USR1", "USR1\n", "\u{e9}"] {
-        assert!(matches!(new(Some(signal), Version::V1_1), Err(Misuse::NotSayable { .. })));
+        assert!(matches!(new(Some(signal), Version::V1_1), Err(Misuse::NotRepresentable { .. })));
     }
     for signal in ["", "SIGUSR1SIGUSR1SIGUSR1SIGUSR1SIGUSR1"] {
         assert!(matches!(new(Some(signal), Version::V2_0), Err(Misuse::Length { .. })));
     }
     for version in [Version { major: 3, minor: 0 }, Version::BINARY] {
-        assert!(matches!(new(None, version), Err(Misuse::NotSayable { .. })));
+        assert!(matches!(new(None, version), Err(Misuse::NotRepresentable { .. })));
     }
 }
 

@@ -85,7 +85,7 @@ fn exchanges() -> Vec<(Request<'static>, &'static str, &'static str, Answer<'sta
         (Request::KvsName, "cmd=job-getid;", "cmd=job-getid-response;jobid=j;rc=0;", Answer::Name("j".into())),
         (put(b"k", b"a;b"), "cmd=kvs-put;key=k;value=a;;b;", "cmd=kvs-put-response;rc=0;", Answer::Nothing),
         (put(b"k", b"v"), "cmd=kvs-put;key=k;value=v;", "cmd=kvs-put-response;", Answer::Nothing),
-        (put(b"k", b"v"), "cmd=kvs-put;key=k;value=v;", "cmd=kvs-put-response;rc=7;errmsg=too long;", Answer::Told("too long".into())),
+        (put(b"k", b"v"), "cmd=kvs-put;key=k;value=v;", "cmd=kvs-put-response;rc=7;errmsg=too long;", Answer::Message("too long".into())),
         (get(b"k"), own, "cmd=kvs-get-response;found=TRUE;value=a b=c;rc=0;", value),
         (get(b"k"), own, "cmd=kvs-get-response;rc=0;value=a b=c;found=TRUE;", value),
         (get(b"k"), own, "cmd=kvs-get-response;value=a b=c;", value),
@@ -130,7 +130,8 @@ fn answers_in_frames_are_understood_at_every_split() {
                     panic!("{answer} cut at {cut}");
                 };
                 assert_eq!((back, reply.to), (ticket, request.verb()), "{answer}");
-                let told = if matches!(reply.answer, Answer::Told(_)) && meant == Answer::Nothing {
+                let told = if matches!(reply.answer, Answer::Message(_)) && meant == Answer::Nothing
+                {
                     Answer::Nothing
                 } else {
                     reply.answer
@@ -170,7 +171,7 @@ fn opening_in_lines_goes_on_in_frames_at_every_split() {
         assert!(!client.is_spawned());
         assert_eq!(client.state(), State::Open { version: Version::V2_0 });
         assert!(matches!(client.start(&JOIN), Err(Misuse::WrongState { .. })));
-        assert!(matches!(client.start(&Request::Maxes), Err(Misuse::NotSayable { .. })));
+        assert!(matches!(client.start(&Request::Maxes), Err(Misuse::NotRepresentable { .. })));
     }
 }
 

@@ -64,7 +64,7 @@ fn version_that_is_not_spoken_is_not_asked_for() {
     for (major, minor) in [(1, 3), (2, 1), (3, 0), (0, 9)] {
         let version = Version { major, minor };
         let refused = fresh().start(&Request::Init { version });
-        assert!(matches!(refused, Err(Misuse::NotSayable { .. })), "{major}.{minor}");
+        assert!(matches!(refused, Err(Misuse::NotRepresentable { .. })), "{major}.{minor}");
     }
 }
 
@@ -210,7 +210,7 @@ fn requests_that_no_line_can_express_are_refused_before_anything_is_kept() {
         Request::Publish { service: service(), port: "a b".into() },
     ] {
         let said = client.start(&request);
-        assert!(matches!(said, Err(Misuse::NotSayable { .. })), "{request:?}: {said:?}");
+        assert!(matches!(said, Err(Misuse::NotRepresentable { .. })), "{request:?}: {said:?}");
     }
     assert!(matches!(client.start(&put(b"", b"v")), Err(Misuse::Length { .. })));
     assert!(matches!(client.start(&put(b"k", b"")), Err(Misuse::Length { .. })));
@@ -218,7 +218,7 @@ fn requests_that_no_line_can_express_are_refused_before_anything_is_kept() {
     for list in [&b"1,x"[..], b"0,0,1", b"1,0,1", b"1,01"] {
         let fence = Request::Fence { group: FenceGroup::Ranks(list), tag: None };
         let started = open_many().start(&fence);
-        assert!(matches!(started, Err(Misuse::NotSayable { .. })), "{fence:?}: {started:?}");
+        assert!(matches!(started, Err(Misuse::NotRepresentable { .. })), "{fence:?}: {started:?}");
     }
 }
 
@@ -353,7 +353,7 @@ proptest! {
 #[test]
 fn client_without_the_code_for_a_generation_does_not_ask_for_it() {
     let mut client: Client<Small, 1, 1> = Client::new(Small::new());
-    let refused = Misuse::NotSayable { what: "an unsupported version" };
+    let refused = Misuse::NotRepresentable { what: "an unsupported version" };
     let asked = client.start(&Request::Init { version: Version::V2_0 });
     assert_eq!(asked, Err(refused));
     assert!(client.start(&Request::Init { version: Version::V1_2 }).is_ok());

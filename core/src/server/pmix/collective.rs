@@ -65,7 +65,7 @@ impl<B: SharedBytes> OpenCollective<B> {
 
     /// True if a process participates.
     pub(super) fn has(&self, proc: ProcId) -> bool {
-        self.listed().any(|listed| listed.meets(proc.into()))
+        self.listed().any(|listed| listed.matches_digest(proc.into()))
     }
 
     /// True if a process is listed twice, so that the collective could never complete. All
@@ -74,10 +74,10 @@ impl<B: SharedBytes> OpenCollective<B> {
         // The list is mostly in order, where duplicates are neighbours.
         let next = || self.listed().zip(self.listed().skip(1));
         if next().all(|(one, other)| one < other) {
-            return next().any(|(one, other)| one.meets(other));
+            return next().any(|(one, other)| one.matches_digest(other));
         }
         let mut all = self.listed().enumerate();
-        all.any(|(at, one)| self.listed().take(at).any(|before| before.meets(one)))
+        all.any(|(at, one)| self.listed().take(at).any(|before| before.matches_digest(one)))
     }
 
     /// The participants, as they were listed.
@@ -93,7 +93,7 @@ impl ListedProc {
     }
 
     /// True if both stand for a common process.
-    pub(super) fn meets(self, other: Self) -> bool {
+    pub(super) fn matches_digest(self, other: Self) -> bool {
         let is_any = self.rank == WILDCARD || other.rank == WILDCARD;
         self.job == other.job && (is_any || self.rank == other.rank)
     }

@@ -47,7 +47,7 @@ pub(super) enum PmixEffect {
         user: Option<u32>,
     },
     /// The greeting is invalid, and the owner has to reject the peer.
-    Doubted {
+    InvalidGreeting {
         status: Status,
         why: PeerError,
     },
@@ -70,7 +70,7 @@ pub(super) enum PmixEffect {
     /// The peer has finalized.
     Left,
     /// The owner has to answer; the message stays in the inbox until the owner has read it.
-    Asked(usize),
+    HostRequest(usize),
     /// The rank aborts its job.
     Aborted {
         code: i32,

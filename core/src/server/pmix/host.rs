@@ -122,7 +122,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         self.link(id, peer);
         if let Some(data) = self.context.pmix.rank_data_mut(peer) {
             data.connections = data.connections.saturating_add(1);
-            data.has_spoken = true;
+            data.was_admitted = true;
         }
         if let Some(job) = self.common().job_mut(peer.job) {
             job.set_tolerates_failures(peer.rank);
@@ -164,9 +164,9 @@ impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
     /// True if the last connection of this rank ended without FINALIZE.
     pub fn has_left_early(&self, job: JobId, rank: Rank) -> bool {
         let proc = ProcId { job, rank };
-        let has_spoken = self.view.pmix.rank_data(proc).is_some_and(|data| data.has_spoken);
+        let was_admitted = self.view.pmix.rank_data(proc).is_some_and(|data| data.was_admitted);
         let member = self.view.member(proc);
-        has_spoken && member.is_some_and(|member| member.phase() == Phase::Lost)
+        was_admitted && member.is_some_and(|member| member.phase() == Phase::Lost)
     }
 }
 

@@ -91,7 +91,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
         let effect = state::handle_message(state, &mut self.context, message);
-        if let Ok(PmixEffect::Asked(_)) = effect {
+        if let Ok(PmixEffect::HostRequest(_)) = effect {
             if !is_held && inbox.extend(fresh).is_err() {
                 let limit_bytes = inbox.room();
                 return Err(state.fail(PeerError::MessageTooLong { limit_bytes }));
@@ -105,14 +105,14 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
 
     /// Applies the effect of a message to other connections, to sessions and to the owner.
     fn apply_effect(&mut self, id: ConnectionId, effect: PmixEffect) {
-        if let PmixEffect::Doubted { status, why } = effect {
+        if let PmixEffect::InvalidGreeting { status, why } = effect {
             let event = PmixEvent::AdmissionInvalid { connection: id, status, why };
             return self.connections.push_event(id, event);
         }
         let Some(peer) = self.connections.state(id).and_then(|state| state.peer) else { return };
         let ProcId { job, rank } = peer;
         let event = match effect {
-            PmixEffect::Nothing | PmixEffect::Doubted { .. } => return,
+            PmixEffect::Nothing | PmixEffect::InvalidGreeting { .. } => return,
             PmixEffect::Claimed { user } => {
                 PmixEvent::AdmissionRequested { connection: id, job, rank, user }
             }
@@ -137,7 +137,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 self.disconnect(peer, Phase::Finalized);
                 return;
             }
-            PmixEffect::Asked(place) => {
+            PmixEffect::HostRequest(place) => {
                 let pending = self.connections.number(id, place);
                 PmixEvent::HostRequest { connection: id, pending }
             }

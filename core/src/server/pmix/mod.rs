@@ -180,8 +180,8 @@ impl<P: PmixStorage> Pmix<P> {
     }
 
     /// True if a connection was ever admitted as this rank.
-    pub fn has_spoken(&self, job: JobId, rank: Rank) -> bool {
-        self.shared.rank_data(ProcId { job, rank }).is_some_and(|data| data.has_spoken)
+    pub fn was_admitted(&self, job: JobId, rank: Rank) -> bool {
+        self.shared.rank_data(ProcId { job, rank }).is_some_and(|data| data.was_admitted)
     }
 
     /// The next event for the owner.

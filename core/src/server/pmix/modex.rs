@@ -21,7 +21,7 @@ pub struct RankData<B> {
     /// Number of connections admitted as this rank and not finalized.
     pub(super) connections: u32,
     /// True if a connection was ever admitted as this rank.
-    pub(super) has_spoken: bool,
+    pub(super) was_admitted: bool,
 }
 
 /// Values that were posted, as one answer to a get: a status, and one object of the process and its
@@ -42,7 +42,7 @@ impl<B> Default for RankData<B> {
             first_connection: None,
             is_awaited: false,
             connections: 0,
-            has_spoken: false,
+            was_admitted: false,
         }
     }
 }

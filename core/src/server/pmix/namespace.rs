@@ -41,7 +41,7 @@ enum LibraryGeneration {
     /// nothing that the description lacks.
     Old,
     /// 4.2: the library requests values of other ranks that the description lacks.
-    Asking,
+    Requesting,
     /// From 5.0 on: like 4.2, except for the keys that locate the node and the application of a
     /// rank.
     New,
@@ -175,7 +175,7 @@ impl LibraryGeneration {
         if release < Release::V4_2 {
             Self::Old
         } else if release < Release::new(5, 0, 0) {
-            Self::Asking
+            Self::Requesting
         } else {
             Self::New
         }
@@ -188,8 +188,8 @@ impl LibraryGeneration {
         let count = match self {
             Self::Old => return None,
             // A single application is that of every rank.
-            Self::Asking if applications < 2 => 2,
-            Self::Asking => 3,
+            Self::Requesting if applications < 2 => 2,
+            Self::Requesting => 3,
             Self::New => PEER_KEYS.len(),
         };
         PEER_KEYS.get(..count)

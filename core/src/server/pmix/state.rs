@@ -156,7 +156,9 @@ fn answer<P: PmixStorage, S: Storage>(
         }
         Request::Query(queries) => match context.view().query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),
-            None => return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0))),
+            None => {
+                return PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)));
+            }
         },
         Request::JobControl { .. }
         | Request::Spawn { .. }
@@ -164,7 +166,7 @@ fn answer<P: PmixStorage, S: Storage>(
         | Request::GetCredential(_)
         | Request::ValidateCredential { .. } => {
             // The request is numbered when the owner receives its event.
-            return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0)));
+            return PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)));
         }
         _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
     };
@@ -194,7 +196,7 @@ fn handle_greeting<P: PmixStorage, S: Storage>(
     (state.format, state.release) = (greeting.format, greeting.release());
     let mut reject = |status, why| {
         state.defer_rejection();
-        Ok(PmixEffect::Doubted { status, why })
+        Ok(PmixEffect::InvalidGreeting { status, why })
     };
     let (Kind::Client, Some((nspace, rank))) = (greeting.kind, greeting.identity) else {
         let what = "a service to tools";

@@ -248,7 +248,7 @@ fn unsayable(what: &'static str, text: Text<'_>) -> Option<Misuse> {
     }
     let is_torn = text.bytes().any(|b| matches!(b, 0 | b' ' | b'\n' | b'\r'));
     let what = "PMI-1 has no blank, line end or NUL in a field";
-    is_torn.then_some(Misuse::NotSayable { what })
+    is_torn.then_some(Misuse::NotRepresentable { what })
 }
 
 #[cfg(test)]

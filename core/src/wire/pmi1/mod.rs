@@ -132,7 +132,7 @@ pub fn write_request(
         || !names::has(verb)
         || matches!(request, Request::Lacking { .. } | Request::Spawn(_))
     {
-        return Err(Misuse::NotSayable {
+        return Err(Misuse::NotRepresentable {
             what: "a request that PMI-1 does not have, or this build",
         }
         .into());
@@ -241,7 +241,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         Answer::Refused(ref reason) => {
             line.reason("msg", reason);
         }
-        Answer::Told(text) => {
+        Answer::Message(text) => {
             line.one_word("msg", text);
         }
         Answer::Nothing
@@ -391,7 +391,7 @@ fn write_group(
         FenceGroup::Node => b"NODE",
         FenceGroup::Ranks(list) if is_list(list) => list,
         FenceGroup::Ranks(_) => {
-            return Err(Misuse::NotSayable { what: "a group that is no list of ranks" });
+            return Err(Misuse::NotRepresentable { what: "a group that is no list of ranks" });
         }
     };
     line.pair("group", Text::plain(name));
@@ -430,7 +430,7 @@ fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
         }
     }
     match line.rest("msg", &quirks::BEHIND_MSG) {
-        Some(told) => Answer::Told(Text::plain(told)),
+        Some(message) => Answer::Message(Text::plain(message)),
         None => Answer::Nothing,
     }
 }
@@ -453,7 +453,7 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
         Verb::UniverseSize => Answer::Number(line.signed("size")?),
         Verb::KvsName => Answer::Name(line.text("kvsname")?),
         Verb::Get => match line.rest("value", &quirks::BEHIND_VALUE) {
-            Some(value) if !(value.is_empty() && says_not_found(line)) => {
+            Some(value) if !(value.is_empty() && is_not_found(line)) => {
                 Answer::Value(Text::plain(value))
             }
             _ => Answer::Missing,
@@ -469,7 +469,7 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
     })
 }
 
-fn says_not_found(line: Line<'_>) -> bool {
+fn is_not_found(line: Line<'_>) -> bool {
     line.field("msg").is_some_and(|msg| msg.ends_with(quirks::NOT_FOUND.as_bytes()))
 }
 

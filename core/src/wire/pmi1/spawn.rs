@@ -114,7 +114,9 @@ impl BlockWriter<'_, '_> {
         // A carriage return is part of the value, unless it may belong to the line's end.
         let last = value.bytes().last();
         if value.bytes().any(|b| matches!(b, 0 | b'\n')) || last == Some(b'\r') {
-            return Err(Misuse::NotSayable { what: "PMI-1 has no line end or NUL in a spawn" });
+            return Err(Misuse::NotRepresentable {
+                what: "PMI-1 has no line end or NUL in a spawn",
+            });
         }
         self.0.byte(b'=').text(value).byte(b'\n');
         Ok(self)

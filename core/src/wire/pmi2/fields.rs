@@ -207,7 +207,7 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// Writes a message of a third party. It is for human readers, so its bytes may be replaced.
-    pub(super) fn told(&mut self, key: &str, text: Text<'_>) -> &mut Self {
+    pub(super) fn free_text(&mut self, key: &str, text: Text<'_>) -> &mut Self {
         if self.semicolons == Semicolons::Doubled {
             return self.text(key, text);
         }
@@ -271,10 +271,10 @@ impl<'a> FrameWriter<'a> {
 ///
 /// # Errors
 ///
-/// [`Misuse::NotSayable`] for a `;` that would end the value.
+/// [`Misuse::NotRepresentable`] for a `;` that would end the value.
 pub(super) fn sayable(text: Text<'_>, semicolons: Semicolons) -> Result<Text<'_>, Misuse> {
     if semicolons == Semicolons::Single && text.bytes().any(|b| b == b';') {
-        return Err(Misuse::NotSayable { what: "a `;` for a peer that does not double it" });
+        return Err(Misuse::NotRepresentable { what: "a `;` for a peer that does not double it" });
     }
     Ok(text)
 }

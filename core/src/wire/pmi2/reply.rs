@@ -141,8 +141,8 @@ pub fn write_reply(
                 frame.flag("found", false);
             }
         }
-        Answer::Told(text) => {
-            frame.told("errmsg", text);
+        Answer::Message(text) => {
+            frame.free_text("errmsg", text);
         }
         Answer::Nothing
             if parts::CONNECT && reply.to == Verb::Connect && reply.code.is_success() =>
@@ -172,7 +172,7 @@ fn failed_count(codes: Text<'_>) -> u32 {
 fn refusal(to: Verb, body: Body<'_>) -> Answer<'_> {
     match body.field("errcodes").filter(|_| to == Verb::Spawn) {
         Some(codes) => Answer::Spawned { job: None, codes: Some(codes) },
-        None => body.field("errmsg").map_or(Answer::Nothing, Answer::Told),
+        None => body.field("errmsg").map_or(Answer::Nothing, Answer::Message),
     }
 }
 

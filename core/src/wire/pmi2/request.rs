@@ -43,7 +43,9 @@ pub fn write_request(
     out: &mut [u8],
 ) -> Result<usize, WriteError> {
     if tag.starts_with(quirks::STRAYING) || tag.contains(&b';') {
-        return Err(Misuse::NotSayable { what: "a name of an exchange that is misread" }.into());
+        return Err(
+            Misuse::NotRepresentable { what: "a name of an exchange that is misread" }.into()
+        );
     }
     if let (Request::Spawn(spawn), true) = (request, parts::SPAWN) {
         return write_spawn(*spawn, tag, out);
@@ -54,7 +56,7 @@ pub fn write_request(
         || !names::has(verb)
         || matches!(request, Request::Lacking { .. } | Request::Spawn(_))
     {
-        return Err(Misuse::NotSayable {
+        return Err(Misuse::NotRepresentable {
             what: "a request that PMI-2 does not have, or this build",
         }
         .into());
@@ -86,7 +88,7 @@ pub fn write_request(
         }
         Request::Fence { group: FenceGroup::World, tag: None } => {}
         Request::Fence { .. } => {
-            return Err(Misuse::NotSayable { what: "a fence of a group in PMI-2" }.into());
+            return Err(Misuse::NotRepresentable { what: "a fence of a group in PMI-2" }.into());
         }
         Request::Publish { service, port } if parts::NAMES => {
             frame.text("name", filled("service", service)?).text("port", filled("port", port)?);

@@ -19,7 +19,7 @@ pub struct App<'a> {
     /// Variables of its environment, as `NAME=VALUE`.
     pub variables: Texts<'a>,
     /// Working directory.
-    pub folder: Option<&'a [u8]>,
+    pub directory: Option<&'a [u8]>,
     /// Number of processes.
     pub processes: i32,
     /// Directives for this program.
@@ -45,9 +45,9 @@ impl<'a> App<'a> {
         let words = Texts::read(from, count)?;
         let count = from.i32()?;
         let variables = Texts::read(from, count)?;
-        let (folder, processes) = (from.text()?, from.int()?);
+        let (directory, processes) = (from.text()?, from.int()?);
         let infos = read_infos(from)?;
-        Ok(Self { command, words, variables, folder, processes, infos })
+        Ok(Self { command, words, variables, directory, processes, infos })
     }
 }
 

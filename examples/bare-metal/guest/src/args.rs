@@ -12,7 +12,7 @@ pub(crate) struct Args {
     pub(crate) host: Ipv4Addr,
     pub(crate) port: u16,
     /// Protocol of a client.
-    pub(crate) speaks: Speaks,
+    pub(crate) versions: RequestedVersions,
     /// The calls of a client are futures; in PMI-1 only.
     pub(crate) has_futures: bool,
     /// In PMI-2: the rank of a client.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum RequestedVersions {
     Pmi1,
     Pmi2,
     /// The binary dialect.
@@ -58,7 +58,7 @@ impl Args {
             addr: Ipv4Addr::new(10, 0, 2, 15),
             host: Ipv4Addr::new(10, 0, 2, 2),
             port: 0,
-            speaks: Speaks::Pmi1,
+            versions: RequestedVersions::Pmi1,
             has_futures: false,
             rank: 0,
             secret: "",
@@ -91,10 +91,10 @@ impl Args {
             "host" => self.host = value.parse().ok()?,
             "port" => self.port = value.parse().ok()?,
             "pmi" => {
-                self.speaks = match value {
-                    "1" => Speaks::Pmi1,
-                    "2" => Speaks::Pmi2,
-                    "binary" | "frames" => Speaks::Binary,
+                self.versions = match value {
+                    "1" => RequestedVersions::Pmi1,
+                    "2" => RequestedVersions::Pmi2,
+                    "binary" | "frames" => RequestedVersions::Binary,
                     _ => return None,
                 }
             }

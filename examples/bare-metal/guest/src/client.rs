@@ -13,7 +13,7 @@ use smoltcp::iface::{Context, SocketHandle};
 use smoltcp::socket::tcp::Socket;
 use smoltcp::wire::IpEndpoint;
 
-use crate::args::{Args, Speaks};
+use crate::args::{Args, RequestedVersions};
 use crate::machine::micros;
 use crate::net::{Net, core_now};
 use crate::say;
@@ -76,13 +76,13 @@ fn connect(line: &mut TcpStream<LimitedNet<'_>>, server: IpEndpoint) -> Result<(
 fn open(pmi: &mut Client<'_>, args: &Args) -> Result<(), Failure> {
     let secret = Secret::new(args.secret.as_bytes()).ok();
     let prover = |reply: &Reply<'_>| prove(secret.as_ref()?, reply);
-    let version = match args.speaks {
-        Speaks::Pmi1 => Version::V1_1,
-        Speaks::Binary => {
+    let version = match args.versions {
+        RequestedVersions::Pmi1 => Version::V1_1,
+        RequestedVersions::Binary => {
             pmi.use_binary();
             Version::BINARY
         }
-        Speaks::Pmi2 => Version::V2_0,
+        RequestedVersions::Pmi2 => Version::V2_0,
     };
     let mut opening = Opening::new(version);
     if version == Version::V2_0 {

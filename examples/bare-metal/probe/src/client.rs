@@ -94,7 +94,7 @@ fn ask(client: &mut Own, request: &Request<'_>) -> Result<(), Failed> {
 fn show(answer: Answer<'_>) {
     match answer {
         Answer::Number(number) => mcu::send(&number.to_le_bytes()),
-        Answer::Name(text) | Answer::Value(text) | Answer::Told(text) => {
+        Answer::Name(text) | Answer::Value(text) | Answer::Message(text) => {
             mcu::send(text.as_plain().unwrap_or(b""));
         }
         _ => {}

@@ -23,8 +23,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "wdir",
         "DIR",
         "working directory of the program (default: the current one)",
-        |settings, value| put(&mut settings.job.folder, path(value).map(Some)),
-        |settings| shown_path(settings.job.folder.as_ref()),
+        |settings, value| put(&mut settings.job.directory, path(value).map(Some)),
+        |settings| shown_path(settings.job.directory.as_ref()),
     )
     .common()
     .of_part(),

@@ -73,7 +73,7 @@ impl JobControl {
             named.push((own, None));
         } else if named.is_empty() {
             // A request without targets means all that the rank may control.
-            let all = server.jobs().filter(|job| comes_from(server, *job, own));
+            let all = server.jobs().filter(|job| descends_from(server, *job, own));
             named.extend(all.map(|job| (job, None)));
         }
         Ok(JobControl { targets: named, cleanup, acts })
@@ -91,7 +91,7 @@ fn target(
     let job = server.jobs().find(is_it).ok_or(Status::NOT_FOUND)?;
     let size = server.job(job).map_or(0, |job| job.size());
     match target.rank {
-        _ if !comes_from(server, job, own) => Err(Status::NO_PERMISSIONS),
+        _ if !descends_from(server, job, own) => Err(Status::NO_PERMISSIONS),
         WILDCARD => Ok((job, None)),
         rank if rank < size => Ok((job, Some(rank))),
         _ => Err(Status::NOT_FOUND),
@@ -99,7 +99,7 @@ fn target(
 }
 
 /// True if a job is `root`, or was spawned from it, directly or not.
-fn comes_from(server: &Server<Heap>, job: JobId, root: JobId) -> bool {
+fn descends_from(server: &Server<Heap>, job: JobId, root: JobId) -> bool {
     let mut next = Some(job);
     // A chain longer than the number of jobs is a cycle.
     for _ in 0..=server.jobs().count() {
@@ -122,7 +122,7 @@ fn read_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
     let list = || value.text().map(paths).unwrap_or_default();
     match *key {
         keys::REGISTER_CLEANUP => cleanup.files.extend(list()),
-        keys::REGISTER_CLEANUP_DIR => cleanup.folders.extend(list()),
+        keys::REGISTER_CLEANUP_DIR => cleanup.directories.extend(list()),
         keys::CLEANUP_IGNORE => cleanup.kept.extend(list()),
         keys::CLEANUP_RECURSIVE => cleanup.is_recursive = value.is_true(),
         keys::CLEANUP_EMPTY => cleanup.only_empty = value.is_true(),

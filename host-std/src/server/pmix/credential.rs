@@ -84,15 +84,16 @@ mod tests {
     #[test]
     fn credential_is_good_for_a_while_and_for_what_it_says_only() {
         let (mut ours, mut others) = (Credentials::default(), Credentials::default());
-        let (now, who) = (Instant::from_micros(7_500_000), UserIdentity { user: 1000, group: 100 });
+        let (now, subject) =
+            (Instant::from_micros(7_500_000), UserIdentity { user: 1000, group: 100 });
         assert_eq!(ours.check(b"", now), None);
-        let made = ours.make(who, now).unwrap();
+        let made = ours.make(subject, now).unwrap();
         assert!(made.starts_with(b"1000:100:307:"));
-        assert_eq!(ours.check(&made, now), Some(who));
-        assert_eq!(ours.check(&made, now.plus(Duration::from_secs(299))), Some(who));
+        assert_eq!(ours.check(&made, now), Some(subject));
+        assert_eq!(ours.check(&made, now.plus(Duration::from_secs(299))), Some(subject));
         assert_eq!(ours.check(&made, now.plus(Duration::from_secs(301))), None);
         assert_eq!(others.check(&made, now), None);
-        others.make(who, now).unwrap();
+        others.make(subject, now).unwrap();
         assert_eq!(others.check(&made, now), None);
         for at in 0..made.len() {
             let mut forged = made.clone();

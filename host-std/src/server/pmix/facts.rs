@@ -36,7 +36,7 @@ struct JobInfo<'a> {
     plan: &'a Plan,
     server: String,
     peers: String,
-    folders: Vec<Option<&'a [u8]>>,
+    directories: Vec<Option<&'a [u8]>>,
     lines: Vec<Vec<u8>>,
     is_crowded: bool,
 }
@@ -44,7 +44,7 @@ struct JobInfo<'a> {
 impl<'a> JobInfo<'a> {
     fn new(plan: &'a Plan, pid: u32) -> Self {
         let peers: Vec<String> = (0..plan.ranks).map(|rank| rank.to_string()).collect();
-        let folders = plan.parts.iter().map(|part| part.program.folder.as_ref());
+        let directories = plan.parts.iter().map(|part| part.program.directory.as_ref());
         let lines = plan.parts.iter().map(|part| {
             let program = &part.program;
             let words = std::iter::once(&program.name).chain(&program.args);
@@ -55,7 +55,9 @@ impl<'a> JobInfo<'a> {
             plan,
             server: server_nspace(pid),
             peers: peers.join(","),
-            folders: folders.map(|folder| Some(folder?.as_os_str().as_bytes())).collect(),
+            directories: directories
+                .map(|directory| Some(directory?.as_os_str().as_bytes()))
+                .collect(),
             lines: lines.collect(),
             is_crowded: plan.is_oversubscribed(),
         }
@@ -128,13 +130,13 @@ impl<'a> JobInfo<'a> {
 
     fn app(&self, number: u32, ranks: u32, first: u32) -> Vec<Known<'_>> {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
-        let folder = self.folders.get(at).copied().flatten();
+        let directory = self.directories.get(at).copied().flatten();
         let line = self.lines.get(at).map(Vec::as_slice);
         let known = [
             Some((keys::APPNUM, Fact::U32(number))),
             Some((keys::APP_SIZE, Fact::U32(ranks))),
             Some((keys::APP_LEADER, Fact::Rank(first))),
-            folder.map(|folder| (keys::WDIR, Fact::Text(folder))),
+            directory.map(|directory| (keys::WDIR, Fact::Text(directory))),
             line.map(|line| (keys::APP_ARGV, Fact::Text(line))),
         ];
         known.into_iter().flatten().collect()

@@ -41,8 +41,8 @@ struct Blocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockRefusal {
     None,
-    Untold,
-    Told,
+    Unreported,
+    Reported,
 }
 
 /// Sets the limit of all blocks that this thread makes from now on: a new run begins.
@@ -56,9 +56,9 @@ pub(crate) fn limit_blocks(limit_bytes: u64) {
 /// The limit, once, if it was reached.
 pub(crate) fn take_refused() -> Option<u64> {
     BLOCKS.with(|blocks| {
-        let is_new = blocks.refusal.get() == BlockRefusal::Untold;
+        let is_new = blocks.refusal.get() == BlockRefusal::Unreported;
         is_new.then(|| {
-            blocks.refusal.set(BlockRefusal::Told);
+            blocks.refusal.set(BlockRefusal::Reported);
             blocks.limit_bytes.get()
         })
     })
@@ -84,7 +84,7 @@ impl SharedBytes for Shared {
             let all = blocks.bytes.get().saturating_add(count(len));
             if all > blocks.limit_bytes.get().saturating_add(reserve) {
                 if blocks.refusal.get() == BlockRefusal::None {
-                    blocks.refusal.set(BlockRefusal::Untold);
+                    blocks.refusal.set(BlockRefusal::Unreported);
                 }
                 return None;
             }

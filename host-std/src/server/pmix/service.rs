@@ -22,7 +22,7 @@ use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::storage::Slab;
 use pmi_std::{BoundedBuf, Stream};
-use pmi_trace::What;
+use pmi_trace::Content;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -104,7 +104,7 @@ impl Service {
         if pmix.scratch.is_empty() {
             pmix.scratch = vec![0; SCRATCH].into();
         }
-        let deadline = self.clock.now().plus(SAY_WITHIN);
+        let deadline = self.clock.now().plus(IDENTIFY_WITHIN);
         let opened =
             pmix.server.open(BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX), Some(deadline));
         // A connection beyond the maximum is closed.
@@ -115,7 +115,7 @@ impl Service {
         pmix.links += 1;
         pmix.pending.insert(id, from.ip(), socket);
         let from = Some(from.to_string());
-        self.tracer.event(who(&pmix.server, id), What::Connected { from });
+        self.tracer.event(subject(&pmix.server, id), Content::Connected { from });
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Service {
         let mut any = false;
         while let Some(id) = self.server.pmix(&mut self.pmix.server).next_ready() {
             any = true;
-            self.serve_pmix(id, poller, Occasion::Owed)?;
+            self.serve_pmix(id, poller, Occasion::Due)?;
         }
         Ok(any)
     }
@@ -215,7 +215,7 @@ impl Service {
                 ServerEvent::PmixSilent { job, rank: rank.0, code, after }
             }
             PmixEvent::HostRequest { connection, pending } => {
-                ServerEvent::PmixAsked { connection, pending }
+                ServerEvent::PmixHostRequest { connection, pending }
             }
             _ => return None,
         })
@@ -230,11 +230,11 @@ impl Service {
         let now = self.clock.now();
         let pmix = &mut self.pmix;
         let Some(connection) = pmix.connections.get_mut(id.0) else { return Ok(()) };
-        let who = who(&pmix.server, id);
+        let subject = subject(&pmix.server, id);
         let Some(machine) = self.server.pmix(&mut pmix.server).connection(id) else {
             return Ok(());
         };
-        let mut machine = self.tracer.tap(machine, who);
+        let mut machine = self.tracer.tap(machine, subject);
         let wire = (Token::Pmix(id.0), poller);
         let served = connection.serve(&mut machine, now, &mut pmix.scratch, occasion, wire)?;
         let peer = pmix.server.peer(id);
@@ -271,7 +271,7 @@ impl Service {
         self.pmix.pending.remove(id);
         if let Some(connection) = self.pmix.connections.remove(id.0) {
             self.pmix.links -= 1;
-            self.tracer.event(who(&self.pmix.server, id), What::Closed);
+            self.tracer.event(subject(&self.pmix.server, id), Content::Closed);
             let peer = self.pmix.server.peer(id);
             if let Some(rank_conn) = peer.and_then(|of| self.rank_conns.get_mut(of.job, of.rank.0))
             {
@@ -298,7 +298,7 @@ impl Service {
 }
 
 /// Job, rank and number of a connection, for records.
-fn who(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> TraceSource {
+fn subject(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> TraceSource {
     let peer = pmix.peer(id);
     TraceSource::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
 }
@@ -332,7 +332,7 @@ const INBOX_MAX: usize = 64 << 20;
 const UNFINISHED_MAX: usize = 512 << 20;
 
 /// Longest time until a new connection must have identified itself; clients do so at once.
-const SAY_WITHIN: Duration = Duration::from_secs(5);
+const IDENTIFY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Size of the buffer: one half for reading and one for writing.
 const SCRATCH: usize = 128 * 1024;

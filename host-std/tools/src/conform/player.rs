@@ -8,7 +8,7 @@ use super::case::{Case, CaseBody, ExpectedExit, RankCase};
 use super::rank_client::RankClient;
 use super::raw_connection::RawConnection;
 use super::verdict::{Finding, Verdict, shown};
-use pmi_std::env::{Environment, Way};
+use pmi_std::env::{Environment, Transport};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -86,10 +86,10 @@ fn play(
 /// Finds the server through the environment.
 fn connect(is_on_stdin: bool, timeout: Duration) -> Result<(RawConnection, u32, u32), Finding> {
     let lost = |what: &dyn std::fmt::Display| Verdict::Wrong.on(shown(what.to_string().as_bytes()));
-    let Environment { way, rank, size, .. } =
+    let Environment { transport, rank, size, .. } =
         Environment::of_this_process().map_err(|error| lost(&error))?;
-    match way {
-        Way::Inherited { fd } => {
+    match transport {
+        Transport::Inherited { fd } => {
             let stream = if is_on_stdin {
                 io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from)
             } else {
@@ -98,11 +98,11 @@ fn connect(is_on_stdin: bool, timeout: Duration) -> Result<(RawConnection, u32, 
             let stream = stream.map_err(|error| lost(&format_args!("PMI_FD={fd}: {error}")))?;
             Ok((RawConnection::new(stream.into(), timeout), rank, size))
         }
-        Way::Dial { host, port, id } => {
+        Transport::Tcp { host, port, id } => {
             let stream = TcpStream::connect((host.as_str(), port)).map_err(|error| lost(&error))?;
             identify(RawConnection::new(stream.into(), timeout), id)
         }
-        Way::Singleton => Err(lost(&"neither PMI_FD nor PMI_PORT is set")),
+        Transport::Singleton => Err(lost(&"neither PMI_FD nor PMI_PORT is set")),
     }
 }
 

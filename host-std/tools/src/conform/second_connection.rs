@@ -9,7 +9,7 @@ use super::rank_client::RankClient;
 use super::raw_connection::RawConnection;
 use super::verdict::Verdict::{AsSpecified, JobKilled, NoAnswer, Refused, Tolerated, Wrong};
 use super::verdict::{Finding, shown};
-use pmi_std::env::{Environment, Sockets, Way};
+use pmi_std::env::{Environment, Sockets, Transport};
 use std::time::Instant;
 
 /// All cases of second connections.
@@ -35,8 +35,8 @@ pub(super) const CASES: &[&[Case]] = &[&[
 fn address() -> Result<(Environment, u64), Finding> {
     let found = Environment::second_connection(std::env::vars_os())
         .map_err(|error| Wrong.on(shown(error.to_string().as_bytes())))?;
-    match found.way {
-        Way::Dial { id, .. } => Ok((found, id)),
+    match found.transport {
+        Transport::Tcp { id, .. } => Ok((found, id)),
         _ => Err(Refused.on("not offered: PMI_PORT is not set")),
     }
 }

@@ -4,7 +4,7 @@ use pmi_core::command::Version;
 use pmi_core::limits::VALUE_BYTES;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
 use pmi_link::CallError;
-use pmi_std::env::{Environment, Speaks};
+use pmi_std::env::{Environment, RequestedVersions};
 use pmi_std::{Member, Pmi};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -159,7 +159,7 @@ fn converse(
         Environment::of_this_process().map_err(|error| (INIT, error.to_string()))?;
     // The user has chosen no version, so the best available one is requested.
     if env::var_os("PMI_VERSION").is_none() {
-        environment.speaks = Speaks::Newest;
+        environment.versions = RequestedVersions::Newest;
     }
     let member = pmi_std::connect_by(environment).map_err(|error| (INIT, error.to_string()))?;
     let Some(Member { mut pmi, rank, size, .. }) = member else {

@@ -51,7 +51,7 @@ pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
         .collect();
     let request_text = |at: usize| {
         let record = requests.get(&at).and_then(|at| trace.records.get(*at))?;
-        let pmi_trace::What::Message { direction, bytes } = &record.what else { return None };
+        let pmi_trace::Content::Message { direction, bytes } = &record.what else { return None };
         Some(describe(*direction, bytes).line(VALUE_MAX))
     };
     let (mut text, mut count) = (String::new(), 0usize);

@@ -59,7 +59,7 @@ impl Pmix {
             }),
             format: *format,
         };
-        let dial = |error| PmixConnectError::Dial { address: *address, error };
+        let dial = |error| PmixConnectError::Connect { address: *address, error };
         let stream = TcpStream::connect(address).map_err(dial)?;
         // Every message waits for its answer, so nothing is gained by holding one back.
         stream.set_nodelay(true).map_err(dial)?;

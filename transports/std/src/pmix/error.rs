@@ -18,7 +18,7 @@ pub enum PmixConnectError {
     Env(#[from] EnvError),
     /// Connecting to the address of the server failed.
     #[error("the PMIx server at {address} cannot be reached: {error}")]
-    Dial {
+    Connect {
         /// The address.
         address: SocketAddr,
         /// Error of the system.

@@ -11,7 +11,7 @@
 //! A client with `FLUX_PMI_DEBUG` writes its calls and not its messages; its lines become sentences.
 
 use super::log::Log;
-use crate::record::{Direction, Head, JobFacts, Record, Trace, What};
+use crate::record::{Content, Direction, Head, JobFacts, Record, Trace};
 use crate::stream::Splitter;
 
 /// A trace and notes, if there is PMI in the log.
@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
                 }),
             }
         } else if let Some(text) = called(line) {
-            others.push((time_ns, u32::MAX, What::Told { text }));
+            others.push((time_ns, u32::MAX, Content::Report { text }));
         }
     }
     if log.is_empty() && others.is_empty() {
@@ -81,11 +81,11 @@ fn message(line: &[u8]) -> Option<(u32, Direction, &[u8])> {
 }
 
 /// Other lines of the shell about a connection.
-fn event(direction: Direction, text: &[u8]) -> Option<What> {
+fn event(direction: Direction, text: &[u8]) -> Option<Content> {
     let text = text.strip_prefix(b"pmi ")?;
     Some(match (direction, text) {
-        (Direction::ToServer, b"EOF") => What::Closed,
-        _ => What::Told { text: format!("pmi {}", String::from_utf8_lossy(text)) },
+        (Direction::ToServer, b"EOF") => Content::Closed,
+        _ => Content::Report { text: format!("pmi {}", String::from_utf8_lossy(text)) },
     })
 }
 

@@ -1,7 +1,7 @@
 //! Parts that importers of logs share: connections, and requests that wait for a reply.
 
 use crate::message::{self, Shape};
-use crate::record::{Direction, Record, What};
+use crate::record::{Content, Direction, Record};
 use pmi_core::command::{Verb, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,7 +112,13 @@ impl<K: Copy + Ord> Log<K> {
         let record = |(time_ns, at, direction, bytes): (u64, usize, Direction, Vec<u8>)| {
             let (job, rank) = *who.get(at)?;
             let session = u32::try_from(at).ok();
-            Some(Record { time_ns, job, rank, session, what: What::Message { direction, bytes } })
+            Some(Record {
+                time_ns,
+                job,
+                rank,
+                session,
+                what: Content::Message { direction, bytes },
+            })
         };
         self.messages.into_iter().filter_map(record).collect()
     }

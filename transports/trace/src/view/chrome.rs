@@ -5,7 +5,7 @@ use super::events::sentence;
 use super::shown_ns;
 use crate::describe::describe;
 use crate::exchange::exchanges;
-use crate::record::{Record, Trace, What};
+use crate::record::{Content, Record, Trace};
 use pmi_core::command::Verb;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -83,7 +83,7 @@ fn thread(record: &Record) -> u64 {
 
 fn line(record: &Record) -> String {
     match &record.what {
-        What::Message { direction, bytes } => describe(*direction, bytes).line(VALUE_MAX),
+        Content::Message { direction, bytes } => describe(*direction, bytes).line(VALUE_MAX),
         _ => String::new(),
     }
 }

@@ -8,7 +8,7 @@ pub mod svg;
 pub mod text;
 
 use crate::describe::{Meaning, describe};
-use crate::record::{JobFacts, PMIX_SESSION, Record, Trace, What};
+use crate::record::{Content, JobFacts, PMIX_SESSION, Record, Trace};
 use std::collections::BTreeMap;
 
 /// A time or duration, in the unit that needs few digits.
@@ -68,7 +68,7 @@ pub(crate) fn caller(session: u32) -> String {
 
 /// A message in words, without the obvious for a reader of this trace.
 pub(crate) fn brief(jobs: &Jobs<'_>, record: &Record) -> Option<Meaning> {
-    let What::Message { direction, bytes } = &record.what else { return None };
+    let Content::Message { direction, bytes } = &record.what else { return None };
     let space = jobs.by_number.get(&record.job).map(|facts| facts.name.as_str());
     Some(describe(*direction, bytes).brief(space))
 }

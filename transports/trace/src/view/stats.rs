@@ -2,7 +2,7 @@
 
 use super::{Jobs, has_times, shown_ns, who};
 use crate::exchange::exchanges;
-use crate::record::{Direction, Trace, What};
+use crate::record::{Content, Direction, Trace};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -68,7 +68,7 @@ pub fn stats(trace: &Trace) -> Stats {
     let time = |record: Option<&crate::Record>| record.map_or(0, |record| record.time_ns);
     stats.duration_ns = time(trace.records.last()).saturating_sub(time(trace.records.first()));
     let len = |at: usize| match trace.records.get(at).map(|record| &record.what) {
-        Some(What::Message { bytes, .. }) => bytes.len(),
+        Some(Content::Message { bytes, .. }) => bytes.len(),
         _ => 0,
     };
     for exchange in exchanges(trace) {
@@ -144,7 +144,7 @@ pub fn write(trace: &Trace) -> String {
             job: *job,
             rank: *rank,
             session: None,
-            what: What::<Vec<u8>>::Closed,
+            what: Content::<Vec<u8>>::Closed,
         };
         let waited = dash(Some(one.waited_ns));
         let _ = writeln!(

@@ -9,7 +9,7 @@ use super::events::sentence;
 use super::{Jobs, brief, has_times, who};
 use crate::describe::shown;
 use crate::exchange::exchanges;
-use crate::record::{Direction, Record, Trace, What};
+use crate::record::{Content, Direction, Record, Trace};
 use crate::view::shown_ns;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -68,7 +68,7 @@ fn write_head(trace: &Trace, text: &mut String) {
 
 fn said(jobs: &Jobs<'_>, record: &Record, options: &TextOptions) -> (char, String) {
     match &record.what {
-        What::Message { direction, bytes } => {
+        Content::Message { direction, bytes } => {
             let arrow = if *direction == Direction::ToServer { '→' } else { '←' };
             let value_max = if options.is_long { usize::MAX } else { VALUE_MAX };
             let text = match brief(jobs, record).filter(|_| !options.is_raw) {

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::event::{SimEvent, Turn};
 use crate::net::LinkFault;
-use crate::scenario::{Ask, Dialect, Direction, FaultKind, Scenario};
+use crate::scenario::{Dialect, Direction, FaultKind, RankRequest, Scenario};
 
 /// All ranks.
 #[derive(Clone, Debug)]
@@ -37,9 +37,9 @@ pub struct RankFacts {
     /// True if its client detected an error of the peer.
     pub has_broken: bool,
     /// True if it connects by TCP.
-    pub dials: bool,
+    pub connects_by_itself: bool,
     /// True if it speaks PMIx.
-    pub speaks_pmix: bool,
+    pub uses_pmix: bool,
     /// True if it has announced requests from several threads.
     pub has_threads: bool,
     /// True if it has connected and identified itself.
@@ -58,8 +58,12 @@ impl Census {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let facts = |rank| {
             let plan = scenario.plan(rank);
-            let speaks_pmix = plan.dialect == Dialect::Pmix;
-            RankFacts { dials: plan.dials, speaks_pmix, ..RankFacts::default() }
+            let uses_pmix = plan.dialect == Dialect::Pmix;
+            RankFacts {
+                connects_by_itself: plan.connects_by_itself,
+                uses_pmix,
+                ..RankFacts::default()
+            }
         };
         Self { ranks: (0..scenario.ranks).map(facts).collect(), is_wild: false }
     }
@@ -97,17 +101,19 @@ impl Census {
         };
         match event {
             SimEvent::Started { .. } => facts.has_started = true,
-            SimEvent::Asked { ask: Ask::FullInit { threaded: true, .. }, .. } => {
+            SimEvent::Asked { ask: RankRequest::FullInit { threaded: true, .. }, .. } => {
                 facts.has_threads = true;
             }
-            SimEvent::Asked { ask: Ask::Finalize, .. } => facts.has_finalized = true,
-            SimEvent::Asked { ask: Ask::Abort { .. }, .. } => facts.has_aborted = true,
+            SimEvent::Asked { ask: RankRequest::Finalize, .. } => facts.has_finalized = true,
+            SimEvent::Asked { ask: RankRequest::Abort { .. }, .. } => facts.has_aborted = true,
             SimEvent::Answered { ask, got, .. } if got.is_success() => match ask {
                 // A PMI-2 client on a new connection identifies itself only after the version is
                 // negotiated.
-                Ask::Init(version) => facts.is_open = version.major < 2 || !facts.dials,
-                Ask::FullInit { .. } | Ask::JoinPmix => facts.is_open = true,
-                Ask::Finalize => facts.is_finished = true,
+                RankRequest::Init(version) => {
+                    facts.is_open = version.major < 2 || !facts.connects_by_itself
+                }
+                RankRequest::FullInit { .. } | RankRequest::JoinPmix => facts.is_open = true,
+                RankRequest::Finalize => facts.is_finished = true,
                 _ => {}
             },
             SimEvent::Sent { is_raw: true, .. } => {
@@ -119,11 +125,11 @@ impl Census {
             SimEvent::Process { turn, .. } => match turn {
                 Turn::Exited(_) | Turn::Killed => facts.has_ended = true,
                 Turn::Stopped | Turn::Hung | Turn::Deaf => facts.is_idle = true,
-                Turn::Continued | Turn::Hears => facts.is_idle = false,
+                Turn::Continued | Turn::ReadsAgain => facts.is_idle = false,
             },
             SimEvent::Fault { what: FaultKind::Reset, .. }
             | SimEvent::LinkFault { what: LinkFault::Reset, .. } => facts.is_reset = true,
-            SimEvent::Fault { what: FaultKind::Say(_), .. } => facts.is_rude = true,
+            SimEvent::Fault { what: FaultKind::Send(_), .. } => facts.is_rude = true,
             SimEvent::LinkFault { what: LinkFault::Flipped(Direction::Up), .. } => {
                 facts.is_flipped_up = true;
                 self.is_wild = true;
@@ -134,9 +140,9 @@ impl Census {
             SimEvent::Broke { rank, error } => {
                 facts.has_broken = true;
                 // A connection that is slow to identify itself may be rejected.
-                let is_known = !facts.dials || facts.has_joined;
+                let is_known = !facts.connects_by_itself || facts.has_joined;
                 // With changed bytes, another peer may have taken its place.
-                let may_be_taken = facts.dials && self.is_wild;
+                let may_be_taken = facts.connects_by_itself && self.is_wild;
                 if !facts.is_tainted() && !facts.is_reset && is_known && !may_be_taken {
                     let what =
                         format!("rank {rank} violated no rule, and its client reports: {error}");
@@ -163,8 +169,8 @@ impl RankFacts {
     /// identified itself may connect again while it lives, and a rank of PMIx that has finalized
     /// may initialize again.
     pub const fn is_done(&self) -> bool {
-        let is_known = !self.dials || self.has_joined;
-        let may_return = self.speaks_pmix && self.has_finalized;
+        let is_known = !self.connects_by_itself || self.has_joined;
+        let may_return = self.uses_pmix && self.has_finalized;
         let has_hung_up = (self.has_left || self.is_reset) && !may_return;
         // A finalize that was changed in transit does not count.
         let has_said_goodbye = self.has_finalized && !self.is_flipped_up && !may_return;
@@ -180,7 +186,7 @@ impl RankFacts {
 
     /// True if it may have sent another rank's identity.
     pub const fn is_in_disguise(&self) -> bool {
-        self.dials && !self.speaks_true()
+        self.connects_by_itself && !self.speaks_true()
     }
 
     /// True if it has failed as far as the server can know: it was initialized and did not

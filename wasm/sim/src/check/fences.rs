@@ -3,7 +3,7 @@
 use super::{Census, Finding};
 use crate::event::SimEvent;
 use crate::ranks::{in_order, index};
-use crate::scenario::{Ask, Group, Home, JobPlan, PMIX, Scenario};
+use crate::scenario::{Group, Home, JobPlan, PMIX, RankRequest, Scenario};
 use pmi_core::wire::pmix::names::Status;
 
 /// All fences so far, by participants.
@@ -12,7 +12,7 @@ pub struct Fences {
     homes: Vec<Home>,
     jobs: Vec<(String, Home)>,
     nodes: Vec<u32>,
-    groups: Vec<Circle>,
+    groups: Vec<Participants>,
     /// The fences that each rank has entered and not left, with the number of the request.
     inside: Vec<Vec<(u32, FenceId)>>,
 }
@@ -20,7 +20,7 @@ pub struct Fences {
 /// Identity of a fence: its participants, and its number among their fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FenceId {
-    circle: usize,
+    participants: usize,
     round: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Passage {
 
 /// Participants of fences under one tag.
 #[derive(Clone, Debug)]
-struct Circle {
+struct Participants {
     home: Home,
     kind: CollectiveKind,
     /// Members of the group, for a group fence.
@@ -91,24 +91,24 @@ impl Fences {
 
     /// The ranks that a fence waits for.
     pub fn missing(&self, id: FenceId) -> Vec<u32> {
-        let circle = &self.groups[id.circle];
-        let round = &circle.rounds[id.round];
+        let participants = &self.groups[id.participants];
+        let round = &participants.rounds[id.round];
         let is_missing = |rank: &u32| !round.has(*rank);
-        match &circle.members {
-            None => circle.home.ranks().filter(is_missing).collect(),
+        match &participants.members {
+            None => participants.home.ranks().filter(is_missing).collect(),
             Some(members) => members.iter().copied().filter(is_missing).collect(),
         }
     }
 
     /// The ranks inside a fence.
     pub fn inside(&self, id: FenceId) -> impl Iterator<Item = u32> {
-        let round = &self.groups[id.circle].rounds[id.round];
+        let round = &self.groups[id.participants].rounds[id.round];
         (0..).zip(&round.inside).filter(|(_, is_inside)| **is_inside).map(|(rank, _)| rank)
     }
 
     /// True if a rank has left the fence.
     pub fn is_open(&self, id: FenceId) -> bool {
-        self.groups[id.circle].rounds[id.round].left > 0
+        self.groups[id.participants].rounds[id.round].left > 0
     }
 
     pub(super) fn observe(
@@ -118,20 +118,24 @@ impl Fences {
         found: &mut Vec<Finding>,
     ) -> Option<Passage> {
         match event {
-            SimEvent::Asked { rank, number, ask: Ask::Fence { group, tag } } => {
+            SimEvent::Asked { rank, number, ask: RankRequest::Fence { group, tag } } => {
                 let id = self.enter(*rank, CollectiveKind::Fence, group, *tag)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 Some(Passage::Entered(id))
             }
-            SimEvent::Asked { rank, number, ask: Ask::Ring { .. } } => {
+            SimEvent::Asked { rank, number, ask: RankRequest::Ring { .. } } => {
                 let id = self.enter(*rank, CollectiveKind::Ring, &Group::Job, None)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 None
             }
-            SimEvent::Asked { rank, number, ask } if PMIX && census.of(*rank).speaks_pmix => {
+            SimEvent::Asked { rank, number, ask } if PMIX && census.of(*rank).uses_pmix => {
                 let id = match ask {
-                    Ask::Connect { job } => self.meet(*rank, CollectiveKind::Connect, job)?,
-                    Ask::Disconnect { job } => self.meet(*rank, CollectiveKind::Disconnect, job)?,
+                    RankRequest::Connect { job } => {
+                        self.meet(*rank, CollectiveKind::Connect, job)?
+                    }
+                    RankRequest::Disconnect { job } => {
+                        self.meet(*rank, CollectiveKind::Disconnect, job)?
+                    }
                     _ => return None,
                 };
                 self.inside.get_mut(index(*rank))?.push((*number, id));
@@ -141,7 +145,10 @@ impl Fences {
                 rank,
                 number,
                 ask:
-                    Ask::Fence { .. } | Ask::Ring { .. } | Ask::Connect { .. } | Ask::Disconnect { .. },
+                    RankRequest::Fence { .. }
+                    | RankRequest::Ring { .. }
+                    | RankRequest::Connect { .. }
+                    | RankRequest::Disconnect { .. },
                 got,
             } => {
                 let inside = self.inside.get_mut(index(*rank))?;
@@ -158,7 +165,8 @@ impl Fences {
                     return None;
                 }
                 self.leave((*rank, is_partial), id, census, found);
-                (self.groups[id.circle].kind == CollectiveKind::Fence).then_some(Passage::Left(id))
+                (self.groups[id.participants].kind == CollectiveKind::Fence)
+                    .then_some(Passage::Left(id))
             }
             _ => None,
         }
@@ -209,38 +217,40 @@ impl Fences {
         members: Option<Vec<u32>>,
         tag: Option<u32>,
     ) -> Option<FenceId> {
-        let same = |circle: &Circle| {
-            (circle.home, circle.kind, circle.tag) == (home, kind, tag) && circle.members == members
+        let same = |participants: &Participants| {
+            (participants.home, participants.kind, participants.tag) == (home, kind, tag)
+                && participants.members == members
         };
         let at = self.groups.iter().position(same).unwrap_or_else(|| {
             let (entered, rounds) = (vec![0; self.nodes.len()], Vec::new());
-            self.groups.push(Circle { home, kind, members, tag, entered, rounds });
+            self.groups.push(Participants { home, kind, members, tag, entered, rounds });
             self.groups.len() - 1
         });
-        let circle = &mut self.groups[at];
-        let count = &mut circle.entered[index(rank)];
+        let participants = &mut self.groups[at];
+        let count = &mut participants.entered[index(rank)];
         let round = *count;
         *count += 1;
-        if circle.rounds.len() <= round {
-            circle.rounds.push(Round::default());
+        if participants.rounds.len() <= round {
+            participants.rounds.push(Round::default());
         }
-        circle.rounds[round].set(rank, true);
-        Some(FenceId { circle: at, round })
+        participants.rounds[round].set(rank, true);
+        Some(FenceId { participants: at, round })
     }
 
     /// A refused request has not entered.
     fn withdraw(&mut self, rank: u32, id: FenceId) {
-        let circle = &mut self.groups[id.circle];
-        circle.rounds[id.round].set(rank, false);
-        let count = &mut circle.entered[index(rank)];
+        let participants = &mut self.groups[id.participants];
+        participants.rounds[id.round].set(rank, false);
+        let count = &mut participants.entered[index(rank)];
         *count = count.saturating_sub(1);
         // A request of another thread of the rank belongs to this round, too.
         let inside = self.inside.get_mut(index(rank)).into_iter().flatten();
-        let later = inside.filter(|(_, one)| one.circle == id.circle && one.round > id.round);
+        let later =
+            inside.filter(|(_, one)| one.participants == id.participants && one.round > id.round);
         for (_, one) in later {
-            circle.rounds[one.round].set(rank, false);
+            participants.rounds[one.round].set(rank, false);
             one.round -= 1;
-            circle.rounds[one.round].set(rank, true);
+            participants.rounds[one.round].set(rank, true);
         }
     }
 
@@ -251,10 +261,10 @@ impl Fences {
         census: &Census,
         found: &mut Vec<Finding>,
     ) {
-        self.groups[id.circle].rounds[id.round].left += 1;
-        let circle = &self.groups[id.circle];
-        let all = circle.members.as_ref().map_or(index(circle.home.size), Vec::len);
-        if circle.rounds[id.round].count >= all {
+        self.groups[id.participants].rounds[id.round].left += 1;
+        let participants = &self.groups[id.participants];
+        let all = participants.members.as_ref().map_or(index(participants.home.size), Vec::len);
+        if participants.rounds[id.round].count >= all {
             return;
         }
         // Only unchanged requests can be held against a rank.

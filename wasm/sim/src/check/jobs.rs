@@ -2,7 +2,7 @@
 
 use super::{Census, Finding};
 use crate::event::{Received, ReplyBody, SimEvent};
-use crate::scenario::{Ask, JobPlan, PMIX, Scenario};
+use crate::scenario::{JobPlan, PMIX, RankRequest, Scenario};
 
 /// All jobs, and which of them are connected.
 #[derive(Clone, Debug)]
@@ -80,19 +80,22 @@ impl JobRules {
                     self.links.retain(|link| link.jobs.0 != at && link.jobs.1 != at);
                 }
             }
-            SimEvent::Asked { rank, ask: Ask::Spawn { job, .. }, .. } => {
+            SimEvent::Asked { rank, ask: RankRequest::Spawn { job, .. }, .. } => {
                 self.asked.push((*rank, job.clone()));
             }
             // A connect of PMIx is judged by its reply.
-            SimEvent::Asked { rank, ask: Ask::Connect { .. } | Ask::Disconnect { .. }, .. }
-                if PMIX && census.of(*rank).speaks_pmix => {}
-            SimEvent::Asked { rank, ask: Ask::Connect { job }, .. } => {
+            SimEvent::Asked {
+                rank,
+                ask: RankRequest::Connect { .. } | RankRequest::Disconnect { .. },
+                ..
+            } if PMIX && census.of(*rank).uses_pmix => {}
+            SimEvent::Asked { rank, ask: RankRequest::Connect { job }, .. } => {
                 if let Some(link) = self.link(*rank, job) {
                     link.may_be = true;
                     link.open += 1;
                 }
             }
-            SimEvent::Asked { rank, ask: Ask::Disconnect { job }, .. } => {
+            SimEvent::Asked { rank, ask: RankRequest::Disconnect { job }, .. } => {
                 self.changes += 1;
                 if let Some(link) = self.link(*rank, job) {
                     link.is_sure = false;
@@ -100,14 +103,14 @@ impl JobRules {
             }
             SimEvent::Answered { rank, ask, got, .. } if !census.of(*rank).is_tainted() => {
                 match ask {
-                    Ask::Spawn { job, size, .. } => {
+                    RankRequest::Spawn { job, size, .. } => {
                         let (is_yes, said) = (got.is_success(), &got.said);
                         found.extend(self.judge_spawn(*rank, job, *size, is_yes, said));
                     }
-                    Ask::Connect { job } if PMIX && census.of(*rank).speaks_pmix => {
+                    RankRequest::Connect { job } if PMIX && census.of(*rank).uses_pmix => {
                         found.extend(self.judge_connect(*rank, job, got));
                     }
-                    Ask::Connect { job } => {
+                    RankRequest::Connect { job } => {
                         let (is_yes, changes) = (got.is_success(), self.changes);
                         if let Some(link) = self.link(*rank, job) {
                             link.open = link.open.saturating_sub(1);
@@ -115,8 +118,8 @@ impl JobRules {
                             link.is_sure |= is_yes && changes == 0;
                         }
                     }
-                    Ask::Disconnect { .. } if PMIX && census.of(*rank).speaks_pmix => {}
-                    Ask::Disconnect { job } if got.is_success() => {
+                    RankRequest::Disconnect { .. } if PMIX && census.of(*rank).uses_pmix => {}
+                    RankRequest::Disconnect { job } if got.is_success() => {
                         if let Some(link) = self.link(*rank, job) {
                             link.may_be = link.open > 0;
                         }

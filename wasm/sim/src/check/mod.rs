@@ -50,7 +50,7 @@ use self::values::Values;
 use crate::event::{Entry, Received, SimEvent};
 use crate::host::Host;
 use crate::net::Net;
-use crate::scenario::{Ask, Expectation, PMIX, Scenario, Wanted};
+use crate::scenario::{Expectation, PMIX, RankRequest, Scenario, Wanted};
 use crate::sim_rank::SimRank;
 
 /// All rules, and what is known about the run.
@@ -194,11 +194,11 @@ impl Checks {
 }
 
 /// Checks a reply against the value that the script requires.
-fn unwanted(ask: &Ask, got: &Received) -> Option<Finding> {
+fn unwanted(ask: &RankRequest, got: &Received) -> Option<Finding> {
     let wanted = match ask {
-        Ask::Get { wanted, .. } | Ask::GetOf { wanted, .. } | Ask::Lookup { wanted, .. } => {
-            wanted.as_ref()?
-        }
+        RankRequest::Get { wanted, .. }
+        | RankRequest::GetOf { wanted, .. }
+        | RankRequest::Lookup { wanted, .. } => wanted.as_ref()?,
         _ => return None,
     };
     let is_met = match wanted {

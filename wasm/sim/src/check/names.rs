@@ -3,7 +3,7 @@
 use super::jobs::JobRules;
 use super::{Census, Finding};
 use crate::event::{Received, SimEvent};
-use crate::scenario::Ask;
+use crate::scenario::RankRequest;
 use litemap::LiteMap;
 
 /// Published names.
@@ -50,12 +50,12 @@ impl Names {
     ) {
         match event {
             SimEvent::Asked { rank, number, ask } => self.ask(*rank, *number, ask),
-            SimEvent::Answered { rank, ask: Ask::Publish { service, .. }, got, .. }
+            SimEvent::Answered { rank, ask: RankRequest::Publish { service, .. }, got, .. }
                 if got.is_success() =>
             {
                 self.names.entry(service.clone()).or_default().owner = Some(*rank);
             }
-            SimEvent::Answered { rank, number, ask: Ask::Lookup { service, .. }, got } => {
+            SimEvent::Answered { rank, number, ask: RankRequest::Lookup { service, .. }, got } => {
                 let Some(asked) = self.asked.remove(&(*rank, *number)) else { return };
                 if !census.is_wild && !census.of(*rank).is_tainted() {
                     found.extend(self.judge(*rank, service, asked, got).map(|what| ("name", what)));
@@ -76,16 +76,16 @@ impl Names {
         }
     }
 
-    fn ask(&mut self, rank: u32, number: u32, ask: &Ask) {
+    fn ask(&mut self, rank: u32, number: u32, ask: &RankRequest) {
         match ask {
-            Ask::Publish { service, port } => {
+            RankRequest::Publish { service, port } => {
                 let port = Port { port: port.clone(), rank, gone: None };
                 self.names.entry(service.clone()).or_default().ports.push(port);
             }
-            Ask::Unpublish { service } => {
+            RankRequest::Unpublish { service } => {
                 self.names.entry(service.clone()).or_default().was_unpublished = true;
             }
-            Ask::Lookup { service, .. } => {
+            RankRequest::Lookup { service, .. } => {
                 let asked = Lookup { is_sure: self.is_sure(service), forgotten: self.forgotten };
                 self.asked.insert((rank, number), asked);
             }

@@ -8,7 +8,7 @@ use super::fences::Passage;
 use super::{Census, Finding};
 use crate::event::{Received, SimEvent};
 use crate::ranks::index;
-use crate::scenario::{Ask, Home, Scenario};
+use crate::scenario::{Home, RankRequest, Scenario};
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
 
@@ -70,15 +70,15 @@ impl Posts {
         }
     }
 
-    fn ask(&mut self, rank: u32, number: u32, ask: &Ask) {
+    fn ask(&mut self, rank: u32, number: u32, ask: &RankRequest) {
         match ask {
-            Ask::PutFor { scope, key, value } => {
+            RankRequest::PutFor { scope, key, value } => {
                 let (scope, key, value) = (*scope, key.clone(), value.clone());
                 let commit = self.commits[index(rank)].0 + 1;
                 self.posts[index(rank)].push(Post { scope, key, value, commit });
             }
-            Ask::Commit => self.commits[index(rank)].0 += 1,
-            Ask::GetOf { .. } => {
+            RankRequest::Commit => self.commits[index(rank)].0 += 1,
+            RankRequest::GetOf { .. } => {
                 self.asked.insert((rank, number), self.clocks.of(rank).clone());
             }
             _ => {}
@@ -88,18 +88,18 @@ impl Posts {
     fn answer(
         &mut self,
         (rank, number): (u32, u32),
-        ask: &Ask,
+        ask: &RankRequest,
         got: &Received,
         census: &Census,
         found: &mut Vec<Finding>,
     ) {
         match ask {
-            Ask::Commit if got.is_success() && !census.of(rank).is_tainted() => {
+            RankRequest::Commit if got.is_success() && !census.of(rank).is_tainted() => {
                 let done = &mut self.commits[index(rank)].1;
                 *done += 1;
                 *self.clocks.own(rank) = *done;
             }
-            Ask::GetOf { rank: of, key, .. } => {
+            RankRequest::GetOf { rank: of, key, .. } => {
                 let Some(clock) = self.asked.remove(&(rank, number)) else { return };
                 // Bytes that were changed in transit may have any content.
                 if !census.is_wild && !census.of(rank).is_tainted() {

@@ -3,7 +3,7 @@
 use super::{Checks, Finding};
 use crate::host::Host;
 use crate::net::Net;
-use crate::scenario::{Ask, Direction, PMIX, ScriptAct};
+use crate::scenario::{Direction, PMIX, RankRequest, ScriptAct};
 use crate::sim_rank::{ProcessState, SimRank, Waiting};
 
 pub(super) fn judge(
@@ -53,17 +53,19 @@ pub(super) fn judge(
 fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     let ask = &waiting.ask;
     let fence = match ask {
-        Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
-        Ask::Connect { .. } | Ask::Disconnect { .. }
-            if PMIX && checks.census.of(rank).speaks_pmix =>
+        RankRequest::Fence { .. } | RankRequest::Ring { .. } => {
+            checks.fences.entered(rank, waiting.number)?
+        }
+        RankRequest::Connect { .. } | RankRequest::Disconnect { .. }
+            if PMIX && checks.census.of(rank).uses_pmix =>
         {
             checks.fences.entered(rank, waiting.number)?
         }
-        Ask::Lookup { service, wait: true, .. } if PMIX => {
+        RankRequest::Lookup { service, wait: true, .. } if PMIX => {
             let what = format!("rank {rank} waits for `{ask}`, which is published");
             return checks.names.is_sure(service).then_some(what);
         }
-        Ask::Get { wait: true, .. } => return waits_for_nobody(sim_ranks, rank, checks),
+        RankRequest::Get { wait: true, .. } => return has_no_putter(sim_ranks, rank, checks),
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
     };
     if checks.fences.is_open(fence) {
@@ -83,10 +85,10 @@ fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -
     // A fence of PMIx completes without exited ranks, and waits for the others.
     let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
     let inside = || checks.fences.inside(fence);
-    let speaks_pmix = |rank: u32| census.of(rank).speaks_pmix;
+    let uses_pmix = |rank: u32| census.of(rank).uses_pmix;
     // A request in changed bytes need not have been a fence of PMI.
-    let is_plain = |rank: u32| !speaks_pmix(rank) && !census.of(rank).is_tainted();
-    if PMIX && inside().any(speaks_pmix) && !inside().any(is_plain) {
+    let is_plain = |rank: u32| !uses_pmix(rank) && !census.of(rank).is_tainted();
+    if PMIX && inside().any(uses_pmix) && !inside().any(is_plain) {
         // Unless a request was changed in transit.
         let is_odd = missing.iter().all(|rank| is_gone(*rank)) && !inside().any(doubtful);
         return is_odd.then(|| {
@@ -104,12 +106,12 @@ fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -
 }
 
 /// The reason why no rank on the same node can put the awaited attribute.
-fn waits_for_nobody(sim_ranks: &[SimRank], rank: u32, checks: &Checks) -> Option<String> {
+fn has_no_putter(sim_ranks: &[SimRank], rank: u32, checks: &Checks) -> Option<String> {
     let census = &checks.census;
     // Another thread of a rank may put the attribute that one waits for.
     let waits = |sim_rank: &SimRank| {
         let is_silent = |waiting: &Waiting| {
-            !waiting.also && matches!(waiting.ask, Ask::Get { node: true, wait: true, .. })
+            !waiting.also && matches!(waiting.ask, RankRequest::Get { node: true, wait: true, .. })
         };
         let own = sim_rank.waiting();
         let is_one = own.len() == 1 && !census.of(sim_rank.rank()).has_threads;

@@ -64,7 +64,7 @@ impl Replies {
         match event {
             SimEvent::ServerReceived { bytes, .. } => {
                 if link.pmix.is_some() {
-                    return link.hear_pmix(bytes);
+                    return link.receive_pmix(bytes);
                 }
                 link.hear(bytes);
                 let held: usize = link.pending.iter().map(|(_, len)| len).sum();
@@ -87,7 +87,7 @@ impl Replies {
             SimEvent::ServerSent { bytes, .. } => {
                 let facts = census.of(rank);
                 let said = match link.pmix.is_some() {
-                    true => link.say_pmix(bytes, facts),
+                    true => link.send_pmix(bytes, facts),
                     false => link.say(bytes, facts),
                 };
                 if let Err(what) = said {
@@ -175,7 +175,8 @@ impl LinkState {
         };
         let is_unreadable = word.starts_with("unparseable_msg");
         // An explanation answers no request: it is about malformed bytes, or a passed deadline.
-        let may_explain = facts.is_flipped_up || facts.dials || facts.is_rude && is_unreadable;
+        let may_explain =
+            facts.is_flipped_up || facts.connects_by_itself || facts.is_rude && is_unreadable;
         let fits = |asked: &MessageKind| match asked {
             MessageKind::Known(answer, asked_tag) => answer == word && *asked_tag == tag,
             MessageKind::Unknown => {
@@ -213,7 +214,7 @@ impl LinkState {
 
 /// PMIx: every answer has the tag of its request, in any order.
 impl LinkState {
-    fn hear_pmix(&mut self, bytes: &[u8]) {
+    fn receive_pmix(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some((tag, len)) = pmix_message(&self.partial, !self.has_greeted[0]) {
             self.partial.drain(..len);
@@ -227,7 +228,7 @@ impl LinkState {
         }
     }
 
-    fn say_pmix(&mut self, bytes: &[u8], facts: RankFacts) -> Result<(), String> {
+    fn send_pmix(&mut self, bytes: &[u8], facts: RankFacts) -> Result<(), String> {
         let mut told = self.pmix.take().unwrap_or_default();
         told.extend_from_slice(bytes);
         let mut wrong = None;

@@ -3,7 +3,7 @@
 use super::{Census, Finding};
 use crate::event::{ReplyBody, SimEvent};
 use crate::ranks::index;
-use crate::scenario::{Ask, Home, Scenario};
+use crate::scenario::{Home, RankRequest, Scenario};
 
 /// All rings so far.
 #[derive(Clone, Debug)]
@@ -32,13 +32,13 @@ impl Rings {
 
     pub(super) fn observe(&mut self, event: &SimEvent, census: &Census, found: &mut Vec<Finding>) {
         match event {
-            SimEvent::Asked { rank, number, ask: Ask::Ring { left, right } } => {
+            SimEvent::Asked { rank, number, ask: RankRequest::Ring { left, right } } => {
                 if let Some(passed) = self.passed.get_mut(index(*rank)) {
                     let (left, right) = (left.clone(), right.clone());
                     passed.push(Passed { number: *number, left, right });
                 }
             }
-            SimEvent::Answered { rank, number, ask: Ask::Ring { .. }, got } => {
+            SimEvent::Answered { rank, number, ask: RankRequest::Ring { .. }, got } => {
                 if !got.is_success() {
                     // A refused request is in no ring.
                     let passed = self.passed.get_mut(index(*rank));

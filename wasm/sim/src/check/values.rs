@@ -10,7 +10,7 @@ use super::jobs::{ConnectionState, JobRules};
 use super::{Census, Finding};
 use crate::event::{Received, SimEvent};
 use crate::ranks::index;
-use crate::scenario::{Ask, Scenario};
+use crate::scenario::{RankRequest, Scenario};
 use litemap::LiteMap;
 
 /// Puts and gets.
@@ -99,15 +99,15 @@ impl Values {
         }
     }
 
-    fn ask(&mut self, rank: u32, number: u32, ask: &Ask, jobs: &JobRules) {
+    fn ask(&mut self, rank: u32, number: u32, ask: &RankRequest, jobs: &JobRules) {
         let clock = self.clocks.of(rank).clone();
         match ask {
-            Ask::Put { node: false, key, value } => {
+            RankRequest::Put { node: false, key, value } => {
                 let (value, index) = (value.clone(), None);
                 let put = Put { rank, number, value, index, clock, is_first: false };
                 self.puts.entry((jobs.of(rank), key.clone())).or_default().push(put);
             }
-            Ask::Get { node: false, of, .. } => {
+            RankRequest::Get { node: false, of, .. } => {
                 let own = jobs.of(rank);
                 let job = of.as_ref().map_or(Some(own), |name| jobs.named(name));
                 let Some(job) = job else { return };
@@ -121,7 +121,7 @@ impl Values {
                 };
                 self.asked.insert((rank, number), asked);
             }
-            Ask::Spawn { job, preputs, .. } => {
+            RankRequest::Spawn { job, preputs, .. } => {
                 let (job, preputs) = (job.clone(), preputs.clone());
                 self.spawns.push(Spawn { rank, number, job, preputs });
             }
@@ -144,13 +144,13 @@ impl Values {
     fn answer(
         &mut self,
         (rank, number): (u32, u32),
-        ask: &Ask,
+        ask: &RankRequest,
         got: &Received,
         (census, jobs): (&Census, &JobRules),
         found: &mut Vec<Finding>,
     ) {
         match ask {
-            Ask::Put { node: false, key, .. } => {
+            RankRequest::Put { node: false, key, .. } => {
                 let own = |put: &Put| put.rank == rank && put.number == number && !put.is_first;
                 let Some(puts) = self.puts.get_mut(&(jobs.of(rank), key.clone())) else { return };
                 // A rank that receives changed bytes does not know the result of its put.
@@ -165,10 +165,10 @@ impl Values {
                     put.index = Some(*clock);
                 }
             }
-            Ask::Spawn { .. } if !got.is_success() => {
+            RankRequest::Spawn { .. } if !got.is_success() => {
                 self.spawns.retain(|spawn| (spawn.rank, spawn.number) != (rank, number));
             }
-            Ask::Get { node: false, key, .. } => {
+            RankRequest::Get { node: false, key, .. } => {
                 let Some(asked) = self.asked.remove(&(rank, number)) else { return };
                 // Values of the process manager have no put.
                 if key.starts_with(b"PMI_") || census.of(rank).is_tainted() {

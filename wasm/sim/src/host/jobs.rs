@@ -225,12 +225,12 @@ impl HostJobs {
     }
 
     /// True if a rank speaks PMIx.
-    pub(super) fn speaks_pmix(&self, rank: u32) -> bool {
+    pub(super) fn uses_pmix(&self, rank: u32) -> bool {
         self.scenario.plan(rank).dialect == Dialect::Pmix
     }
 
     /// True if a rank connects by TCP.
-    pub(super) fn dials(&self, rank: u32) -> bool {
-        self.scenario.plan(rank).dials
+    pub(super) fn connects_by_itself(&self, rank: u32) -> bool {
+        self.scenario.plan(rank).connects_by_itself
     }
 }

@@ -100,19 +100,19 @@ impl Host {
     }
 
     /// Opens the session of a rank, with an inherited descriptor or by TCP.
-    pub(crate) fn open(&mut self, rank: u32, dials: bool, now: u64) {
-        if PMIX && self.jobs.speaks_pmix(rank) {
+    pub(crate) fn open(&mut self, rank: u32, connects_by_itself: bool, now: u64) {
+        if PMIX && self.jobs.uses_pmix(rank) {
             return self.open_pmix(rank, now);
         }
         let Some((job, own)) = self.jobs.seat(rank) else { return };
-        let peer = match dials {
+        let peer = match connects_by_itself {
             false => Peer::Member { job, rank: own },
             true => {
                 let deadline = Some(instant(now + self.patience));
                 Peer::Unidentified { job, deadline, challenge: None }
             }
         };
-        self.has_callers |= dials;
+        self.has_callers |= connects_by_itself;
         let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
         let exchanges = MeteredSlab::new(EXCHANGES, self.meter.clone());
         // There is a place for the session of every rank, and each has one.
@@ -158,13 +158,13 @@ impl Host {
             }
             for rank in ranks {
                 self.serve(rank, true, now, net, events);
-                let hears = !MUTANTS || self.mutant.as_ref().is_none_or(Mutant::hears_ends);
+                let hears = !MUTANTS || self.mutant.as_ref().is_none_or(Mutant::detects_exits);
                 if self.gone.remove(&rank).is_some()
                     && hears
                     && let Some((job, own)) = self.jobs.seat(rank)
                 {
                     self.server.member_gone(job, own);
-                    self.tell_pmix_gone(job, own);
+                    self.report_pmix_gone(job, own);
                 }
             }
             let mut has_moved = is_event_first && self.events(now, events);
@@ -269,7 +269,7 @@ impl Host {
             Ok(progress) if progress.finished => None,
             Ok(progress) => {
                 let has_landed =
-                    net.link(rank).is_some_and(|link| link.get(Direction::Up).has_news());
+                    net.link(rank).is_some_and(|link| link.get(Direction::Up).is_readable());
                 if progress.again || progress.wants_read && has_landed {
                     self.attention.push(rank);
                 }
@@ -287,7 +287,7 @@ impl Host {
         };
         if let Some(failure) = failure {
             let named = self.peer(talk).and_then(|(job, rank)| self.jobs.rank(job, rank));
-            self.tell(named, failure, events);
+            self.report_failure(named, failure, events);
         }
         self.close(rank, now, net, events);
     }
@@ -330,7 +330,7 @@ impl Host {
         let plan = self.jobs.plan(job);
         let (ranks, size) = (plan.first..plan.first + plan.size, plan.size);
         events.push(SimEvent::Spawned { rank, job: plan.name.clone() });
-        for rank in ranks.filter(|rank| !self.jobs.dials(*rank)).collect::<Vec<_>>() {
+        for rank in ranks.filter(|rank| !self.jobs.connects_by_itself(*rank)).collect::<Vec<_>>() {
             self.open(rank, false, now);
         }
         // The requester may have exited.
@@ -359,7 +359,7 @@ impl Host {
                 }
                 // A client of PMIx may wait for it.
                 if let Some((job, own)) = self.jobs.seat(rank) {
-                    self.tell_pmix_gone(job, own);
+                    self.report_pmix_gone(job, own);
                 }
             }
             Endpoint::Pmix(_) if !PMIX => {}
@@ -388,7 +388,12 @@ impl Host {
         }
     }
 
-    fn tell(&mut self, rank: Option<u32>, failure: ReportedFailure, events: &mut Vec<SimEvent>) {
+    fn report_failure(
+        &mut self,
+        rank: Option<u32>,
+        failure: ReportedFailure,
+        events: &mut Vec<SimEvent>,
+    ) {
         let told = match &mut self.mutant {
             Some(mutant) if MUTANTS => mutant.report(rank),
             _ => Some(rank),
@@ -417,7 +422,7 @@ impl Host {
                 events.extend(named(job, rank).map(|rank| SimEvent::Joined { rank }));
             }
             Event::Aborted { job, rank, code, .. } => {
-                self.tell(named(job, rank), ReportedFailure::Aborted(code), events);
+                self.report_failure(named(job, rank), ReportedFailure::Aborted(code), events);
             }
             Event::PutTwice { job, key, first, second } => {
                 let ranks = named(job, first).zip(named(job, second));
@@ -429,7 +434,7 @@ impl Host {
                 }));
             }
             Event::FenceStuck { job, gone } => {
-                self.tell(named(job, gone), ReportedFailure::Stuck, events);
+                self.report_failure(named(job, gone), ReportedFailure::Stuck, events);
             }
             Event::Spawn { session, exchange } => self.take_spawn(session, exchange, now),
             _ => {}

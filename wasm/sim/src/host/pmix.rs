@@ -62,7 +62,7 @@ impl Host {
     }
 
     /// A client of PMIx may wait for a rank that has exited.
-    pub(super) fn tell_pmix_gone(&mut self, job: JobId, rank: Rank) {
+    pub(super) fn report_pmix_gone(&mut self, job: JobId, rank: Rank) {
         if PMIX {
             self.server.pmix(&mut self.pmix).member_gone(job, rank);
         }
@@ -84,7 +84,7 @@ impl Host {
             }
             PmixEvent::Aborted { job, rank, code, .. } => {
                 let named = self.jobs.rank(job, rank);
-                self.tell(named, ReportedFailure::Aborted(Some(code)), events);
+                self.report_failure(named, ReportedFailure::Aborted(Some(code)), events);
             }
             PmixEvent::HostRequest { connection, pending } => {
                 self.take_request(connection, pending, now)

@@ -31,8 +31,8 @@ fn one_job(seed: u64) -> Scenario {
             None => [Version::V1_1, Version::V1_1, Version::V1_2, Version::V2_0][rng.index(4)],
         };
         let dialect = Dialect::Pmi(version);
-        let dials = rng.chance(Percent(20));
-        only.insert(rank, own_traits(dialect, dials));
+        let connects_by_itself = rng.chance(Percent(20));
+        only.insert(rank, own_traits(dialect, connects_by_itself));
         scripts.push(script(&mut rng, rank, program.steps.clone()));
     }
     Scenario {
@@ -111,8 +111,12 @@ fn program(rng: &mut Rng, ranks: u32) -> RankScript {
     RankScript { steps, needs }
 }
 
-fn own_traits(dialect: Dialect, dials: bool) -> Traits {
-    Traits { dialect: Some(dialect), dials: Some(dials), ..Traits::default() }
+fn own_traits(dialect: Dialect, connects_by_itself: bool) -> Traits {
+    Traits {
+        dialect: Some(dialect),
+        connects_by_itself: Some(connects_by_itself),
+        ..Traits::default()
+    }
 }
 
 /// The script of one rank; a few ranks deviate from their steps at random places.
@@ -146,7 +150,9 @@ fn mischief(rng: &mut Rng) -> Vec<Step> {
         5 => vec![Step::Stop],
         6 => vec![Step::Hang],
         7 => vec![Step::Garbage(Span::new(1, 80)), Step::Sleep(Span::new(0, 3000))],
-        8 => vec![Step::Say(Phrase(b"cmd=frobnicate x=1\ncmd=get_maxes\ncmd=get_appnum\n".into()))],
+        8 => {
+            vec![Step::Send(Phrase(b"cmd=frobnicate x=1\ncmd=get_maxes\ncmd=get_appnum\n".into()))]
+        }
         9 => vec![Step::Abort { code: 7, message: Some("no way".into()) }],
         10 => vec![Step::Finalize, Step::Hang],
         _ => vec![fence(GroupPhrase::Job, None)],

@@ -20,8 +20,8 @@ use std::fmt;
 #[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
 pub enum ScriptAct {
     /// Sends a request, and continues after the answer, or at once if `also`.
-    Ask {
-        ask: Ask,
+    RankRequest {
+        ask: RankRequest,
         also: bool,
     },
     Wait,
@@ -32,8 +32,8 @@ pub enum ScriptAct {
     Hang,
     Leave,
     Deaf,
-    Hear,
-    Say(Vec<u8>),
+    ReadAgain,
+    Send(Vec<u8>),
     Garbage(Span),
     Await(u32),
     Manual,
@@ -42,7 +42,7 @@ pub enum ScriptAct {
 /// A request of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the request of the same name")]
-pub enum Ask {
+pub enum RankRequest {
     Init(Version),
     InitAck(u64),
     FullInit { rank: u32, threaded: bool },
@@ -114,7 +114,7 @@ pub fn acts_of(
         scenario,
         rank,
         dialect: plan.dialect,
-        dials: plan.dials,
+        connects_by_itself: plan.connects_by_itself,
         scope: Bindings { rank: home.own(rank), size: home.size, loops: Vec::new() },
         acts: Vec::new(),
     };
@@ -129,7 +129,7 @@ struct Unroller<'a> {
     /// Number of the rank across all jobs.
     rank: u32,
     dialect: Dialect,
-    dials: bool,
+    connects_by_itself: bool,
     scope: Bindings,
     acts: Vec<ScriptAct>,
 }
@@ -148,10 +148,10 @@ impl Unroller<'_> {
                 self.init();
                 // PMI-2 has its sizes in its interface.
                 if self.dialect.is_pmi(1) {
-                    self.asks([Ask::Maxes]);
+                    self.asks([RankRequest::Maxes]);
                 }
-                if !self.speaks_pmix() {
-                    self.asks([Ask::Name]);
+                if !self.uses_pmix() {
+                    self.asks([RankRequest::Name]);
                 }
                 return Ok(());
             }
@@ -171,13 +171,13 @@ impl Unroller<'_> {
             Step::Hang => ScriptAct::Hang,
             Step::Leave => ScriptAct::Leave,
             Step::Deaf => ScriptAct::Deaf,
-            Step::Hear => ScriptAct::Hear,
-            Step::Say(bytes) => ScriptAct::Say(bytes.fill(&self.scope)?),
+            Step::ReadAgain => ScriptAct::ReadAgain,
+            Step::Send(bytes) => ScriptAct::Send(bytes.fill(&self.scope)?),
             Step::Garbage(span) => ScriptAct::Garbage(*span),
             Step::Await(lines) => ScriptAct::Await(*lines),
             Step::Manual => ScriptAct::Manual,
             Step::Wait => ScriptAct::Wait,
-            question => ScriptAct::Ask { ask: self.ask(question)?, also },
+            question => ScriptAct::RankRequest { ask: self.ask(question)?, also },
         };
         self.acts.push(act);
         Ok(())
@@ -192,30 +192,30 @@ impl Unroller<'_> {
         Ok(())
     }
 
-    const fn speaks_pmix(&self) -> bool {
+    const fn uses_pmix(&self) -> bool {
         PMIX && matches!(self.dialect, Dialect::Pmix)
     }
 
     fn init(&mut self) {
         let rank = self.scope.rank;
         let Dialect::Pmi(version) = self.dialect else {
-            return self.asks([Ask::JoinPmix]);
+            return self.asks([RankRequest::JoinPmix]);
         };
-        if self.dials && version.major < 2 {
-            self.asks([Ask::InitAck(rank.into())]);
+        if self.connects_by_itself && version.major < 2 {
+            self.asks([RankRequest::InitAck(rank.into())]);
         }
-        self.asks([Ask::Init(version)]);
+        self.asks([RankRequest::Init(version)]);
         if version.major == 2 {
             let threaded = self.scenario.steps(self.rank).iter().any(Step::has_threads);
-            self.asks([Ask::FullInit { rank, threaded }]);
+            self.asks([RankRequest::FullInit { rank, threaded }]);
         }
     }
 
-    fn asks<const N: usize>(&mut self, asks: [Ask; N]) {
-        self.acts.extend(asks.map(|ask| ScriptAct::Ask { ask, also: false }));
+    fn asks<const N: usize>(&mut self, asks: [RankRequest; N]) {
+        self.acts.extend(asks.map(|ask| ScriptAct::RankRequest { ask, also: false }));
     }
 
-    fn ask(&self, step: &Step) -> Result<Ask, String> {
+    fn ask(&self, step: &Step) -> Result<RankRequest, String> {
         let fill = |phrase: &Phrase| phrase.fill(&self.scope);
         let wanted = |wanted: &Option<Option<Phrase>>| match wanted {
             None => Ok(None),
@@ -223,31 +223,36 @@ impl Unroller<'_> {
             Some(Some(value)) => fill(value).map(|value| Some(Wanted::Value(value))),
         };
         Ok(match step {
-            Step::Maxes => Ask::Maxes,
-            Step::AppNum => Ask::AppNum,
-            Step::Universe => Ask::Universe,
-            Step::Name => Ask::Name,
-            Step::Put { node: false, key, value } if self.speaks_pmix() => {
-                Ask::PutFor { scope: Scope::Global, key: fill(key)?, value: fill(value)? }
+            Step::Maxes => RankRequest::Maxes,
+            Step::AppNum => RankRequest::AppNum,
+            Step::Universe => RankRequest::Universe,
+            Step::Name => RankRequest::Name,
+            Step::Put { node: false, key, value } if self.uses_pmix() => {
+                RankRequest::PutFor { scope: Scope::Global, key: fill(key)?, value: fill(value)? }
             }
             Step::PutFor { scope, key, value } if PMIX => {
-                Ask::PutFor { scope: *scope, key: fill(key)?, value: fill(value)? }
+                RankRequest::PutFor { scope: *scope, key: fill(key)?, value: fill(value)? }
             }
-            Step::Commit if PMIX => Ask::Commit,
+            Step::Commit if PMIX => RankRequest::Commit,
             // A get of PMI names no owner; in PMIx that is the rank that has put the key.
-            Step::Get { node: false, key, of: None, wanted: want, .. } if self.speaks_pmix() => {
-                Ask::GetOf { rank: None, key: fill(key)?, now: false, wanted: wanted(want)? }
+            Step::Get { node: false, key, of: None, wanted: want, .. } if self.uses_pmix() => {
+                RankRequest::GetOf {
+                    rank: None,
+                    key: fill(key)?,
+                    now: false,
+                    wanted: wanted(want)?,
+                }
             }
-            Step::GetOf { rank, key, now, wanted: want } if PMIX => Ask::GetOf {
+            Step::GetOf { rank, key, now, wanted: want } if PMIX => RankRequest::GetOf {
                 rank: Some(Text::plain(&fill(rank)?).number().ok_or("a process is a number")?),
                 key: fill(key)?,
                 now: *now,
                 wanted: wanted(want)?,
             },
             Step::Put { node, key, value } => {
-                Ask::Put { node: *node, key: fill(key)?, value: fill(value)? }
+                RankRequest::Put { node: *node, key: fill(key)?, value: fill(value)? }
             }
-            Step::Get { node, key, of, wait, wanted: want } => Ask::Get {
+            Step::Get { node, key, of, wait, wanted: want } => RankRequest::Get {
                 node: *node,
                 key: fill(key)?,
                 of: of.clone(),
@@ -255,38 +260,46 @@ impl Unroller<'_> {
                 wanted: wanted(want)?,
             },
             // Only the form without a group has no tag; PMIx has none.
-            Step::Fence { group: GroupPhrase::World, tag: None } if !self.speaks_pmix() => {
-                Ask::Fence { group: Group::World, tag: Some(0) }
+            Step::Fence { group: GroupPhrase::World, tag: None } if !self.uses_pmix() => {
+                RankRequest::Fence { group: Group::World, tag: Some(0) }
             }
-            Step::Fence { group, tag } => Ask::Fence { group: self.group(group)?, tag: *tag },
+            Step::Fence { group, tag } => {
+                RankRequest::Fence { group: self.group(group)?, tag: *tag }
+            }
             Step::Publish { service, port } => {
-                Ask::Publish { service: fill(service)?, port: fill(port)? }
+                RankRequest::Publish { service: fill(service)?, port: fill(port)? }
             }
-            Step::Unpublish { service } => Ask::Unpublish { service: fill(service)? },
+            Step::Unpublish { service } => RankRequest::Unpublish { service: fill(service)? },
             Step::Lookup { service, wait, wanted: want } => {
-                Ask::Lookup { service: fill(service)?, wait: *wait, wanted: wanted(want)? }
+                RankRequest::Lookup { service: fill(service)?, wait: *wait, wanted: wanted(want)? }
             }
             Step::Spawn { job, preputs } => {
                 let plan = self.scenario.jobs.iter().find(|plan| plan.name == *job);
                 let pair = |(key, value): &(Phrase, Phrase)| Ok((fill(key)?, fill(value)?));
                 let preputs = preputs.iter().map(pair).collect::<Result<_, String>>()?;
                 // A request may be for something that does not exist.
-                Ask::Spawn { job: job.clone(), size: plan.map_or(1, |plan| plan.size), preputs }
+                RankRequest::Spawn {
+                    job: job.clone(),
+                    size: plan.map_or(1, |plan| plan.size),
+                    preputs,
+                }
             }
-            Step::Connect { job } => Ask::Connect { job: job.clone() },
-            Step::Disconnect { job } => Ask::Disconnect { job: job.clone() },
-            Step::Ring { left, right } => Ask::Ring { left: fill(left)?, right: fill(right)? },
+            Step::Connect { job } => RankRequest::Connect { job: job.clone() },
+            Step::Disconnect { job } => RankRequest::Disconnect { job: job.clone() },
+            Step::Ring { left, right } => {
+                RankRequest::Ring { left: fill(left)?, right: fill(right)? }
+            }
             Step::Abort { code, message } => {
                 let message = message.as_ref().map(fill).transpose()?.unwrap_or_default();
-                Ask::Abort { code: *code, message }
+                RankRequest::Abort { code: *code, message }
             }
-            Step::Finalize => Ask::Finalize,
+            Step::Finalize => RankRequest::Finalize,
             _ => return Err("only a question can be asked".into()),
         })
     }
 
     fn group(&self, group: &GroupPhrase) -> Result<Group, String> {
-        if self.speaks_pmix() {
+        if self.uses_pmix() {
             return self.group_of_pmix(group);
         }
         Ok(match group {
@@ -327,7 +340,7 @@ fn ranks(list: &[u8]) -> Result<Vec<u32>, String> {
     Ok(ranks.ok_or("a group is `world`, `node` or ranks with commas between")?)
 }
 
-impl Ask {
+impl RankRequest {
     /// Starts it with a client that keeps the bytes, or returns the bytes that must be sent first.
     ///
     /// # Errors
@@ -339,7 +352,7 @@ impl Ask {
     ) -> Result<(Ticket, Vec<u8>), Misuse> {
         let Self::Spawn { job, size, preputs } = self else {
             let what = "what only PMIx has";
-            let request = self.request().ok_or(Misuse::NotSayable { what })?;
+            let request = self.request().ok_or(Misuse::NotRepresentable { what })?;
             return client.start(&request).map(|ticket| (ticket, Vec::new()));
         };
         let pairs: Vec<Pair<'_>> = preputs
@@ -428,7 +441,7 @@ impl Group {
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for RankRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         let place = |node: &bool| if *node { "node-" } else { "" };

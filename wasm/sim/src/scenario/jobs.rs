@@ -54,8 +54,8 @@ impl Scenario {
     /// The invalid job, and the remedy.
     pub(crate) fn check_jobs(&self) -> Result<(), ScenarioError> {
         let error = |what| Err(ScenarioError { line: 0, what });
-        let speaks_pmix = |rank: u32| self.plan(rank).dialect == Dialect::Pmix;
-        if !PMIX && (0..self.ranks).any(speaks_pmix) {
+        let uses_pmix = |rank: u32| self.plan(rank).dialect == Dialect::Pmix;
+        if !PMIX && (0..self.ranks).any(uses_pmix) {
             return error("this build has no PMIx".into());
         }
         let mut next = self.jobs.first().map_or(self.ranks, |job| job.first);

@@ -11,7 +11,7 @@ mod step;
 mod words;
 mod write;
 
-pub use acts::{Ask, Group, ScriptAct, Wanted, acts, acts_of};
+pub use acts::{Group, RankRequest, ScriptAct, Wanted, acts, acts_of};
 pub use jobs::{FIRST_JOB, Home, JobPlan};
 pub use pmix::AS_PMIX;
 pub use words::Phrase;
@@ -79,7 +79,7 @@ pub struct Traits {
     /// Its dialect.
     pub dialect: Option<Dialect>,
     /// True if it connects by TCP and has to identify itself.
-    pub dials: Option<bool>,
+    pub connects_by_itself: Option<bool>,
     /// Time of its start.
     pub start: Option<Span>,
     /// Delay before each step.
@@ -105,7 +105,7 @@ pub struct Traits {
 #[allow(missing_docs, reason = "each is the field of `Traits` of the same name")]
 pub struct RankPlan {
     pub dialect: Dialect,
-    pub dials: bool,
+    pub connects_by_itself: bool,
     pub start: Span,
     pub pace: Span,
     pub latency: Span,
@@ -182,8 +182,8 @@ pub enum Step {
     Hang,
     Leave,
     Deaf,
-    Hear,
-    Say(Phrase),
+    ReadAgain,
+    Send(Phrase),
     Garbage(Span),
     Await(u32),
     Manual,
@@ -239,7 +239,7 @@ pub enum FaultKind {
     /// The next bytes arrive one by one.
     Shatter(Direction),
     /// The rank sends these bytes.
-    Say(Vec<u8>),
+    Send(Vec<u8>),
 }
 
 /// A direction of a link.
@@ -279,7 +279,8 @@ impl Scenario {
         let dialect = only.dialect.or(all.dialect).unwrap_or(Dialect::Pmi(Version::V1_1));
         RankPlan {
             dialect,
-            dials: only.dials.or(all.dials).unwrap_or(false) || dialect == Dialect::Pmix,
+            connects_by_itself: only.connects_by_itself.or(all.connects_by_itself).unwrap_or(false)
+                || dialect == Dialect::Pmix,
             start: only.start.or(all.start).unwrap_or(Span::just(0)),
             pace: only.pace.or(all.pace).unwrap_or(Span::just(1)),
             latency: only.latency.or(all.latency).unwrap_or(Span::just(10)),

@@ -6,7 +6,9 @@
 //! tags; those of the same ranks are distinguished by their order. Requests that a PMIx client
 //! answers itself are omitted: the limits of lengths, and the name of the job.
 
-use super::{Ask, Dialect, Expectation, FaultKind, Scenario, ScriptAct, Step, Traits, Who, acts};
+use super::{
+    Dialect, Expectation, FaultKind, RankRequest, Scenario, ScriptAct, Step, Traits, Who, acts,
+};
 use pmi_core::limits::{KEY_BYTES, VALUE_BYTES};
 
 impl Scenario {
@@ -24,7 +26,7 @@ impl Scenario {
         if self.host.store_bytes > 0 {
             return Err("fills the store of PMI, which does not hold what PMIx ranks put");
         }
-        if self.faults.iter().any(|fault| matches!(fault.what, FaultKind::Say(_))) {
+        if self.faults.iter().any(|fault| matches!(fault.what, FaultKind::Send(_))) {
             return Err(RAW);
         }
         if (0..self.ranks).any(|rank| self.puts_long(rank)) {
@@ -36,17 +38,17 @@ impl Scenario {
         scenario.expects.retain(holds);
         scenario.name.push_str(AS_PMIX);
         for (_, traits) in scenario.only.iter_mut() {
-            (traits.dialect, traits.dials) = (None, None);
+            (traits.dialect, traits.connects_by_itself) = (None, None);
         }
         scenario.only.retain(|_, traits| *traits != Traits::default());
-        (scenario.all.dialect, scenario.all.dials) = (Some(Dialect::Pmix), None);
+        (scenario.all.dialect, scenario.all.connects_by_itself) = (Some(Dialect::Pmix), None);
         Ok(scenario)
     }
 
     /// True if a rank puts what PMI refuses for its length. A script that cannot be played puts nothing.
     fn puts_long(&self, rank: u32) -> bool {
         let is_long = |act: &ScriptAct| match act {
-            ScriptAct::Ask { ask: Ask::Put { key, value, .. }, .. } => {
+            ScriptAct::RankRequest { ask: RankRequest::Put { key, value, .. }, .. } => {
                 key.len() >= KEY_BYTES || value.len() >= VALUE_BYTES
             }
             _ => false,
@@ -74,7 +76,7 @@ fn said(steps: Vec<Step>) -> Result<Vec<Step>, &'static str> {
             all.push(Step::Commit);
         }
         is_uncommitted = is_put;
-        if let Some(step) = said_once(step)? {
+        if let Some(step) = sent_once(step)? {
             all.push(step);
         }
     }
@@ -94,14 +96,14 @@ fn puts(step: &Step) -> bool {
 }
 
 /// A step in PMIx; `None` if the client needs no request for it.
-fn said_once(mut step: Step) -> Result<Option<Step>, &'static str> {
+fn sent_once(mut step: Step) -> Result<Option<Step>, &'static str> {
     if let Some(what) = lacks(&step) {
         return Err(what);
     }
     match &mut step {
         Step::Maxes | Step::Name => return Ok(None),
         Step::Also(other) => {
-            let other = said_once(std::mem::replace(&mut **other, Step::Wait))?;
+            let other = sent_once(std::mem::replace(&mut **other, Step::Wait))?;
             return Ok(other.map(|step| Step::Also(Box::new(step))));
         }
         Step::Repeat { steps, .. } | Step::Each { steps, .. } => {
@@ -129,7 +131,7 @@ fn lacks(step: &Step) -> Option<&'static str> {
         Step::Spawn { preputs, .. } if !preputs.is_empty() => {
             "spawns a job with preset keys, which PMIx does not have"
         }
-        Step::Say(_) | Step::Await(_) => RAW,
+        Step::Send(_) | Step::Await(_) => RAW,
         _ => return None,
     })
 }

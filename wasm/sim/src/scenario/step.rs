@@ -126,8 +126,8 @@ steps! {
     "hang" => Hang;
     "leave" => Leave;
     "deaf" => Deaf;
-    "hear" => Hear;
-    "say" => Say(bytes "the bytes");
+    "hear" => ReadAgain;
+    "say" => Send(bytes "the bytes");
     "garbage" => Garbage(count "the number of bytes");
     "await" => Await(lines "the number of lines");
     "manual" => Manual;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Ask, Home, ScriptAct, acts};
+use crate::scenario::{Home, RankRequest, ScriptAct, acts};
 
 const WHOLE: &str = r#"
 # everything the grammar has
@@ -78,7 +78,11 @@ fn scenario_is_written_as_it_was_read() {
     assert_eq!(text.parse::<Scenario>().unwrap(), scenario, "{text}");
     assert_eq!((scenario.ranks, scenario.nodes, scenario.seed), (4, 2, Some(7)));
     assert_eq!(scenario.plan(1).dialect, Dialect::Pmi(Version::V1_2));
-    assert!(scenario.plan(1).dials && !scenario.plan(3).dials && !scenario.plan(0).dials);
+    assert!(
+        scenario.plan(1).connects_by_itself
+            && !scenario.plan(3).connects_by_itself
+            && !scenario.plan(0).connects_by_itself
+    );
     assert_eq!([0, 1, 2, 3].map(|rank| scenario.node(rank)), [0, 0, 1, 1]);
     assert_eq!(scenario.steps(2).len(), 29);
 }
@@ -92,13 +96,16 @@ fn scripts_are_unrolled_with_their_names_filled_in() {
         .unwrap()
         .iter()
         .map(|act| match act {
-            ScriptAct::Ask { ask, .. } => ask.to_string(),
+            ScriptAct::RankRequest { ask, .. } => ask.to_string(),
             other => format!("{other:?}"),
         })
         .collect();
     assert_eq!(said, ["init 1.1", "get k-0-1", "get k-1-1", "fence 0,1 tag 4", "fence 1,1 tag 4"]);
     let caller: Scenario = "all dials\nscript all\ninit\nend".parse().unwrap();
-    assert_eq!(acts(&caller, 0).unwrap()[0], ScriptAct::Ask { ask: Ask::InitAck(0), also: false });
+    assert_eq!(
+        acts(&caller, 0).unwrap()[0],
+        ScriptAct::RankRequest { ask: RankRequest::InitAck(0), also: false }
+    );
     let unknown: Scenario = "script all\nput $x y\nend".parse().unwrap();
     assert!(acts(&unknown, 0).unwrap_err().to_string().contains("$x"));
     let endless = "script all\nrepeat 4000\nrepeat 4000\nfence\nend\nend\nend";
@@ -116,7 +123,7 @@ fn ranks_of_several_jobs_are_numbered_in_each() {
     let said = |rank| {
         let acts = acts(&scenario, rank).unwrap();
         let asks = acts.iter().map(|act| match act {
-            ScriptAct::Ask { ask, .. } => ask.to_string(),
+            ScriptAct::RankRequest { ask, .. } => ask.to_string(),
             other => format!("{other:?}"),
         });
         asks.collect::<Vec<_>>()
@@ -145,7 +152,7 @@ fn steps_of_pmi_become_steps_of_pmix_with_commits_and_without_tags() {
         .unwrap()
         .iter()
         .filter_map(|act| match act {
-            ScriptAct::Ask { ask, .. } => Some(ask.to_string()),
+            ScriptAct::RankRequest { ask, .. } => Some(ask.to_string()),
             _ => None,
         })
         .collect();

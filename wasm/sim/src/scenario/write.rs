@@ -102,7 +102,7 @@ impl Display for Traits {
         if let Some(dialect) = self.dialect {
             write!(f, " dialect {dialect}")?;
         }
-        match self.dials {
+        match self.connects_by_itself {
             Some(true) => f.write_str(" dials")?,
             Some(false) => f.write_str(" inherits")?,
             None => {}
@@ -166,7 +166,7 @@ impl FaultKind {
             Self::Stall(_) => "stall",
             Self::Flip(_) => "flip",
             Self::Shatter(_) => "shatter",
-            Self::Say(_) => "say",
+            Self::Send(_) => "say",
         }
     }
 
@@ -177,7 +177,7 @@ impl FaultKind {
             Self::Stop(Some(span)) => write!(f, " for {span}"),
             Self::Stall(span) => write!(f, " {span}"),
             Self::Flip(direction) | Self::Shatter(direction) => write!(f, " {direction}"),
-            Self::Say(bytes) => write!(f, " {}", quote(bytes)),
+            Self::Send(bytes) => write!(f, " {}", quote(bytes)),
             _ => Ok(()),
         }
     }

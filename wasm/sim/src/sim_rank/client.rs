@@ -2,7 +2,7 @@
 
 use super::{Waiting, services};
 use crate::event::{Received, ReplyBody};
-use crate::scenario::{Ask, Dialect, Group, Home, PMIX, Scenario};
+use crate::scenario::{Dialect, Group, Home, PMIX, RankRequest, Scenario};
 use crate::storage::{Bytes, Meter};
 use pmi_core::client::pmix::{Datum, Object, PmixBuffers, PmixRequest, ProcIdentity};
 use pmi_core::client::{self, BUFFER_BYTES, Client, State, pmix};
@@ -59,37 +59,37 @@ impl RankClient {
     /// # Errors
     ///
     /// Those of the client.
-    pub(super) fn start(&mut self, ask: &Ask) -> Result<(RequestToken, Vec<u8>), Misuse> {
+    pub(super) fn start(&mut self, ask: &RankRequest) -> Result<(RequestToken, Vec<u8>), Misuse> {
         let client = match self {
             Self::Pmi(client) => {
                 let started = ask.start(client);
                 return started.map(|(ticket, bytes)| (RequestToken::Pmi(ticket), bytes));
             }
             Self::Pmix(client) if PMIX => client,
-            Self::Pmix(_) => return Err(Misuse::NotSayable { what: "PMIx" }),
+            Self::Pmix(_) => return Err(Misuse::NotRepresentable { what: "PMIx" }),
         };
         let own = client.identity().nspace.clone();
         let proc = |rank| Proc { nspace: own.as_bytes(), rank };
         let unsayable =
-            Err(Misuse::NotSayable { what: "this in PMIx, as far as the simulator goes" });
+            Err(Misuse::NotRepresentable { what: "this in PMIx, as far as the simulator goes" });
         let started = match ask {
-            Ask::JoinPmix => client.start(&PmixRequest::Init),
-            Ask::Commit => client.start(&PmixRequest::Commit),
-            Ask::Fence { group: Group::Job, tag: None } => {
+            RankRequest::JoinPmix => client.start(&PmixRequest::Init),
+            RankRequest::Commit => client.start(&PmixRequest::Commit),
+            RankRequest::Fence { group: Group::Job, tag: None } => {
                 client.start(&PmixRequest::Fence { procs: &[], collect: true, timeout_s: None })
             }
-            Ask::Fence { group: Group::Ranks(ranks, _), tag: None } => {
+            RankRequest::Fence { group: Group::Ranks(ranks, _), tag: None } => {
                 let procs: Vec<Proc<'_>> = ranks.iter().map(|rank| proc(*rank)).collect();
                 client.start(&PmixRequest::Fence { procs: &procs, collect: true, timeout_s: None })
             }
-            Ask::GetOf { rank, key, now, .. } => client.start(&PmixRequest::Get {
+            RankRequest::GetOf { rank, key, now, .. } => client.start(&PmixRequest::Get {
                 of: proc(rank.unwrap_or(ranks::UNDEF)),
                 key: Some(key),
                 immediate: *now,
                 timeout_s: None,
             }),
-            Ask::Finalize => client.start(&PmixRequest::Finalize),
-            Ask::Abort { code, message } => {
+            RankRequest::Finalize => client.start(&PmixRequest::Finalize),
+            RankRequest::Abort { code, message } => {
                 client.start(&PmixRequest::Abort { code: *code, message })
             }
             other => match services::start(client, other) {
@@ -102,17 +102,17 @@ impl RankClient {
 
     /// Executes a request that the client completes without the server: it keeps a put until the
     /// commit, and knows the job-level information.
-    pub(super) fn answer(&mut self, ask: &Ask) -> Option<Result<Received, Misuse>> {
+    pub(super) fn answer(&mut self, ask: &RankRequest) -> Option<Result<Received, Misuse>> {
         let client = match self {
             Self::Pmix(client) if PMIX => client,
             _ => return None,
         };
         let said = match ask {
-            Ask::PutFor { scope, key, value } => {
+            RankRequest::PutFor { scope, key, value } => {
                 client.put(*scope, key, Datum::Text(value)).map(|()| ReplyBody::Nothing)
             }
-            Ask::AppNum => Ok(told(client, keys::APPNUM)),
-            Ask::Universe => Ok(told(client, keys::UNIV_SIZE)),
+            RankRequest::AppNum => Ok(told(client, keys::APPNUM)),
+            RankRequest::Universe => Ok(told(client, keys::UNIV_SIZE)),
             _ => return None,
         };
         let needed = "the server has described the job";
@@ -183,7 +183,7 @@ impl RankClient {
                     let token = RequestToken::Pmix(ticket);
                     let asked = waiting.iter().find(|waiting| waiting.ticket == token);
                     let said = match asked.map(|waiting| &waiting.ask) {
-                        Some(Ask::GetOf { rank, key, .. }) if status.0 == 0 => {
+                        Some(RankRequest::GetOf { rank, key, .. }) if status.0 == 0 => {
                             let mut objects = answer.objects();
                             let value = objects.find_map(|object| found(object, *rank, key));
                             value.map_or(ReplyBody::Missing, ReplyBody::Text)

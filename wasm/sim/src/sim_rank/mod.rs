@@ -8,7 +8,7 @@ use self::client::{RankClient, RequestToken};
 use crate::event::{SimEvent, Turn};
 use crate::net::Net;
 use crate::rng::Rng;
-use crate::scenario::{Ask, Direction, RankPlan, Scenario, ScriptAct};
+use crate::scenario::{Direction, RankPlan, RankRequest, Scenario, ScriptAct};
 use crate::storage::Meter;
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ pub struct SimRank {
     plan: RankPlan,
     flags: ProcessFlags,
     /// Lines received since the first raw bytes were sent.
-    lines_heard: u32,
+    lines_received: u32,
 }
 
 /// Properties of a process.
@@ -74,7 +74,7 @@ pub struct Waiting {
     /// Number of the request at its rank.
     pub number: u32,
     /// The refused operation.
-    pub ask: Ask,
+    pub ask: RankRequest,
     /// True if other requests may be made meanwhile.
     pub also: bool,
 }
@@ -102,7 +102,7 @@ impl SimRank {
             rng: Rng::new(seed, ACTORS_STREAM + u64::from(rank)),
             plan: scenario.plan(rank),
             flags: ProcessFlags::default(),
-            lines_heard: 0,
+            lines_received: 0,
         }
     }
 

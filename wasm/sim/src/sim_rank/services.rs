@@ -2,7 +2,7 @@
 
 use super::client::SLOTS;
 use crate::event::ReplyBody;
-use crate::scenario::Ask;
+use crate::scenario::RankRequest;
 use crate::storage::Bytes;
 use pmi_core::client::pmix::{PmixAnswer, PmixClient, PmixRequest, PmixTicket};
 use pmi_core::error::Misuse;
@@ -12,28 +12,30 @@ use pmi_core::wire::pmix::{Proc, WILDCARD};
 /// Starts a request, if it is one of these.
 pub(super) fn start(
     client: &mut PmixClient<Bytes, SLOTS>,
-    ask: &Ask,
+    ask: &RankRequest,
 ) -> Option<Result<PmixTicket, Misuse>> {
     let own = client.identity().nspace.clone();
     Some(match ask {
-        Ask::Publish { service, port } => {
+        RankRequest::Publish { service, port } => {
             client.start(&PmixRequest::Publish { key: service, text: port })
         }
-        Ask::Lookup { service, wait, .. } => {
+        RankRequest::Lookup { service, wait, .. } => {
             client.start(&PmixRequest::Lookup { key: service, wait: *wait, timeout_s: None })
         }
-        Ask::Unpublish { service } => client.start(&PmixRequest::Unpublish { key: service }),
-        Ask::Spawn { preputs, .. } if !preputs.is_empty() => {
-            Err(Misuse::NotSayable { what: "values for a job that is spawned in PMIx" })
+        RankRequest::Unpublish { service } => {
+            client.start(&PmixRequest::Unpublish { key: service })
         }
-        Ask::Spawn { job, size, .. } => {
+        RankRequest::Spawn { preputs, .. } if !preputs.is_empty() => {
+            Err(Misuse::NotRepresentable { what: "values for a job that is spawned in PMIx" })
+        }
+        RankRequest::Spawn { job, size, .. } => {
             client.start(&PmixRequest::Spawn { command: job.as_bytes(), processes: *size })
         }
-        Ask::Connect { job } => {
+        RankRequest::Connect { job } => {
             let procs = both(own.as_bytes(), job.as_bytes());
             client.start(&PmixRequest::Connect { procs: &procs, timeout_s: None })
         }
-        Ask::Disconnect { job } => {
+        RankRequest::Disconnect { job } => {
             let procs = both(own.as_bytes(), job.as_bytes());
             client.start(&PmixRequest::Disconnect { procs: &procs, timeout_s: None })
         }
@@ -47,16 +49,16 @@ fn both<'a>(own: &'a [u8], other: &'a [u8]) -> [Proc<'a>; 2] {
 }
 
 /// The contents of a reply.
-pub(super) fn said(ask: &Ask, status: Status, answer: &PmixAnswer<'_>) -> ReplyBody {
+pub(super) fn said(ask: &RankRequest, status: Status, answer: &PmixAnswer<'_>) -> ReplyBody {
     match ask {
-        Ask::Lookup { .. } => match answer.published().next() {
+        RankRequest::Lookup { .. } => match answer.published().next() {
             Some(published) => ReplyBody::Text(published.value.text().unwrap_or_default().into()),
             None => ReplyBody::Missing,
         },
-        Ask::Spawn { .. } if status == Status::SUCCESS => {
+        RankRequest::Spawn { .. } if status == Status::SUCCESS => {
             ReplyBody::Spawned { job: answer.nspace().map(<[u8]>::to_vec), codes: None }
         }
-        Ask::Connect { .. } => {
+        RankRequest::Connect { .. } => {
             let jobs = answer.jobs().filter_map(|job| {
                 Some(format!("{} {}", job.nspace()?.escape_ascii(), job.size()?))
             });

@@ -3,7 +3,7 @@
 use super::{ProcessState, SimRank, Waiting};
 use crate::event::{Received, SimEvent, Turn};
 use crate::net::Net;
-use crate::scenario::{Ask, Direction, ScriptAct};
+use crate::scenario::{Direction, RankRequest, ScriptAct};
 use pmi_core::error::Misuse;
 use pmi_core::time::Instant;
 
@@ -86,7 +86,7 @@ impl SimRank {
         }
         if self.flags.is_rude {
             let lines = self.untaken.drain(..).filter(|b| *b == b'\n').count();
-            self.lines_heard += u32::try_from(lines).unwrap_or(u32::MAX);
+            self.lines_received += u32::try_from(lines).unwrap_or(u32::MAX);
         } else {
             has_moved |= self.feed(now, net, events);
         }
@@ -179,11 +179,11 @@ impl SimRank {
     ) -> bool {
         let turn = |turn| SimEvent::Process { rank: self.rank, turn };
         match act {
-            ScriptAct::Ask { ask, also } => return self.ask(ask, *also, events),
+            ScriptAct::RankRequest { ask, also } => return self.ask(ask, *also, events),
             ScriptAct::Wait => return self.waiting.is_empty(),
             // An order to wait holds until the next order.
             ScriptAct::Manual => return self.orders.len() > 1,
-            ScriptAct::Await(lines) => return self.lines_heard >= *lines || self.flags.end_seen,
+            ScriptAct::Await(lines) => return self.lines_received >= *lines || self.flags.end_seen,
             ScriptAct::Sleep(span) => self.ready_at = now + self.rng.within(*span).max(1),
             ScriptAct::Exit(code) => self.end(ProcessState::Exited(*code), now, net, events),
             ScriptAct::Die => self.end(ProcessState::Killed, now, net, events),
@@ -197,11 +197,11 @@ impl SimRank {
                 self.flags.is_deaf = true;
                 events.push(turn(Turn::Deaf));
             }
-            ScriptAct::Hear => {
+            ScriptAct::ReadAgain => {
                 self.flags.is_deaf = false;
-                events.push(turn(Turn::Hears));
+                events.push(turn(Turn::ReadsAgain));
             }
-            ScriptAct::Say(bytes) => self.say(bytes.clone()),
+            ScriptAct::Send(bytes) => self.say(bytes.clone()),
             ScriptAct::Garbage(span) => {
                 let len = self.rng.within(*span);
                 let bytes = (0..len).map(|_| self.rng.byte()).collect();
@@ -211,7 +211,7 @@ impl SimRank {
         true
     }
 
-    fn ask(&mut self, ask: &Ask, also: bool, events: &mut Vec<SimEvent>) -> bool {
+    fn ask(&mut self, ask: &RankRequest, also: bool, events: &mut Vec<SimEvent>) -> bool {
         let rank = self.rank;
         let started = if self.flags.is_rude || self.flags.has_left {
             Err(Misuse::WrongState { needed: "the client has the link to itself" })
@@ -231,7 +231,7 @@ impl SimRank {
                 self.questions += 1;
                 events.push(SimEvent::Asked { rank, number, ask: ask.clone() });
                 match ask {
-                    Ask::Abort { .. } => self.waiting.clear(),
+                    RankRequest::Abort { .. } => self.waiting.clear(),
                     _ => self.waiting.push(Waiting { ticket, number, ask: ask.clone(), also }),
                 }
                 true
@@ -250,7 +250,7 @@ impl SimRank {
     /// A PMIx client answers some requests without the server.
     fn note_answer(
         &mut self,
-        ask: &Ask,
+        ask: &RankRequest,
         answer: Result<Received, Misuse>,
         events: &mut Vec<SimEvent>,
     ) {

@@ -34,7 +34,7 @@ impl World {
         let now = self.now;
         match due {
             Due::Start(rank) => {
-                if self.scenario.plan(rank).dials {
+                if self.scenario.plan(rank).connects_by_itself {
                     self.host.open(rank, true, now);
                     self.call_host();
                 }
@@ -111,7 +111,7 @@ impl World {
             FaultKind::Stall(span) => net.stall(rank, now + rng.within(span)),
             FaultKind::Flip(direction) => net.flip_next(rank, direction),
             FaultKind::Shatter(direction) => net.shatter_next(rank, direction),
-            FaultKind::Say(bytes) => {
+            FaultKind::Send(bytes) => {
                 sim_rank.say(bytes);
                 self.schedule(now, Due::Turn(rank));
             }
@@ -212,16 +212,16 @@ impl World {
         if self.options.records && !matches!(entry.event, SimEvent::HostHolds { .. }) {
             self.entries.push(entry);
         }
-        self.tell_violations();
+        self.report_violations();
     }
 
     pub(super) fn judge(&mut self) {
         self.checks.judge(&self.sim_ranks, &self.net, &self.host, self.now, self.steps);
-        self.tell_violations();
+        self.report_violations();
     }
 
     /// Adds the findings of the checkers to the trace.
-    fn tell_violations(&mut self) {
+    fn report_violations(&mut self) {
         for violation in self.checks.untold() {
             let event = SimEvent::Violation { rule: violation.rule, what: violation.what };
             if self.options.records {

@@ -123,7 +123,7 @@ impl World {
         let there: Vec<u32> = (0..self.scenario.ranks).filter(|rank| !spawned(rank)).collect();
         for rank in there {
             // An inherited link exists before the rank starts.
-            if !self.scenario.plan(rank).dials {
+            if !self.scenario.plan(rank).connects_by_itself {
                 self.host.open(rank, false, 0);
             }
             let start = self.sim_ranks[index(rank)].start_time();

@@ -113,8 +113,8 @@ fn program_is_spawned_and_jobs_are_connected() {
         };
         let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
         assert!(infos.is_empty() && all.len() == 1);
-        let App { command, words, variables, folder, processes, infos } = &all[0];
-        assert_eq!((*command, *folder, *processes), (&b"./kids"[..], None, 3));
+        let App { command, words, variables, directory, processes, infos } = &all[0];
+        assert_eq!((*command, *directory, *processes), (&b"./kids"[..], None, 3));
         assert!(words.iter().eq([b"./kids"]) && variables.iter().next().is_none());
         assert!(infos.is_empty());
         let made = yes(format, |to| {
@@ -248,7 +248,7 @@ fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
     ] {
         let refused = client.start(&request);
         assert!(
-            matches!(refused, Err(Misuse::NotSayable { .. } | Misuse::Length { .. })),
+            matches!(refused, Err(Misuse::NotRepresentable { .. } | Misuse::Length { .. })),
             "{request:?}"
         );
         assert_eq!(client.poll_transmit(&mut []), Ok(None));

@@ -129,7 +129,7 @@ fn requests_that_frames_do_not_have_are_refused_before_anything_is_kept() {
         Request::Unknown { word: b"hello" },
     ] {
         let said = client.start(&request);
-        assert!(matches!(said, Err(Misuse::NotSayable { .. })), "{request:?}: {said:?}");
+        assert!(matches!(said, Err(Misuse::NotRepresentable { .. })), "{request:?}: {said:?}");
     }
     assert!(matches!(client.start(&put(b"k", b"")), Err(Misuse::Length { .. })));
     assert!(matches!(

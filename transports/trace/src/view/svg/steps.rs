@@ -2,7 +2,7 @@
 
 use super::{LANES_MAX, STEPS_MAX, SvgOptions};
 use crate::exchange::{Exchange, exchanges};
-use crate::record::{Record, Trace, What};
+use crate::record::{Content, Record, Trace};
 use crate::view::events::sentence;
 use crate::view::{Jobs, brief};
 use pmi_core::command::Verb;
@@ -204,19 +204,20 @@ impl<'a> Builder<'a> {
                 _ if used.contains(&at) || (lane.is_none() && self.lane_of(record).is_some()) => {
                     continue;
                 }
-                What::Message { .. } => {
+                Content::Message { .. } => {
                     let Some(meaning) = brief(&self.jobs, record) else { continue };
                     (meaning.line(VALUE_MAX), !meaning.is_good || meaning.name == "abort")
                 }
                 // The start and end of a lane are visible without text.
-                What::Connected { .. }
-                | What::Closed
-                | What::Started { .. }
-                | What::Ended { code: 0 } => {
+                Content::Connected { .. }
+                | Content::Closed
+                | Content::Started { .. }
+                | Content::Ended { code: 0 } => {
                     continue;
                 }
                 other => {
-                    let is_bad = !matches!(other, What::Exited { code: 0 } | What::Spawned(_));
+                    let is_bad =
+                        !matches!(other, Content::Exited { code: 0 } | Content::Spawned(_));
                     (sentence(other).unwrap_or_default(), is_bad)
                 }
             };

@@ -174,8 +174,8 @@ fn traits(traits: &mut Traits, line: &mut Line) -> Result<(), String> {
                     other => return Err(format!("dialects are 1.1 1.2 2.0 pmix, not `{other}`")),
                 });
             }
-            "dials" => traits.dials = Some(true),
-            "inherits" => traits.dials = Some(false),
+            "dials" => traits.connects_by_itself = Some(true),
+            "inherits" => traits.connects_by_itself = Some(false),
             "start" => traits.start = Some(line.span("start")?),
             "pace" => traits.pace = Some(line.span("pace")?),
             "latency" => traits.latency = Some(line.span("latency")?),
@@ -204,7 +204,7 @@ fn traits(traits: &mut Traits, line: &mut Line) -> Result<(), String> {
 fn merge(into: &mut Traits, said: &Traits) {
     *into = Traits {
         dialect: said.dialect.or(into.dialect),
-        dials: said.dials.or(into.dials),
+        connects_by_itself: said.connects_by_itself.or(into.connects_by_itself),
         start: said.start.or(into.start),
         pace: said.pace.or(into.pace),
         latency: said.latency.or(into.latency),
@@ -280,7 +280,7 @@ fn trouble(line: &mut Line) -> Result<(FaultKind, Option<u32>), String> {
         "stall" => FaultKind::Stall(line.span("how long")?),
         "flip" => FaultKind::Flip(direction(line)?),
         "shatter" => FaultKind::Shatter(direction(line)?),
-        "say" => FaultKind::Say(line.phrase("the bytes")?.0),
+        "say" => FaultKind::Send(line.phrase("the bytes")?.0),
         other => {
             return Err(format!(
                 "faults are kill stop continue reset cut stall flip shatter say, not `{other}`"

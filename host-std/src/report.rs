@@ -22,7 +22,7 @@ pub(crate) fn failure(
     pid: impl Fn(u32) -> Option<i32>,
     running: usize,
 ) -> String {
-    let who = |rank: &u32| match *rank < plan.local() {
+    let who = |rank: &u32| match *rank < plan.started() {
         true => local_rank(plan, *rank, pid(*rank)),
         false => format!("rank {rank} of {} (connected over TCP)", size(plan)),
     };
@@ -121,7 +121,7 @@ pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> St
 
 /// Message after the port is open: the address and secret a rank needs to connect.
 pub(crate) fn listening(plan: &Plan, endpoint: &Endpoint) -> String {
-    let (first, last) = (plan.local(), plan.ranks - 1);
+    let (first, last) = (plan.started(), plan.ranks - 1);
     let who = match first == last {
         true => format!("rank {first} connects"),
         false => format!("ranks {first} to {last} connect"),
@@ -154,7 +154,7 @@ pub(crate) fn attendance(
     secs: u64,
     from: impl Fn(u32) -> Option<SocketAddr>,
 ) -> String {
-    let expected = plan.local()..plan.ranks;
+    let expected = plan.started()..plan.ranks;
     let there = { expected.clone() }.filter(|rank| from(*rank).is_some()).count();
     let port = plan.endpoint.as_ref().map_or("", |endpoint| &endpoint.port);
     let mut text =

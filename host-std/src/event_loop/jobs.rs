@@ -25,7 +25,7 @@ pub(super) struct Jobs {
 /// State of one job.
 pub(super) struct JobState {
     pub(super) plan: Rc<Plan>,
-    /// Process number of rank 0; the other ranks follow.
+    /// Process number of the first rank of this node; its other ranks follow.
     first_process: u32,
     pub(super) started_count: u32,
     pub(super) running_count: u32,
@@ -42,8 +42,8 @@ pub(super) struct Start {
     /// Number of the job, as labels and file names have it.
     pub(super) group: u32,
     pub(super) plan: Rc<Plan>,
-    /// The next rank.
-    pub(super) rank: u32,
+    /// Local rank of the next rank.
+    pub(super) local_rank: u32,
     /// Executable of the previous rank, with the number of its part.
     pub(super) exec: Option<(usize, Exec)>,
     /// Rank that waits for the start; `None` for the first job.
@@ -97,7 +97,7 @@ impl Jobs {
         self.all.insert(job.0, state);
         self.spawned_count = self.spawned_count.max(group);
         if plan.local() > 0 {
-            self.starts.push_back(Start { job, group, plan, rank: 0, exec: None, spawner });
+            self.starts.push_back(Start { job, group, plan, local_rank: 0, exec: None, spawner });
         }
     }
 
@@ -117,10 +117,10 @@ impl Jobs {
         self.starts.clear();
     }
 
-    /// Counts a started rank, whose process has this number.
-    pub(super) fn note_start(&mut self, job: JobId, rank: u32, process: u32) {
+    /// Counts a started rank, whose process has this number. Ranks start in ascending order.
+    pub(super) fn note_start(&mut self, job: JobId, process: u32) {
         if let Some(job) = self.all.get_mut(&job.0) {
-            if rank == 0 {
+            if job.started_count == 0 {
                 job.first_process = process;
             }
             job.started_count += 1;
@@ -220,14 +220,26 @@ impl Jobs {
 impl JobState {
     /// Process number of a rank, if it was started.
     pub(super) fn process(&self, rank: u32) -> Option<u32> {
-        (rank < self.started_count).then(|| self.first_process.checked_add(rank))?
+        let local_rank = self.plan.local_rank(rank)?;
+        (local_rank < self.started_count).then(|| self.first_process.checked_add(local_rank))?
+    }
+
+    /// Ranks that were started, in ascending order.
+    pub(super) fn started_ranks(&self) -> impl Iterator<Item = u32> {
+        (0..self.started_count).filter_map(|local_rank| self.plan.placement.ranks.at(local_rank))
     }
 }
 
 impl Start {
+    /// The next rank.
+    pub(super) fn rank(&self) -> u32 {
+        // One exists as long as there is a start.
+        self.plan.placement.ranks.at(self.local_rank).unwrap_or_default()
+    }
+
     /// Number of ranks that are not started yet.
     fn left(&self) -> u32 {
-        self.plan.local().saturating_sub(self.rank)
+        self.plan.local().saturating_sub(self.local_rank)
     }
 }
 

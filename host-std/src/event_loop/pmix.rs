@@ -148,8 +148,13 @@ impl PmixRequests<'_> {
             self.jobs.set_unwanted(id);
         }
         let Some(job) = self.jobs.get(id) else { return };
-        let ranks = rank.map_or(0..job.started_count, |rank| rank..rank.saturating_add(1));
-        self.processes.act_on(ranks.filter_map(|rank| job.process(rank)), action);
+        match rank {
+            Some(rank) => self.processes.act_on(job.process(rank).into_iter(), action),
+            None => {
+                let all = job.started_ranks().filter_map(|rank| job.process(rank));
+                self.processes.act_on(all, action);
+            }
+        }
     }
 
     fn handle_query(&mut self, (connection, pending): (ConnectionId, usize), end: Option<Instant>) {

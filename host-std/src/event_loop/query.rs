@@ -92,7 +92,7 @@ impl<'a> QuerySnapshot<'a> {
     fn table(&self, job: &JobState, to: &mut Packer<'_>) {
         to.of(Type::DATA_ARRAY).of(Type::PROC_INFO).size(u64::from(job.started_count));
         let (nspace, host) = (job.plan.kvsname.as_bytes(), job.plan.host.as_bytes());
-        for rank in 0..job.started_count {
+        for rank in job.started_ranks() {
             let (pid, state) = match self.process(job, rank) {
                 Some(process) => (process.pid.cast_unsigned(), process.state),
                 None => (0, proc_state::UNDEF),
@@ -104,7 +104,7 @@ impl<'a> QuerySnapshot<'a> {
     }
 
     fn state(&self, job: &JobState) -> u8 {
-        let processes = || (0..job.started_count).filter_map(|rank| self.process(job, rank));
+        let processes = || job.started_ranks().filter_map(|rank| self.process(job, rank));
         match job {
             _ if job.started_count < job.plan.local() => job_state::LAUNCH_UNDERWAY,
             _ if job.running_count == 0 && job.plan.local() > 0 => job_state::TERMINATED,
@@ -117,7 +117,7 @@ impl<'a> QuerySnapshot<'a> {
 
     /// Memory of the launcher, and the average memory of the processes of a job, or of one process.
     fn memory(&self, job: &JobState, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
-        let ranks = if rank == WILDCARD { 0..job.started_count } else { rank..rank + 1 };
+        let ranks = job.started_ranks().filter(|one| [WILDCARD, *one].contains(&rank));
         let processes = ranks.filter_map(|rank| self.process(job, rank)?.memory_bytes);
         let (sum, count) = processes.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
         if count == 0 {

@@ -136,15 +136,16 @@ impl Spawning<'_> {
 
     fn start_rank(&mut self, start: &mut Start) -> io::Result<StartedRank> {
         let launcher = &mut self.processes.launcher;
-        let number = start.plan.appnum(start.rank);
+        let rank = start.rank();
+        let number = start.plan.appnum(rank);
         if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
             start.exec = Some((number, launcher.prepare(&start.plan, number)?));
         }
         match &mut start.exec {
             Some((_, exec)) => {
-                let owner = StreamOwner { group: start.group, rank: start.rank };
+                let owner = StreamOwner { group: start.group, rank };
                 let streams = self.io.inputs.open(owner)?;
-                launcher.start(&start.plan, exec, (start.rank, start.rank), streams)
+                launcher.start(&start.plan, exec, (rank, start.local_rank), streams)
             }
             None => Err(io::ErrorKind::NotFound.into()),
         }
@@ -152,7 +153,7 @@ impl Spawning<'_> {
 
     fn add_rank(&mut self, start: &Start, started: StartedRank) -> io::Result<()> {
         let StartedRank { process, link, output, errors } = started;
-        let (job, rank) = (start.job, start.rank);
+        let (job, rank) = (start.job, start.rank());
         let number = self.add_process((job, rank), process)?;
         let owner = StreamOwner { group: start.group, rank };
         self.io.add_rank((number, owner), RankPipes { output, errors }, self.poller)?;
@@ -171,7 +172,7 @@ impl Spawning<'_> {
     ) -> io::Result<u32> {
         let pid = process.pid();
         let number = self.processes.add((job, rank), process, self.poller)?;
-        self.jobs.note_start(job, rank, number);
+        self.jobs.note_start(job, number);
         if let Some(plan) = self.jobs.plan(job) {
             self.summary.enter_start(Rc::clone(plan), rank, pid);
             if plan.offer(plan.appnum(rank)).may_load_pmi1 {
@@ -185,8 +186,8 @@ impl Spawning<'_> {
 
     /// Proceeds to the next rank of a job, or answers its spawner after the last one.
     fn finish_rank(&mut self, mut start: Start, has_pmix: bool) {
-        start.rank += 1;
-        if start.rank < start.plan.local() {
+        start.local_rank += 1;
+        if start.local_rank < start.plan.local() {
             self.jobs.resume(start);
         } else if let Some(Spawner { asked, commands, .. }) = start.spawner {
             self.service.answer_spawn(asked, Ok(start.job), &commands.done());
@@ -198,14 +199,17 @@ impl Spawning<'_> {
 
     /// Handles a rank that could not be started: the first job fails, a spawned one is undone.
     fn undo(&mut self, start: Start, error: &io::Error) -> StartEvent {
-        let Start { job, group, rank, spawner, plan, .. } = start;
+        let rank = start.rank();
+        let Start { job, group, spawner, plan, .. } = start;
         let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
         let Some(spawner) = spawner else { return StartEvent::Failed { job, failure } };
         self.jobs.set_unwanted(job);
         self.io.outputs.expect_no_more(Some(group));
-        let started = (0..rank).filter_map(|rank| self.jobs.process_of(job, rank));
-        for process in started.filter_map(|number| self.processes.running(number)) {
-            process.signal(Signal::KILL);
+        if let Some(job) = self.jobs.get(job) {
+            let numbers = job.started_ranks().filter_map(|rank| job.process(rank));
+            for process in numbers.filter_map(|number| self.processes.running(number)) {
+                process.signal(Signal::KILL);
+            }
         }
         let why = report::failure(&failure, &plan, |_| None, 0);
         let Spawner { job: of, rank: by, asked, commands } = spawner;

@@ -59,7 +59,8 @@ impl Summary {
 
     pub(super) fn enter_start(&mut self, plan: Rc<Plan>, rank: u32, pid: i32) {
         let started = Instant::now();
-        if plan.spawner.is_none() && rank + 1 == plan.local() {
+        let is_last = plan.local_rank(rank).is_some_and(|at| at + 1 == plan.local());
+        if plan.spawner.is_none() && is_last {
             self.times.all_started = Some(started);
         }
         self.rows.push(RankSummary { plan, rank, pid, started, end: None });

@@ -21,7 +21,9 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
     if plan.ranks < 2 {
         return Vec::new();
     }
-    let is_silent = |rank: &u32| service.phase(id, *rank) == PmiPhase::Silent;
+    let is_silent = |rank: &u32| {
+        plan.local_rank(*rank).is_some() && service.phase(id, *rank) == PmiPhase::Silent
+    };
     let mut first = 0;
     let parts = plan.parts.iter().enumerate().filter_map(|(number, part)| {
         let ranks = first..first + part.ranks;

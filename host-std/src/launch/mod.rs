@@ -12,6 +12,7 @@ pub(crate) mod codes;
 pub(crate) mod descriptors;
 pub(crate) mod env;
 pub(crate) mod guard;
+pub(crate) mod local_ranks;
 pub(crate) mod memory;
 pub(crate) mod orphans;
 pub(crate) mod plan;

@@ -1,6 +1,7 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::{Binding, allowed};
+use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
 use crate::settings::Settings;
@@ -14,8 +15,8 @@ use std::thread::available_parallelism;
 pub(crate) struct Plan {
     /// Number of ranks of the job.
     pub(crate) ranks: u32,
-    /// Parts of the ranks that are started here, in the order of the ranks. Ranks that connect by
-    /// themselves follow.
+    /// Parts of the ranks that are started, in the order of the ranks. Ranks that connect by themselves
+    /// follow.
     pub(crate) parts: Vec<App>,
     /// Endpoint for ranks that connect by themselves; `None` if that is not possible.
     pub(crate) endpoint: Option<Endpoint>,
@@ -23,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) pmix: Option<PmixEndpoint>,
     /// Protocols offered to each part.
     pub(crate) offer: Vec<ProtocolOffer>,
-    /// The name of the node all ranks run on.
+    /// Name of this node.
     pub(crate) host: String,
     /// The name of the job's key-value space.
     pub(crate) kvsname: String,
@@ -33,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) universe: Option<u32>,
     /// Environment of its ranks.
     pub(crate) environment: Environment,
-    /// Processors of its ranks.
+    /// Its ranks on this node, and their processors.
     pub(crate) placement: NodePlacement,
     /// Pairs that its ranks may read from the start.
     pub(crate) pairs: InitialPairs,
@@ -48,9 +49,11 @@ pub(crate) struct ParentRank {
     pub(crate) rank: u32,
 }
 
-/// Processors of the ranks of a job on this node.
+/// Ranks of a job on this node, and their processors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodePlacement {
+    /// Ranks that are started on this node.
+    pub(crate) ranks: LocalRanks,
     /// Processors of each rank; `None` if ranks are not bound.
     pub(crate) binding: Option<Rc<Binding>>,
     /// Processors that ranks of this node may use; empty if the system does not list them.
@@ -126,6 +129,7 @@ impl Plan {
             },
             environment: settings.environment.clone(),
             placement: NodePlacement {
+                ranks: LocalRanks::first(started(parts)),
                 binding: binding.cloned(),
                 processors: processors(),
                 neighbours: 0,
@@ -145,8 +149,9 @@ impl Plan {
         preputs: Vec<(Vec<u8>, Vec<u8>)>,
         (pid, count): (u32, u32),
     ) -> Self {
+        let ranks = started(&parts);
         Self {
-            ranks: parts.iter().map(|part| part.ranks).sum(),
+            ranks,
             offer: offered(&parts, &self.environment),
             parts,
             endpoint: None,
@@ -156,7 +161,11 @@ impl Plan {
             spawner: Some(ParentRank { kvsname: self.kvsname.clone(), rank }),
             universe: self.universe,
             environment: self.environment.clone(),
-            placement: NodePlacement { neighbours: 0, ..self.placement.clone() },
+            placement: NodePlacement {
+                ranks: LocalRanks::first(ranks),
+                neighbours: 0,
+                ..self.placement.clone()
+            },
             pairs: InitialPairs { attributes: self.pairs.attributes.clone(), preputs },
         }
     }
@@ -171,15 +180,39 @@ impl Plan {
         self.offer.iter().any(|offer| offer.pmix)
     }
 
-    /// Number of ranks that may use PMIx.
+    /// Number of ranks of this node that may use PMIx.
     pub(crate) fn pmix_ranks(&self) -> u32 {
-        let parts = self.parts.iter().zip(&self.offer).filter(|(_, offer)| offer.pmix);
-        parts.map(|(part, _)| part.ranks).sum()
+        let mut first = 0;
+        let counts = self.parts.iter().zip(&self.offer).map(|(part, offer)| {
+            let ranks = first..first + part.ranks;
+            first = ranks.end;
+            if offer.pmix { self.placement.ranks.count_within(ranks) } else { 0 }
+        });
+        counts.sum()
     }
 
-    /// Number of ranks that are started here; the others connect by themselves.
+    /// Number of ranks that are started on any node; the others connect by themselves.
+    pub(crate) fn started(&self) -> u32 {
+        started(&self.parts)
+    }
+
+    /// Number of ranks that are started on this node.
     pub(crate) fn local(&self) -> u32 {
-        self.parts.iter().map(|part| part.ranks).sum()
+        self.placement.ranks.count()
+    }
+
+    /// The place of `rank` among the ranks that are started on this node; `None` if it is not one of them.
+    pub(crate) fn local_rank(&self, rank: u32) -> Option<u32> {
+        self.placement.ranks.local_rank(rank)
+    }
+
+    /// Ranks that this launcher serves, in ascending order: those of this node, and those that connect by
+    /// themselves.
+    pub(crate) fn served(&self) -> LocalRanks {
+        match self.ranks == self.started() {
+            true => self.placement.ranks.clone(),
+            false => LocalRanks::of(self.placement.ranks.iter().chain(self.started()..self.ranks)),
+        }
     }
 
     /// Whether ranks of this node share processors, those of other jobs counted.
@@ -222,7 +255,7 @@ impl Plan {
     pub(crate) fn program_names(&self) -> String {
         let mut names: Vec<String> = self.parts.iter().map(App::name).collect();
         names.dedup();
-        if self.local() < self.ranks {
+        if self.started() < self.ranks {
             names.push("connected over TCP".to_owned());
         }
         names.join(", ")
@@ -234,6 +267,11 @@ fn processors() -> Vec<u32> {
     let mut processors = allowed().unwrap_or_default();
     processors.truncate(available_parallelism().map_or(usize::MAX, usize::from));
     processors
+}
+
+/// Number of ranks of these parts.
+fn started(parts: &[App]) -> u32 {
+    parts.iter().map(|part| part.ranks).sum()
 }
 
 fn offered(parts: &[App], environment: &Environment) -> Vec<ProtocolOffer> {
@@ -285,7 +323,10 @@ pub(crate) mod tests {
             spawner: None,
             universe: Some(ranks),
             environment: Environment::default(),
-            placement: NodePlacement::default(),
+            placement: NodePlacement {
+                ranks: LocalRanks::first(ranks),
+                ..NodePlacement::default()
+            },
             pairs: InitialPairs::default(),
         }
     }

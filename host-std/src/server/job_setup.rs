@@ -23,21 +23,22 @@ pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
         universe_size: plan.universe,
         has_uplink: false,
     };
-    Ok((spec, (0..plan.ranks).map(|rank| member(plan, rank)).collect()))
+    Ok((spec, plan.served().iter().map(|rank| member(plan, rank)).collect()))
 }
 
 /// Member for a rank of `plan` that has not connected.
 fn member(plan: &Plan, rank: u32) -> Member {
+    let is_local = plan.local_rank(rank).is_some();
     let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
     let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
     let member = match &plan.endpoint {
-        Some(endpoint) if !endpoint.requires_challenge || rank < plan.local() => {
+        Some(endpoint) if !endpoint.requires_challenge || is_local => {
             member.with_token(endpoint.id(rank))
         }
         _ => member,
     };
     // The program of a rank that connects from elsewhere is unknown.
-    match rank < plan.local() && plan.offer(appnum).takes_newer_pmi1 {
+    match is_local && plan.offer(appnum).takes_newer_pmi1 {
         true => member.accepting_newer(),
         false => member,
     }
@@ -46,7 +47,7 @@ fn member(plan: &Plan, rank: u32) -> Member {
 /// Node label of a rank: 0 is the local node. A rank that connects may be anywhere, so each has its own
 /// label.
 fn node(plan: &Plan, rank: u32) -> u32 {
-    (rank + 1).saturating_sub(plan.local())
+    (rank + 1).saturating_sub(plan.started())
 }
 
 /// Description of a job in a trace.

@@ -2,6 +2,7 @@
 
 use super::flush::Traffic;
 use super::loaded::LoadedLibraries;
+use crate::launch::local_ranks::LocalRanks;
 use crate::numbers::index;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank, SessionId};
@@ -10,10 +11,18 @@ use std::net::SocketAddr;
 /// Connections of the ranks of all jobs.
 #[derive(Debug, Default)]
 pub(super) struct RankConns {
-    /// By job, then by rank.
-    by_job: Vec<Vec<RankConn>>,
+    /// By job.
+    by_job: Vec<JobConns>,
     /// MPI libraries that ranks have loaded.
     loaded: LoadedLibraries,
+}
+
+/// Connections of the ranks of one job that this launcher serves.
+#[derive(Debug, Default)]
+struct JobConns {
+    ranks: LocalRanks,
+    /// In the order of the ranks.
+    conns: Vec<RankConn>,
 }
 
 /// Per-rank connection bookkeeping.
@@ -34,17 +43,18 @@ pub(super) struct RankConn {
 }
 
 impl RankConns {
-    /// Adds a job of `ranks` ranks without connections.
-    pub(super) fn add_job(&mut self, job: JobId, ranks: usize) {
+    /// Adds a job of these ranks without connections.
+    pub(super) fn add_job(&mut self, job: JobId, ranks: LocalRanks) {
         let place = index(job.0);
-        self.by_job.resize_with(self.by_job.len().max(place + 1), Vec::new);
-        self.by_job[place] = vec![RankConn::default(); ranks];
+        self.by_job.resize_with(self.by_job.len().max(place + 1), JobConns::default);
+        let conns = vec![RankConn::default(); index(ranks.count())];
+        self.by_job[place] = JobConns { ranks, conns };
     }
 
     /// Removes a job; false if it was never added.
     pub(super) fn remove_job(&mut self, job: JobId) -> bool {
-        let Some(ranks) = self.by_job.get_mut(index(job.0)) else { return false };
-        *ranks = Vec::new();
+        let Some(conns) = self.by_job.get_mut(index(job.0)) else { return false };
+        *conns = JobConns::default();
         self.loaded.forget(job);
         true
     }
@@ -56,10 +66,12 @@ impl RankConns {
     }
 
     pub(super) fn get(&self, job: JobId, rank: u32) -> Option<&RankConn> {
-        self.by_job.get(index(job.0))?.get(index(rank))
+        let JobConns { ranks, conns } = self.by_job.get(index(job.0))?;
+        conns.get(index(ranks.local_rank(rank)?))
     }
 
     pub(super) fn get_mut(&mut self, job: JobId, rank: u32) -> Option<&mut RankConn> {
-        self.by_job.get_mut(index(job.0))?.get_mut(index(rank))
+        let JobConns { ranks, conns } = self.by_job.get_mut(index(job.0))?;
+        conns.get_mut(index(ranks.local_rank(rank)?))
     }
 }

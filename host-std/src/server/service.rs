@@ -92,7 +92,6 @@ impl Service {
     /// Errors of a plan that cannot be served, with the cause.
     pub(crate) fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
         let (spec, members) = job_setup::describe(plan)?;
-        let count = members.len();
         let kvs = MapKvs::new(&self.kvs_budget, &plan.kvsname);
         let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
         let filled = job_setup::fill(&mut self.server, job, plan).map_err(|error| {
@@ -109,7 +108,7 @@ impl Service {
             self.remove_job(job);
             return Err(error);
         }
-        self.rank_conns.add_job(job, count);
+        self.rank_conns.add_job(job, plan.served());
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
     }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `pmi2` | PMI-2 framing, attributes of nodes and jobs |
 //! | `binary` | the binary dialect (`docs/binary.md`) |
-//! | `dynamic` | all beyond a fixed set of ranks: spawned jobs, published names, fences of some ranks (PMI-1.2), and with PMI-2 connected jobs, whole keyspaces and rings |
+//! | `dynamic` | all beyond a fixed set of ranks on one node: jobs over several nodes, spawned jobs, published names, fences of some ranks (PMI-1.2), and with PMI-2 connected jobs, whole keyspaces and rings |
 //! | `listen` | ranks that connect by themselves: identification, proof, the second connection out of band |
 //!
 //! They are constants and not conditions of compilation, because a match then names every case, in every
@@ -37,6 +37,9 @@ pub const SPAWN: bool = cfg!(feature = "dynamic");
 
 /// Fences of some ranks.
 pub const GROUPS: bool = cfg!(feature = "dynamic");
+
+/// Jobs with ranks on several nodes, each with a server of its own.
+pub const NODES: bool = cfg!(feature = "dynamic");
 
 /// Ranks that connect from elsewhere and identify themselves.
 pub const LISTEN: bool = cfg!(feature = "listen");

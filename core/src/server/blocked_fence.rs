@@ -98,7 +98,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         group: GroupFence,
         is_in: impl Fn(&Member) -> bool,
     ) -> impl Iterator<Item = Rank> {
-        let ranks = || (0u32..).zip(self.members());
+        let ranks = || self.ranked().map(|(rank, member)| (rank.0, member));
         let all_of = |node: Option<u32>| {
             let ranks = ranks().filter(|(_, member)| node.is_none_or(|node| member.node == node));
             ranks.fold(GroupFence::empty(group.tag), |sum, (rank, _)| sum.with(rank))
@@ -114,7 +114,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
                 || self.lists(&group, rank)
                 || group.lacks_only(&inside, rank)
         };
-        let outside = (0u32..).zip(self.members()).filter(move |(_, member)| !is_in(member));
-        outside.filter(move |(rank, member)| takes_part(*rank, member)).map(|(rank, _)| Rank(rank))
+        let outside = self.ranked().filter(move |(_, member)| !is_in(member));
+        outside.filter(move |(rank, member)| takes_part(rank.0, member)).map(|(rank, _)| rank)
     }
 }

@@ -154,8 +154,7 @@ impl<S: Storage> Server<S> {
         }
         job.publish_puts(|member| is_in(member.session()).is_some());
         job.forget_group(&group);
-        for rank in 0..job.size() {
-            let Some(session) = job.member(Rank(rank)).and_then(Member::session) else { continue };
+        for session in job.members().iter().filter_map(Member::session) {
             let Some(Session { state, .. }) = self.sessions.get_mut(session) else {
                 continue;
             };

@@ -2,14 +2,14 @@
 
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{Outcome, PutTwice, Wake};
-use super::response::{GroupFence, Response};
+use super::response::Response;
+use super::roster::{self, place_of, ranked};
 use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
 use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::parts;
 use crate::store::{EntryId, Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
-use crate::wire::names_twice;
 
 /// A set of processes with one key-value space and one fence.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Job<K, M> {
     name: KvsName,
     spawner: Option<KvsName>,
     universe_size: Option<u32>,
+    /// Number of ranks on all nodes, if it is not that of the members.
+    size: Option<u32>,
     has_uplink: bool,
     members: M,
     pub(super) kvs: K,
@@ -51,6 +53,8 @@ pub struct JobSpec {
     pub spawner: Option<KvsName>,
     /// Upper bound of the number of processes, if known.
     pub universe_size: Option<u32>,
+    /// Number of ranks on all nodes; `None` if all of them are members here.
+    pub size: Option<u32>,
     /// True if other nodes have members too: then a fence that is complete here is handed up, and
     /// ends with [`Server::end_fence`](super::Server::end_fence).
     pub has_uplink: bool,
@@ -74,12 +78,13 @@ pub(super) struct FenceEntry {
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     pub(super) fn new(spec: JobSpec, members: M, kvs: K) -> Self {
-        let JobSpec { name, spawner, universe_size, has_uplink } = spec;
+        let JobSpec { name, spawner, universe_size, size, has_uplink } = spec;
         let fence = Fence::default();
         Self {
             name,
             spawner,
             universe_size,
+            size: if parts::NODES { size } else { None },
             has_uplink,
             members,
             kvs,
@@ -212,10 +217,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     where
         M: AsRef<[Member]>,
     {
-        let listeners = self.members.as_ref().iter().map(|member| member.listener.as_ref());
-        (0..).zip(listeners).find_map(|(rank, listener)| {
-            Some((Rank(rank), listener.filter(|listener| listener.session == session)?))
-        })
+        let is = |listener: &&MemberListener| listener.session == session;
+        ranked(self.members.as_ref())
+            .find_map(|(rank, member)| Some((rank, member.listener.as_ref().filter(is)?)))
     }
 
     /// Records that the session of `rank` was closed.
@@ -241,7 +245,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Ends the fence. Puts made so far are visible from now on.
     pub(super) fn end_fence(&mut self) {
         let ended = self.fence.generation();
-        let is_partial = cfg!(feature = "pmix") && self.fence.inside() < self.size();
+        let is_partial = cfg!(feature = "pmix") && self.fence.inside() < self.local_size();
         self.fence.end();
         // A member that was outside stays outside the next fence.
         for member in self.members.as_mut().iter_mut().filter(|_| is_partial) {
@@ -261,7 +265,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             let Some(visibility) = self.kvs.entry(id).map(|entry| entry.visibility) else {
                 continue;
             };
-            let by = self.members.as_ref().get(visibility.writer.index());
+            let by = self.member(visibility.writer);
             if visibility.fence > self.fence.generation() && by.is_some_and(&is_member) {
                 self.kvs.set_visibility(id, Visibility { fence: 0, ..visibility });
             }
@@ -289,9 +293,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             return None;
         }
         let is_lost = |member: &Member| member.fences == generation && member.is_gone();
-        let gone = u32::try_from(members.iter().position(is_lost)?).ok()?;
+        let (gone, _) = self.ranked().find(|(_, member)| is_lost(member))?;
         self.stuck_reported = true;
-        Some(Rank(gone))
+        Some(gone)
     }
 
     /// Finds the entry that `rank` would read.
@@ -451,7 +455,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         now: Instant,
     ) -> Result<FenceEntry, Reason<'static>> {
         let generation = self.fence.generation();
-        let all = self.size();
+        let all = self.local_size();
         let member = self.member_mut(rank).ok_or(Reason::NoSuch { what: "rank" })?;
         if member.fences != generation {
             return Err(Reason::OutOfOrder { expected: "the end of the fence it is in" });
@@ -459,10 +463,16 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         member.fences = generation.wrapping_add(1);
         self.last_progress = Some(now);
         let is_complete = self.fence.enter(now, all);
-        if is_complete && self.has_uplink {
+        Ok(FenceEntry { generation, is_complete: is_complete && self.complete_fence() })
+    }
+
+    /// Handles the completion of a fence on this node. True if no other node has members, so that it ends;
+    /// else it is handed up.
+    pub(super) fn complete_fence(&mut self) -> bool {
+        if self.has_uplink {
             self.fence.hand_up();
         }
-        Ok(FenceEntry { generation, is_complete: is_complete && !self.has_uplink })
+        !self.has_uplink
     }
 
     /// The number of a fence that is complete here, once after it was handed up.
@@ -470,40 +480,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.fence.take_hand_up().then(|| self.fence.generation())
     }
 
-    fn enter_group(&mut self, rank: Rank, asked: FenceGroup<'_>, tag: u32) -> Outcome {
-        let node = self.member(rank).map(|member| member.node);
-        let ranks = (0u32..).zip(self.members.as_ref());
-        let (group, has_caller) = match asked {
-            FenceGroup::World => sum(ranks.map(|(other, _)| other), tag, rank),
-            FenceGroup::Node => {
-                sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), tag, rank)
-            }
-            // No member could stand in for the second place of a rank: the fence would never complete.
-            FenceGroup::Ranks(list) if names_twice(list) => {
-                return Outcome::refused(Reason::Lacking {
-                    field: "a list that names each rank once",
-                });
-            }
-            FenceGroup::Ranks(list) => {
-                let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());
-                if named.clone().any(|named| named >= self.size()) {
-                    return Outcome::refused(Reason::NoSuch { what: "rank" });
-                }
-                sum(named, tag, rank)
-            }
-        };
-        if !has_caller {
-            return Outcome::refused(Reason::Lacking { field: "the caller's own rank in group" });
-        }
-        self.may_have_stuck_group |= self.gone > 0;
-        if let FenceGroup::Ranks(list) = asked {
-            self.list_group(&group, list);
-        }
-        Outcome::wake(Response::Group(group), Wake::GroupEntered)
-    }
-
     pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
-        self.members.as_mut().get_mut(rank.index())
+        let place = place_of(self.members.as_ref(), rank)?;
+        self.members.as_mut().get_mut(place)
     }
 }
 
@@ -523,25 +502,57 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         self.universe_size.and_then(|size| i32::try_from(size).ok()).unwrap_or(-1)
     }
 
-    /// Number of members.
+    /// Number of ranks, on all nodes.
     pub fn size(&self) -> u32 {
+        if parts::NODES
+            && let Some(size) = self.size
+        {
+            size
+        } else {
+            self.local_size()
+        }
+    }
+
+    /// Number of members, which are the ranks on this node.
+    pub(super) fn local_size(&self) -> u32 {
         u32::try_from(self.members.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// All members in the order of their ranks.
+    /// True if other nodes have ranks of the job.
+    pub fn has_remote(&self) -> bool {
+        parts::NODES && self.size.is_some_and(|size| size > self.local_size())
+    }
+
+    /// True if another node has this rank.
+    pub fn is_remote(&self, rank: Rank) -> bool {
+        self.has_remote() && rank.0 < self.size() && self.member(rank).is_none()
+    }
+
+    /// True if the members stand in the order of their ranks, which are below the size.
+    pub(super) fn has_valid_ranks(&self) -> bool {
+        roster::is_valid(self.members(), self.size())
+    }
+
+    /// The members, which are the ranks on this node, in the order of their ranks.
     pub fn members(&self) -> &[Member] {
         self.members.as_ref()
     }
 
-    /// The member with this rank.
+    /// The members with their ranks.
+    pub fn ranked(&self) -> impl Iterator<Item = (Rank, &Member)> {
+        ranked(self.members())
+    }
+
+    /// The member with this rank; `None` if it is on another node, or does not exist.
     pub fn member(&self, rank: Rank) -> Option<&Member> {
-        self.members.as_ref().get(rank.index())
+        let members = self.members();
+        members.get(place_of(members, rank)?)
     }
 
     /// The member that connects with `id`.
     pub(super) fn find_token(&self, id: u64) -> Option<Rank> {
-        let is = |(rank, member): &(u32, &Member)| member.token.unwrap_or(u64::from(*rank)) == id;
-        (0..).zip(self.members()).find(is).map(|(rank, _)| Rank(rank))
+        let is = |(rank, member): &(Rank, &Member)| member.token.unwrap_or(u64::from(rank.0)) == id;
+        self.ranked().find(is).map(|(rank, _)| rank)
     }
 
     /// True if the member connects with a number that only its process received.
@@ -565,14 +576,11 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         self.last_progress
     }
 
-    /// The ranks that the current fence waits for.
+    /// The ranks of this node that the current fence waits for.
     pub fn missing(&self) -> impl Iterator<Item = Rank> {
         let generation = self.fence.generation();
         let outside = move |member: &Member| member.fences == generation;
-        (0..)
-            .zip(self.members.as_ref())
-            .filter(move |(_, m)| outside(m))
-            .map(|(rank, _)| Rank(rank))
+        self.ranked().filter(move |(_, member)| outside(member)).map(|(rank, _)| rank)
     }
 }
 
@@ -584,11 +592,4 @@ fn resolved<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> 
 /// True for a key of the keyspace that is reserved for the ranks of one node.
 fn is_node_local(key: &[u8]) -> bool {
     parts::ATTRIBUTES && key.starts_with(crate::wire::quirks::NODE_LOCAL)
-}
-
-/// The fence of these ranks, and whether `own` is among them.
-fn sum(ranks: impl Iterator<Item = u32>, tag: u32, own: Rank) -> (GroupFence, bool) {
-    ranks.fold((GroupFence::empty(tag), false), |(group, has_own), rank| {
-        (group.with(rank), has_own || rank == own.0)
-    })
 }

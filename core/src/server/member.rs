@@ -1,7 +1,8 @@
 //! A process of a job, as the server knows it.
 
+use super::roster::Ranked;
 use crate::command::Version;
-use crate::ids::{SessionId, Word};
+use crate::ids::{Rank, SessionId, Word};
 use crate::time::Instant;
 
 /// One process of a job.
@@ -11,6 +12,8 @@ pub struct Member {
     pub appnum: i32,
     /// The node it runs on; a label.
     pub node: u32,
+    /// Its rank; `None` if it is its index among the members.
+    rank: Option<Rank>,
     pub(super) phase: Phase,
     pub(super) session: Option<SessionId>,
     pub(super) fences: u32,
@@ -59,6 +62,7 @@ impl Member {
         Self {
             appnum,
             node,
+            rank: None,
             phase: Phase::Absent,
             session: None,
             fences: 0,
@@ -72,6 +76,12 @@ impl Member {
             has_exited: false,
             accepts_newer: false,
         }
+    }
+
+    /// Sets the rank of a member of a job that has ranks on several nodes. All members of the job have one
+    /// then.
+    pub fn with_rank(self, rank: Rank) -> Self {
+        Self { rank: Some(rank), ..self }
     }
 
     /// Sets the identity that the process connects with, which is its rank otherwise. A random
@@ -116,5 +126,11 @@ impl Member {
             Phase::Finalized => !self.tolerates_failures || self.has_exited,
             Phase::Absent | Phase::Connected | Phase::Open => self.is_disconnected,
         }
+    }
+}
+
+impl Ranked for Member {
+    fn rank(&self) -> Option<Rank> {
+        self.rank
     }
 }

@@ -13,6 +13,7 @@
 
 mod blocked_fence;
 mod connected_jobs;
+mod group_fence;
 mod input;
 mod job;
 mod member;
@@ -24,6 +25,7 @@ mod queue;
 mod reply;
 mod response;
 mod ring;
+mod roster;
 mod services;
 mod session;
 mod shared;
@@ -149,11 +151,13 @@ impl<S: Storage> Server<S> {
         Self { sessions: SessionTable::new(sessions), shared: Shared::new(jobs, names), spawns: 0 }
     }
 
-    /// Adds a job; its ranks are the indexes of `members`.
+    /// Adds a job. `members` are its ranks on this node, in the order of the ranks; a member without
+    /// [`with_rank`](Member::with_rank) has the rank of its index.
     ///
     /// # Errors
     ///
-    /// [`Misuse::NoRoom`] if there is no slot for the job.
+    /// [`Misuse::NoRoom`] if there is no slot for the job, [`Misuse::WrongState`] if the members do not stand
+    /// in the order of their ranks, or not all of these are below the size of the job.
     pub fn add_job(
         &mut self,
         spec: JobSpec,
@@ -161,7 +165,13 @@ impl<S: Storage> Server<S> {
         kvs: S::Kvs,
     ) -> Result<JobId, Misuse> {
         let full = Misuse::NoRoom { what: "job" };
-        let at = self.shared.jobs.insert(Job::new(spec, members, kvs)).ok_or(full)?;
+        let job = Job::new(spec, members, kvs);
+        if parts::NODES && !job.has_valid_ranks() {
+            return Err(Misuse::WrongState {
+                needed: "the members are in the order of their ranks",
+            });
+        }
+        let at = self.shared.jobs.insert(job).ok_or(full)?;
         let id = JobId(u32::try_from(at).map_err(|_| full)?);
         connected_jobs::start(&mut self.shared.jobs, id);
         Ok(id)
@@ -215,9 +225,9 @@ impl<S: Storage> Server<S> {
             }
             Peer::Unidentified { job, .. } => (job, None),
         };
-        let members = self.job(job).ok_or(NO_JOB)?.members();
+        let of = self.job(job).ok_or(NO_JOB)?;
         if let Some(rank) = rank {
-            let member = members.get(rank.index()).ok_or(Misuse::NoSuch { what: "rank" })?;
+            let member = of.member(rank).ok_or(Misuse::NoSuch { what: "rank" })?;
             if member.session().is_some() {
                 return Err(Misuse::WrongState { needed: "the rank has no session" });
             }

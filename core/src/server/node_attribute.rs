@@ -6,6 +6,7 @@
 
 use super::member::Member;
 use super::response::{PendingReply, Response};
+use super::roster::rank_at;
 use super::session::SessionState;
 use super::shared::READY;
 use super::{Server, Session, Storage};
@@ -28,19 +29,23 @@ impl<S: Storage> Server<S> {
         }
         // Neighbours mostly have neighbouring ranks, so most nodes are looked at once.
         let mut lively = None;
-        let size = job.size();
-        for rank in (0..size).map(Rank) {
+        for place in 0..job.members().len() {
+            let Some(rank) = self.rank_at(id, place) else { return };
             let Some(node) = self.node_of_waiting(id, rank).filter(|node| lively != Some(*node))
             else {
                 continue;
             };
             let Some(job) = self.shared.job(id) else { return };
-            let neighbours = (0..).map(Rank).zip(job.members()).filter(|(_, m)| m.node == node);
+            let neighbours = job.ranked().filter(|(_, member)| member.node == node);
             let is_silent = |(rank, member): (Rank, &Member)| {
                 member.is_gone() || self.node_of_waiting(id, rank).is_some()
             };
             if { neighbours }.all(is_silent) {
-                (0..size).for_each(|rank| self.fail_attribute(id, Rank(rank), node));
+                let mut next = 0;
+                while let Some(rank) = self.rank_at(id, next) {
+                    self.fail_attribute(id, rank, node);
+                    next += 1;
+                }
             } else {
                 lively = Some(node);
             }
@@ -60,6 +65,11 @@ impl<S: Storage> Server<S> {
             exchange.response = Response::Missing;
         }
         self.sessions.push(READY, id);
+    }
+
+    /// The rank of the member at this place.
+    fn rank_at(&self, id: JobId, place: usize) -> Option<Rank> {
+        rank_at(self.job(id)?.members(), place)
     }
 
     /// The node of a rank whose only pending request waits for a missing attribute.

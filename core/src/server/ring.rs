@@ -25,9 +25,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
         let generation = self.ring.generation();
         let is_lost = |member: &Member| member.rings == generation && member.is_gone();
-        let gone = self.members().iter().position(is_lost)?;
+        let (gone, _) = self.ranked().find(|(_, member)| is_lost(member))?;
         self.ring_stuck_reported = true;
-        u32::try_from(gone).ok().map(Rank)
+        Some(gone)
     }
 
     /// Puts the values of a member into the ring.
@@ -39,7 +39,10 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     ) -> Outcome {
         let RequestContext { rank, now } = context;
         let generation = self.ring.generation();
-        let all = self.size();
+        let all = self.local_size();
+        if self.has_remote() {
+            return Outcome::refused(Reason::NotOffered { what: "a ring over several nodes" });
+        }
         if self.member(rank).is_none_or(|member| member.rings != generation) {
             return Outcome::refused(Reason::OutOfOrder {
                 expected: "the end of the ring it is in",

@@ -66,6 +66,10 @@ pub(super) fn connect<K: Kvs, M: AsRef<[Member]>>(
     let Some(other) = connected_jobs::find_named(jobs, |job| name == *job) else {
         return Response::refused(Reason::NoSuch { what: "job" });
     };
+    let is_over_nodes = |id: JobId| jobs.get(id.0 as usize).is_some_and(Job::has_remote);
+    if is_over_nodes(own) || is_over_nodes(other) {
+        return Response::refused(OVER_NODES);
+    }
     let done = if join {
         connected_jobs::connect(jobs, own, other)
     } else {
@@ -135,3 +139,7 @@ pub(super) fn reachable<K: Kvs, M: AsRef<[Member]>>(
     let id = connected_jobs::find_named(jobs, |job| name == *job)?;
     (id == own || connected_jobs::is_connected(jobs, own, id)).then_some(id)
 }
+
+/// Refusal of a connection with a job whose ranks are on several nodes.
+const OVER_NODES: Reason<'static> =
+    Reason::NotOffered { what: "a connection of jobs over several nodes" };

@@ -147,6 +147,11 @@ where
             }
             response.refuse(&Reason::Lacking { field: "program" });
         }
+        (_, Request::Publish { .. } | Request::Unpublish { .. } | Request::Lookup { .. })
+            if parts::NAMES && job.has_remote() =>
+        {
+            response.refuse(&Reason::NotOffered { what: "a published name over several nodes" });
+        }
         (_, Request::Publish { service, port }) if parts::NAMES => {
             *response = publish(context.names, *service, *port, ProcId { job: own, rank });
         }
@@ -394,6 +399,10 @@ impl<X: Slots<PendingReply>> SessionState<X> {
     ) -> Wake {
         // An unreachable job is reported after the last pair, like every other refusal.
         let (job, response) = match reachable(jobs, self.job, name) {
+            Some(job) if jobs.get(job.0 as usize).is_some_and(Job::has_remote) => {
+                let what = "a put of several pairs at once over several nodes";
+                (job, Response::refused(Reason::NotOffered { what }))
+            }
             Some(job) => (job, Response::Done),
             None => (self.job, Response::refused(Reason::NoSuch { what: "connected job" })),
         };
@@ -445,7 +454,7 @@ const fn unsupported_version(asked: Version) -> PeerError {
 
 /// The rank, if the job has it.
 fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64> {
-    if rank < job.size() { Ok(Rank(rank)) } else { Err(u64::from(rank)) }
+    if job.member(Rank(rank)).is_some() { Ok(Rank(rank)) } else { Err(u64::from(rank)) }
 }
 
 /// The event of a key that two members have put.

@@ -62,8 +62,7 @@ impl<S: Storage> Server<S> {
     pub fn missing_from_ring(&self, job: JobId) -> impl Iterator<Item = Rank> {
         self.job(job).into_iter().flat_map(|job| {
             let generation = job.ring.generation();
-            let ranks = (0..).zip(job.members());
-            { ranks }.filter(move |(_, m)| m.rings == generation).map(|(rank, _)| Rank(rank))
+            job.ranked().filter(move |(_, m)| m.rings == generation).map(|(rank, _)| rank)
         })
     }
 }

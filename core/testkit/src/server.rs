@@ -39,7 +39,13 @@ pub fn kvsname(name: &str) -> KvsName {
 
 /// Describes a job that was not spawned and has all its members on this server.
 pub fn job_spec(name: &str) -> JobSpec {
-    JobSpec { name: kvsname(name), spawner: None, universe_size: None, has_uplink: false }
+    JobSpec {
+        name: kvsname(name),
+        spawner: None,
+        universe_size: None,
+        size: None,
+        has_uplink: false,
+    }
 }
 
 /// Makes the members of a job with `per_node` ranks on each node.
@@ -63,8 +69,8 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// Makes a server with a job of `size` ranks, two on each node, in a universe of 16, and the session of each
-    /// rank.
+    /// Makes a server with a job of `size` ranks, two on each node, in a universe of 16, and the session of
+    /// each rank.
     pub fn new(size: u32) -> Self {
         let mut server = Self::without_sessions(size);
         server.open_all(size);

@@ -21,6 +21,7 @@ pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
         name: name(&plan.kvsname)?,
         spawner: plan.spawner.as_ref().map(|by| name(&by.kvsname)).transpose()?,
         universe_size: plan.universe,
+        size: None,
         has_uplink: false,
     };
     Ok((spec, plan.served().iter().map(|rank| member(plan, rank)).collect()))

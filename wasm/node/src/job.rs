@@ -23,6 +23,7 @@ pub async fn serve(ports: Array) -> Result<String, String> {
         name: KvsName::new(b"workers").map_err(said)?,
         spawner: None,
         universe_size: None,
+        size: None,
         has_uplink: false,
     };
     let members = ports.iter().map(|_| Member::new(0, 0)).collect();

@@ -61,7 +61,13 @@ impl World {
         let mut info_bytes = 0;
         let hidden = KvsName::new(format!("healthy-{hash:016x}").as_bytes()).expect("a name");
         for (name, nodes) in [(name(b"job"), &[0, 0, 1, 1][..]), (hidden.clone(), &[0, 1])] {
-            let spec = JobSpec { name, spawner: None, universe_size: Some(7), has_uplink: false };
+            let spec = JobSpec {
+                name,
+                spawner: None,
+                universe_size: Some(7),
+                size: None,
+                has_uplink: false,
+            };
             let members = nodes.iter().map(|node| Member::new(0, *node)).collect();
             let job = server.add_job(spec, members, store()).expect("room for a job");
             let info = info(nodes.len());

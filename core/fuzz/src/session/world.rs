@@ -40,7 +40,13 @@ impl World {
         let mut server = Server::new([const { None }; 10], [const { None }; 4], store(4, 300));
         let mut add = |name: &str, nodes: &[u32], store: Store| {
             let name = KvsName::new(name.as_bytes()).expect("a name");
-            let spec = JobSpec { name, spawner: None, universe_size: Some(7), has_uplink: false };
+            let spec = JobSpec {
+                name,
+                spawner: None,
+                universe_size: Some(7),
+                size: None,
+                has_uplink: false,
+            };
             let members = nodes.iter().map(|node| Member::new(0, *node)).collect();
             server.add_job(spec, members, store).expect("room for a job")
         };

@@ -68,6 +68,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         participants: Participants<'_>,
     ) -> Result<usize, Status> {
         let digest = self.view().digest(participants).ok_or(Status::NOT_FOUND)?;
+        if self.view().is_over_nodes(peer, participants) {
+            return Err(Status::NOT_SUPPORTED);
+        }
         // A participant that has already joined a matching collective starts, or joins, the next
         // one.
         let collectives = &self.pmix.collectives;
@@ -130,6 +133,20 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         }
         let is_all = |proc: Proc<'_>| proc.rank == WILDCARD;
         procs.procs().any(is_all) || self.digest(participants) == world()
+    }
+
+    /// True if a participant is on another node, or may be.
+    fn is_over_nodes(self, peer: ProcId, participants: Participants<'_>) -> bool {
+        match participants {
+            Participants::Listed(procs) => procs
+                .procs()
+                .filter_map(|proc| self.listed_proc(proc))
+                .any(|listed| self.has_remote(listed)),
+            Participants::Members(members) => {
+                unpack_procs(members).any(|listed| self.has_remote(listed))
+            }
+            Participants::Any => self.has_remote(ListedProc { job: peer.job, rank: WILDCARD }),
+        }
     }
 
     /// The processes that an entry of a list stands for.

@@ -1,18 +1,20 @@
 //! State that requests of PMIx clients share, and its loans to their handlers.
 
+use super::collective::ListedProc;
 use super::modex::RankData;
 use super::storage::{
     CollectivesOf, EventsOf, GroupsOf, NamesOf, NamespaceOf, NamespacesOf, PmixStorage,
 };
 use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, ProcId};
+use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::member::Member;
+use crate::server::roster::place_of;
 use crate::server::shared::Shared;
 use crate::server::{Job, JobOf, Storage};
 use crate::storage::Slots;
 use crate::time::{Duration, Instant};
-use crate::wire::pmix::List;
 use crate::wire::pmix::names::{Status, keys};
+use crate::wire::pmix::{List, WILDCARD};
 
 /// State of all PMIx clients, besides their connections.
 pub(super) struct PmixShared<P: PmixStorage> {
@@ -93,7 +95,9 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 
     pub(super) fn rank_data_mut(&mut self, proc: ProcId) -> Option<&mut RankData<P::Bytes>> {
-        self.namespace_mut(proc.job)?.ranks.as_mut().get_mut(proc.rank.index())
+        let ranks = self.namespace_mut(proc.job)?.ranks.as_mut();
+        let place = place_of(ranks, proc.rank)?;
+        ranks.get_mut(place)
     }
 
     /// Place of the namespace of a job. Most jobs and their namespaces are added together and have
@@ -133,9 +137,18 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
         Some(self.member(proc)?.node)
     }
 
-    /// True if a process is gone, or never was.
+    /// True if a process is gone, or never was. A process on another node counts as present.
     pub(super) fn is_gone(self, proc: ProcId) -> bool {
-        self.member(proc).is_none_or(Member::is_gone)
+        let is_remote = self.job(proc.job).is_some_and(|job| job.is_remote(proc.rank));
+        !is_remote && self.member(proc).is_none_or(Member::is_gone)
+    }
+
+    /// True if an entry of a list stands for a process on another node.
+    pub(super) fn has_remote(self, listed: ListedProc) -> bool {
+        self.job(listed.job).is_some_and(|job| match listed.rank {
+            WILDCARD => job.has_remote(),
+            rank => job.is_remote(Rank(rank)),
+        })
     }
 
     /// The jobs that PMIx clients know.

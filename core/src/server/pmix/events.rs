@@ -81,6 +81,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if infos.bytes.len() > EVENT_BYTES_MAX {
             return Err(Status::OUT_OF_RESOURCE);
         }
+        if self.view().is_for_other_nodes(source, range, infos) {
+            return Err(Status::NOT_SUPPORTED);
+        }
         self.handle_group_event(source, code, infos)?;
         let job = self.common.job(source.job).ok_or(Status::NOT_FOUND)?;
         let kept = copy_bytes(job.name().as_bytes()).zip(copy_bytes(infos.bytes));
@@ -222,6 +225,17 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         };
         event.is_non_default = event.list().is_set(keys::EVENT_NON_DEFAULT);
         Some(event)
+    }
+
+    /// True if the range of an event includes processes on other nodes.
+    fn is_for_other_nodes(self, source: ProcId, range: u8, infos: &List<'_>) -> bool {
+        match range {
+            range::RM | range::PROC_LOCAL | range::LOCAL => false,
+            range::CUSTOM => procs(infos, keys::EVENT_CUSTOM_RANGE)
+                .filter_map(|proc| self.listed_proc(proc))
+                .any(|listed| self.has_remote(listed)),
+            _ => self.has_remote(ListedProc { job: source.job, rank: WILDCARD }),
+        }
     }
 
     /// True if an event matches a registration of a connection, and its range includes this.

@@ -12,7 +12,7 @@ use super::server::PmixServer;
 use super::storage::{ConnStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
-use crate::server::job::FenceEntry;
+use crate::server::job::{FenceEntry, Job};
 use crate::server::member::Member;
 use crate::storage::Slots;
 use crate::wire::pmix::names::Status;
@@ -83,7 +83,8 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                     true => member.tolerates_failures,
                     false => member.is_gone(),
                 });
-            if !ends_without {
+            let ends = ends_without && self.common().job_mut(job).is_some_and(Job::complete_fence);
+            if !ends {
                 return;
             }
             self.end_fence(job);

@@ -147,7 +147,8 @@ impl<P: PmixStorage> Pmix<P> {
 
     /// Lets PMIx clients into a job of the server. `info` is the job description: KVALs as they
     /// stand behind the namespace in the answer to REQ, in
-    /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each rank.
+    /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each
+    /// member of the job, with the same ranks.
     ///
     /// # Errors
     ///

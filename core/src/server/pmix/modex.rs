@@ -2,14 +2,18 @@
 
 use super::event::ConnectionId;
 use super::shared_bytes::{SharedBytes, pack};
+use crate::ids::Rank;
+use crate::server::roster::Ranked;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Type, Unpacker};
 
-/// Data of a rank by scope, and the number of its connections.
+/// Data of a rank of this node by scope, and the number of its connections.
 ///
 /// Values of scope `GLOBAL` are in both blobs.
 #[derive(Clone, Debug)]
 pub struct RankData<B> {
+    /// The rank; `None` if it is the index among the ranks of the job.
+    rank: Option<Rank>,
     pub(super) local: Option<ModexBlob<B>>,
     pub(super) remote: Option<ModexBlob<B>>,
     /// Group contributions of the rank: KVALs in [`Format::PLAIN`], the latest last.
@@ -36,6 +40,7 @@ pub struct ModexBlob<B> {
 impl<B> Default for RankData<B> {
     fn default() -> Self {
         Self {
+            rank: None,
             local: None,
             remote: None,
             contributed: None,
@@ -44,6 +49,20 @@ impl<B> Default for RankData<B> {
             connections: 0,
             was_admitted: false,
         }
+    }
+}
+
+impl<B> RankData<B> {
+    /// Data of a rank of a job that has ranks on several nodes, like
+    /// [`Member::with_rank`](crate::server::Member::with_rank).
+    pub fn of(rank: Rank) -> Self {
+        Self { rank: Some(rank), ..Self::default() }
+    }
+}
+
+impl<B> Ranked for RankData<B> {
+    fn rank(&self) -> Option<Rank> {
+        self.rank
     }
 }
 

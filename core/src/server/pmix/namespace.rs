@@ -4,6 +4,7 @@ use super::modex::RankData;
 use super::response::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
 use crate::ids::{JobId, Rank};
+use crate::server::roster::place_of;
 use crate::wire::pmix::names::keys;
 use crate::wire::pmix::{
     Format, Info, Kval, Kvals, Packer, Proc, Release, Type, Unpacker, WILDCARD,
@@ -108,7 +109,8 @@ where
     M: AsRef<[RankData<B>]>,
 {
     pub(super) fn rank_data(&self, rank: Rank) -> Option<&RankData<B>> {
-        self.ranks.as_ref().get(rank.index())
+        let ranks = self.ranks.as_ref();
+        ranks.get(place_of(ranks, rank)?)
     }
 
     /// Finds the value of a key for a rank in the job description. The value of the process

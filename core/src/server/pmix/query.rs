@@ -205,12 +205,11 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
         to.of(Type::DATA_ARRAY).of(Type::INFO).size(count);
         for (nspace, namespace) in self.views() {
             let line = namespace.find(WILDCARD, keys::APP_ARGV).and_then(|line| line.text());
-            let size = namespace.ranks.as_ref().len();
+            let size = self.size(namespace.job);
             to.text(Some(keys::JOB_ARRAY)).u32(0).of(Type::DATA_ARRAY).of(Type::INFO);
-            to.size(3 + size as u64);
+            to.size(3 + u64::from(size));
             to.text(Some(keys::NSPACE)).u32(0).of(Type::STRING).text(Some(nspace));
             to.text(Some(keys::COMMAND_LINE)).u32(0).of(Type::STRING).text(line);
-            let size = u32::try_from(size).unwrap_or(u32::MAX);
             to.text(Some(keys::JOB_SIZE)).u32(0).of(Type::UINT32).u32(size);
             for rank in 0..size {
                 let known = [keys::HOSTNAME, keys::LOCAL_RANK];

@@ -94,9 +94,9 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
             if nspace.is_some_and(|target| target != name) {
                 continue;
             }
-            for (rank, member) in (0..).zip(job.members()) {
+            for (rank, member) in job.ranked() {
                 if Some(member.node) == node {
-                    with(Proc { nspace: name, rank });
+                    with(Proc { nspace: name, rank: rank.0 });
                 }
             }
         }

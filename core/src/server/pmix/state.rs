@@ -12,7 +12,7 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | any | discarded | |
 
-use super::collective::CollectiveKind;
+use super::collective::{CollectiveKind, ListedProc};
 use super::collective_request::CollectiveRequest;
 use super::connection::ConnPhase;
 use super::context::{PmixContext, PmixEffect};
@@ -21,12 +21,12 @@ use super::response::PmixResponse;
 use super::storage::{ConnStateOf, PmixStorage};
 use crate::command::Verb;
 use crate::error::PeerError;
-use crate::ids::{Excerpt, ProcId, Rank};
+use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::{Request, Unpacker};
+use crate::wire::pmix::{Request, Unpacker, WILDCARD};
 
 /// Handles one complete message.
 ///
@@ -77,7 +77,14 @@ fn answer<P: PmixStorage, S: Storage>(
         state.push_response(tag, PmixResponse::Status(Status::NOT_SUPPORTED));
         return PmixEffect::Nothing;
     }
+    let everywhere = ListedProc { job: peer.job, rank: WILDCARD };
     let (response, effect) = match request {
+        // Names are kept by each node for itself.
+        Request::Publish { .. } | Request::Lookup(_) | Request::Unpublish(_)
+            if context.view().has_remote(everywhere) =>
+        {
+            (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing)
+        }
         Request::Req => (context.describe(state, peer), PmixEffect::Nothing),
         Request::Commit(scopes) => {
             let status = context.commit(peer, state.format, scopes.clone());
@@ -203,7 +210,8 @@ fn handle_greeting<P: PmixStorage, S: Storage>(
         return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     };
     let view = context.view();
-    let Some(job) = view.named(nspace).filter(|job| rank < view.size(*job)) else {
+    let is_member = |job: &JobId| view.member(ProcId { job: *job, rank: Rank(rank) }).is_some();
+    let Some(job) = view.named(nspace).filter(is_member) else {
         return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: u64::from(rank) });
     };
     if greeting.store != STORE {

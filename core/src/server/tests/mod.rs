@@ -1,5 +1,6 @@
 //! The server over the storage of the test kit: one line per rank and step.
 
+mod nodes;
 mod pmi1;
 mod pmi2;
 #[cfg(feature = "pmix")]

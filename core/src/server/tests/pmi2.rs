@@ -148,7 +148,7 @@ fn attributes_of_a_node_stay_on_it() {
 fn connected_jobs_read_each_other_and_no_other_job_does() {
     let mut world = world(1);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
     let other = world.add_job(spec, vec![Member::new(0, 0)]);
     let peer = Peer::Member { job: other, rank: Rank(0) };
     world.open(peer);
@@ -397,6 +397,7 @@ fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
         name: crate::ids::KvsName::new(b"kvs_2").unwrap(),
         spawner: None,
         universe_size: None,
+        size: None,
         has_uplink: false,
     };
     let members = vec![Member::new(0, 0), Member::new(0, 0).with_token(816_351)];
@@ -585,11 +586,11 @@ fn rank_of_another_job_is_known_by_its_own_number() {
     use crate::command::Notice;
     let mut world = TestServer::without_sessions(2);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
     let members = vec![Member::new(0, 0).with_token(70), Member::new(0, 0).with_token(71)];
     let other = world.add_job(spec, members);
     let name = crate::ids::KvsName::new(b"kvs_3").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
     let members = (0..4).map(|_| Member::new(0, 0)).collect();
     world.add_job(spec, members);
     for (id, is_known) in [(71, true), (1, true), (3, false), (72, false)] {

@@ -106,7 +106,7 @@ fn serve() -> Option<Server<Board>> {
 #[inline(never)]
 fn add_job(server: &mut Server<Board>) -> Option<JobId> {
     let name = KvsName::new(b"kvs_board").ok()?;
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
     let store = Arena::new(&mut CELLS.lend()[..], &mut STORE.lend()[..]);
     server.add_job(spec, MEMBERS.lend(), store).ok()
 }

@@ -41,7 +41,7 @@ pub(crate) fn serve(
     let mut server = Server::<Host>::new([const { None }; SESSIONS], [None], store());
     let members = (first_id..).take(ranks).map(|id| Member::new(0, 0).with_token(id)).collect();
     let name = KvsName::new(b"kvs_manager").map_err(misuse)?;
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
     let job = server.add_job(spec, members, store()).map_err(misuse)?;
 
     let clock = Clock::start();

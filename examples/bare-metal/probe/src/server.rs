@@ -43,7 +43,7 @@ pub(crate) fn run() {
     let store = Arena::new(&mut PLACES.lend()[..], &mut BYTES.lend()[..]);
     let members = &mut MEMBERS.lend()[..];
     let Ok(name) = KvsName::new(b"kvs") else { return };
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
     let Ok(job) = server.add_job(spec, members, store) else { return };
     for rank in 0..8 {
         let peer = Peer::Member { job, rank: Rank(rank) };

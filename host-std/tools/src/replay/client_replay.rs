@@ -171,6 +171,7 @@ impl<'a> ClientReplay<'a> {
             name: read(&name)?,
             spawner: spawner.map(|name| read(name)).transpose()?,
             universe_size: initial.universe,
+            size: None,
             has_uplink: false,
         };
         let nodes = initial.nodes(facts.ranks).into_iter().zip(0..);

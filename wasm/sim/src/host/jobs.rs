@@ -105,6 +105,7 @@ impl HostJobs {
             name: KvsName::new(plan.name.as_bytes())?,
             spawner,
             universe_size: Some(self.scenario.ranks),
+            size: None,
             has_uplink: false,
         };
         let nodes = (plan.first..plan.first + plan.size).map(|rank| self.scenario.node(rank));

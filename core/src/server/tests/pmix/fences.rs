@@ -168,7 +168,8 @@ impl Hall {
     fn with_another_job() -> (Self, JobId) {
         let mut hall = Self::new(1);
         let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
-        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+        let spec =
+            JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
         let other = hall.world.add_job(spec, vec![Member::new(0, 0)]);
         let info = packed(Format::PLAIN, &|to| describe(1, to));
         let posts = vec![RankData::default()];

@@ -87,6 +87,7 @@ impl ClientRun {
             name: KvsName::new(&name).map_err(io::Error::other)?,
             spawner: None,
             universe_size: Some(count),
+            size: None,
             has_uplink: false,
         };
         let job = server

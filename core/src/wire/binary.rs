@@ -11,12 +11,12 @@
 //! the first byte of a connection selects the dialect for all of it. `docs/binary.md` defines the
 //! numbers; they are the order of the variants here, so new variants go to the end.
 
+use super::postcard_output::{PostcardOutput, PostcardWriter};
 use super::{Framed, WriteError, Writer};
 use crate::command::{
     Answer, FenceGroup, Identity, Maxes, Pair, Place, Reason, Reply, Request, Text, Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
-use postcard::ser_flavors::Flavor;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -421,38 +421,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
     }
 }
 
-/// Output of postcard: a lent slice. The length is counted beyond its end.
-struct Into<'w, 'a>(&'w mut Writer<'a>);
-
-impl Flavor for Into<'_, '_> {
-    type Output = ();
-
-    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
-        self.0.byte(data);
-        Ok(())
-    }
-
-    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        self.0.bytes(data);
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<()> {
-        Ok(())
-    }
-}
-
-type Postcard<'w, 'a> = postcard::Serializer<Into<'w, 'a>>;
-
 /// Writes head and body; the length is filled in when it is known.
 fn write(
     out: &mut [u8],
-    body: impl FnOnce(&mut Postcard<'_, '_>) -> postcard::Result<()>,
+    body: impl FnOnce(&mut PostcardWriter<'_, '_>) -> postcard::Result<()>,
 ) -> Result<usize, Full> {
     let mut writer = Writer::new(out);
     writer.bytes(&[MAGIC, 0, 0]);
     // Infallible: postcard knows every length here, and the output accepts bytes beyond the slice.
-    let _ = body(&mut Postcard { output: Into(&mut writer) });
+    let _ = body(&mut PostcardWriter { output: PostcardOutput(&mut writer) });
     let needed = writer.len();
     let Ok(len) = u16::try_from(needed - HEAD_BYTES) else { return Err(Full { needed }) };
     if let Some(place) = writer.written().get_mut(1..HEAD_BYTES) {

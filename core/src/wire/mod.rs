@@ -4,10 +4,12 @@ pub mod binary;
 mod dialect;
 pub mod mapping;
 pub mod names;
+pub mod nodes;
 pub mod pmi1;
 pub mod pmi2;
 #[cfg(feature = "pmix")]
 pub mod pmix;
+mod postcard_output;
 pub mod quirks;
 mod writer;
 

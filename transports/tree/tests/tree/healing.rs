@@ -1,0 +1,115 @@
+//! Lost edges and nodes.
+
+use crate::net::{Net, id};
+use pmi_core::time::Duration;
+use pmi_tree::{Class, Destination, EdgeLoss, NodeId, TreeEvent};
+
+/// Nodes that the head has reported as lost.
+fn lost(net: &Net) -> Vec<(u32, u32, EdgeLoss)> {
+    let lost = net.events[0].iter().filter_map(|event| match event {
+        TreeEvent::NodeLost { node, parent, loss } => Some((node.0, parent.0, *loss)),
+        _ => None,
+    });
+    lost.collect()
+}
+
+#[test]
+fn children_of_a_lost_node_continue_below_the_next_ancestor() {
+    let mut net = Net::new(22, 4);
+    for node in 2..22 {
+        net.contribute(node, 1, format!("{node} ").as_bytes());
+    }
+    net.run();
+    net.kill(1);
+    net.wait(Duration::from_millis(200));
+    assert_eq!(lost(&net), [(1, 0, EdgeLoss::Closed)]);
+    assert!(net.results(1).is_empty());
+    net.node(0).exclude(NodeId(1)).unwrap();
+    net.run();
+    let expected: String = (2..22).map(|node| format!("{node} ")).collect();
+    assert_eq!(net.results(1).len(), 21);
+    assert!(
+        net.results(1)
+            .iter()
+            .all(|(data, members)| { *data == expected.as_bytes() && *members == 40 })
+    );
+    assert_eq!(net.node(21).parent(), Some(NodeId(5)));
+    assert_eq!(net.node(5).parent(), Some(NodeId(0)));
+}
+
+#[test]
+fn cut_edge_between_living_nodes_loses_nothing() {
+    // At every step of an operation in turn.
+    for cut_after in 0..40 {
+        let mut net = Net::new(22, 4);
+        net.piece = 64;
+        let control = Class::Control;
+        for node in 1..22 {
+            net.contribute(node, 1, format!("{node} ").repeat(50).as_bytes());
+        }
+        net.node(21).send(Destination::Head, control, vec![1; 300]).unwrap();
+        net.node(0).send(Destination::Node(NodeId(21)), control, vec![2; 300]).unwrap();
+        net.node(0).send(Destination::All, control, vec![3; 300]).unwrap();
+        for _ in 0..cut_after {
+            net.step();
+        }
+        net.cut(NodeId(1), NodeId(5));
+        net.wait(Duration::from_millis(500));
+        assert_eq!(net.results(1).len(), 22, "cut after {cut_after}");
+        let expected: Vec<u8> =
+            (1..22).flat_map(|node| format!("{node} ").repeat(50).into_bytes()).collect();
+        assert!(net.results(1).iter().all(|(data, members)| *data == expected && *members == 42));
+        assert_eq!(lost(&net), []);
+        let messages = |node: usize| {
+            let bodies = net.events[node].iter().filter_map(|event| match event {
+                TreeEvent::Message { body, .. } => Some(body[0]),
+                _ => None,
+            });
+            bodies.collect::<Vec<u8>>()
+        };
+        assert_eq!((messages(0), messages(21)), (vec![1], vec![2, 3]), "cut after {cut_after}");
+        assert_eq!(messages(7), [3]);
+        assert_eq!(net.node(5).parent(), Some(NodeId(0)));
+    }
+}
+
+#[test]
+fn node_below_a_lost_one_that_does_not_return_is_lost_too() {
+    let mut net = Net::new(22, 4);
+    net.kill(1);
+    net.kill(5);
+    net.wait(Duration::from_secs(8));
+    let mut found = lost(&net);
+    found.sort_unstable_by_key(|(node, ..)| *node);
+    assert_eq!(found, [(1, 0, EdgeLoss::Closed), (5, 1, EdgeLoss::Detached)]);
+    assert_eq!(net.node(21).parent(), Some(NodeId(0)));
+}
+
+#[test]
+fn loss_of_the_head_reaches_all_nodes() {
+    let mut net = Net::new(22, 4);
+    net.contribute(3, 1, b"x");
+    net.run();
+    net.kill(0);
+    net.wait(Duration::from_secs(6));
+    for node in 1..22 {
+        assert_eq!(net.events[node], [TreeEvent::HeadLost], "node {node}");
+    }
+}
+
+#[test]
+fn excluded_node_that_comes_back_is_refused() {
+    let mut net = Net::new(6, 4);
+    net.node(0).exclude(NodeId(1)).unwrap();
+    net.run();
+    assert_eq!(net.events[1], [TreeEvent::Expelled]);
+    net.kill(1);
+    net.run();
+    assert_eq!(net.node(5).parent(), Some(NodeId(0)));
+    for node in [2, 3, 4, 5] {
+        net.contribute(node, 1, b"x");
+    }
+    net.run();
+    assert_eq!(net.results(1).len(), 5);
+    assert!(net.node(0).missing(id(1)).next().is_none());
+}

@@ -39,11 +39,13 @@ impl Absence {
 /// The search for a parent.
 #[derive(Debug)]
 pub(crate) struct Detached {
-    since: Instant,
     candidates: VecDeque<NodeId>,
-    /// The candidate that the owner connects to, or the time of the next try.
+    /// True while the owner connects to the first candidate.
     is_trying: bool,
+    /// End of this attempt, or of the pause before the next one.
     until: Instant,
+    /// When the head is given up; none before it was tried.
+    end: Option<Instant>,
 }
 
 impl TreeNode {
@@ -102,11 +104,11 @@ impl TreeNode {
         if self.is_over {
             return;
         }
-        let (silence, ping) = (self.config.silence, self.config.ping);
+        let ping = self.config.ping;
         let silent: Vec<NodeId> = self
             .edges
             .iter()
-            .filter(|(_, edge)| now >= edge.last_received.plus(silence))
+            .filter(|(_, edge)| now >= self.silence_deadline(edge))
             .map(|(peer, _)| *peer)
             .collect();
         for peer in silent {
@@ -133,19 +135,27 @@ impl TreeNode {
         if self.is_over {
             return None;
         }
-        let silences = self.edges.values().map(|edge| edge.last_received.plus(self.config.silence));
+        let silences = self.edges.values().map(|edge| self.silence_deadline(edge));
         let pings = self
             .edges
             .values()
             .filter(|edge| edge.state == EdgeState::Open && !edge.due.life)
             .map(|edge| edge.last_sent.plus(self.config.ping));
         let absences = self.absences.iter().filter_map(|absence| absence.until);
-        let detached = self.uplink.detached.as_ref().map(|detached| {
-            let end = detached.since.plus(self.config.silence);
-            if self.uplink.parent.is_some() { end } else { end.min(detached.until) }
-        });
+        let is_detached = self.uplink.parent.is_none();
+        let detached = self.uplink.detached.as_ref().filter(|_| is_detached);
+        let tries = detached.map(|detached| detached.until);
+        let end = detached.and_then(|detached| detached.end);
         let times = silences.chain(pings).chain(absences);
-        times.chain(detached).chain(self.suspect_deadline()).min()
+        times.chain(tries).chain(end).chain(self.suspect_deadline()).min()
+    }
+
+    /// A child notices a silence one ping before its parent does, so that it is attached elsewhere when
+    /// its parent reports it.
+    fn silence_deadline(&self, edge: &TreeEdge) -> Instant {
+        let (silence, ping) = (self.config.silence.as_micros(), self.config.ping.as_micros());
+        let limit = if edge.is_parent { silence.saturating_sub(ping).max(ping) } else { silence };
+        edge.last_received.plus(Duration::from_micros(limit))
     }
 
     /// Ends an edge: its connection is gone, or is given up.
@@ -369,48 +379,57 @@ impl TreeNode {
 
     /// Asks the owner for a connection to the ancestor behind `failed`.
     fn try_next_parent(&mut self, failed: NodeId) {
-        let now = self.now;
-        let (chain, pause) = (&self.uplink.chain, self.part_of_silence());
+        let (now, ping) = (self.now, self.config.ping);
+        let (chain, is_first) = (&self.uplink.chain, self.uplink.detached.is_none());
         let detached = self.uplink.detached.get_or_insert_with(|| {
             let behind = chain.iter().copied().skip_while(|node| *node != failed);
-            Detached { since: now, candidates: behind.collect(), is_trying: true, until: now }
+            Detached { candidates: behind.collect(), is_trying: true, until: now, end: None }
         });
+        if is_first && failed == NodeId::HEAD {
+            // There is no other ancestor, and the end of one connection does not mean that it is lost.
+            return self.try_parent();
+        }
         if detached.candidates.len() > 1 {
             detached.candidates.pop_front();
-            detached.is_trying = true;
-            if let Some(to) = detached.candidates.front().copied() {
-                self.events.push_back(TreeEvent::Reconnect { to });
-            }
-            detached.until = now.plus(pause);
-        } else {
-            // The head is tried again, but not without a pause.
-            detached.candidates = VecDeque::from([NodeId::HEAD]);
-            detached.is_trying = false;
-            detached.until = now.plus(Duration::from_micros(pause.as_micros() / 8));
+            return self.try_parent();
         }
+        // The head is tried again, but not without a pause.
+        let end = now.plus(Duration::from_micros(ping.as_micros().saturating_mul(2)));
+        detached.end = detached.end.or(Some(end));
+        detached.candidates = VecDeque::from([NodeId::HEAD]);
+        detached.is_trying = false;
+        detached.until = now.plus(Duration::from_micros(ping.as_micros() / PAUSES));
+    }
+
+    fn try_parent(&mut self) {
+        let (now, ping) = (self.now, self.config.ping);
+        let Some(detached) = &mut self.uplink.detached else { return };
+        let Some(to) = detached.candidates.front().copied() else { return };
+        let end = now.plus(Duration::from_micros(ping.as_micros().saturating_mul(2)));
+        if to == NodeId::HEAD {
+            detached.end = detached.end.or(Some(end));
+        }
+        detached.is_trying = true;
+        detached.until = now.plus(ping);
+        self.events.push_back(TreeEvent::Reconnect { to });
     }
 
     fn check_detached(&mut self) {
-        let (now, pause) = (self.now, self.part_of_silence());
-        let Some(detached) = &mut self.uplink.detached else { return };
-        if now >= detached.since.plus(self.config.silence) {
+        let now = self.now;
+        let Some(detached) = self.uplink.detached.as_ref().filter(|_| self.uplink.parent.is_none())
+        else {
+            return;
+        };
+        if detached.end.is_some_and(|end| now >= end) {
             return self.lose_head();
         }
-        if self.uplink.parent.is_some() || now < detached.until {
+        if now < detached.until {
             return;
         }
-        if detached.is_trying {
-            let failed = detached.candidates.front().copied().unwrap_or(NodeId::HEAD);
-            return self.try_next_parent(failed);
+        match (detached.is_trying, detached.candidates.front().copied()) {
+            (true, Some(failed)) => self.try_next_parent(failed),
+            _ => self.try_parent(),
         }
-        detached.is_trying = true;
-        detached.until = now.plus(pause);
-        self.events.push_back(TreeEvent::Reconnect { to: NodeId::HEAD });
-    }
-
-    /// Time for one attempt to open a connection.
-    const fn part_of_silence(&self) -> Duration {
-        Duration::from_micros(self.config.silence.as_micros() / 4)
     }
 }
 
@@ -421,6 +440,9 @@ impl TreeEdge {
         self.due = DueFrames { refusal: Some(why), ..DueFrames::default() };
     }
 }
+
+/// Pauses between attempts to reach the head, in the time of a ping.
+const PAUSES: u64 = 5;
 
 /// Messages are kept for children that have never been here for this many times the silence.
 const START_SILENCES: u64 = 12;

@@ -113,3 +113,19 @@ fn excluded_node_that_comes_back_is_refused() {
     assert_eq!(net.results(1).len(), 5);
     assert!(net.node(0).missing(id(1)).next().is_none());
 }
+
+#[test]
+fn child_of_the_head_returns_to_it_at_once() {
+    let mut net = Net::new(6, 4);
+    net.contribute(5, 1, b"5");
+    net.run();
+    net.cut(NodeId(0), NodeId(1));
+    net.run();
+    assert_eq!(net.node(1).parent(), Some(NodeId(0)));
+    for node in 1..5 {
+        net.contribute(node, 1, b"x");
+    }
+    net.wait(Duration::from_secs(3));
+    assert_eq!(net.results(1), vec![(b"xxxx5".to_vec(), 10); 6]);
+    assert_eq!(lost(&net), []);
+}

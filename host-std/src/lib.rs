@@ -5,6 +5,7 @@
 //! commands    one row for each command, with help, completions and man pages
 //! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
 //! settings    user settings, in groups of plain values
+//! placement   hosts, allocations of batch systems, the node of every rank
 //! event_loop  the loop and the parts of a run: jobs, processes, io, listeners, status, summary
 //! launch      plan, spawn_request, program, env, variables, binding, process, descriptors; signal, shutdown
 //! stdio       input and output of ranks: lines, labels, files, outputs
@@ -43,6 +44,7 @@ mod demo_rank;
 mod event_loop;
 mod launch;
 mod numbers;
+mod placement;
 mod poller;
 mod report;
 mod run_report;

@@ -151,8 +151,8 @@ fn no_other_host_is_taken() {
     let ours = rustix::system::uname().nodename().to_string_lossy().into_owned();
     run(&mut mpiexec(["-hosts", &ours, "echo", "x"])).exits_with(0);
     refused(
-        &["-hosts", "localhost,n5.example", "echo"],
-        &["'n5.example' is another host", "--listen"],
+        &["-hosts", "localhost,n5.example", "echo", "x"],
+        &["rank 1 is to run on 'n5.example'", "another host", "--listen"],
     );
     refused(&["-hosts", "localhost:x", "echo"], &["'x' is not a number of ranks"]);
 }
@@ -167,7 +167,10 @@ fn no_other_host_of_a_file_is_taken() {
     assert_eq!(ran.lines(), ["x", "x"]);
     let ran = run(mpiexec(["echo", "x"]).env("HYDRA_HOST_FILE", file)).exits_with(0);
     assert_eq!(ran.lines(), ["x", "x"]);
-    refused(&["-f", "/no/such", "echo"], &["'-f /no/such'", "cannot be read"]);
+    refused(&["-f", "/no/such", "echo"], &["'--hostfile /no/such'", "cannot be read"]);
+    let others = scratch("others");
+    std::fs::write(&others, "n5 slots=2 binding=core\n").unwrap();
+    refused(&["-f", others.to_str().unwrap(), "echo"], &["line 1: 'binding=core'", "--bind-to"]);
 }
 
 #[test]
@@ -179,25 +182,105 @@ fn node_takes_all_ranks() {
 }
 
 #[test]
-fn map_of_ranks_names_this_node_only() {
-    for map in ["0,0", "(0,1,2)", "(vector,(0,1,2))"] {
+fn map_of_ranks_names_hosts_by_number() {
+    for map in ["0,0", "(0,1,2)", "(vector,(0,1,2))", "0"] {
         run(&mut mpiexec(["-rankmap", map, "-n", "2", "true"])).exits_with(0);
     }
-    for map in ["0,1", "(0,2,1)", "(vector,(1,1,2))", "x"] {
-        refused(&["-rankmap", map, "-n", "2", "true"], &["-rankmap"]);
+    for map in ["0,1", "(0,2,1)", "(vector,(1,1,2))"] {
+        refused(&["-rankmap", map, "-n", "2", "true"], &["names host 1", "1 host is number 0"]);
     }
+    refused(&["-rankmap", "x", "-n", "2", "true"], &["'-rankmap x'", "not a map"]);
+    let words = ["-hosts", "a,b,c", "-rankmap", "(vector,(2,1,2),0)", "-n", "3", "true"];
+    assert_eq!(
+        placed(&words),
+        [
+            "2 a",
+            "0,1 c",
+            "3 ranks on 2 nodes, at most 2 on each; PMI_process_mapping: (vector,(1,1,2),(0,1,1))"
+        ]
+    );
+}
+
+/// Ranks and host of each row of the map that `--dry-run` shows, and the line below.
+#[track_caller]
+fn placed(words: &[&str]) -> Vec<String> {
+    let ran = run(mpiexec(["--dry-run"]).args(words)).exits_with(0);
+    let rows = ran.out.lines().skip(1).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if line.contains("PMI_process_mapping") { line.to_owned() } else { words[..2].join(" ") }
+    });
+    rows.collect()
 }
 
 #[test]
-fn node_of_a_batch_system_is_filled_and_several_are_refused() {
+fn ranks_are_placed_on_hosts_as_under_hydra_and_open_mpi() {
+    let of = |words: &[&str]| placed(&[words, &["true"]].concat());
+    for (words, rows) in [
+        (&["-hosts", "a,b", "-n", "4"][..], ["0,2 a", "1,3 b"]),
+        (&["-hosts", "a:2,b:2"], ["0,1 a", "2,3 b"]),
+        (&["-hosts", "a:2,b:2", "-map-by", "node"], ["0,2 a", "1,3 b"]),
+        (&["-hosts", "a,b", "-ppn", "2", "-n", "4"], ["0,1 a", "2,3 b"]),
+        (&["-host", "a:9,b:9", "-perhost", "2", "-n", "4"], ["0,1 a", "2,3 b"]),
+        (&["--host", "a,b", "--map-by", "ppr:2:node"], ["0,1 a", "2,3 b"]),
+        (&["-H", "a,b", "--npernode", "2"], ["0,1 a", "2,3 b"]),
+    ] {
+        assert_eq!(of(words)[..2], rows, "{words:?}");
+    }
+    assert_eq!(
+        of(&["-hosts", "a:2,b:2"])[2],
+        "4 ranks on 2 nodes, at most 2 on each; PMI_process_mapping: (vector,(0,2,2))"
+    );
+    let file = scratch("slots");
+    std::fs::write(&file, "n[08-09] slots=1 max_slots=2\n").unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(of(&["-f", file, "-n", "3"])[..2], ["0,2 n08", "1 n09"]);
+    refused(&["-f", file, "-n", "5", "true"], &["5 ranks are to run on 2 hosts", "max_slots"]);
+    let words = ["-f", file, "--nooversubscribe", "-n", "3", "true"];
+    refused(&words, &["take 2 of them, one in each slot", "--no-oversubscribe"]);
+    // Programs with hosts of their own.
+    let words = ["-n", "2", "-host", "a", "true", ":", "-n", "2", "-host", "b", "true"];
+    assert_eq!(placed(&words)[..2], ["0,1 a", "2,3 b"]);
+    let words = ["-hosts", "a,b", "-n", "1", "true", ":", "-n", "1", "true"];
+    assert_eq!(placed(&words)[..2], ["0 a", "1 b"]);
+}
+
+#[test]
+fn mapping_that_no_value_holds_is_reported() {
+    let hosts: Vec<String> = (0..200).map(|node| format!("n{node}:{}", 1 + node % 3)).collect();
+    let rows = placed(&["-hosts", &hosts.join(","), "true"]);
+    let last = rows.last().unwrap();
+    assert!(
+        last.contains("on 200 nodes, at most 3 on each") && last.contains("1023 at most"),
+        "{last}"
+    );
+}
+
+#[test]
+fn nodes_of_a_batch_system_are_filled_and_others_are_refused() {
     let mut one = mpiexec(["echo", "x"]);
     one.env("SLURM_JOB_NUM_NODES", "1").env("SLURM_TASKS_PER_NODE", "3");
     assert_eq!(run(&mut one).exits_with(0).lines(), ["x"; 3]);
-    let mut two = mpiexec(["echo", "x"]);
-    two.env("SLURM_JOB_NUM_NODES", "2").env("SLURM_JOB_NODELIST", "n[1-2]");
-    run(&mut two).exits_with(2).says(&["Slurm has allocated 2 nodes (n[1-2])", "-hosts"]);
-    let mut chosen = mpiexec(["-hosts", "localhost", "echo", "x"]);
-    run(chosen.env("SLURM_JOB_NUM_NODES", "2")).exits_with(0);
+    let slurm = |words: &[&str]| {
+        let mut command = mpiexec(words);
+        command.env("SLURM_JOB_NUM_NODES", "4").env("SLURM_JOB_NODELIST", "n[001-003,130]");
+        command.env("SLURM_TASKS_PER_NODE", "2(x3),1").env("SLURMD_NODENAME", "n001");
+        command
+    };
+    let ran = run(&mut slurm(&["--dry-run", "true"])).exits_with(0);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for (row, rank) in [(host.as_str(), "0,1"), ("n002", "2,3"), ("n003", "4,5"), ("n130", "6")] {
+        let is_row = |line: &&str| line.starts_with(rank) && line.contains(row);
+        assert!(ran.lines().iter().any(is_row), "{row}: {}", ran.out);
+    }
+    run(&mut slurm(&["true"])).exits_with(2).says(&["Slurm has allocated 4 nodes (", "--hosts"]);
+    for words in [&["-hosts", "localhost", "echo", "x"][..], &["-rmk", "user", "echo", "x"]] {
+        assert_eq!(run(&mut slurm(words)).exits_with(0).lines(), ["x"], "{words:?}");
+    }
+    let mut torn = slurm(&["true"]);
+    run(torn.env("SLURM_TASKS_PER_NODE", "2(x2)"))
+        .exits_with(2)
+        .says(&["SLURM_JOB_NODELIST: it names 4"]);
+    refused(&["-rmk", "loadleveler", "true"], &["that batch system is not supported"]);
 }
 
 #[test]
@@ -299,6 +382,8 @@ fn universe_is_as_large_as_was_said() {
     }
     let words = ["-usize", "SYSTEM", "-hosts", "localhost:4", "-n", "1"];
     assert_eq!(run(mpiexec(words).args(shell(ask))).exits_with(0).out, "4\n");
+    let words = ["-usize", "SYSTEM", "-n", "2"];
+    assert_eq!(run(mpiexec(words).args(shell(ask))).exits_with(0).out, "2\n2\n");
     refused(&["-usize", "2", "-n", "3", "true"], &["smaller than the 3 ranks"]);
 }
 
@@ -369,7 +454,6 @@ fn defaults_can_be_requested() {
         &["-membind", "none"],
         &["-demux", "poll"],
         &["-disable-hostname-propagation"],
-        &["-order-nodes", "UP"],
         &["-gpus-per-proc", "AUTO"],
         &["-gpu-subdevs-per-proc", "AUTO"],
         &["-hybrid-hosts"],
@@ -385,7 +469,7 @@ fn unavailable_options_are_refused_with_a_remedy() {
         (&["-launcher", "slurm"][..], "on this node only"),
         (&["-launcher-exec", "ssh"], "leave it out"),
         (&["-enable-x"], "DISPLAY"),
-        (&["-rmk", "cobalt"], "batch system"),
+        (&["-rmk", "ll"], "batch system"),
         (&["-topolib", "other"], "from the system"),
         (&["-membind", "interleave:0"], "numactl"),
         (&["-demux", "kqueue"], "leave it out"),
@@ -393,7 +477,7 @@ fn unavailable_options_are_refused_with_a_remedy() {
         (&["-nameserver", "host:1"], "by this launcher"),
         (&["-enable-hostname-propagation"], "PMI_HOSTNAME"),
         (&["-localhost", "name"], "uname -n"),
-        (&["-order-nodes", "sideways"], "one node"),
+        (&["-order-nodes", "UP"], "wanted order"),
         (&["-pmi-port"], "--listen"),
         (&["-skip-launch-node"], "--listen"),
         (&["-gpus-per-proc", "2"], "CUDA_VISIBLE_DEVICES"),

@@ -257,12 +257,18 @@ fn front(words: &mut Vec<OsString>) -> (Vec<OsString>, bool) {
     (options, is_closed)
 }
 
-/// Rewrites `-np`, which is in common use, as `-n`: the parser would read it as two letters.
+/// Rewrites spellings of other launchers. `-np` is read as `-n`, since the parser would read it as two
+/// letters.
 fn respelt(word: OsString) -> OsString {
     let follows =
         |rest: &[u8]| rest.first().is_none_or(|byte| *byte == b'=' || byte.is_ascii_digit());
-    match word.as_bytes().strip_prefix(b"-np").filter(|rest| follows(rest)) {
-        Some(rest) => OsString::from_vec([b"-n", rest].concat()),
+    if let Some(rest) = word.as_bytes().strip_prefix(b"-np").filter(|rest| follows(rest)) {
+        return OsString::from_vec([b"-n", rest].concat());
+    }
+    let end = word.as_bytes().iter().position(|byte| *byte == b'=').unwrap_or(word.len());
+    let (spelling, value) = word.as_bytes().split_at(end);
+    match SPELLINGS.iter().find(|(other, _)| other.as_bytes() == spelling) {
+        Some((_, name)) => OsString::from_vec([b"--", name.as_bytes(), value].concat()),
         None => word,
     }
 }
@@ -387,6 +393,28 @@ impl GivenOption {
     }
 }
 
+/// Spellings of options in Hydra, Intel MPI and Open MPI, with the names here.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("-hosts", "hosts"),
+    ("-host", "hosts"),
+    ("--host", "hosts"),
+    ("-H", "hosts"),
+    ("-f", "hostfile"),
+    ("-hostfile", "hostfile"),
+    ("-machinefile", "hostfile"),
+    ("--machinefile", "hostfile"),
+    ("-ppn", "ppn"),
+    ("-perhost", "ppn"),
+    ("--perhost", "ppn"),
+    ("-npernode", "ppn"),
+    ("--npernode", "ppn"),
+    ("-N", "ppn"),
+    ("-rankmap", "rankmap"),
+    ("-oversubscribe", "oversubscribe"),
+    ("--nooversubscribe", "no-oversubscribe"),
+    ("-nooversubscribe", "no-oversubscribe"),
+];
+
 /// Option that always holds for one program alone.
 const RANKS: &str = "ranks";
 
@@ -403,6 +431,7 @@ const PROGRAM: &str = "program";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::hosts::HostSource;
 
     fn parsed(line: &str) -> Result<RunArgs, UsageError> {
         parse(line.split_whitespace().map(OsString::from).collect())
@@ -443,6 +472,33 @@ mod tests {
         ] {
             assert_eq!(ranks_and_words(line), [(Some(4), vec!["a".to_owned()])], "{line}");
         }
+    }
+
+    #[test]
+    fn spellings_of_other_launchers_name_hosts() {
+        for line in
+            ["-hosts a:2,b x", "-host=a:2,b x", "-H a:2,b x", "--host a:2,b x", "--hosts a:2,b x"]
+        {
+            let (common, parts) = told(line);
+            let Some(HostSource::List(list)) = common.hosts.source else { panic!("{line}") };
+            assert_eq!((list.to_string(), parts[0].1.len()), ("a:2,b".to_owned(), 1), "{line}");
+        }
+        for line in ["-f h x", "-machinefile h x", "--hostfile=h x", "-hostfile h x"] {
+            assert_eq!(told(line).0.hosts.source, Some(HostSource::File("h".into())), "{line}");
+        }
+        for line in ["-ppn 2 x", "-perhost 2 x", "--npernode 2 x", "-N 2 x", "--ppn=2 x"] {
+            assert_eq!(told(line).0.hosts.ppn, Some(2), "{line}");
+        }
+        assert!(!told("--nooversubscribe x").0.hosts.oversubscribe);
+        assert!(told("--nooversubscribe --oversubscribe x").0.hosts.oversubscribe);
+        let (common, parts) = told("-n 2 -host a x : -n 1 -host b y : -n 1 z");
+        let source = |settings: &Settings| match &settings.hosts.source {
+            Some(HostSource::List(list)) => Some(list.to_string()),
+            _ => None,
+        };
+        assert_eq!(source(&common).as_deref(), Some("a"));
+        let own: Vec<Option<String>> = parts.iter().map(|(own, _)| source(own)).collect();
+        assert_eq!(own, [None, Some("b".to_owned()), None]);
     }
 
     #[test]

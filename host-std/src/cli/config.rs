@@ -1,10 +1,13 @@
 //! Resolved configuration of a run: the program is found and executable, and the host has a name.
 
 use super::args::{GivenOption, PartArgs, RunArgs};
+use super::hosts::JobHosts;
+use super::options::RANKS_MAX;
 use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec};
+use crate::placement::PlacedHosts;
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::{JobSettings, Settings, Universe};
@@ -24,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) parts: Vec<App>,
     /// Name of this machine.
     pub(crate) host: String,
+    /// Hosts with ranks; `None` if all ranks are on this machine.
+    pub(crate) hosts: Option<PlacedHosts>,
     /// Listener for further ranks, with its credentials.
     pub(crate) listen: Option<ListenConfig>,
     /// Listener for pages, with its credentials.
@@ -67,21 +72,36 @@ impl Config {
         {
             return Err(UsageError::NoProgram { place }.into());
         }
-        let counts = args.parts.iter().map(|part| count(part, &settings, callers));
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let hosts = JobHosts::resolve(&settings.hosts, &args.parts, &host)?;
+        let fallback = |part| {
+            let of_hosts = hosts.default_ranks(part, &settings.hosts);
+            of_hosts.or_else(|| args.needs_program.then_some(1))
+        };
+        let counts = args.parts.iter().enumerate();
+        let counts = counts.map(|(at, part)| count(part, &settings, callers, fallback(at)));
         let counts: Vec<u32> = counts.collect::<Result<_, _>>()?;
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
         let all = ranks.saturating_add(callers);
+        if settings.job.universe == Universe::Hosts {
+            let slots = hosts.default_ranks(usize::MAX, &settings.hosts);
+            settings.job.universe = Universe::Of(slots.unwrap_or(1).max(all).max(1));
+        }
         if let Universe::Of(universe) = settings.job.universe
             && universe < all
         {
             return Err(UsageError::Universe { universe, ranks: all }.into());
+        }
+        let hosts = hosts.place(&counts, &settings.hosts, &host)?;
+        if hosts.is_some() && callers > 0 {
+            let what = "'--expect' is for runs on one host; leave it out, or name this host alone";
+            return Err(UsageError::Other { what: what.to_owned() }.into());
         }
 
         let mut parts = Vec::new();
         for (part, ranks) in args.parts.into_iter().zip(counts).filter(|(_, ranks)| *ranks > 0) {
             parts.push(App { program: program(part, &settings)?, ranks });
         }
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let job = &settings.job;
         let secret = job.proof.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
         let secret = secret.transpose().map_err(ConfigError::Listen)?;
@@ -91,8 +111,13 @@ impl Config {
         let address = job.websocket.as_ref();
         let web = address.map(|address| WebListenConfig::resolve(address, job, secret.clone()));
         let web = web.transpose().map_err(ConfigError::Listen)?;
-        let binding = Binding::resolve(&settings.placement).map_err(ConfigError::Binding)?;
-        Ok(Self { ranks, parts, host, listen, web, binding: binding.map(Rc::new), settings })
+        let binding = match hosts {
+            None => Binding::resolve(&settings.placement),
+            // Each node has processors of its own.
+            Some(_) => Binding::check(&settings.placement).map(|()| None),
+        };
+        let binding = binding.map_err(ConfigError::Binding)?.map(Rc::new);
+        Ok(Self { ranks, parts, host, hosts, listen, web, binding, settings })
     }
 
     /// The first job, with the ranks that connect from elsewhere.
@@ -102,6 +127,7 @@ impl Config {
             parts: &self.parts,
             ranks: self.ranks + callers,
             host: &self.host,
+            hosts: self.hosts.as_ref(),
             binding: self.binding.as_ref(),
             settings: &self.settings,
         }
@@ -162,15 +188,32 @@ fn callers(job: &JobSettings) -> Result<u32, UsageError> {
     }
 }
 
-/// Number of ranks that run a program.
-fn count(part: &PartArgs, settings: &Settings, callers: u32) -> Result<u32, UsageError> {
-    let mut own = Settings::default();
-    apply(&part.given, &mut own)?;
-    match own.job.ranks.or(settings.job.ranks) {
+/// Number of ranks that run a program; `fallback` if none is given.
+fn count(
+    part: &PartArgs,
+    settings: &Settings,
+    callers: u32,
+    fallback: Option<u32>,
+) -> Result<u32, UsageError> {
+    let own = own_settings(part)?;
+    match own.job.ranks.or(settings.job.ranks).or(fallback) {
+        Some(ranks) if ranks > RANKS_MAX => Err(UsageError::Other {
+            what: format!(
+                "the hosts take {ranks} ranks, which is more than the {RANKS_MAX} that one launcher \
+                 starts; specify a number with -n"
+            ),
+        }),
         Some(ranks) => Ok(ranks),
         None if callers > 0 => Ok(0),
         None => Err(UsageError::NoRanks),
     }
+}
+
+/// Settings of a program that are its own.
+pub(super) fn own_settings(part: &PartArgs) -> Result<Settings, UsageError> {
+    let mut own = Settings::default();
+    apply(&part.given, &mut own)?;
+    Ok(own)
 }
 
 fn apply(given: &[GivenOption], settings: &mut Settings) -> Result<(), UsageError> {
@@ -179,8 +222,7 @@ fn apply(given: &[GivenOption], settings: &mut Settings) -> Result<(), UsageErro
 
 /// Resolves the program of a part.
 fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> {
-    let mut own = Settings::default();
-    apply(&part.given, &mut own)?;
+    let own = own_settings(&part)?;
     let directory = own.job.directory.or_else(|| settings.job.directory.clone());
     let mut words = part.words.into_iter();
     let program = match words.next() {

@@ -7,7 +7,7 @@ use crate::admission::secret::{self, IdWidth};
 use crate::cli::args::{self, RunArgs, Task};
 use crate::cli::config::Config;
 use crate::cli::system::System;
-use crate::cli::{layers, mpiexec};
+use crate::cli::{hosts, layers, mpiexec};
 use crate::control::ps;
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::guard::GUARD;
@@ -124,8 +124,7 @@ fn run(words: Vec<OsString>) -> ExitCode {
 fn mpiexec(words: Vec<OsString>) -> ExitCode {
     let variables: Vec<_> = std::env::vars_os().collect();
     let read = |file: &Path| std::fs::read_to_string(file);
-    let host = node();
-    let context = mpiexec::ReadContext { host: &host, variables: &variables, read };
+    let context = mpiexec::ReadContext { variables: &variables, read };
     match mpiexec::parse(words, &context) {
         Ok(args) => perform(args),
         Err(error) => refuse(&error),
@@ -178,6 +177,9 @@ fn perform(mut args: RunArgs) -> ExitCode {
 
 /// Starts a job, after the reports that precede it.
 fn start(config: Config) -> ExitCode {
+    if let Some(placed) = &config.hosts {
+        return refuse(&hosts::refusal(placed, &config.host));
+    }
     let mut before = String::new();
     if config.settings.placement.display_map {
         before.push_str(&preview::map(config.job()));

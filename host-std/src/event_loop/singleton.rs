@@ -47,7 +47,16 @@ fn config(caller: SingletonArgs) -> Result<Config, String> {
     settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let parts = vec![App { program: program(caller.pid), ranks: 1 }];
-    Ok(Config { ranks: 1, parts, host, listen: None, web: None, binding: None, settings })
+    Ok(Config {
+        ranks: 1,
+        parts,
+        host,
+        hosts: None,
+        listen: None,
+        web: None,
+        binding: None,
+        settings,
+    })
 }
 
 /// Program of the process, for messages; its pid if the system does not reveal the program.

@@ -23,14 +23,13 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// Distributes the processors that this process may use; `None` if ranks are not bound.
+    /// Checks settings whose processors are those of another machine.
     ///
     /// # Errors
     ///
-    /// A message for the user, with the remedy.
-    pub(crate) fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
+    /// A message for the user about options that contradict each other.
+    pub(crate) fn check(placement: &Placement) -> Result<(), String> {
         match (&placement.bind_to, placement.map_by) {
-            (BindTo::Nothing, None) => Ok(None),
             (BindTo::Nothing, Some(_)) => {
                 Err("'--map-by' orders processors, and ranks are not bound; add '--bind-to core'"
                     .to_owned())
@@ -39,7 +38,20 @@ impl Binding {
                 Err("'--bind-to user:…' already assigns processors to ranks; leave '--map-by' out"
                     .to_owned())
             }
-            (BindTo::User(sets), None) => Self::of_user(sets, &allowed()?).map(Some),
+            _ => Ok(()),
+        }
+    }
+
+    /// Distributes the processors that this process may use; `None` if ranks are not bound.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(crate) fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
+        Self::check(placement)?;
+        match (&placement.bind_to, placement.map_by) {
+            (BindTo::Nothing, _) => Ok(None),
+            (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
             (BindTo::Units(bind_to), map_by) => {
                 let told = |error: io::Error| {
                     format!(

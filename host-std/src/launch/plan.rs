@@ -4,6 +4,7 @@ use super::binding::{Binding, allowed};
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
+use crate::placement::PlacedHosts;
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use pmi_host_base::program::Program;
@@ -103,6 +104,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) ranks: u32,
     /// Name of this host.
     pub(crate) host: &'a str,
+    /// Hosts with ranks; `None` if all ranks are on this one.
+    pub(crate) hosts: Option<&'a PlacedHosts>,
     /// Processors of each rank; `None` leaves the choice to the system.
     pub(crate) binding: Option<&'a Rc<Binding>>,
     /// All settings of the run.
@@ -112,7 +115,7 @@ pub(crate) struct JobSpec<'a> {
 impl Plan {
     /// Places all ranks of `spec` on this node. `pid` makes the names of jobs unique among launchers.
     pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, pid: u32) -> Self {
-        let JobSpec { parts, ranks, host, binding, settings } = spec;
+        let JobSpec { parts, ranks, host, binding, settings, .. } = spec;
         Self {
             ranks,
             offer: offered(parts, &settings.environment),
@@ -123,7 +126,7 @@ impl Plan {
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
             universe: match settings.job.universe {
-                Universe::Job => Some(ranks),
+                Universe::Job | Universe::Hosts => Some(ranks),
                 Universe::Of(universe) => Some(universe),
                 Universe::Endless => None,
             },

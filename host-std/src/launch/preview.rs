@@ -5,13 +5,24 @@ use super::env::{self, EnvChange};
 use super::plan::{App, JobSpec, Plan};
 use super::pmix::PmixEndpoint;
 use crate::columns;
+use crate::placement::PlacedHosts;
+use crate::settings::placement::BindTo;
+use pmi_core::error::Full;
+use pmi_core::limits::PMI1_MAX_VALLEN;
+use pmi_core::wire::mapping::write_mapping;
+use pmi_host_base::ranges::Ranks;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 
 /// Ranks, node, processors, directories and programs, and the differences of their environment from the
 /// launcher's.
 pub(crate) fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
-    map(spec) + "\n" + &environment(spec, ours)
+    match spec.hosts {
+        None => map(spec) + "\n" + &environment(spec, ours),
+        // The environment of other hosts is unknown here.
+        Some(_) => map(spec),
+    }
 }
 
 /// Differences of the environment of ranks from the launcher's, with reasons: `+` for added or changed
@@ -45,15 +56,16 @@ pub(crate) fn environment(
 
 /// Ranks, node, processors, directories and programs.
 pub(crate) fn map(spec: JobSpec<'_>) -> String {
+    if let Some(hosts) = spec.hosts {
+        return map_of_hosts(spec, hosts);
+    }
     let plan = Plan::first(spec, None, std::process::id());
     // Empty if the system does not list the processors.
     let usable = allowed().unwrap_or_default();
     let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
     let mut first = 0;
     for part in &plan.parts {
-        let directory = part.program.directory.as_ref();
-        let directory =
-            directory.map_or(".".to_owned(), |directory| directory.display().to_string());
+        let directory = directory(part);
         let end = first + part.ranks;
         while first < end {
             let (ranks, processors) = alike(&plan, first, end, &usable);
@@ -85,6 +97,56 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
         let _ = writeln!(text, "{shared}");
     }
     text
+}
+
+/// Ranks of each program on each host, and the process mapping that ranks read.
+fn map_of_hosts(spec: JobSpec<'_>, hosts: &PlacedHosts) -> String {
+    let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
+    let processors = match spec.settings.placement.bind_to {
+        BindTo::Nothing => "any",
+        BindTo::Units(_) | BindTo::User(_) => "bound there",
+    };
+    let mut first = 0;
+    for part in spec.parts {
+        let end = first + part.ranks;
+        let mut by_node: BTreeMap<u32, Ranks> = BTreeMap::new();
+        for rank in first..end {
+            let node = hosts.map.node_of(rank);
+            node.into_iter().for_each(|node| by_node.entry(node).or_default().push(rank));
+        }
+        for (node, ranks) in by_node {
+            let [ranks, host] = [ranks.to_string(), hosts.name(node).to_owned()];
+            rows.push([ranks, host, processors.to_owned(), directory(part), words(part)]);
+        }
+        first = end;
+    }
+    let mut text = String::new();
+    for line in columns::lines(&rows, [false; 5]) {
+        let _ = writeln!(text, "{line}");
+    }
+    let counts = (0..hosts.map.nodes()).map(|node| hosts.map.count_on(node));
+    let most = counts.max().unwrap_or_default();
+    let (all, nodes) = (hosts.map.ranks(), hosts.map.nodes());
+    let _ = write!(text, "{all} ranks on {nodes} nodes, at most {most} on each; ");
+    let mut mapping = [0; PMI1_MAX_VALLEN - 1];
+    let _ = match write_mapping(hosts.map.nodes_by_rank(), &mut mapping) {
+        Ok(len) => {
+            writeln!(text, "PMI_process_mapping: {}", String::from_utf8_lossy(&mapping[..len]))
+        }
+        Err(Full { needed }) => writeln!(
+            text,
+            "PMI_process_mapping would have {needed} bytes, and a value of PMI-1 has {} at most, so \
+             MPI libraries exchange the names of hosts instead",
+            mapping.len()
+        ),
+    };
+    text
+}
+
+/// Working directory of a program.
+fn directory(part: &App) -> String {
+    let directory = part.program.directory.as_ref();
+    directory.map_or(".".to_owned(), |directory| directory.display().to_string())
 }
 
 /// Number of ranks from `first` on, before `end`, that run on the same processors, and those processors.

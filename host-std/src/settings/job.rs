@@ -50,6 +50,8 @@ pub(crate) enum Universe {
     Job,
     /// A fixed number.
     Of(u32),
+    /// Number of ranks that all hosts take.
+    Hosts,
     /// No limit: the server reports no number.
     Endless,
 }

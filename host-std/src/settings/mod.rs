@@ -5,6 +5,7 @@
 
 pub(crate) mod ending;
 pub(crate) mod environment;
+pub(crate) mod hosts;
 pub(crate) mod job;
 pub(crate) mod output;
 pub(crate) mod placement;
@@ -13,6 +14,7 @@ pub(crate) mod watching;
 
 pub(crate) use ending::Ending;
 pub(crate) use environment::Environment;
+pub(crate) use hosts::HostSettings;
 pub(crate) use job::{JobSettings, Universe};
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
@@ -24,7 +26,9 @@ pub(crate) use watching::Watching;
 pub(crate) struct Settings {
     /// Size of the job, its working directory, and its listeners.
     pub(crate) job: JobSettings,
-    /// Order of the ranks, and their processors.
+    /// Hosts, and the order in which they take ranks.
+    pub(crate) hosts: HostSettings,
+    /// Order of the ranks on a host, and their processors.
     pub(crate) placement: Placement,
     /// Environment of the ranks.
     pub(crate) environment: Environment,

@@ -7,7 +7,6 @@
 //! Options in front of a program hold for it alone if they are local in Hydra (`-n`, `-env` and its
 //! family, `-wdir`), and for the whole run otherwise, in any position.
 
-mod hosts;
 mod reader;
 mod table;
 
@@ -25,8 +24,6 @@ use std::path::Path;
 /// Surroundings on which the meaning of words depends.
 #[derive(Debug)]
 pub(crate) struct ReadContext<'a> {
-    /// Name of this node.
-    pub(crate) host: &'a str,
     /// Environment of this process.
     pub(crate) variables: &'a [(OsString, OsString)],
     /// Reads a file.
@@ -48,7 +45,7 @@ pub(crate) fn parse(
     reader.read_variables()?;
     if let Some((file, is_named)) = typed.config_file.clone().map(|f| (f, true)).or_else(|| {
         let named = reader.config_file.take();
-        let home = || Some(Path::new(&hosts::variable(context.variables, "HOME")?).join(OWN_FILE));
+        let home = || Some(Path::new(&variable_of(context.variables, "HOME")?).join(OWN_FILE));
         named.or_else(|| home().map(Into::into)).map(|file| (file, false))
     }) {
         match (context.read)(Path::new(&file)) {
@@ -103,6 +100,12 @@ pub(crate) fn info(host: &str) -> String {
          PMI-2\n\x20   topology:             from the system itself\n",
         env!("CARGO_PKG_VERSION")
     )
+}
+
+/// Value of a variable that is valid text.
+fn variable_of(variables: &[(OsString, OsString)], name: &str) -> Option<String> {
+    let (_, value) = variables.iter().find(|(known, value)| known == name && !value.is_empty())?;
+    value.to_str().map(str::to_owned)
 }
 
 /// Hydra's file in the home directory.

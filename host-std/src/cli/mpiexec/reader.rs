@@ -1,8 +1,7 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
-use super::ReadContext;
-use super::hosts::{self, Host};
 use super::table::{self, FollowingWords, HydraEffect, HydraOption, OPTIONS};
+use super::{ReadContext, variable_of};
 use crate::cli::args::{self, GivenOption, PartArgs, RunArgs, Task};
 use crate::cli::layers::Origin;
 use crate::cli::options;
@@ -12,31 +11,19 @@ use pmi_host_base::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
 /// State of the reader.
 pub(super) struct HydraReader<'a> {
     context: &'a ReadContext<'a>,
     origin: Origin,
     args: RunArgs,
-    hosts: Option<Vec<Host>>,
-    per_node: Option<u32>,
-    wants_system_universe: bool,
     /// Path of the file of words, if given.
     pub(super) config_file: Option<OsString>,
 }
 
 impl<'a> HydraReader<'a> {
     pub(super) fn new(context: &'a ReadContext<'a>, origin: Origin) -> Self {
-        Self {
-            context,
-            origin,
-            args: RunArgs::default(),
-            hosts: None,
-            per_node: None,
-            wants_system_universe: false,
-            config_file: None,
-        }
+        Self { context, origin, args: RunArgs::default(), config_file: None }
     }
 
     /// Reads a whole command line.
@@ -158,31 +145,18 @@ impl<'a> HydraReader<'a> {
                 }
                 part.given.push(given);
             }
-            HydraEffect::Hosts => {
-                self.hosts = Some(hosts::list(&value.to_string_lossy()).map_err(wrong)?)
-            }
-            HydraEffect::HostFile if value == USE_LOCALHOST => {
-                self.hosts = Some(vec![Host { name: String::new(), slots: 1 }]);
+            HydraEffect::OwnIfLater(ours, reword) => {
+                let given = self.given_option(ours, reword(value).map_err(wrong)?, &wrong)?;
+                self.place_option(given, part);
             }
             HydraEffect::HostFile => {
-                let text = (self.context.read)(Path::new(value));
-                let text = text.map_err(|error| unreadable(&format!("-{name}"), value, &error))?;
-                self.hosts = Some(hosts::file(&text).map_err(wrong)?);
+                let (ours, value) = match value == USE_LOCALHOST {
+                    true => ("hosts", "localhost".into()),
+                    false => ("hostfile", value.to_owned()),
+                };
+                let given = self.given_option(ours, value, &wrong)?;
+                self.place_option(given, part);
             }
-            HydraEffect::PerNode => match value.to_str().and_then(|value| value.parse().ok()) {
-                Some(ranks) if ranks > 0 => self.per_node = Some(ranks),
-                _ => return Err(wrong("that is not a number of ranks; try '4'".into())),
-            },
-            HydraEffect::Universe => match value.to_str() {
-                Some("SYSTEM") => self.wants_system_universe = true,
-                known => {
-                    self.wants_system_universe = false;
-                    let value =
-                        if known == Some("INFINITE") { "endless".into() } else { value.into() };
-                    let given = self.given_option("universe", value, &wrong)?;
-                    self.args.given.push(given);
-                }
-            },
             HydraEffect::ConfigFile => self.config_file = Some(value.to_owned()),
             HydraEffect::Verbose => {
                 for (ours, value) in [
@@ -199,12 +173,19 @@ impl<'a> HydraReader<'a> {
                 return Err(wrong(why.to_owned()));
             }
             HydraEffect::Only(..) => {}
-            HydraEffect::RankMap => hosts::rank_map(&value.to_string_lossy()).map_err(wrong)?,
             HydraEffect::Info => self.args.task = Task::Info,
             HydraEffect::Help => self.args.task = Task::MpiexecHelp,
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
+    }
+
+    /// Adds an option to the whole run, or to `part` if it is not the first.
+    fn place_option(&mut self, given: GivenOption, part: &mut PartArgs) {
+        match self.args.parts.is_empty() {
+            true => self.args.given.push(given),
+            false => part.given.push(given),
+        }
     }
 
     fn given_option(
@@ -222,7 +203,7 @@ impl<'a> HydraReader<'a> {
     pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
         let own = OPTIONS.iter().filter_map(|option| Some((option.variable?, option.names[0])));
         for (variable, name) in own.chain(table::VARIABLES.iter().copied()) {
-            let Some(value) = hosts::variable(self.context.variables, variable) else { continue };
+            let Some(value) = variable_of(self.context.variables, variable) else { continue };
             self.origin = Origin::Variable(variable.to_owned());
             let option = OPTIONS.iter().find(|option| option.names[0] == name);
             let option = option.expect("the table names an option of its own");
@@ -239,7 +220,7 @@ impl<'a> HydraReader<'a> {
             let taken = self.apply_option(option, name, &value, &mut PartArgs::default());
             taken.map_err(|error| UsageError::Other { what: format!("{variable}: {error}") })?;
         }
-        if let Some(value) = hosts::variable(self.context.variables, "HYDRA_ENV") {
+        if let Some(value) = variable_of(self.context.variables, "HYDRA_ENV") {
             self.origin = Origin::Variable("HYDRA_ENV".to_owned());
             let value = if value == "all" { "all" } else { "none" };
             let given =
@@ -269,7 +250,7 @@ impl<'a> HydraReader<'a> {
 
     /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
-        let Self { args, hosts, per_node, wants_system_universe, .. } = typed;
+        let Self { args, .. } = typed;
         let RunArgs { given, parts, config, task, .. } = args;
         let has_program = |parts: &[PartArgs]| parts.iter().any(|part| !part.words.is_empty());
         match (has_program(&parts), has_program(&self.args.parts)) {
@@ -286,53 +267,23 @@ impl<'a> HydraReader<'a> {
         }
         self.args.given.extend(given);
         (self.args.config, self.args.task) = (config, task);
-        self.hosts = hosts.or(self.hosts.take());
-        self.per_node = per_node.or(self.per_node);
-        self.wants_system_universe |= wants_system_universe;
         Ok(())
     }
 
-    /// Resolves settings that depend on several options.
+    /// Adds the defaults of this command line.
+    ///
+    /// # Errors
+    ///
+    /// None; the values are valid.
     pub(super) fn finish(mut self) -> Result<RunArgs, UsageError> {
-        let context = self.context;
-        let named = self.hosts.take();
-        let given = named.map(|hosts| (None, hosts)).or_else(|| {
-            let variable = |name: &str| hosts::variable(context.variables, name);
-            let read = |file: &str| (context.read)(Path::new(file)).ok();
-            hosts::of_batch_system(variable, read).map(|(system, hosts)| (Some(system), hosts))
-        });
-        let slots = match &given {
-            Some((system, hosts)) => {
-                hosts::check(hosts, *system, context.host)?;
-                let all = hosts.iter().map(|host| self.per_node.unwrap_or(host.slots));
-                Some(all.fold(0, u32::saturating_add))
-            }
-            None => self.per_node,
-        };
         let wrong = |what: String| UsageError::Other { what };
         self.origin = Origin::Default;
-        let mut weakest = vec![
-            self.given_option("ranks", slots.unwrap_or(1).max(1).to_string().into(), &wrong)?,
-            self.given_option("universe", "endless".into(), &wrong)?,
-        ];
-        if self.wants_system_universe {
-            let ranks: u32 = self.args.parts.iter().map(|part| ranks(part, slots)).sum();
-            let universe = slots.unwrap_or(1).max(ranks).max(1);
-            self.origin = Origin::Typed;
-            weakest.push(self.given_option("universe", universe.to_string().into(), &wrong)?);
-        }
-        self.args.weakest = weakest;
+        let weakest = [("universe", "endless"), ("allocation", "true")];
+        let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
+        self.args.weakest = weakest.into_iter().collect::<Result<_, _>>()?;
         self.args.needs_program = true;
         Ok(self.args)
     }
-}
-
-/// Number of ranks of a part, as far as it is given.
-fn ranks(part: &PartArgs, slots: Option<u32>) -> u32 {
-    let mut own = Settings::default();
-    // Errors of single options were reported when they were read.
-    part.given.iter().for_each(|given| drop(given.apply(&mut own)));
-    own.job.ranks.or(slots).unwrap_or(1)
 }
 
 /// Error for a given file that cannot be read.

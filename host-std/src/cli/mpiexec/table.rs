@@ -1,8 +1,7 @@
 //! Hydra's options: their names, and their equivalents here.
 
 use self::HydraEffect::{
-    ConfigFile, Help, HostFile, Hosts, Info, Only, Own, PerNode, RankMap, Refused, Universe,
-    Verbose, Whole,
+    ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Verbose, Whole,
 };
 use crate::stdio::pattern::Pattern;
 use std::ffi::{OsStr, OsString};
@@ -37,22 +36,16 @@ pub(super) enum HydraEffect {
     Whole(&'static str, Translation),
     /// An option of `run`, for the program behind it.
     Own(&'static str, Translation),
-    /// Lists the hosts to use.
-    Hosts,
-    /// Names a file with the hosts to use.
+    /// An option of `run`, for the whole run in front of the first program, else for the program behind it.
+    OwnIfLater(&'static str, Translation),
+    /// Names a file with the hosts to use, likewise.
     HostFile,
-    /// Number of ranks that each host takes at a time.
-    PerNode,
-    /// Sets the size of the universe.
-    Universe,
     /// Names a file with words.
     ConfigFile,
     /// Prints more about the run.
     Verbose,
     /// Accepts these values, which are the only behaviour here; the message refuses all others.
     Only(&'static [&'static str], &'static str),
-    /// Maps ranks to nodes; with one node, all must be on it.
-    RankMap,
     /// Prints version and abilities.
     Info,
     /// Prints the help.
@@ -72,9 +65,14 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["genvnone"], Whole("inherit", |_| Ok("none".into()))),
     flag(&["genvall"], Whole("inherit", |_| Ok("all".into()))),
     word(&["f", "machinefile", "hostfile"], HostFile).or("HYDRA_HOST_FILE"),
-    word(&["hosts", "host", "hostlist", "machine", "machines", "machinelist"], Hosts),
-    word(&["rankmap"], RankMap),
-    word(&["ppn"], PerNode),
+    word(
+        &["hosts", "host", "hostlist", "machine", "machines", "machinelist", "H"],
+        OwnIfLater("hosts", same),
+    ),
+    word(&["rankmap"], Whole("rankmap", same)),
+    word(&["ppn", "perhost", "npernode", "N"], Whole("ppn", same)),
+    flag(&["oversubscribe"], Whole("oversubscribe", yes)),
+    flag(&["nooversubscribe"], Whole("oversubscribe", |_| Ok("false".into()))),
     flag(&["l", "prepend-rank"], Whole("label", yes)),
     word(&["prepend-pattern"], Whole("label-format", pattern)),
     word(&["outfile-pattern", "outfile"], Whole("stdout-to", pattern)),
@@ -106,14 +104,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         ),
     ),
     flag(&["disable-x"], Only(&[""], "")),
-    word(
-        &["rmk"],
-        Only(
-            &["user", "slurm", "lsf", "sge", "pbs"],
-            "that batch system is not supported; leave it out",
-        ),
-    )
-    .or("HYDRA_RMK"),
+    word(&["rmk"], Whole("allocation", batch_system)).or("HYDRA_RMK"),
     word(
         &["topolib"],
         Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
@@ -146,9 +137,9 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &["enable-hostname-propagation"],
         Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
     ),
-    word(&["order-nodes"], Only(&ORDERS, "there is one node, in any of these orders")),
+    word(&["order-nodes"], Refused("write the hosts in the wanted order, which is kept")),
     word(&["localhost"], Refused("this node has the name that 'uname -n' prints; leave it out")),
-    word(&["usize"], Universe),
+    word(&["usize"], Whole("universe", universe)),
     flag(
         &["pmi-port"],
         Refused("ranks inherit a socket here; ranks that connect over TCP need '--listen'"),
@@ -180,9 +171,6 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
 pub(super) const VARIABLES: &[(&str, &str)] =
     &[("HYDRA_BOOTSTRAP", "launcher"), ("HYDRA_BOOTSTRAP_EXEC", "launcher-exec")];
 
-const ORDERS: [&str; 8] =
-    ["ASCENDING", "ascending", "UP", "up", "DESCENDING", "descending", "DOWN", "down"];
-
 const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
     HydraOption { names, words: FollowingWords::Nothing, effect, variable: None }
 }
@@ -201,11 +189,10 @@ impl HydraOption {
         match &self.effect {
             Whole(ours, _) => format!("--{ours}"),
             Own(ours, _) => format!("--{ours}, for the program that follows"),
-            Hosts | HostFile => "hosts; only this node is available".to_owned(),
-            PerNode => "ranks for each host, where -n is not given".to_owned(),
-            Universe => {
-                "--universe; SYSTEM is the sum over all hosts, INFINITE is endless".to_owned()
+            OwnIfLater(ours, _) => {
+                format!("--{ours}; behind a colon for the program that follows")
             }
+            HostFile => "--hostfile; behind a colon for the program that follows".to_owned(),
             ConfigFile => {
                 "reads further arguments from a file, with a line for each program".to_owned()
             }
@@ -216,7 +203,6 @@ impl HydraOption {
             Only(values, why) => {
                 format!("{}: the default; otherwise {why}", values.join(", "))
             }
-            RankMap => "all ranks on node 0, which is the default".to_owned(),
             Info => "prints the version and what this launcher supports".to_owned(),
             Help => "prints this text".to_owned(),
             Refused(why) => format!("refused: {why}"),
@@ -254,6 +240,24 @@ fn binding(value: &OsStr) -> Result<OsString, String> {
         );
     }
     Ok(if known == "rr" { "hwthread".into() } else { value.to_owned() })
+}
+
+/// Translates a size of the universe.
+fn universe(value: &OsStr) -> Result<OsString, String> {
+    Ok(match value.to_str() {
+        Some("SYSTEM") => "hosts".into(),
+        Some("INFINITE") => "endless".into(),
+        _ => value.to_owned(),
+    })
+}
+
+/// Translates a batch system. There is one at a time, and the environment names it.
+fn batch_system(value: &OsStr) -> Result<OsString, String> {
+    match value.to_str() {
+        Some("user") => Ok("false".into()),
+        Some("slurm" | "lsf" | "sge" | "pbs" | "cobalt") => Ok("true".into()),
+        _ => Err("that batch system is not supported; leave it out".to_owned()),
+    }
 }
 
 /// Translates an interface: MPICH's TCP module reads its name from this variable.

@@ -31,11 +31,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Job.value(
         "universe",
         "N",
-        "largest number of processes, including those that ranks spawn, or endless (default: as -n)",
+        "largest number of processes, including those that ranks spawn; hosts for the slots of all hosts, \
+         or endless (default: as -n)",
         |settings, value| put(&mut settings.job.universe, universe(value)),
         |settings| match settings.job.universe {
             Universe::Job => None,
             Universe::Of(universe) => Some(universe.to_string()),
+            Universe::Hosts => Some(HOSTS.to_owned()),
             Universe::Endless => Some(ENDLESS.to_owned()),
         },
     ),
@@ -128,7 +130,11 @@ pub(super) const ROWS: &[OptionSpec] = &[
 ];
 
 fn universe(value: &OsStr) -> Result<Universe, String> {
-    if value == ENDLESS { Ok(Universe::Endless) } else { ranks(value).map(Universe::Of) }
+    match value.to_str() {
+        Some(ENDLESS) => Ok(Universe::Endless),
+        Some(HOSTS) => Ok(Universe::Hosts),
+        _ => ranks(value).map(Universe::Of),
+    }
 }
 
 /// Cuts `KEY=VALUE`; the first `=` counts.
@@ -148,3 +154,4 @@ fn attribute(value: &OsStr) -> Result<(String, String), String> {
 }
 
 const ENDLESS: &str = "endless";
+const HOSTS: &str = "hosts";

@@ -7,12 +7,15 @@
 
 mod ending;
 mod environment;
+mod hosts;
 mod job;
 mod output;
 mod placement;
 mod tracing;
 mod value;
 mod watching;
+
+pub(super) use value::RANKS_MAX;
 
 use crate::settings::Settings;
 use std::ffi::OsStr;
@@ -65,6 +68,8 @@ pub(crate) enum OptionEffect {
 pub(crate) enum Topic {
     /// Ranks, programs, and the listeners for further ranks.
     Job,
+    /// Hosts.
+    Hosts,
     /// Processors.
     Placement,
     /// Variables.
@@ -81,8 +86,9 @@ pub(crate) enum Topic {
 
 impl Topic {
     /// All topics, in the order of the help text.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Job,
+        Self::Hosts,
         Self::Placement,
         Self::Environment,
         Self::Output,
@@ -95,6 +101,7 @@ impl Topic {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Job => "job",
+            Self::Hosts => "hosts",
             Self::Placement => "placement",
             Self::Environment => "environment",
             Self::Output => "output",
@@ -108,6 +115,7 @@ impl Topic {
     pub(crate) const fn about(self) -> &'static str {
         match self {
             Self::Job => "ranks, programs, and ranks that connect over TCP",
+            Self::Hosts => "hosts, and the ranks on each",
             Self::Placement => "processors of each rank",
             Self::Environment => "environment of the ranks",
             Self::Output => "standard input and output of the ranks",
@@ -120,6 +128,7 @@ impl Topic {
     const fn rows(self) -> &'static [OptionSpec] {
         match self {
             Self::Job => job::ROWS,
+            Self::Hosts => hosts::ROWS,
             Self::Placement => placement::ROWS,
             Self::Environment => environment::ROWS,
             Self::Output => output::ROWS,
@@ -278,6 +287,7 @@ mod tests {
             ("ranks", "4"),
             ("wdir", "/tmp"),
             ("universe", "9"),
+            ("universe", "hosts"),
             ("attribute", "cartDims=4,4"),
             ("listen", "127.0.0.1:0"),
             ("websocket", "0"),
@@ -286,6 +296,14 @@ mod tests {
             ("secret-file", "s"),
             ("kvs-pairs", "9"),
             ("kvs-bytes", "99"),
+            ("hosts", "node1,[::1]:4"),
+            ("hostfile", "f"),
+            ("allocation", "true"),
+            ("ppn", "2"),
+            ("rankmap", "(0,2,4)"),
+            ("oversubscribe", "false"),
+            ("map-by", "node"),
+            ("map-by", "ppr:2:node"),
             ("bind-to", "core"),
             ("bind-to", "l3cache:2"),
             ("bind-to", "user:0-1,2+4"),
@@ -332,6 +350,12 @@ mod tests {
             ("ranks", "0", "at least one rank"),
             ("ranks", "many", "not a number of ranks"),
             ("attribute", "=b", "KEY=VALUE"),
+            ("hosts", "a:x", "try 'a:4'"),
+            ("hosts", "n[0-4000000000]", "131072 hosts"),
+            ("ppn", "0", "not a number of ranks"),
+            ("rankmap", "x", "0,1,1,0"),
+            ("map-by", "ppr:0:node", "ppr:2:node"),
+            ("map-by", "ppr:2:socket", "ppr:2:node"),
             ("bind-to", "cores", "'core'"),
             ("bind-to", "core:0", "core:2"),
             ("bind-to", "user:", "user:0-1,2-3"),

@@ -2,7 +2,9 @@
 
 use super::OptionSpec;
 use super::Topic::Placement;
-use super::value::{choice, chosen, numbers, put, text};
+use super::value::{choice, chosen, numbers, put, ranks, text};
+use crate::placement::HostOrder;
+use crate::settings::Settings;
 use crate::settings::placement::{BindTo, Unit, Units};
 use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
@@ -20,15 +22,19 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Placement.value(
         "map-by",
         "WHAT",
-        "assign consecutive ranks to consecutive: hwthread, core, l2cache, l3cache, numa or \
-         socket (default: as --bind-to)",
-        |settings, value| put(&mut settings.placement.map_by, units(value).map(Some)),
-        |settings| settings.placement.map_by.and_then(shown_units),
+        "assign consecutive ranks to consecutive: slot (default), node or ppr:N:node, which is N on each, \
+         among hosts; hwthread, core, l2cache, l3cache, numa or socket (default: as --bind-to) within each",
+        map_by,
+        |settings| match settings.hosts.order {
+            HostOrder::Slot => settings.placement.map_by.and_then(shown_units),
+            HostOrder::Node => Some(NODE.to_owned()),
+            HostOrder::PerNode(ranks) => Some(format!("ppr:{ranks}:{NODE}")),
+        },
     ),
     Placement.value(
         "display",
         "map",
-        "show the processors of each rank before the start",
+        "show the host and the processors of each rank before the start",
         |settings, value| put(&mut settings.placement.display_map, choice(value, &[("map", true)])),
         |settings| settings.placement.display_map.then(|| "map".to_owned()),
     ),
@@ -48,6 +54,37 @@ fn bind_to(value: &OsStr) -> Result<BindTo, String> {
             .map(BindTo::Units)
             .map_err(|why| format!("{why}, nor '{NOTHING}', and does not start with '{USER}'")),
     }
+}
+
+/// Sets the order among hosts, or that within a host; the last one counts.
+fn map_by(settings: &mut Settings, value: &OsStr) -> Result<(), String> {
+    let got = text(value);
+    let (order, map_by) = match got.strip_prefix("ppr:") {
+        Some(counts) => match counts.strip_suffix(":node").map(|ranks| self::ranks(ranks.as_ref()))
+        {
+            Some(Ok(ranks)) => (HostOrder::PerNode(ranks), None),
+            _ => {
+                return Err(format!(
+                    "'{got}' is not a number of ranks for each host; try 'ppr:2:node'"
+                ));
+            }
+        },
+        None if got == NODE => (HostOrder::Node, None),
+        None if got == SLOT => (HostOrder::Slot, None),
+        None => {
+            let units = units(value);
+            (
+                HostOrder::Slot,
+                Some(
+                    units.map_err(|why| {
+                        format!("{why}, nor '{SLOT}', '{NODE}' or 'ppr:N:{NODE}'")
+                    })?,
+                ),
+            )
+        }
+    };
+    (settings.hosts.order, settings.placement.map_by) = (order, map_by);
+    Ok(())
 }
 
 /// Parses a unit with a count, as in `core:2`.
@@ -84,6 +121,8 @@ fn shown_units(Units { unit, count }: Units) -> Option<String> {
 }
 
 const NOTHING: &str = "none";
+const NODE: &str = "node";
+const SLOT: &str = "slot";
 const USER: &str = "user:";
 
 const UNITS: &[(&str, Unit)] = &[

@@ -117,7 +117,7 @@ pub(super) fn text(value: &OsStr) -> String {
 
 /// Bound of a number of ranks: far above the processes of one kernel (process ids end at 4 194 304), and
 /// low enough that a typing error does not allocate a table of four thousand million ranks.
-pub(super) const RANKS_MAX: u32 = 1 << 20;
+pub(in crate::cli) const RANKS_MAX: u32 = 1 << 20;
 
 /// A hundred years: in effect unlimited, and far below the range of a clock.
 const TIME_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -1,0 +1,214 @@
+//! Hosts of a run, from options, files and batch systems to the node of every rank.
+
+use super::args::PartArgs;
+use super::config::own_settings;
+use crate::launch::spawn_request;
+use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
+use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
+use crate::settings::HostSettings;
+use crate::settings::hosts::HostSource;
+use pmi_host_base::usage::UsageError;
+use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
+
+/// Hosts of the programs of a job, before their ranks are placed.
+#[derive(Debug)]
+pub(super) struct JobHosts {
+    /// Hosts of all programs that name none.
+    common: Allocation,
+    /// True if these are named by the user or by a batch system, and not just this one.
+    is_named: bool,
+    /// Hosts of each program that names them.
+    own: Vec<Option<Allocation>>,
+}
+
+impl JobHosts {
+    /// Finds the hosts of each of `parts`; `host` is this one.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] for files and variables that describe no hosts.
+    pub(super) fn resolve(
+        settings: &HostSettings,
+        parts: &[PartArgs],
+        host: &str,
+    ) -> Result<Self, UsageError> {
+        let own = parts.iter().map(|part| {
+            let source = own_settings(part)?.hosts.source;
+            source.map(|source| named(&source, host)).transpose()
+        });
+        let own = own.collect::<Result<Vec<_>, UsageError>>()?;
+        let is_needed = own.is_empty() || own.contains(&None);
+        let common = match &settings.source {
+            Some(source) => Some(named(source, host)?),
+            None if settings.allocation && is_needed => allocated(host)?,
+            None => None,
+        };
+        let is_named = common.is_some();
+        let common = common.unwrap_or_else(|| {
+            // Nobody has said how many ranks this host takes, except that they shall not share processors.
+            let processors = available_parallelism().map_or(1, usize::from);
+            let slots = if settings.oversubscribe { usize::MAX } else { processors };
+            let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+            Allocation { hosts: HostList::single(host, slots), source: AllocationSource::Named }
+        });
+        Ok(Self { common, is_named, own })
+    }
+
+    /// Number of ranks of the program at this place if it has none; `None` if no host is named either.
+    pub(super) fn default_ranks(&self, part: usize, settings: &HostSettings) -> Option<u32> {
+        let own = self.own.get(part).and_then(Option::as_ref);
+        let rules = settings.rules();
+        match own.or(self.is_named.then_some(&self.common)) {
+            Some(allocation) => Some(allocation.hosts.capacity(rules)),
+            None => match settings.order {
+                HostOrder::PerNode(ranks) => Some(ranks),
+                HostOrder::Slot | HostOrder::Node => settings.ppn,
+            },
+        }
+    }
+
+    /// Places `ranks` of each program. `None` if all of them are on this host, which is called `host`.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if hosts do not take the ranks.
+    pub(super) fn place(
+        &self,
+        ranks: &[u32],
+        settings: &HostSettings,
+        host: &str,
+    ) -> Result<Option<PlacedHosts>, UsageError> {
+        let parts: Vec<PartHosts<'_>> = ranks
+            .iter()
+            .enumerate()
+            .filter(|(_, ranks)| **ranks > 0)
+            .map(|(part, ranks)| {
+                let own = self.own.get(part).and_then(Option::as_ref);
+                PartHosts { ranks: *ranks, hosts: own.unwrap_or(&self.common) }
+            })
+            .collect();
+        let placed = place(&parts, settings.rank_map.as_ref(), settings.rules());
+        let placed = placed.map_err(|what| UsageError::Other { what })?;
+        Ok(Some(placed).filter(|placed| placed.hosts.iter().any(|name| name != host)))
+    }
+}
+
+/// Error for ranks on other hosts than `host`, which is this one.
+pub(crate) fn refusal(placed: &PlacedHosts, host: &str) -> UsageError {
+    let names = &placed.hosts;
+    let is_other = |node: &u32| placed.name(*node) != host;
+    let node = (0..placed.map.nodes()).find(is_other).unwrap_or_default();
+    let (other, rank) = (placed.name(node), placed.map.ranks_of(node).next().unwrap_or_default());
+    let what = match placed.source.system() {
+        None => format!(
+            "rank {rank} is to run on '{other}', which is another host, and ranks are started on '{host}' \
+             only; name '{host}' alone, or start those of '{other}' there and let them connect over TCP \
+             ('--listen')"
+        ),
+        Some(system) => format!(
+            "{system} has allocated {} ({}{}), and ranks are started on '{host}' only; specify \
+             '--hosts {host}' to use this one alone, or let the others connect over TCP \
+             ('--listen')",
+            match names.len() {
+                1 => "a node".to_owned(),
+                nodes => format!("{nodes} nodes"),
+            },
+            names[..names.len().min(SHOWN_MAX)].join(", "),
+            if names.len() > SHOWN_MAX { ", …" } else { "" }
+        ),
+    };
+    UsageError::Other { what }
+}
+
+/// Hosts that a user has named.
+fn named(source: &HostSource, host: &str) -> Result<Allocation, UsageError> {
+    let hosts = match source {
+        HostSource::List(list) => list.clone(),
+        HostSource::File(file) => {
+            let wrong =
+                |why| UsageError::Value { given: format!("--hostfile {}", file.display()), why };
+            let text = std::fs::read_to_string(file);
+            let text = text.map_err(|error| wrong(format!("it cannot be read ({error})")))?;
+            parse_file(&text).map_err(wrong)?
+        }
+    };
+    let is_single = hosts.hosts().len() == 1;
+    let hosts = hosts.with_own_name(host, &|name| is_here(name, host, is_single));
+    Ok(Allocation { hosts, source: AllocationSource::Named })
+}
+
+/// Hosts that a batch system has allocated.
+fn allocated(host: &str) -> Result<Option<Allocation>, UsageError> {
+    let surroundings = Surroundings {
+        variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
+        read: &|file| std::fs::read_to_string(Path::new(file)),
+        output: &output,
+    };
+    let found = of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })?;
+    // Slurm names the node of this process, which may have another name than the system reports.
+    let own_node = std::env::var("SLURMD_NODENAME").unwrap_or_default();
+    Ok(found.map(|Allocation { hosts, source }| {
+        let is_own = source == AllocationSource::Slurm && !own_node.is_empty();
+        let is_single = hosts.hosts().len() == 1;
+        let is_here = |name: &str| is_own && name == own_node || is_here(name, host, is_single);
+        Allocation { hosts: hosts.with_own_name(host, &is_here), source }
+    }))
+}
+
+/// Standard output of a command that ends by itself.
+fn output(words: &[&str]) -> Result<String, String> {
+    let shown = words.join(" ");
+    let (name, args) = words.split_first().ok_or("there is no command")?;
+    let mut command = Command::new(name);
+    let command = command.args(args).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let ran = command.output().map_err(|error| format!("'{shown}' cannot be started ({error})"))?;
+    match ran.status.success() {
+        true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
+        false => Err(format!("'{shown}' has failed ({})", ran.status)),
+    }
+}
+
+/// True if a name or an address is this machine: only its own addresses can be bound here. A name is
+/// resolved only if it `is_single`: a list of a thousand names takes the name service too long.
+fn is_here(name: &str, host: &str, is_single: bool) -> bool {
+    spawn_request::is_here(name, host)
+        || (is_single || name.parse::<IpAddr>().is_ok()) && UdpSocket::bind((name, 0)).is_ok()
+}
+
+/// Number of hosts that a message names.
+const SHOWN_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_addresses_too() {
+        for name in ["node1", "node1.example", "localhost", "127.0.0.1", "127.0.0.2", "::1", ""] {
+            assert!(is_here(name, "node1", false), "{name}");
+        }
+        // An address that is reserved for documentation.
+        for name in ["192.0.2.7", "node2", "me@node1"] {
+            assert!(!is_here(name, "node1", false), "{name}");
+        }
+    }
+
+    #[test]
+    fn hosts_elsewhere_are_refused_by_name() {
+        let hosts = Allocation {
+            hosts: HostList::parse("node1,n[1-9]").unwrap(),
+            source: AllocationSource::Slurm,
+        };
+        let placed =
+            place(&[PartHosts { ranks: 10, hosts: &hosts }], None, HostSettings::default().rules());
+        let mut placed = placed.unwrap();
+        let told = refusal(&placed, "node1").to_string();
+        assert!(told.starts_with("Slurm has allocated 10 nodes (node1, n1, n2,"), "{told}");
+        assert!(told.contains("n7, …)") && told.contains("'--hosts node1'"), "{told}");
+        placed.source = AllocationSource::Named;
+        assert!(refusal(&placed, "node1").to_string().starts_with("rank 1 is to run on 'n1'"));
+    }
+}

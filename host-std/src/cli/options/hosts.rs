@@ -1,0 +1,76 @@
+//! Options of hosts, and of the order in which they take ranks.
+
+use super::OptionSpec;
+use super::Topic::Hosts;
+use super::value::{path, put, ranks, text};
+use crate::placement::{HostList, RankMap};
+use crate::settings::hosts::HostSource;
+use std::ffi::OsStr;
+
+pub(super) const ROWS: &[OptionSpec] = &[
+    Hosts
+        .value(
+            "hosts",
+            "LIST",
+            "hosts of the ranks, as node1,node2:4,n[001-128]:2, with the number of ranks of each (default: \
+             1); -host and -H are the same",
+            |settings, value| {
+                let list = HostList::parse(&text(value)).map(HostSource::List);
+                put(&mut settings.hosts.source, list.map(Some))
+            },
+            |settings| match &settings.hosts.source {
+                Some(HostSource::List(list)) => Some(list.to_string()),
+                _ => None,
+            },
+        )
+        .common()
+        .of_part(),
+    Hosts
+        .value(
+            "hostfile",
+            "FILE",
+            "the same in a file, with a host on each line, as node1:4, or node1 slots=4 max_slots=8; -f and \
+             -machinefile are the same",
+            |settings, value| {
+                let file = path(value).map(HostSource::File);
+                put(&mut settings.hosts.source, file.map(Some))
+            },
+            |settings| match &settings.hosts.source {
+                Some(HostSource::File(file)) => Some(file.display().to_string()),
+                _ => None,
+            },
+        )
+        .of_part(),
+    Hosts.switch(
+        "allocation",
+        "use the hosts that Slurm, Flux, PBS, LSF, Grid Engine or Cobalt has allocated (mpiexec does by \
+         default)",
+        |settings, on| settings.hosts.allocation = on,
+        |settings| settings.hosts.allocation,
+    ),
+    Hosts.value(
+        "ppn",
+        "N",
+        "number of ranks of each host before the next one has its turn, in place of that of the list; \
+         -perhost and -npernode are the same",
+        |settings, value| put(&mut settings.hosts.ppn, per_host(value).map(Some)),
+        |settings| settings.hosts.ppn.map(|ranks| ranks.to_string()),
+    ),
+    Hosts.value(
+        "rankmap",
+        "MAP",
+        "number of the host of each rank, as 0,1,1,0, or (0,2,4) for 4 ranks on each of hosts 0 and 1",
+        |settings, value| put(&mut settings.hosts.rank_map, RankMap::parse(&text(value)).map(Some)),
+        |settings| settings.hosts.rank_map.as_ref().map(ToString::to_string),
+    ),
+    Hosts.switch(
+        "oversubscribe",
+        "place more ranks on a host than it has slots",
+        |settings, on| settings.hosts.oversubscribe = on,
+        |settings| settings.hosts.oversubscribe,
+    ),
+];
+
+fn per_host(value: &OsStr) -> Result<u32, String> {
+    ranks(value).map_err(|_| "that is not a number of ranks for each host; try '4'".to_owned())
+}

@@ -1,0 +1,336 @@
+//! Hosts that a batch system has allocated, each with the slots that the batch system's own launcher fills.
+//!
+//! | system | hosts | slots |
+//! |---|---|---|
+//! | Flux | `nodelist` of the resource set of the job, or of the instance | cores of the node there |
+//! | Slurm | `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`; without it `SLURM_JOB_CPUS_PER_NODE` by `SLURM_CPUS_PER_TASK` |
+//! | PBS, Torque | lines of `PBS_NODEFILE` | number of lines with the host |
+//! | Cobalt | lines of `COBALT_NODEFILE` | likewise |
+//! | LSF | `LSB_MCPU_HOSTS`, else lines of `LSB_DJOB_HOSTFILE` | number behind the host; number of lines |
+//! | Grid Engine | lines of `PE_HOSTFILE` | second word of the line |
+//!
+//! Spec: srun(1), *Output environment variables*; flux-environment(7) and RFC 20 (Flux), *Resource Set*;
+//! pbs_environment(7); *LSF environment variables*; sge_pe(5), `$pe_hostfile`.
+
+use super::host::{HostList, HostListBuilder, too_many};
+use super::{HOSTS_MAX, SLOTS_MAX, flux, host_file, host_item};
+use std::io;
+
+/// Hosts that ranks may use, with their origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Allocation {
+    /// The hosts.
+    pub(crate) hosts: HostList,
+    /// Their origin.
+    pub(crate) source: AllocationSource,
+}
+
+/// Origin of a list of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AllocationSource {
+    /// An option or a file that the user has named; also this machine alone, if there was none.
+    Named,
+    /// Flux.
+    Flux,
+    /// Slurm.
+    Slurm,
+    /// PBS or Torque.
+    Pbs,
+    /// Cobalt.
+    Cobalt,
+    /// LSF.
+    Lsf,
+    /// Grid Engine.
+    GridEngine,
+}
+
+/// Access to the surroundings in which batch systems describe their allocations.
+pub(crate) struct Surroundings<'a> {
+    /// Value of an environment variable that is set and not empty.
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Contents of a file.
+    pub(crate) read: &'a dyn Fn(&str) -> io::Result<String>,
+    /// Output of a command; the error is a message.
+    pub(crate) output: &'a dyn Fn(&[&str]) -> Result<String, String>,
+}
+
+impl AllocationSource {
+    /// Name of the batch system; `None` if the user has named the hosts.
+    pub(crate) const fn system(self) -> Option<&'static str> {
+        match self {
+            Self::Named => None,
+            Self::Flux => Some("Flux"),
+            Self::Slurm => Some("Slurm"),
+            Self::Pbs => Some("PBS"),
+            Self::Cobalt => Some("Cobalt"),
+            Self::Lsf => Some("LSF"),
+            Self::GridEngine => Some("Grid Engine"),
+        }
+    }
+}
+
+/// Hosts that a batch system has allocated to this process; `None` outside of an allocation.
+///
+/// # Errors
+///
+/// A message with the variable whose value cannot be used, and the remedy.
+pub(crate) fn of_batch_system(around: &Surroundings<'_>) -> Result<Option<Allocation>, String> {
+    let variable = |name: &str| (around.variable)(name);
+    let lines = |name: &str, path: String| -> Result<(String, String), String> {
+        let text = (around.read)(&path).map_err(|error| {
+            format!("{name} names '{path}', which cannot be read ({error}); {REMEDY}")
+        })?;
+        Ok((name.to_owned(), text))
+    };
+    let (source, name, parsed) = if variable("FLUX_URI").is_some() {
+        let id = variable("FLUX_JOB_ID");
+        let set = match &id {
+            Some(id) => (around.output)(&["flux", "job", "info", id, "R"]),
+            None => (around.output)(&["flux", "kvs", "get", "resource.R"]),
+        };
+        (AllocationSource::Flux, "FLUX_URI".to_owned(), set.and_then(|set| flux::hosts(&set)))
+    } else if let Some(nodes) = variable("SLURM_JOB_NUM_NODES").or_else(|| variable("SLURM_NNODES"))
+    {
+        (AllocationSource::Slurm, "SLURM_JOB_NODELIST".to_owned(), slurm(&nodes, &variable))
+    } else if let Some(path) = variable("PBS_NODEFILE") {
+        let (name, text) = lines("PBS_NODEFILE", path)?;
+        (AllocationSource::Pbs, name, host_file::parse(&text))
+    } else if let Some(path) = variable("COBALT_NODEFILE") {
+        let (name, text) = lines("COBALT_NODEFILE", path)?;
+        (AllocationSource::Cobalt, name, host_file::parse(&text))
+    } else if let Some(words) = variable("LSB_MCPU_HOSTS") {
+        (AllocationSource::Lsf, "LSB_MCPU_HOSTS".to_owned(), pairs(&words))
+    } else if let Some(path) = variable("LSB_DJOB_HOSTFILE") {
+        let (name, text) = lines("LSB_DJOB_HOSTFILE", path)?;
+        (AllocationSource::Lsf, name, host_file::parse(&text))
+    } else if let Some(path) = variable("PE_HOSTFILE") {
+        let (name, text) = lines("PE_HOSTFILE", path)?;
+        (AllocationSource::GridEngine, name, rows(&text))
+    } else {
+        return Ok(None);
+    };
+    let hosts = parsed.map_err(|why| format!("{name}: {why}; {REMEDY}"))?;
+    Ok(Some(Allocation { hosts, source }))
+}
+
+/// Hosts of Slurm.
+fn slurm(nodes: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<HostList, String> {
+    let nodes: usize = match nodes.parse() {
+        Ok(nodes) if nodes > 0 && nodes <= HOSTS_MAX => nodes,
+        _ => return Err(format!("SLURM_JOB_NUM_NODES={nodes} is not a number of nodes")),
+    };
+    let list = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST"));
+    let tasks = match variable("SLURM_TASKS_PER_NODE") {
+        Some(tasks) => counts(&tasks).ok_or_else(|| not_counts("SLURM_TASKS_PER_NODE", &tasks))?,
+        None => processors_by_task(variable)?.unwrap_or_else(|| vec![1; nodes]),
+    };
+    let Some(list) = list else {
+        // The only node is the one on which this process runs, under whatever name.
+        return match (nodes, &tasks[..]) {
+            (1, [slots, ..]) => Ok(HostList::single("localhost", *slots)),
+            _ => Err("it is not set".to_owned()),
+        };
+    };
+    let mut names = Vec::new();
+    for word in host_item::split(&list)? {
+        names.append(&mut super::host_range::expand(word)?);
+        if names.len() > HOSTS_MAX {
+            return Err(too_many());
+        }
+    }
+    if names.len() != tasks.len() {
+        return Err(format!(
+            "it names {} nodes ({list}), and SLURM_TASKS_PER_NODE has numbers for {}",
+            names.len(),
+            tasks.len()
+        ));
+    }
+    let mut hosts = HostListBuilder::default();
+    for (name, slots) in names.iter().zip(tasks) {
+        hosts.add(name, slots, None)?;
+    }
+    hosts.finish()
+}
+
+/// Processors of each node, divided by those of a task.
+fn processors_by_task(
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Vec<u32>>, String> {
+    let Some(processors) = variable("SLURM_JOB_CPUS_PER_NODE") else { return Ok(None) };
+    let counted = counts(&processors);
+    let processors = counted.ok_or_else(|| not_counts("SLURM_JOB_CPUS_PER_NODE", &processors))?;
+    let by_task = variable("SLURM_CPUS_PER_TASK");
+    let by_task = by_task.and_then(|count| count.parse().ok()).filter(|count| *count > 0);
+    let tasks = processors.into_iter().map(|count| (count / by_task.unwrap_or(1)).max(1));
+    Ok(Some(tasks.collect()))
+}
+
+/// Parses `2(x3),1` as 2, 2, 2, 1.
+fn counts(text: &str) -> Option<Vec<u32>> {
+    let mut counts = Vec::new();
+    for piece in text.split(',') {
+        let (count, times) = match piece.split_once("(x") {
+            Some((count, times)) => (count, times.strip_suffix(')')?.parse().ok()?),
+            None => (piece, 1_usize),
+        };
+        let count = count.parse().ok().filter(|count| (1..=SLOTS_MAX).contains(count))?;
+        if times == 0 || times > HOSTS_MAX - counts.len().min(HOSTS_MAX) {
+            return None;
+        }
+        counts.resize(counts.len() + times, count);
+    }
+    Some(counts)
+}
+
+fn not_counts(name: &str, text: &str) -> String {
+    format!("{name}={text} is not a list of numbers such as '2(x3),1'")
+}
+
+/// Parses `a 4 b 2`.
+fn pairs(text: &str) -> Result<HostList, String> {
+    let mut hosts = HostListBuilder::default();
+    let mut words = text.split_whitespace();
+    while let Some(name) = words.next() {
+        let slots = words.next().ok_or_else(|| format!("there is no number behind '{name}'"))?;
+        hosts.add(name, host_item::number(slots, name)?, None)?;
+    }
+    hosts.finish()
+}
+
+/// Parses rows of a host, its slots and further words.
+fn rows(text: &str) -> Result<HostList, String> {
+    let mut hosts = HostListBuilder::default();
+    for row in text.lines() {
+        let mut words = row.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let slots = words.next().ok_or_else(|| format!("there is no number behind '{name}'"))?;
+        hosts.add(name, host_item::number(slots, name)?, None)?;
+    }
+    hosts.finish()
+}
+
+const REMEDY: &str = "name the hosts with '--hosts', or use this one alone with '--no-allocation'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Allocation with these variables, where every file and every command has the text `told`.
+    fn of(variables: &[(&str, &str)], told: &str) -> Result<Option<Allocation>, String> {
+        of_batch_system(&Surroundings {
+            variable: &|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            },
+            read: &|_| match told {
+                "" => Err(io::ErrorKind::NotFound.into()),
+                text => Ok(text.to_owned()),
+            },
+            output: &|_| Ok(told.to_owned()),
+        })
+    }
+
+    fn shown(variables: &[(&str, &str)], told: &str) -> (String, Option<&'static str>) {
+        let allocation = of(variables, told).unwrap().expect("an allocation");
+        (allocation.hosts.to_string(), allocation.source.system())
+    }
+
+    #[test]
+    fn batch_systems_name_hosts_in_their_own_ways() {
+        let slurm = [
+            ("SLURM_JOB_NUM_NODES", "4"),
+            ("SLURM_JOB_NODELIST", "n[001-003,130]"),
+            ("SLURM_TASKS_PER_NODE", "2(x3),1"),
+        ];
+        assert_eq!(shown(&slurm, ""), ("n001:2,n002:2,n003:2,n130".into(), Some("Slurm")));
+        let alone = [("SLURM_NNODES", "1"), ("SLURM_TASKS_PER_NODE", "8")];
+        assert_eq!(shown(&alone, ""), ("localhost:8".into(), Some("Slurm")));
+        let processors = [
+            ("SLURM_NNODES", "3"),
+            ("SLURM_NODELIST", "a,b[1-2]"),
+            ("SLURM_JOB_CPUS_PER_NODE", "72(x2),3"),
+            ("SLURM_CPUS_PER_TASK", "8"),
+        ];
+        assert_eq!(shown(&processors, ""), ("a:9,b1:9,b2".into(), Some("Slurm")));
+        let bare = [("SLURM_NNODES", "2"), ("SLURM_NODELIST", "a,b")];
+        assert_eq!(shown(&bare, ""), ("a,b".into(), Some("Slurm")));
+
+        let pbs = [("PBS_NODEFILE", "f")];
+        assert_eq!(shown(&pbs, "a\na\nb.x\na\n"), ("a:2,b.x,a".into(), Some("PBS")));
+        let cobalt = [("COBALT_NODEFILE", "f")];
+        assert_eq!(
+            shown(&cobalt, "nid00001\nnid00002"),
+            ("nid00001,nid00002".into(), Some("Cobalt"))
+        );
+        let lsf = [("LSB_MCPU_HOSTS", "a 3 b 1 "), ("LSB_DJOB_HOSTFILE", "f")];
+        assert_eq!(shown(&lsf, "x"), ("a:3,b".into(), Some("LSF")));
+        assert_eq!(shown(&lsf[1..], "a\na\nb\n"), ("a:2,b".into(), Some("LSF")));
+        let rows = "a.x 4 all.q@a.x UNDEFINED\nb.x 2 all.q@b.x <NULL>\na.x 1 two.q@a.x UNDEFINED\n";
+        let engine = [("PE_HOSTFILE", "f")];
+        assert_eq!(shown(&engine, rows), ("a.x:4,b.x:2,a.x".into(), Some("Grid Engine")));
+        assert_eq!(of(&[("HOME", "/")], ""), Ok(None));
+    }
+
+    #[test]
+    fn flux_tells_the_resources_of_the_job_or_of_the_instance() {
+        let set = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3"}}],
+                     "nodelist":["n0"]}}"#;
+        let asked = RefCell::new(String::new());
+        for (id, command) in [(None, "flux kvs get resource.R"), (Some("f1"), "flux job info f1 R")]
+        {
+            let allocation = of_batch_system(&Surroundings {
+                variable: &|name| match name {
+                    "FLUX_URI" => Some("local:///x".into()),
+                    "FLUX_JOB_ID" => id.map(str::to_owned),
+                    // An outer batch system, which has started Flux.
+                    _ => Some("1".into()),
+                },
+                read: &|_| Ok(String::new()),
+                output: &|words| {
+                    *asked.borrow_mut() = words.join(" ");
+                    Ok(set.to_owned())
+                },
+            });
+            let allocation = allocation.unwrap().expect("an allocation");
+            assert_eq!(allocation.hosts.to_string(), "n0:4");
+            assert_eq!(*asked.borrow(), command);
+        }
+        let failed = of_batch_system(&Surroundings {
+            variable: &|name| (name == "FLUX_URI").then(String::new),
+            read: &|_| Ok(String::new()),
+            output: &|_| Err("'flux' cannot be started".to_owned()),
+        });
+        let why = failed.unwrap_err();
+        assert!(why.contains("'flux' cannot be started; name the hosts"), "{why}");
+    }
+
+    #[test]
+    fn descriptions_that_cannot_be_used_are_named_with_a_remedy() {
+        let nodes = ("SLURM_NNODES", "2");
+        let list = ("SLURM_JOB_NODELIST", "n[1-2]");
+        for (variables, told, part) in [
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2")][..], "", "2 nodes (n[1-2]), and"),
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2(x3)")], "", "numbers for 3"),
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2(x")], "", "2(x is not a list"),
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2(x4000000000)")], "", "is not a list"),
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", "9999999(x2)")], "", "is not a list"),
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", "0(x2)")], "", "is not a list"),
+            (&[nodes, ("SLURM_JOB_NODELIST", "n[1-")], "", "bracket"),
+            (&[nodes, ("SLURM_JOB_NODELIST", "n[0-4000000000]")], "", "131072 hosts"),
+            (&[nodes], "", "it is not set"),
+            (&[("SLURM_NNODES", "0")], "", "not a number of nodes"),
+            (&[("SLURM_NNODES", "4000000000")], "", "not a number of nodes"),
+            (&[("PBS_NODEFILE", "/no/f")], "", "PBS_NODEFILE names '/no/f', which cannot be read"),
+            (&[("PBS_NODEFILE", "f")], "-x\n", "not the name of a host"),
+            (&[("LSB_MCPU_HOSTS", "a 3 b")], "", "no number behind 'b'"),
+            (&[("LSB_MCPU_HOSTS", "a x")], "", "'x' is not a number"),
+            (&[("LSB_MCPU_HOSTS", " ")], "", "names no host"),
+            (&[("PE_HOSTFILE", "f")], "a\n", "no number behind 'a'"),
+            (&[("FLUX_URI", "u")], "{}", "resource set"),
+        ] {
+            let why = of(variables, told).expect_err(part);
+            assert!(why.contains(part) && why.contains("--no-allocation"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Hosts of a job and the placement of its ranks on them. Pure: files, variables and commands come through
+//! functions that the caller passes.
+//!
+//! ```text
+//! host        hosts with their slots, in the order of the list
+//! host_item   one word: name, address, range of names, with its number of ranks
+//! host_file   files of Hydra, Open MPI, PBS, LSF
+//! host_range  bracket expressions: n[001-128,130]
+//! allocation  hosts of Slurm, PBS, Cobalt, LSF, Grid Engine and Flux
+//! fill        ranks on hosts, in the order of slots or of nodes
+//! rank_map    explicit map of ranks to hosts
+//! node_map    node of every rank, in memory for its runs only
+//! ```
+
+pub(crate) mod allocation;
+mod fill;
+mod flux;
+mod host;
+mod host_file;
+mod host_item;
+mod host_range;
+mod node_map;
+mod rank_map;
+
+pub(crate) use fill::{FillRules, HostOrder, PartHosts, place};
+pub(crate) use host::HostList;
+pub(crate) use host_file::parse as parse_file;
+pub(crate) use node_map::NodeMap;
+pub(crate) use rank_map::RankMap;
+
+use allocation::AllocationSource;
+
+/// Hosts of a job that runs on several hosts, or on another one than this, with the ranks of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedHosts {
+    /// Names of the hosts with ranks, by node number. This host has the name that the system reports.
+    pub(crate) hosts: Vec<String>,
+    /// Node of every rank.
+    pub(crate) map: NodeMap,
+    /// Origin of the list of hosts.
+    pub(crate) source: AllocationSource,
+}
+
+impl PlacedHosts {
+    /// Name of the host with this node number; empty if there is none.
+    pub(crate) fn name(&self, node: u32) -> &str {
+        let host = usize::try_from(node).ok().and_then(|node| self.hosts.get(node));
+        host.map_or("", String::as_str)
+    }
+}
+
+/// Largest number of hosts of one run. It bounds the memory that a range such as `n[0-4000000000]` takes.
+pub(crate) const HOSTS_MAX: usize = 1 << 17;
+
+/// Largest number of slots of one host, that of ranks of a run.
+const SLOTS_MAX: u32 = 1 << 20;

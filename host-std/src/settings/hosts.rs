@@ -1,0 +1,50 @@
+//! Hosts of a run, and the order in which they take ranks.
+
+use crate::placement::{FillRules, HostList, HostOrder, RankMap};
+use std::path::PathBuf;
+
+/// Hosts of a run, and the order in which they take ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostSettings {
+    /// Hosts that were named; if `None`, those of the batch system, or this one.
+    pub(crate) source: Option<HostSource>,
+    /// True if the hosts that a batch system has allocated are used (`--allocation`).
+    pub(crate) allocation: bool,
+    /// Number of ranks of each host before the next one has its turn (`--ppn`).
+    pub(crate) ppn: Option<u32>,
+    /// Explicit map of ranks to hosts (`--rankmap`).
+    pub(crate) rank_map: Option<RankMap>,
+    /// Order in which hosts have their turns (`--map-by`).
+    pub(crate) order: HostOrder,
+    /// True if hosts may have more ranks than slots (`--no-oversubscribe` forbids it).
+    pub(crate) oversubscribe: bool,
+}
+
+/// Hosts that a user has named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HostSource {
+    /// A list (`--hosts`).
+    List(HostList),
+    /// A file (`--hostfile`).
+    File(PathBuf),
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        Self {
+            source: None,
+            allocation: false,
+            ppn: None,
+            rank_map: None,
+            order: HostOrder::default(),
+            oversubscribe: true,
+        }
+    }
+}
+
+impl HostSettings {
+    /// Rules by which hosts are filled.
+    pub(crate) const fn rules(&self) -> FillRules {
+        FillRules { order: self.order, slots: self.ppn, oversubscribes: self.oversubscribe }
+    }
+}

@@ -62,6 +62,7 @@ extern crate self as pmi_core;
 #[path = "../testkit/src"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for other crates, too")]
 mod testkit {
+    pub(crate) mod kvs;
     #[cfg(feature = "pmix")]
     pub(crate) mod pmix;
     pub(crate) mod server;

@@ -1,14 +1,14 @@
 //! A job: its members, its store, its fence. It knows no bytes and no dialect.
 
 use super::member::{Member, MemberListener, Phase};
-use super::outcome::{Outcome, PutTwice, Wake};
+use super::outcome::{Outcome, Wake};
 use super::response::Response;
 use super::roster::{self, place_of, ranked};
-use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
-use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
-use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
+use crate::command::{FenceGroup, Reason, Request, Verb};
+use crate::ids::{JobId, KvsName, Rank, SessionId};
+use crate::limits::JOB_LINKS;
 use crate::parts;
-use crate::store::{EntryId, Fence, Keyspace, Kvs, NoRoom, Visibility};
+use crate::store::{Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
 
 /// A set of processes with one key-value space and one fence.
@@ -35,6 +35,10 @@ pub struct Job<K, M> {
     /// The same for the ring.
     pub(super) ring_stuck_reported: bool,
     last_progress: Option<Instant>,
+    /// True after a put that no fence over several nodes carries yet.
+    pub(super) has_unsent_puts: bool,
+    /// True if the fence that was handed up carries puts.
+    pub(super) has_contribution: bool,
     /// True after a member has gone, or has entered a group fence while another is gone.
     pub(super) may_have_stuck_group: bool,
     /// True after a member has gone, or waits for an attribute of its node.
@@ -96,6 +100,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             stuck_reported: false,
             ring_stuck_reported: false,
             last_progress: None,
+            has_unsent_puts: false,
+            has_contribution: false,
             may_have_stuck_group: false,
             may_have_stuck_attribute: false,
             #[cfg(feature = "pmix")]
@@ -254,6 +260,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             }
         }
         self.stuck_reported = false;
+        self.has_contribution = false;
     }
 
     /// Makes visible what the members put that `is_member` chooses, as the end of their group's
@@ -298,141 +305,6 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         Some(gone)
     }
 
-    /// Finds the entry that `rank` would read.
-    pub(super) fn look_up(&self, rank: Rank, place: Place<'_>, key: &[u8]) -> Option<EntryId> {
-        let seen = |keyspace| {
-            let id = self.kvs.find(keyspace, key)?;
-            let visibility = self.kvs.entry(id)?.visibility;
-            visibility.is_visible(rank, self.fence.generation()).then_some(id)
-        };
-        match place {
-            Place::Node if parts::ATTRIBUTES => seen(Keyspace::Node(self.member(rank)?.node)),
-            Place::Attributes if parts::ATTRIBUTES => seen(Keyspace::Attributes),
-            _ if is_node_local(key) => seen(Keyspace::Node(self.member(rank)?.node)),
-            // A value of the process manager cannot be replaced by a put.
-            _ => seen(Keyspace::Attributes).or_else(|| seen(Keyspace::Space)),
-        }
-    }
-
-    fn put(
-        &mut self,
-        context: RequestContext,
-        place: Place<'_>,
-        key: Text<'_>,
-        value: Text<'_>,
-    ) -> Outcome {
-        let rank = context.rank;
-        if key.is_empty() && crate::wire::quirks::EMPTY_PUT_IS_NOTHING {
-            return Outcome::reply(Response::Done);
-        }
-        let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-        let too_long = |what, len_bytes, limit_bytes| {
-            let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
-            let mut reply = Response::Done;
-            reply.refuse_about(&reason, key.as_plain().unwrap_or(b""));
-            Outcome::reply(reply)
-        };
-        let bytes = match resolved(key, &mut key_room) {
-            Some(bytes) if bytes.len() <= KEY_BYTES => bytes,
-            _ => return too_long(LimitedField::Key, key.len(), KEY_BYTES),
-        };
-        let value = match resolved(value, &mut value_room) {
-            Some(value) if value.len() <= VALUE_BYTES => value,
-            _ => return too_long(LimitedField::Value, value.len(), VALUE_BYTES),
-        };
-        if Key::check(bytes).is_err() {
-            return Outcome::refused(Reason::Lacking { field: "key" });
-        }
-        let is_of_node = parts::ATTRIBUTES && place == Place::Node || is_node_local(bytes);
-        let (keyspace, epoch) = match self.member(rank) {
-            Some(member) if is_of_node => (Keyspace::Node(member.node), 0),
-            _ => (Keyspace::Space, self.fence.generation().wrapping_add(1)),
-        };
-        let visibility = Visibility { writer: rank, fence: epoch };
-        let Ok((id, old)) = self.kvs.put(keyspace, bytes, value, visibility) else {
-            return Outcome::refused(Reason::NoRoom { what: "values" });
-        };
-        let mut outcome = Outcome::reply(Response::Done);
-        if is_of_node {
-            outcome.wake = Wake::NodePut;
-            return outcome;
-        }
-        if let Some(old) = old {
-            self.keep_visible(id, old, rank);
-            if old.writer != rank && old.fence == epoch {
-                outcome.event = Some(PutTwice { entry: id, first: old.writer, second: rank });
-            }
-        }
-        outcome
-    }
-
-    /// Keeps a value visible that was visible before the put: the new value is visible at once,
-    /// since the old one is gone. A fence guarantees that earlier puts are visible, not that later
-    /// ones are hidden.
-    fn keep_visible(&mut self, id: EntryId, old: Visibility, by: Rank) {
-        let generation = self.fence.generation();
-        if old.writer != by || old.is_visible(Visibility::MANAGER.writer, generation) {
-            self.kvs.set_visibility(id, Visibility { writer: by, fence: generation });
-        }
-    }
-
-    /// Stores a value of another server or job, which is visible at once.
-    pub(super) fn put_visible(&mut self, key: Text<'_>, value: Text<'_>) -> Response {
-        let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-        let (Ok(key), Ok(value)) = (key.resolve(&mut key_room), value.resolve(&mut value_room))
-        else {
-            return Response::refused(Reason::Lacking { field: "a pair within the limits" });
-        };
-        if Key::check(key).is_err() || value.len() > VALUE_BYTES {
-            return Response::refused(Reason::Lacking { field: "a pair within the limits" });
-        }
-        match self.kvs.put(Keyspace::Space, key, value, Visibility::MANAGER) {
-            Ok(_) => Response::Done,
-            Err(NoRoom) => Response::refused(Reason::NoRoom { what: "values" }),
-        }
-    }
-
-    /// The pair after `last` that `rank` sees after `fences` fences.
-    pub(super) fn next_pair(
-        &self,
-        last: Option<EntryId>,
-        rank: Rank,
-        fences: u32,
-    ) -> Option<EntryId> {
-        let mut at = self.kvs.next(last);
-        while let Some(id) = at {
-            let entry = self.kvs.entry(id)?;
-            if entry.keyspace == Keyspace::Space && entry.visibility.is_visible(rank, fences) {
-                return Some(id);
-            }
-            at = self.kvs.next(at);
-        }
-        None
-    }
-
-    fn get(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Response {
-        // No byte of a name is ever doubled.
-        if let Place::Job(Some(name)) = place
-            && name.as_plain() != Some(self.name.as_bytes())
-        {
-            return Response::Missing;
-        }
-        let mut room = [0; KEY_BYTES];
-        let Some(key) = resolved(key, &mut room) else { return Response::Missing };
-        match self.look_up(rank, place, key) {
-            Some(found) => Response::Value(found),
-            None if parts::ATTRIBUTES && wait => match (Key::new(key), self.member(rank)) {
-                (Ok(key), Some(member)) => {
-                    let node = member.node;
-                    self.may_have_stuck_attribute = true;
-                    Response::Attribute(node, key)
-                }
-                _ => Response::Missing,
-            },
-            None => Response::Missing,
-        }
-    }
-
     fn fence_all(&mut self, context: RequestContext) -> Outcome {
         match self.enter_fence(context.rank, context.now) {
             Ok(FenceEntry { generation, is_complete }) => {
@@ -469,6 +341,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Handles the completion of a fence on this node. True if no other node has members, so that it ends;
     /// else it is handed up.
     pub(super) fn complete_fence(&mut self) -> bool {
+        if self.is_over_nodes() {
+            self.collect_early_puts();
+        }
         if self.has_uplink {
             self.fence.hand_up();
         }
@@ -516,6 +391,17 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     /// Number of members, which are the ranks on this node.
     pub(super) fn local_size(&self) -> u32 {
         u32::try_from(self.members.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// True if fences are handed up.
+    pub(super) const fn is_over_nodes(&self) -> bool {
+        parts::NODES && self.has_uplink
+    }
+
+    /// Number of the fence that carries the next put.
+    pub(super) fn next_fence(&self) -> u32 {
+        let is_late = self.is_over_nodes() && self.fence.is_handed_up();
+        self.fence.generation().wrapping_add(1 + u32::from(is_late))
     }
 
     /// True if other nodes have ranks of the job.
@@ -582,14 +468,4 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         let outside = move |member: &Member| member.fences == generation;
         self.ranked().filter(move |(_, member)| outside(member)).map(|(rank, _)| rank)
     }
-}
-
-/// The bytes that a text means. Only frames double bytes, and need room to read through them.
-fn resolved<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> {
-    if parts::DOUBLED_TEXTS { text.resolve(room).ok() } else { text.as_plain() }
-}
-
-/// True for a key of the keyspace that is reserved for the ranks of one node.
-fn is_node_local(key: &[u8]) -> bool {
-    parts::ATTRIBUTES && key.starts_with(crate::wire::quirks::NODE_LOCAL)
 }

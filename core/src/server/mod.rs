@@ -19,6 +19,7 @@ mod job;
 mod member;
 mod node_attribute;
 mod outcome;
+mod pairs;
 #[cfg(feature = "pmix")]
 pub mod pmix;
 mod queue;
@@ -33,6 +34,7 @@ mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod uplink;
 mod waits;
 
 pub use job::{Job, JobSpec};
@@ -40,6 +42,7 @@ pub use member::{Member, Phase};
 pub use response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes};
 pub use session::{Peer, Session};
 pub use storage::{Arrays, JobOf, SessionOf, Storage};
+pub use uplink::RemoteError;
 pub use waits::Wait;
 
 use self::member::MemberListener;
@@ -119,8 +122,8 @@ pub enum Event {
         /// Number of the spawn, to be passed back with the answer.
         exchange: usize,
     },
-    /// All members here are in the fence: report it to the other nodes, and call
-    /// [`Server::end_fence`] when their members are inside too.
+    /// All members here are in the fence: send [`Server::fence_puts`] to the other nodes, pass theirs to
+    /// [`Server::add_remote`], and call [`Server::end_fence`] when their members are inside too.
     FenceHandedUp {
         /// The job.
         job: JobId,

@@ -1,6 +1,7 @@
 //! A key-value space in two lent slices: no heap, no limit but their size.
 
-use super::kvs::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
+use super::block::{BlockReader, BlockRecord};
+use super::kvs::{BlockError, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
 use crate::ids::Rank;
 use crate::storage::{copy, move_down};
 
@@ -173,6 +174,8 @@ where
     P: AsRef<[ArenaCell]> + AsMut<[ArenaCell]>,
     B: AsRef<[u8]> + AsMut<[u8]>,
 {
+    type Block = [u8];
+
     fn put(
         &mut self,
         keyspace: Keyspace,
@@ -235,6 +238,30 @@ where
         }
     }
 
+    fn add_block(&mut self, block: &[u8]) -> Result<(), BlockError> {
+        // All or nothing, so pairs that replace others have to find room beside them.
+        let (mut cells, mut needed) = (0_usize, 0_usize);
+        for record in BlockReader::new(block) {
+            if let BlockRecord::Pair { key, value, .. } = record? {
+                cells += 1;
+                needed = needed.saturating_add(Self::record_bytes(key.len(), value.len()));
+            }
+        }
+        let used = self.places.as_ref().iter().filter(|cell| cell.state == CellState::Used).count();
+        if used + cells > self.places.as_ref().len()
+            || self.used_bytes().saturating_add(needed) > self.bytes.as_ref().len()
+        {
+            return Err(BlockError::NoRoom);
+        }
+        for record in BlockReader::new(block).map_while(Result::ok) {
+            if let BlockRecord::Pair { writer, key, value } = record {
+                let added = self.put(Keyspace::Remote, key, value, Visibility::remote(writer));
+                added.map_err(|NoRoom| BlockError::NoRoom)?;
+            }
+        }
+        Ok(())
+    }
+
     fn next(&self, last: Option<EntryId>) -> Option<EntryId> {
         let mut at = match last {
             None => 0,
@@ -261,7 +288,8 @@ fn hash(keyspace: Keyspace, key: &[u8]) -> u32 {
         Keyspace::Names => 2,
         Keyspace::Ring(turn) => 3 + u32::from(turn),
         Keyspace::Groups => 5,
-        Keyspace::Node(node) => node.wrapping_add(6),
+        Keyspace::Remote => 6,
+        Keyspace::Node(node) => node.wrapping_add(7),
     };
     // FNV-1a: short keys, no table, the same on every machine.
     let start = 0x811c_9dc5 ^ keyspace;

@@ -1,5 +1,6 @@
 //! Operations of a key-value space, independent of its memory.
 
+use crate::error::Malformed;
 use crate::ids::Rank;
 
 /// Keys and values in a few keyspaces.
@@ -10,6 +11,9 @@ use crate::ids::Rank;
 /// Shape: keys and values are copied in. An [`EntryId`] stays valid until its entry is removed,
 /// also when the value changes; so a pending reply holds a number and is rendered later.
 pub trait Kvs {
+    /// Bytes of a block, as its owner holds them.
+    type Block: ?Sized;
+
     /// Stores `value` under `key`, and returns its entry and the previous writer.
     ///
     /// # Errors
@@ -35,8 +39,24 @@ pub trait Kvs {
     /// Removes an entry.
     fn remove(&mut self, id: EntryId);
 
-    /// The entry after `last`, or the first; in the same order every time on every machine.
+    /// Adds the pairs of other nodes to [`Keyspace::Remote`]; those of a later block replace earlier ones,
+    /// and of two in one block the later one holds.
+    ///
+    /// Shape: records of [`BlockReader`](super::BlockReader); those that are no pairs are skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError`]; no pair was added then.
+    fn add_block(&mut self, block: &Self::Block) -> Result<(), BlockError>;
+
+    /// The entry after `last`, or the first; in the same order every time on every machine. The pairs of
+    /// other nodes may be a sequence of their own, which begins with [`first_remote`](Self::first_remote).
     fn next(&self, last: Option<EntryId>) -> Option<EntryId>;
+
+    /// The first pair of another node, unless [`next`](Self::next) reaches it from the first entry.
+    fn first_remote(&self) -> Option<EntryId> {
+        None
+    }
 }
 
 /// Kind of a key; the same key may exist in several keyspaces.
@@ -54,6 +74,8 @@ pub enum Keyspace {
     Ring(bool),
     /// Members of group fences, as listed.
     Groups,
+    /// Pairs of the job's key-value space that ranks of other nodes put, as of the last fence.
+    Remote,
 }
 
 /// Writer of an entry, and the fence after which others see it.
@@ -87,9 +109,41 @@ pub struct Entry<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
+/// A block that was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// The bytes are not a block.
+    Malformed(Malformed),
+    /// The memory of the space is used up.
+    NoRoom,
+}
+
+impl core::fmt::Display for BlockError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Malformed(bad) => bad.fmt(f),
+            Self::NoRoom => f.write_str("no room for the pairs of other nodes"),
+        }
+    }
+}
+
+impl core::error::Error for BlockError {}
+
+impl From<Malformed> for BlockError {
+    fn from(bad: Malformed) -> Self {
+        Self::Malformed(bad)
+    }
+}
+
 impl Visibility {
     /// Visibility of entries that the process manager itself sets.
     pub const MANAGER: Self = Self { writer: Rank(u32::MAX), fence: 0 };
+
+    /// Visibility of a pair that `writer` put on another node, in a fence that has ended.
+    pub const fn remote(writer: Rank) -> Self {
+        Self { writer, fence: 0 }
+    }
 
     /// True if `rank` sees the entry after `fences` completed fences.
     pub fn is_visible(self, rank: Rank, fences: u32) -> bool {

@@ -75,6 +75,18 @@ fn no_memory_at_all_is_no_room() {
     assert_eq!(kvs.next(None), None);
 }
 
+#[test]
+fn pairs_of_other_nodes_are_found_beside_own_ones() {
+    let space = Arena::new([ArenaCell::FREE; 16], [0; 600]);
+    crate::testkit::kvs::check_blocks(space, |space, block| space.add_block(block));
+}
+
+#[test]
+fn pairs_of_other_nodes_without_room_change_nothing() {
+    let space = Arena::new([ArenaCell::FREE; 2], [0; 64]);
+    crate::testkit::kvs::check_full(space, |space, block| space.add_block(block));
+}
+
 proptest::proptest! {
     /// Any order of operations gives what a plain map gives, as long as there is room.
     #[test]

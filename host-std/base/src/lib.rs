@@ -7,7 +7,7 @@
 //! library     MPI libraries of a program, from its file
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
-//! storage     the server's storage: map_kvs within kvs_budget
+//! storage     the server's storage: map_kvs within kvs_budget, with pairs of other nodes in sealed_blocks
 //! ```
 //!
 //! This crate starts no process and opens no connection.
@@ -25,6 +25,7 @@ pub mod library;
 pub mod map_kvs;
 pub mod program;
 pub mod ranges;
+mod sealed_blocks;
 pub mod storage;
 pub mod usage;
 pub mod variables;

@@ -1,7 +1,8 @@
 //! Key-value space of a host: a list that grows, and an index by key.
 
 use crate::kvs_budget::KvsBudget;
-use pmi_core::store::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
+use crate::sealed_blocks::{OFFSETS_MAX, SealedBlocks};
+use pmi_core::store::{BlockError, BlockRecord, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -17,6 +18,10 @@ pub struct MapKvs {
     /// Entry numbers by key, for each keyspace. Only ever looked up and never iterated, so the lack of an
     /// order does not show. Few keyspaces, many keys: a lookup needs no copy of the key this way.
     numbers: BTreeMap<Keyspace, HashMap<Rc<[u8]>, u32>>,
+    /// Pairs of other nodes, whose numbers begin at [`OFFSETS_MAX`].
+    remote: SealedBlocks,
+    /// Number of pairs of other nodes that count towards the budget.
+    remote_pairs: u64,
     /// Budget shared with the other spaces of the run.
     budget: Rc<KvsBudget>,
     /// Number of bytes of all keys and values in this space.
@@ -35,6 +40,9 @@ struct StoredPair {
 }
 
 impl Kvs for MapKvs {
+    /// Kept as it is, without a copy.
+    type Block = Rc<[u8]>;
+
     fn put(
         &mut self,
         keyspace: Keyspace,
@@ -52,7 +60,7 @@ impl Kvs for MapKvs {
             return Ok((id, Some(std::mem::replace(&mut record.visibility, visibility))));
         }
         let number = self.following;
-        let following = number.checked_add(1).ok_or(NoRoom)?;
+        let following = number.checked_add(1).filter(|next| *next < OFFSETS_MAX).ok_or(NoRoom)?;
         self.reserve(1, len(key) + len(value)).ok_or_else(|| self.refuse(key, visibility))?;
         self.following = following;
         let key: Rc<[u8]> = key.into();
@@ -62,10 +70,20 @@ impl Kvs for MapKvs {
     }
 
     fn find(&self, keyspace: Keyspace, key: &[u8]) -> Option<EntryId> {
+        if keyspace == Keyspace::Remote {
+            return self.remote.find(key).map(remote_id);
+        }
         self.numbers.get(&keyspace)?.get(key).copied().map(EntryId)
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
+        if let Some(offset) = id.0.checked_sub(OFFSETS_MAX) {
+            let BlockRecord::Pair { writer, key, value } = self.remote.pair(offset)? else {
+                return None;
+            };
+            let (keyspace, visibility) = (Keyspace::Remote, Visibility::remote(writer));
+            return Some(Entry { keyspace, key, value, visibility });
+        }
         let StoredPair { keyspace, key, value, visibility } = self.records.get(&id.0)?;
         Some(Entry { keyspace: *keyspace, key, value, visibility: *visibility })
     }
@@ -86,9 +104,38 @@ impl Kvs for MapKvs {
         }
     }
 
+    fn add_block(&mut self, block: &Rc<[u8]>) -> Result<(), BlockError> {
+        let count = SealedBlocks::count(block)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let (pairs, bytes) = (len_of(count), len(block));
+        self.reserve(pairs, bytes).ok_or(BlockError::NoRoom)?;
+        self.remote_pairs += pairs;
+        match self.remote.add(block, count) {
+            Ok((pairs, bytes)) => {
+                self.remote_pairs -= pairs;
+                self.release(pairs, bytes);
+                Ok(())
+            }
+            Err(error) => {
+                self.remote_pairs -= pairs;
+                self.release(pairs, bytes);
+                Err(error)
+            }
+        }
+    }
+
     fn next(&self, last: Option<EntryId>) -> Option<EntryId> {
+        if let Some(offset) = last.and_then(|last| last.0.checked_sub(OFFSETS_MAX)) {
+            return self.remote.next(Some(offset)).map(remote_id);
+        }
         let from = last.map_or(Some(0), |last| last.0.checked_add(1))?;
         self.records.range(from..).next().map(|(number, _)| EntryId(*number))
+    }
+
+    fn first_remote(&self) -> Option<EntryId> {
+        self.remote.next(None).map(remote_id)
     }
 }
 
@@ -99,6 +146,8 @@ impl MapKvs {
             records: BTreeMap::new(),
             following: 0,
             numbers: BTreeMap::new(),
+            remote: SealedBlocks::default(),
+            remote_pairs: 0,
             budget: Rc::clone(budget),
             bytes: 0,
             name: name.into(),
@@ -127,8 +176,13 @@ impl MapKvs {
 
 impl Drop for MapKvs {
     fn drop(&mut self) {
-        self.budget.give_back(len_of(self.records.len()), self.bytes);
+        self.budget.give_back(len_of(self.records.len()) + self.remote_pairs, self.bytes);
     }
+}
+
+/// Number of the pair of another node at this offset.
+const fn remote_id(offset: u32) -> EntryId {
+    EntryId(OFFSETS_MAX + offset)
 }
 
 fn len(bytes: &[u8]) -> u64 {
@@ -219,5 +273,47 @@ mod tests {
         assert_eq!(one.put(Keyspace::Space, b"g", b"", BY), Err(NoRoom));
         drop(other);
         one.put(Keyspace::Space, b"g", b"12345678", BY).unwrap();
+    }
+
+    #[test]
+    fn pairs_of_other_nodes_are_found_beside_own_ones() {
+        let add = |space: &mut MapKvs, block: &[u8]| space.add_block(&block.into());
+        pmi_testkit::kvs::check_blocks(MapKvs::default(), add);
+        let budget = Rc::new(KvsBudget::new(KvsLimits { pairs: 2, bytes: 64 }));
+        pmi_testkit::kvs::check_full(MapKvs::new(&budget, "a"), add);
+        // A space that is gone holds nothing.
+        let mut other = MapKvs::new(&budget, "b");
+        add(&mut other, &pmi_testkit::kvs::block(&[(1, "k", "1"), (2, "l", "2")])).unwrap();
+    }
+
+    #[test]
+    fn thousands_of_pairs_of_many_blocks_are_found() {
+        let mut kvs = MapKvs::default();
+        let names: Vec<String> = (0..5000).map(|number| format!("key-{number}")).collect();
+        for round in 0..3 {
+            for (writer, part) in (round..).zip(names.chunks(1700)) {
+                let pairs: Vec<_> =
+                    part.iter().map(|key| (writer, key.as_str(), &key[4..])).collect();
+                kvs.add_block(&pmi_testkit::kvs::block(&pairs).into()).unwrap();
+            }
+        }
+        for (number, name) in names.iter().enumerate() {
+            let entry = kvs.entry(kvs.find(Keyspace::Remote, name.as_bytes()).unwrap()).unwrap();
+            assert_eq!((entry.key, entry.value), (name.as_bytes(), &name.as_bytes()[4..]));
+            let writer = u32::try_from(number / 1700).unwrap() + 2;
+            assert_eq!(entry.visibility.writer, Rank(writer));
+        }
+        assert_eq!(kvs.find(Keyspace::Remote, b"key-5000"), None);
+    }
+
+    #[test]
+    fn bytes_of_replaced_blocks_are_given_back() {
+        let budget = Rc::new(KvsBudget::new(KvsLimits { pairs: 3, bytes: 40 }));
+        let mut kvs = MapKvs::new(&budget, "a");
+        for round in 0..50 {
+            let value = format!("value {round:2}");
+            kvs.add_block(&pmi_testkit::kvs::block(&[(1, "k", &value)]).into()).unwrap();
+            assert_eq!(self::value(&kvs, Keyspace::Remote, "k").unwrap(), value.as_bytes());
+        }
     }
 }

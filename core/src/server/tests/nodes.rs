@@ -119,3 +119,237 @@ fn pmi2_requests_that_need_other_nodes_are_refused_with_the_reason() {
         assert!(reply.contains(what), "{request}: {reply}");
     }
 }
+
+/// Node servers of one job, with the collective operations of the tree between them.
+struct Nodes {
+    servers: Vec<TestServer>,
+}
+
+impl Nodes {
+    /// A job of six ranks on three nodes, placed by turns and not evenly.
+    fn new() -> Self {
+        let ranks: [&[u32]; 3] = [&[0, 3, 5], &[1, 4], &[2]];
+        Self { servers: ranks.iter().map(|ranks| node_server(6, ranks)).collect() }
+    }
+
+    fn request(&mut self, rank: usize, bytes: &(impl AsRef<[u8]> + ?Sized)) -> String {
+        let (node, place) = PLACES[rank];
+        self.servers[node].request(place, bytes)
+    }
+
+    fn recv(&mut self, rank: usize) -> String {
+        let (node, place) = PLACES[rank];
+        self.servers[node].recv(place)
+    }
+
+    /// Ends the fence that all nodes have handed up, and returns what they contributed.
+    fn end_fence(&mut self) -> Vec<u8> {
+        let mut block = Vec::new();
+        for node in &mut self.servers {
+            let told = node.server.poll_event();
+            assert!(matches!(told, Some(Event::FenceHandedUp { .. })), "{told:?}");
+            for record in node.server.fence_puts(node.job) {
+                crate::testkit::kvs::append(&mut block, &record);
+            }
+        }
+        for node in &mut self.servers {
+            node.server.add_remote(node.job, &block).unwrap();
+            node.server.end_fence(node.job).unwrap();
+        }
+        block
+    }
+
+    fn init_all(&mut self) {
+        self.servers.iter_mut().for_each(TestServer::init_all);
+    }
+
+    /// All ranks pass a fence of PMI-1.
+    fn fence(&mut self) -> Vec<u8> {
+        for rank in 0..PLACES.len() {
+            assert_eq!(self.request(rank, "cmd=barrier_in\n"), "");
+        }
+        let block = self.end_fence();
+        for rank in 0..PLACES.len() {
+            assert_eq!(self.recv(rank), "cmd=barrier_out rc=0\n");
+        }
+        block
+    }
+
+    fn put(&mut self, rank: usize, key: &str, value: &str) {
+        let put = std::format!("cmd=put kvsname=kvs_1 key={key} value={value}\n");
+        assert_eq!(self.request(rank, &put), "cmd=put_result rc=0\n");
+    }
+
+    /// The value that a rank reads; empty if there is none.
+    fn get(&mut self, rank: usize, key: &str) -> String {
+        let reply = self.request(rank, &std::format!("cmd=get kvsname=kvs_1 key={key}\n"));
+        let value = reply.split_once("value=").map_or("", |(_, value)| value);
+        if reply.contains("rc=0") { value.trim_end().into() } else { String::new() }
+    }
+
+    fn read(&mut self, key: &str) -> Vec<String> {
+        (0..PLACES.len()).map(|rank| self.get(rank, key)).collect()
+    }
+}
+
+/// Node and place of each rank.
+const PLACES: [(usize, usize); 6] = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (0, 2)];
+
+#[test]
+fn values_are_read_on_all_nodes_after_the_fence() {
+    let mut nodes = Nodes::new();
+    nodes.init_all();
+    for rank in 0..6 {
+        nodes.put(rank, &std::format!("card{rank}"), &std::format!("of{rank}"));
+    }
+    assert_eq!(nodes.get(1, "card1"), "of1");
+    assert_eq!(nodes.get(4, "card1"), "");
+    nodes.fence();
+    for rank in 0..6 {
+        assert_eq!(nodes.read(&std::format!("card{rank}")), [&*std::format!("of{rank}"); 6]);
+    }
+    // Nothing is sent twice, and a barrier sends nothing.
+    assert_eq!(nodes.fence(), b"");
+    nodes.put(2, "late", "x");
+    assert_eq!(nodes.fence(), crate::testkit::kvs::block(&[(2, "late", "x")]));
+    assert_eq!(nodes.read("late"), ["x"; 6]);
+}
+
+#[test]
+fn later_puts_replace_those_of_other_nodes() {
+    let mut nodes = Nodes::new();
+    nodes.init_all();
+    nodes.put(0, "k", "first");
+    nodes.fence();
+    // Until the next fence the writer alone reads the new value, and all others the one of the fence.
+    nodes.put(1, "k", "second");
+    assert_eq!(nodes.read("k"), ["first", "second", "first", "first", "first", "first"]);
+    nodes.fence();
+    assert_eq!(nodes.read("k"), ["second"; 6]);
+    // The same for a value that was put here.
+    nodes.put(1, "k", "third");
+    assert_eq!(nodes.read("k"), ["second", "third", "second", "second", "second", "second"]);
+    nodes.put(4, "k", "fourth");
+    let told = nodes.servers[1].server.poll_event();
+    assert!(
+        matches!(told, Some(Event::PutTwice { first: Rank(1), second: Rank(4), .. })),
+        "{told:?}"
+    );
+    assert_eq!(
+        [nodes.get(1, "k"), nodes.get(4, "k"), nodes.get(0, "k")],
+        ["fourth", "fourth", "second"]
+    );
+    nodes.fence();
+    assert_eq!(nodes.read("k"), ["fourth"; 6]);
+    assert_eq!(nodes.fence(), b"");
+}
+
+#[test]
+fn key_that_two_nodes_put_has_one_value_on_all_nodes() {
+    let mut nodes = Nodes::new();
+    nodes.init_all();
+    nodes.put(2, "k", "two");
+    nodes.put(0, "k", "zero");
+    nodes.fence();
+    let values = nodes.read("k");
+    assert!(values.iter().all(|value| *value == values[0] && !value.is_empty()), "{values:?}");
+}
+
+#[test]
+fn value_of_the_spawner_is_replaced_on_all_nodes() {
+    let mut nodes = Nodes::new();
+    for node in &mut nodes.servers {
+        node.server.preput(node.job, b"k", b"given").unwrap();
+        node.server.preset(node.job, b"fixed", b"given").unwrap();
+    }
+    nodes.init_all();
+    assert_eq!(nodes.read("k"), ["given"; 6]);
+    nodes.put(5, "k", "new");
+    nodes.put(5, "fixed", "new");
+    nodes.fence();
+    assert_eq!(
+        (nodes.read("k"), nodes.read("fixed")),
+        (["new"; 6].map(String::from).into(), ["given"; 6].map(String::from).into())
+    );
+}
+
+#[test]
+fn fence_of_a_group_shows_puts_here_at_once_and_elsewhere_after_the_next_fence() {
+    let mut nodes = Nodes::new();
+    for rank in 0..6 {
+        nodes.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+    }
+    nodes.put(0, "k", "v");
+    assert_eq!(nodes.request(0, "cmd=barrier_in group=0,3\n"), "");
+    assert!(nodes.request(3, "cmd=barrier_in group=0,3\n").contains("rc=0"));
+    assert_eq!(nodes.read("k"), ["v", "", "", "v", "", "v"]);
+    for rank in 0..6 {
+        assert_eq!(nodes.request(rank, "cmd=barrier_in\n"), "");
+    }
+    nodes.end_fence();
+    for rank in 0..6 {
+        assert!(nodes.recv(rank).starts_with("cmd=barrier_out rc=0"));
+    }
+    assert_eq!(nodes.read("k"), ["v"; 6]);
+}
+
+#[test]
+fn ranks_of_all_dialects_read_values_of_other_nodes() {
+    let mut nodes = Nodes::new();
+    let frame = |text: &str| std::format!("{:<6}{text}", text.len());
+    for rank in 0..6 {
+        let version = if rank % 2 == 1 { 2 } else { 1 };
+        nodes.request(rank, &std::format!("cmd=init pmi_version={version} pmi_subversion=0\n"));
+        if rank % 2 == 1 {
+            nodes.request(
+                rank,
+                &frame(&std::format!("cmd=fullinit;pmirank={rank};threaded=FALSE;")),
+            );
+            let put = std::format!("cmd=kvs-put;key=k{rank};value=two {rank};");
+            assert!(nodes.request(rank, &frame(&put)).contains("rc=0"));
+        } else {
+            nodes.put(rank, &std::format!("k{rank}"), &std::format!("one{rank}"));
+        }
+    }
+    for rank in 0..6 {
+        let fence = if rank % 2 == 1 { frame("cmd=kvs-fence;") } else { "cmd=barrier_in\n".into() };
+        assert_eq!(nodes.request(rank, &fence), "");
+    }
+    nodes.end_fence();
+    for rank in 0..6 {
+        assert!(nodes.recv(rank).contains("rc=0"));
+        for other in 0..6 {
+            let value = if other % 2 == 1 { "two " } else { "one" };
+            let read = if rank % 2 == 1 {
+                let reply = nodes.request(rank, &frame(&std::format!("cmd=kvs-get;key=k{other};")));
+                reply.split_once("value=").unwrap().1.trim_end_matches(';').into()
+            } else {
+                nodes.get(rank, &std::format!("k{other}"))
+            };
+            assert_eq!(read, std::format!("{value}{other}"));
+        }
+    }
+    // The whole space is listed once, with the pairs of every node.
+    let listed = nodes.request(1, &frame("cmd=kvs-getall;jobid=kvs_1;"));
+    assert!(listed.contains("npair=6;"), "{listed}");
+    assert!(
+        (0..6).all(|rank| listed.matches(&std::format!("key=k{rank};")).count() == 1),
+        "{listed}"
+    );
+}
+
+#[test]
+fn blocks_are_accepted_of_a_fence_that_was_handed_up_and_only_if_they_are_whole() {
+    let mut node = node_server(4, &[0]);
+    node.init_all();
+    let block = crate::testkit::kvs::block(&[(2, "k", "v")]);
+    let early = node.server.add_remote(node.job, &block);
+    assert!(matches!(early, Err(RemoteError::Misuse(Misuse::WrongState { .. }))));
+    node.request(0, "cmd=barrier_in\n");
+    let cut = node.server.add_remote(node.job, &block[..block.len() - 1]);
+    assert!(matches!(cut, Err(RemoteError::Block(_))), "{cut:?}");
+    node.server.add_remote(node.job, &block).unwrap();
+    node.server.end_fence(node.job).unwrap();
+    node.recv(0);
+    assert!(node.request(0, "cmd=get kvsname=kvs_1 key=k\n").contains("value=v"));
+}

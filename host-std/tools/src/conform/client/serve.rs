@@ -93,7 +93,7 @@ impl ClientRun {
         let job = server
             .add_job(spec, vec![Member::new(0, 0); members], Default::default())
             .map_err(io::Error::other)?;
-        let mut mapping = [0; 64];
+        let mut mapping = [0; PMI1_MAX_VALLEN];
         let wants_mapping = !matches!(mutation.kind, MutationKind::NoMapping);
         if let Ok(len) = write_mapping(std::iter::repeat_n(0, members), &mut mapping)
             && wants_mapping

@@ -119,6 +119,18 @@ pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> St
     )
 }
 
+/// Report on a process mapping that is longer than a value may be; clients then compare host names.
+pub(crate) fn mapping_omitted(plan: &Plan, len_bytes: usize) -> String {
+    format!(
+        "PMI_process_mapping of job {} ({}) takes {len_bytes} bytes, a value at most {}, so it is \
+         left out and MPI libraries compare host names instead; equal numbers of ranks on \
+         consecutive nodes make it shorter",
+        plan.kvsname,
+        plan.program_names(),
+        pmi_core::limits::PMI1_MAX_VALLEN - 1,
+    )
+}
+
 /// Message after the port is open: the address and secret a rank needs to connect.
 pub(crate) fn listening(plan: &Plan, endpoint: &Endpoint) -> String {
     let (first, last) = (plan.started(), plan.ranks - 1);

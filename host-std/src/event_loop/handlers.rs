@@ -70,6 +70,11 @@ impl EventLoop {
                     self.io.report(report::put_twice(plan, &key, ranks));
                 }
             }
+            ServerEvent::MappingOmitted { job, len_bytes } => {
+                if let Some(plan) = self.jobs.plan(job) {
+                    self.io.report(report::mapping_omitted(plan, len_bytes));
+                }
+            }
             ServerEvent::Joined => {
                 self.listeners.dial_in.iter_mut().for_each(|dial_in| dial_in.note_joined());
             }

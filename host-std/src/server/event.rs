@@ -49,6 +49,13 @@ pub(crate) enum ServerEvent {
         /// Rank of the first put, and rank of the one that holds.
         ranks: [u32; 2],
     },
+    /// The process mapping of a job is longer than a value may be.
+    MappingOmitted {
+        /// The job.
+        job: JobId,
+        /// Length of the mapping.
+        len_bytes: usize,
+    },
     /// An expected rank has connected.
     Joined,
     /// A connection was rejected; it belongs to no rank, so no job is affected.

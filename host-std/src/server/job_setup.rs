@@ -1,7 +1,7 @@
 //! What the server knows of a job before its ranks connect: members, and pairs of its key-value space.
 
 use crate::launch::plan::Plan;
-use pmi_core::error::Misuse;
+use pmi_core::error::{Full, Misuse};
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::server::{JobSpec, Member, Server};
@@ -61,12 +61,16 @@ pub(super) fn facts(server: &Server<Heap>, job: JobId, plan: &Plan) -> JobFacts 
     JobFacts { job: job.0, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
 }
 
-/// Fills the key-value space of a job with the pairs its ranks can read from the start.
-pub(super) fn fill(server: &mut Server<Heap>, job: JobId, plan: &Plan) -> Result<(), Misuse> {
-    let mut mapping = [0; 64];
-    let nodes = (0..plan.ranks).map(|rank| node(plan, rank));
-    if let Ok(len) = write_mapping(nodes, &mut mapping) {
-        server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
+/// Fills the key-value space of a job with the pairs its ranks can read from the start. Returns the length of
+/// the process mapping if it was left out, since it is longer than a value may be.
+pub(super) fn fill(
+    server: &mut Server<Heap>,
+    job: JobId,
+    plan: &Plan,
+) -> Result<Option<usize>, Misuse> {
+    let mapping = process_mapping((0..plan.ranks).map(|rank| node(plan, rank)));
+    if let Ok(mapping) = &mapping {
+        server.preset(job, PROCESS_MAPPING, mapping)?;
     }
     if let Some(universe) = plan.universe {
         server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
@@ -75,7 +79,19 @@ pub(super) fn fill(server: &mut Server<Heap>, job: JobId, plan: &Plan) -> Result
     for (key, value) in &plan.pairs.attributes {
         server.preset(job, key.as_bytes(), value.as_bytes())?;
     }
-    plan.pairs.preputs.iter().try_for_each(|(key, value)| server.preput(job, key, value))
+    plan.pairs.preputs.iter().try_for_each(|(key, value)| server.preput(job, key, value))?;
+    Ok(mapping.err().map(|full| full.needed))
+}
+
+/// Process mapping of ranks on these nodes.
+///
+/// # Errors
+///
+/// [`Full`] with its length if it is longer than clients of PMI-1 can read, which count the terminator of the
+/// C string.
+fn process_mapping(nodes: impl Iterator<Item = u32>) -> Result<Vec<u8>, Full> {
+    let mut mapping = [0; PMI1_MAX_VALLEN - 1];
+    write_mapping(nodes, &mut mapping).map(|len| mapping[..len].to_vec())
 }
 
 /// Publishes the failed ranks of a job where MPI libraries look for them.
@@ -95,3 +111,23 @@ pub(super) fn publish_failed(server: &mut Server<Heap>, job: JobId, ranks: &[u32
 
 /// Key under which Hydra publishes failed ranks.
 const DEAD: &[u8] = b"PMI_dead_processes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks on nodes of which each has one more than the one before.
+    fn ragged(nodes: u32) -> impl Iterator<Item = u32> {
+        (0..nodes).flat_map(|node| std::iter::repeat_n(node, node as usize + 1))
+    }
+
+    #[test]
+    fn mapping_of_a_ragged_layout_is_written_up_to_the_length_of_a_value() {
+        let mapping = process_mapping(ragged(20)).unwrap();
+        assert!(mapping.len() > 64);
+        let read = pmi_core::wire::mapping::read_mapping(&mapping, 210).unwrap();
+        assert!(read.eq(ragged(20)));
+        let full = process_mapping(ragged(200)).unwrap_err();
+        assert!(full.needed >= PMI1_MAX_VALLEN, "{full}");
+    }
+}

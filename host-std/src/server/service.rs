@@ -100,13 +100,19 @@ impl Service {
                 None => io::Error::other(error),
             }
         });
-        let opened = match plan.pmix {
-            Some(_) => filled.and_then(|()| self.add_pmix_job(job, plan)),
-            None => filled,
-        };
-        if let Err(error) = opened {
-            self.remove_job(job);
-            return Err(error);
+        let opened = filled.and_then(|omitted| {
+            plan.pmix.as_ref().map_or(Ok(()), |_| self.add_pmix_job(job, plan))?;
+            Ok(omitted)
+        });
+        match opened {
+            Ok(None) => {}
+            Ok(Some(len_bytes)) => {
+                self.launcher_events.push_back(ServerEvent::MappingOmitted { job, len_bytes });
+            }
+            Err(error) => {
+                self.remove_job(job);
+                return Err(error);
+            }
         }
         self.rank_conns.add_job(job, plan.served());
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());

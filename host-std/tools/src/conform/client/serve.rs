@@ -93,11 +93,11 @@ impl ClientRun {
         let job = server
             .add_job(spec, vec![Member::new(0, 0); members], Default::default())
             .map_err(io::Error::other)?;
-        let mut mapping = [0; PMI1_MAX_VALLEN];
-        let wants_mapping = !matches!(mutation.kind, MutationKind::NoMapping);
-        if let Ok(len) = write_mapping(std::iter::repeat_n(0, members), &mut mapping)
-            && wants_mapping
-        {
+        let mut mapping = [0; 64];
+        if !matches!(mutation.kind, MutationKind::NoMapping) {
+            // One block, which fits whatever the number of ranks is.
+            let nodes = std::iter::repeat_n(0, members);
+            let len = write_mapping(nodes, &mut mapping).map_err(io::Error::other)?;
             server.preset(job, PROCESS_MAPPING, &mapping[..len]).map_err(io::Error::other)?;
         }
         for (key, value) in [("universeSize", count.to_string().as_str()), ("hasNameServ", "TRUE")]

@@ -101,6 +101,36 @@ fn several_programs_are_one_job() {
 }
 
 #[test]
+fn programs_of_torchrun_find_their_variables() {
+    let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE \
+                  $MASTER_ADDR ${MASTER_PORT:-none}";
+    let torch = |words: &[&str], script: &str| {
+        let mut command = host(["run", "-n", "3"]);
+        command.args(words).args(shell(script));
+        // Those of an outer torchrun.
+        command.env("RANK", "7").env("MASTER_PORT", "29500").env("GROUP_RANK", "5");
+        run(&mut command)
+    };
+    let ran = torch(&["--env-for", "torch"], script).exits_with(0).says_nothing();
+    let port = ran.lines()[0].rsplit(' ').next().unwrap().parse::<u16>().unwrap();
+    assert_ne!(port, 29500);
+    let line = |rank| format!("{rank}/3 {rank}/3 0/1 127.0.0.1 {port}");
+    assert_eq!(ran.lines(), [line(0), line(1), line(2)]);
+    // The port is free for rank 0.
+    drop(std::net::TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let words = ["--env-for", "torch", "--env", "MASTER_ADDR=node1", "--env", "MASTER_PORT=7"];
+    let ran = torch(&words, "echo $MASTER_ADDR $MASTER_PORT").exits_with(0);
+    assert_eq!(ran.lines(), ["node1 7"; 3]);
+    let ran = torch(&["--env-for", "torch"], "env | grep -c '^RANK='").exits_with(0);
+    assert_eq!(ran.lines(), ["1"; 3]);
+    let refused = torch(&["--env-for", "torch", "--env", "RANK=1"], "true").exits_with(2);
+    refused.says(&["'--env-for torch' sets RANK", "'--env RANK=…'"]);
+    let refused = torch(&["--env-for", "torch", "--hosts", "localhost,n5"], "true").exits_with(2);
+    refused.says(&["runs on one host"]);
+    assert_eq!(torch(&[], "echo $RANK").exits_with(0).lines(), ["7"; 3]);
+}
+
+#[test]
 fn part_of_a_job_that_fails_is_named() {
     let mut command = host(["run", "-n", "1", "sleep", "60", ":", "-n", "1"]);
     command.args(shell("exit 7"));

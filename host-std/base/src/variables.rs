@@ -110,6 +110,18 @@ pub const SHARING: &[VariableRule] = &[
     rule("I_MPI_INFO_THREAD", "Intel MPI, with that: the thread of each processor in its core"),
 ];
 
+/// Variables of `torchrun`, with `--env-for torch`; `--env` may set the first two.
+pub const TORCH: &[VariableRule] = &[
+    rule("MASTER_ADDR", "torch: host of rank 0, at which its program listens for the others"),
+    rule("MASTER_PORT", "torch: port there, which was free when the job was prepared"),
+    rule("WORLD_SIZE", "torch: the number of ranks"),
+    rule("RANK", "torch: the rank"),
+    rule("LOCAL_RANK", "torch: the number of the rank on this node: programs choose devices by it"),
+    rule("LOCAL_WORLD_SIZE", "torch: the number of ranks on this node"),
+    rule("GROUP_RANK", "torch: the number of the node"),
+    rule("GROUP_WORLD_SIZE", "torch: the number of nodes"),
+];
+
 /// Variables of an outer launcher that a client would take for its own.
 pub const REMOVED: &[VariableRule] = &[
     rule("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
@@ -171,7 +183,8 @@ pub const KEPT: &[VariableRule] = &[
 /// of Intel MPI are set together or not at all.
 pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
     const INTEL: &str = "I_MPI_";
-    let mut all = SHARING.iter().chain([&MPICH_VERSION]).map(|entry| entry.name);
+    let all = SHARING.iter().chain([&MPICH_VERSION]).chain(TORCH);
+    let mut all = all.map(|entry| entry.name);
     match all.clone().any(|other| other == name) {
         true if name.starts_with(INTEL) => {
             all.any(|other| other.starts_with(INTEL) && is_set(other))
@@ -270,7 +283,7 @@ mod tests {
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
         let set = SET.iter().chain([&MPICH_VERSION]).chain(SHARING).chain(defaults);
-        let all = set.chain(REMOVED).chain(KEPT);
+        let all = set.chain(TORCH).chain(REMOVED).chain(KEPT);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);
             assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");

@@ -7,9 +7,11 @@ use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec};
+use crate::launch::torch;
 use crate::placement::PlacedHosts;
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
+use crate::settings::environment::Rendezvous;
 use crate::settings::{JobSettings, Settings, Universe};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::program::{Program, ProgramError};
@@ -102,6 +104,10 @@ impl Config {
         for (part, ranks) in args.parts.into_iter().zip(counts).filter(|(_, ranks)| *ranks > 0) {
             parts.push(App { program: program(part, &settings)?, ranks });
         }
+        if settings.environment.for_torch {
+            settings.environment.rendezvous =
+                Some(rendezvous(&settings.environment.set, &parts, hosts.is_some())?);
+        }
         let job = &settings.job;
         let secret = job.proof.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
         let secret = secret.transpose().map_err(ConfigError::Listen)?;
@@ -158,6 +164,28 @@ impl Config {
         let of_listen = self.listen.as_ref().and_then(|listen| listen.secret.as_ref());
         of_listen.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
     }
+}
+
+/// Address for `--env-for torch`.
+fn rendezvous(
+    common: &[(OsString, OsString)],
+    parts: &[App],
+    has_other_hosts: bool,
+) -> Result<Rendezvous, ConfigError> {
+    let own = parts.iter().flat_map(|part| &part.program.variables);
+    if let Some((name, _)) = common.iter().chain(own).find(|(name, _)| torch::is_own(name)) {
+        let what = format!(
+            "'--env-for torch' sets {0} for each rank; leave '--env {0}=…' out",
+            name.display()
+        );
+        return Err(UsageError::Other { what }.into());
+    }
+    if has_other_hosts {
+        let what = "'--env-for torch' is for runs on one host; set the variables in a script that reads \
+                    PMI_RANK and PMI_SIZE instead";
+        return Err(UsageError::Other { what: what.to_owned() }.into());
+    }
+    Rendezvous::on_this_machine().map_err(ConfigError::Listen)
 }
 
 /// Place of a part without a program, from 1.

@@ -49,8 +49,12 @@ pub(crate) fn of_program<'a>(
     // `getenv` returns the first of several entries, a shell uses the last: there must be one.
     let is_chosen =
         |name: &OsString, from: usize| chosen.iter().skip(from).any(|(other, _)| other == name);
-    let ours =
-        inherited(ours).filter(|(name, _)| is_inherited(name, inherit) && !is_chosen(name, 0));
+    // An outer `torchrun` has left those of its own ranks.
+    let is_of_torch = |name: &OsString| {
+        all.rendezvous.is_some() && variables::TORCH.iter().any(|entry| name == entry.name)
+    };
+    let ours = inherited(ours).filter(|(name, _)| !is_of_torch(name));
+    let ours = ours.filter(|(name, _)| is_inherited(name, inherit) && !is_chosen(name, 0));
     let last = chosen.iter().enumerate().filter(|(at, pair)| !is_chosen(&pair.0, at + 1));
     // Variables of the launcher itself follow later and must not occur twice.
     let is_ours = |name: &OsString| SET.iter().any(|entry| entry.means(name.as_bytes()));
@@ -107,11 +111,15 @@ pub(crate) fn changes(
     let is_set = |name: &str| theirs.contains_key(OsStr::new(name));
     let own: Vec<_> = own.filter(|(name, _)| !variables::gives_way(name, is_set)).collect();
     theirs.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
+    let torch = plan.environment.rendezvous.as_ref().map_or(&[][..], |_| variables::TORCH);
     let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
     let added = added.map(|(name, value)| EnvChange {
         name: name.clone(),
         value: Some(value.clone()),
-        why: variables::set(name.as_bytes()).map_or("as requested", |entry| entry.why),
+        why: torch.iter().find(|entry| name == entry.name).map_or_else(
+            || variables::set(name.as_bytes()).map_or("as requested", |entry| entry.why),
+            |entry| entry.why,
+        ),
     });
     let gone = ours.keys().filter(|name| !theirs.contains_key(*name)).map(|name| EnvChange {
         name: name.clone(),

@@ -30,4 +30,5 @@ mod soft;
 pub(crate) mod spawn_request;
 pub(crate) mod survivors;
 pub(crate) mod topology;
+pub(crate) mod torch;
 pub(crate) mod trampoline;

@@ -6,7 +6,7 @@
 //! load others.
 
 use super::plan::Plan;
-use super::{env, pmix, sharing};
+use super::{env, pmix, sharing, torch};
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Search};
 use pmi_host_base::program::Program;
@@ -154,7 +154,7 @@ impl ProtocolOffer {
         let pmix = pmix.map(|endpoint| pmix::of_plan(plan, endpoint)).into_iter().flatten();
         let mpich = offer.mpich_version.map(|which| (MPICH_VERSION.name, which.to_owned()));
         let sharing = sharing::of_plan(plan, &offer);
-        pmi.chain(pmix).chain(mpich).chain(sharing).collect()
+        pmi.chain(pmix).chain(mpich).chain(sharing).chain(torch::of_plan(plan)).collect()
     }
 
     /// The same for variables that differ from rank to rank.
@@ -165,7 +165,7 @@ impl ProtocolOffer {
         let endpoint = plan.endpoint.as_ref().filter(|endpoint| offer.pmi && !endpoint.is_web());
         let endpoint = endpoint.into_iter().flat_map(|endpoint| env::of_endpoint(endpoint, rank));
         let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
-        pmi.chain(endpoint).chain(pmix).collect()
+        pmi.chain(endpoint).chain(pmix).chain(torch::of_rank(plan, rank, local_rank)).collect()
     }
 }
 

@@ -15,6 +15,19 @@ pub(crate) struct Environment {
     pub(crate) report: bool,
     /// Protocols that ranks are offered (`--pmi`).
     pub(crate) offer: Offer,
+    /// True if ranks get the variables of `torchrun` (`--env-for torch`).
+    pub(crate) for_torch: bool,
+    /// Address for ranks that find each other by these variables; chosen when the run is resolved.
+    pub(crate) rendezvous: Option<Rendezvous>,
+}
+
+/// Address at which the program of rank 0 listens for the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rendezvous {
+    /// Name or address of the host.
+    pub(crate) address: String,
+    /// Port, which was free when it was chosen.
+    pub(crate) port: u16,
 }
 
 /// Protocols that ranks are offered.

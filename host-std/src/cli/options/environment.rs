@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Environment;
-use super::value::{add, put, text};
+use super::value::{add, choice, put, text};
 use crate::settings::environment::Offer;
 use pmi_host_base::program::Inherit;
 use pmi_host_base::variables::SET;
@@ -59,6 +59,16 @@ pub(super) const ROWS: &[OptionSpec] = &[
                 .to_owned(),
             )
         },
+    ),
+    Environment.value(
+        "env-for",
+        "torch",
+        "set the variables of torchrun as well: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK and \
+         others",
+        |settings, value| {
+            put(&mut settings.environment.for_torch, choice(value, &[("torch", true)]))
+        },
+        |settings| settings.environment.for_torch.then(|| "torch".to_owned()),
     ),
     Environment.switch(
         "env-report",

@@ -1,0 +1,86 @@
+//! Variables of programs in the style of `torchrun` (`--env-for torch`): the rank, and an address at which
+//! the program of rank 0 listens for the others.
+//!
+//! Spec: PyTorch, *torchrun (Elastic Launch)*, Environment Variables; *Distributed communication package*,
+//! Environment variable initialization.
+
+use super::plan::Plan;
+use crate::settings::environment::Rendezvous;
+use pmi_host_base::variables::TORCH;
+use std::ffi::OsStr;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+impl Rendezvous {
+    /// Address on this machine with a port that is free now.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
+    pub(crate) fn on_this_machine() -> Result<Self, String> {
+        let port = || -> io::Result<u16> {
+            Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+        };
+        let port = port().map_err(|error| {
+            format!("'--env-for torch' needs a port for rank 0, and there is none ({error})")
+        })?;
+        Ok(Self { address: Ipv4Addr::LOCALHOST.to_string(), port })
+    }
+}
+
+/// Variables with the same value in every rank; none in spawned jobs, whose rank 0 would listen at the port
+/// of the first job.
+pub(super) fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
+    let Some(Rendezvous { address, port }) = rendezvous(plan) else { return Vec::new() };
+    vec![
+        ("MASTER_ADDR", address.clone()),
+        ("MASTER_PORT", port.to_string()),
+        ("WORLD_SIZE", plan.ranks.to_string()),
+        ("LOCAL_WORLD_SIZE", plan.local().to_string()),
+        ("GROUP_RANK", "0".to_owned()),
+        ("GROUP_WORLD_SIZE", "1".to_owned()),
+    ]
+}
+
+/// Variables that differ from rank to rank.
+pub(super) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
+    match rendezvous(plan) {
+        None => Vec::new(),
+        Some(_) => vec![("RANK", rank.to_string()), ("LOCAL_RANK", local_rank.to_string())],
+    }
+}
+
+/// True if a user cannot set the variable beside `--env-for torch`. The address and the port are chosen only
+/// if the user has not.
+pub(crate) fn is_own(name: &OsStr) -> bool {
+    TORCH.iter().any(|entry| name == entry.name)
+        && !["MASTER_ADDR", "MASTER_PORT"].map(OsStr::new).contains(&name)
+}
+
+fn rendezvous(plan: &Plan) -> Option<&Rendezvous> {
+    plan.environment.rendezvous.as_ref().filter(|_| plan.spawner.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::tests::plan;
+    use super::*;
+
+    #[test]
+    fn variables_of_torch_are_in_the_table_and_of_the_first_job_alone() {
+        let mut plan = plan(&[("./a", 2), ("./b", 1)]);
+        assert!(of_plan(&plan).is_empty() && of_rank(&plan, 1, 1).is_empty());
+        plan.environment.rendezvous = Some(Rendezvous { address: "127.0.0.1".into(), port: 7 });
+        let all: Vec<_> = of_plan(&plan).into_iter().chain(of_rank(&plan, 2, 1)).collect();
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        assert!(TORCH.iter().all(|entry| names.contains(&entry.name)));
+        assert_eq!(names.len(), TORCH.len());
+        for (name, value) in
+            [("WORLD_SIZE", "3"), ("RANK", "2"), ("LOCAL_RANK", "1"), ("MASTER_PORT", "7")]
+        {
+            assert!(all.contains(&(name, value.to_owned())), "{name}: {all:?}");
+        }
+        let child = plan.spawned(1, plan.parts.clone(), Vec::new(), (7, 4));
+        assert!(of_plan(&child).is_empty() && of_rank(&child, 0, 0).is_empty());
+    }
+}

@@ -102,6 +102,13 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
             && self.fence().has_ended(fence.wrapping_sub(1))
     }
 
+    /// True if the fence that is handed up, or a later one, carries what was recorded with this number; 0
+    /// stands for nothing.
+    #[cfg(feature = "pmix")]
+    pub(super) const fn is_due(&self, fence: u32) -> bool {
+        fence != 0 && !self.fence().has_ended(fence.wrapping_sub(1))
+    }
+
     /// Finds the entry that `rank` would read after `fences` fences.
     pub(super) fn look_up_over_nodes(
         &self,

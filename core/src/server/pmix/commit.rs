@@ -52,6 +52,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn commit(&mut self, peer: ProcId, format: Format, scopes: Scopes<'_>) -> Status {
         let Some(job) = self.common.job(peer.job) else { return Status::NOT_FOUND };
         let owner = Proc { nspace: job.name().as_bytes(), rank: peer.rank.0 };
+        let fence = job.next_fence();
         // Nothing is stored of a commit that cannot be read to its end.
         if scopes.clone().any(|scope| scope.is_err()) {
             return Status::BAD_PARAM;
@@ -60,6 +61,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         let mut constructed: Option<MergedScope<'_, P::Bytes>> = None;
         for (scope, fresh) in scopes.map_while(Result::ok) {
             let Some(rank_data) = self.pmix.rank_data_mut(peer) else { return Status::NOT_FOUND };
+            if matches!(scope, scope::REMOTE | scope::GLOBAL) {
+                rank_data.fence = fence;
+            }
             let places: &mut [&mut Option<ModexBlob<P::Bytes>>] = match scope {
                 scope::LOCAL => &mut [&mut rank_data.local],
                 scope::REMOTE => &mut [&mut rank_data.remote],

@@ -1,6 +1,8 @@
 //! Gets: data of a process or of a job, answered at once or when it is committed.
 
+use super::collective::ListedProc;
 use super::context::{PmixContext, PmixShared, PmixView};
+use super::modex::ModexBlob;
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{copy_bytes, pack};
@@ -17,6 +19,15 @@ use crate::wire::pmix::{Format, Kval, Proc, Type, ranks};
 pub(super) struct Requester {
     peer: ProcId,
     format: Format,
+}
+
+/// Gets that still wait after a search.
+#[derive(Clone, Copy, Default)]
+struct WaitingGets {
+    /// True if one waits for data of a certain rank.
+    for_rank: bool,
+    /// True if one waits for data of any rank.
+    for_any: bool,
 }
 
 /// Data that a get asks for.
@@ -56,8 +67,9 @@ impl<P: PmixStorage> PmixShared<P> {
             }
         } else if let Some(data) = self.rank_data_mut(ProcId { job, rank: Rank(rank) }) {
             data.is_awaited = true;
-        } else {
-            debug_assert!(false, "a get waits for a process that does not exist");
+        } else if let Some(namespace) = self.namespace_mut(job) {
+            // A get waits for processes that exist, so this one is on another node.
+            namespace.is_remote_awaited = true;
         }
     }
 
@@ -100,8 +112,49 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         if !self.context.pmix.take_awaited(proc) {
             return;
         }
+        let is_its = |rank: u32| rank == proc.rank.0 || rank == ranks::UNDEF;
+        let waiting = self.answer_each_get(proc.job, is_its, answer);
+        if waiting.for_rank {
+            self.context.pmix.set_awaited(proc.job, proc.rank.0);
+        }
+        if waiting.for_any {
+            self.context.pmix.set_awaited(proc.job, ranks::UNDEF);
+        }
+    }
+
+    /// Answers the gets that wait for data which ranks on other nodes have committed.
+    pub(super) fn answer_remote_gets(&mut self, job: JobId) {
+        let Some(namespace) = self.context.pmix.namespace_mut(job) else { return };
+        let of_remote = core::mem::take(&mut namespace.is_remote_awaited);
+        let of_any = core::mem::take(&mut namespace.is_awaited);
+        if !of_remote && !of_any {
+            return;
+        }
+        // Gets that wait for ranks here are left as they are: each such rank has its own mark.
+        let waiting = self.answer_each_get(
+            job,
+            |_| true,
+            |view, requester, target| {
+                let is_any = target.rank == ranks::UNDEF;
+                let is_remote = is_any || view.has_remote(ListedProc { job, rank: target.rank });
+                if is_remote { view.find(requester, target) } else { None }
+            },
+        );
+        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+            (namespace.is_remote_awaited, namespace.is_awaited) =
+                (waiting.for_rank, waiting.for_any);
+        }
+    }
+
+    /// Answers the gets that wait for data of these ranks of a job, as far as `answer` has one.
+    fn answer_each_get(
+        &mut self,
+        job: JobId,
+        is_its: impl Fn(u32) -> bool,
+        answer: impl Fn(PmixView<'_, P, S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
+    ) -> WaitingGets {
         let view = self.context.view();
-        let (mut waits_for_rank, mut waits_for_any) = (false, false);
+        let mut waiting = WaitingGets::default();
         // In the order of connections, which is that of their output.
         for id in self.connections.ids() {
             let mut next = 0;
@@ -110,15 +163,15 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 let requester = Requester { peer: state.peer?, format: state.format };
                 let mut pendings = state.pending_requests().filter(|(place, _)| *place >= next);
                 pendings.find_map(|(place, pending)| match &pending.response {
-                    PmixResponse::Get { job, rank, key, scope, .. }
-                        if *job == proc.job && (*rank == proc.rank.0 || *rank == ranks::UNDEF) =>
+                    PmixResponse::Get { job: of, rank, key, scope, .. }
+                        if *of == job && is_its(*rank) =>
                     {
                         let key = key.as_ref().map(AsRef::as_ref);
-                        let target = GetTarget { job: *job, rank: *rank, key, scope: *scope };
+                        let target = GetTarget { job, rank: *rank, key, scope: *scope };
                         let response = answer(view, requester, target);
                         match (&response, *rank) {
-                            (None, ranks::UNDEF) => waits_for_any = true,
-                            (None, _) => waits_for_rank = true,
+                            (None, ranks::UNDEF) => waiting.for_any = true,
+                            (None, _) => waiting.for_rank = true,
                             (Some(_), _) => {}
                         }
                         Some((place, response?))
@@ -130,12 +183,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 self.connections.resolve(id, place, response);
             }
         }
-        if waits_for_rank {
-            self.context.pmix.set_awaited(proc.job, proc.rank.0);
-        }
-        if waits_for_any {
-            self.context.pmix.set_awaited(proc.job, ranks::UNDEF);
-        }
+        waiting
     }
 }
 
@@ -228,8 +276,18 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         let own_node = self.node(requester.peer);
         let mut is_hidden = false;
         for rank in ranks.map(Rank) {
+            let owner = Proc { nspace, rank: rank.0 };
             let (Some(rank_data), Some(member)) = (namespace.rank_data(rank), job.member(rank))
             else {
+                let blob = namespace.remote.find(rank).filter(|blob| blob.has(target.key));
+                match blob {
+                    Some(_) if target.scope == Some(scope::LOCAL) => is_hidden = true,
+                    Some(blob) => {
+                        let share = |bytes: &&[u8]| copy_bytes(bytes);
+                        return Some(self.modex_answer(requester, target.job, owner, &blob, share));
+                    }
+                    None => {}
+                }
                 continue;
             };
             let is_local = match target.scope {
@@ -238,24 +296,36 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
                 _ => Some(member.node) == own_node,
             };
             if let Some(blob) = rank_data.seen(is_local).filter(|blob| blob.has(target.key)) {
-                let owner = Proc { nspace, rank: rank.0 };
-                let answer = match requester.peer.job == target.job {
-                    true => blob.answer_in(requester.format, owner),
-                    // A requester of another job needs the job description as well.
-                    false => pack(requester.format, |to| {
-                        to.one(Type::STATUS).i32(Status::SUCCESS.0);
-                        namespace.write_object(nspace, to);
-                        blob.write_object(owner, to);
-                    })
-                    .ok_or(Status::NOMEM),
-                };
-                return Some(answer.map_or_else(PmixResponse::Status, PmixResponse::Body));
+                let share = |bytes: &P::Bytes| Some(bytes.clone());
+                return Some(self.modex_answer(requester, target.job, owner, blob, share));
             }
             let hidden = rank_data.seen(!is_local).is_some_and(|blob| blob.has(target.key));
             is_hidden |= hidden && target.key.is_some();
             is_hidden |= target.rank == rank.0 && member.is_gone();
         }
         if is_hidden { not_found } else { None }
+    }
+
+    /// The answer with committed data of a process of `job`.
+    fn modex_answer<B: AsRef<[u8]>>(
+        self,
+        requester: Requester,
+        job: JobId,
+        owner: Proc<'_>,
+        blob: &ModexBlob<B>,
+        share: impl Fn(&B) -> Option<P::Bytes>,
+    ) -> PmixResponse<P::Bytes> {
+        let answer = match self.pmix.namespace(job).filter(|_| requester.peer.job != job) {
+            None => blob.answer_in(requester.format, owner, share),
+            // A requester of another job needs the job description as well.
+            Some(namespace) => pack(requester.format, |to| {
+                to.one(Type::STATUS).i32(Status::SUCCESS.0);
+                namespace.write_object(owner.nspace, to);
+                blob.write_object(owner, to);
+            })
+            .ok_or(Status::NOMEM),
+        };
+        answer.map_or_else(PmixResponse::Status, PmixResponse::Body)
     }
 }
 

@@ -51,6 +51,7 @@ mod published_value;
 mod query;
 mod realm;
 mod registrations;
+mod remote_modex;
 mod resolve;
 mod response;
 mod server;

@@ -16,6 +16,8 @@ pub struct RankData<B> {
     rank: Option<Rank>,
     pub(super) local: Option<ModexBlob<B>>,
     pub(super) remote: Option<ModexBlob<B>>,
+    /// Number of the fence that carries `remote` to the other nodes, from 1; 0 before the first commit.
+    pub(super) fence: u32,
     /// Group contributions of the rank: KVALs in [`Format::PLAIN`], the latest last.
     pub(super) contributed: Option<B>,
     /// The first connection admitted as this rank, which links the others.
@@ -43,6 +45,7 @@ impl<B> Default for RankData<B> {
             rank: None,
             local: None,
             remote: None,
+            fence: 0,
             contributed: None,
             first_connection: None,
             is_awaited: false,
@@ -95,7 +98,7 @@ impl<B: SharedBytes> RankData<B> {
     }
 }
 
-impl<B: SharedBytes> ModexBlob<B> {
+impl<B: AsRef<[u8]>> ModexBlob<B> {
     /// The values.
     pub(super) fn kvals(&self) -> Kvals<'_> {
         let nothing = Kvals::new(b"", self.format);
@@ -120,11 +123,19 @@ impl<B: SharedBytes> ModexBlob<B> {
         }
     }
 
-    /// The answer as another format has it; `None` if there is no room, and an error status for a
-    /// value that cannot be written so.
-    pub(super) fn answer_in(&self, format: Format, owner: Proc<'_>) -> Result<B, Status> {
+    /// The answer in a format; `share` makes it of the blob if that is in the same one.
+    ///
+    /// # Errors
+    ///
+    /// Status without room for it, or for a value that cannot be written so.
+    pub(super) fn answer_in<A: SharedBytes>(
+        &self,
+        format: Format,
+        owner: Proc<'_>,
+        share: impl Fn(&B) -> Option<A>,
+    ) -> Result<A, Status> {
         if format == self.format {
-            return Ok(self.answer.clone());
+            return share(&self.answer).ok_or(Status::NOMEM);
         }
         let mut kvals = self.kvals();
         let is_known = kvals.by_ref().all(|kval| kval.is_ok());

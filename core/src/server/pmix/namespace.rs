@@ -1,6 +1,7 @@
 //! Job-level information of PMIx clients: their own job and, on request, others.
 
 use super::modex::RankData;
+use super::remote_modex::RemoteModex;
 use super::response::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
 use crate::ids::{JobId, Rank};
@@ -17,6 +18,10 @@ pub struct Namespace<B, M> {
     /// KVALs, in [`Format::PLAIN`].
     pub(super) info: B,
     pub(super) ranks: M,
+    /// Committed data of ranks on other nodes.
+    pub(super) remote: RemoteModex<B>,
+    /// True if a get may wait for data of a rank on another node.
+    pub(super) is_remote_awaited: bool,
     /// Generation of the last fence of the whole job that was handled.
     pub(super) generation: u32,
     /// True if a get may wait for data of any rank.
@@ -54,6 +59,8 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
             job,
             info,
             ranks: posts,
+            remote: RemoteModex::new(),
+            is_remote_awaited: false,
             generation: 0,
             is_awaited: false,
             is_partial: false,

@@ -8,6 +8,7 @@ use super::collective::count_procs;
 use super::connection::Connection;
 use super::context::PmixView;
 use super::event::ConnectionId;
+use super::modex::ModexBlob;
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::pack;
@@ -287,7 +288,9 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
         let of = ProcId { job: question.job, rank: Rank(question.rank) };
         let is_local = self.node(of) == self.node(question.requester);
         let blob = namespace.rank_data(of.rank).and_then(|data| data.seen(is_local));
-        let value = blob.and_then(|blob| blob.kvals().find(question.key));
+        let remote = self.remote_blob(of);
+        let kvals = blob.map(ModexBlob::kvals).or(remote.as_ref().map(ModexBlob::kvals));
+        let value = kvals.and_then(|kvals| kvals.find(question.key));
         let value = value.ok_or(Status::NOT_FOUND)?;
         value.write(to.of(value.of)).map_err(|_| Status::NOT_SUPPORTED)
     }

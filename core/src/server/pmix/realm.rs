@@ -70,7 +70,8 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         let of = ProcId { job: namespace.job, rank: Rank(rank) };
         let is_local = self.node(of) == self.node(requester);
         let rank_data = namespace.rank_data(of.rank);
-        if rank_data.is_none() && rank != WILDCARD {
+        let remote = self.remote_blob(of);
+        if rank_data.is_none() && remote.is_none() && rank != WILDCARD {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
         let answer = pack(state.format, |to| {
@@ -80,6 +81,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
             }
             let blob = rank_data.and_then(|rank_data| rank_data.seen(is_local));
             blob.into_iter().for_each(|blob| blob.write_kvals(to));
+            remote.iter().for_each(|blob| blob.write_kvals(to));
         });
         PmixResponse::body(answer)
     }

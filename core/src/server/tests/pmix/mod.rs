@@ -7,6 +7,7 @@ mod host;
 mod invitations;
 mod limits;
 mod modex;
+mod nodes;
 mod opening;
 mod publish;
 mod query;
@@ -88,21 +89,21 @@ impl Hall {
 
     /// A server without connections; `info` is the job description for clients.
     fn described(size: u32, info: &[u8]) -> Self {
-        Self::in_world(TestServer::without_sessions(size), size, info)
+        Self::in_world(TestServer::without_sessions(size), info)
     }
 
     /// A job with members on other nodes.
     fn with_uplink(size: u32) -> Self {
         let info = packed(Format::PLAIN, &|to| describe(size, to));
         let spec = JobSpec { has_uplink: true, ..job_spec(JOB_NAME) };
-        let mut hall = Self::in_world(TestServer::of(spec, members(size, 2)), size, &info);
+        let mut hall = Self::in_world(TestServer::of(spec, members(size, 2)), &info);
         for rank in 0..size {
             hall.join(rank, Format::PLAIN);
         }
         hall
     }
 
-    fn in_world(world: TestServer, size: u32, info: &[u8]) -> Self {
+    fn in_world(world: TestServer, info: &[u8]) -> Self {
         let mut pmix = Box::new(Pmix::new(PmixTables {
             connections: slots(),
             jobs: slots(),
@@ -111,7 +112,8 @@ impl Hall {
             events: slots(),
             groups: slots(),
         }));
-        let posts = (0..size).map(|_| RankData::default()).collect();
+        let ranks = world.server.job(world.job).unwrap().ranked();
+        let posts = ranks.map(|(rank, _)| RankData::of(rank)).collect();
         pmix.add_job(world.job, Block::from_slice(info).unwrap(), posts).unwrap();
         Self { world, pmix, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
     }

@@ -1,0 +1,201 @@
+//! Modex over several nodes: what ranks here have committed for others, and what others have.
+
+use super::context::PmixView;
+use super::modex::ModexBlob;
+use super::server::{PmixServer, PmixServerRef};
+use super::shared_bytes::SharedBytes;
+use super::storage::PmixStorage;
+use crate::error::{Malformed, Misuse};
+use crate::ids::{JobId, ProcId, Rank};
+use crate::server::roster::ranked;
+use crate::server::{NO_JOB, RemoteError, Storage};
+use crate::storage::copy;
+use crate::store::{BlockError, BlockReader, BlockRecord};
+use crate::wire::pmix::{Family, Format};
+
+/// Committed data of ranks on other nodes: one block of records, and an index by rank. Ranks without data
+/// take no memory.
+#[derive(Debug)]
+pub(super) struct RemoteModex<B> {
+    /// One [`BlockRecord::Modex`] for each rank.
+    block: Option<B>,
+    /// Entries of eight bytes, in the order of ranks: the rank, and the offset of its record.
+    index: Option<B>,
+}
+
+impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
+    /// The contribution of PMIx clients to a fence that was handed up, beside
+    /// [`Server::fence_puts`](crate::server::Server::fence_puts): all data for other nodes of each rank that
+    /// has committed since the fence before.
+    ///
+    /// Changes after: [`end_fence`](crate::server::Server::end_fence), and a commit.
+    pub fn fence_modex(&self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
+        let view = self.view;
+        let both = view.pmix.namespace(job).zip(view.job(job));
+        both.into_iter().flat_map(|(namespace, job)| {
+            ranked(namespace.ranks.as_ref()).filter_map(|(writer, data)| {
+                let blob = data.remote.as_ref().filter(|_| job.is_due(data.fence))?;
+                let (format, data) = (number(blob.format), blob.answer.as_ref());
+                Some(BlockRecord::Modex { writer, format, data })
+            })
+        })
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+    /// Adds the committed data of other nodes of a block, beside
+    /// [`Server::add_remote`](crate::server::Server::add_remote) and before the fence ends. Pairs are
+    /// skipped, and so is the data of ranks here.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]; nothing was added.
+    pub fn add_remote(&mut self, job: JobId, block: &[u8]) -> Result<(), RemoteError> {
+        let of = self.context.common.job(job).ok_or(RemoteError::Misuse(NO_JOB))?;
+        if !of.fence().is_handed_up() {
+            let needed = "the fence was handed up";
+            return Err(RemoteError::Misuse(Misuse::WrongState { needed }));
+        }
+        // A job without PMIx clients keeps nothing for them.
+        let Some(namespace) = self.context.pmix.namespace_mut(job) else { return Ok(()) };
+        namespace.remote.add(block, |rank| of.is_remote(rank)).map_err(RemoteError::Block)?;
+        self.answer_remote_gets(job);
+        Ok(())
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+    /// Data of a process of another node; `None` if it has committed nothing, or is here.
+    pub(super) fn remote_blob(self, proc: ProcId) -> Option<ModexBlob<&'a [u8]>> {
+        self.pmix.namespace(proc.job)?.remote.find(proc.rank)
+    }
+}
+
+impl<B: SharedBytes> RemoteModex<B> {
+    pub(super) const fn new() -> Self {
+        Self { block: None, index: None }
+    }
+
+    /// Data of a rank.
+    pub(super) fn find(&self, rank: Rank) -> Option<ModexBlob<&[u8]>> {
+        let (block, index) = self.block.as_ref().zip(self.index.as_ref())?;
+        let (entries, _) = index.as_ref().as_chunks::<ENTRY_BYTES>();
+        let place = entries.binary_search_by_key(&rank, |entry| unpack(*entry).0).ok()?;
+        let (_, at) = unpack(*entries.get(place)?);
+        match BlockRecord::read(block.as_ref(), at as usize).ok()?.0 {
+            BlockRecord::Modex { format: of, data, .. } => {
+                Some(ModexBlob { answer: data, format: format(of)? })
+            }
+            BlockRecord::Pair { .. } => None,
+        }
+    }
+
+    /// Adds the data of ranks that `is_remote` holds for, in place of their former data.
+    fn add(&mut self, block: &[u8], is_remote: impl Fn(Rank) -> bool) -> Result<(), BlockError> {
+        let mut reader = BlockReader::new(block);
+        while let Some((at, record)) = next(&mut reader) {
+            if let BlockRecord::Modex { format: of, .. } = record?
+                && format(of).is_none()
+            {
+                let expected = "the number of a format of committed data";
+                return Err(BlockError::Malformed(Malformed::new(at, expected)));
+            }
+        }
+        let fresh = || modex(block).filter(|(_, writer, _)| is_remote(*writer));
+        if fresh().next().is_none() {
+            return Ok(());
+        }
+        let fresh_index: B = index(fresh).ok_or(BlockError::NoRoom)?;
+        let is_replaced = |rank: Rank| {
+            let (entries, _) = fresh_index.as_ref().as_chunks::<ENTRY_BYTES>();
+            entries.binary_search_by_key(&rank, |entry| unpack(*entry).0).is_ok()
+        };
+        // The last record of a rank holds; a node contributes one for each.
+        let is_last = |at: usize, rank: Rank| {
+            let (entries, _) = fresh_index.as_ref().as_chunks::<ENTRY_BYTES>();
+            let behind = entries.partition_point(|entry| unpack(*entry).0 <= rank);
+            let last = behind.checked_sub(1).and_then(|last| entries.get(last));
+            last.is_some_and(|last| unpack(*last).1 as usize == at)
+        };
+        let old = self.block.as_ref().map_or(&b""[..], AsRef::as_ref);
+        let kept = || modex(old).filter(|(_, writer, _)| !is_replaced(*writer));
+        let all = || {
+            let fresh = fresh().filter(|(at, writer, _)| is_last(*at, *writer));
+            kept().chain(fresh).map(|(_, _, record)| record)
+        };
+        let merged: B = B::make(all().map(<[u8]>::len).sum(), |bytes| {
+            let mut at = 0;
+            for record in all() {
+                copy(bytes.get_mut(at..).unwrap_or_default(), record);
+                at += record.len();
+            }
+        })
+        .ok_or(BlockError::NoRoom)?;
+        let merged_index = index(|| modex(merged.as_ref())).ok_or(BlockError::NoRoom)?;
+        (self.block, self.index) = (Some(merged), Some(merged_index));
+        Ok(())
+    }
+}
+
+/// Packs the ranks and offsets of records, in their order.
+fn index<'a, B: SharedBytes, I: Iterator<Item = (usize, Rank, &'a [u8])>>(
+    records: impl Fn() -> I,
+) -> Option<B> {
+    B::make(records().count() * ENTRY_BYTES, |bytes| {
+        let (entries, _) = bytes.as_chunks_mut::<ENTRY_BYTES>();
+        for (entry, (at, rank, _)) in entries.iter_mut().zip(records()) {
+            // Offsets of the blocks that arrive have 32 bits, as their lengths do.
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            *entry = (u64::from(rank.0) << 32 | u64::from(at)).to_be_bytes();
+        }
+        entries.sort_unstable();
+    })
+}
+
+/// Committed data in a block: offset, rank and bytes of each record. The block has been checked.
+fn modex(block: &[u8]) -> impl Iterator<Item = (usize, Rank, &[u8])> {
+    let mut reader = BlockReader::new(block);
+    let records = core::iter::from_fn(move || {
+        let (at, record) = next(&mut reader)?;
+        Some((at, record.ok()?, block.get(at..reader.offset())?))
+    });
+    records.filter_map(|(at, record, bytes)| match record {
+        BlockRecord::Modex { writer, .. } => Some((at, writer, bytes)),
+        BlockRecord::Pair { .. } => None,
+    })
+}
+
+/// The next record of a reader, with its offset.
+fn next<'a>(reader: &mut BlockReader<'a>) -> Option<(usize, Result<BlockRecord<'a>, Malformed>)> {
+    let at = reader.offset();
+    Some((at, reader.next()?))
+}
+
+const fn unpack(entry: [u8; ENTRY_BYTES]) -> (Rank, u32) {
+    let [a, b, c, d, e, f, g, h] = entry;
+    (Rank(u32::from_be_bytes([a, b, c, d])), u32::from_be_bytes([e, f, g, h]))
+}
+
+/// Number of a format in a record.
+const fn number(format: Format) -> u8 {
+    let family = match format.family {
+        Family::Fixed => 0,
+        Family::Flex => FLEX,
+    };
+    family | if format.is_described { DESCRIBED } else { 0 }
+}
+
+/// The format with this number.
+const fn format(number: u8) -> Option<Format> {
+    if number > FLEX | DESCRIBED {
+        return None;
+    }
+    let family = if number & FLEX == 0 { Family::Fixed } else { Family::Flex };
+    Some(Format { family, is_described: number & DESCRIBED != 0 })
+}
+
+/// Size of an entry of an index.
+const ENTRY_BYTES: usize = 8;
+
+const FLEX: u8 = 1;
+const DESCRIBED: u8 = 2;

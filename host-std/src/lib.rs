@@ -13,6 +13,7 @@
 //! admission   which connections are admitted, at every listener, and by which proof
 //! runtime_dir the directory for sockets and secrets of launchers of one user
 //! server      service (the protocol server and its links), event
+//! nodes       node servers on hosts: starters, authenticated connections, places in the tree
 //! control     status queries to a running launcher: 'pmi-host ps'
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
@@ -43,6 +44,7 @@ mod create;
 mod demo_rank;
 mod event_loop;
 mod launch;
+mod nodes;
 mod numbers;
 mod placement;
 mod poller;

@@ -42,6 +42,14 @@ pub(crate) enum Token {
     Web(u32),
     /// The server's end of the pair for the page with this number is readable or writable.
     WebPair(u32),
+    /// A connection waits at the listener for node servers.
+    NodeListen,
+    /// The connection to another node with this number is readable or writable.
+    Node(u32),
+    /// The starter with this number has written output, or closed it.
+    StarterOutput(u32),
+    /// The starter with this number has exited.
+    StarterExit(u32),
 }
 
 /// Waits for the readiness of many descriptors.
@@ -244,6 +252,10 @@ fn data(token: Token) -> epoll::EventData {
         Token::WebListen => (WEB_LISTEN, 0),
         Token::Web(number) => (WEB, number),
         Token::WebPair(number) => (WEB_PAIR, number),
+        Token::NodeListen => (NODE_LISTEN, 0),
+        Token::Node(number) => (NODE, number),
+        Token::StarterOutput(number) => (STARTER_OUTPUT, number),
+        Token::StarterExit(number) => (STARTER_EXIT, number),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -267,6 +279,10 @@ fn token(data: u64) -> Option<Token> {
         WEB_LISTEN => Token::WebListen,
         WEB => Token::Web(number),
         WEB_PAIR => Token::WebPair(number),
+        NODE_LISTEN => Token::NodeListen,
+        NODE => Token::Node(number),
+        STARTER_OUTPUT => Token::StarterOutput(number),
+        STARTER_EXIT => Token::StarterExit(number),
         _ => return None,
     })
 }
@@ -289,6 +305,10 @@ const PMIX_LISTEN: u64 = 14;
 const WEB_LISTEN: u64 = 15;
 const WEB: u64 = 16;
 const WEB_PAIR: u64 = 17;
+const NODE_LISTEN: u64 = 18;
+const NODE: u64 = 19;
+const STARTER_OUTPUT: u64 = 20;
+const STARTER_EXIT: u64 = 21;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -319,6 +339,10 @@ mod tests {
                 Token::WebListen,
                 Token::Web(rank),
                 Token::WebPair(rank),
+                Token::NodeListen,
+                Token::Node(rank),
+                Token::StarterOutput(rank),
+                Token::StarterExit(rank),
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

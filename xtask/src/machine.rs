@@ -15,6 +15,8 @@ pub(crate) enum Need {
     Clippy,
     /// MPICH with its compiler wrapper and launcher.
     Mpich,
+    /// A server of `ssh` and network namespaces, for tests with many hosts.
+    Hosts,
     /// A compiler for this target.
     Target(&'static str),
     /// QEMU for machines of this architecture.
@@ -102,6 +104,16 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
         Need::Rustfmt => component("fmt", "rustfmt", &["rustfmt-web"], facts),
         Need::Clippy => component("clippy", "clippy", &["rust-web-clippy"], facts),
         Need::Mpich => mpi::find().map_err(|why| lack_of(&format!("MPICH: {why}"), mpi::PACKAGES)),
+        Need::Hosts => {
+            let version = process::output(process::command("ip").arg("-V"));
+            match version {
+                Ok(version) if Path::new(SSHD).exists() => {
+                    Ok(format!("{}, {SSHD}", version.trim()))
+                }
+                Ok(_) => Err(lack_of(SSHD, HOST_PACKAGES)),
+                Err(_) => Err(lack_of("ip", HOST_PACKAGES)),
+            }
+        }
         Need::Target(target) => match toolchain::choose(target, facts) {
             Ok(choice) => Ok(format!("{target}: {choice}")),
             // Packages do not help if the active tool chain is forced.
@@ -212,6 +224,12 @@ fn install(packages: &[&str]) -> bool {
 fn install_line(packages: &[&str]) -> String {
     format!("apt-get update && apt-get {} {}", INSTALL.join(" "), packages.join(" "))
 }
+
+/// Server of `ssh`, with which tests start programs on other hosts.
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Packages for hosts that are network namespaces.
+const HOST_PACKAGES: &[&str] = &["openssh-server", "openssh-client", "iproute2"];
 
 /// A browser, and the letters of the committed pictures of pages.
 const CHROMIUM: &[&str] = &["chromium", "fonts-dejavu-core"];

@@ -67,7 +67,7 @@ const STEPS: &[CiStep] = &[
             tally
         },
     )
-    .wants(&[Need::Mpich]),
+    .wants(&[Need::Mpich, Need::Hosts]),
     step("faults", "runs with injected faults end as specified, with the release build", |_| {
         findings(faults::check())
     }),

@@ -1,5 +1,6 @@
 //! Commands of `pmi-host`: one row for each, and the dispatch from the command line to them.
 
+mod doctor;
 mod help;
 mod pages;
 
@@ -15,13 +16,15 @@ use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
+use crate::nodes::node;
+use crate::nodes::starter::NODE;
 use crate::server::singleton::SingletonArgs;
 use crate::{demo_rank, event_loop};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, refuse};
 use pmi_host_base::usage::{UsageError, nearest};
 use pmi_host_tools::conform::RANK;
-use pmi_host_tools::{bridge, conform, doctor, replay, trace};
+use pmi_host_tools::{bridge, conform, replay, trace};
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::io::Write;
@@ -55,6 +58,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "completions", define: pages::define_completions, run: pages::completions },
     Subcommand { name: "man", define: pages::define_man, run: pages::man },
     Subcommand { name: "version", define: define_version, run: version },
+    Subcommand { name: NODE, define: node::define, run: node::run },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
     Subcommand { name: GUARD, define: || hidden(GUARD), run: survivors::run },
     Subcommand { name: TRAMPOLINE, define: || hidden(TRAMPOLINE), run: trampoline::run },
@@ -97,7 +101,8 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         None => {
             let got = first.to_string_lossy().into_owned();
             let names = COMMANDS.iter().map(|command| command.name);
-            let typed = names.filter(|name| ![DEMO_RANK, GUARD, TRAMPOLINE, RANK].contains(name));
+            let typed =
+                names.filter(|name| ![DEMO_RANK, GUARD, TRAMPOLINE, RANK, NODE].contains(name));
             refuse(&UsageError::UnknownCommand { nearest: nearest(&got, typed), got })
         }
     }

@@ -274,6 +274,11 @@ impl EventLoop {
                 Token::PmixListen => self.accept(Listeners::accept_pmix)?,
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
+                // This loop has no connections to other nodes.
+                Token::NodeListen
+                | Token::Node(_)
+                | Token::StarterOutput(_)
+                | Token::StarterExit(_) => {}
             }
         }
         self.handle_server_events();

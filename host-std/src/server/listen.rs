@@ -46,7 +46,20 @@ impl Listener {
         policy: Policy,
         poller: &Poller,
     ) -> io::Result<Self> {
-        let socket = TcpListener::bind(address)?;
+        Self::of(TcpListener::bind(address)?, token, policy, poller)
+    }
+
+    /// Registers a socket that was opened already, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(crate) fn of(
+        socket: TcpListener,
+        token: Token,
+        policy: Policy,
+        poller: &Poller,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         poller.add(token, &socket, Interest::Read)?;
         Ok(Self { token, policy, address: socket.local_addr()?, socket, paused_until: None })

@@ -7,6 +7,7 @@ pub(crate) mod ending;
 pub(crate) mod environment;
 pub(crate) mod hosts;
 pub(crate) mod job;
+pub(crate) mod nodes;
 pub(crate) mod output;
 pub(crate) mod placement;
 pub(crate) mod tracing;
@@ -16,6 +17,7 @@ pub(crate) use ending::Ending;
 pub(crate) use environment::Environment;
 pub(crate) use hosts::HostSettings;
 pub(crate) use job::{JobSettings, Universe};
+pub(crate) use nodes::NodeSettings;
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
 pub use tracing::Tracing;
@@ -30,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) hosts: HostSettings,
     /// Order of the ranks on a host, and their processors.
     pub(crate) placement: Placement,
+    /// Node servers on the hosts.
+    pub(crate) nodes: NodeSettings,
     /// Environment of the ranks.
     pub(crate) environment: Environment,
     /// Standard output and input of the ranks.

@@ -4,6 +4,7 @@
 
 pub mod library;
 pub mod listening;
+pub mod netns;
 pub mod peers;
 pub mod slurm;
 pub mod terminal;
@@ -141,6 +142,11 @@ impl Running {
     #[track_caller]
     pub fn wait_for_errors(&self, text: &str) {
         self.wait_until(text, &self.err);
+    }
+
+    /// Standard error so far.
+    pub fn errors(&self) -> String {
+        self.err.so_far()
     }
 
     #[track_caller]

@@ -9,6 +9,7 @@ mod ending;
 mod environment;
 mod hosts;
 mod job;
+mod nodes;
 mod output;
 mod placement;
 mod tracing;
@@ -72,6 +73,8 @@ pub(crate) enum Topic {
     Hosts,
     /// Processors.
     Placement,
+    /// Node servers.
+    Nodes,
     /// Variables.
     Environment,
     /// Standard streams.
@@ -86,10 +89,11 @@ pub(crate) enum Topic {
 
 impl Topic {
     /// All topics, in the order of the help text.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Job,
         Self::Hosts,
         Self::Placement,
+        Self::Nodes,
         Self::Environment,
         Self::Output,
         Self::Ending,
@@ -103,6 +107,7 @@ impl Topic {
             Self::Job => "job",
             Self::Hosts => "hosts",
             Self::Placement => "placement",
+            Self::Nodes => "nodes",
             Self::Environment => "environment",
             Self::Output => "output",
             Self::Ending => "ending",
@@ -117,6 +122,7 @@ impl Topic {
             Self::Job => "ranks, programs, and ranks that connect over TCP",
             Self::Hosts => "hosts, and the ranks on each",
             Self::Placement => "processors of each rank",
+            Self::Nodes => "start of node servers on hosts, and their connections",
             Self::Environment => "environment of the ranks",
             Self::Output => "standard input and output of the ranks",
             Self::Ending => "end of a run, and its reports",
@@ -130,6 +136,7 @@ impl Topic {
             Self::Job => job::ROWS,
             Self::Hosts => hosts::ROWS,
             Self::Placement => placement::ROWS,
+            Self::Nodes => nodes::ROWS,
             Self::Environment => environment::ROWS,
             Self::Output => output::ROWS,
             Self::Ending => ending::ROWS,
@@ -309,6 +316,13 @@ mod tests {
             ("bind-to", "user:0-1,2+4"),
             ("map-by", "socket"),
             ("display", "map"),
+            ("starter", "ssh"),
+            ("starter", "local:4"),
+            ("starter", "manual"),
+            ("starter-cmd", "kubectl exec -i {host} -- {cmd}"),
+            ("node-timeout", "2.5"),
+            ("node-interface", "eth0"),
+            ("node-ports", "5000-5100"),
             ("inherit", "none"),
             ("inherit", "PATH,HOME"),
             ("env", "A=b=c"),
@@ -363,6 +377,11 @@ mod tests {
             ("bind-to", "user:3-1", "user:0-1,2-3"),
             ("map-by", "x", "socket"),
             ("display", "map,", "'map'"),
+            ("starter", "shh", "ssh, rsh"),
+            ("starter", "local:0", "'local:4'"),
+            ("node-timeout", "0", "1 to 3600 seconds"),
+            ("node-ports", "9-8", "'5000-5100'"),
+            ("node-ports", "0-8", "'5000-5100'"),
             ("env", "A", "NAME=VALUE"),
             ("env", "=x", "NAME=VALUE"),
             ("env-for", "tf", "'torch'"),

@@ -149,4 +149,5 @@ fn others(facts: &Facts, all: &[Advice]) -> String {
     text
 }
 
-const PROGRAM: &str = "PROGRAM";
+/// Name of the argument with the program.
+pub const PROGRAM: &str = "PROGRAM";

@@ -1,0 +1,95 @@
+//! Options of node servers: their starters and connections.
+
+use super::OptionSpec;
+use super::Topic::Nodes;
+use super::value::{put, seconds, text};
+use crate::settings::nodes::{PortRange, STARTERS, StarterName};
+use std::ffi::OsStr;
+use std::time::Duration;
+
+pub(super) const ROWS: &[OptionSpec] = &[
+    Nodes.value(
+        "starter",
+        "NAME",
+        "start node servers by: ssh, rsh, srun, flux, blaunch, qrsh, manual, or local:N for N of them on \
+         this machine (default: as the batch system suggests, else ssh)",
+        |settings, value| put(&mut settings.nodes.starter, starter(value).map(Some)),
+        |settings| settings.nodes.starter.as_ref().map(shown_starter),
+    ),
+    Nodes.value(
+        "starter-cmd",
+        "TEMPLATE",
+        "start the node server of each host by this command, as 'kubectl exec -i {host} -- {cmd}'; its \
+         standard input has to reach {cmd}",
+        |settings, value| put(&mut settings.nodes.template, Ok(Some(text(value)))),
+        |settings| settings.nodes.template.clone(),
+    ),
+    Nodes.value(
+        "node-timeout",
+        "SECONDS",
+        "time without a sign of life after which a node is lost (default: 5)",
+        |settings, value| put(&mut settings.nodes.timeout, timeout(value)),
+        |settings| Some(settings.nodes.timeout.as_secs_f64().to_string()),
+    ),
+    Nodes.value(
+        "node-interface",
+        "NAME",
+        "interface, or address, at which node servers connect to this launcher (default: any)",
+        |settings, value| put(&mut settings.nodes.interface, Ok(Some(text(value)))),
+        |settings| settings.nodes.interface.clone(),
+    ),
+    Nodes.value(
+        "node-ports",
+        "FIRST-LAST",
+        "ports at which this launcher and node servers accept each other, for firewalls (default: any)",
+        |settings, value| put(&mut settings.nodes.ports, ports(value).map(Some)),
+        |settings| settings.nodes.ports.map(|ports| ports.to_string()),
+    ),
+];
+
+fn starter(value: &OsStr) -> Result<StarterName, String> {
+    let got = text(value);
+    if got == MANUAL {
+        return Ok(StarterName::Manual);
+    }
+    if let Some(nodes) = got.strip_prefix(LOCAL) {
+        return match nodes.parse() {
+            Ok(nodes) if (1..=LOCAL_MAX).contains(&nodes) => Ok(StarterName::Local(nodes)),
+            _ => Err(format!("'{nodes}' is not a number of node servers; try 'local:4'")),
+        };
+    }
+    match STARTERS.iter().find(|name| **name == got) {
+        Some(name) => Ok(StarterName::Row(name)),
+        None => Err(format!("that is not one of {}, manual, local:N", STARTERS.join(", "))),
+    }
+}
+
+fn shown_starter(starter: &StarterName) -> String {
+    match starter {
+        StarterName::Row(name) => (*name).to_owned(),
+        StarterName::Local(nodes) => format!("{LOCAL}{nodes}"),
+        StarterName::Manual => MANUAL.to_owned(),
+    }
+}
+
+fn timeout(value: &OsStr) -> Result<Duration, String> {
+    match seconds(value)? {
+        Some(time) if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&time) => Ok(time),
+        _ => Err("a node is lost after 1 to 3600 seconds; try '5'".to_owned()),
+    }
+}
+
+fn ports(value: &OsStr) -> Result<PortRange, String> {
+    let range = PortRange::parse(&text(value));
+    range.ok_or_else(|| "that is not a range of ports; try '5000-5100'".to_owned())
+}
+
+const MANUAL: &str = "manual";
+const LOCAL: &str = "local:";
+
+/// Most node servers on one machine; each is a process.
+const LOCAL_MAX: u32 = 4096;
+
+/// Shortest and longest time: the system probes a silent connection once a second.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+const TIMEOUT_MAX: Duration = Duration::from_secs(3600);

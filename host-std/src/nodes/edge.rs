@@ -1,0 +1,369 @@
+//! Connection to another node server: socket, handshake, records, and what waits to be written.
+
+use super::handshake::{Handshake, HandshakeError, LinkSide};
+use super::key::RunKey;
+use super::record::{CONTENT_MAX, RecordError, RecordReader, RecordWriter};
+use crate::admission::secret::random;
+use crate::poller::{Interest, Poller, Token};
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    set_tcp_user_timeout,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Connection to another node server.
+#[derive(Debug)]
+pub(super) struct Edge {
+    stream: TcpStream,
+    /// Address of the other end.
+    pub(super) peer: SocketAddr,
+    state: EdgeState,
+    /// Bytes that the socket has not taken, after `sent` that it has.
+    output: Vec<u8>,
+    sent: usize,
+    /// True until an outgoing connection is established.
+    is_connecting: bool,
+    watched: Option<Interest>,
+}
+
+#[derive(Debug)]
+enum EdgeState {
+    Handshake(Handshake),
+    Records { reader: RecordReader, writer: RecordWriter },
+}
+
+/// End of a connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EdgeError {
+    /// The other end has closed it.
+    #[error("closed the connection")]
+    Closed,
+    /// The other end has closed it in the handshake; a side that rejects a proof does so.
+    #[error("closed the connection during the handshake; the key may be that of another run")]
+    ClosedEarly,
+    /// Error of the system.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The handshake has failed.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// A record is wrong.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A message is wrong, or out of place.
+    #[error("sent a message that is not part of the protocol ({0})")]
+    Protocol(&'static str),
+}
+
+/// Progress of a [`read`](Edge::read).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum EdgeProgress {
+    /// There is more input, later.
+    Waiting,
+    /// The key is proved; records follow.
+    Established,
+}
+
+impl Edge {
+    /// Takes a connection that was accepted.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn accepted(
+        stream: TcpStream,
+        peer: SocketAddr,
+        (key, timeout): (&RunKey, Duration),
+    ) -> io::Result<Self> {
+        prepare(&stream, timeout)?;
+        Self::new(stream, peer, LinkSide::Acceptor, key)
+    }
+
+    /// Begins to connect to `peer`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system; some of the connection itself are reported later, by [`read`](Self::read).
+    pub(super) fn connect(
+        peer: SocketAddr,
+        (key, timeout): (&RunKey, Duration),
+    ) -> io::Result<Self> {
+        let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let is_connecting = match connect(&socket, &peer) {
+            Ok(()) => false,
+            Err(Errno::INPROGRESS) => true,
+            Err(error) => return Err(error.into()),
+        };
+        let stream = TcpStream::from(socket);
+        prepare(&stream, timeout)?;
+        let edge = Self::new(stream, peer, LinkSide::Initiator, key)?;
+        Ok(Self { is_connecting, ..edge })
+    }
+
+    fn new(stream: TcpStream, peer: SocketAddr, side: LinkSide, key: &RunKey) -> io::Result<Self> {
+        let handshake = Handshake::new(side, key.clone(), random()?);
+        let mut edge = Self {
+            stream,
+            peer,
+            state: EdgeState::Handshake(handshake),
+            output: Vec::new(),
+            sent: 0,
+            is_connecting: false,
+            watched: None,
+        };
+        edge.collect_handshake();
+        Ok(edge)
+    }
+
+    /// Address of this end.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    /// True once both sides have proved the key.
+    pub(super) const fn is_established(&self) -> bool {
+        matches!(self.state, EdgeState::Records { .. })
+    }
+
+    /// Reads what is there, up to one `scratch`, and hands the content of each complete record to
+    /// `handle`, which gets no further one after an error.
+    ///
+    /// # Errors
+    ///
+    /// [`EdgeError`]; the connection is to be closed.
+    pub(super) fn read(
+        &mut self,
+        scratch: &mut [u8],
+        mut handle: impl FnMut(&[u8]) -> Result<(), EdgeError>,
+    ) -> Result<EdgeProgress, EdgeError> {
+        if self.is_connecting {
+            if let Some(error) = self.stream.take_error()? {
+                return Err(error.into());
+            }
+            self.is_connecting = self.stream.peer_addr().is_err();
+            if self.is_connecting {
+                return Ok(EdgeProgress::Waiting);
+            }
+        }
+        let len_bytes = match (&self.stream).read(scratch) {
+            Ok(0) if !self.is_established() => return Err(EdgeError::ClosedEarly),
+            Ok(0) => return Err(EdgeError::Closed),
+            Ok(len_bytes) => len_bytes,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return Ok(EdgeProgress::Waiting);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut bytes = &scratch[..len_bytes];
+        let mut progress = EdgeProgress::Waiting;
+        if let EdgeState::Handshake(handshake) = &mut self.state {
+            let taken = handshake.receive(bytes);
+            // A side that is rejected may read the version of this one.
+            self.collect_handshake();
+            bytes = &bytes[taken?..];
+            if let EdgeState::Handshake(handshake) = &self.state
+                && let Some((reader, writer)) = handshake.records()
+            {
+                self.state = EdgeState::Records { reader, writer };
+                progress = EdgeProgress::Established;
+            }
+        }
+        if let EdgeState::Records { reader, .. } = &mut self.state {
+            while let Some(content) = reader.read(&mut bytes)? {
+                handle(content)?;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// True if more content may be [sent](Self::send).
+    pub(super) fn has_room(&self) -> bool {
+        self.is_established() && self.output.len() - self.sent < OUTPUT_MAX
+    }
+
+    /// True if bytes wait that the socket has not taken.
+    pub(super) fn has_output(&self) -> bool {
+        self.sent < self.output.len()
+    }
+
+    /// Adds content to the output, as records. Before the end of the handshake it is lost.
+    pub(super) fn send(&mut self, content: &[u8]) {
+        if let EdgeState::Records { writer, .. } = &mut self.state {
+            writer.write(content, &mut self.output);
+        }
+    }
+
+    /// Writes as much of the output as the socket takes.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system; the connection is to be closed.
+    pub(super) fn flush(&mut self) -> Result<(), EdgeError> {
+        while !self.is_connecting && self.sent < self.output.len() {
+            match (&self.stream).write(&self.output[self.sent..]) {
+                Ok(0) => return Err(EdgeError::Closed),
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !self.is_connecting {
+            self.output.clear();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Watches the socket for what can be done next.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(super) fn watch(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
+        let wanted = match self.is_connecting {
+            true => Some(Interest::Write),
+            false => Interest::of(true, self.has_output()),
+        };
+        poller.rewatch(token, &self.stream, (&mut self.watched, wanted))
+    }
+
+    fn collect_handshake(&mut self) {
+        if let EdgeState::Handshake(handshake) = &mut self.state {
+            self.output.extend(handshake.due());
+            handshake.sent();
+        }
+    }
+}
+
+/// Prepares a socket: no delay of small messages, and an end of the connection when the other machine has
+/// been silent for `timeout`, whether anything was sent to it or not.
+fn prepare(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    set_tcp_user_timeout(stream, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, PROBE)?;
+    set_tcp_keepintvl(stream, PROBE)?;
+    let probes = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).clamp(1, PROBES_MAX);
+    Ok(set_tcp_keepcnt(stream, probes)?)
+}
+
+/// Time between two probes of a silent machine, the least that the system supports.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Largest number of probes that the system supports.
+const PROBES_MAX: u32 = 127;
+
+/// Output that may wait at one connection before no more is requested from the tree: some records.
+const OUTPUT_MAX: usize = 4 * CONTENT_MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn pair(keys: [&RunKey; 2]) -> [Edge; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let initiator = Edge::connect(address, (keys[0], TIMEOUT)).unwrap();
+        let (stream, from) = listener.accept().unwrap();
+        [initiator, Edge::accepted(stream, from, (keys[1], TIMEOUT)).unwrap()]
+    }
+
+    /// Serves both ends until `until` holds, or one of them fails.
+    fn drive(
+        edges: &mut [Edge; 2],
+        received: &mut [Vec<u8>; 2],
+        mut until: impl FnMut(&[Edge; 2], &[Vec<u8>; 2]) -> bool,
+    ) -> Result<(), (usize, EdgeError)> {
+        let mut scratch = vec![0; 1 << 16];
+        while !until(edges, received) {
+            for (at, edge) in edges.iter_mut().enumerate() {
+                edge.flush().map_err(|error| (at, error))?;
+                let take = |content: &[u8]| {
+                    received[at].extend(content);
+                    Ok(())
+                };
+                edge.read(&mut scratch, take).map_err(|error| (at, error))?;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn content_arrives_in_order_and_output_is_bounded() {
+        let key = RunKey::generate().unwrap();
+        let (mut edges, mut received) = (pair([&key; 2]), [const { Vec::new() }; 2]);
+        drive(&mut edges, &mut received, |edges, _| edges.iter().all(Edge::is_established))
+            .unwrap();
+        let mut sent = Vec::new();
+        while edges[0].has_room() {
+            let content = vec![u8::try_from(sent.len() % 251).unwrap(); 10_000];
+            sent.extend(&content);
+            edges[0].send(&content);
+        }
+        assert!(sent.len() < OUTPUT_MAX + 10_000 && edges[0].has_output());
+        edges[1].send(b"up");
+        let all = sent.len();
+        drive(&mut edges, &mut received, |_, received| {
+            received[1].len() == all && received[0].len() == 2
+        })
+        .unwrap();
+        assert_eq!((&received[1], &received[0][..]), (&sent, &b"up"[..]));
+        assert!(!edges[0].has_output() && edges[0].has_room());
+    }
+
+    #[test]
+    fn wrong_key_ends_the_connection_at_both_ends() {
+        let keys = [(); 2].map(|()| RunKey::generate().unwrap());
+        let (mut edges, mut received) = (pair([&keys[0], &keys[1]]), [const { Vec::new() }; 2]);
+        let ended = drive(&mut edges, &mut received, |_, _| false).unwrap_err();
+        assert!(matches!(ended, (1, EdgeError::Handshake(HandshakeError::Proof))), "{ended:?}");
+        let [mut initiator, acceptor] = edges;
+        drop(acceptor);
+        let mut scratch = [0; 64];
+        let ended = loop {
+            match initiator.read(&mut scratch, |_| Ok(())) {
+                Ok(_) => std::thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(ended, EdgeError::ClosedEarly | EdgeError::Io(_)), "{ended:?}");
+        assert!(received.concat().is_empty());
+    }
+
+    #[test]
+    fn address_without_a_listener_is_reported() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let key = RunKey::generate().unwrap();
+        let refused = match Edge::connect(address, (&key, TIMEOUT)) {
+            Ok(mut edge) => loop {
+                match edge.read(&mut [0; 64], |_| Ok(())) {
+                    Ok(_) => std::thread::yield_now(),
+                    Err(EdgeError::Io(error)) => break error,
+                    Err(other) => panic!("{other}"),
+                }
+            },
+            Err(error) => error,
+        };
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,184 @@
+//! Messages of a connection between node servers before it is an edge of the tree.
+//!
+//! Wire: one record each, in postcard. A node that has started sends [`NodeGreeting::Join`] to the head,
+//! which answers with [`NodeGreeting::Place`], or with [`NodeGreeting::Refused`] at any time. If the head
+//! is not its parent, the node then sends [`NodeGreeting::Attach`] to its parent, which answers with
+//! [`NodeGreeting::Welcome`], and [`NodeGreeting::Attached`] to the head, whose connection ends with that.
+//! All records after [`NodeGreeting::Place`] from a parent that is the head, and after
+//! [`NodeGreeting::Welcome`], are the byte stream of the tree.
+
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Message before a connection is an edge of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum NodeGreeting {
+    /// A node server has started and requests its place.
+    Join(NodeHello),
+    /// Place of the node server, from the head.
+    Place(NodePlace),
+    /// The other side does not take part; the text is a sentence for users.
+    Refused(String),
+    /// A placed node connects to an ancestor.
+    Attach {
+        /// Number of the node.
+        node: u32,
+    },
+    /// Answer to [`Attach`](Self::Attach): the connection is an edge now.
+    Welcome,
+    /// A placed node is connected to its parent.
+    Attached,
+}
+
+/// Description that a node server gives of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeHello {
+    /// Name of the host as the user or the batch system writes it, if the starter handed it over.
+    pub(crate) name: Option<String>,
+    /// Name of the host as its kernel reports it.
+    pub(crate) host: String,
+    /// Version of its pmi-host.
+    pub(crate) version: String,
+    /// Architecture of its processors.
+    pub(crate) architecture: String,
+    /// Address at which it accepts other nodes.
+    pub(crate) address: SocketAddr,
+}
+
+/// Place of a node in the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodePlace {
+    /// Number of the node; the head is 0.
+    pub(crate) node: u32,
+    /// Number of nodes, with the head.
+    pub(crate) nodes: u32,
+    /// Most children of a node.
+    pub(crate) radix: u32,
+    /// Time without a sign of life after which a connection is lost, in milliseconds.
+    pub(crate) timeout_ms: u64,
+    /// Ancestors and their addresses, the parent first, without the head.
+    pub(crate) ancestors: Vec<(u32, SocketAddr)>,
+    /// Reason for which the node was started.
+    pub(crate) task: NodeTask,
+}
+
+/// Reason for which node servers are started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NodeTask {
+    /// A check of the hosts, which starts no rank.
+    Check {
+        /// Path of a program to look for.
+        program: Option<String>,
+    },
+}
+
+impl NodeGreeting {
+    /// Content of a record with this message.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        // Serialization into a vector fails for no message of these types.
+        postcard::to_allocvec(self).unwrap_or_default()
+    }
+
+    /// Reads a message, which has to fill the record.
+    pub(super) fn decode(content: &[u8]) -> Option<Self> {
+        let (greeting, rest) = postcard::take_from_bytes(content).ok()?;
+        rest.is_empty().then_some(greeting)
+    }
+}
+
+/// Nodes above `node` in a tree of this radix, the parent first and the head last.
+pub(super) fn ancestors(node: u32, radix: u32) -> impl Iterator<Item = u32> {
+    let parent = move |node: &u32| node.checked_sub(1).map(|below| below / radix.max(1));
+    std::iter::successors(parent(&node), parent)
+}
+
+impl NodeHello {
+    /// Reason to refuse the node server: another program would be a subtle fault later.
+    pub(super) fn mismatch(&self) -> Option<String> {
+        let (host, own) = (self.shown(), env!("CARGO_PKG_VERSION"));
+        if self.version != own {
+            return Some(format!(
+                "'{host}' has pmi-host {}, and this one is {own}; install the same version on all hosts",
+                self.version
+            ));
+        }
+        let own = std::env::consts::ARCH;
+        (self.architecture != own).then(|| {
+            format!(
+                "'{host}' has processors of architecture {}, and this host {own}; all hosts of a job need \
+                 the same one",
+                self.architecture
+            )
+        })
+    }
+
+    /// Name for messages: that which the user knows.
+    pub(crate) fn shown(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> NodeHello {
+        NodeHello {
+            name: None,
+            host: "b".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            architecture: std::env::consts::ARCH.to_owned(),
+            address: "[::1]:4000".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn greetings_are_read_as_they_were_written_and_only_whole() {
+        let place = NodePlace {
+            node: 7,
+            nodes: 9,
+            radix: 4,
+            timeout_ms: 5000,
+            ancestors: vec![(1, "10.0.0.1:400".parse().unwrap())],
+            task: NodeTask::Check { program: None },
+        };
+        for greeting in [
+            NodeGreeting::Join(hello()),
+            NodeGreeting::Place(place),
+            NodeGreeting::Refused("no".to_owned()),
+            NodeGreeting::Attach { node: 7 },
+            NodeGreeting::Welcome,
+            NodeGreeting::Attached,
+        ] {
+            let content = greeting.encode();
+            assert_eq!(NodeGreeting::decode(&content), Some(greeting));
+            for end in 0..content.len() {
+                assert_eq!(NodeGreeting::decode(&content[..end]), None);
+            }
+            assert_eq!(NodeGreeting::decode(&[&content[..], b"x"].concat()), None);
+        }
+        assert_eq!(NodeGreeting::decode(&[0xff; 64]), None);
+    }
+
+    #[test]
+    fn ancestors_end_at_the_head() {
+        assert_eq!(ancestors(0, 4).count(), 0);
+        assert_eq!(Vec::from_iter(ancestors(4, 4)), [0]);
+        assert_eq!(Vec::from_iter(ancestors(5, 4)), [1, 0]);
+        assert_eq!(Vec::from_iter(ancestors(257, 4)), [64, 15, 3, 0]);
+    }
+
+    #[test]
+    fn other_version_or_architecture_is_refused_with_a_remedy() {
+        assert_eq!(hello().mismatch(), None);
+        let named = Some("node-b".to_owned());
+        let other = NodeHello { version: "0.0.1".to_owned(), name: named, ..hello() };
+        let why = other.mismatch().unwrap();
+        assert!(
+            why.contains("'node-b' has pmi-host 0.0.1") && why.contains("same version"),
+            "{why}"
+        );
+        let other = NodeHello { architecture: "m68k".to_owned(), ..hello() };
+        assert!(other.mismatch().unwrap().contains("architecture m68k"));
+    }
+}

@@ -1,0 +1,26 @@
+//! Node servers: one on each host of a run, connected as a tree with the launcher as its root, the head.
+//!
+//! ```text
+//! starter    commands that run a node server on another host, and their processes
+//! key        key of the run, and what is derived from it
+//! handshake  mutual proof of the key                      > record   content with tags
+//! edge       socket, handshake and records of one connection
+//! greeting   messages of a connection before it is an edge of the tree
+//! network    listener, places, edges, and the machine of the tree
+//! start      starters and network of the head, until all nodes are in the tree
+//! node       the command of the node server
+//! check      'pmi-host doctor --hosts'
+//! addresses  addresses and ports of this machine
+//! ```
+
+mod addresses;
+pub(crate) mod check;
+mod edge;
+mod greeting;
+mod handshake;
+mod key;
+mod network;
+pub(crate) mod node;
+mod record;
+mod start;
+pub(crate) mod starter;

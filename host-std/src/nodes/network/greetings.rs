@@ -1,0 +1,252 @@
+//! Messages between nodes before their connection is an edge of the tree.
+
+use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
+use super::super::{addresses, edge::EdgeError};
+use super::{LinkState, Network, NetworkEvent, NetworkSide};
+use crate::admission::Policy;
+use crate::poller::{Poller, Token};
+use crate::server::listen::Listener;
+use pmi_core::time::Duration;
+use pmi_tree::{NodeId, TreeConfig, TreeNode};
+use std::io;
+
+impl Network {
+    /// Continues a connection on which both sides have proved the key.
+    pub(super) fn handle_established(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+        let Some(link) = self.links.all.get(&number) else { return Ok(()) };
+        let greeting = match link.state {
+            LinkState::Joining => match self.hello(number, poller) {
+                Ok(hello) => NodeGreeting::Join(hello),
+                Err(why) => {
+                    self.events.push_back(NetworkEvent::HeadLost { why });
+                    return Ok(());
+                }
+            },
+            LinkState::Attaching(_) => match self.own_number() {
+                Some(node) => NodeGreeting::Attach { node },
+                None => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        if let Some(link) = self.links.all.get_mut(&number) {
+            link.edge.send(&greeting.encode());
+            // The place comes when all ancestors have joined.
+            if link.state == LinkState::Joining {
+                link.deadline = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the listener of this node server, and describes it.
+    fn hello(&mut self, number: u32, poller: &Poller) -> Result<NodeHello, String> {
+        let NetworkSide::Node(side) = &self.side else { return Err(String::new()) };
+        let cannot = |error: io::Error| format!("no port for other nodes can be opened ({error})");
+        let link = self.links.all.get(&number).ok_or_else(String::new)?;
+        // The address that reaches the head reaches its other nodes too.
+        let address = link.edge.local_address().map_err(cannot)?.ip();
+        let socket = addresses::bind(address, side.ports)?;
+        let opened = Listener::of(socket, Token::NodeListen, Policy::Secret, poller);
+        let listener = self.listener.insert(opened.map_err(cannot)?);
+        Ok(NodeHello {
+            name: side.name.clone(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            architecture: std::env::consts::ARCH.to_owned(),
+            address: listener.address,
+        })
+    }
+
+    /// Handles a message. The inner error is one of the connection.
+    pub(super) fn handle_greeting(
+        &mut self,
+        number: u32,
+        greeting: NodeGreeting,
+        poller: &Poller,
+    ) -> io::Result<Result<(), EdgeError>> {
+        let Some(state) = self.links.all.get(&number).map(|link| link.state) else {
+            return Ok(Ok(()));
+        };
+        match (state, greeting) {
+            (LinkState::Accepted, NodeGreeting::Join(hello)) => {
+                self.handle_join(number, hello, poller)?
+            }
+            (LinkState::Accepted, NodeGreeting::Attach { node }) => {
+                self.handle_attach(number, node)
+            }
+            (LinkState::Placed(node), NodeGreeting::Attached) => {
+                self.links.all.remove(&number);
+                self.events.push_back(NetworkEvent::Attached { node });
+            }
+            (LinkState::Joining, NodeGreeting::Place(place)) => {
+                self.handle_place(number, place, poller)?
+            }
+            (LinkState::Attaching(ancestor), NodeGreeting::Welcome) => {
+                self.connect_member(number, ancestor);
+                self.leave_head(poller)?;
+            }
+            (LinkState::Joining | LinkState::Leaving, NodeGreeting::Refused(why)) => {
+                self.links.all.remove(&number);
+                self.events.push_back(NetworkEvent::HeadLost { why });
+            }
+            (LinkState::Attaching(ancestor), NodeGreeting::Refused(_)) => {
+                self.links.all.remove(&number);
+                self.lose_ancestor(ancestor, &EdgeError::Closed, poller)?;
+            }
+            _ => return Ok(Err(EdgeError::Protocol("a greeting is out of place"))),
+        }
+        Ok(Ok(()))
+    }
+
+    /// Handles a node server that requests its place, at the head.
+    fn handle_join(&mut self, number: u32, hello: NodeHello, poller: &Poller) -> io::Result<()> {
+        let NetworkSide::Head(roster) = &mut self.side else {
+            return self.refuse(number, "this node server is not the head of the run", poller);
+        };
+        match roster.join(hello) {
+            Err(why) => {
+                self.refuse(number, &why, poller)?;
+                self.events.push_back(NetworkEvent::Rejected { report: why });
+                Ok(())
+            }
+            Ok(node) => {
+                if let Some(link) = self.links.all.get_mut(&number) {
+                    (link.state, link.deadline) = (LinkState::Joined(node), None);
+                }
+                self.events.push_back(NetworkEvent::Joined { node });
+                self.place(node, poller)
+            }
+        }
+    }
+
+    /// Sends `node` its place if its ancestors have theirs, and then all nodes below that wait for it.
+    fn place(&mut self, node: u32, poller: &Poller) -> io::Result<()> {
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            let NetworkSide::Head(roster) = &mut self.side else { return Ok(()) };
+            let Some(place) = roster.place(node) else { continue };
+            open.extend(roster.children(node));
+            let is_child = place.ancestors.is_empty();
+            let waits = |state: &LinkState| *state == LinkState::Joined(node);
+            let link = self.links.all.iter_mut().find(|(_, link)| waits(&link.state));
+            let Some((number, link)) = link else { continue };
+            let number = *number;
+            link.edge.send(&NodeGreeting::Place(place).encode());
+            link.state = LinkState::Placed(node);
+            if is_child {
+                self.connect_member(number, node);
+                self.events.push_back(NetworkEvent::Attached { node });
+            }
+            self.write(number, poller)?;
+        }
+        Ok(())
+    }
+
+    /// Handles a node that connects to this one, its ancestor.
+    fn handle_attach(&mut self, number: u32, node: u32) {
+        if self.tree.is_none() {
+            // The head has placed this node first, but its message may arrive later.
+            if let NetworkSide::Node(side) = &mut self.side {
+                side.early.push((number, node));
+            }
+            return;
+        }
+        let is_below = match &self.side {
+            NetworkSide::Head(roster) => node > 0 && node < roster.nodes(),
+            NetworkSide::Node(side) => side.place.as_ref().is_some_and(|place| {
+                node < place.nodes && ancestors(node, place.radix).any(|above| above == place.node)
+            }),
+        };
+        let Some(link) = self.links.all.get_mut(&number) else { return };
+        if !is_below {
+            let why = format!("node {node} is not below this one");
+            link.edge.send(&NodeGreeting::Refused(why).encode());
+            return;
+        }
+        link.edge.send(&NodeGreeting::Welcome.encode());
+        self.connect_member(number, node);
+    }
+
+    /// Handles the place of this node server.
+    fn handle_place(&mut self, number: u32, place: NodePlace, poller: &Poller) -> io::Result<()> {
+        let (node, timeout) = (place.node, std::time::Duration::from_millis(place.timeout_ms));
+        let parent = ancestors(node, place.radix).next();
+        let (Some(parent), NetworkSide::Node(side)) = (parent, &mut self.side) else {
+            return Ok(());
+        };
+        self.tree = Some(tree(node, place.nodes, place.radix, timeout));
+        self.timeout = timeout;
+        side.place = Some(place.clone());
+        let early = std::mem::take(&mut side.early);
+        self.events.push_back(NetworkEvent::Placed(place));
+        if parent == 0 {
+            self.connect_member(number, 0);
+        } else {
+            if let Some(link) = self.links.all.get_mut(&number) {
+                link.state = LinkState::Leaving;
+            }
+            self.attach(parent, poller)?;
+        }
+        for (number, node) in early {
+            self.handle_attach(number, node);
+            self.write(number, poller)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a connection an edge of the tree. One that the node had before is closed: it has noticed
+    /// the loss of that first.
+    fn connect_member(&mut self, number: u32, node: u32) {
+        let Some(link) = self.links.all.get_mut(&number) else { return };
+        (link.state, link.deadline) = (LinkState::Member(node), None);
+        let now = self.clock.now();
+        let Some(tree) = &mut self.tree else { return };
+        if let Some(former) = self.links.members.insert(node, number) {
+            self.links.all.remove(&former);
+        }
+        tree.connected(NodeId(node), now);
+    }
+
+    /// Ends the connection to the head, if it was only needed for a place.
+    fn leave_head(&mut self, poller: &Poller) -> io::Result<()> {
+        let is_leaving = |state: LinkState| state == LinkState::Leaving;
+        let link = self.links.all.iter_mut().find(|(_, link)| is_leaving(link.state));
+        if let Some((number, link)) = link {
+            let number = *number;
+            link.edge.send(&NodeGreeting::Attached.encode());
+            self.write(number, poller)?;
+            self.links.all.remove(&number);
+        }
+        Ok(())
+    }
+
+    /// Sends the reason, and closes the connection.
+    fn refuse(&mut self, number: u32, why: &str, poller: &Poller) -> io::Result<()> {
+        if let Some(link) = self.links.all.get_mut(&number) {
+            link.edge.send(&NodeGreeting::Refused(why.to_owned()).encode());
+        }
+        self.write(number, poller)?;
+        self.links.all.remove(&number);
+        Ok(())
+    }
+
+    /// Number of this node, once it is known.
+    fn own_number(&self) -> Option<u32> {
+        match &self.side {
+            NetworkSide::Head(_) => Some(0),
+            NetworkSide::Node(side) => side.place.as_ref().map(|place| place.node),
+        }
+    }
+}
+
+/// The tree of a node.
+pub(super) fn tree(node: u32, nodes: u32, radix: u32, timeout: std::time::Duration) -> TreeNode {
+    let silence = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+    // A node that has sent nothing for a while sends a sign of life, several of them before it is lost.
+    let ping = Duration::from_micros((silence / PINGS).min(PING_MAX_MICROS));
+    let silence = Duration::from_micros(silence);
+    TreeNode::new(TreeConfig { radix, ping, silence, ..TreeConfig::new(NodeId(node), nodes) })
+}
+
+const PINGS: u64 = 4;
+const PING_MAX_MICROS: u64 = 1_000_000;

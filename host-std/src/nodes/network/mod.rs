@@ -1,0 +1,578 @@
+//! Connections of a head or a node server: listener, handshakes, places, and the edges of the tree.
+//!
+//! One value for each process. It reads no clock by itself but that of the tree, and never blocks; its
+//! owner runs this loop:
+//!
+//! 1. Wait for readiness, or until [`deadline`](Network::deadline).
+//! 2. For [`Token::NodeListen`] call [`accept`](Network::accept), for [`Token::Node`]
+//!    [`ready`](Network::ready), and then in any case [`tick`](Network::tick).
+//! 3. Handle all events of [`poll_event`](Network::poll_event), send and contribute.
+//! 4. Call [`flush`](Network::flush), which moves the frames of the tree to the sockets.
+//!
+//! States of a connection, first at the side that has accepted, then at the one that has connected:
+//!
+//! ```text
+//! Accepted ── Join ──▶ Joined ── Place ──▶ Member (child of the head)
+//!     │                  └───── Place ──▶ Placed ── Attached ──▶ closed
+//!     └── Attach ──────────────────────▶ Member
+//! Joining ── Place ──▶ Member (the head is the parent)
+//!     └───── Place ──▶ Leaving ── Attached, once the parent is connected ──▶ closed
+//! Attaching ── Welcome ──▶ Member
+//! ```
+
+mod greetings;
+pub(crate) mod roster;
+
+use super::edge::{Edge, EdgeError, EdgeProgress};
+use super::greeting::{NodeGreeting, NodePlace};
+use super::key::RunKey;
+use super::record::CONTENT_MAX;
+use crate::admission::limits::RejectionLog;
+use crate::admission::pending::Pending;
+use crate::admission::{EVICTED, PENDING_MAX, Policy};
+use crate::poller::{Poller, Token};
+use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
+use crate::settings::nodes::PortRange;
+use pmi_std::{Clock, Stream};
+use pmi_tree::{
+    Class, CollectiveId, Contribution, Destination, NodeId, TreeError, TreeEvent, TreeNode,
+};
+use roster::Roster;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+/// Connections of a head or a node server.
+pub(crate) struct Network {
+    key: RunKey,
+    timeout: Duration,
+    clock: Clock,
+    listener: Option<Listener>,
+    links: Links,
+    side: NetworkSide,
+    /// The tree; a node server has none before it is placed.
+    tree: Option<TreeNode>,
+    events: VecDeque<NetworkEvent>,
+    rejections: RejectionLog,
+    scratch: Vec<u8>,
+}
+
+/// Event for the owner of the connections.
+#[derive(Debug)]
+pub(crate) enum NetworkEvent {
+    /// At the head: a node server has connected and proved the key.
+    Joined {
+        /// Number of its node.
+        node: u32,
+    },
+    /// At the head: a node is connected to its parent.
+    Attached {
+        /// Its number.
+        node: u32,
+    },
+    /// At the head: a node server that has joined is lost before it was attached.
+    Left {
+        /// Number of its node.
+        node: u32,
+        /// Reason, as the predicate of a sentence about the node server.
+        why: String,
+    },
+    /// At a node server: its place.
+    Placed(NodePlace),
+    /// At a node server: the head is lost or cannot be reached, or has refused this node.
+    HeadLost {
+        /// Sentence with the reason.
+        why: String,
+    },
+    /// A connection was rejected.
+    Rejected {
+        /// Sentence for the user.
+        report: String,
+    },
+    /// An event of the tree, other than a reconnection, which is handled here.
+    Tree(TreeEvent),
+}
+
+#[derive(Debug)]
+enum NetworkSide {
+    Head(Roster),
+    Node(NodeSide),
+}
+
+/// State of a node server besides its connections.
+#[derive(Debug)]
+struct NodeSide {
+    /// Addresses of the head, of which the first `tried` were tried.
+    head: Vec<SocketAddr>,
+    tried: usize,
+    /// Reasons why the tried ones failed.
+    failures: Vec<String>,
+    /// Name of its host, from the starter.
+    name: Option<String>,
+    ports: Option<PortRange>,
+    place: Option<NodePlace>,
+    /// Nodes that attached before this one was placed, by the numbers of their connections.
+    early: Vec<(u32, u32)>,
+}
+
+/// All connections, by number.
+#[derive(Default)]
+struct Links {
+    all: BTreeMap<u32, NodeLink>,
+    /// Number of the next connection.
+    next: u32,
+    /// Edges of the tree, by node.
+    members: BTreeMap<u32, u32>,
+    /// Accepted connections that have not proved the key.
+    pending: Pending<u32>,
+}
+
+#[derive(Debug)]
+struct NodeLink {
+    edge: Edge,
+    state: LinkState,
+    /// Time at which the connection is closed unless its state has changed.
+    deadline: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    /// Accepted; a join or an attachment follows.
+    Accepted,
+    /// At the head: its node waits for its place.
+    Joined(u32),
+    /// At the head: its node connects to its parent.
+    Placed(u32),
+    /// At a node server: connected to the head for a place.
+    Joining,
+    /// At a node server: its connection to the head, until its parent is connected.
+    Leaving,
+    /// At a node server: connecting to this ancestor.
+    Attaching(u32),
+    /// An edge of the tree, to this node.
+    Member(u32),
+}
+
+impl Network {
+    /// Network of a head, for the hosts of `roster`, with a listener.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(crate) fn of_head(
+        (key, timeout): (RunKey, Duration),
+        listener: TcpListener,
+        roster: Roster,
+        poller: &Poller,
+    ) -> io::Result<Self> {
+        let tree = roster.tree();
+        let listener = Listener::of(listener, Token::NodeListen, Policy::Secret, poller)?;
+        let network = Self::new((key, timeout), NetworkSide::Head(roster));
+        Ok(Self { listener: Some(listener), tree: Some(tree), ..network })
+    }
+
+    /// Network of a node server, which connects to one of the addresses in `head`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn of_node(
+        key: RunKey,
+        head: Vec<SocketAddr>,
+        (name, ports): (Option<String>, Option<PortRange>),
+        poller: &Poller,
+    ) -> io::Result<Self> {
+        let (failures, early) = (Vec::new(), Vec::new());
+        let side = NodeSide { head, tried: 0, failures, name, ports, place: None, early };
+        let mut network = Self::new((key, JOIN_WITHIN), NetworkSide::Node(side));
+        network.dial_head(poller)?;
+        Ok(network)
+    }
+
+    fn new((key, timeout): (RunKey, Duration), side: NetworkSide) -> Self {
+        Self {
+            key,
+            timeout,
+            clock: Clock::start(),
+            listener: None,
+            links: Links::default(),
+            side,
+            tree: None,
+            events: VecDeque::new(),
+            rejections: RejectionLog::default(),
+            scratch: vec![0; 4 * CONTENT_MAX],
+        }
+    }
+
+    /// Hosts of the run, at the head.
+    pub(crate) const fn roster(&self) -> Option<&Roster> {
+        match &self.side {
+            NetworkSide::Head(roster) => Some(roster),
+            NetworkSide::Node(_) => None,
+        }
+    }
+
+    /// Accepts connections of other nodes.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(listener) = &mut self.listener else { break };
+            let Some(arrival) = listener.accept(poller)? else { break };
+            let Stream::Tcp(stream) = arrival.stream else { continue };
+            let most = self.roster().map_or(0, |roster| roster.nodes() as usize).max(PENDING_MAX);
+            if let Some(surplus) = self.links.pending.surplus(most) {
+                let why = EdgeError::Protocol(EVICTED);
+                self.close(surplus, &why, poller)?;
+            }
+            let accepted = Edge::accepted(stream, arrival.from, (&self.key, self.timeout));
+            // A connection that is closed already is no fault of this side.
+            if let Ok(edge) = accepted {
+                let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));
+                self.links.pending.insert(number, arrival.from.ip(), ());
+                self.watch(number, poller)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves the connection with this number.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+        let mut contents = Vec::new();
+        let served = self.serve(number, &mut contents);
+        if let Ok(EdgeProgress::Established) = served {
+            self.links.pending.remove(number);
+            self.handle_established(number, poller)?;
+        }
+        for content in contents {
+            if let Err(error) = self.handle_content(number, &content, poller)? {
+                return self.close(number, &error, poller);
+            }
+        }
+        if let Err(error) = served {
+            return self.close(number, &error, poller);
+        }
+        self.write(number, poller)
+    }
+
+    fn serve(
+        &mut self,
+        number: u32,
+        contents: &mut Vec<Vec<u8>>,
+    ) -> Result<EdgeProgress, EdgeError> {
+        let Some(link) = self.links.all.get_mut(&number) else { return Ok(EdgeProgress::Waiting) };
+        let read = link.edge.read(&mut self.scratch, |content| {
+            contents.push(content.to_vec());
+            Ok(())
+        });
+        // A side that is rejected may read the version of this one.
+        let written = link.edge.flush();
+        let progress = read?;
+        written.map(|()| progress)
+    }
+
+    /// Handles the content of a record. The inner error is one of the connection.
+    fn handle_content(
+        &mut self,
+        number: u32,
+        content: &[u8],
+        poller: &Poller,
+    ) -> io::Result<Result<(), EdgeError>> {
+        let Some(link) = self.links.all.get(&number) else { return Ok(Ok(())) };
+        if let LinkState::Member(node) = link.state {
+            let Some(tree) = &mut self.tree else { return Ok(Ok(())) };
+            let received = tree.receive(NodeId(node), content, self.clock.now());
+            return Ok(
+                received.map_err(|_| EdgeError::Protocol("a frame of the tree is malformed"))
+            );
+        }
+        match NodeGreeting::decode(content) {
+            Some(greeting) => self.handle_greeting(number, greeting, poller),
+            None => Ok(Err(EdgeError::Protocol("a greeting is malformed"))),
+        }
+    }
+
+    /// Moves frames of the tree to the connections, as far as these have room, and writes them.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
+        let members: Vec<(u32, u32)> =
+            self.links.members.iter().map(|(node, number)| (*node, *number)).collect();
+        for (node, number) in members {
+            let now = self.clock.now();
+            let (Some(tree), Some(link)) = (&mut self.tree, self.links.all.get_mut(&number)) else {
+                continue;
+            };
+            let mut is_idle = !link.edge.has_output();
+            while link.edge.has_room() {
+                let len_bytes = tree.transmit(NodeId(node), &mut self.scratch[..CONTENT_MAX], now);
+                if len_bytes == 0 {
+                    break;
+                }
+                is_idle = false;
+                link.edge.send(&self.scratch[..len_bytes]);
+            }
+            if !is_idle {
+                self.write(number, poller)?;
+            }
+        }
+        self.collect_tree_events(poller)
+    }
+
+    /// Writes the output of a connection, and watches it for what is left.
+    fn write(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+        let Some(link) = self.links.all.get_mut(&number) else { return Ok(()) };
+        match link.edge.flush() {
+            Ok(()) => self.watch(number, poller),
+            Err(error) => self.close(number, &error, poller),
+        }
+    }
+
+    /// Next event.
+    ///
+    /// Changes after `accept`, `ready`, `tick` and `flush`.
+    pub(crate) fn poll_event(&mut self) -> Option<NetworkEvent> {
+        self.events.pop_front()
+    }
+
+    /// Time of the next [`tick`](Self::tick).
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if !self.events.is_empty() {
+            return Some(Instant::now());
+        }
+        let links = self.links.all.values().filter_map(|link| link.deadline);
+        let tree = self.tree.as_ref().and_then(TreeNode::poll_timeout);
+        let tree = tree.map(|at| Instant::now() + Clock::until(self.clock.now(), at));
+        let listener = self.listener.as_ref().and_then(|listener| listener.paused_until);
+        links.chain(tree).chain(listener).chain(self.rejections.deadline()).min()
+    }
+
+    /// Handles deadlines.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        if let Some(listener) = &mut self.listener {
+            listener.tick(now, poller)?;
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.handle_timeout(self.clock.at(now));
+        }
+        if let Some(count) = self.rejections.take_unreported(now).filter(|count| *count > 0) {
+            let report =
+                format!("{count} further connections to the port of node servers were rejected");
+            self.events.push_back(NetworkEvent::Rejected { report });
+        }
+        let is_over = |link: &NodeLink| link.deadline.is_some_and(|deadline| now >= deadline);
+        let over =
+            self.links.all.iter().filter(|(_, link)| is_over(link)).map(|(number, _)| *number);
+        for number in Vec::from_iter(over) {
+            let error = io::Error::from(io::ErrorKind::TimedOut);
+            self.close(number, &EdgeError::Io(error), poller)?;
+        }
+        self.collect_tree_events(poller)
+    }
+
+    /// Sends a message through the tree.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`TreeNode::send`], and [`TreeError::Over`] at a node server that has no place.
+    pub(crate) fn send(
+        &mut self,
+        to: Destination,
+        class: Class,
+        body: Vec<u8>,
+    ) -> Result<(), TreeError> {
+        self.tree.as_mut().map_or(Err(TreeError::Over), |tree| tree.send(to, class, body))
+    }
+
+    /// Contributes the local part of a collective operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`TreeNode::contribute`], and [`TreeError::Over`] at a node server that has no place.
+    pub(crate) fn contribute(
+        &mut self,
+        id: CollectiveId,
+        own: Contribution,
+    ) -> Result<(), TreeError> {
+        self.tree.as_mut().map_or(Err(TreeError::Over), |tree| tree.contribute(id, own))
+    }
+
+    /// True while any other node is connected as parent or child.
+    pub(crate) fn has_members(&self) -> bool {
+        !self.links.members.is_empty()
+    }
+
+    /// True while frames wait for a connection that is slow.
+    pub(crate) fn has_output(&self) -> bool {
+        let is_waiting =
+            |number: &u32| self.links.all.get(number).is_some_and(|link| link.edge.has_output());
+        self.links.members.values().any(is_waiting)
+    }
+
+    fn collect_tree_events(&mut self, poller: &Poller) -> io::Result<()> {
+        while let Some(event) = self.tree.as_mut().and_then(TreeNode::poll_event) {
+            match event {
+                TreeEvent::Reconnect { to } => self.attach(to.0, poller)?,
+                TreeEvent::Close { peer, .. } => {
+                    if let Some(number) = self.links.members.remove(&peer.0) {
+                        self.links.all.remove(&number);
+                    }
+                }
+                TreeEvent::HeadLost => {
+                    let why = "the connection to the head of the run is lost".to_owned();
+                    self.events.push_back(NetworkEvent::HeadLost { why });
+                }
+                event => self.events.push_back(NetworkEvent::Tree(event)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects to the next address of the head, if one is left.
+    fn dial_head(&mut self, poller: &Poller) -> io::Result<()> {
+        loop {
+            let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
+            let Some(address) = side.head.get(side.tried).copied() else {
+                let why =
+                    format!("the head of the run cannot be reached: {}", side.failures.join("; "));
+                self.events.push_back(NetworkEvent::HeadLost { why });
+                return Ok(());
+            };
+            side.tried += 1;
+            match Edge::connect(address, (&self.key, self.timeout)) {
+                Ok(edge) => {
+                    let number = self.add(edge, LinkState::Joining, Some(HANDSHAKE_WITHIN));
+                    return self.watch(number, poller);
+                }
+                Err(error) => side.failures.push(format!("{address}: {error}")),
+            }
+        }
+    }
+
+    /// Connects to an ancestor, which becomes the parent.
+    fn attach(&mut self, ancestor: u32, poller: &Poller) -> io::Result<()> {
+        let NetworkSide::Node(side) = &self.side else { return Ok(()) };
+        let of_place = |place: &NodePlace| {
+            let known = place.ancestors.iter().find(|(node, _)| *node == ancestor);
+            known.map(|(_, address)| *address)
+        };
+        let address = match ancestor {
+            0 => side.head.get(side.tried.saturating_sub(1)).copied(),
+            _ => side.place.as_ref().and_then(of_place),
+        };
+        let connected = address
+            .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
+            .and_then(|address| Edge::connect(address, (&self.key, self.timeout)));
+        match connected {
+            Ok(edge) => {
+                let number = self.add(edge, LinkState::Attaching(ancestor), Some(self.timeout));
+                self.watch(number, poller)
+            }
+            Err(error) => self.lose_ancestor(ancestor, &EdgeError::Io(error), poller),
+        }
+    }
+
+    /// Handles an ancestor that cannot be reached or was lost: the tree names the next one.
+    fn lose_ancestor(
+        &mut self,
+        ancestor: u32,
+        error: &EdgeError,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        // The machine of the head answers, so another attempt would not find the head either.
+        if ancestor == NodeId::HEAD.0
+            && matches!(error, EdgeError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            let why = "the head of the run has ended".to_owned();
+            self.events.push_back(NetworkEvent::HeadLost { why });
+            return Ok(());
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.disconnected(NodeId(ancestor), self.clock.now());
+        }
+        self.collect_tree_events(poller)
+    }
+
+    fn add(&mut self, edge: Edge, state: LinkState, within: Option<Duration>) -> u32 {
+        let number = self.links.next;
+        self.links.next = number.wrapping_add(1);
+        let deadline = within.map(|within| Instant::now() + within);
+        self.links.all.insert(number, NodeLink { edge, state, deadline });
+        number
+    }
+
+    fn watch(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+        match self.links.all.get_mut(&number) {
+            Some(link) => link.edge.watch(Token::Node(number), poller),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes a connection that has ended with `error`.
+    fn close(&mut self, number: u32, error: &EdgeError, poller: &Poller) -> io::Result<()> {
+        // Dropping the socket also ends its readiness.
+        let Some(link) = self.links.all.remove(&number) else { return Ok(()) };
+        self.links.pending.remove(number);
+        match link.state {
+            LinkState::Accepted => self.report_rejection(link.edge.peer, error),
+            LinkState::Joined(node) | LinkState::Placed(node) => {
+                if let NetworkSide::Head(roster) = &mut self.side {
+                    roster.leave(node);
+                }
+                self.events.push_back(NetworkEvent::Left { node, why: error.to_string() });
+            }
+            LinkState::Joining => {
+                if let NetworkSide::Node(side) = &mut self.side {
+                    side.failures.push(format!("{}: {error}", link.edge.peer));
+                }
+                return self.dial_head(poller);
+            }
+            LinkState::Leaving => {
+                let why = format!("the connection to the head of the run is lost ({error})");
+                self.events.push_back(NetworkEvent::HeadLost { why });
+            }
+            LinkState::Attaching(ancestor) => return self.lose_ancestor(ancestor, error, poller),
+            LinkState::Member(node) => {
+                if self.links.members.get(&node) == Some(&number) {
+                    self.links.members.remove(&node);
+                }
+                if let Some(tree) = &mut self.tree {
+                    tree.disconnected(NodeId(node), self.clock.now());
+                }
+                return self.collect_tree_events(poller);
+            }
+        }
+        Ok(())
+    }
+
+    fn report_rejection(&mut self, from: SocketAddr, error: &EdgeError) {
+        if let Some(unreported) = self.rejections.next(Instant::now()) {
+            let more = match unreported {
+                0 => String::new(),
+                count => format!(" ({count} more were rejected before)"),
+            };
+            let report =
+                format!("a connection from {from} to the port of node servers {error}{more}");
+            self.events.push_back(NetworkEvent::Rejected { report });
+        }
+    }
+}
+
+/// Longest time from a connection to the end of its handshake and the first message.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time without a sign of life of the head before a node server knows the setting of the run.
+const JOIN_WITHIN: Duration = Duration::from_secs(20);

@@ -1,0 +1,176 @@
+//! Hosts of a run, as the head knows them: which have joined, and where they accept other nodes.
+
+use super::super::greeting::{NodeHello, NodePlace, NodeTask, ancestors};
+use super::greetings;
+use pmi_tree::TreeNode;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Hosts of a run, in the order of their nodes, which are numbered from 1.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    hosts: Vec<RosterHost>,
+    radix: u32,
+    timeout: Duration,
+    task: NodeTask,
+}
+
+#[derive(Debug)]
+struct RosterHost {
+    /// Name as the user or the batch system writes it.
+    name: String,
+    /// Description of the node server, once it has joined.
+    hello: Option<NodeHello>,
+    is_placed: bool,
+}
+
+impl Roster {
+    pub(crate) fn new(names: Vec<String>, radix: u32, timeout: Duration, task: NodeTask) -> Self {
+        let host = |name: String| {
+            let name = name.rsplit('@').next().unwrap_or_default().to_owned();
+            RosterHost { name, hello: None, is_placed: false }
+        };
+        Self { hosts: names.into_iter().map(host).collect(), radix, timeout, task }
+    }
+
+    /// The tree of the head.
+    pub(super) fn tree(&self) -> TreeNode {
+        greetings::tree(0, self.nodes(), self.radix, self.timeout)
+    }
+
+    /// Number of nodes, with the head.
+    pub(super) fn nodes(&self) -> u32 {
+        u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Adds a node server that requests its place, and returns the number of its node.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the reason to refuse it.
+    pub(super) fn join(&mut self, hello: NodeHello) -> Result<u32, String> {
+        if let Some(why) = hello.mismatch() {
+            return Err(why);
+        }
+        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let is_named = |host: &RosterHost| match &hello.name {
+            Some(name) => host.name == *name,
+            None => host.name == hello.host || first(&host.name) == first(&hello.host),
+        };
+        let shown = hello.shown().to_owned();
+        let mut named =
+            self.hosts.iter_mut().enumerate().filter(|(_, host)| is_named(host)).peekable();
+        if named.peek().is_none() {
+            return Err(format!("'{shown}' is not one of the hosts of this run"));
+        }
+        let Some((at, host)) = named.find(|(_, host)| host.hello.is_none()) else {
+            return Err(format!("a node server of '{shown}' has joined this run already"));
+        };
+        host.hello = Some(hello);
+        Ok(u32::try_from(at + 1).unwrap_or(u32::MAX))
+    }
+
+    /// Takes a node out that was lost before it was placed.
+    pub(super) fn leave(&mut self, node: u32) {
+        if let Some(host) = self.host_mut(node) {
+            (host.hello, host.is_placed) = (None, false);
+        }
+    }
+
+    /// Place of `node`, if it and all its ancestors have joined. It counts as placed from now on.
+    pub(super) fn place(&mut self, node: u32) -> Option<NodePlace> {
+        let above: Vec<u32> = ancestors(node, self.radix).filter(|above| *above > 0).collect();
+        let is_placed = |above: &u32| self.host(*above).is_some_and(|host| host.is_placed);
+        if !above.iter().all(is_placed) || self.host(node)?.hello.is_none() {
+            return None;
+        }
+        let address = |above: &u32| Some((*above, self.host(*above)?.hello.as_ref()?.address));
+        let ancestors: Vec<(u32, SocketAddr)> = above.iter().filter_map(address).collect();
+        let (nodes, radix, task) = (self.nodes(), self.radix, self.task.clone());
+        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        let host = self.host_mut(node)?;
+        if std::mem::replace(&mut host.is_placed, true) {
+            return None;
+        }
+        Some(NodePlace { node, nodes, radix, timeout_ms, ancestors, task })
+    }
+
+    /// Children of `node`.
+    pub(super) fn children(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
+        let first = node.saturating_mul(self.radix).saturating_add(1);
+        first..first.saturating_add(self.radix).min(self.nodes())
+    }
+
+    /// Description of the node server of `node`, if it has joined.
+    pub(crate) fn hello(&self, node: u32) -> Option<&NodeHello> {
+        self.host(node)?.hello.as_ref()
+    }
+
+    /// Name of the host of `node`.
+    pub(crate) fn name(&self, node: u32) -> &str {
+        self.host(node).map_or("", |host| &host.name)
+    }
+
+    fn host(&self, node: u32) -> Option<&RosterHost> {
+        self.hosts.get(usize::try_from(node.checked_sub(1)?).ok()?)
+    }
+
+    fn host_mut(&mut self, node: u32) -> Option<&mut RosterHost> {
+        self.hosts.get_mut(usize::try_from(node.checked_sub(1)?).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roster(names: &[&str]) -> Roster {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Roster::new(names, 4, Duration::from_secs(5), NodeTask::Check { program: None })
+    }
+
+    fn hello(name: Option<&str>, host: &str) -> NodeHello {
+        NodeHello {
+            name: name.map(str::to_owned),
+            host: host.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            architecture: std::env::consts::ARCH.to_owned(),
+            address: "127.0.0.1:9".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn node_is_found_by_the_name_that_was_handed_over_or_else_by_its_host() {
+        let mut roster = roster(&["u@a", "b.example", "c"]);
+        assert_eq!(roster.join(hello(Some("c"), "x")), Ok(3));
+        assert_eq!(roster.join(hello(None, "B.local")), Ok(2));
+        assert_eq!(roster.join(hello(None, "a")), Ok(1));
+        assert!(roster.join(hello(None, "a")).unwrap_err().contains("joined this run already"));
+        assert!(roster.join(hello(None, "d")).unwrap_err().contains("not one of the hosts"));
+        assert!(roster.join(hello(Some("A"), "a")).unwrap_err().contains("not one of the hosts"));
+        let other = NodeHello { version: "9".to_owned(), ..hello(None, "c") };
+        assert!(roster.join(other).unwrap_err().contains("same version"));
+        assert_eq!((roster.name(1), roster.name(9), roster.name(0)), ("a", "", ""));
+    }
+
+    #[test]
+    fn node_is_placed_after_its_ancestors_and_once() {
+        let names: Vec<String> = (1..=21).map(|node| format!("n{node}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut roster = roster(&names);
+        for node in [21, 5, 1] {
+            assert_eq!(roster.join(hello(Some(&format!("n{node}")), "x")), Ok(node));
+        }
+        assert_eq!((roster.place(21), roster.place(5)), (None, None));
+        assert!(roster.place(1).unwrap().ancestors.is_empty());
+        assert_eq!(Vec::from_iter(roster.children(1)), [5, 6, 7, 8]);
+        assert_eq!(Vec::from_iter(roster.children(5)), [21]);
+        assert_eq!(roster.children(6).count(), 0);
+        let above = |place: NodePlace| place.ancestors.into_iter().map(|(node, _)| node);
+        assert_eq!(Vec::from_iter(above(roster.place(5).unwrap())), [1]);
+        assert_eq!(Vec::from_iter(above(roster.place(21).unwrap())), [5, 1]);
+        assert_eq!((roster.place(21), roster.place(2), roster.place(99)), (None, None, None));
+        roster.leave(21);
+        assert!(roster.hello(21).is_none() && roster.hello(5).is_some());
+    }
+}

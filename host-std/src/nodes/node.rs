@@ -1,0 +1,120 @@
+//! `pmi-host node`: the server of one host, which a starter runs there.
+
+use super::check;
+use super::greeting::NodeTask;
+use super::key::RunKey;
+use super::network::{Network, NetworkEvent};
+use super::starter::NODE;
+use crate::poller::{Poller, Token};
+use crate::settings::nodes::PortRange;
+use clap::{Arg, Command};
+use pmi_host_base::exit::{FAILED, complain, print, refuse};
+use pmi_host_base::usage::UsageError;
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Defines the command. Starters run it, so the list of commands does not have it.
+pub(crate) fn define() -> Command {
+    Command::new(NODE)
+        .about("Serve this host to a run, which a starter does; the key of the run is on standard input")
+        .hide(true)
+        .arg(
+            Arg::new(TO)
+                .long(TO)
+                .value_name("ADDRESS:PORT,...")
+                .value_delimiter(',')
+                .value_parser(clap::value_parser!(SocketAddr))
+                .required(true)
+                .help("addresses of the launcher, of which the first that answers counts"),
+        )
+        .arg(Arg::new(NAME).long(NAME).value_name("HOST").help("name of this host in the run"))
+        .arg(
+            Arg::new(PORTS)
+                .long(PORTS)
+                .value_name("FIRST-LAST")
+                .value_parser(|text: &str| PortRange::parse(text).ok_or("no range of ports"))
+                .help("ports at which other nodes connect to this one"),
+        )
+}
+
+/// Serves this host until the run ends.
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
+    let matches = match define().no_binary_name(true).try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => return print(&error.to_string()),
+        Err(error) => {
+            let why = error.to_string().lines().next().unwrap_or_default().to_owned();
+            return refuse(&UsageError::Value { given: NODE.to_owned(), why });
+        }
+    };
+    let addresses = matches.get_many::<SocketAddr>(TO).into_iter().flatten().copied().collect();
+    // Slurm starts all node servers by one command, and names each in its environment.
+    let name = matches.get_one::<String>(NAME).cloned();
+    let name =
+        name.or_else(|| std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()));
+    let ports = matches.get_one::<PortRange>(PORTS).copied();
+    let key = match RunKey::read(&mut io::stdin().lock()) {
+        Ok(key) => key,
+        Err(error) => {
+            let why = format!(
+                "standard input has no key of a run ({error}); the starter has to pass on its own \
+                 standard input"
+            );
+            return complain(&why, FAILED);
+        }
+    };
+    match serve(key, addresses, (name, ports)) {
+        Ok(code) => code,
+        Err(error) => complain(&format_args!("the node server cannot go on ({error})"), FAILED),
+    }
+}
+
+fn serve(
+    key: RunKey,
+    addresses: Vec<SocketAddr>,
+    names: (Option<String>, Option<PortRange>),
+) -> io::Result<ExitCode> {
+    let mut poller = Poller::new()?;
+    let mut network = Network::of_node(key, addresses, names, &poller)?;
+    let mut ready = Vec::new();
+    loop {
+        match network.poll_event() {
+            Some(NetworkEvent::Placed(place)) => {
+                return match &place.task {
+                    NodeTask::Check { program } => {
+                        check::serve(network, poller, (place.node, program.as_deref()))
+                    }
+                };
+            }
+            Some(NetworkEvent::HeadLost { why }) => return Ok(complain(&why, FAILED)),
+            Some(_) => continue,
+            None => {}
+        }
+        network.flush(&poller)?;
+        poller.wait(network.deadline(), &mut ready)?;
+        turn(&mut network, &ready, &poller)?;
+    }
+}
+
+/// Handles everything that is ready at the connections of a node server.
+///
+/// # Errors
+///
+/// Errors of the poller.
+pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
+    for token in ready {
+        match *token {
+            Token::NodeListen => network.accept(poller)?,
+            Token::Node(number) => network.ready(number, poller)?,
+            _ => {}
+        }
+    }
+    network.tick(Instant::now(), poller)
+}
+
+const TO: &str = "to";
+const NAME: &str = "name";
+const PORTS: &str = "ports";

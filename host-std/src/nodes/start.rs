@@ -1,0 +1,308 @@
+//! Start of the node servers of a run: starters and connections together, until all nodes are in the tree.
+
+use super::addresses::{self, HeadAddresses};
+use super::greeting::NodeTask;
+use super::key::RunKey;
+use super::network::roster::Roster;
+use super::network::{Network, NetworkEvent};
+use super::starter::pool::{StarterEnd, StarterPool};
+use super::starter::{NODE, Starter, StarterHost, node_words};
+use crate::admission::secret::GeneratedSecret;
+use crate::poller::{Poller, Token};
+use crate::settings::nodes::NodeSettings;
+use rustix::process::Signal;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Node servers of a run, at the head.
+pub(crate) struct NodeServers {
+    /// Connections of the head.
+    pub(crate) network: Network,
+    starters: StarterPool,
+    hosts: Vec<StarterHost>,
+    /// Nodes that are in the tree.
+    attached: Vec<bool>,
+    /// Reasons of the nodes that could not be started, the first one at `failed_at`.
+    failed: BTreeMap<u32, String>,
+    failed_at: Option<Instant>,
+    /// Last output of starters that have ended.
+    outputs: BTreeMap<u32, String>,
+    /// Time at which the start has failed unless there is progress; `None` once it is over.
+    patience: Option<Instant>,
+    events: VecDeque<StartEvent>,
+    instructions: Vec<String>,
+    _key_file: Option<GeneratedSecret>,
+}
+
+/// Event of the start, or of the connections.
+#[derive(Debug)]
+pub(crate) enum StartEvent {
+    /// All nodes are in the tree.
+    Complete,
+    /// Node servers could not be started on these hosts; the run is over.
+    Failed(Vec<FailedHost>),
+    /// An event of the connections.
+    Network(NetworkEvent),
+}
+
+/// A host without a node server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedHost {
+    /// Its name.
+    pub(crate) name: String,
+    /// Reason, with the output of the starter in further lines.
+    pub(crate) why: String,
+}
+
+impl NodeServers {
+    /// Opens the port for node servers and prepares their starters. Nothing is started before the first
+    /// [`tick`](Self::tick).
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(crate) fn open(
+        hosts: Vec<StarterHost>,
+        settings: &NodeSettings,
+        task: NodeTask,
+        poller: &Poller,
+    ) -> Result<Self, String> {
+        let starter = Starter::choose(settings, |name| {
+            std::env::var(name).ok().filter(|value| !value.is_empty())
+        })?;
+        let remote: Vec<&str> =
+            hosts.iter().filter(|host| !host.is_here).map(|host| host.name.as_str()).collect();
+        let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
+        let listener = addresses::bind(addresses.bind, settings.ports)?;
+        let cannot = |error: io::Error| format!("node servers cannot be started ({error})");
+        let port = listener.local_addr().map_err(cannot)?.port();
+        let to: Vec<SocketAddr> =
+            addresses.reachable.iter().map(|address| SocketAddr::new(*address, port)).collect();
+        let words = node_words(&to, settings)?;
+        // Only a user who starts node servers by hand needs the key in a file.
+        let key_file = starter.is_manual().then(GeneratedSecret::create).transpose()?;
+        let key = match &key_file {
+            Some(file) => RunKey::read(&mut format!("{}\n", file.text).as_bytes()),
+            None => RunKey::generate(),
+        };
+        let key = key.map_err(cannot)?;
+        let instructions = key_file.as_ref().map_or_else(Vec::new, |file| {
+            let command = words.join(" ");
+            let of_host = |host: &StarterHost| {
+                let name = &host.name;
+                format!(
+                    "on '{name}', run '{command} --name {name}' with the line in '{}' as its standard input",
+                    file.path.display()
+                )
+            };
+            hosts.iter().map(of_host).collect()
+        });
+        let pool = StarterPool::new(starter.commands(&hosts, &words)?, key.line());
+        let names = hosts.iter().map(|host| host.name.clone()).collect();
+        let roster = Roster::new(names, RADIX, settings.timeout, task);
+        let network = Network::of_head((key, settings.timeout), listener, roster, poller);
+        Ok(Self {
+            network: network.map_err(cannot)?,
+            starters: pool,
+            attached: vec![false; hosts.len()],
+            hosts,
+            failed: BTreeMap::new(),
+            failed_at: None,
+            outputs: BTreeMap::new(),
+            // A user who types commands takes as long as it takes.
+            patience: (!starter.is_manual()).then(|| Instant::now() + PATIENCE),
+            events: VecDeque::new(),
+            instructions,
+            _key_file: key_file,
+        })
+    }
+
+    /// Lines for a user who has to start node servers by hand.
+    pub(crate) fn instructions(&self) -> &[String] {
+        &self.instructions
+    }
+
+    /// Handles the readiness of a connection or starter.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn ready(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
+        match token {
+            Token::NodeListen => self.network.accept(poller)?,
+            Token::Node(number) => self.network.ready(number, poller)?,
+            Token::StarterOutput(number) => self.starters.read_output(number),
+            Token::StarterExit(number) => {
+                if let Some(end) = self.starters.handle_exit(number) {
+                    self.handle_end(end);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Starts further node servers, handles deadlines, and collects events.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        self.network.tick(now, poller)?;
+        while let Some(event) = self.network.poll_event() {
+            self.handle_network_event(&event);
+            self.events.push_back(StartEvent::Network(event));
+        }
+        for end in self.starters.start_due(poller) {
+            self.handle_end(end);
+        }
+        if self.patience.is_some_and(|patience| now >= patience) {
+            let why =
+                "has not connected within the time limit of the start; a firewall may be between";
+            for node in self.missing() {
+                self.fail(node, why.to_owned());
+            }
+        }
+        let is_decided = self.missing().is_empty();
+        let is_due = self.failed_at.is_some_and(|first| is_decided || now >= first + GATHERING);
+        if is_due && !self.failed.is_empty() && self.patience.take().is_some() {
+            let failed = std::mem::take(&mut self.failed).into_iter();
+            let failed = failed.map(|(node, why)| FailedHost { name: self.name(node), why });
+            self.events.push_back(StartEvent::Failed(failed.collect()));
+            self.failed_at = None;
+        }
+        Ok(())
+    }
+
+    /// Time of the next [`tick`](Self::tick).
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let gathered = self.failed_at.map(|first| first + GATHERING);
+        [self.network.deadline(), self.patience, gathered].into_iter().flatten().min()
+    }
+
+    /// Next event.
+    ///
+    /// Changes after `tick`.
+    pub(crate) fn poll_event(&mut self) -> Option<StartEvent> {
+        self.events.pop_front()
+    }
+
+    /// The last lines that the starter of a node has written, to explain its loss.
+    pub(crate) fn output_of(&self, node: u32) -> Option<String> {
+        self.starters.output_of(node).or_else(|| self.outputs.get(&node).cloned())
+    }
+
+    /// Sends a signal to all starters; none starts any further node.
+    pub(crate) fn signal_starters(&mut self, signal: Signal) {
+        self.patience = None;
+        self.starters.signal(signal);
+    }
+
+    /// True if all starters have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.starters.is_empty()
+    }
+
+    fn handle_network_event(&mut self, event: &NetworkEvent) {
+        match event {
+            NetworkEvent::Joined { node } => {
+                self.starters.handle_joined(*node);
+                self.patience = self.patience.map(|_| Instant::now() + PATIENCE);
+            }
+            NetworkEvent::Attached { node } => {
+                if let Some(attached) = index(*node).and_then(|at| self.attached.get_mut(at)) {
+                    *attached = true;
+                }
+                if self.attached.iter().all(|attached| *attached) {
+                    self.patience = None;
+                    self.events.push_back(StartEvent::Complete);
+                }
+            }
+            NetworkEvent::Left { node, why } => self.fail(*node, format!("its node server {why}")),
+            _ => {}
+        }
+    }
+
+    fn handle_end(&mut self, end: StarterEnd) {
+        let StarterEnd { nodes, awaited, how, output } = end;
+        for node in awaited {
+            let why = match output.is_empty() {
+                true => how.clone(),
+                false => format!("{how}\n{output}"),
+            };
+            self.fail(node, why);
+        }
+        if !output.is_empty() {
+            self.outputs.extend(nodes.into_iter().map(|node| (node, output.clone())));
+        }
+    }
+
+    fn fail(&mut self, node: u32, why: String) {
+        let is_attached = index(node).and_then(|at| self.attached.get(at)) == Some(&true);
+        if !is_attached {
+            self.failed.entry(node).or_insert(why);
+            self.failed_at.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Nodes that are neither in the tree nor have failed.
+    fn missing(&self) -> Vec<u32> {
+        let nodes = (1..).zip(&self.attached);
+        let missing = nodes.filter(|(node, is_in)| !**is_in && !self.failed.contains_key(node));
+        missing.map(|(node, _)| node).collect()
+    }
+
+    fn name(&self, node: u32) -> String {
+        let host = index(node).and_then(|at| self.hosts.get(at));
+        host.map_or_else(String::new, |host| host.name.clone())
+    }
+}
+
+fn index(node: u32) -> Option<usize> {
+    usize::try_from(node.checked_sub(1)?).ok()
+}
+
+/// Table of hosts without a node server.
+pub(crate) fn failed_hosts(failed: &[FailedHost], all: usize) -> String {
+    let width = failed.iter().map(|host| host.name.chars().count()).max().unwrap_or_default();
+    let mut text = format!(
+        "no '{NODE}' server could be started on {} of {all} hosts, and nothing is left running:",
+        failed.len()
+    );
+    for FailedHost { name, why } in failed {
+        for (at, line) in why.lines().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            text.push_str(&format!("\n  {name:<width$}  {line}"));
+        }
+    }
+    text
+}
+
+/// Children of a node. Four are best for small and for large data at every number of nodes.
+pub(crate) const RADIX: u32 = 4;
+
+/// Time without a further node after which the start has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time for which failures are gathered after the first one, so that one table has all of them.
+const GATHERING: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_hosts_are_listed_with_the_output_of_their_starters() {
+        let failed = [
+            FailedHost { name: "a".to_owned(), why: "'ssh' exited with 255\nno route".to_owned() },
+            FailedHost { name: "bcd".to_owned(), why: "closed".to_owned() },
+        ];
+        assert_eq!(
+            failed_hosts(&failed, 3),
+            "no 'node' server could be started on 2 of 3 hosts, and nothing is left running:\
+             \n  a    'ssh' exited with 255\n       no route\n  bcd  closed"
+        );
+    }
+}

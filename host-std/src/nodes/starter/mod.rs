@@ -1,0 +1,403 @@
+//! Starters: how node servers come to run on the hosts of a job.
+//!
+//! A starter has to do one thing: run `pmi-host node --to …` on a host, with the key of the run as its
+//! standard input. The node server connects to the head by itself, so all starters are alike afterwards.
+
+pub(super) mod pool;
+mod table;
+
+use crate::launch::spawn_request::is_here;
+use crate::settings::nodes::{NodeSettings, StarterName};
+use std::borrow::Cow;
+use std::ffi::OsString;
+use table::{ROWS, StarterCall, StarterRow};
+
+/// A host on which a node server is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StarterHost {
+    /// Number of the node.
+    pub(crate) node: u32,
+    /// Name as the user or the batch system writes it.
+    pub(crate) name: String,
+    /// True for the machine of the head, where no starter is needed.
+    pub(crate) is_here: bool,
+}
+
+/// Command that starts node servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StarterCommand {
+    /// Program and arguments.
+    pub(crate) words: Vec<String>,
+    /// Numbers of the nodes that it starts.
+    pub(crate) nodes: Vec<u32>,
+}
+
+/// Starter that was chosen, with the arguments that the user has added.
+#[derive(Debug)]
+pub(crate) struct Starter {
+    kind: StarterKind,
+    /// Program instead of that of the row.
+    program: Option<String>,
+    /// Further arguments, in front of the host.
+    extra: Vec<String>,
+}
+
+#[derive(Debug)]
+enum StarterKind {
+    Row(&'static StarterRow),
+    Template(Vec<String>),
+    Local,
+    Manual,
+}
+
+impl Starter {
+    /// Chooses a starter: by the settings, by the variables of other launchers, by the batch system.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(crate) fn choose(
+        settings: &NodeSettings,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
+        if let Some(template) = &settings.template {
+            return Self::of_template(template);
+        }
+        let kind = match (&settings.starter, first(&LAUNCHERS)) {
+            (Some(StarterName::Row(name)), _) => of_name(|row| row.name == *name),
+            (Some(StarterName::Local(_)), _) => Some(StarterKind::Local),
+            (Some(StarterName::Manual), _) => Some(StarterKind::Manual),
+            (None, Some(hydra)) => Some(of_hydra(&hydra)?),
+            (None, None) => {
+                let is_there =
+                    |row: &StarterRow| row.variable.is_some_and(|name| variable(name).is_some());
+                of_name(is_there).or_else(|| of_name(|row| row.name == DEFAULT))
+            }
+        };
+        let kind = kind.ok_or("there is no such starter; '--starter ssh' is one")?;
+        let is_row = matches!(kind, StarterKind::Row(_));
+        let program = first(&PROGRAMS).filter(|_| is_row);
+        let extra = first(&EXTRA_ARGUMENTS).filter(|_| is_row).unwrap_or_default();
+        let extra = shlex::split(&extra).ok_or_else(|| {
+            format!("a quotation mark is missing in the arguments '{extra}' of HYDRA_LAUNCHER_EXTRA_ARGS")
+        })?;
+        Ok(Self { kind, program, extra })
+    }
+
+    fn of_template(template: &str) -> Result<Self, String> {
+        let example = "try 'kubectl exec -i {host} -- {cmd}'";
+        let words = shlex::split(template).filter(|words| !words.is_empty());
+        let words = words.ok_or_else(|| {
+            format!("a quotation mark is missing in '--starter-cmd {template}'; {example}")
+        })?;
+        for part in [HOST, COMMAND] {
+            if !words.iter().any(|word| word.contains(part)) {
+                return Err(format!("'--starter-cmd {template}' lacks {part}; {example}"));
+            }
+        }
+        Ok(Self { kind: StarterKind::Template(words), program: None, extra: Vec::new() })
+    }
+
+    /// True if the user starts node servers by hand.
+    pub(crate) const fn is_manual(&self) -> bool {
+        matches!(self.kind, StarterKind::Manual)
+    }
+
+    /// Commands for all hosts. `node` are the words of the node server, to which its name is added where
+    /// each host has a command of its own.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(crate) fn commands(
+        &self,
+        hosts: &[StarterHost],
+        node: &[String],
+    ) -> Result<Vec<StarterCommand>, String> {
+        if let Some(host) = hosts.iter().find(|host| !is_name(&host.name)) {
+            return Err(format!(
+                "'{}' is not the name of a host; it must not be empty, begin with '-' or have spaces",
+                host.name
+            ));
+        }
+        let named = |host: &StarterHost| {
+            let name = host.name.rsplit('@').next().unwrap_or_default().to_owned();
+            [node, &["--name".to_owned(), name]].concat()
+        };
+        if let StarterKind::Row(row) = self.kind
+            && let StarterCall::Once(options) = row.call
+        {
+            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
+            let words = [&[program][..], &options(&names), &self.extra, node].concat();
+            let nodes = hosts.iter().map(|host| host.node).collect();
+            return Ok(vec![StarterCommand { words, nodes }]);
+        }
+        let commands = hosts.iter().map(|host| {
+            let command = named(host);
+            let words = match &self.kind {
+                StarterKind::Manual => return Ok(None),
+                _ if host.is_here => command,
+                StarterKind::Row(row) => self.of_row(row, host, command)?,
+                StarterKind::Template(words) => fill(words, &host.name, &command)?,
+                StarterKind::Local => command,
+            };
+            Ok(Some(StarterCommand { words, nodes: vec![host.node] }))
+        });
+        commands.filter_map(Result::transpose).collect()
+    }
+
+    fn of_row(
+        &self,
+        row: &StarterRow,
+        host: &StarterHost,
+        command: Vec<String>,
+    ) -> Result<Vec<String>, String> {
+        let StarterCall::PerHost { options, is_quoted } = row.call else { return Ok(command) };
+        let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
+        // Options of one program are errors in another.
+        let is_own = program.rsplit('/').next() == Some(row.program);
+        let options = if is_own { options } else { &[] };
+        let mut words = vec![program];
+        words.extend(options.iter().map(|option| (*option).to_owned()));
+        words.extend_from_slice(&self.extra);
+        words.push(host.name.clone());
+        match is_quoted {
+            true => words.push(quoted(&command)?),
+            false => words.extend(command),
+        }
+        Ok(words)
+    }
+}
+
+fn of_name(is_chosen: impl Fn(&StarterRow) -> bool) -> Option<StarterKind> {
+    ROWS.iter().find(|row| is_chosen(row)).map(StarterKind::Row)
+}
+
+/// Starter with a name of Hydra.
+fn of_hydra(name: &str) -> Result<StarterKind, String> {
+    match name {
+        "fork" => Ok(StarterKind::Local),
+        "manual" => Ok(StarterKind::Manual),
+        _ => of_name(|row| row.hydra_names.contains(&name) || row.name == name).ok_or_else(|| {
+            format!(
+                "there is no launcher '{name}'; '-launcher ssh' is one, and '--starter' lists all"
+            )
+        }),
+    }
+}
+
+/// Fills a template: a word `{cmd}` becomes the words of the command, and `{cmd}` within a word their
+/// quoted form, for a shell.
+fn fill(template: &[String], host: &str, command: &[String]) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    for word in template {
+        if word == COMMAND {
+            words.extend_from_slice(command);
+            continue;
+        }
+        let text = match word.contains(COMMAND) {
+            true => Cow::Owned(quoted(command)?),
+            false => Cow::Borrowed(""),
+        };
+        words.push(word.replace(HOST, host).replace(COMMAND, &text));
+    }
+    Ok(words)
+}
+
+/// One word for a shell, which reads it as these words.
+fn quoted(words: &[String]) -> Result<String, String> {
+    let all: Result<Vec<_>, _> = words.iter().map(|word| shlex::try_quote(word)).collect();
+    all.map(|all| all.join(" ")).map_err(|_| "the path of pmi-host has a zero byte".to_owned())
+}
+
+/// True if a name cannot be taken for an option, and is one word for any shell.
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
+}
+
+/// True if `host` is a name or an address of this machine, on which a node server needs no starter.
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // Only its own addresses can be bound here.
+    is_here(host, &own) || std::net::UdpSocket::bind((host, 0)).is_ok()
+}
+
+/// Words of a node server that connects to `addresses`.
+///
+/// # Errors
+///
+/// A message for the user: the path of this program is unknown or no text.
+pub(crate) fn node_words(
+    addresses: &[std::net::SocketAddr],
+    settings: &NodeSettings,
+) -> Result<Vec<String>, String> {
+    let own = std::env::current_exe().map_err(|error| {
+        format!("the path of this pmi-host, which hosts need, cannot be read ({error})")
+    })?;
+    let own = own.into_os_string().into_string().map_err(|path: OsString| {
+        format!("the path '{}' of this pmi-host is not UTF-8; move it", path.display())
+    })?;
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let mut words = vec![own, NODE.to_owned(), "--to".to_owned(), addresses.join(",")];
+    if let Some(ports) = settings.ports {
+        words.extend(["--ports".to_owned(), ports.to_string()]);
+    }
+    Ok(words)
+}
+
+/// Command of the node server.
+pub(crate) const NODE: &str = "node";
+
+const DEFAULT: &str = "ssh";
+
+const HOST: &str = "{host}";
+const COMMAND: &str = "{cmd}";
+
+/// Variables of other launchers: name of a starter, its program, and further arguments.
+const LAUNCHERS: [&str; 4] =
+    ["HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_LAUNCHER"];
+const PROGRAMS: [&str; 4] = [
+    "HYDRA_LAUNCHER_EXEC",
+    "HYDRA_BOOTSTRAP_EXEC",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+    "I_MPI_HYDRA_LAUNCHER_EXEC",
+];
+const EXTRA_ARGUMENTS: [&str; 3] = [
+    "HYDRA_LAUNCHER_EXTRA_ARGS",
+    "HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::nodes::STARTERS;
+    use std::process::Command;
+
+    fn chosen(settings: &NodeSettings, variables: &[(&str, &str)]) -> Result<Starter, String> {
+        Starter::choose(settings, |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn lines(starter: &Starter, hosts: &[&str], node: &[&str]) -> Vec<String> {
+        let host = |(name, node): (&&str, u32)| StarterHost {
+            node,
+            name: (*name).to_owned(),
+            is_here: *name == "here",
+        };
+        let hosts: Vec<StarterHost> = hosts.iter().zip(1..).map(host).collect();
+        let node: Vec<String> = node.iter().map(|word| (*word).to_owned()).collect();
+        let commands = starter.commands(&hosts, &node).unwrap();
+        commands.into_iter().map(|command| command.words.join(" ")).collect()
+    }
+
+    fn settings(starter: StarterName) -> NodeSettings {
+        NodeSettings { starter: Some(starter), ..NodeSettings::default() }
+    }
+
+    #[test]
+    fn names_of_starters_have_rows() {
+        assert_eq!(ROWS.iter().map(|row| row.name).collect::<Vec<_>>(), STARTERS);
+    }
+
+    #[test]
+    fn environment_chooses_the_starter_and_an_option_overrides_it() {
+        let none = NodeSettings::default();
+        let line = |settings: &NodeSettings, variables: &[(&str, &str)]| {
+            lines(&chosen(settings, variables).unwrap(), &["a", "b"], &["n"]).join("; ")
+        };
+        let by_ssh =
+            "ssh -T -x -o BatchMode=yes a 'n --name a'; ssh -T -x -o BatchMode=yes b 'n --name b'";
+        assert_eq!(line(&none, &[]).replace('\'', ""), by_ssh.replace('\'', ""));
+        let by_srun = line(&none, &[("SLURM_JOB_ID", "7")]);
+        assert!(by_srun.starts_with("srun --overlap --nodes=2 --ntasks=2"), "{by_srun}");
+        assert!(by_srun.contains("--nodelist=a,b ") && by_srun.ends_with(" n"), "{by_srun}");
+        assert_eq!(line(&none, &[("FLUX_URI", "x")]), "flux exec -r all n");
+        let lsf = [("LSB_MCPU_HOSTS", "a 1 b 1")];
+        assert_eq!(line(&none, &lsf), "blaunch a n --name a; blaunch b n --name b");
+        assert_eq!(
+            line(&settings(StarterName::Row("rsh")), &lsf),
+            "rsh a n --name a; rsh b n --name b"
+        );
+        assert_eq!(line(&settings(StarterName::Local(2)), &lsf), "n --name a; n --name b");
+        assert_eq!(line(&settings(StarterName::Manual), &lsf), "");
+    }
+
+    #[test]
+    fn variables_of_hydra_keep_their_meaning() {
+        let line = |variables: &[(&str, &str)]| {
+            let starter = chosen(&NodeSettings::default(), variables);
+            starter.map(|starter| lines(&starter, &["u@a"], &["n"]).join("; "))
+        };
+        assert_eq!(line(&[("HYDRA_LAUNCHER", "lsf")]).unwrap(), "blaunch u@a n --name a");
+        let operator = [("HYDRA_LAUNCHER_EXTRA_ARGS", "-o ConnectionAttempts=10")];
+        assert_eq!(
+            line(&operator).unwrap(),
+            "ssh -T -x -o BatchMode=yes -o ConnectionAttempts=10 u@a n --name a"
+        );
+        let own = [("HYDRA_LAUNCHER", "ssh"), ("HYDRA_LAUNCHER_EXEC", "/etc/mpi/kubexec.sh")];
+        assert_eq!(line(&own).unwrap(), "/etc/mpi/kubexec.sh u@a n --name a");
+        let intel = [("I_MPI_HYDRA_BOOTSTRAP", "rsh"), ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "/x/rsh")];
+        assert_eq!(line(&intel).unwrap(), "/x/rsh u@a n --name a");
+        assert!(line(&[("HYDRA_LAUNCHER", "persist")]).unwrap_err().contains("'-launcher ssh'"));
+        assert!(
+            line(&[("HYDRA_LAUNCHER_EXTRA_ARGS", "'a")]).unwrap_err().contains("quotation mark")
+        );
+    }
+
+    #[test]
+    fn template_is_filled_with_words_or_with_one_for_a_shell() {
+        let of = |template: &str| Starter::of_template(template);
+        let starter = of("kubectl exec -i {host} -- {cmd}").unwrap();
+        let words = starter.commands(
+            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false }],
+            &["/a b/pmi-host".to_owned(), "node".to_owned()],
+        );
+        assert_eq!(
+            words.unwrap()[0].words,
+            ["kubectl", "exec", "-i", "a", "--", "/a b/pmi-host", "node", "--name", "a"]
+        );
+        let starter = of("sh -c 'exec {cmd}' {host}").unwrap();
+        let words = starter.commands(
+            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false }],
+            &["/a b/pmi-host".to_owned()],
+        );
+        assert_eq!(words.unwrap()[0].words, ["sh", "-c", "exec '/a b/pmi-host' --name a", "a"]);
+        assert!(of("x {cmd}").unwrap_err().contains("lacks {host}"));
+        assert!(of("x {host}").unwrap_err().contains("lacks {cmd}"));
+        assert!(of("x 'y").unwrap_err().contains("quotation mark"));
+        assert!(of("").is_err());
+    }
+
+    #[test]
+    fn host_that_could_be_an_option_is_refused_and_this_machine_needs_no_starter() {
+        let starter = chosen(&NodeSettings::default(), &[]).unwrap();
+        for name in ["-oProxyCommand=x", "", "a b", "a\nb"] {
+            let host = StarterHost { node: 1, name: name.to_owned(), is_here: false };
+            assert!(
+                starter.commands(&[host], &[]).unwrap_err().contains("name of a host"),
+                "{name}"
+            );
+        }
+        assert_eq!(lines(&starter, &["here"], &["n"]), ["n --name here"]);
+    }
+
+    #[test]
+    fn quoted_command_is_read_by_a_shell_as_its_words() {
+        let words = ["/a b/it's", "$HOME", "a\\b", "*", "!x", "\"q\"", "~", "#", "a\nb", "", "ä"];
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let script = format!("printf '%s\\0' {}", quoted(&words).unwrap());
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let read: Vec<String> = output
+            .stdout
+            .split(|byte| *byte == 0)
+            .map(|word| String::from_utf8(word.to_vec()).unwrap())
+            .collect();
+        assert_eq!(read[..read.len() - 1], words);
+    }
+}

@@ -1,0 +1,319 @@
+//! Processes of starters: few at a time, each with the key on its standard input and its output kept.
+
+use super::StarterCommand;
+use crate::poller::{Interest, Poller, Token};
+use rustix::fd::OwnedFd;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// Starters of a run.
+pub(crate) struct StarterPool {
+    waiting: VecDeque<StarterCommand>,
+    running: BTreeMap<u32, RunningStarter>,
+    /// Number of the next starter.
+    next: u32,
+    /// The key, for standard input.
+    key_line: String,
+}
+
+#[derive(Debug)]
+struct RunningStarter {
+    command: StarterCommand,
+    child: Child,
+    /// Reports its end; closing it ends that.
+    _handle: OwnedFd,
+    /// Its standard output and error; `None` once both are closed.
+    output: Option<File>,
+    tail: OutputTail,
+    /// Nodes that have not connected.
+    awaited: Vec<u32>,
+}
+
+/// End of a starter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StarterEnd {
+    /// All nodes that it was to start.
+    pub(crate) nodes: Vec<u32>,
+    /// Those of them that have not connected.
+    pub(crate) awaited: Vec<u32>,
+    /// Reason, as the predicate of a sentence about the starter.
+    pub(crate) how: String,
+    /// The last lines of its output.
+    pub(crate) output: String,
+}
+
+/// The last bytes of an output.
+#[derive(Debug, Default)]
+struct OutputTail {
+    bytes: VecDeque<u8>,
+}
+
+impl StarterPool {
+    /// A pool that executes `commands` in their order, and hands `key_line` to each.
+    pub(crate) fn new(commands: Vec<StarterCommand>, key_line: String) -> Self {
+        Self { waiting: commands.into(), running: BTreeMap::new(), next: 0, key_line }
+    }
+
+    /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
+    /// cannot be started.
+    pub(crate) fn start_due(&mut self, poller: &Poller) -> Vec<StarterEnd> {
+        let mut failed = Vec::new();
+        let is_busy = |one: &&RunningStarter| !one.awaited.is_empty();
+        let mut busy = self.running.values().filter(is_busy).count();
+        while busy < AT_ONCE
+            && let Some(command) = self.waiting.pop_front()
+        {
+            let number = self.next;
+            self.next = self.next.wrapping_add(1);
+            match RunningStarter::start(command.clone(), &self.key_line, (number, poller)) {
+                Ok(started) => {
+                    self.running.insert(number, started);
+                    busy += 1;
+                }
+                Err(error) => {
+                    let program = command.words.first().cloned().unwrap_or_default();
+                    let how = format!("'{program}' cannot be executed ({error})");
+                    let (awaited, output) = (command.nodes.clone(), String::new());
+                    failed.push(StarterEnd { nodes: command.nodes, awaited, how, output });
+                }
+            }
+        }
+        failed
+    }
+
+    /// Notes that a node has connected.
+    pub(crate) fn handle_joined(&mut self, node: u32) {
+        for one in self.running.values_mut() {
+            one.awaited.retain(|awaited| *awaited != node);
+        }
+    }
+
+    /// Reads the output of the starter with this number.
+    pub(crate) fn read_output(&mut self, number: u32) {
+        if let Some(one) = self.running.get_mut(&number) {
+            one.read_output();
+        }
+    }
+
+    /// Handles the end of the starter with this number.
+    pub(crate) fn handle_exit(&mut self, number: u32) -> Option<StarterEnd> {
+        let status = self.running.get_mut(&number)?.child.try_wait();
+        let status = match status {
+            Ok(None) => return None,
+            Ok(Some(status)) => Some(status),
+            Err(_) => None,
+        };
+        let mut one = self.running.remove(&number)?;
+        // What it wrote before its end is there; processes that it left behind may keep the pipe open.
+        one.read_output();
+        let program = one.command.words.first().cloned().unwrap_or_default();
+        Some(StarterEnd {
+            nodes: one.command.nodes,
+            awaited: one.awaited,
+            how: format!("'{program}' {}", status.map_or_else(|| UNKNOWN.to_owned(), ended)),
+            output: one.tail.lines(),
+        })
+    }
+
+    /// The last lines that the starter of `node` has written, as long as it runs.
+    pub(crate) fn output_of(&self, node: u32) -> Option<String> {
+        let one = self.running.values().find(|one| one.command.nodes.contains(&node))?;
+        Some(one.tail.lines()).filter(|lines| !lines.is_empty())
+    }
+
+    /// Sends a signal to all starters and the processes in their groups, and starts no further one.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.waiting.clear();
+        for one in self.running.values() {
+            // Not reaped yet, so the pid is not reused.
+            if let Some(pid) = i32::try_from(one.child.id()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process_group(pid, signal);
+            }
+        }
+    }
+
+    /// True if no starter runs or waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl RunningStarter {
+    fn start(
+        command: StarterCommand,
+        key_line: &str,
+        (number, poller): (u32, &Poller),
+    ) -> io::Result<Self> {
+        let (program, arguments) = command.words.split_first().ok_or(ErrorKind::InvalidInput)?;
+        let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let flags = fcntl_getfl(&output)?;
+        fcntl_setfl(&output, flags | OFlags::NONBLOCK)?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            // Some programs report their failures there, such as the shell of an account that is locked.
+            .stdout(theirs.try_clone()?)
+            .stderr(theirs)
+            // Signals of the terminal are for the head, which ends its nodes in order.
+            .process_group(0)
+            .spawn()?;
+        // The pipe is empty, so the key fits. A starter that has ended already is reported by its exit.
+        let handed = child.stdin.take().map(|mut input| input.write_all(key_line.as_bytes()));
+        let broken =
+            handed.and_then(Result::err).filter(|error| error.kind() != ErrorKind::BrokenPipe);
+        let prepared = || -> io::Result<OwnedFd> {
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let handle = pidfd_open(pid.ok_or(ErrorKind::NotFound)?, PidfdFlags::empty())?;
+            poller.add(Token::StarterExit(number), &handle, Interest::Read)?;
+            poller.add(Token::StarterOutput(number), &output, Interest::Read)?;
+            Ok(handle)
+        };
+        match broken.map_or_else(prepared, Err) {
+            Ok(handle) => {
+                let (awaited, tail) = (command.nodes.clone(), OutputTail::default());
+                let output = Some(File::from(output));
+                Ok(Self { command, child, _handle: handle, output, tail, awaited })
+            }
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    fn read_output(&mut self) {
+        let mut bytes = [0; 4096];
+        while let Some(output) = &mut self.output {
+            match output.read(&mut bytes) {
+                Ok(len_bytes) if len_bytes > 0 => self.tail.add(&bytes[..len_bytes]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // Closing it also ends its readiness.
+                Ok(_) | Err(_) => self.output = None,
+            }
+        }
+    }
+}
+
+impl OutputTail {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let surplus = self.bytes.len().saturating_sub(TAIL_BYTES);
+        self.bytes.drain(..surplus);
+    }
+
+    /// The text, without control characters and empty lines.
+    fn lines(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let clean = |line: &str| -> String {
+            line.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+        };
+        let lines: Vec<String> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+}
+
+/// Predicate of a sentence about a starter that has ended.
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with {code}"),
+        (None, Some(signal)) => format!("was terminated by signal {signal}"),
+        (None, None) => UNKNOWN.to_owned(),
+    }
+}
+
+const UNKNOWN: &str = "has ended";
+
+/// Starters that wait for a connection at one time. Each costs the head 15 to 30 ms of a processor when it
+/// is `ssh`, so that more of them would only be slower.
+const AT_ONCE: usize = 64;
+
+/// Kept output of a starter: enough for the reason of a failure.
+const TAIL_BYTES: usize = 4096;
+const TAIL_LINES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(node: u32, words: &[&str]) -> StarterCommand {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        StarterCommand { words, nodes: vec![node] }
+    }
+
+    /// Runs the pool until all starters have ended.
+    fn finish(pool: &mut StarterPool, poller: &mut Poller) -> Vec<StarterEnd> {
+        let (mut ends, mut ready) = (pool.start_due(poller), Vec::new());
+        while !pool.is_empty() {
+            poller.wait(None, &mut ready).unwrap();
+            for token in &ready {
+                match token {
+                    Token::StarterOutput(number) => pool.read_output(*number),
+                    Token::StarterExit(number) => ends.extend(pool.handle_exit(*number)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            ends.extend(pool.start_due(poller));
+        }
+        ends
+    }
+
+    #[test]
+    fn key_is_on_standard_input_and_both_outputs_are_kept() {
+        let mut poller = Poller::new().unwrap();
+        let script = "read key; echo got $key; echo error >&2; cat; exit 7";
+        let mut pool =
+            StarterPool::new(vec![command(3, &["sh", "-c", script])], "abc\n".to_owned());
+        let ends = finish(&mut pool, &mut poller);
+        assert_eq!((&ends[0].nodes[..], &ends[0].awaited[..]), (&[3][..], &[3][..]));
+        assert_eq!(
+            (ends[0].how.as_str(), ends[0].output.as_str()),
+            ("'sh' exited with 7", "got abc\nerror")
+        );
+    }
+
+    #[test]
+    fn program_that_is_missing_and_one_that_is_terminated_are_reported() {
+        let mut poller = Poller::new().unwrap();
+        let commands =
+            vec![command(1, &["/no/such/starter"]), command(2, &["sh", "-c", "kill -9 $$"])];
+        let ends = finish(&mut StarterPool::new(commands, String::new()), &mut poller);
+        assert!(ends[0].how.starts_with("'/no/such/starter' cannot be executed"), "{ends:?}");
+        assert_eq!(ends[1].how, "'sh' was terminated by signal 9");
+    }
+
+    #[test]
+    fn starters_wait_for_their_turn_until_nodes_have_joined() {
+        let poller = Poller::new().unwrap();
+        let commands = (1..=100).map(|node| command(node, &["cat"])).collect();
+        let mut pool = StarterPool::new(commands, String::new());
+        assert_eq!((pool.start_due(&poller), pool.running.len()), (Vec::new(), AT_ONCE));
+        assert_eq!((pool.start_due(&poller), pool.running.len()), (Vec::new(), AT_ONCE));
+        (1..=10).for_each(|node| pool.handle_joined(node));
+        assert_eq!((pool.start_due(&poller), pool.running.len()), (Vec::new(), AT_ONCE + 10));
+        pool.signal(Signal::KILL);
+        for one in pool.running.values_mut() {
+            one.child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn last_lines_are_kept_and_cannot_move_the_cursor() {
+        let mut tail = OutputTail::default();
+        for line in 0..10_000 {
+            tail.add(format!("line {line}\r\n\n").as_bytes());
+        }
+        tail.add(b"\x1b[2Jend\x07");
+        let lines = tail.lines();
+        assert!(tail.bytes.len() <= TAIL_BYTES && lines.starts_with("line 9993\n"), "{lines}");
+        assert!(lines.ends_with("line 9999\n [2Jend "), "{lines}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Table of starters: programs that run a command on another host.
+//!
+//! | starter | command | chosen in | tested with |
+//! |---|---|---|---|
+//! | `ssh` | `ssh -T -x -o BatchMode=yes HOST 'COMMAND'`, per host | anywhere else | OpenSSH |
+//! | `rsh` | `rsh HOST 'COMMAND'`, per host | – | a program that imitates it |
+//! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once | `SLURM_JOB_ID` | its documentation |
+//! | `flux` | `flux exec -r all COMMAND`, once | `FLUX_URI` | its documentation |
+//! | `blaunch` | `blaunch HOST COMMAND`, per host | `LSB_MCPU_HOSTS` | its documentation |
+//! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | its documentation |
+
+/// One starter.
+#[derive(Debug)]
+pub(super) struct StarterRow {
+    /// Name for `--starter`.
+    pub(super) name: &'static str,
+    /// Names in Hydra's `-launcher` and its variables.
+    pub(super) hydra_names: &'static [&'static str],
+    /// Program, found in `PATH`.
+    pub(super) program: &'static str,
+    /// Variable that shows that the starter is available.
+    pub(super) variable: Option<&'static str>,
+    /// Number of calls, and their form.
+    pub(super) call: StarterCall,
+}
+
+/// Calls of a starter.
+#[derive(Debug)]
+pub(super) enum StarterCall {
+    /// One for each host.
+    PerHost {
+        /// Options in front of the host, for the program of the row; another program gets none of them.
+        options: &'static [&'static str],
+        /// True if a shell on the host reads the command, so that its words have to be quoted.
+        is_quoted: bool,
+    },
+    /// One for all hosts.
+    Once(fn(&[&str]) -> Vec<String>),
+}
+
+/// All starters. A new one is a row here and a name in `settings/nodes.rs`.
+pub(super) const ROWS: &[StarterRow] = &[
+    StarterRow {
+        name: "ssh",
+        hydra_names: &["ssh"],
+        program: "ssh",
+        variable: None,
+        // No terminal, no display, and no question: it fails instead of prompting.
+        call: StarterCall::PerHost {
+            options: &["-T", "-x", "-o", "BatchMode=yes"],
+            is_quoted: true,
+        },
+    },
+    StarterRow {
+        name: "rsh",
+        hydra_names: &["rsh"],
+        program: "rsh",
+        variable: None,
+        call: StarterCall::PerHost { options: &[], is_quoted: true },
+    },
+    StarterRow {
+        name: "srun",
+        hydra_names: &["slurm"],
+        program: "srun",
+        variable: Some("SLURM_JOB_ID"),
+        call: StarterCall::Once(srun),
+    },
+    StarterRow {
+        name: "flux",
+        hydra_names: &[],
+        program: "flux",
+        variable: Some("FLUX_URI"),
+        // Node servers on hosts that the job does not use are refused their place and exit.
+        call: StarterCall::Once(|_| ["exec", "-r", "all"].map(str::to_owned).into()),
+    },
+    StarterRow {
+        name: "blaunch",
+        hydra_names: &["lsf"],
+        program: "blaunch",
+        variable: Some("LSB_MCPU_HOSTS"),
+        call: StarterCall::PerHost { options: &[], is_quoted: false },
+    },
+    StarterRow {
+        name: "qrsh",
+        hydra_names: &["sge"],
+        program: "qrsh",
+        variable: Some("PE_HOSTFILE"),
+        call: StarterCall::PerHost { options: &["-inherit", "-noshell"], is_quoted: false },
+    },
+];
+
+/// Options of `srun`: one task on each host of the list, beside a step that runs there already, and its
+/// standard input for all of them. A task that fails ends no other one; the head decides that.
+fn srun(hosts: &[&str]) -> Vec<String> {
+    let nodes = hosts.len();
+    vec![
+        "--overlap".to_owned(),
+        format!("--nodes={nodes}"),
+        format!("--ntasks={nodes}"),
+        "--ntasks-per-node=1".to_owned(),
+        format!("--nodelist={}", hosts.join(",")),
+        "--input=all".to_owned(),
+        "--kill-on-bad-exit=0".to_owned(),
+        "--mpi=none".to_owned(),
+        "--cpu-bind=none".to_owned(),
+        "--quiet".to_owned(),
+    ]
+}

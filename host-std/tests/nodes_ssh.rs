@@ -1,0 +1,111 @@
+//! Node servers over `ssh`, on hosts that are network namespaces with a real `sshd`.
+
+mod common;
+
+use common::netns::SshHosts;
+use common::{Ran, run, start};
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn node_servers_run_on_all_hosts_and_end_with_the_check() {
+    let Some(hosts) = SshHosts::start("check", 8) else { return };
+    let list = (1..=8).map(|host| format!("n{host}")).collect::<Vec<_>>().join(",");
+    let ran = run(&mut hosts.head(&["doctor", "--hosts", &list])).exits_with(0).says_nothing();
+    let mut rows: Vec<Vec<&str>> =
+        ran.out.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    rows.sort_by_key(|row| row[1].parse::<u32>().unwrap());
+    for (row, host) in rows.iter().zip(1_u32..) {
+        // The name of the kernel there, and an address that the others reach.
+        let name = format!("n{host}");
+        assert_eq!((row[0], row[2]), (name.as_str(), name.as_str()), "{}", ran.out);
+        assert!(row[3].starts_with(&format!("10.77.0.{host}:")), "{}", ran.out);
+    }
+    assert_eq!(rows.len(), 8);
+    (1..=8).for_each(|host| wait_until_empty(&hosts, host));
+    // Ports for a firewall, and one interface.
+    let words =
+        ["doctor", "--hosts", "n1,n2", "--node-ports", "5000-5009", "--node-interface", "br0"];
+    let ran = run(&mut hosts.head(&words)).exits_with(0);
+    assert_eq!(ran.out.matches(":500").count(), 2, "{}", ran.out);
+}
+
+#[test]
+fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
+    let Some(hosts) = SshHosts::start("table", 2) else { return };
+    // No such host; the second one has another key than the known one.
+    let words = ["doctor", "--hosts", "n1,nowhere.invalid,n2"];
+    let ran = run(&mut hosts.head(&words)).exits_with(1);
+    let text = table(&ran);
+    assert!(text.contains("on 1 of 3 hosts"), "{text}");
+    assert!(text.contains("nowhere.invalid  'ssh' exited with 255"), "{text}");
+    assert!(text.to_lowercase().contains("could not resolve hostname"), "{text}");
+    wait_until_empty(&hosts, 1);
+    wait_until_empty(&hosts, 2);
+    // A key that the hosts do not accept: a prompt would wait for ever.
+    let directory = std::env::temp_dir().join(format!("pmi-nodes-ssh-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let mut command = hosts.head(&["doctor", "--hosts", "n1"]);
+    let arguments = command
+        .get_envs()
+        .find(|(name, _)| *name == "HYDRA_LAUNCHER_EXTRA_ARGS")
+        .and_then(|(_, value)| value?.to_str().map(str::to_owned))
+        .unwrap();
+    let other = format!("{arguments} -o IdentityFile={}/none", directory.display());
+    command.env("HYDRA_LAUNCHER_EXTRA_ARGS", other.replace("-F", "-o PubkeyAuthentication=no -F"));
+    let ran = run(&mut command).exits_with(1);
+    assert!(table(&ran).contains("Permission denied"), "{}", ran.err);
+}
+
+#[test]
+fn cut_wire_is_noticed_by_both_sides() {
+    let Some(hosts) = SshHosts::start("cut", 2) else { return };
+    let words = ["doctor", "--hosts", "n1,n2", "--starter", "manual", "--node-timeout", "2"];
+    let head = start(&mut hosts.head(&words));
+    head.wait_for_errors("on 'n2'");
+    head.wait_for_errors("as its standard input\n");
+    let text = head.errors();
+    let to = text.split_once("--to ").unwrap().1.split(' ').next().unwrap();
+    let key = fs::read_to_string(text.split_once("in '").unwrap().1.split('\'').next().unwrap());
+    let words = ["node", "--to", to, "--name", "n1"];
+    let mut node = start(hosts.on(1, &words).stdin(Stdio::piped()));
+    node.types(&key.unwrap());
+    wait_until_connected(&hosts);
+    hosts.cut(1);
+    let ran = node.end().exits_with(1);
+    assert!(ran.err.contains("the head of the run"), "{}", ran.err);
+    let ran = head.end().exits_with(1);
+    assert!(ran.err.contains("'n1'"), "{}", ran.err);
+}
+
+fn table(ran: &Ran) -> String {
+    assert_eq!(
+        ran.err.lines().filter(|line| line.starts_with("pmi-host: ")).count(),
+        1,
+        "{}",
+        ran.err
+    );
+    ran.err.clone()
+}
+
+/// Waits until no `pmi-host` is left on a host: `ssh` ends before its server does.
+fn wait_until_empty(hosts: &SshHosts, host: u32) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !hosts.processes(host).is_empty() {
+        assert!(Instant::now() < until, "left on n{host}: {:?}", hosts.processes(host));
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until the node server of the first host accepts others, which it does before it joins, and some
+/// more: from then on it is connected.
+fn wait_until_connected(hosts: &SshHosts) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !hosts.listens(1) {
+        assert!(Instant::now() < until, "no node server on n1");
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(500));
+}

@@ -1,0 +1,298 @@
+//! Start of node servers: every starter that runs here, the table of failures, and what an unauthenticated
+//! peer of their port gets.
+
+mod common;
+
+use common::{Running, host, host_path, run, start};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+fn doctor(words: &[&str]) -> Command {
+    let mut command = host(["doctor"]);
+    for variable in ["SLURM_JOB_ID", "FLUX_URI", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "HYDRA_LAUNCHER"]
+    {
+        command.env_remove(variable);
+    }
+    command.args(words);
+    command
+}
+
+/// A directory for one test, with a program in it.
+fn program(test: &str, name: &str, script: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("pmi-nodes-{test}-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Lines of the table of hosts.
+fn rows(out: &str) -> Vec<Vec<&str>> {
+    out.lines().skip(1).map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn any_number_of_node_servers_starts_and_ends() {
+    // Launchers of others hang at more than 64 hosts.
+    for nodes in [1, 2, 5, 6, 65, 129, 257] {
+        let ran = run(&mut doctor(&["--starter", &format!("local:{nodes}")]))
+            .exits_with(0)
+            .says_nothing();
+        let mut numbers: Vec<u32> =
+            rows(&ran.out).iter().map(|row| row[1].parse().unwrap()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..=nodes).collect::<Vec<_>>(), "{}", ran.out);
+    }
+}
+
+#[test]
+fn template_starts_one_node_server_for_each_host() {
+    // As `kubectl exec -i POD -- COMMAND`: the container has its own name, which the head does not know.
+    let kubectl = program(
+        "template",
+        "kubectl",
+        "[ \"$1 $2 $4\" = 'exec -i --' ] || exit 64; host=$3; shift 4; echo starting $host; exec \"$@\"",
+    );
+    let template = format!("'{}' exec -i {{host}} -- {{cmd}}", kubectl.display());
+    let mut command = doctor(&["--hosts", "pod-0,pod-1,pod-2", "--starter-cmd", &template]);
+    let ran = run(&mut command).exits_with(0).says_nothing();
+    let names: Vec<&str> = rows(&ran.out).iter().map(|row| row[0]).collect();
+    assert_eq!(names, ["pod-0", "pod-1", "pod-2"]);
+    let shell = format!("'{}' exec -i {{host}} -- sh -c 'exec {{cmd}}'", kubectl.display());
+    run(&mut doctor(&["--hosts", "a,b", "--starter-cmd", &shell])).exits_with(0);
+}
+
+#[test]
+fn remote_shell_of_hydra_is_used_as_hydra_does() {
+    // A remote shell joins its words and has a shell read them.
+    let rsh = program("rsh", "my rsh", "[ \"$1\" = -v ] || exit 64; shift 2; exec sh -c \"$*\"");
+    let mut command = doctor(&["--hosts", "user@a,b"]);
+    command.env("HYDRA_LAUNCHER", "rsh").env("HYDRA_LAUNCHER_EXEC", &rsh);
+    command.env("HYDRA_LAUNCHER_EXTRA_ARGS", "-v");
+    let ran = run(&mut command).exits_with(0);
+    let names: Vec<&str> = rows(&ran.out).iter().map(|row| row[0]).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn srun_starts_all_node_servers_by_one_call() {
+    // As `srun --input=all`: one task for each node of the list, and the input for each of them.
+    let script = "for word; do case $word in --nodelist=*) list=${word#--nodelist=} ;; esac; done\n\
+                  while case $1 in --*) true ;; *) false ;; esac; do shift; done\n\
+                  read key\n\
+                  for host in $(echo $list | tr , ' '); do\n\
+                  echo $key | SLURMD_NODENAME=$host \"$@\" & done; wait";
+    let srun = program("srun", "srun", script);
+    let mut command = doctor(&["--hosts", "n1,n2,n3,n4,n5,n6"]);
+    command.env("SLURM_JOB_ID", "1").env("HYDRA_LAUNCHER_EXEC", srun);
+    let ran = run(&mut command).exits_with(0);
+    assert_eq!(rows(&ran.out).len(), 6, "{}", ran.out);
+}
+
+#[test]
+fn hosts_that_cannot_be_used_are_listed_with_their_reasons() {
+    let script = "case $1 in\n\
+                  a) shift; exec \"$@\" ;;\n\
+                  b) echo 'b: no route to host' >&2; exit 255 ;;\n\
+                  c) kill -9 $$ ;;\nesac";
+    let starter = program("failures", "starter", script);
+    let template = format!("{} {{host}} {{cmd}}", starter.display());
+    let ran = run(&mut doctor(&["--hosts", "a,b,c", "--starter-cmd", &template])).exits_with(1);
+    let ran =
+        ran.says(&["no 'node' server could be started on 2 of 3 hosts", "nothing is left running"]);
+    let table: Vec<&str> = ran.err.lines().skip(1).collect();
+    let path = starter.display();
+    let b = format!("  b  '{path}' exited with 255");
+    let c = format!("  c  '{path}' was terminated by signal 9");
+    assert_eq!(table, [&b, "     b: no route to host", &c]);
+    let ran = run(&mut doctor(&["--hosts", "a", "--starter-cmd", "/no/such/ssh {host} {cmd}"]));
+    ran.exits_with(1).says(&["1 of 1 hosts"]);
+    let ran = run(&mut doctor(&["--hosts=-oProxyCommand=x", "--starter", "ssh"])).exits_with(2);
+    ran.says(&["'-oProxyCommand=x' is not the name of a host"]);
+}
+
+#[test]
+fn starter_that_drops_standard_input_is_noticed_at_once() {
+    let ran =
+        run(&mut doctor(&["--hosts", "a", "--starter-cmd", "sh -c '{cmd} </dev/null' {host}"]));
+    let ran = ran.exits_with(1);
+    assert!(ran.err.contains("standard input has no key of a run"), "{}", ran.err);
+}
+
+#[test]
+fn missing_program_is_reported_by_its_host() {
+    let ran = run(&mut doctor(&["--starter", "local:6", "/no/such/program"])).exits_with(1);
+    ran.says(&["the program is missing", "local1, local2", "and 2 others", "the same path"]);
+    run(&mut doctor(&["--starter", "local:2", "/bin/sh"])).exits_with(0);
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    run(&mut doctor(&["--starter", "ssh"])).exits_with(2).says(&["--hosts"]);
+    run(&mut doctor(&["--hosts", "a", "--starter", "shh"])).exits_with(2).says(&["ssh, rsh"]);
+    let ran = run(&mut doctor(&["--hosts", "a", "--starter-cmd", "kubectl {cmd}"])).exits_with(1);
+    ran.says(&["lacks {host}"]);
+    let ran =
+        run(&mut doctor(&["--starter", "local:1", "--node-interface", "nosuch0"])).exits_with(1);
+    ran.says(&["no interface with an address"]);
+    run(&mut host(["node", "--to", "nowhere"])).exits_with(2);
+}
+
+/// A head that waits for node servers which are started by hand.
+struct ManualHead {
+    running: Running,
+    to: String,
+    key: String,
+}
+
+impl ManualHead {
+    fn start(hosts: &str) -> Self {
+        let words = ["--hosts", hosts, "--starter", "manual", "--node-interface", "127.0.0.1"];
+        let running = start(&mut doctor(&words));
+        running.wait_for_errors("as its standard input\n");
+        let text = running.errors();
+        let word_after = |mark: &str, end: char| {
+            let rest = text.split_once(mark).unwrap().1;
+            rest.split(end).next().unwrap().to_owned()
+        };
+        let to = word_after("--to ", ' ');
+        let key = fs::read_to_string(word_after("with the line in '", '\'')).unwrap();
+        Self { running, to, key }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.to.parse::<SocketAddr>().unwrap()).unwrap()
+    }
+
+    /// Starts a node server as the instructions say.
+    fn node(&self, name: &str, key: &str) -> Running {
+        let mut node = host(["node", "--to", &self.to, "--name", name]);
+        let mut running = start(node.stdin(Stdio::piped()));
+        running.types(key);
+        running
+    }
+}
+
+/// Waits until the other side has closed the connection, and returns what it sent.
+fn to_its_end(mut peer: TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    // A reset is an end, too.
+    let _ = peer.read_to_end(&mut all);
+    all
+}
+
+#[test]
+fn node_servers_that_are_started_by_hand_join_the_run() {
+    let head = ManualHead::start("a,b");
+    let nodes = ["a", "b"].map(|name| head.node(name, &head.key));
+    for node in nodes {
+        node.end().exits_with(0);
+    }
+    let ran = head.running.end().exits_with(0);
+    assert_eq!(rows(&ran.out).len(), 2, "{}", ran.out);
+}
+
+#[test]
+fn peer_without_the_key_is_rejected_and_reported() {
+    let head = ManualHead::start("a,b");
+    // Another protocol, and a node server of another run.
+    let mut garbage = head.connect();
+    garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(to_its_end(garbage).len(), 38, "the opening, and no proof");
+    head.running.wait_for_errors("does not speak the protocol of node servers");
+    let other = format!("{}\n", "0".repeat(64));
+    let ran = head.node("a", &other).end().exits_with(1);
+    assert!(ran.err.contains("the key may be that of another run"), "{}", ran.err);
+    head.running.wait_for_errors("does not know the key of this run");
+    // Another version, which this side cannot know: the opening has it.
+    let mut newer = head.connect();
+    newer.write_all(&[&b"\xa8pmn\x7f\xff"[..], &[7; 32]].concat()).unwrap();
+    to_its_end(newer);
+    head.running.wait_for_errors("speaks version 32767 of the protocol between nodes");
+    // A host that is not part of the run, and one that is there already.
+    let ran = head.node("c", &head.key).end().exits_with(1);
+    ran.says(&["'c' is not one of the hosts of this run"]);
+    let first = head.node("a", &head.key);
+    let second = loop {
+        let ran = head.node("b", &head.key).end();
+        if ran.code == 0 {
+            break ran;
+        }
+        assert!(ran.err.contains("joined this run already"), "{}", ran.err);
+    };
+    second.exits_with(0);
+    first.end().exits_with(0);
+    head.running.end().exits_with(0);
+}
+
+#[test]
+fn flood_of_silent_connections_keeps_no_node_server_out() {
+    let head = ManualHead::start("a");
+    let flood: Vec<TcpStream> = (0..200).map(|_| head.connect()).collect();
+    head.node("a", &head.key).end().exits_with(0);
+    let ran = head.running.end().exits_with(0);
+    drop(flood);
+    let reports = ran.err.lines().filter(|line| line.contains("a connection from")).count();
+    assert!((1..=64).contains(&reports), "{reports}: {}", ran.err);
+}
+
+#[test]
+fn node_servers_end_with_a_head_that_is_killed() {
+    let head = ManualHead::start("a,b,c,d,e,f");
+    // Children of the head, and one node below them.
+    let nodes = ["a", "b", "c", "d", "f"].map(|name| head.node(name, &head.key));
+    let address: SocketAddr = head.to.parse().unwrap();
+    // The last one leaves the head once it is connected to its parent.
+    wait_for_connections(address.port(), 4);
+    head.running.signal("KILL");
+    for node in nodes {
+        let ran = node.end().exits_with(1);
+        assert!(ran.err.contains("the head of the run"), "{}", ran.err);
+    }
+    head.running.end();
+}
+
+/// Waits until this many connections to a port are established.
+fn wait_for_connections(port: u16, count: usize) {
+    let port = format!(":{port:04X}");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::time::Instant::now() < until {
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let is_one = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(2).is_some_and(|to| to.ends_with(&port)) && words.get(3) == Some(&"01")
+        };
+        if table.lines().filter(is_one).count() >= count {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("fewer than {count} connections to the port {port}");
+}
+
+#[test]
+fn key_is_in_no_argument_and_no_environment() {
+    let directory = std::env::temp_dir().join(format!("pmi-nodes-key-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    // What the starter hands over, and everything that other users can read of the node server.
+    let script = format!(
+        "read key; echo \"$key\" > {0}/key; tr '\\0' ' ' < /proc/$$/cmdline > {0}/seen; env >> {0}/seen; \
+         echo \"$*\" >> {0}/seen; echo \"$key\" | exec \"$@\"",
+        directory.display()
+    );
+    let starter = program("key", "starter", &script);
+    let template = format!("{} {{cmd}} {{host}}", starter.display());
+    // The host is a further word, which the node server refuses: all was seen by then.
+    run(&mut doctor(&["--hosts", "a", "--starter-cmd", &template])).exits_with(1);
+    let key = fs::read_to_string(directory.join("key")).unwrap();
+    assert_eq!(key.trim_end().len(), 64);
+    let seen = fs::read_to_string(directory.join("seen")).unwrap();
+    assert!(seen.contains("--to 127.") || seen.contains("--to "), "{seen}");
+    assert!(!seen.contains(key.trim_end()), "{seen}");
+    assert!(seen.contains(host_path()), "the same path on every host: {seen}");
+}

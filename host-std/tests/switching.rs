@@ -165,8 +165,10 @@ fn no_other_host_of_a_file_is_taken() {
     alike(&["-f", file, "echo", "x"]).exits_with(0);
     let ran = run(&mut mpiexec(["-machinefile", file, "echo", "x"])).exits_with(0);
     assert_eq!(ran.lines(), ["x", "x"]);
-    let ran = run(mpiexec(["echo", "x"]).env("HYDRA_HOST_FILE", file)).exits_with(0);
-    assert_eq!(ran.lines(), ["x", "x"]);
+    for name in ["HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "PMI_HOST_HOSTFILE"] {
+        let ran = run(mpiexec(["echo", "x"]).env(name, file)).exits_with(0);
+        assert_eq!(ran.lines(), ["x", "x"], "{name}");
+    }
     refused(&["-f", "/no/such", "echo"], &["'--hostfile /no/such'", "cannot be read"]);
     let others = scratch("others");
     std::fs::write(&others, "n5 slots=2 binding=core\n").unwrap();

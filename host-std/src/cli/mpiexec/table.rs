@@ -167,9 +167,13 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["timeout"], Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
-/// Variables of Hydra that repeat options above, or that no option corresponds to.
-pub(super) const VARIABLES: &[(&str, &str)] =
-    &[("HYDRA_BOOTSTRAP", "launcher"), ("HYDRA_BOOTSTRAP_EXEC", "launcher-exec")];
+/// Variables of Hydra and of Intel MPI that repeat options above, or that no option corresponds to.
+pub(super) const VARIABLES: &[(&str, &str)] = &[
+    ("HYDRA_BOOTSTRAP", "launcher"),
+    ("HYDRA_BOOTSTRAP_EXEC", "launcher-exec"),
+    // Intel MPI; the operator of Kubernetes for MPI sets it.
+    ("I_MPI_HYDRA_HOST_FILE", "f"),
+];
 
 const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
     HydraOption { names, words: FollowingWords::Nothing, effect, variable: None }

@@ -154,10 +154,11 @@ fn file_that_takes_no_more_is_named_and_no_success() {
 
 #[test]
 fn lines_that_ranks_write_alike_come_once() {
-    // Without a time limit, so that a busy machine cannot separate identical lines.
+    // Without a time limit, so that a busy machine cannot separate identical lines. The rank that differs
+    // writes two lines at once: after the first alone, nothing tells that the line of the others follows.
     let options = ["--collapse", "--collapse-wait", "0"];
-    let script = "echo hello; if [ $PMI_RANK = 5 ]; then echo differs; fi; echo rank $((PMI_RANK / 4)); \
-                  echo oops >&2";
+    let script = "echo hello; if [ $PMI_RANK = 5 ]; then printf 'differs\\nrank 1\\n'; \
+                  else echo rank $((PMI_RANK / 4)); fi; echo oops >&2";
     let ran = run(job(8, options).args(shell(script))).exits_with(0);
     let expected = ["[0-3] rank 0", "[0-7] hello", "[4-7] rank 1", "[5] differs"];
     assert_eq!(ran.lines(), expected, "{}", ran.out);

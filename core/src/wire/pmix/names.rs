@@ -229,6 +229,10 @@ pub mod keys {
         NUM_NODES = b"pmix.num.nodes";
         /// These nodes. STRING, a comma list.
         NODE_LIST = b"pmix.nlist";
+        /// These nodes, in the form of [`regex`](super::super::regex). STRING.
+        NODE_MAP = b"pmix.nmap";
+        /// The ranks of each of them: ranges, the nodes separated by semicolons, in the same form. STRING.
+        PROC_MAP = b"pmix.pmap";
         /// The first rank over all jobs. UINT32.
         OFFSET = b"pmix.offset";
         /// The namespace of the server. STRING.

@@ -3,14 +3,16 @@
 use super::heap::Shared;
 use crate::launch::plan::Plan;
 use crate::launch::pmix::server_nspace;
+use crate::placement::PlacedHosts;
 use pmi_core::server::pmix::SharedBytes;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Packer, Proc, Type};
 use std::os::unix::ffi::OsStrExt;
 
-/// Packs the job-level information of `plan`; `pid` is that of the launcher.
-pub(crate) fn describe(plan: &Plan, pid: u32) -> Option<Shared> {
-    let facts = JobInfo::new(plan, pid);
+/// Packs the job-level information of `plan`, whose ranks are on these hosts or, without any, on this one;
+/// `pid` is that of the launcher.
+pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Option<Shared> {
+    let facts = JobInfo::new(plan, hosts, pid);
     let mut counted = Packer::new(&mut [], Format::PLAIN);
     facts.write(&mut counted);
     let len = counted.len();
@@ -26,7 +28,7 @@ enum Fact<'a> {
     Rank(u32),
     Bool(bool),
     Proc(&'a [u8], u32),
-    Procs(&'a [u8], u32),
+    Procs(&'a [u8], &'a [u32]),
 }
 
 /// A key with its value.
@@ -35,15 +37,60 @@ type Known<'a> = (&'static [u8], Fact<'a>);
 struct JobInfo<'a> {
     plan: &'a Plan,
     server: String,
-    peers: String,
+    /// Nodes with ranks, by number.
+    nodes: Vec<NodeInfo<'a>>,
+    /// Node and local rank of each rank.
+    places: Vec<(u32, u32)>,
+    /// Number of this node.
+    own_node: u32,
     directories: Vec<Option<&'a [u8]>>,
     lines: Vec<Vec<u8>>,
     is_crowded: bool,
 }
 
+/// A node and its ranks, in ascending order.
+struct NodeInfo<'a> {
+    name: &'a [u8],
+    ranks: Vec<u32>,
+}
+
+impl NodeInfo<'_> {
+    /// The ranks one by one.
+    fn peers(&self) -> String {
+        let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+        ranks.join(",")
+    }
+
+    /// The ranks as ranges.
+    fn runs(&self) -> String {
+        let runs = self.ranks.chunk_by(|one, other| one + 1 == *other);
+        let runs = runs.map(|run| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            _ => run.iter().map(u32::to_string).collect(),
+        });
+        runs.collect::<Vec<String>>().join(",")
+    }
+}
+
 impl<'a> JobInfo<'a> {
-    fn new(plan: &'a Plan, pid: u32) -> Self {
-        let peers: Vec<String> = (0..plan.ranks).map(|rank| rank.to_string()).collect();
+    fn new(plan: &'a Plan, hosts: Option<&'a PlacedHosts>, pid: u32) -> Self {
+        let names: Vec<&str> = match hosts {
+            Some(placed) => placed.hosts.iter().map(String::as_str).collect(),
+            None => vec![&plan.host],
+        };
+        let mut nodes: Vec<NodeInfo<'a>> = names
+            .into_iter()
+            .map(|name| NodeInfo { name: name.as_bytes(), ranks: Vec::new() })
+            .collect();
+        let node_of = |rank| hosts.and_then(|placed| placed.map.node_of(rank)).unwrap_or(0);
+        let mut places = Vec::new();
+        for rank in 0..plan.ranks {
+            let node = node_of(rank);
+            if let Some(info) = usize::try_from(node).ok().and_then(|at| nodes.get_mut(at)) {
+                places.push((node, u32::try_from(info.ranks.len()).unwrap_or(u32::MAX)));
+                info.ranks.push(rank);
+            }
+        }
         let directories = plan.parts.iter().map(|part| part.program.directory.as_ref());
         let lines = plan.parts.iter().map(|part| {
             let program = &part.program;
@@ -54,7 +101,9 @@ impl<'a> JobInfo<'a> {
         Self {
             plan,
             server: server_nspace(pid),
-            peers: peers.join(","),
+            nodes,
+            places,
+            own_node: plan.served().iter().next().map_or(0, node_of),
             directories: directories
                 .map(|directory| Some(directory?.as_os_str().as_bytes()))
                 .collect(),
@@ -66,7 +115,13 @@ impl<'a> JobInfo<'a> {
     fn write(&self, to: &mut Packer<'_>) {
         self.job(|known| kval(known, to));
         array(keys::SESSION_ARRAY, &self.session(), to);
-        array(keys::NODE_ARRAY, &self.node(), to);
+        // The node of the reader comes first: a value that names no node is its own.
+        let others = (0..).zip(&self.nodes).filter(|(number, _)| *number != self.own_node);
+        let own = usize::try_from(self.own_node).ok().and_then(|own| self.nodes.get(own));
+        for (number, node) in own.map(|own| (self.own_node, own)).into_iter().chain(others) {
+            let peers = node.peers();
+            array(keys::NODE_ARRAY, &self.node(number, node, &peers), to);
+        }
         let mut first = 0;
         for (number, part) in (0..).zip(&self.plan.parts) {
             array(keys::APP_ARRAY, &self.app(number, part.ranks, first), to);
@@ -83,16 +138,24 @@ impl<'a> JobInfo<'a> {
     }
 
     fn job(&self, mut each: impl FnMut(Known<'_>)) {
-        let Plan { ranks, parts, host, kvsname, .. } = self.plan;
+        let Plan { ranks, parts, kvsname, .. } = self.plan;
+        let names: Vec<&[u8]> = self.nodes.iter().map(|node| node.name).collect();
+        let names = names.join(&b',');
         let apps = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         each((keys::JOB_SIZE, Fact::U32(*ranks)));
         each((keys::MAX_SIZE, Fact::U32(*ranks)));
         each((keys::JOBID, Fact::Text(kvsname.as_bytes())));
         each((keys::JOB_NAPPS, Fact::U32(apps)));
-        each((keys::NUM_NODES, Fact::U32(1)));
-        each((keys::NODE_LIST, Fact::Text(host.as_bytes())));
+        each((keys::NUM_NODES, Fact::U32(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))));
+        each((keys::NODE_LIST, Fact::Text(&names)));
+        if self.nodes.len() > 1 {
+            let raw = |list: &[u8]| [b"raw:", list].concat();
+            let procs: Vec<String> = self.nodes.iter().map(NodeInfo::runs).collect();
+            each((keys::NODE_MAP, Fact::Text(&raw(&names))));
+            each((keys::PROC_MAP, Fact::Text(&raw(procs.join(";").as_bytes()))));
+        }
         // Libraries before 5.0 do not find it in the array of the node.
-        each((keys::NODEID, Fact::U32(0)));
+        each((keys::NODEID, Fact::U32(self.own_node)));
         each((keys::OFFSET, Fact::U32(0)));
         each((keys::SERVER_NSPACE, Fact::Text(self.server.as_bytes())));
         each((keys::SERVER_RANK, Fact::Rank(0)));
@@ -110,19 +173,19 @@ impl<'a> JobInfo<'a> {
         ]
     }
 
-    fn node(&self) -> Vec<Known<'_>> {
-        let Plan { ranks, host, kvsname, .. } = self.plan;
+    fn node<'b>(&'b self, number: u32, node: &'b NodeInfo<'_>, peers: &'b str) -> Vec<Known<'b>> {
+        let size = u32::try_from(node.ranks.len()).unwrap_or(u32::MAX);
         let mut known = vec![
-            (keys::HOSTNAME, Fact::Text(host.as_bytes())),
-            (keys::NODEID, Fact::U32(0)),
-            (keys::NODE_SIZE, Fact::U32(*ranks)),
-            (keys::LOCAL_SIZE, Fact::U32(*ranks)),
-            (keys::LOCAL_PEERS, Fact::Text(self.peers.as_bytes())),
-            (keys::LOCAL_PROCS, Fact::Procs(kvsname.as_bytes(), *ranks)),
-            (keys::LOCAL_LEADER, Fact::Rank(0)),
+            (keys::HOSTNAME, Fact::Text(node.name)),
+            (keys::NODEID, Fact::U32(number)),
+            (keys::NODE_SIZE, Fact::U32(size)),
+            (keys::LOCAL_SIZE, Fact::U32(size)),
+            (keys::LOCAL_PEERS, Fact::Text(peers.as_bytes())),
+            (keys::LOCAL_PROCS, Fact::Procs(self.plan.kvsname.as_bytes(), &node.ranks)),
+            (keys::LOCAL_LEADER, Fact::Rank(node.ranks.first().copied().unwrap_or(0))),
         ];
         // Open MPI 5 reads the presence of the key, not its value.
-        if self.is_crowded {
+        if self.is_crowded && number == self.own_node {
             known.push((keys::OVERSUBSCRIBED, Fact::Bool(true)));
         }
         known
@@ -145,11 +208,14 @@ impl<'a> JobInfo<'a> {
     fn rank(&self, rank: u32) -> Vec<Known<'_>> {
         let number = self.plan.appnum(rank);
         let first: u32 = self.plan.parts.iter().take(number).map(|part| part.ranks).sum();
+        let place = usize::try_from(rank).ok().and_then(|at| self.places.get(at));
+        let (node, local_rank) = place.copied().unwrap_or_default();
+        let name = usize::try_from(node).ok().and_then(|node| self.nodes.get(node));
         let known = [
-            (keys::HOSTNAME, Fact::Text(self.plan.host.as_bytes())),
-            (keys::NODEID, Fact::U32(0)),
-            (keys::LOCAL_RANK, Fact::U16(rank)),
-            (keys::NODE_RANK, Fact::U16(rank)),
+            (keys::HOSTNAME, Fact::Text(name.map_or(&b""[..], |node| node.name))),
+            (keys::NODEID, Fact::U32(node)),
+            (keys::LOCAL_RANK, Fact::U16(local_rank)),
+            (keys::NODE_RANK, Fact::U16(local_rank)),
             (keys::GLOBAL_RANK, Fact::Rank(rank)),
             (keys::APP_RANK, Fact::Rank(rank - first)),
             (keys::APPNUM, Fact::U32(u32::try_from(number).unwrap_or(u32::MAX))),
@@ -191,10 +257,92 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
             Proc { nspace, rank }.write(to);
             to
         }
-        Fact::Procs(nspace, count) => {
-            let to = to.of(Type::DATA_ARRAY).of(Type::PROC).size(u64::from(count));
-            (0..count).for_each(|rank| Proc { nspace, rank }.write(to));
+        Fact::Procs(nspace, ranks) => {
+            let to = to.of(Type::DATA_ARRAY).of(Type::PROC).size(ranks.len() as u64);
+            ranks.iter().for_each(|rank| Proc { nspace, rank: *rank }.write(to));
             to
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::local_ranks::LocalRanks;
+    use crate::placement::allocation::{Allocation, AllocationSource};
+    use crate::placement::{FillRules, HostList, HostOrder, PartHosts, place};
+    use pmi_core::wire::pmix::{Kval, Kvals, Unpacker};
+
+    /// Four ranks, in turn on the hosts `a` and `b`, as the node of `b` describes them.
+    fn described() -> Shared {
+        let mut plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        let hosts = HostList::parse("a:2,b:2").unwrap();
+        let hosts = Allocation { hosts, source: AllocationSource::Named };
+        let rules = FillRules { order: HostOrder::Node, slots: None, oversubscribes: false };
+        let placed = place(&[PartHosts { ranks: 4, hosts: &hosts }], None, rules).unwrap();
+        plan.placement.ranks = LocalRanks::of(placed.map.ranks_of(1));
+        describe(&plan, Some(&placed), 7).unwrap()
+    }
+
+    fn kvals(info: &[u8]) -> Vec<Kval<'_>> {
+        Kvals::new(info, Format::PLAIN).map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn job_on_several_hosts_has_its_nodes_and_maps() {
+        let info = described();
+        let all = kvals(info.as_ref());
+        let value = |key: &[u8]| all.iter().find(|kval| kval.key == key).unwrap().value;
+        assert_eq!(value(keys::NUM_NODES).number(), Some(2));
+        assert_eq!(value(keys::NODEID).number(), Some(1));
+        assert_eq!(value(keys::NODE_LIST).text(), Some(&b"a,b"[..]));
+        assert_eq!(value(keys::NODE_MAP).text(), Some(&b"raw:a,b"[..]));
+        assert_eq!(value(keys::PROC_MAP).text(), Some(&b"raw:0,2;1,3"[..]));
+    }
+
+    #[test]
+    fn node_of_the_reader_is_described_first_and_each_rank_has_its_own() {
+        let info = described();
+        let all = kvals(info.as_ref());
+        let nodes = all.iter().filter(|kval| kval.key == keys::NODE_ARRAY);
+        let nodes: Vec<_> = nodes
+            .map(|kval| {
+                let node = kval.value.array().unwrap();
+                let number = |key: &[u8]| node.find(key).unwrap().number().unwrap();
+                let text = |key: &[u8]| node.find(key).unwrap().text().unwrap().to_vec();
+                let procs = node.find(keys::LOCAL_PROCS).unwrap().array().unwrap();
+                let procs: Vec<u32> = procs.procs().map(|proc| proc.rank).collect();
+                let (peers, size) = (text(keys::LOCAL_PEERS), number(keys::LOCAL_SIZE));
+                (text(keys::HOSTNAME), number(keys::NODEID), peers, size, procs)
+            })
+            .collect();
+        let a = (b"a".to_vec(), 0, b"0,2".to_vec(), 2, vec![0, 2]);
+        let b = (b"b".to_vec(), 1, b"1,3".to_vec(), 2, vec![1, 3]);
+        assert_eq!(nodes, [b, a]);
+        let ranks = all.iter().filter(|kval| kval.key == keys::PROC_BLOB).map(|kval| {
+            let mut from = Unpacker::new(kval.value.blob().unwrap(), Format::PLAIN);
+            let rank = from.one(Type::PROC_RANK).unwrap().u32().unwrap();
+            let known = Kvals::after(from);
+            let number = |key: &[u8]| known.clone().find(key).unwrap().number().unwrap();
+            let name = known.clone().find(keys::HOSTNAME).unwrap().text().unwrap().to_vec();
+            (rank, number(keys::NODEID), number(keys::LOCAL_RANK), name)
+        });
+        let expected = [(0, 0, 0, b"a"), (1, 1, 0, b"b"), (2, 0, 1, b"a"), (3, 1, 1, b"b")];
+        assert!(ranks.eq(expected.map(|(rank, node, local, name)| (
+            rank,
+            node,
+            local,
+            name.to_vec()
+        ))));
+    }
+
+    #[test]
+    fn ranks_of_a_node_are_written_as_ranges() {
+        let node = |ranks: &[u32]| NodeInfo { name: b"a", ranks: ranks.to_vec() };
+        assert_eq!(node(&[0, 1, 2, 5, 7, 8]).runs(), "0-2,5,7-8");
+        assert_eq!(
+            (node(&[]).runs(), node(&[4]).runs(), node(&[4]).peers()),
+            ("".into(), "4".into(), "4".into())
+        );
+    }
 }

@@ -77,8 +77,9 @@ impl Service {
     ///
     /// The tables or the memory are exhausted.
     pub(crate) fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
-        let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let posts = (0..plan.ranks).map(|_| RankData::default()).collect();
+        let info =
+            facts::describe(plan, None, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let posts = plan.served().iter().map(|rank| RankData::of(Rank(rank))).collect();
         self.pmix.server.add_job(job, info, posts).map_err(io::Error::other)
     }
 

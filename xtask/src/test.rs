@@ -71,10 +71,12 @@ const STEPS: &[CiStep] = &[
     step("faults", "runs with injected faults end as specified, with the release build", |_| {
         findings(faults::check())
     }),
-    step("sweep", "simulated jobs with every fault, by seed", |_| {
+    step("sweep", "simulated jobs and trees of nodes with every fault, by seed", |_| {
         let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 300");
         // No two of these are alike.
         tally += cargo("run --release --package pmi-sim -- sweep --seeds 6000 random");
+        tally += cargo("run --release --package pmi-sim -- tree sweep --seeds 5000");
+        tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
         tally
     }),
     step("fuzz", "each fuzzer for half a minute in CI, for a moment elsewhere", |_| fuzz::step()),

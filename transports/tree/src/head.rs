@@ -89,6 +89,9 @@ impl TreeNode {
         }
         let Some(head) = &mut self.head else { return Err(TreeError::Over) };
         if head.excluded.insert(node) {
+            if !self.banned.contains(&node) {
+                self.suspect_below(node);
+            }
             self.expel(node);
             self.check_all_complete();
         }
@@ -123,7 +126,7 @@ impl TreeNode {
         self.send_up(Class::Control, Target::Head, (Content::Gone, body));
     }
 
-    /// Records the parent of a node that has moved: the node and all below it are not lost.
+    /// Records the parent of a node that has moved: the node is not lost.
     pub(crate) fn locate(&mut self, moved: MovedNode, parent: NodeId) {
         let (node, radix) = (NodeId(moved.node), self.config.radix);
         let Some(head) = &mut self.head else { return };
@@ -131,11 +134,16 @@ impl TreeNode {
             return;
         }
         head.located.insert(node, (moved.epoch, parent));
+        // Those below are found as well, but not those that left it before.
         let found: Vec<NodeId> = head
             .suspects
-            .keys()
-            .copied()
-            .filter(|suspect| head.is_at_or_below(*suspect, node, radix))
+            .iter()
+            .filter(|(suspect, state)| {
+                **suspect == node
+                    || (state.loss == EdgeLoss::Detached
+                        && head.is_at_or_below(**suspect, node, radix))
+            })
+            .map(|(suspect, _)| *suspect)
             .collect();
         for node in found {
             head.suspects.remove(&node);
@@ -154,9 +162,27 @@ impl TreeNode {
         }
     }
 
+    /// Gives the nodes below a lost one time to attach themselves elsewhere.
+    fn suspect_below(&mut self, node: NodeId) {
+        let radix = self.config.radix;
+        // They may notice the loss later, if it is a silence.
+        let times = [self.config.silence, self.config.ping, self.config.rejoin];
+        let grace = times.map(Duration::as_micros).iter().sum();
+        let until = self.now.plus(Duration::from_micros(grace));
+        let Some(head) = &mut self.head else { return };
+        for below in (1..head.nodes).map(NodeId) {
+            let is_free = !self.banned.contains(&below) && below != node;
+            if is_free && head.is_at_or_below(below, node, radix) {
+                let parent = head.parent_of(below, radix).unwrap_or(node);
+                let suspect = Suspect { until, parent, loss: EdgeLoss::Detached };
+                head.suspects.entry(below).or_insert(suspect);
+            }
+        }
+    }
+
     /// Declares nodes lost whose time is over.
     pub(crate) fn check_suspects(&mut self) {
-        let (now, config) = (self.now, self.config);
+        let now = self.now;
         let Some(head) = &self.head else { return };
         let due: Vec<(NodeId, Suspect)> = head
             .suspects
@@ -164,21 +190,11 @@ impl TreeNode {
             .filter(|(_, suspect)| now >= suspect.until)
             .map(|(node, suspect)| (*node, *suspect))
             .collect();
-        // Those below notice the loss later, if it is a silence, and then attach themselves elsewhere.
-        let grace = [config.silence, config.ping, config.rejoin].map(Duration::as_micros);
-        let until = now.plus(Duration::from_micros(grace.iter().sum()));
         for (node, Suspect { parent, loss, .. }) in due {
             if let Some(head) = &mut self.head {
                 head.suspects.remove(&node);
-                for below in (1..head.nodes).map(NodeId) {
-                    let is_free = !self.banned.contains(&below) && below != node;
-                    if is_free && head.is_at_or_below(below, node, config.radix) {
-                        let parent = head.parent_of(below, config.radix).unwrap_or(node);
-                        let suspect = Suspect { until, parent, loss: EdgeLoss::Detached };
-                        head.suspects.entry(below).or_insert(suspect);
-                    }
-                }
             }
+            self.suspect_below(node);
             self.events.push_back(TreeEvent::NodeLost { node, parent, loss });
             self.expel(node);
         }

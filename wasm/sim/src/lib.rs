@@ -20,6 +20,8 @@ pub mod snapshot;
 pub mod storage;
 pub mod sweep;
 pub mod trace;
+#[cfg(feature = "tree")]
+pub mod tree;
 mod watch;
 pub mod world;
 

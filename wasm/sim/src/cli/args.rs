@@ -2,6 +2,7 @@
 
 use lexopt::prelude::*;
 use pmi_sim::mutant::MutantKind;
+use pmi_sim::tree::TreeMutant;
 
 /// The command, its names and its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,10 +17,21 @@ pub(super) struct SimArgs {
     pub(super) trace: Option<String>,
     pub(super) out: Option<String>,
     pub(super) mutant: Option<MutantKind>,
+    pub(super) tree: TreeArgs,
+}
+
+/// Options of `pmi-sim tree`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TreeArgs {
+    /// Number of nodes, with the head.
+    pub(super) nodes: Option<u32>,
+    /// Bytes that a node contributes.
+    pub(super) bytes: u64,
+    pub(super) mutant: Option<TreeMutant>,
 }
 
 /// Commands, the name that each requires, and the largest number of names.
-const COMMANDS: [(&str, &str, usize); 9] = [
+const COMMANDS: [(&str, &str, usize); 10] = [
     ("help", "", 0),
     ("list", "", 0),
     ("show", "a scenario", 1),
@@ -29,6 +41,7 @@ const COMMANDS: [(&str, &str, usize); 9] = [
     ("replay", "a trace", 1),
     ("scale", "", 0),
     ("hashes", "", usize::MAX),
+    ("tree", "sweep, run or scale", 1),
 ];
 
 pub(super) const USAGE: &str =
@@ -40,13 +53,16 @@ pub(super) const USAGE: &str =
   pmi-sim replay TRACE                                run a trace again and compare
   pmi-sim scale [--ranks N] [--seed S]                one fence of very many ranks, and its cost
   pmi-sim hashes [--seeds N] [--from S] [SCENARIO...] the hash of every trace, to compare machines
+  pmi-sim tree sweep [--seeds N] [--from S]           trees of nodes with faults, by seed
+  pmi-sim tree run --seed S                           one of them
+  pmi-sim tree scale [--nodes N] [--bytes B]          one operation of very many nodes, and its cost
   pmi-sim list                                        the built-in scenarios
   pmi-sim show SCENARIO [--seed S]                    the text of a scenario
 
 SCENARIO is a file, a built-in one, or `random`, which differs for every seed; with `-as-pmix`
 appended, its ranks speak PMIx. With --mutant NAME the server has a fault, which run, sweep and
-shrink detect. The exit code is 0 if every rule held, 1 if one did not, and 2 if there
-was nothing to run.
+shrink detect; --tree-mutant does the same for tree sweep and tree run. The exit code is 0 if every
+rule held, 1 if one did not, and 2 if there was nothing to run.
 ";
 
 /// Parses a command line.
@@ -68,6 +84,9 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimArgs, String> {
             Long("trace") => args.trace = Some(value(&mut parser)?),
             Long("out") => args.out = Some(value(&mut parser)?),
             Long("mutant") => args.mutant = Some(value(&mut parser)?.parse()?),
+            Long("nodes") => args.tree.nodes = Some(number("nodes", &value(&mut parser)?)?),
+            Long("bytes") => args.tree.bytes = number("bytes", &value(&mut parser)?)?,
+            Long("tree-mutant") => args.tree.mutant = Some(value(&mut parser)?.parse()?),
             Value(word) => words.push(word.string().map_err(text)?),
             other => return Err(text(other.unexpected())),
         }
@@ -79,7 +98,8 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimArgs, String> {
 }
 
 /// Checks the number of names of a command, and its required option.
-fn check(SimArgs { command, names, seed, .. }: &SimArgs) -> Result<(), String> {
+fn check(args: &SimArgs) -> Result<(), String> {
+    let SimArgs { command, names, seed, .. } = args;
     let row = COMMANDS.iter().find(|(known, ..)| known == command);
     let unknown = || format!("there is no command `{command}`; `pmi-sim help` names them");
     let (_, needed, most) = row.ok_or_else(unknown)?;
@@ -87,6 +107,9 @@ fn check(SimArgs { command, names, seed, .. }: &SimArgs) -> Result<(), String> {
         _ if names.is_empty() && !needed.is_empty() => Err(format!("{command} needs {needed}")),
         _ if command == "shrink" && seed.is_none() => Err("shrink needs --seed".into()),
         Some(word) => Err(format!("`{word}` is one word too many")),
+        _ if args.tree.nodes.is_some_and(|nodes| nodes < 2) => {
+            Err("--nodes needs 2 or more: the head and one host".into())
+        }
         None => Ok(()),
     }
 }
@@ -126,6 +149,11 @@ mod tests {
         let scale = parsed("scale --ranks 9").unwrap();
         assert_eq!(scale, SimArgs { ranks: 9, ..expected("scale", &[]) });
         assert_eq!(parsed("hashes x").unwrap(), expected("hashes", &["x"]));
+        let tree = TreeArgs { nodes: Some(9), bytes: 7, mutant: Some(TreeMutant::Garbage) };
+        assert_eq!(
+            parsed("tree scale --nodes 9 --bytes 7 --tree-mutant garbage").unwrap(),
+            SimArgs { tree, ..expected("tree", &["scale"]) }
+        );
         assert_eq!(parsed("").unwrap(), expected("help", &[]));
         assert_eq!(parsed("list -h").unwrap(), expected("help", &[]));
     }
@@ -140,6 +168,9 @@ mod tests {
             ("run a --seed x", "not `x`"),
             ("run a --mutant x", "mutants are"),
             ("run --fast", "--fast"),
+            ("tree", "sweep, run or scale"),
+            ("tree scale --nodes 1", "--nodes"),
+            ("tree run --tree-mutant x", "mutants of the tree are"),
         ] {
             assert!(parsed(line).unwrap_err().contains(part), "{line}");
         }

@@ -1,6 +1,7 @@
-//! `pmi-sim run | sweep | shrink | replay | scale | hashes`: parsed here, done by the library.
+//! `pmi-sim run | sweep | shrink | replay | scale | hashes | tree`: parsed here, done by the library.
 
 mod args;
+mod tree;
 
 use self::args::{SimArgs, USAGE};
 use pmi_sim::link::{RunLink, ScenarioSource};
@@ -48,6 +49,7 @@ fn act(args: &SimArgs) -> Result<bool, String> {
         "shrink" => make_small(name, args),
         "replay" => run_again(name),
         "scale" => measure(args.ranks, args.seed.unwrap_or(0)),
+        "tree" => tree::act(name, args),
         "hashes" => {
             let lines = sweep::hashes(&cases(&args.names)?, args.from, args.seeds.unwrap_or(3));
             show(&lines.map_err(|error| error.to_string())?)

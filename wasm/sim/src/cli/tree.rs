@@ -1,0 +1,67 @@
+//! `pmi-sim tree sweep | run | scale`.
+
+use super::SHOWN_MAX;
+use super::args::SimArgs;
+use pmi_sim::tree;
+
+/// True if every rule held.
+pub(super) fn act(name: &str, args: &SimArgs) -> Result<bool, String> {
+    match name {
+        "sweep" => Ok(sweep(args)),
+        "run" => run(args),
+        "scale" => scale(args),
+        other => Err(format!("tree needs sweep, run or scale, not `{other}`")),
+    }
+}
+
+fn sweep(args: &SimArgs) -> bool {
+    let seeds = args.seeds.unwrap_or(2_000);
+    let summary = tree::sweep(args.from, seeds, args.tree.mutant);
+    for run in summary.broken.iter().take(SHOWN_MAX) {
+        if let Some(violation) = &run.violation {
+            println!("seed {}: {}: {}", run.seed, violation.rule, violation.what);
+        }
+    }
+    if summary.broken.len() > SHOWN_MAX {
+        println!("and {} more", summary.broken.len() - SHOWN_MAX);
+    }
+    println!(
+        "trees with {seeds} seeds from {}: {} runs, {} steps, {} broken.",
+        args.from,
+        summary.runs,
+        summary.steps,
+        summary.broken.len()
+    );
+    summary.broken.is_empty()
+}
+
+fn run(args: &SimArgs) -> Result<bool, String> {
+    let seed = args.seed.ok_or("tree run needs --seed")?;
+    println!("{:?}", tree::TreePlan::random(seed));
+    let run = tree::run(seed, args.tree.mutant);
+    if let Some(violation) = &run.violation {
+        println!("at {}: {}: {}", violation.at, violation.rule, violation.what);
+    }
+    let result = if run.violation.is_some() { "a rule is broken" } else { "all rules hold" };
+    println!("seed {seed}: {} steps, {result}.", run.steps);
+    Ok(run.violation.is_none())
+}
+
+fn scale(args: &SimArgs) -> Result<bool, String> {
+    let nodes = args.tree.nodes.unwrap_or(10_000);
+    let failed = |violation: pmi_sim::Violation| format!("{}: {}", violation.rule, violation.what);
+    let cost = tree::cost(nodes, args.tree.bytes).map_err(failed)?;
+    println!("nodes            {} with the head, depth {}", cost.nodes, cost.depth());
+    println!("steps            {}", cost.steps);
+    println!("result           {} bytes, received by every node", cost.total);
+    println!("frames           {} at the busiest node, sent and received", cost.frames);
+    println!("bytes            {} at the busiest node, in one direction", cost.bytes);
+    println!("simulated time   {} us", cost.micros);
+    if cost.total > 0 {
+        let hundredths = |value: u64| format!("{}.{:02}", value / 100, value % 100);
+        println!("bandwidth floor  {} us", cost.floor_micros);
+        println!("time / floor     {}", hundredths(cost.percent_of_floor()));
+        println!("bytes / floor    {}", hundredths(cost.percent_of_bytes()));
+    }
+    Ok(true)
+}

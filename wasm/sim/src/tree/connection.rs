@@ -1,0 +1,87 @@
+//! Connections between nodes: bytes that take time, and that a fault may silence.
+
+use pmi_core::wire::nodes::HEAD_BYTES;
+use pmi_tree::NodeId;
+
+/// One direction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Direction {
+    /// Bytes that were sent and have not arrived.
+    pub(super) in_flight: usize,
+    /// Time of the last arrival: what is sent later does not arrive earlier.
+    pub(super) last_arrival: u64,
+    pub(super) counter: FrameCounter,
+}
+
+/// A connection of a child to its parent.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    pub(super) child: NodeId,
+    pub(super) parent: NodeId,
+    /// Bytes vanish, and its end is not noticed.
+    pub(super) is_muted: bool,
+    /// Up, down.
+    pub(super) directions: [Direction; 2],
+}
+
+impl Connection {
+    pub(super) fn new(child: NodeId, parent: NodeId) -> Self {
+        Self { child, parent, is_muted: false, directions: Default::default() }
+    }
+
+    /// The direction of bytes from `from`: 0 is up.
+    pub(super) fn direction(&self, from: NodeId) -> usize {
+        usize::from(from != self.child)
+    }
+
+    pub(super) fn other(&self, node: NodeId) -> NodeId {
+        if node == self.child { self.parent } else { self.child }
+    }
+}
+
+/// Counts the frames of collective operations in a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FrameCounter {
+    head: Vec<u8>,
+    skip: usize,
+}
+
+impl FrameCounter {
+    /// Number of frames of collective operations that begin in `bytes`.
+    pub(super) fn count(&mut self, mut bytes: &[u8]) -> u64 {
+        let mut found = 0;
+        while !bytes.is_empty() {
+            let passed = self.skip.min(bytes.len());
+            self.skip -= passed;
+            bytes = &bytes[passed..];
+            while self.head.len() <= HEAD_BYTES && !bytes.is_empty() && self.skip == 0 {
+                self.head.push(bytes[0]);
+                bytes = &bytes[1..];
+            }
+            if let [low, high, number] = *self.head {
+                found += u64::from(COLLECTIVE.contains(&number));
+                self.skip = usize::from(u16::from_le_bytes([low, high])).saturating_sub(1);
+                self.head.clear();
+            }
+        }
+        found
+    }
+}
+
+/// Numbers of `Contribution` and `Ended`.
+const COLLECTIVE: [u8; 2] = [6, 7];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_counted_at_every_cut() {
+        let stream = [1, 0, 3, 4, 0, 6, 1, 2, 3, 1, 0, 7, 2, 0, 6, 6];
+        for cut in 0..=stream.len() {
+            let mut counter = FrameCounter::default();
+            let (one, two) = stream.split_at(cut);
+            assert_eq!(counter.count(one) + counter.count(two), 3, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Trees of nodes: a slice of the seeds, the cost of operations, and rules that can fail.
+
+use pmi_sim::tree::{self, TreeMutant, TreePlan, TreeWorld, cost};
+use std::collections::BTreeSet;
+
+#[test]
+fn seeds_break_no_rule() {
+    let summary = tree::sweep(0, 60, None);
+    let broken: Vec<_> = summary.broken.iter().map(|run| (run.seed, &run.violation)).collect();
+    assert!(broken.is_empty(), "{broken:?}");
+    assert_eq!(summary.runs, 60);
+}
+
+/// The rules that break under some seeds.
+fn rules(mutant: TreeMutant) -> BTreeSet<&'static str> {
+    let summary = tree::sweep(0, 40, Some(mutant));
+    summary.broken.into_iter().filter_map(|run| Some(run.violation?.rule)).collect()
+}
+
+fn breaks(mutant: TreeMutant, rule: &str) {
+    let rules = rules(mutant);
+    assert!(rules.contains(rule), "{mutant} breaks {rules:?}");
+}
+
+#[test]
+fn operation_that_ends_early_is_detected() {
+    breaks(TreeMutant::EarlyEnd, "early");
+}
+
+#[test]
+fn changed_contribution_is_detected() {
+    breaks(TreeMutant::ChangeData, "data");
+}
+
+#[test]
+fn other_result_of_one_node_is_detected() {
+    breaks(TreeMutant::OtherResult, "same");
+}
+
+#[test]
+fn result_that_does_not_arrive_is_detected() {
+    breaks(TreeMutant::SwallowResult, "waits");
+}
+
+#[test]
+fn loss_without_report_is_detected() {
+    let rules = rules(TreeMutant::ForgetLoss);
+    assert!(rules.contains("named") && rules.contains("waits"), "{rules:?}");
+}
+
+#[test]
+fn report_of_a_living_node_is_detected() {
+    breaks(TreeMutant::BlameAnother, "blamed");
+}
+
+#[test]
+fn node_that_does_not_return_is_detected() {
+    breaks(TreeMutant::NoReturn, "blamed");
+}
+
+#[test]
+fn node_that_outlives_the_head_is_detected() {
+    breaks(TreeMutant::IgnoreHeadLoss, "orphan");
+}
+
+#[test]
+fn repeated_and_missing_messages_are_detected() {
+    breaks(TreeMutant::RepeatMessage, "once");
+    breaks(TreeMutant::SwallowMessage, "once");
+}
+
+#[test]
+fn bytes_of_no_frame_are_detected() {
+    breaks(TreeMutant::Garbage, "frames");
+}
+
+#[test]
+fn superfluous_frames_are_detected_and_change_no_result() {
+    let run = |mutant| {
+        let mut world = TreeWorld::new(TreePlan::quiet(22, 2, 0), 3, mutant);
+        world.run();
+        world.checks().violations().iter().map(|violation| violation.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(run(None), [""; 0]);
+    let rules = run(Some(TreeMutant::Babble));
+    assert!(!rules.is_empty() && rules.iter().all(|rule| *rule == "traffic"), "{rules:?}");
+}
+
+#[test]
+fn barrier_takes_ten_frames_of_a_node_at_any_size() {
+    for nodes in [2, 22, 342, 1_366] {
+        let cost = cost(nodes, 0).unwrap();
+        assert!(cost.frames <= 10, "{nodes} nodes: {cost:?}");
+    }
+}
+
+/// Simulated, not measured: the world counts the bytes and their time.
+#[test]
+fn large_result_takes_less_than_six_times_its_bandwidth() {
+    let cost = cost(86, 60_000).unwrap();
+    assert!(cost.percent_of_floor() <= 600, "{cost:?}");
+    assert!(cost.percent_of_bytes() <= 600, "{cost:?}");
+}

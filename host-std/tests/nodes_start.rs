@@ -51,6 +51,26 @@ fn any_number_of_node_servers_starts_and_ends() {
 }
 
 #[test]
+fn limit_on_open_files_is_raised_for_the_hosts_or_reported() {
+    let limited = |limit: &str| {
+        let script = format!("ulimit {limit}; exec '{}' doctor --starter local:65", host_path());
+        run(Command::new("sh").args(["-c", &script]).env("XDG_CONFIG_HOME", "/nowhere"))
+    };
+    limited("-Sn 128").exits_with(0).says_nothing();
+    // Node servers have the limit of the user.
+    let starter = program("limit", "starter", "sleep 0.2; ulimit -Sn; exit 9");
+    let script = format!(
+        "ulimit -Sn 50; exec '{}' doctor --hosts 'n[1-20]' --starter-cmd '{} {{host}} {{cmd}}'",
+        host_path(),
+        starter.display()
+    );
+    let ran = run(Command::new("sh").args(["-c", &script]).env("XDG_CONFIG_HOME", "/nowhere"));
+    let ran = ran.exits_with(1).says(&["20 of 20 hosts"]);
+    assert_eq!(ran.err.lines().filter(|line| line.trim() == "50").count(), 20, "{}", ran.err);
+    limited("-n 128").exits_with(1).says(&["65 hosts need", "may have 128", "ulimit -Hn"]);
+}
+
+#[test]
 fn template_starts_one_node_server_for_each_host() {
     // As `kubectl exec -i POD -- COMMAND`: the container has its own name, which the head does not know.
     let kubectl = program(

@@ -1,7 +1,7 @@
 //! Open files: the number a job needs, and the limit for its ranks.
 
 use crate::launch::process::PER_RANK;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use std::fmt;
 use std::io;
 
@@ -116,6 +116,16 @@ impl DescriptorLimit {
         let result = start();
         setrlimit(Resource::Nofile, raised)?;
         result
+    }
+
+    /// Gives a process that was just started the limit of the user. For programs that examine it late, and
+    /// whose start needs descriptors beyond that limit.
+    pub(crate) fn restore_in(&self, process: u32) {
+        let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+        if self.raised.is_some() && pid.is_some() {
+            // It fails only if the process has ended.
+            let _ = prlimit(pid, Resource::Nofile, self.original);
+        }
     }
 }
 

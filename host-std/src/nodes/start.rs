@@ -8,6 +8,7 @@ use super::network::{Network, NetworkEvent};
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NODE, Starter, StarterHost, node_words};
 use crate::admission::secret::GeneratedSecret;
+use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::NodeSettings;
 use rustix::process::Signal;
@@ -69,6 +70,16 @@ impl NodeServers {
         task: NodeTask,
         poller: &Poller,
     ) -> Result<Self, String> {
+        let mut limit = DescriptorLimit::new(0, u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+        limit.raise_for(FdBudget::default()).map_err(|error| {
+            format!(
+                "{} hosts need {} open files and this process may have {}; name fewer hosts or raise \
+                 the hard limit ('ulimit -Hn', or LimitNOFILE of the service)",
+                hosts.len(),
+                error.needed,
+                error.limit
+            )
+        })?;
         let starter = Starter::choose(settings, |name| {
             std::env::var(name).ok().filter(|value| !value.is_empty())
         })?;
@@ -99,7 +110,7 @@ impl NodeServers {
             };
             hosts.iter().map(of_host).collect()
         });
-        let pool = StarterPool::new(starter.commands(&hosts, &words)?, key.line());
+        let pool = StarterPool::new(starter.commands(&hosts, &words)?, key.line(), limit);
         let names = hosts.iter().map(|host| host.name.clone()).collect();
         let roster = Roster::new(names, RADIX, settings.timeout, task);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);

@@ -1,6 +1,7 @@
 //! Processes of starters: few at a time, each with the key on its standard input and its output kept.
 
 use super::StarterCommand;
+use crate::launch::descriptors::DescriptorLimit;
 use crate::poller::{Interest, Poller, Token};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 
 /// Starters of a run.
 pub(crate) struct StarterPool {
@@ -20,6 +21,8 @@ pub(crate) struct StarterPool {
     next: u32,
     /// The key, for standard input.
     key_line: String,
+    /// Limit on open files: starters get that of the user.
+    limit: DescriptorLimit,
 }
 
 #[derive(Debug)]
@@ -55,9 +58,14 @@ struct OutputTail {
 }
 
 impl StarterPool {
-    /// A pool that executes `commands` in their order, and hands `key_line` to each.
-    pub(crate) fn new(commands: Vec<StarterCommand>, key_line: String) -> Self {
-        Self { waiting: commands.into(), running: BTreeMap::new(), next: 0, key_line }
+    /// A pool that executes `commands` in their order, and hands `key_line` to each. `limit` allows the open
+    /// files of all of them.
+    pub(crate) fn new(
+        commands: Vec<StarterCommand>,
+        key_line: String,
+        limit: DescriptorLimit,
+    ) -> Self {
+        Self { waiting: commands.into(), running: BTreeMap::new(), next: 0, key_line, limit }
     }
 
     /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
@@ -71,7 +79,11 @@ impl StarterPool {
         {
             let number = self.next;
             self.next = self.next.wrapping_add(1);
-            match RunningStarter::start(command.clone(), &self.key_line, (number, poller)) {
+            match RunningStarter::start(
+                command.clone(),
+                (&self.key_line, &self.limit),
+                (number, poller),
+            ) {
                 Ok(started) => {
                     self.running.insert(number, started);
                     busy += 1;
@@ -147,26 +159,32 @@ impl StarterPool {
 impl RunningStarter {
     fn start(
         command: StarterCommand,
-        key_line: &str,
+        (key_line, limit): (&str, &DescriptorLimit),
         (number, poller): (u32, &Poller),
     ) -> io::Result<Self> {
         let (program, arguments) = command.words.split_first().ok_or(ErrorKind::InvalidInput)?;
         let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let flags = fcntl_getfl(&output)?;
         fcntl_setfl(&output, flags | OFlags::NONBLOCK)?;
-        let mut child = Command::new(program)
+        let (input, mut key) = io::pipe()?;
+        let both = theirs.try_clone()?;
+        let mut starter = Command::new(program);
+        starter
             .args(arguments)
-            .stdin(Stdio::piped())
+            .stdin(input)
             // Some programs report their failures there, such as the shell of an account that is locked.
-            .stdout(theirs.try_clone()?)
+            .stdout(both)
             .stderr(theirs)
             // Signals of the terminal are for the head, which ends its nodes in order.
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        let mut child = starter.spawn()?;
+        limit.restore_in(child.id());
+        // Its ends of the pipes.
+        drop(starter);
         // The pipe is empty, so the key fits. A starter that has ended already is reported by its exit.
-        let handed = child.stdin.take().map(|mut input| input.write_all(key_line.as_bytes()));
-        let broken =
-            handed.and_then(Result::err).filter(|error| error.kind() != ErrorKind::BrokenPipe);
+        let handed = key.write_all(key_line.as_bytes());
+        drop(key);
+        let broken = handed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
         let prepared = || -> io::Result<OwnedFd> {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             let handle = pidfd_open(pid.ok_or(ErrorKind::NotFound)?, PidfdFlags::empty())?;
@@ -249,6 +267,10 @@ mod tests {
         StarterCommand { words, nodes: vec![node] }
     }
 
+    fn limit() -> DescriptorLimit {
+        DescriptorLimit::new(0, 0)
+    }
+
     /// Runs the pool until all starters have ended.
     fn finish(pool: &mut StarterPool, poller: &mut Poller) -> Vec<StarterEnd> {
         let (mut ends, mut ready) = (pool.start_due(poller), Vec::new());
@@ -271,7 +293,7 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         let script = "read key; echo got $key; echo error >&2; cat; exit 7";
         let mut pool =
-            StarterPool::new(vec![command(3, &["sh", "-c", script])], "abc\n".to_owned());
+            StarterPool::new(vec![command(3, &["sh", "-c", script])], "abc\n".to_owned(), limit());
         let ends = finish(&mut pool, &mut poller);
         assert_eq!((&ends[0].nodes[..], &ends[0].awaited[..]), (&[3][..], &[3][..]));
         assert_eq!(
@@ -285,7 +307,7 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         let commands =
             vec![command(1, &["/no/such/starter"]), command(2, &["sh", "-c", "kill -9 $$"])];
-        let ends = finish(&mut StarterPool::new(commands, String::new()), &mut poller);
+        let ends = finish(&mut StarterPool::new(commands, String::new(), limit()), &mut poller);
         assert!(ends[0].how.starts_with("'/no/such/starter' cannot be executed"), "{ends:?}");
         assert_eq!(ends[1].how, "'sh' was terminated by signal 9");
     }
@@ -294,7 +316,7 @@ mod tests {
     fn starters_wait_for_their_turn_until_nodes_have_joined() {
         let poller = Poller::new().unwrap();
         let commands = (1..=100).map(|node| command(node, &["cat"])).collect();
-        let mut pool = StarterPool::new(commands, String::new());
+        let mut pool = StarterPool::new(commands, String::new(), limit());
         assert_eq!((pool.start_due(&poller), pool.running.len()), (Vec::new(), AT_ONCE));
         assert_eq!((pool.start_due(&poller), pool.running.len()), (Vec::new(), AT_ONCE));
         (1..=10).for_each(|node| pool.handle_joined(node));

@@ -353,3 +353,34 @@ fn blocks_are_accepted_of_a_fence_that_was_handed_up_and_only_if_they_are_whole(
     node.recv(0);
     assert!(node.request(0, "cmd=get kvsname=kvs_1 key=k\n").contains("value=v"));
 }
+
+#[test]
+fn binary_clients_read_values_of_other_nodes() {
+    use crate::command::{FenceGroup, Place, Text};
+    let mut nodes = Nodes { servers: [0, 1].map(|rank| node_server(2, &[rank])).into() };
+    let send = |node: &mut TestServer, request: &Request<'_>| {
+        let mut frame = [0; 256];
+        let len = crate::wire::binary::write_request(request, b"", &mut frame).unwrap();
+        node.send(0, &frame[..len]).unwrap();
+        node.recv_bytes(0)
+    };
+    nodes.servers[0].init_all();
+    nodes.put(0, "text", "from a line");
+    let binary = &mut nodes.servers[1];
+    assert!(!send(binary, &Request::Init { version: crate::command::Version::BINARY }).is_empty());
+    let (key, value) = (Text::plain(b"bytes"), Text::plain(b"\xff\n"));
+    send(binary, &Request::Put { place: Place::Job(None), key, value });
+    let fence = Request::Fence { group: FenceGroup::World, tag: None };
+    assert_eq!(send(binary, &fence), b"");
+    assert_eq!(nodes.request(0, "cmd=barrier_in\n"), "");
+    nodes.end_fence();
+    assert_eq!(nodes.recv(0), "cmd=barrier_out rc=0\n");
+    let binary = &mut nodes.servers[1];
+    assert!(!binary.recv_bytes(0).is_empty());
+    let key = Text::plain(b"text");
+    let reply = send(binary, &Request::Get { place: Place::Job(None), key, wait: false });
+    assert!(reply.ends_with(b"from a line"), "{reply:?}");
+    let job = nodes.servers[0].server.job(nodes.servers[0].job).unwrap();
+    let found = job.look_up(Rank(0), Place::Job(None), b"bytes");
+    assert_eq!(job.kvs().entry(found.unwrap()).unwrap().value, b"\xff\n");
+}

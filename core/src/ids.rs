@@ -28,6 +28,8 @@ pub struct ProcId {
 }
 
 /// Number of a session at its server. Reused after the session was closed.
+///
+/// Sessions of PMIx clients are in a range of their own, from 2³¹.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
@@ -57,6 +59,30 @@ pub struct Excerpt(Vec<u8, EXCERPT_BYTES>);
 /// An unknown word, kept to be named in the reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word(Vec<u8, WORD_BYTES>);
+
+impl SessionId {
+    /// True for the session of a PMIx client.
+    pub const fn is_pmix(self) -> bool {
+        self.0 & PMIX_SESSIONS != 0
+    }
+
+    /// Number within its range: small, so that an owner can index a table with it.
+    pub const fn place(self) -> u32 {
+        self.0 & !PMIX_SESSIONS
+    }
+
+    /// The session of a PMIx client with this number within its range; `None` beyond the range.
+    #[cfg(feature = "pmix")]
+    pub(crate) const fn pmix(place: u32) -> Option<Self> {
+        if place < PMIX_SESSIONS { Some(Self(PMIX_SESSIONS | place)) } else { None }
+    }
+
+    /// Index among the sessions of PMIx clients; `None` for other sessions.
+    #[cfg(feature = "pmix")]
+    pub(crate) const fn pmix_place(self) -> Option<usize> {
+        if self.is_pmix() { Some(self.place() as usize) } else { None }
+    }
+}
 
 impl Key {
     /// Checks and copies a key.
@@ -228,6 +254,9 @@ fn front<const N: usize>(bytes: impl Iterator<Item = u8>) -> Vec<u8, N> {
 fn copy<const N: usize>(what: &'static str, bytes: &[u8]) -> Result<Vec<u8, N>, Misuse> {
     Vec::from_slice(bytes).map_err(|_| length(what, bytes.len(), N))
 }
+
+/// First number of a session of a PMIx client.
+const PMIX_SESSIONS: u32 = 1 << 31;
 
 #[cfg(test)]
 mod tests {

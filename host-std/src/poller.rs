@@ -32,8 +32,6 @@ pub(crate) enum Token {
     StatusSocket,
     /// The control connection with this number is writable, to receive more of its answer.
     StatusClient(u32),
-    /// The PMIx connection with this number is readable or writable.
-    Pmix(u32),
     /// A PMIx connection waits at its listener.
     PmixListen,
     /// A connection of a page waits at its listener.
@@ -247,7 +245,6 @@ fn data(token: Token) -> epoll::EventData {
         Token::Source => (SOURCE, 0),
         Token::StatusSocket => (CONTROL, 0),
         Token::StatusClient(number) => (ASKER, number),
-        Token::Pmix(number) => (PMIX, number),
         Token::PmixListen => (PMIX_LISTEN, 0),
         Token::WebListen => (WEB_LISTEN, 0),
         Token::Web(number) => (WEB, number),
@@ -274,7 +271,6 @@ fn token(data: u64) -> Option<Token> {
         SOURCE => Token::Source,
         CONTROL => Token::StatusSocket,
         ASKER => Token::StatusClient(number),
-        PMIX => Token::Pmix(number),
         PMIX_LISTEN => Token::PmixListen,
         WEB_LISTEN => Token::WebListen,
         WEB => Token::Web(number),
@@ -300,8 +296,7 @@ const LISTEN: u64 = 9;
 const SOURCE: u64 = 10;
 const CONTROL: u64 = 11;
 const ASKER: u64 = 12;
-const PMIX: u64 = 13;
-const PMIX_LISTEN: u64 = 14;
+const PMIX_LISTEN: u64 = 13;
 const WEB_LISTEN: u64 = 15;
 const WEB: u64 = 16;
 const WEB_PAIR: u64 = 17;
@@ -334,7 +329,6 @@ mod tests {
                 Token::Source,
                 Token::StatusSocket,
                 Token::StatusClient(rank),
-                Token::Pmix(rank),
                 Token::PmixListen,
                 Token::WebListen,
                 Token::Web(rank),

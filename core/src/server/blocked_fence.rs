@@ -9,7 +9,7 @@
 use super::job::Job;
 use super::member::Member;
 use super::response::{GroupFence, Response};
-use super::{Server, Session, Storage};
+use super::{PmiPeerState, Server, Session, Storage};
 use crate::command::Text;
 use crate::ids::{JobId, Rank};
 use crate::storage::Slots;
@@ -43,12 +43,13 @@ impl<S: Storage> Server<S> {
 }
 
 /// The fences of groups that a session is in.
-pub(super) fn groups<I, X>(session: &Session<I, X>) -> impl Iterator<Item = GroupFence>
+pub(super) fn groups<I, X>(
+    session: &Session<I, X, PmiPeerState>,
+) -> impl Iterator<Item = GroupFence>
 where
-    I: crate::storage::Buffer,
     X: Slots<super::PendingReply>,
 {
-    session.state.pending_replies().filter_map(|(_, exchange)| match exchange.response {
+    session.state.pending_requests().filter_map(|(_, exchange)| match exchange.response {
         Response::Group(group) => Some(group),
         _ => None,
     })

@@ -2,24 +2,90 @@
 
 use super::member::Member;
 use super::outcome::Wake;
+#[cfg(feature = "pmix")]
+use super::pmix::{PmixEffect, PmixStorage};
 use super::reply::ReplyContext;
-use super::response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response};
-use super::session::{ReadState, Session, SessionPhase};
-use super::shared::{HAS_EVENT, READY};
-use super::state::{self, Context};
-use super::{Event, Server, Storage};
+use super::response::{GroupFence, KvsListing, PendingReply, Response};
+use super::session::{ProtocolState, ReadState, Session, SessionPhase, SessionState};
+use super::session_table::{HAS_EVENT, READY, SessionTable};
+use super::shared::Shared;
+use super::{Event, PmiPeerState, Server, Storage};
 use crate::command::{Verb, Version};
-use crate::error::{Full, PeerError};
+use crate::error::{Full, Malformed, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
 use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::store::{Keyspace, Kvs};
 use crate::time::Instant;
-use crate::wire::{Dialect, Framed};
+use crate::wire::Framed;
+
+/// Protocol of a session, for the loop that handles its input.
+pub(super) trait Protocol<S: Storage>: ProtocolState + Sized {
+    type Inbox: Buffer;
+    type Pending: Slots<Self::Request>;
+    /// Form of a message.
+    type Dialect: Copy;
+    /// True if a paused session holds input as far as there is room. Otherwise it leaves the input to the
+    /// caller, which stops reading: the server holds nothing that could as well wait in the peer.
+    const HOLDS_WHILE_PAUSED: bool;
+
+    fn session(table: &mut SessionTable<S>, id: SessionId) -> Option<&mut Of<S, Self>>;
+
+    /// Form of the message at the front of `bytes`.
+    fn dialect(state: &StateOf<S, Self>, bytes: &[u8]) -> Self::Dialect;
+
+    fn frame(dialect: Self::Dialect, bytes: &[u8]) -> Result<Framed, Malformed>;
+
+    /// Number of bytes that the session holds of a message that has not ended: all that have arrived, or
+    /// fewer if further ones would have to be moved repeatedly.
+    fn missing_bytes(_session: &Of<S, Self>) -> usize {
+        usize::MAX
+    }
+
+    /// The limit that an unfinished message exceeds.
+    fn check_unfinished(_sessions: &SessionTable<S>, _id: SessionId) -> Option<PeerError> {
+        None
+    }
+
+    /// Handles one whole message. A failure of the peer that ends the session is set as its phase.
+    fn handle_message(
+        state: &mut StateOf<S, Self>,
+        context: MessageContext<'_, S>,
+        dialect: Self::Dialect,
+        bytes: &[u8],
+    ) -> MessageEffect;
+
+    /// Ends the session because of a protocol error; a protocol with replies explains it in that to `verb`.
+    fn fail(state: &mut StateOf<S, Self>, to: (Verb, Self::Dialect), error: PeerError);
+}
+
+/// Effect of a message outside its session.
+pub(super) enum MessageEffect {
+    /// Sessions to wake, after a message of PMI.
+    Wake(Wake),
+    #[cfg(feature = "pmix")]
+    Pmix(PmixEffect),
+}
+
+/// A session of a protocol in the memory of `S`.
+pub(super) type Of<S, T> = Session<<T as Protocol<S>>::Inbox, <T as Protocol<S>>::Pending, T>;
+/// Its state.
+pub(super) type StateOf<S, T> = SessionState<<T as Protocol<S>>::Pending, T>;
+
+/// State that a message may modify besides its session.
+pub(super) struct MessageContext<'a, S: Storage> {
+    pub(super) id: SessionId,
+    pub(super) now: Instant,
+    pub(super) shared: &'a mut Shared<S>,
+    /// The number of spawn requests so far.
+    pub(super) spawns: &'a mut u32,
+    #[cfg(feature = "pmix")]
+    pub(super) pmix: &'a mut super::pmix::PmixShared<S::Pmix>,
+}
 
 impl<S: Storage> Server<S> {
     /// Handles as many messages as the session accepts, and holds the rest if there is room.
-    pub(super) fn receive(
+    pub(super) fn receive<T: Protocol<S>>(
         &mut self,
         id: SessionId,
         now: Instant,
@@ -32,82 +98,119 @@ impl<S: Storage> Server<S> {
         let mut rest = bytes;
         loop {
             let taken = bytes.len() - rest.len();
-            let Some(session) = self.sessions.get_mut(id) else {
+            let Some(session) = T::session(&mut self.sessions, id) else {
                 return Ok(bytes.len());
             };
-            match (session.state.read_state(), session.state.phase) {
+            match (session.state.read_state(), session.state.lifecycle.phase) {
                 (ReadState::Discard, SessionPhase::Broken(error)) => return Err(error),
                 (ReadState::Discard, _) => return Ok(bytes.len()),
-                (ReadState::Paused, _) => return Ok(taken + session.hold(rest)),
+                (ReadState::Paused, _) if T::HOLDS_WHILE_PAUSED => {
+                    return Ok(taken + session.hold(rest));
+                }
+                (ReadState::Paused, _) => return Ok(taken),
                 (ReadState::Accept, _) => {}
             }
             let is_held = !session.inbox.as_slice().is_empty();
             let source = if is_held { session.inbox.as_slice() } else { rest };
-            let dialect = Dialect::of(source, session.state.version);
-            match dialect.frame_request(source) {
+            let dialect = T::dialect(&session.state, source);
+            let to = (Verb::Unknown, dialect);
+            match T::frame(dialect, source) {
                 Ok(Framed::Whole(len)) => {
-                    let wake = self.handle_message(id, now, rest, is_held, (dialect, len));
+                    self.handle_message::<T>(id, now, rest, is_held, (dialect, len));
                     if !is_held {
                         rest = rest.get(len..).unwrap_or(b"");
                     }
-                    self.apply(id, wake);
                 }
                 Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
                 Ok(Framed::Partial) => {
-                    let len = session.hold(rest);
+                    let missing = T::missing_bytes(session).min(rest.len());
+                    let len = session.hold(rest.get(..missing).unwrap_or(b""));
                     rest = rest.get(len..).unwrap_or(b"");
                     if len == 0 {
                         let limit_bytes = session.inbox.as_slice().len();
-                        session
-                            .state
-                            .fail_unread(dialect, PeerError::MessageTooLong { limit_bytes });
+                        let error = PeerError::MessageTooLong { limit_bytes };
+                        T::fail(&mut session.state, to, error);
+                    } else if let Some(error) = T::check_unfinished(&self.sessions, id)
+                        && let Some(session) = T::session(&mut self.sessions, id)
+                    {
+                        T::fail(&mut session.state, to, error);
                     }
                 }
-                Err(bad) => {
-                    session.state.fail_unread(dialect, PeerError::Malformed(bad));
-                }
+                Err(bad) => T::fail(&mut session.state, to, PeerError::Malformed(bad)),
             }
         }
     }
 
-    /// Handles the message of `len` bytes at the front of the inbox, or of `rest`.
-    fn handle_message(
+    /// Handles the message of `len` bytes at the front of the inbox, or of `rest`, and its effect.
+    fn handle_message<T: Protocol<S>>(
         &mut self,
         id: SessionId,
         now: Instant,
         rest: &[u8],
         is_held: bool,
-        (dialect, len): (Dialect, usize),
-    ) -> Wake {
-        let Some(session) = self.sessions.get_mut(id) else { return Wake::None };
-        let Session { inbox, state } = session;
+        (dialect, len): (T::Dialect, usize),
+    ) {
+        let Self { sessions, shared, spawns, .. } = self;
+        let Some(Session { inbox, state }) = T::session(sessions, id) else { return };
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let (shared, spawns) = (&mut self.shared, &mut self.spawns);
-        let (jobs, names) = (&mut shared.jobs, &mut shared.names);
-        let context = Context { id, jobs, names, spawns, now };
-        let wake = state::handle_message(state, context, dialect, message);
-        if parts::SPAWN && state.held_len.is_some() {
+        let context = MessageContext {
+            id,
+            now,
+            shared,
+            spawns,
+            #[cfg(feature = "pmix")]
+            pmix: &mut self.pmix,
+        };
+        let effect = T::handle_message(state, context, dialect, message);
+        if HOLDS_REQUESTS && state.lifecycle.held_len.is_some() {
             if !is_held && inbox.extend(fresh).is_err() {
-                (state.held_len, state.event) = (None, None);
+                (state.lifecycle.held_len, state.lifecycle.event) = (None, None);
                 let error = PeerError::MessageTooLong { limit_bytes: inbox.room() };
-                state.fail(RequestHeader::unread(Verb::Spawn, dialect), error);
+                return T::fail(state, (Verb::Spawn, dialect), error);
             }
         } else if is_held {
             inbox.drop_front(len);
         }
-        wake
+        match effect {
+            MessageEffect::Wake(wake) => self.apply(id, wake),
+            #[cfg(feature = "pmix")]
+            MessageEffect::Pmix(effect) => self.pmix().apply_effect(id, effect),
+        }
+    }
+
+    /// Fails a session whose peer has not identified itself in time.
+    pub(super) fn check_deadline<T: Protocol<S>>(
+        &mut self,
+        id: SessionId,
+        now: Instant,
+        dialect: T::Dialect,
+    ) {
+        let Some(Session { state, .. }) = T::session(&mut self.sessions, id) else { return };
+        if state.lifecycle.is_late(now) {
+            T::fail(state, (Verb::InitAck, dialect), PeerError::TimedOut);
+            self.sessions.push(READY, id);
+        }
+    }
+
+    /// Ends the fence of a job, and wakes its sessions and its PMIx clients.
+    pub(super) fn release_fence(&mut self, job: JobId) {
+        self.sessions.end_fence(&mut self.shared, job);
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED {
+            self.pmix().check_fence(job);
+        }
     }
 
     /// Wakes the sessions that a message concerns, and queues its session if it has an event.
     fn apply(&mut self, id: SessionId, wake: Wake) {
         let Some(Session { state, .. }) = self.sessions.get(id) else { return };
-        let (job, rank) = (state.job, state.rank);
-        if state.event.is_some() {
+        let PmiPeerState { job, rank, .. } = state.protocol;
+        if state.lifecycle.event.is_some() {
             self.sessions.push(HAS_EVENT, id);
         }
         match (wake, self.shared.job_mut(job)) {
-            (Wake::FenceEnded, _) => self.sessions.end_fence(&mut self.shared, job),
+            (Wake::FenceEnded, _) => self.release_fence(job),
             (Wake::RingEnded, Some(job)) if parts::CONNECT => {
                 job.end_ring();
                 self.sessions.wake_all(job);
@@ -120,7 +223,7 @@ impl<S: Storage> Server<S> {
                 }
             }
             #[cfg(feature = "pmix")]
-            (Wake::Published, _) => self.shared.has_new_names = true,
+            (Wake::Published, _) if S::Pmix::ENABLED => self.pmix().answer_lookups(),
             _ => {}
         }
     }
@@ -144,7 +247,7 @@ impl<S: Storage> Server<S> {
         let is_in = |session: Option<SessionId>| {
             let state = &sessions.get(session?)?.state;
             state
-                .pending_replies()
+                .pending_requests()
                 .find(|(_, waits)| waits.response == Response::Group(group))
                 .map(|(at, _)| at)
         };
@@ -158,8 +261,9 @@ impl<S: Storage> Server<S> {
             let Some(Session { state, .. }) = self.sessions.get_mut(session) else {
                 continue;
             };
-            let found =
-                state.pending_replies().find(|(_, waits)| waits.response == Response::Group(group));
+            let found = state
+                .pending_requests()
+                .find(|(_, waits)| waits.response == Response::Group(group));
             let Some(at) = found.map(|(at, _)| at) else { continue };
             if let Some(waits) = state.pending.get_mut(at) {
                 waits.response = Response::Released(group.tag);
@@ -180,7 +284,7 @@ impl<S: Storage> Server<S> {
                 _ => false,
             };
             let open = self.sessions.get(session);
-            if open.is_some_and(|open| open.state.pending_replies().any(|(_, one)| is_due(one))) {
+            if open.is_some_and(|open| open.state.pending_requests().any(|(_, one)| is_due(one))) {
                 self.sessions.push(READY, session);
             }
         }
@@ -194,17 +298,18 @@ impl<S: Storage> Server<S> {
         let Some(Session { state, .. }) = self.sessions.get_mut(id) else {
             return Ok(None);
         };
-        let Some(job) = self.shared.job(state.job) else { return Ok(None) };
-        let rank = state.rank.unwrap_or(Rank(u32::MAX));
-        let nonce =
-            state.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
-        let has_tags = parts::GROUPS && state.version == Some(Version::V1_2);
+        let own = state.protocol.job;
+        let Some(job) = self.shared.job(own) else { return Ok(None) };
+        let PmiPeerState { rank, version, challenge, .. } = &state.protocol;
+        let rank = rank.unwrap_or(Rank(u32::MAX));
+        let nonce = challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
+        let has_tags = parts::GROUPS && *version == Some(Version::V1_2);
         let mut context =
             ReplyContext { job, names: &self.shared.names, rank, nonce, has_tags, other: None };
         let is_due = |exchange: &PendingReply| {
             context.is_due(&exchange.response) && !state.must_wait_for_earlier(exchange)
         };
-        let due = state.pending_replies().find(|(_, exchange)| is_due(exchange));
+        let due = state.pending_requests().find(|(_, exchange)| is_due(exchange));
         let Some((at, exchange)) = due else { return Ok(None) };
         if (parts::CONNECT || parts::SPAWN)
             && let Response::Spawned(_, Ok(other), _)
@@ -218,7 +323,7 @@ impl<S: Storage> Server<S> {
         let signal = match exchange.response {
             Response::Notice(_) if parts::LISTEN => {
                 job.listener(id).and_then(|(rank, listener)| {
-                    Some(Event::Signal { job: state.job, rank, signal: listener.signal.clone()? })
+                    Some(Event::Signal { job: own, rank, signal: listener.signal.clone()? })
                 })
             }
             _ => None,
@@ -228,9 +333,12 @@ impl<S: Storage> Server<S> {
             _ => drop(state.pending.remove(at)),
         }
         if signal.is_some() {
-            state.event = signal;
+            state.lifecycle.event = signal;
             self.sessions.push(HAS_EVENT, id);
         }
         Ok(Some(len))
     }
 }
+
+/// True if a request may stay in the inbox until the owner has read it.
+const HOLDS_REQUESTS: bool = parts::SPAWN || cfg!(feature = "pmix");

@@ -43,9 +43,6 @@ pub struct Job<K, M> {
     pub(super) may_have_stuck_group: bool,
     /// True after a member has gone, or waits for an attribute of its node.
     pub(super) may_have_stuck_attribute: bool,
-    /// Link of the jobs whose fence has ended, for their PMIx clients.
-    #[cfg(feature = "pmix")]
-    pub(super) fence_link: super::queue::QueueLink,
 }
 
 /// Description of a new job.
@@ -104,8 +101,6 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             has_contribution: false,
             may_have_stuck_group: false,
             may_have_stuck_attribute: false,
-            #[cfg(feature = "pmix")]
-            fence_link: super::queue::QueueLink::default(),
         }
     }
 

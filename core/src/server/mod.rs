@@ -1,8 +1,12 @@
 //! The server: many sessions, a few jobs, one name service.
 //!
 //! ```text
-//!   bytes ── Session (input, version, pending replies) ── state ── Job (members, store, fence)
+//!   bytes ── Session (input, lifecycle, pending requests) ── state ── Job (members, store, fence)
 //! ```
+//!
+//! There is one kind of session, with the state of its protocol inside: that of PMI-1, PMI-2 and the binary
+//! dialect, or that of PMIx. All are in one table with one queue of those to serve and one of those
+//! with an event.
 //!
 //! A session knows bytes and no members; a job knows members and no bytes. A request goes from one
 //! to the other; an outcome comes back: the response, an event for the owner, and the sessions to
@@ -13,6 +17,7 @@
 
 mod blocked_fence;
 mod connected_jobs;
+mod event;
 mod group_fence;
 mod input;
 mod job;
@@ -20,6 +25,7 @@ mod member;
 mod node_attribute;
 mod outcome;
 mod pairs;
+mod pmi_session;
 #[cfg(feature = "pmix")]
 pub mod pmix;
 mod queue;
@@ -29,6 +35,7 @@ mod ring;
 mod roster;
 mod services;
 mod session;
+mod session_table;
 mod shared;
 mod state;
 mod storage;
@@ -37,21 +44,26 @@ mod tests;
 mod uplink;
 mod waits;
 
+pub use event::Event;
 pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
+pub use pmi_session::{Peer, PmiPeerState};
 pub use response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes};
-pub use session::{Peer, Session};
+pub use session::Session;
 pub use storage::{Arrays, JobOf, SessionOf, Storage};
 pub use uplink::RemoteError;
 pub use waits::Wait;
 
 use self::member::MemberListener;
-use self::session::SessionPhase;
-use self::shared::{HAS_EVENT, READY, SessionTable, Shared};
+#[cfg(feature = "pmix")]
+use self::pmix::PmixStorage;
+use self::session::{SessionPhase, SessionState};
+use self::session_table::{HAS_EVENT, READY, SessionTable};
+use self::shared::Shared;
 use self::storage::{JobsOf, SessionsOf};
 use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
-use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
+use crate::ids::{JobId, Key, Rank, SessionId};
 use crate::machine::Machine;
 use crate::parts;
 use crate::storage::{Buffer, Slots};
@@ -65,6 +77,9 @@ pub struct Server<S: Storage> {
     shared: Shared<S>,
     /// Number of spawn requests so far.
     spawns: u32,
+    /// State of the PMIx clients, besides their sessions.
+    #[cfg(feature = "pmix")]
+    pmix: pmix::PmixShared<S::Pmix>,
 }
 
 impl<S: Storage> core::fmt::Debug for Server<S> {
@@ -79,81 +94,24 @@ pub struct SessionMut<'a, S: Storage> {
     id: SessionId,
 }
 
-/// Event for the owner of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// A peer has identified itself.
-    Joined {
-        /// Its job.
-        job: JobId,
-        /// Its rank.
-        rank: Rank,
-    },
-    /// A member aborts the job. Kill it at once: there is no answer.
-    Aborted {
-        /// The job.
-        job: JobId,
-        /// The rank that called abort.
-        rank: Rank,
-        /// Exit code requested for the job.
-        code: Option<i32>,
-        /// True if the whole job is meant, false for the member alone.
-        world: bool,
-        /// Message of the rank.
-        message: Excerpt,
-    },
-    /// Two members put the same key between two fences; the later value holds.
-    PutTwice {
-        /// The job.
-        job: JobId,
-        /// The key.
-        key: Key,
-        /// Writer of the first value.
-        first: Rank,
-        /// Writer of the second value.
-        second: Rank,
-    },
-    /// A member requests new processes: read [`Server::spawn_request`], then call
-    /// [`Server::spawn_read`], and [`Server::answer_spawn`] when it is done.
-    Spawn {
-        /// The session of the rank.
-        session: SessionId,
-        /// Number of the spawn, to be passed back with the answer.
-        exchange: usize,
-    },
-    /// All members here are in the fence: send [`Server::fence_puts`] to the other nodes, pass theirs to
-    /// [`Server::add_remote`], and call [`Server::end_fence`] when their members are inside too.
-    FenceHandedUp {
-        /// The job.
-        job: JobId,
-        /// Number of the fence.
-        generation: u32,
-    },
-    /// A notice was sent to a member that requested a signal after each.
-    Signal {
-        /// The job.
-        job: JobId,
-        /// The member.
-        rank: Rank,
-        /// Name of the signal, as the member sent it.
-        signal: Word,
-    },
-    /// A fence, or a ring, has members inside and can never end, because another one is gone.
-    FenceStuck {
-        /// The job.
-        job: JobId,
-        /// The rank that is gone.
-        gone: Rank,
-    },
+impl<S: Storage<Pmix = ()>> Server<S> {
+    /// Creates a server without sessions and jobs; `names` stores published names.
+    pub const fn new(sessions: SessionsOf<S>, jobs: JobsOf<S>, names: S::Kvs) -> Self {
+        Self {
+            sessions: SessionTable::new(
+                sessions,
+                #[cfg(feature = "pmix")]
+                [],
+            ),
+            shared: Shared::new(jobs, names),
+            spawns: 0,
+            #[cfg(feature = "pmix")]
+            pmix: pmix::PmixShared::EMPTY,
+        }
+    }
 }
 
 impl<S: Storage> Server<S> {
-    /// Creates a server without sessions and jobs; `names` stores published names.
-    pub const fn new(sessions: SessionsOf<S>, jobs: JobsOf<S>, names: S::Kvs) -> Self {
-        Self { sessions: SessionTable::new(sessions), shared: Shared::new(jobs, names), spawns: 0 }
-    }
-
     /// Adds a job. `members` are its ranks on this node, in the order of the ranks; a member without
     /// [`with_rank`](Member::with_rank) has the rank of its index.
     ///
@@ -180,12 +138,18 @@ impl<S: Storage> Server<S> {
         Ok(id)
     }
 
-    /// Removes a job and the names it published. Its sessions must be closed.
+    /// Removes a job, the names it published, and what its PMIx clients have committed and published. Its
+    /// sessions must be closed.
     ///
     /// # Errors
     ///
-    /// [`Misuse::WrongState`] while a session is open.
+    /// [`Misuse::WrongState`] while a session is open, or a PMIx client claims one of its ranks, since the
+    /// next job may get its number. Nothing has changed then.
     pub fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED {
+            return self.pmix().remove_job(job);
+        }
         self.shared.remove_job(job)
     }
 
@@ -235,7 +199,7 @@ impl<S: Storage> Server<S> {
                 return Err(Misuse::WrongState { needed: "the rank has no session" });
             }
         }
-        let session = Session::new(peer, inbox, exchanges);
+        let session = Session::of_peer(peer, inbox, exchanges);
         let id = self.sessions.insert(session).ok_or(Misuse::NoRoom { what: "session" })?;
         if let (Some(rank), Some(job)) = (rank, self.shared.job_mut(job)) {
             job.connect(rank, id);
@@ -245,43 +209,62 @@ impl<S: Storage> Server<S> {
 
     /// Borrows a session.
     pub fn session(&mut self, id: SessionId) -> Option<SessionMut<'_, S>> {
-        self.sessions.get(id)?;
+        self.sessions.lifecycle(id)?;
         Some(SessionMut { server: self, id })
     }
 
-    /// The job and rank of a session; the rank is absent until the peer has identified itself.
+    /// The job and rank of a session; the rank is absent until the peer has identified itself. A PMIx client
+    /// has neither until it was admitted.
     pub fn peer(&self, id: SessionId) -> Option<(JobId, Option<Rank>)> {
-        let state = &self.sessions.get(id)?.state;
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && id.is_pmix() {
+            let peer = self.pmix_ref().peer(id)?;
+            return Some((peer.job, Some(peer.rank)));
+        }
+        let state = &self.sessions.get(id)?.state.protocol;
         Some((state.job, state.rank))
     }
 
     /// Removes a session whose link is closed, and returns its undelivered event: an abort counts
     /// even after its sender is gone.
     pub fn close(&mut self, id: SessionId) -> Option<Event> {
-        let Session { state, .. } = self.sessions.remove(id)?;
-        let Some(job) = self.shared.job_mut(state.job) else { return state.event };
-        if state.phase == SessionPhase::Listening || state.rank.is_none() {
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && id.is_pmix() {
+            return self.pmix().close(id);
+        }
+        let SessionState { lifecycle, protocol, .. } = self.sessions.remove(id)?.state;
+        let (PmiPeerState { job: own, rank, .. }, phase) = (protocol, lifecycle.phase);
+        let Some(job) = self.shared.job_mut(own) else { return lifecycle.event };
+        if phase == SessionPhase::Listening || rank.is_none() {
             job.stop_listening(id);
         }
-        if let Some(rank) = state.rank {
-            if matches!(state.phase, SessionPhase::Open | SessionPhase::Broken(_)) {
+        if let Some(rank) = rank {
+            if matches!(phase, SessionPhase::Open | SessionPhase::Broken(_)) {
                 job.advance(rank, Phase::Lost);
             }
-            if state.phase == SessionPhase::Fresh {
+            if phase == SessionPhase::Fresh {
                 job.mark_disconnected(rank);
             }
             job.disconnect(rank);
+            #[cfg(feature = "pmix")]
+            if S::Pmix::ENABLED {
+                self.pmix().member_gone(own, rank);
+            }
         }
-        state.event
+        lifecycle.event
     }
 
     /// Records that the process of a member has terminated, with or without a session.
     pub fn member_gone(&mut self, job: JobId, rank: Rank) {
-        let Some(job) = self.shared.job_mut(job) else { return };
-        if job.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
-            job.advance(rank, Phase::Lost);
+        let Some(of) = self.shared.job_mut(job) else { return };
+        if of.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
+            of.advance(rank, Phase::Lost);
         }
-        job.mark_exited(rank);
+        of.mark_exited(rank);
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED {
+            self.pmix().member_gone(job, rank);
+        }
     }
 
     /// Answers a later `init` of a member as [`Member::accepting_newer`] describes: its client was identified
@@ -311,10 +294,8 @@ impl<S: Storage> Server<S> {
     /// Changes after: any call on any session, [`member_gone`](Self::member_gone).
     pub fn poll_event(&mut self) -> Option<Event> {
         while let Some(id) = self.sessions.pop(HAS_EVENT) {
-            let event = self.sessions.get_mut(id).and_then(|s| s.state.event.take());
+            let event = self.sessions.take_event(id);
             if event.is_some() {
-                // The session has paused its input until now.
-                self.sessions.push(READY, id);
                 return event;
             }
         }
@@ -335,23 +316,21 @@ impl<S: Storage> Server<S> {
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let sessions = self.sessions.ids().filter_map(|id| self.sessions.get(id));
-        sessions.filter_map(|session| session.state.deadline).min()
+        let deadlines = sessions.filter_map(|session| session.state.lifecycle.deadline);
+        #[cfg(feature = "pmix")]
+        let deadlines = deadlines.chain(self.pmix_ref().deadlines());
+        deadlines.min()
     }
 
-    /// Fails the sessions of peers that have not identified themselves in time.
+    /// Fails the sessions of peers that have not identified themselves in time, times out requests of PMIx
+    /// clients, and reports their overdue heartbeats.
     pub fn handle_timeout(&mut self, now: Instant) {
-        #[cfg(feature = "pmix")]
-        {
-            self.shared.now = now;
-        }
         for id in self.sessions.ids() {
-            let Some(Session { state, .. }) = self.sessions.get_mut(id) else { continue };
-            if state.deadline.is_some_and(|deadline| deadline <= now) {
-                state.deadline = None;
-                let header = RequestHeader::unread(Verb::InitAck, Dialect::Lines);
-                state.fail(header, PeerError::TimedOut);
-                self.sessions.push(READY, id);
-            }
+            self.check_deadline::<PmiPeerState>(id, now, Dialect::Lines);
+        }
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED {
+            self.handle_pmix_timeout(now);
         }
     }
 
@@ -364,15 +343,15 @@ impl<S: Storage> Server<S> {
         if !self.job(job).ok_or(NO_JOB)?.fence().is_handed_up() {
             return Err(Misuse::WrongState { needed: "the fence was handed up" });
         }
-        self.sessions.end_fence(&mut self.shared, job);
+        self.release_fence(job);
         Ok(())
     }
 
     /// Borrows the spawn request of a session, until [`spawn_read`](Self::spawn_read).
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
         let Session { inbox, state } = self.sessions.get(session)?;
-        let message = inbox.as_slice().get(..state.held_len?)?;
-        match Dialect::of(message, state.version).read_request(message).ok()?.request? {
+        let message = inbox.as_slice().get(..state.lifecycle.held_len?)?;
+        match Dialect::of(message, state.protocol.version).read_request(message).ok()?.request? {
             Request::Spawn(spawn) => Some(spawn),
             _ => None,
         }
@@ -380,11 +359,7 @@ impl<S: Storage> Server<S> {
 
     /// Resumes the session after the owner has read its spawn request.
     pub fn spawn_read(&mut self, session: SessionId) {
-        let Some(Session { inbox, state }) = self.sessions.get_mut(session) else {
-            return;
-        };
-        if let Some(len) = state.held_len.take() {
-            inbox.drop_front(len);
+        if self.sessions.get_mut(session).is_some_and(Session::drop_held) {
             self.sessions.push(READY, session);
         }
     }
@@ -410,7 +385,7 @@ impl<S: Storage> Server<S> {
         let state = &mut self.sessions.get_mut(session).ok_or(missing)?.state;
         let number = u32::try_from(exchange).map_err(|_| missing)?;
         let place =
-            state.pending_replies().find(|(_, waits)| waits.response == Response::Spawn(number));
+            state.pending_requests().find(|(_, waits)| waits.response == Response::Spawn(number));
         let waits = state.pending.get_mut(place.ok_or(missing)?.0).ok_or(missing)?;
         waits.response = Response::Spawned(number, made, codes);
         self.sessions.push(READY, session);
@@ -461,12 +436,6 @@ impl<S: Storage> Server<S> {
     }
 }
 
-impl<S: Storage> SessionMut<'_, S> {
-    fn get(&self) -> Option<&SessionOf<S>> {
-        self.server.sessions.get(self.id)
-    }
-}
-
 impl<S: Storage> Machine for SessionMut<'_, S> {
     type Event<'a>
         = Event
@@ -474,44 +443,67 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
         Self: 'a;
 
     fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        self.server.receive(self.id, now, bytes)
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && self.id.is_pmix() {
+            return self.server.receive::<pmix::PmixPeerStateOf<S::Pmix>>(self.id, now, bytes);
+        }
+        self.server.receive::<PmiPeerState>(self.id, now, bytes)
     }
 
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
         self.server.handle_timeout(now);
-        match self.get().map(|session| session.state.phase) {
+        match self.server.sessions.lifecycle(self.id).map(|state| state.phase) {
             Some(SessionPhase::Broken(error)) => Err(error),
             _ => Ok(()),
         }
     }
 
     fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && self.id.is_pmix() {
+            return self.server.pmix().handle_end(self.id);
+        }
         let Server { sessions, shared, .. } = &mut *self.server;
         let Some(Session { state, .. }) = sessions.get_mut(self.id) else { return Ok(()) };
-        state::handle_end(state, shared.job_mut(state.job))
+        state::handle_end(state, shared.job_mut(state.protocol.job))
     }
 
+    /// Writes one whole message; to a PMIx client the next part of one, as far as there is room.
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && self.id.is_pmix() {
+            return self.server.pmix().transmit(self.id, out);
+        }
         self.server.transmit(self.id, out)
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        let sessions = &mut self.server.sessions;
-        let event = sessions.get_mut(self.id)?.state.event.take()?;
-        sessions.dequeue(HAS_EVENT, self.id);
-        sessions.push(READY, self.id);
-        Some(event)
+        let event = self.server.sessions.take_event(self.id);
+        if event.is_some() {
+            self.server.sessions.dequeue(HAS_EVENT, self.id);
+        }
+        event
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.get()?.state.deadline
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && self.id.is_pmix() {
+            return self.server.sessions.state(self.id)?.deadline();
+        }
+        self.server.sessions.lifecycle(self.id)?.deadline
     }
 
     fn is_finished(&self) -> bool {
-        self.get().is_none_or(|Session { state, .. }| match state.phase {
-            SessionPhase::Ended => true,
-            SessionPhase::Leaving | SessionPhase::Broken(_) => !state.has_pending(),
-            SessionPhase::Fresh | SessionPhase::Open | SessionPhase::Listening => false,
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED && self.id.is_pmix() {
+            return self.server.sessions.state(self.id).is_none_or(SessionState::is_finished);
+        }
+        self.server.sessions.get(self.id).is_none_or(|Session { state, .. }| {
+            match state.lifecycle.phase {
+                SessionPhase::Ended => true,
+                SessionPhase::Leaving | SessionPhase::Broken(_) => !state.has_pending(),
+                _ => false,
+            }
         })
     }
 }

@@ -5,10 +5,10 @@
 //! session is exempt, since another thread may put the attribute.
 
 use super::member::Member;
+use super::pmi_session::PmiSessionState;
 use super::response::{PendingReply, Response};
 use super::roster::rank_at;
-use super::session::SessionState;
-use super::shared::READY;
+use super::session_table::READY;
 use super::{Server, Session, Storage};
 use crate::ids::{JobId, Rank};
 use crate::storage::Slots;
@@ -82,11 +82,11 @@ impl<S: Storage> Server<S> {
     }
 }
 
-impl<X: Slots<PendingReply>> SessionState<X> {
+impl<X: Slots<PendingReply>> PmiSessionState<X> {
     /// The only pending request of a peer with one request at a time.
     fn awaited(&self) -> Option<(usize, &Response)> {
-        let mut all = self.pending_replies();
+        let mut all = self.pending_requests();
         let (at, exchange) = all.next()?;
-        (!self.is_threaded && all.next().is_none()).then_some((at, &exchange.response))
+        (!self.protocol.is_threaded && all.next().is_none()).then_some((at, &exchange.response))
     }
 }

@@ -1,24 +1,41 @@
 //! Intrusive queue, first in, first out.
 
+use core::num::NonZeroU32;
+
 /// A queue of numbered elements, each of which is in it at most once.
 ///
 /// The links are fields of the elements, so queueing ten thousand of them needs no memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
-    first: Option<u32>,
-    last: Option<u32>,
+    first: QueueLink,
+    /// Valid while there is a first one.
+    last: QueueLink,
 }
 
-/// Link inside an element.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct QueueLink {
-    queued: bool,
-    next: Option<u32>,
+/// Link to an element. That inside an element leads to the next one while it is in the queue, and from
+/// the last one to itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct QueueLink(Option<NonZeroU32>);
+
+impl QueueLink {
+    /// The link of an element outside the queue.
+    pub(super) const OUTSIDE: Self = Self(None);
+
+    /// A link to this element. Numbers are stored from 1, so that a link is as large as a number; the number
+    /// that this excludes is above all that a table gives.
+    const fn to(id: u32) -> Self {
+        debug_assert!(id < u32::MAX);
+        Self(NonZeroU32::new(id.wrapping_add(1)))
+    }
+
+    fn element(self) -> Option<u32> {
+        self.0.map(|number| number.get() - 1)
+    }
 }
 
 impl Queue {
     pub(super) const fn new() -> Self {
-        Self { first: None, last: None }
+        Self { first: QueueLink::OUTSIDE, last: QueueLink::OUTSIDE }
     }
 
     /// Appends `id` unless it is in the queue; `link` borrows the link of an element.
@@ -28,15 +45,17 @@ impl Queue {
         id: u32,
         link: impl Fn(&mut T, u32) -> Option<&mut QueueLink>,
     ) {
+        let new = QueueLink::to(id);
         match link(things, id) {
-            Some(own) if !own.queued => *own = QueueLink { queued: true, next: None },
+            Some(own) if *own == QueueLink::OUTSIDE => *own = new,
             _ => return,
         }
-        match self.last.and_then(|last| link(things, last)) {
-            Some(last) => last.next = Some(id),
-            None => self.first = Some(id),
+        if self.first == QueueLink::OUTSIDE {
+            self.first = new;
+        } else if let Some(last) = self.last.element().and_then(|last| link(things, last)) {
+            *last = new;
         }
-        self.last = Some(id);
+        self.last = new;
     }
 
     /// Removes the first element.
@@ -45,12 +64,9 @@ impl Queue {
         things: &mut T,
         link: impl Fn(&mut T, u32) -> Option<&mut QueueLink>,
     ) -> Option<u32> {
-        let id = self.first?;
-        let own = link(things, id).map(core::mem::take).unwrap_or_default();
-        self.first = own.next;
-        if self.first.is_none() {
-            self.last = None;
-        }
+        let id = self.first.element()?;
+        let next = core::mem::take(link(things, id)?);
+        self.first = if next == self.first { QueueLink::OUTSIDE } else { next };
         Some(id)
     }
 
@@ -61,7 +77,7 @@ impl Queue {
         id: u32,
         link: impl Fn(&mut T, u32) -> Option<&mut QueueLink>,
     ) {
-        if !link(things, id).is_some_and(|own| own.queued) {
+        if !link(things, id).is_some_and(|own| *own != QueueLink::OUTSIDE) {
             return;
         }
         // Rare: only for a session that is closed while in the queue.

@@ -1,79 +1,64 @@
-//! A session: the input of one peer, and the state of the protocol.
+//! A session: the input of one peer, its unanswered requests, and its lifecycle, whatever its protocol.
 
 use super::Event;
 use super::queue::QueueLink;
-use super::response::{PendingReply, RequestHeader, Response};
-use crate::auth::Challenge;
-use crate::command::Version;
 use crate::error::PeerError;
-use crate::ids::{JobId, Rank};
-use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
 
-/// Session of one peer: its input and its state.
+/// Session of one peer: its input and its state. `T` is the state of its protocol, and `X` holds the
+/// requests that have not been answered.
 #[derive(Debug)]
-pub struct Session<I, X> {
+pub struct Session<I, X, T> {
     /// Input of a message that has not ended, or that is not handled yet.
     pub(super) inbox: I,
-    pub(super) state: SessionState<X>,
+    pub(super) state: SessionState<X, T>,
 }
 
 /// State of a session, without its input.
 #[derive(Debug)]
-pub(super) struct SessionState<X> {
-    pub(super) job: JobId,
-    /// Known from the start for a peer on an inherited descriptor; otherwise from its
-    /// identification.
-    pub(super) rank: Option<Rank>,
+pub(super) struct SessionState<X, T> {
+    pub(super) lifecycle: SessionLifecycle,
+    /// Requests that have not been answered.
+    pub(super) pending: X,
+    /// State of the protocol.
+    pub(super) protocol: T,
+}
+
+/// State that does not depend on the protocol.
+#[derive(Debug)]
+pub(super) struct SessionLifecycle {
     pub(super) phase: SessionPhase,
-    /// Protocol version, once agreed.
-    pub(super) version: Option<Version>,
     /// Time until which the peer must identify itself.
     pub(super) deadline: Option<Instant>,
-    /// True if threads of the peer share the session: one may do what another waits for.
-    pub(super) is_threaded: bool,
-    /// Challenge that the peer must answer.
-    pub(super) challenge: Option<Challenge>,
-    /// Rank that the peer claims, while its proof is pending.
-    pub(super) claimed: Option<u32>,
-    pub(super) pending: X,
-    /// Put of several pairs that have not all arrived.
-    pub(super) put_all: Option<PutAllState>,
     /// Event that the owner has not polled; input pauses until then.
     pub(super) event: Option<Event>,
-    /// Length of a spawn at the front of the inbox that the owner has not read yet.
+    /// Length of a message at the front of the inbox that the owner has not read yet.
     pub(super) held_len: Option<usize>,
-    /// Links in the queues of sessions that are [`READY`](super::READY) and
-    /// [`HAS_EVENT`](super::HAS_EVENT).
+    /// Links in the queues of sessions that are [`READY`](super::session_table::READY) and
+    /// [`HAS_EVENT`](super::session_table::HAS_EVENT).
     pub(super) links: [QueueLink; 2],
 }
 
-/// State of a session. The table of transitions is in [`state`](super::state).
+/// Phase of a session. The tables of transitions are in [`state`](super::state) and, for PMIx, in
+/// `pmix/state.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionPhase {
-    /// No version is agreed; the peer may be unidentified.
+    /// No version is agreed, or no greeting has arrived; the peer may be unidentified.
     Fresh,
-    /// The version is agreed.
+    /// The peer has claimed a rank, and the owner has to verify the claim.
+    #[cfg(feature = "pmix")]
+    Claimed,
+    /// Requests are handled.
     Open,
     /// The peer listens for notices of the server.
     Listening,
-    /// `finalize` has arrived; the reply is pending.
+    /// `finalize` has arrived; the reply may be pending.
     Leaving,
     /// Protocol error of the peer; the explanation may still be pending.
     Broken(PeerError),
     /// No further input or output.
     Ended,
-}
-
-/// Put of several pairs, in progress.
-#[derive(Clone, Debug)]
-pub(super) struct PutAllState {
-    pub(super) header: RequestHeader,
-    pub(super) job: JobId,
-    pub(super) left: u32,
-    /// Answer after the last pair: the first refusal, if any.
-    pub(super) response: Response,
 }
 
 /// Treatment of input.
@@ -87,51 +72,25 @@ pub(super) enum ReadState {
     Discard,
 }
 
-/// Peer of a new session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// A process on an inherited descriptor, whose rank the owner knows.
-    Member {
-        /// Its job.
-        job: JobId,
-        /// Its rank.
-        rank: Rank,
-    },
-    /// A peer that connected to the address of a job and must identify itself.
-    Unidentified {
-        /// The job.
-        job: JobId,
-        /// Time limit of the identification.
-        deadline: Option<Instant>,
-        /// Challenge for the peer. Without one, any peer that knows a rank is accepted; with one, a
-        /// peer that can only send `initack` must know the [`token`](super::Member::with_token) of
-        /// its rank.
-        challenge: Option<Challenge>,
-    },
+/// State of a session that depends on its protocol.
+pub(super) trait ProtocolState {
+    /// A request that has not been answered.
+    type Request;
+
+    /// True if each request is answered before the next one is handled.
+    fn is_lock_step(&self) -> bool;
 }
 
-impl<I: Buffer, X: Slots<PendingReply>> Session<I, X> {
-    pub(super) fn new(peer: Peer, inbox: I, exchanges: X) -> Self {
-        let (job, rank, deadline, challenge) = match peer {
-            Peer::Member { job, rank } => (job, Some(rank), None, None),
-            Peer::Unidentified { job, deadline, challenge } => (job, None, deadline, challenge),
-        };
-        let state = SessionState {
-            job,
-            rank,
+impl<I: Buffer, X, T> Session<I, X, T> {
+    pub(super) const fn new(inbox: I, pending: X, deadline: Option<Instant>, protocol: T) -> Self {
+        let lifecycle = SessionLifecycle {
             phase: SessionPhase::Fresh,
-            version: None,
-            is_threaded: false,
             deadline,
-            challenge,
-            claimed: None,
-            pending: exchanges,
-            put_all: None,
             event: None,
             held_len: None,
-            links: [QueueLink::default(); 2],
+            links: [QueueLink::OUTSIDE; 2],
         };
-        Self { inbox, state }
+        Self { inbox, state: SessionState { lifecycle, pending, protocol } }
     }
 
     /// Appends as many of `bytes` as fit to the held input, and returns their number.
@@ -140,47 +99,48 @@ impl<I: Buffer, X: Slots<PendingReply>> Session<I, X> {
         let fitting = bytes.get(..len).unwrap_or(b"");
         if self.inbox.extend(fitting).is_ok() { len } else { 0 }
     }
+
+    /// Drops the message that the owner has read, so that the session goes on; false if there is none.
+    pub(super) fn drop_held(&mut self) -> bool {
+        let len = self.state.lifecycle.held_len.take();
+        if let Some(len) = len {
+            self.inbox.drop_front(len);
+        }
+        len.is_some()
+    }
 }
 
-impl<X: Slots<PendingReply>> SessionState<X> {
+impl<X: Slots<T::Request>, T: ProtocolState> SessionState<X, T> {
     pub(super) fn read_state(&self) -> ReadState {
-        match self.phase {
+        let SessionLifecycle { phase, event, held_len, .. } = &self.lifecycle;
+        match phase {
             SessionPhase::Listening
             | SessionPhase::Leaving
             | SessionPhase::Broken(_)
             | SessionPhase::Ended => ReadState::Discard,
-            _ if self.event.is_some() || self.held_len.is_some() => ReadState::Paused,
-            // Lock-step: until a later version is agreed, each request is answered before the next
-            // is handled, so a client may send several at once and rely on their order.
-            _ if !self.may_overlap() && self.has_pending() => ReadState::Paused,
-            _ if self.is_crowded() => ReadState::Paused,
-            _ => ReadState::Accept,
+            #[cfg(feature = "pmix")]
+            SessionPhase::Claimed => ReadState::Paused,
+            _ if event.is_some() || held_len.is_some() => ReadState::Paused,
+            SessionPhase::Fresh | SessionPhase::Open => {
+                let must_wait = match self.protocol.is_lock_step() {
+                    true => self.has_pending(),
+                    false => self.is_crowded(),
+                };
+                if must_wait { ReadState::Paused } else { ReadState::Accept }
+            }
         }
     }
 
-    /// Queues a reply, and returns its place.
-    pub(super) fn push_reply(&mut self, exchange: PendingReply) -> usize {
+    /// Adds a request, and returns its place.
+    pub(super) fn push_request(&mut self, request: T::Request) -> usize {
         // Only an explanation can lack a place, since `read_state` waits for one before a request
         // is accepted; the peer then detects the end of the stream.
-        self.pending.insert(exchange).unwrap_or_else(|| self.pending.capacity())
+        self.pending.insert(request).unwrap_or_else(|| self.pending.capacity())
     }
 
-    pub(super) fn pending_replies(&self) -> impl Iterator<Item = (usize, &PendingReply)> {
+    /// The requests that have not been answered, and their places.
+    pub(super) fn pending_requests(&self) -> impl Iterator<Item = (usize, &T::Request)> {
         (0..self.pending.end()).filter_map(|at| Some((at, self.pending.get(at)?)))
-    }
-
-    /// True if the reply to a spawn must follow that of an earlier one. A client without names for
-    /// its requests assigns replies of one kind in order.
-    pub(super) fn must_wait_for_earlier(&self, exchange: &PendingReply) -> bool {
-        let is_nameless = |one: &PendingReply| one.header.tag.as_bytes().is_empty();
-        let Response::Spawned(number, ..) = exchange.response else { return false };
-        let is_earlier = |other: &PendingReply| match other.response {
-            Response::Spawn(of) | Response::Spawned(of, ..) => of < number && is_nameless(other),
-            _ => false,
-        };
-        parts::SPAWN
-            && is_nameless(exchange)
-            && self.pending_replies().any(|(_, one)| is_earlier(one))
     }
 
     pub(super) fn has_pending(&self) -> bool {
@@ -188,11 +148,20 @@ impl<X: Slots<PendingReply>> SessionState<X> {
     }
 
     fn is_crowded(&self) -> bool {
-        self.pending_replies().count() >= self.pending.capacity()
+        self.pending_requests().count() >= self.pending.capacity()
+    }
+}
+
+impl SessionLifecycle {
+    /// Ends the session because of a protocol error of its peer. It has no deadline then: the first error
+    /// stays.
+    pub(super) const fn fail(&mut self, error: PeerError) {
+        self.phase = SessionPhase::Broken(error);
+        self.deadline = None;
     }
 
-    fn may_overlap(&self) -> bool {
-        let is_spoken = parts::GROUPS || parts::PMI2 || parts::BINARY;
-        is_spoken && self.version.is_some_and(|version| version > Version::V1_1)
+    /// True if the peer has not identified itself in time.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
     }
 }

@@ -17,9 +17,10 @@ use super::Event;
 use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{PutTwice, Wake};
+use super::pmi_session::{PmiSessionState, PutAllState};
 use super::response::{PendingReply, RequestHeader, Response};
 use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
-use super::session::{PutAllState, SessionPhase, SessionState};
+use super::session::SessionPhase;
 use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
 use crate::error::PeerError;
@@ -52,7 +53,7 @@ const HAS_TAGS: bool = parts::PMI2 || parts::BINARY;
 
 /// Handles one whole message. A failure of the peer that ends the session is set as its phase.
 pub(super) fn handle_message<K, M, J, X>(
-    state: &mut SessionState<X>,
+    state: &mut PmiSessionState<X>,
     mut context: Context<'_, J, K>,
     dialect: Dialect,
     bytes: &[u8],
@@ -65,17 +66,17 @@ where
 {
     let RequestMessage { tag, request } = match dialect.read_request(bytes) {
         Ok(said) => said,
-        Err(bad) => return state.fail_unread(dialect, PeerError::Malformed(bad)),
+        Err(bad) => return state.fail_unread((Verb::Unknown, dialect), PeerError::Malformed(bad)),
     };
     let Some(request) = request else { return Wake::None };
     let verb = request.verb();
     let Ok(tag) = Tag::new(if HAS_TAGS { tag } else { b"" }) else {
         // An answer with another tag would be taken for that of another request.
         let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
-        return state.fail(RequestHeader::unread(verb, dialect), error);
+        return state.fail_unread((verb, dialect), error);
     };
     let header = RequestHeader { verb, tag, dialect };
-    let Some(rank) = state.rank else {
+    let Some(rank) = state.protocol.rank else {
         // Without this part no peer can be identified.
         return if parts::LISTEN {
             state.identify_peer(&mut context, header, &request)
@@ -83,17 +84,17 @@ where
             Wake::None
         };
     };
-    let own = state.job;
+    let own = state.protocol.job;
     let Some(job) = context.jobs.get_mut(own.0 as usize) else { return Wake::None };
     job.record_message(rank, verb, context.now);
     if parts::PMI2
         && let Request::FullInit { threaded, .. } = request
     {
-        state.is_threaded = threaded;
+        state.protocol.is_threaded = threaded;
     }
     let mut reply = Response::Done;
     let response = &mut reply;
-    match (state.phase, &request) {
+    match (state.lifecycle.phase, &request) {
         (_, Request::FullInit { rank: Some(claimed), .. }) if parts::PMI2 && *claimed != rank.0 => {
             response.refuse(&Reason::Lacking { field: "the caller's own rank in pmirank" });
         }
@@ -116,7 +117,7 @@ where
         }
         (_, Request::Finalize) => {
             job.advance(rank, Phase::Finalized);
-            state.phase = SessionPhase::Leaving;
+            state.lifecycle.phase = SessionPhase::Leaving;
         }
         (_, Request::Lacking { field, .. }) => response.refuse(&Reason::Lacking { field }),
         (_, Request::Unknown { word }) => {
@@ -127,9 +128,9 @@ where
         }
         (_, Request::Abort { code, world, message }) => {
             let (code, world, message) = (*code, *world, excerpt(*message));
-            state.event = Some(Event::Aborted { job: own, rank, code, world, message });
+            state.lifecycle.event = Some(Event::Aborted { job: own, rank, code, world, message });
             // There is no answer, and some clients send further requests at once.
-            state.phase = SessionPhase::Ended;
+            state.lifecycle.phase = SessionPhase::Ended;
             job.advance(rank, Phase::Lost);
             return Wake::None;
         }
@@ -138,11 +139,12 @@ where
                 // The numbers of a session and of its slots are reused.
                 *context.spawns = context.spawns.wrapping_add(1);
                 let response = Response::Spawn(*context.spawns);
-                state.push_reply(PendingReply { header, response });
+                state.push_request(PendingReply { header, response });
                 let number = *context.spawns as usize;
-                state.event = Some(Event::Spawn { session: context.id, exchange: number });
+                state.lifecycle.event =
+                    Some(Event::Spawn { session: context.id, exchange: number });
                 // The request stays in the inbox until the owner has read it.
-                state.held_len = Some(bytes.len());
+                state.lifecycle.held_len = Some(bytes.len());
                 return Wake::None;
             }
             response.refuse(&Reason::Lacking { field: "program" });
@@ -185,13 +187,13 @@ where
             let now = context.now;
             let outcome = job.request(RequestContext { rank, now }, request);
             if let Some(twice) = outcome.event {
-                state.event = put_twice(own, job, twice);
+                state.lifecycle.event = put_twice(own, job, twice);
             }
-            state.push_reply(PendingReply { header, response: outcome.reply });
+            state.push_request(PendingReply { header, response: outcome.reply });
             return outcome.wake;
         }
     }
-    state.push_reply(PendingReply { header, response: reply });
+    state.push_request(PendingReply { header, response: reply });
     // PMIx clients may wait for the name.
     #[cfg(feature = "pmix")]
     if let Request::Publish { .. } = request {
@@ -206,11 +208,11 @@ where
 ///
 /// [`PeerError::LeftEarly`] after `init` and before `finalize`.
 pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<PendingReply>>(
-    state: &mut SessionState<X>,
+    state: &mut PmiSessionState<X>,
     job: Option<&mut Job<K, M>>,
 ) -> Result<(), PeerError> {
-    let was = core::mem::replace(&mut state.phase, SessionPhase::Ended);
-    match (was, state.rank, job) {
+    let was = core::mem::replace(&mut state.lifecycle.phase, SessionPhase::Ended);
+    match (was, state.protocol.rank, job) {
         (SessionPhase::Open, Some(rank), Some(job)) => {
             job.advance(rank, Phase::Lost);
             Err(PeerError::LeftEarly)
@@ -223,7 +225,7 @@ pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<
     }
 }
 
-impl<X: Slots<PendingReply>> SessionState<X> {
+impl<X: Slots<PendingReply>> PmiSessionState<X> {
     /// Fails the session because of a protocol error, and queues the explanation.
     pub(super) fn fail(&mut self, header: RequestHeader, error: PeerError) -> Wake {
         let reason = match error {
@@ -232,7 +234,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 Reason::Malformed { at: limit_bytes, expected: "the end of a message" }
             }
             PeerError::Version { .. } => {
-                let rank = self.rank.map(|rank| rank.0);
+                let rank = self.protocol.rank.map(|rank| rank.0);
                 Reason::Version { newest: (NEWEST.major, NEWEST.minor), rank }
             }
             // Failures of unidentified peers only.
@@ -248,16 +250,20 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             }
             _ => Reason::Unproven,
         };
-        self.push_reply(PendingReply { header, response: Response::refused(reason) });
-        self.phase = SessionPhase::Broken(error);
-        // A failed session has no deadline: the first error stays.
-        self.deadline = None;
+        self.push_request(PendingReply { header, response: Response::refused(reason) });
+        self.lifecycle.fail(error);
         Wake::None
     }
 
-    /// Ends the session because of bytes that are no message.
-    pub(super) fn fail_unread(&mut self, dialect: Dialect, error: PeerError) -> Wake {
-        self.fail(RequestHeader::unread(Verb::Unknown, dialect), error)
+    /// Fails the session because of a message that was not read, and queues the explanation as the answer to
+    /// `verb`.
+    #[inline(never)]
+    pub(super) fn fail_unread(
+        &mut self,
+        (verb, dialect): (Verb, Dialect),
+        error: PeerError,
+    ) -> Wake {
+        self.fail(RequestHeader::unread(verb, dialect), error)
     }
 
     /// Identifies the peer: in PMI-1 by `initack`, in PMI-2 by `fullinit`, before which only the
@@ -273,23 +279,27 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         M: AsRef<[Member]> + AsMut<[Member]>,
         J: Slots<Job<K, M>>,
     {
-        let Some(job) = context.jobs.get_mut(self.job.0 as usize) else { return Wake::None };
+        let Some(job) = context.jobs.get_mut(self.protocol.job.0 as usize) else {
+            return Wake::None;
+        };
         let claimed = match *request {
             Request::InitAck { id } => {
                 let rank = job.find_token(id);
                 // Rank numbers are guessable: without a token of its own, the number of a rank
                 // proves nothing.
-                if self.challenge.is_some() && !rank.is_some_and(|rank| job.has_token(rank)) {
+                if self.protocol.challenge.is_some()
+                    && !rank.is_some_and(|rank| job.has_token(rank))
+                {
                     return self.fail(header, PeerError::Unproven);
                 }
                 rank.ok_or(id)
             }
             Request::FullInit { rank: Some(rank), method, .. } => {
-                if self.challenge.is_none() {
+                if self.protocol.challenge.is_none() {
                     in_job(job, rank)
                 } else if method.is_some_and(|method| method == *auth::METHOD) {
-                    self.claimed = Some(rank);
-                    self.push_reply(PendingReply { header, response: Response::Challenge });
+                    self.protocol.claimed = Some(rank);
+                    self.push_request(PendingReply { header, response: Response::Challenge });
                     return Wake::None;
                 } else {
                     return self.fail(header, PeerError::Unproven);
@@ -302,7 +312,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             }
             Request::Proof { digits } => {
                 // Taken, not borrowed: a nonce is valid for one answer.
-                let (challenge, claimed) = (self.challenge.take(), self.claimed.take());
+                let (challenge, claimed) =
+                    (self.protocol.challenge.take(), self.protocol.claimed.take());
                 let digits = digits.as_plain().unwrap_or(b"");
                 match (challenge, claimed) {
                     (Some(challenge), Some(rank)) if challenge.is_met(digits) => in_job(job, rank),
@@ -310,39 +321,39 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 }
             }
             Request::OutOfBand { id, signal, version } => {
-                let found = id.and_then(|id| find_by_token(context.jobs, self.job, id));
+                let found = id.and_then(|id| find_by_token(context.jobs, self.protocol.job, id));
                 let has_token = |ProcId { job, rank }: ProcId| {
                     context.jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
                 };
-                if self.challenge.is_some() && !found.is_some_and(has_token) {
+                if self.protocol.challenge.is_some() && !found.is_some_and(has_token) {
                     return self.fail(header, PeerError::Unproven);
                 }
                 let Some(ProcId { job: found, rank }) = found else {
                     let id = id.unwrap_or(u64::MAX);
                     return self.fail(header, PeerError::UnknownPeer { id });
                 };
-                self.job = found;
+                self.protocol.job = found;
                 let Some(job) = context.jobs.get_mut(found.0 as usize) else {
                     return Wake::None;
                 };
                 let signal = signal.map(|signal| Word::new(signal.as_plain().unwrap_or(b"")));
                 let listener = MemberListener { session: context.id, version, signal };
                 job.listen(rank, listener);
-                self.phase = SessionPhase::Listening;
-                self.deadline = None;
-                self.push_reply(PendingReply { header, response: Response::Version(version) });
+                self.lifecycle.phase = SessionPhase::Listening;
+                self.lifecycle.deadline = None;
+                self.push_request(PendingReply { header, response: Response::Version(version) });
                 return Wake::None;
             }
             Request::Init { version } if version.major == 2 => {
                 let Some(agreed) = self.agree(version, header.dialect) else {
                     return self.fail(header, unsupported_version(version));
                 };
-                self.push_reply(PendingReply { header, response: Response::Version(agreed) });
+                self.push_request(PendingReply { header, response: Response::Version(agreed) });
                 return Wake::None;
             }
             _ => {
                 let got = names::display_name(header.verb);
-                let expected = if self.version.is_some() { "fullinit" } else { "initack" };
+                let expected = if self.protocol.version.is_some() { "fullinit" } else { "initack" };
                 return self.fail(header, PeerError::OutOfOrder { got, expected });
             }
         };
@@ -353,19 +364,19 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         if job.connect(rank, context.id).is_none() {
             return self.fail(header, PeerError::AlreadyConnected { rank: rank.0 });
         }
-        if self.phase == SessionPhase::Open {
+        if self.lifecycle.phase == SessionPhase::Open {
             job.advance(rank, Phase::Open);
         }
         job.record_message(rank, header.verb, context.now);
-        self.rank = Some(rank);
-        self.deadline = None;
+        self.protocol.rank = Some(rank);
+        self.lifecycle.deadline = None;
         // The proof completes the opening, so it is the opening that is answered.
         let verb = if header.verb == Verb::Proof { Verb::FullInit } else { header.verb };
-        self.push_reply(PendingReply {
+        self.push_request(PendingReply {
             header: RequestHeader { verb, ..header },
             response: Response::Identity,
         });
-        self.event = Some(Event::Joined { job: self.job, rank });
+        self.lifecycle.event = Some(Event::Joined { job: self.protocol.job, rank });
         Wake::None
     }
 
@@ -384,8 +395,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             Version { major: 2, .. } if parts::PMI2 => NEWEST,
             _ => return None,
         };
-        self.phase = SessionPhase::Open;
-        self.version = Some(agreed);
+        self.lifecycle.phase = SessionPhase::Open;
+        self.protocol.version = Some(agreed);
         Some(agreed)
     }
 
@@ -398,18 +409,20 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         pairs: u32,
     ) -> Wake {
         // An unreachable job is reported after the last pair, like every other refusal.
-        let (job, response) = match reachable(jobs, self.job, name) {
+        let (job, response) = match reachable(jobs, self.protocol.job, name) {
             Some(job) if jobs.get(job.0 as usize).is_some_and(Job::has_remote) => {
                 let what = "a put of several pairs at once over several nodes";
                 (job, Response::refused(Reason::NotOffered { what }))
             }
             Some(job) => (job, Response::Done),
-            None => (self.job, Response::refused(Reason::NoSuch { what: "connected job" })),
+            None => {
+                (self.protocol.job, Response::refused(Reason::NoSuch { what: "connected job" }))
+            }
         };
         if pairs == 0 {
-            self.push_reply(PendingReply { header, response });
+            self.push_request(PendingReply { header, response });
         } else {
-            self.put_all = Some(PutAllState { header, job, left: pairs, response });
+            self.protocol.put_all = Some(PutAllState { header, job, left: pairs, response });
         }
         Wake::None
     }
@@ -422,9 +435,9 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         key: Text<'_>,
         value: Text<'_>,
     ) -> Wake {
-        let Some(mut announced) = self.put_all.take() else {
+        let Some(mut announced) = self.protocol.put_all.take() else {
             let response = Response::refused(Reason::OutOfOrder { expected: "kvs-putall" });
-            self.push_reply(PendingReply { header, response });
+            self.push_request(PendingReply { header, response });
             return Wake::None;
         };
         // The first refusal holds, and nothing is stored after it.
@@ -436,12 +449,12 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         }
         announced.left = announced.left.saturating_sub(1);
         if announced.left == 0 {
-            self.push_reply(PendingReply {
+            self.push_request(PendingReply {
                 header: announced.header,
                 response: announced.response,
             });
         } else {
-            self.put_all = Some(announced);
+            self.protocol.put_all = Some(announced);
         }
         Wake::None
     }

@@ -1,9 +1,19 @@
 //! Storage of a server, lent by the owner.
 
-use super::{Job, Member, PendingReply, Session};
+use super::{Job, Member, PendingReply, PmiPeerState, Session};
 use crate::storage::{Buffer, Slots};
 use crate::store::Kvs;
 use core::marker::PhantomData;
+
+#[cfg(feature = "pmix")]
+use super::pmix::PmixStorage;
+
+/// Without PMIx its sessions have no storage, so that any type names it.
+#[cfg(not(feature = "pmix"))]
+pub trait PmixStorage {}
+
+#[cfg(not(feature = "pmix"))]
+impl<T> PmixStorage for T {}
 
 /// Storage of a server. The owner chooses the kinds of slots and buffers once.
 pub trait Storage {
@@ -20,10 +30,13 @@ pub trait Storage {
     type Members: AsRef<[Member]> + AsMut<[Member]> + 'static;
     /// Slots for the jobs.
     type Jobs<T: 'static>: Slots<T>;
+    /// Storage of the sessions of PMIx clients; `()` for a server that serves none.
+    type Pmix: PmixStorage;
 }
 
 /// A session in the memory of `S`, for an owner that lends its slots from a `static`.
-pub type SessionOf<S> = Session<<S as Storage>::Inbox, <S as Storage>::Pending<PendingReply>>;
+pub type SessionOf<S> =
+    Session<<S as Storage>::Inbox, <S as Storage>::Pending<PendingReply>, PmiPeerState>;
 
 /// A job in the memory of `S`, for an owner that lends its slots from a `static`.
 pub type JobOf<S> = Job<<S as Storage>::Kvs, <S as Storage>::Members>;
@@ -34,7 +47,8 @@ pub(super) type JobsOf<S> = <S as Storage>::Jobs<JobOf<S>>;
 /// Memory in arrays, for an owner that knows how many there will be of each.
 ///
 /// `I` holds half a message, `K` a job's keys and values, `M` its members. There may be `SESSIONS`
-/// sessions, each with `EXCHANGES` pending replies at once, of `JOBS` jobs.
+/// sessions, each with `EXCHANGES` pending replies at once, of `JOBS` jobs. `P` holds the sessions of PMIx
+/// clients.
 ///
 /// ```
 /// use pmi_core::limits::MESSAGE_BYTES;
@@ -50,16 +64,17 @@ pub(super) type JobsOf<S> = <S as Storage>::Jobs<JobOf<S>>;
 /// let server = Server::<Board>::new([const { None }; 8], [const { None }; 1], names);
 /// ```
 #[derive(Debug)]
-pub struct Arrays<I, K, M, const SESSIONS: usize, const EXCHANGES: usize, const JOBS: usize>(
-    PhantomData<(I, K, M)>,
+pub struct Arrays<I, K, M, const SESSIONS: usize, const EXCHANGES: usize, const JOBS: usize, P = ()>(
+    PhantomData<(I, K, M, P)>,
 );
 
-impl<I, K, M, const SESSIONS: usize, const EXCHANGES: usize, const JOBS: usize> Storage
-    for Arrays<I, K, M, SESSIONS, EXCHANGES, JOBS>
+impl<I, K, M, const SESSIONS: usize, const EXCHANGES: usize, const JOBS: usize, P> Storage
+    for Arrays<I, K, M, SESSIONS, EXCHANGES, JOBS, P>
 where
     I: Buffer + 'static,
     K: Kvs + 'static,
     M: AsRef<[Member]> + AsMut<[Member]> + 'static,
+    P: PmixStorage,
 {
     type Inbox = I;
     type Pending<T: 'static> = [Option<T>; EXCHANGES];
@@ -67,4 +82,5 @@ where
     type Kvs = K;
     type Members = M;
     type Jobs<T: 'static> = [Option<T>; JOBS];
+    type Pmix = P;
 }

@@ -30,13 +30,13 @@ impl<S: Storage> Server<S> {
     /// [`answer_spawn`](Self::answer_spawn).
     pub fn waits(&self, session: SessionId) -> impl Iterator<Item = Wait<'_>> {
         let state = self.sessions.get(session).map(|session| &session.state);
-        let found = state.and_then(|state| Some((state, self.shared.job(state.job)?)));
+        let found = state.and_then(|state| Some((state, self.shared.job(state.protocol.job)?)));
         found.into_iter().flat_map(|(state, job)| {
-            let rank = state.rank.unwrap_or(Rank(u32::MAX));
+            let rank = state.protocol.rank.unwrap_or(Rank(u32::MAX));
             let names = &self.shared.names;
             let context =
                 ReplyContext { job, names, rank, nonce: b"", has_tags: false, other: None };
-            state.pending_replies().filter_map(move |(_, exchange)| match &exchange.response {
+            state.pending_requests().filter_map(move |(_, exchange)| match &exchange.response {
                 response if context.is_due(response) => None,
                 Response::Fence(generation) => Some(Wait::Fence(*generation)),
                 Response::Group(group) => Some(Wait::Group(*group)),

@@ -18,8 +18,13 @@ pub type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 /// Key-value space of one job, or of the published names.
 pub type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
-/// Storage of a test server, as on a host: eight sessions of four jobs.
-pub type Vectors = Arrays<Inbox, Store, Vec<Member>, SESSIONS, EXCHANGES, JOBS>;
+/// Storage of a test server, as on a host: eight sessions of four jobs, and as many of PMIx clients.
+pub type Vectors = Arrays<Inbox, Store, Vec<Member>, SESSIONS, EXCHANGES, JOBS, OfPmix>;
+
+#[cfg(feature = "pmix")]
+type OfPmix = super::pmix::Lent;
+#[cfg(not(feature = "pmix"))]
+type OfPmix = ();
 
 /// Time of all calls: the tests of this server need a clock that stands still.
 pub const NOW: Instant = Instant::from_micros(7);
@@ -85,8 +90,12 @@ impl TestServer {
 
     /// Makes a server with this job.
     pub fn of(spec: JobSpec, members: Vec<Member>) -> Self {
-        let slots = [const { None }; SESSIONS];
-        let mut server = Server::new(slots, [const { None }; JOBS], store(CELLS, STORE_BYTES));
+        let (sessions, jobs) = ([const { None }; SESSIONS], [const { None }; JOBS]);
+        let names = store(CELLS, STORE_BYTES);
+        #[cfg(feature = "pmix")]
+        let mut server = Server::with_pmix(sessions, jobs, names, super::pmix::tables());
+        #[cfg(not(feature = "pmix"))]
+        let mut server = Server::new(sessions, jobs, names);
         let job = server.add_job(spec, members, store(CELLS, STORE_BYTES)).expect("a valid job");
         Self { server, job, sessions: Vec::new() }
     }

@@ -2,19 +2,23 @@
 //! misbehaving peers.
 
 use crate::map_kvs::MapKvs;
+use core::marker::PhantomData;
+use pmi_core::server::pmix::PmixStorage;
 use pmi_core::server::{Member, Storage};
 pub use pmi_link::heap::Slab;
 use pmi_std::BoundedBuf;
 
-/// Storage types of a host's [`Server`](pmi_core::server::Server).
+/// Storage types of a host's [`Server`](pmi_core::server::Server); `P` are those of the sessions of PMIx
+/// clients.
 #[derive(Debug)]
-pub struct Heap;
+pub struct Heap<P = ()>(PhantomData<P>);
 
-impl Storage for Heap {
+impl<P: PmixStorage> Storage for Heap<P> {
     type Inbox = BoundedBuf;
     type Pending<T: 'static> = Slab<T>;
     type Sessions<T: 'static> = Slab<T>;
     type Kvs = MapKvs;
     type Members = Vec<Member>;
     type Jobs<T: 'static> = Slab<T>;
+    type Pmix = P;
 }

@@ -50,12 +50,12 @@ impl EventLoop {
             ServerEvent::PmixRefused { from, socket, why } => {
                 self.io.report_rejected(from, Some(socket), &why);
             }
-            ServerEvent::PmixDialled { connection, job, rank, user } => {
-                self.pmix_requests().authenticate(connection, (job, rank), user);
+            ServerEvent::PmixDialled { session, job, rank, user } => {
+                self.pmix_requests().authenticate(session, (job, rank), user);
             }
-            ServerEvent::PmixHostRequest { connection, pending } => {
+            ServerEvent::PmixHostRequest { session, exchange } => {
                 let ends_at = self.status.ends_at();
-                let asked = (connection, pending);
+                let asked = (session, exchange);
                 if let Some((who, request)) = self.pmix_requests().handle_request(asked, ends_at) {
                     self.handle_spawn(who, request);
                 }

@@ -256,7 +256,7 @@ impl EventLoop {
 
     fn handle_ready(&mut self, ready: &[Token]) -> IoResult<()> {
         for &token in ready {
-            if let Token::Link(_) | Token::Pmix(_) | Token::Web(_) = token {
+            if let Token::Link(_) | Token::Web(_) = token {
                 self.status.note_message();
             }
             match token {
@@ -270,7 +270,6 @@ impl EventLoop {
                 Token::Web(page) | Token::WebPair(page) => self.handle_page(page)?,
                 Token::StatusSocket => self.accept_status_clients()?,
                 Token::StatusClient(number) => self.status.socket.serve(number, &self.poller)?,
-                Token::Pmix(connection) => self.service.pmix_ready(connection, &self.poller)?,
                 Token::PmixListen => self.accept(Listeners::accept_pmix)?,
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}

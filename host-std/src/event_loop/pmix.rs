@@ -16,8 +16,7 @@ use crate::server::pmix::credential::UserIdentity;
 use crate::server::pmix::host_request::Wish;
 use crate::server::pmix::log::LogRequest;
 use crate::server::service::Service;
-use pmi_core::ids::JobId;
-use pmi_core::server::pmix::ConnectionId;
+use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::{Status, keys};
 use rustix::process::getuid;
 use std::os::unix::fs::MetadataExt;
@@ -43,11 +42,11 @@ impl PmixRequests<'_> {
     /// rank or a descendant of it.
     pub(super) fn authenticate(
         &mut self,
-        connection: ConnectionId,
+        session: SessionId,
         (job, rank): (JobId, u32),
         user: Option<u32>,
     ) {
-        let Some((from, socket)) = self.service.pmix_caller(connection) else { return };
+        let Some((from, socket)) = self.service.pmix_caller(session) else { return };
         let process = self.jobs.process_of(job, rank);
         let running = process.and_then(|number| self.processes.running(number));
         let is_it = running.is_some_and(|process| peer::is_held_below(process.pid(), socket));
@@ -72,13 +71,13 @@ impl PmixRequests<'_> {
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
-            (true, _) => return self.service.admit_pmix(connection),
+            (true, _) => return self.service.admit_pmix(session),
             (false, _) => {
                 let why = format!("claims to be rank {rank}, and is not");
                 (Status::NO_PERMISSIONS, why)
             }
         };
-        self.service.refuse_pmix(connection, status);
+        self.service.refuse_pmix(session, status);
         self.io.report_rejected(from, Some(socket), &why);
     }
 
@@ -93,14 +92,14 @@ impl PmixRequests<'_> {
     /// `ends_at` is the end of the run's time limit.
     pub(super) fn handle_request(
         &mut self,
-        (connection, pending): (ConnectionId, usize),
+        (session, exchange): (SessionId, usize),
         ends_at: Option<Instant>,
     ) -> Option<(Requester, SpawnRequest)> {
-        let asked = (connection, pending);
-        let status = match self.service.pmix_calls().wish(connection) {
+        let asked = (session, exchange);
+        let status = match self.service.pmix_calls().wish(session) {
             Wish::JobControl(job, request) => self.handle_job_control(job, request),
             Wish::Spawn(job, rank, request) => {
-                let asked = PendingSpawn::Pmix { connection, pending };
+                let asked = PendingSpawn { session, exchange };
                 return Some((Requester { job, rank, asked }, request));
             }
             Wish::Query => {
@@ -157,14 +156,13 @@ impl PmixRequests<'_> {
         }
     }
 
-    fn handle_query(&mut self, (connection, pending): (ConnectionId, usize), end: Option<Instant>) {
-        let wants_memory =
-            self.service.pmix_calls().query_names(connection, keys::QUERY_MEMORY_USAGE);
+    fn handle_query(&mut self, (session, exchange): (SessionId, usize), end: Option<Instant>) {
+        let wants_memory = self.service.pmix_calls().query_names(session, keys::QUERY_MEMORY_USAGE);
         let parts = (&*self.processes, &*self.service);
         let known = QuerySnapshot::new(self.jobs, parts, end, wants_memory);
         self.service
             .pmix_calls()
-            .answer_query((connection, pending), |question, to| known.answer(question, to));
+            .answer_query((session, exchange), |question, to| known.answer(question, to));
     }
 
     /// Appends a log entry of a rank to the output it has written itself.

@@ -5,6 +5,7 @@ use super::flush::Served;
 use super::secure::Certificate;
 use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
+use crate::server::pmix::heap::PmixHeap;
 use crate::trace::{TraceSource, redacted};
 use pmi_core::auth::Challenge;
 use pmi_core::command::Notice;
@@ -75,7 +76,7 @@ pub(super) fn excerpt(scratch: &[u8], received_bytes: usize) -> &[u8] {
 }
 
 /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
-pub(super) fn notify_all(server: &mut Server<Heap>, notice: Notice) -> Vec<(JobId, u32)> {
+pub(super) fn notify_all(server: &mut Server<Heap<PmixHeap>>, notice: Notice) -> Vec<(JobId, u32)> {
     let mut told = Vec::new();
     for job in Vec::from_iter(server.jobs()) {
         let ranks = 0..server.job(job).map_or(0, Job::size);
@@ -87,7 +88,7 @@ pub(super) fn notify_all(server: &mut Server<Heap>, notice: Notice) -> Vec<(JobI
 }
 
 /// Job, rank and session of a connection, for records.
-pub(super) fn subject(server: &Server<Heap>, session: SessionId) -> TraceSource {
+pub(super) fn subject(server: &Server<Heap<PmixHeap>>, session: SessionId) -> TraceSource {
     let peer = server.peer(session);
     let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
     TraceSource { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }

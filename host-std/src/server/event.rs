@@ -7,7 +7,6 @@ use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::Event;
-use pmi_core::server::pmix::ConnectionId;
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use std::net::SocketAddr;
@@ -76,8 +75,8 @@ pub(crate) enum ServerEvent {
     },
     /// A PMIx connection claims to be a rank, and waits for the decision.
     PmixDialled {
-        /// Connection that waits.
-        connection: ConnectionId,
+        /// Session that waits.
+        session: SessionId,
         /// Job it claims to belong to.
         job: JobId,
         /// Rank it claims to be.
@@ -98,10 +97,10 @@ pub(crate) enum ServerEvent {
     },
     /// A PMIx client sent a request that only the launcher can serve.
     PmixHostRequest {
-        /// Connection of the client.
-        connection: ConnectionId,
+        /// Session of the client.
+        session: SessionId,
         /// Pending reply to complete.
-        pending: usize,
+        exchange: usize,
     },
     /// A rank received a notice on its second connection, and wants this signal after it.
     Signal {
@@ -116,21 +115,11 @@ pub(crate) enum ServerEvent {
 
 /// A spawn request that waits for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PendingSpawn {
-    /// Request of a PMI client.
-    Pmi {
-        /// Session of the client.
-        session: SessionId,
-        /// Pending reply of the session.
-        exchange: usize,
-    },
-    /// Request of a PMIx client.
-    Pmix {
-        /// Connection of the client.
-        connection: ConnectionId,
-        /// Pending reply of the connection.
-        pending: usize,
-    },
+pub(crate) struct PendingSpawn {
+    /// Session of the client.
+    pub(crate) session: SessionId,
+    /// Pending reply of the session.
+    pub(crate) exchange: usize,
 }
 
 /// Converts an event of the server.
@@ -153,7 +142,7 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
                 service.server.spawn_request(session).map(SpawnRequest::read).unwrap_or_default();
             service.server.spawn_read(session);
             let (job, rank) = service.server.peer(session)?;
-            let asked = PendingSpawn::Pmi { session, exchange };
+            let asked = PendingSpawn { session, exchange };
             Some(ServerEvent::Spawn { job, rank: rank?.0, request, asked })
         }
         Event::PutTwice { job, key, first, second } => {
@@ -163,6 +152,20 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
         Event::Joined { job, rank } => service.handle_joined(job, rank),
         Event::Signal { job, rank, signal } => {
             Some(ServerEvent::Signal { job, rank: rank.0, name: printable(signal.as_bytes()) })
+        }
+        Event::AdmissionRequested { session, job, rank, user } => {
+            Some(ServerEvent::PmixDialled { session, job, rank: rank.0, user })
+        }
+        Event::AdmissionInvalid { session, status, why } => {
+            let refused = service.refused_pmix(session, nonsense(why, b""));
+            service.refuse_pmix(session, status);
+            refused
+        }
+        Event::HeartbeatLost { job, rank, code, after } => {
+            Some(ServerEvent::PmixSilent { job, rank: rank.0, code, after })
+        }
+        Event::HostRequest { session, exchange } => {
+            Some(ServerEvent::PmixHostRequest { session, exchange })
         }
         // There are no other nodes.
         _ => None,

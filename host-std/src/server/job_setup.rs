@@ -1,6 +1,7 @@
 //! What the server knows of a job before its ranks connect: members, and pairs of its key-value space.
 
 use crate::launch::plan::Plan;
+use crate::server::pmix::heap::PmixHeap;
 use pmi_core::error::{Full, Misuse};
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::limits::PMI1_MAX_VALLEN;
@@ -52,7 +53,7 @@ fn node(plan: &Plan, rank: u32) -> u32 {
 }
 
 /// Description of a job in a trace.
-pub(super) fn facts(server: &Server<Heap>, job: JobId, plan: &Plan) -> JobFacts {
+pub(super) fn facts(server: &Server<Heap<PmixHeap>>, job: JobId, plan: &Plan) -> JobFacts {
     let is_spawner = |job: &JobId| {
         let name = server.job(*job).map(|job| job.name().as_bytes());
         name.is_some() && name == plan.spawner.as_ref().map(|by| by.kvsname.as_bytes())
@@ -64,7 +65,7 @@ pub(super) fn facts(server: &Server<Heap>, job: JobId, plan: &Plan) -> JobFacts 
 /// Fills the key-value space of a job with the pairs its ranks can read from the start. Returns the length of
 /// the process mapping if it was left out, since it is longer than a value may be.
 pub(super) fn fill(
-    server: &mut Server<Heap>,
+    server: &mut Server<Heap<PmixHeap>>,
     job: JobId,
     plan: &Plan,
 ) -> Result<Option<usize>, Misuse> {
@@ -95,7 +96,7 @@ fn process_mapping(nodes: impl Iterator<Item = u32>) -> Result<Vec<u8>, Full> {
 }
 
 /// Publishes the failed ranks of a job where MPI libraries look for them.
-pub(super) fn publish_failed(server: &mut Server<Heap>, job: JobId, ranks: &[u32]) {
+pub(super) fn publish_failed(server: &mut Server<Heap<PmixHeap>>, job: JobId, ranks: &[u32]) {
     let mut list = String::new();
     for rank in ranks {
         let next = format!("{}{rank}", if list.is_empty() { "" } else { "," });

@@ -13,9 +13,9 @@ use crate::server::event::{
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::job_setup;
 use crate::server::pmix::events::PmixNotifier;
-use crate::server::pmix::heap;
+use crate::server::pmix::heap::{self, PmixHeap};
 use crate::server::pmix::host_request::PmixCalls;
-use crate::server::pmix::service::PmixService;
+use crate::server::pmix::service::{PmixService, new_server};
 use crate::server::rank_conn::RankConns;
 use crate::server::waiting::ProgressView;
 use crate::trace::Tracer;
@@ -39,7 +39,7 @@ use std::time::Instant;
 /// Server of the ranks of all jobs.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(super) server: Server<Heap>,
+    pub(super) server: Server<Heap<PmixHeap>>,
     /// Memory budget of the spaces of all jobs.
     kvs_budget: Rc<KvsBudget>,
     /// Connections of ranks, and their clients.
@@ -47,7 +47,7 @@ pub(crate) struct Service {
     /// By session.
     connections: Connections,
     /// Events of sessions that were left when they were closed.
-    events: VecDeque<Event>,
+    pub(super) events: VecDeque<Event>,
     pub(super) launcher_events: VecDeque<ServerEvent>,
     /// Ranks whose closed connection blocks a fence. Their exit status, which follows soon, tells more.
     pub(super) suspects: Vec<(JobId, Rank)>,
@@ -70,7 +70,7 @@ impl Service {
         let names = MapKvs::new(&kvs_budget, "of published names");
         heap::limit_blocks(limits.bytes);
         Self {
-            server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), names),
+            server: new_server(names),
             kvs_budget,
             rank_conns: RankConns::default(),
             connections: Connections::default(),
@@ -137,9 +137,7 @@ impl Service {
     /// Removes a job whose ranks have all been given up.
     pub(crate) fn remove_job(&mut self, job: JobId) {
         // Removal fails only while a rank may still send requests; the job then costs memory only.
-        if self.server.pmix(&mut self.pmix.server).remove_job(job).is_ok()
-            && self.rank_conns.remove_job(job)
-        {
+        if self.server.remove_job(job).is_ok() && self.rank_conns.remove_job(job) {
             self.tracer.remove_job(job.0);
         }
     }
@@ -206,8 +204,12 @@ impl Service {
     ///
     /// Errors of the system's readiness calls; errors of the peer become events.
     pub(crate) fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
-        self.identify_client(SessionId(session));
-        self.serve(SessionId(session), poller, Occasion::Ready)
+        let session = SessionId(session);
+        if session.is_pmix() {
+            return self.serve_pmix(session, poller, Occasion::Ready);
+        }
+        self.identify_client(session);
+        self.serve(session, poller, Occasion::Ready)
     }
 
     /// Reads everything that a rank sent before it exited.
@@ -229,14 +231,13 @@ impl Service {
     ///
     /// As for [`ready`](Self::ready).
     pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
-        loop {
-            while let Some(id) = self.server.next_ready() {
-                self.serve(id, poller, Occasion::Due)?;
-            }
-            if !self.flush_pmix(poller)? {
-                return Ok(());
+        while let Some(id) = self.server.next_ready() {
+            match id.is_pmix() {
+                true => self.serve_pmix(id, poller, Occasion::Due)?,
+                false => self.serve(id, poller, Occasion::Due)?,
             }
         }
+        Ok(())
     }
 
     /// The next event for the rest of the launcher. Each may make responses due, which requires a
@@ -246,9 +247,6 @@ impl Service {
             let events = translate_event(self, event);
             self.launcher_events.extend(events);
         }
-        while let Some(event) = self.poll_pmix_event() {
-            self.launcher_events.push_back(event);
-        }
         let stuck = disconnect_event(self);
         self.launcher_events.extend(stuck);
         self.launcher_events.pop_front()
@@ -256,8 +254,8 @@ impl Service {
 
     /// The conversations of all ranks, for reports on their progress.
     pub(crate) fn progress(&self) -> ProgressView<'_> {
-        let Self { server, pmix, tracer, clock, .. } = self;
-        ProgressView { server, pmix: &pmix.server, tracer, clock }
+        let Self { server, tracer, clock, .. } = self;
+        ProgressView { server, tracer, clock }
     }
 
     /// Calls about pending requests of PMIx clients.
@@ -268,8 +266,7 @@ impl Service {
 
     /// Sender of the launcher's events to PMIx clients.
     pub(crate) fn pmix_notifier(&mut self) -> PmixNotifier<'_> {
-        let Self { server, pmix, .. } = self;
-        PmixNotifier { server, pmix: &mut pmix.server }
+        PmixNotifier { server: &mut self.server }
     }
 
     /// Answers a spawn request: with the job that runs now, or with the code of its failure.
@@ -280,13 +277,11 @@ impl Service {
         codes: &[CodeRun],
     ) {
         // The requesting client may be gone; then the answer is dropped.
-        match asked {
-            PendingSpawn::Pmi { session, exchange } => {
-                let _ = self.server.answer_spawn(session, exchange, made, codes);
-            }
-            PendingSpawn::Pmix { connection, pending } => {
-                self.pmix_calls().answer_spawn((connection, pending), made);
-            }
+        let PendingSpawn { session, exchange } = asked;
+        if session.is_pmix() {
+            self.pmix_calls().answer_spawn((session, exchange), made);
+        } else {
+            let _ = self.server.answer_spawn(session, exchange, made, codes);
         }
     }
 
@@ -305,8 +300,8 @@ impl Service {
                 .for_each(|rank_conn| rank_conn.last_traffic.add(traffic));
         }
         session.into_iter().for_each(|session| self.close(session));
+        self.close_pmix_rank(job, rank);
         self.server.member_gone(job, Rank(rank));
-        self.set_pmix_gone(job, rank);
     }
 
     /// Traffic of all connections of a rank.
@@ -503,9 +498,7 @@ impl Service {
     /// Time of the next [`tick`](Self::tick): unauthenticated connections and timed PMIx requests have
     /// deadlines.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let callers =
-            if self.unauthenticated.pending.is_empty() { None } else { self.server.poll_timeout() };
-        let later = callers.into_iter().chain(self.pmix.server.poll_timeout()).min();
+        let later = if self.may_time_out() { self.server.poll_timeout() } else { None };
         let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
         later.into_iter().chain(self.unauthenticated.held_until()).min()
     }
@@ -519,30 +512,25 @@ impl Service {
     /// Errors of the system's readiness calls.
     pub(crate) fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
         let has_unauthenticated = !self.unauthenticated.pending.is_empty();
-        if has_unauthenticated {
-            let now = self.clock.now();
+        let now = self.clock.now();
+        let is_late = self.may_time_out() && self.server.poll_timeout().is_some_and(|at| at <= now);
+        if is_late {
             self.server.handle_timeout(now);
         }
         while let Some(held) = self.unauthenticated.next_held(Instant::now()) {
             self.ready(held.0, poller)?;
         }
-        let now = self.clock.now();
-        let is_late = self.pmix.server.poll_timeout().is_some_and(|at| at <= now);
-        if is_late {
-            self.server.pmix(&mut self.pmix.server).handle_timeout(now);
-        }
         Ok(has_unauthenticated || is_late)
+    }
+
+    /// False if no session has a deadline, so that the server need not look at all of them.
+    fn may_time_out(&self) -> bool {
+        !self.unauthenticated.pending.is_empty() || self.pmix_links() > 0
     }
 }
 
 /// Maximum number of pending replies per client: one for each thread that calls PMI.
 const THREADS_MAX: usize = 256;
-
-/// Maximum number of sessions, above the number of files that one process may open.
-const SESSIONS_MAX: usize = 1 << 21;
-
-/// Maximum number of jobs that run at once; each has at least one process.
-const JOBS_MAX: usize = 1 << 20;
 
 /// Longest message of a client, and so the memory that one client can occupy. A spawn with more arguments
 /// than the system accepts is useless, and other messages are far shorter.

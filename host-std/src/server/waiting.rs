@@ -6,7 +6,7 @@ use crate::numbers::index;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, WaitCondition, seconds};
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{self, CollectiveKind, Pmix};
+use pmi_core::server::pmix::{self, CollectiveKind};
 use pmi_core::server::{self, GroupFence, Member, Server};
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::storage::Heap;
@@ -52,8 +52,7 @@ struct MissingRanks {
 /// The conversations of all ranks with the server, for reports on their progress.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgressView<'a> {
-    pub(super) server: &'a Server<Heap>,
-    pub(super) pmix: &'a Pmix<PmixHeap>,
+    pub(super) server: &'a Server<Heap<PmixHeap>>,
     pub(super) tracer: &'a Tracer,
     pub(super) clock: &'a Clock,
 }
@@ -103,11 +102,11 @@ impl ProgressView<'_> {
     /// offer a service until a client wants it; those do not count.
     pub(crate) fn standstill(self) -> Option<Instant> {
         let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
-        let pmix = Vec::from_iter(self.pmix.waits().filter_map(|(peer, wait)| {
+        let pmix = Vec::from_iter(self.server.pmix_ref().waits().filter_map(|(peer, wait)| {
             let others = match wait {
                 pmix::PmixWait::Post { job, .. } => moved(job),
                 pmix::PmixWait::Together { at, .. } => {
-                    let all = self.server.pmix_ref(self.pmix).taking_part(at);
+                    let all = self.server.pmix_ref().taking_part(at);
                     { all }.filter_map(|(member, _)| moved(member.job)).max()
                 }
                 _ => return None,
@@ -145,7 +144,7 @@ impl ProgressView<'_> {
             let waits = member.session().into_iter().flat_map(|id| self.server.waits(id));
             waits.filter_map(WaitKey::of).map(move |is| (rank, is))
         });
-        let pmix = self.pmix.waits().filter(|(of, _)| of.job == job);
+        let pmix = self.server.pmix_ref().waits().filter(|(of, _)| of.job == job);
         let pmix = pmix.map(|(of, wait)| (of.rank.0, WaitKey::of_pmix(wait)));
         for (rank, is) in pmi.chain(pmix) {
             let at = found.iter().position(|other| other.is == is);
@@ -205,7 +204,7 @@ impl ProgressView<'_> {
                 (WaitCondition::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
             }
             WaitKey::Together(purpose, at) => {
-                let all = Vec::from_iter(self.server.pmix_ref(self.pmix).taking_part(at));
+                let all = Vec::from_iter(self.server.pmix_ref().taking_part(at));
                 let missing = all
                     .iter()
                     .filter(|(_, is_in)| !is_in)
@@ -230,7 +229,7 @@ impl ProgressView<'_> {
 
     /// Name of a group that is being constructed or destructed.
     fn group(self, at: usize) -> String {
-        self.pmix.group_name(at).map(printable).unwrap_or_default()
+        self.server.pmix_ref().group_name(at).map(printable).unwrap_or_default()
     }
 
     /// Name of a job for the user: that of its key-value space.

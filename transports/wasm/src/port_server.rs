@@ -29,6 +29,7 @@ impl Storage for HeapStorage {
     type Kvs = HeapKvs;
     type Members = Vec<Member>;
     type Jobs<T: 'static> = Slab<T>;
+    type Pmix = ();
 }
 
 /// A server, with the links to its peers.

@@ -1,5 +1,6 @@
 //! Storage of the server: vectors that grow to a bound and report their size.
 
+use crate::scenario::PMIX;
 use pmi_core::error::Full;
 use pmi_core::server::pmix;
 use pmi_core::server::{Member, Storage};
@@ -23,6 +24,7 @@ impl Storage for Metered {
     type Kvs = Store;
     type Members = Vec<Member>;
     type Jobs<T: 'static> = MeteredSlab<T>;
+    type Pmix = MeteredPmix;
 }
 
 /// Storage of PMIx sessions of a simulated server.
@@ -37,13 +39,15 @@ impl pmix::PmixStorage for MeteredPmix {
     type Bytes = Shared;
     type Inbox = Bytes;
     type Pending<T: 'static> = MeteredSlab<T>;
-    type Connections<T: 'static> = MeteredSlab<T>;
+    type Sessions<T: 'static> = MeteredSlab<T>;
     type Ranks<T: 'static> = Vec<T>;
     type Namespaces<T: 'static> = MeteredSlab<T>;
     type Collectives<T: 'static> = MeteredSlab<T>;
     type Names<T: 'static> = MeteredSlab<T>;
     type Groups<T: 'static> = MeteredSlab<T>;
     type Events<T: 'static> = MeteredSlab<T>;
+
+    const ENABLED: bool = PMIX;
 }
 
 impl pmix::SharedBytes for Shared {

@@ -5,9 +5,8 @@ use super::world::World;
 use pmi_core::client::pmix::{
     Datum, PmixBuffers, PmixClient, PmixClientEvent, PmixRequest, ProcIdentity, Scope,
 };
-use pmi_core::ids::KvsName;
+use pmi_core::ids::{KvsName, SessionId};
 use pmi_core::machine::Machine;
-use pmi_core::server::pmix::ConnectionId;
 use pmi_core::time::Instant;
 use pmi_core::wire::pmix::greeting::Credential;
 use pmi_core::wire::pmix::names::Status;
@@ -15,14 +14,14 @@ use pmi_core::wire::pmix::{Family, Format, Proc};
 
 /// One healthy client.
 pub(super) struct Healthy {
-    pub(super) id: ConnectionId,
+    pub(super) id: SessionId,
     client: PmixClient<Inbox>,
     /// Bytes that the server has not taken yet.
     said: Vec<u8>,
 }
 
 impl Healthy {
-    pub(super) fn new(nspace: KvsName, rank: u32, id: ConnectionId) -> Self {
+    pub(super) fn new(nspace: KvsName, rank: u32, id: SessionId) -> Self {
         let (family, is_described) = [(Family::Flex, false), (Family::Fixed, true)][rank as usize];
         let format = Format { family, is_described };
         let credential = Some(Credential { user: 1, group: 1 });
@@ -95,8 +94,7 @@ impl World {
             while let Some(len) = client.poll_transmit(&mut out).expect("room for a request") {
                 said.extend(&out[..len]);
             }
-            let mut connection =
-                self.server.pmix(&mut self.pmix).connection(*id).expect("a healthy one stays");
+            let mut connection = self.server.session(*id).expect("a healthy one stays");
             let taken = connection.handle_input(now, said).expect("a healthy one is heard");
             said.drain(..taken);
             let mut has_moved = taken > 0;

@@ -54,7 +54,7 @@ impl PmixStorage for Lent {
     type Bytes = Counted;
     type Inbox = Inbox;
     type Pending<T: 'static> = [Option<T>; PENDINGS];
-    type Connections<T: 'static> = [Option<T>; CONNECTIONS];
+    type Sessions<T: 'static> = [Option<T>; CONNECTIONS];
     type Ranks<T: 'static> = Vec<T>;
     type Namespaces<T: 'static> = [Option<T>; 2];
     type Collectives<T: 'static> = [Option<T>; 4];
@@ -65,8 +65,8 @@ impl PmixStorage for Lent {
 
 pub(super) type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
-/// Storage of the underlying server.
-pub(super) type Vectors = Arrays<Inbox, Store, Vec<Member>, 1, 1, 2>;
+/// Storage of the server.
+pub(super) type Vectors = Arrays<Inbox, Store, Vec<Member>, 1, 1, 2, Lent>;
 
 /// Seven arbitrary connections and two healthy clients.
 pub(super) const CONNECTIONS: usize = 9;

@@ -2,13 +2,13 @@
 
 use super::healthy::Healthy;
 use super::memory::{
-    CONNECTIONS, Counted, INBOX_BYTES, Inbox, Lent, PENDINGS, Store, Vectors, live_bytes,
+    CONNECTIONS, Counted, INBOX_BYTES, Inbox, PENDINGS, Store, Vectors, live_bytes,
 };
 use pmi_core::error::PeerError;
-use pmi_core::ids::{JobId, KvsName, Rank};
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::machine::Machine;
-use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, RankData, SharedBytes};
-use pmi_core::server::{JobSpec, Member, Server};
+use pmi_core::server::pmix::{PmixTables, RankData, SharedBytes};
+use pmi_core::server::{Event, JobSpec, Member, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant};
 use pmi_core::wire::pmix::greeting::{Greeting, Kind};
@@ -18,13 +18,12 @@ use pmi_core::wire::pmix::{Family, Format, Packer, Type};
 
 pub(super) struct World {
     pub(super) server: Server<Vectors>,
-    pub(super) pmix: Pmix<Lent>,
     callers: Vec<Caller>,
     pub(super) healthy: Vec<Healthy>,
     pub(super) now: Instant,
     pub(super) round: u32,
     /// Requests that the owner has not answered.
-    asked: Vec<(ConnectionId, usize)>,
+    asked: Vec<(SessionId, usize)>,
     /// Rank that the owner rejects.
     unwanted: Option<Rank>,
     /// Number of bytes that were ever sent.
@@ -34,7 +33,7 @@ pub(super) struct World {
 
 /// One connection with arbitrary bytes of its peer.
 struct Caller {
-    id: ConnectionId,
+    id: SessionId,
     /// Bytes that are sent and not taken yet.
     pending: Vec<u8>,
     tag: u32,
@@ -49,15 +48,16 @@ impl World {
         let hash = script.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        let mut server = Server::new([const { None }; 1], [const { None }; 2], store());
-        let mut pmix = Pmix::new(PmixTables {
-            connections: [const { None }; CONNECTIONS],
+        let tables = PmixTables {
+            sessions: [const { None }; CONNECTIONS],
             jobs: [const { None }; 2],
             collectives: [const { None }; 4],
             names: [const { None }; 4],
             events: [const { None }; 4],
             groups: [const { None }; 4],
-        });
+        };
+        let (sessions, jobs) = ([const { None }; 1], [const { None }; 2]);
+        let mut server = Server::with_pmix(sessions, jobs, store(), tables);
         let mut info_bytes = 0;
         let hidden = KvsName::new(format!("healthy-{hash:016x}").as_bytes()).expect("a name");
         for (name, nodes) in [(name(b"job"), &[0, 0, 1, 1][..]), (hidden.clone(), &[0, 1])] {
@@ -73,9 +73,9 @@ impl World {
             let info = info(nodes.len());
             info_bytes += info.as_ref().len();
             let posts = nodes.iter().map(|_| RankData::default()).collect();
-            pmix.add_job(job, info, posts).expect("room for a job");
+            server.pmix().add_job(job, info, posts).expect("room for a job");
         }
-        let mut open = || pmix.open(Inbox::new(), [const { None }; PENDINGS], None);
+        let mut open = || server.pmix().open(Inbox::new(), [const { None }; PENDINGS], None);
         let callers = (0..CONNECTIONS - 2).map(|_| Caller::new(open().expect("room for all")));
         let callers: Vec<Caller> = callers.collect();
         let healthy =
@@ -83,7 +83,6 @@ impl World {
         let healthy = healthy.collect();
         Self {
             server,
-            pmix,
             callers,
             healthy,
             now: Instant::ZERO,
@@ -107,7 +106,7 @@ impl World {
         let caller = &mut self.callers[usize::from(who)];
         caller.tag += 1;
         let body_bytes = u32::try_from(bytes.len()).expect("a step is short");
-        let header = Header { index: caller.id.0, tag: caller.tag, body_bytes };
+        let header = Header { index: caller.id.place(), tag: caller.tag, body_bytes };
         let message = [&header.bytes()[..], bytes].concat();
         self.feed(who, &message);
     }
@@ -152,7 +151,7 @@ impl World {
     /// Ends the stream of a connection.
     pub(super) fn end(&mut self, who: u8) {
         let id = self.callers[usize::from(who)].id;
-        if let Some(mut connection) = self.server.pmix(&mut self.pmix).connection(id) {
+        if let Some(mut connection) = self.server.session(id) {
             // An early end is the subject of this step.
             let _ = connection.handle_end(self.now);
         }
@@ -168,7 +167,7 @@ impl World {
                 if let Some((id, pending)) = self.asked.pop() {
                     let status = Status(-i32::from(a));
                     // The requesting connection may have ended.
-                    let _ = self.pmix.answer(id, pending, status, |to| {
+                    let _ = self.server.pmix().answer(id, pending, status, |to| {
                         if b > 0 {
                             to.one(Type::STRING).text(Some(b"more"));
                         }
@@ -177,12 +176,11 @@ impl World {
             }
             3 => {
                 self.now = self.now.plus(Duration::from_micros(u64::from(a) << 16));
-                self.server.pmix(&mut self.pmix).handle_timeout(self.now);
+                self.server.handle_timeout(self.now);
             }
             4 => {
                 let (job, rank) = (JobId(0), Rank(u32::from(a % 4)));
                 self.server.member_gone(job, rank);
-                self.server.pmix(&mut self.pmix).member_gone(job, rank);
             }
             5 => self.unwanted = (b == 0).then_some(Rank(u32::from(a % 4))),
             _ => {}
@@ -199,7 +197,7 @@ impl World {
         }
         for round in 0.. {
             assert!(round < 10_000, "the server does not come to rest");
-            if let Some(id) = self.server.pmix(&mut self.pmix).next_ready() {
+            if let Some(id) = self.server.next_ready() {
                 match self.callers.iter().position(|caller| caller.id == id) {
                     Some(who) => self.serve(who, true),
                     None => {
@@ -218,7 +216,7 @@ impl World {
         self.settle();
         for who in 0..self.callers.len() {
             let id = self.callers[who].id;
-            let Some(mut connection) = self.server.pmix(&mut self.pmix).connection(id) else {
+            let Some(mut connection) = self.server.session(id) else {
                 continue;
             };
             let owed = connection.poll_transmit(&mut [0; 64]);
@@ -237,23 +235,20 @@ impl World {
     /// Handles the events of the owner; returns true if there were any.
     pub(super) fn hear_owner(&mut self) -> bool {
         let mut any = false;
-        while let Some(event) = self.pmix.poll_event() {
+        while let Some(event) = self.server.poll_event() {
             any = true;
             match event {
-                PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
+                Event::AdmissionRequested { session, job, rank, .. } => {
                     if job == JobId(0) && self.unwanted == Some(rank) {
-                        self.pmix.refuse(connection, Status::NO_PERMISSIONS);
+                        self.server.pmix().refuse(session, Status::NO_PERMISSIONS);
                     } else {
-                        self.server
-                            .pmix(&mut self.pmix)
-                            .admit(connection)
-                            .expect("it waits for that");
+                        self.server.pmix().admit(session).expect("it waits for that");
                     }
                 }
-                PmixEvent::HostRequest { connection, pending } => {
-                    assert!(self.pmix.request(connection).is_some(), "a request to read");
-                    self.pmix.request_read(connection);
-                    self.asked.push((connection, pending));
+                Event::HostRequest { session, exchange } => {
+                    assert!(self.server.pmix_ref().request(session).is_some(), "a request to read");
+                    self.server.pmix().request_read(session);
+                    self.asked.push((session, exchange));
                 }
                 _ => {}
             }
@@ -274,8 +269,7 @@ impl World {
         for round in 0.. {
             assert!(round < 10_000, "a connection does not come to rest");
             let caller = &mut self.callers[who];
-            let mut connection =
-                self.server.pmix(&mut self.pmix).connection(caller.id).expect("an open connection");
+            let mut connection = self.server.session(caller.id).expect("an open connection");
             let mut has_moved = false;
             match connection.handle_input(self.now, &caller.pending) {
                 Ok(taken) => {
@@ -310,14 +304,14 @@ impl World {
     fn reopen(&mut self, who: usize) {
         let id = self.callers[who].id;
         self.asked.retain(|(asker, _)| *asker != id);
-        let _ = self.server.pmix(&mut self.pmix).close(id);
-        let opened = self.pmix.open(Inbox::new(), [const { None }; PENDINGS], None);
+        let _ = self.server.close(id);
+        let opened = self.server.pmix().open(Inbox::new(), [const { None }; PENDINGS], None);
         self.callers[who] = Caller::new(opened.expect("one was closed"));
     }
 }
 
 impl Caller {
-    const fn new(id: ConnectionId) -> Self {
+    const fn new(id: SessionId) -> Self {
         Self { id, pending: Vec::new(), tag: 100, is_away: false, failed: None }
     }
 }

@@ -27,7 +27,7 @@ pub struct CachedEvent<B> {
     pub(super) serial: u64,
 }
 
-/// Notification of clients by the owner of a [`Pmix`](super::Pmix).
+/// Notification of clients by the owner of a [`Server`](crate::server::Server).
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
     /// Event code.

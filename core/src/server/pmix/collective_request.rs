@@ -6,7 +6,7 @@ use super::collective::{
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::response::PmixResponse;
 use super::shared_bytes::copy_bytes;
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
 use crate::storage::Slots;
@@ -36,11 +36,11 @@ pub(super) enum Participants<'a> {
     Any,
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Joins an open collective that matches, or opens one.
     pub(super) fn join(
         &mut self,
-        state: &mut ConnStateOf<P>,
+        state: &mut PmixSessionStateOf<P>,
         tag: u32,
         peer: ProcId,
         request: CollectiveRequest<'_, P::Bytes>,
@@ -61,7 +61,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Place of the collective that a participant joins, which counts it.
     fn find_or_open(
         &mut self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         peer: ProcId,
         kind: CollectiveKind,
         name: Option<&[u8]>,
@@ -120,7 +120,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// True if these are all processes of one job.
     pub(super) fn is_world(self, job: JobId, participants: Participants<'_>) -> bool {
         let Some(name) = self.job(job).map(|job| job.name().as_bytes()) else { return false };

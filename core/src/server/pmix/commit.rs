@@ -11,7 +11,7 @@ use crate::wire::pmix::names::{Status, flags, scope};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Format, Proc, Scopes, Type};
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Finds group contributions of a process for a get; a qualifier of the get restricts them to
     /// one group. `None` if there are none.
     pub(super) fn find_contributed(
@@ -47,7 +47,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Merges the values of a commit into the data of the rank.
     pub(super) fn commit(&mut self, peer: ProcId, format: Format, scopes: Scopes<'_>) -> Status {
         let Some(job) = self.common.job(peer.job) else { return Status::NOT_FOUND };

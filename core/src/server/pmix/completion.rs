@@ -5,7 +5,7 @@ use super::context::PmixView;
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::pack;
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
 use crate::server::member::Member;
@@ -13,7 +13,7 @@ use crate::storage::Slots;
 use crate::wire::pmix::Type;
 use crate::wire::pmix::names::Status;
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Completes a collective if all participants have joined or are gone.
     pub(super) fn check_collective(&mut self, at: usize) {
         let Some(open) = self.context.pmix.collectives.get(at) else { return };
@@ -30,7 +30,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         if missing > 0 {
             return;
         }
-        if here.has_multiple_connections(at) {
+        if here.has_multiple_sessions(at) {
             let absent = here.members(open).filter(|member| !here.is_in(at, *member)).count();
             gone = here.gone_from(open, at);
             if u32::try_from(absent).unwrap_or(u32::MAX) > gone {
@@ -70,11 +70,11 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         if ended.kind == CollectiveKind::Destruct && status != Status::TIMEOUT {
             self.context.remove_group(&ended);
         }
-        for id in self.connections.ids() {
-            let Some(state) = self.connections.state(id) else { continue };
+        for id in self.sessions.pmix_ids() {
+            let Some(state) = self.sessions.state(id) else { continue };
             let Some(place) = state.in_collective(at) else { continue };
             let view = self.context.view();
-            let response = match (ended.kind, state.peer, &constructed) {
+            let response = match (ended.kind, state.protocol.peer, &constructed) {
                 (CollectiveKind::Connect, Some(peer), _) if status == Status::SUCCESS => {
                     view.connect_response(&ended, peer.job, state)
                 }
@@ -82,7 +82,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 (_, _, Some(Err(status))) => PmixResponse::Status(*status),
                 _ => PmixResponse::Status(status),
             };
-            self.connections.resolve(id, place, response);
+            self.sessions.resolve(id, place, response);
         }
     }
 
@@ -97,15 +97,15 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// The response to a process of job `own`: descriptions of the jobs that it is connected with.
     fn connect_response(
         self,
         ended: &OpenCollective<P::Bytes>,
         own: JobId,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
     ) -> PmixResponse<P::Bytes> {
-        PmixResponse::body(pack(state.format, |to| {
+        PmixResponse::body(pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             for (at, listed) in ended.listed().enumerate() {
                 let job = listed.job;
@@ -113,7 +113,11 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
                 let namespace = self.pmix.namespace(job).zip(self.job(job));
                 if let Some((namespace, job)) = namespace.filter(|_| is_new && listed.job != own) {
                     to.one(Type::BYTE_OBJECT).nested(|to| {
-                        namespace.write_description(job.name().as_bytes(), state.release, to);
+                        namespace.write_description(
+                            job.name().as_bytes(),
+                            state.protocol.release,
+                            to,
+                        );
                     });
                 }
             }
@@ -121,7 +125,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// The participants one by one.
     pub(super) fn members(
         self,
@@ -143,12 +147,12 @@ impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// True if a rank with several connections has joined, which may be counted more than once.
-    fn has_multiple_connections(self, at: usize) -> bool {
-        let inside = self.connections.states().filter(|state| state.in_collective(at).is_some());
+    /// True if a rank with several sessions has joined, which may be counted more than once.
+    fn has_multiple_sessions(self, at: usize) -> bool {
+        let inside = self.sessions.states().filter(|state| state.in_collective(at).is_some());
         inside
-            .filter_map(|state| self.view.pmix.rank_data(state.peer?))
-            .any(|data| data.connections > 1)
+            .filter_map(|state| self.view.pmix.rank_data(state.protocol.peer?))
+            .any(|data| data.sessions > 1)
     }
 
     /// True if a process has joined.

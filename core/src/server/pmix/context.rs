@@ -3,7 +3,8 @@
 use super::collective::ListedProc;
 use super::modex::RankData;
 use super::storage::{
-    CollectivesOf, EventsOf, GroupsOf, NamesOf, NamespaceOf, NamespacesOf, PmixStorage,
+    CollectivesOf, EventsOf, GroupsOf, NamesOf, NamespaceOf, NamespacesOf, PmixSessionsOf,
+    PmixStorage, PmixTables,
 };
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
@@ -16,8 +17,8 @@ use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, WILDCARD};
 
-/// State of all PMIx clients, besides their connections.
-pub(super) struct PmixShared<P: PmixStorage> {
+/// State of all PMIx clients, besides their sessions.
+pub(in crate::server) struct PmixShared<P: PmixStorage> {
     pub(super) namespaces: NamespacesOf<P>,
     pub(super) collectives: CollectivesOf<P>,
     pub(super) names: NamesOf<P>,
@@ -27,22 +28,24 @@ pub(super) struct PmixShared<P: PmixStorage> {
     pub(super) has_waiting_lookup: bool,
     /// Last context id given to a group.
     pub(super) contexts: u32,
+    /// Number of requests handed to the owner.
+    pub(super) asked: u32,
 }
 
-/// State that the handler of a request may modify besides its connection.
-pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
+/// State that the handler of a request may modify besides its session.
+pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage<Pmix = P>> {
     pub(super) pmix: &'a mut PmixShared<P>,
     pub(super) common: &'a mut Shared<S>,
 }
 
 /// The same state, read-only.
-pub(super) struct PmixView<'a, P: PmixStorage, S: Storage> {
+pub(super) struct PmixView<'a, P: PmixStorage, S: Storage<Pmix = P>> {
     pub(super) pmix: &'a PmixShared<P>,
     pub(super) common: &'a Shared<S>,
 }
 
-/// Effect of a message outside its connection.
-pub(super) enum PmixEffect {
+/// Effect of a message outside its session.
+pub(in crate::server) enum PmixEffect {
     Nothing,
     /// The peer has claimed a rank.
     Claimed {
@@ -57,7 +60,7 @@ pub(super) enum PmixEffect {
     Committed,
     /// The rank has published data.
     Published,
-    /// The registrations of the connection were extended.
+    /// The registrations of the session were extended.
     Registered,
     /// The peer has published an event; its place in the cache.
     Happened(usize),
@@ -80,7 +83,37 @@ pub(super) enum PmixEffect {
     },
 }
 
+impl PmixShared<()> {
+    /// The state of a server without PMIx clients.
+    pub(in crate::server) const EMPTY: Self = Self {
+        namespaces: [],
+        collectives: [],
+        names: [],
+        events: [],
+        groups: [],
+        has_waiting_lookup: false,
+        contexts: 0,
+        asked: 0,
+    };
+}
+
 impl<P: PmixStorage> PmixShared<P> {
+    /// The state of a server without jobs, and the table of its sessions.
+    pub(super) fn new(tables: PmixTables<P>) -> (Self, PmixSessionsOf<P>) {
+        let PmixTables { sessions, jobs: namespaces, collectives, names, events, groups } = tables;
+        let shared = Self {
+            namespaces,
+            collectives,
+            names,
+            events,
+            groups,
+            has_waiting_lookup: false,
+            contexts: 0,
+            asked: 0,
+        };
+        (shared, sessions)
+    }
+
     pub(super) fn namespace_mut(&mut self, job: JobId) -> Option<&mut NamespaceOf<P>> {
         let at = self.place(job)?;
         self.namespaces.get_mut(at)
@@ -109,13 +142,13 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     pub(super) fn view(&self) -> PmixView<'_, P, S> {
         PmixView { pmix: self.pmix, common: self.common }
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     pub(super) fn job(self, job: JobId) -> Option<&'a JobOf<S>> {
         self.common.job(job)
     }
@@ -178,10 +211,10 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> Clone for PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> Clone for PmixView<'_, P, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: PmixStorage, S: Storage> Copy for PmixView<'_, P, S> {}
+impl<P: PmixStorage, S: Storage<Pmix = P>> Copy for PmixView<'_, P, S> {}

@@ -1,32 +1,33 @@
 //! Events: registrations, the cache, and deliveries.
 //!
-//! The latest events are cached for connections that register later. A connection without free
-//! places also receives its events from the cache, as soon as places become free. Connections that
+//! The latest events are cached for sessions that register later. A session without free
+//! places also receives its events from the cache, as soon as places become free. Sessions that
 //! read slowly, or never, are thereby bounded by the size of the cache and by the number of
 //! notifications pending at once; events that have dropped out of the cache by then are lost.
 
 use super::cached_event::{CACHED_MAX, CachedEvent, Notification, affected, procs};
 use super::collective::ListedProc;
-use super::connection::{ConnPhase, ConnState};
 use super::context::{PmixContext, PmixShared, PmixView};
-use super::event::ConnectionId;
 use super::registrations::{EventRegistration, REGISTRATIONS_MAX};
 use super::response::{PendingRequest, PmixResponse};
 use super::server::PmixServer;
+use super::session::PmixPeerState;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::storage::{ConnStateOf, PmixStorage};
-use crate::ids::{JobId, ProcId, Rank};
+use super::storage::{PmixSessionStateOf, PmixStorage};
+use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
+use crate::server::session::{SessionPhase, SessionState};
+use crate::server::session_table::READY;
 use crate::storage::Slots;
 use crate::wire::pmix::header::TAG_EVENT;
 use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::{Format, List, Packer, Proc, WILDCARD};
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Registers these codes; all codes, if there are none.
     pub(super) fn register(
         &self,
-        state: &mut ConnStateOf<P>,
+        state: &mut PmixSessionStateOf<P>,
         codes: &List<'_>,
         infos: &List<'_>,
     ) -> Status {
@@ -42,9 +43,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             let first = abouts.next().unwrap_or(None);
             for about in core::iter::once(first).chain(abouts) {
                 let registration = EventRegistration { code, about };
-                let is_known = state.registrations.codes.contains(&registration)
+                let is_known = state.protocol.registrations.codes.contains(&registration)
                     || fresh.contains(&registration);
-                let room = REGISTRATIONS_MAX - state.registrations.codes.len();
+                let room = REGISTRATIONS_MAX - state.protocol.registrations.codes.len();
                 if !is_known && (fresh.len() >= room || fresh.push(registration).is_err()) {
                     return Status::OUT_OF_RESOURCE;
                 }
@@ -55,12 +56,12 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         for at in 0..self.pmix.events.end() {
             let Some(event) = self.pmix.events.get(at) else { continue };
             let is_late = !view.is_subscribed(state, event);
-            if is_late && !view.reaches(event, event.later, state.peer) {
-                state.registrations.set_delivered(at, true);
+            if is_late && !view.reaches(event, event.later, state.protocol.peer) {
+                state.protocol.registrations.set_delivered(at, true);
             }
         }
         // There is room for all of them.
-        let added = state.registrations.codes.extend_from_slice(&fresh);
+        let added = state.protocol.registrations.codes.extend_from_slice(&fresh);
         debug_assert!(added.is_ok());
         Status::SUCCESS
     }
@@ -105,7 +106,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Notifies clients of an event of the owner. `write` packs the infos, each as it stands inside
     /// other values.
     pub fn notify_clients(
@@ -119,25 +120,30 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         }
     }
 
-    /// Delivers a new event to the registered connections in its range, except its source.
-    pub(super) fn deliver(&mut self, at: usize, from: Option<ConnectionId>) {
+    /// Delivers a new event to the registered sessions in its range, except its source.
+    pub(super) fn deliver(&mut self, at: usize, from: Option<SessionId>) {
         let view = self.context.view();
         let Some(event) = view.pmix.events.get(at) else { return };
         let mut constructed = heapless::Vec::new();
         let mut is_waited_for = false;
-        for id in self.connections.ids() {
-            let Some(state) = self.connections.state_mut(id) else { continue };
+        for id in self.sessions.pmix_ids() {
+            let Some(state) = self.sessions.state_mut(id) else { continue };
             let is_own = from == Some(id);
             let is_for_it = !is_own && view.is_subscribed(state, event);
-            state.registrations.set_delivered(at, is_own || (event.later.is_none() && !is_for_it));
+            state
+                .protocol
+                .registrations
+                .set_delivered(at, is_own || (event.later.is_none() && !is_for_it));
             if !is_for_it {
                 continue;
             }
-            if state.registrations.is_behind || !state.deliver_event(at, event, &mut constructed) {
-                state.registrations.is_behind = true;
+            if state.protocol.registrations.is_behind
+                || !state.deliver_event(at, event, &mut constructed)
+            {
+                state.protocol.registrations.is_behind = true;
                 is_waited_for = true;
             } else {
-                self.connections.wake(id);
+                self.sessions.push(READY, id);
             }
         }
         if event.later.is_none() && !is_waited_for {
@@ -145,16 +151,16 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         }
     }
 
-    /// Delivers cached events to a connection as far as it has free places.
-    pub(super) fn deliver_cached(&mut self, id: ConnectionId) {
+    /// Delivers cached events to a session as far as it has free places.
+    pub(super) fn deliver_cached(&mut self, id: SessionId) {
         let view = self.context.view();
         let events = &view.pmix.events;
-        let Some(state) = self.connections.state_mut(id) else { return };
+        let Some(state) = self.sessions.state_mut(id) else { return };
         let mut has_delivered = false;
-        state.registrations.is_behind = loop {
+        state.protocol.registrations.is_behind = loop {
             let kept = (0..events.end()).filter_map(|at| Some((at, events.get(at)?)));
             let left = kept.filter(|(at, event)| {
-                !state.registrations.is_delivered(*at) && view.is_subscribed(state, event)
+                !state.protocol.registrations.is_delivered(*at) && view.is_subscribed(state, event)
             });
             match left.min_by_key(|(_, event)| event.serial) {
                 None => break false,
@@ -165,7 +171,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
             }
         };
         if has_delivered {
-            self.connections.wake(id);
+            self.sessions.push(READY, id);
         }
     }
 
@@ -178,10 +184,10 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 events.remove(at);
             }
         }
-        for id in self.connections.ids() {
-            if let Some(state) = self.connections.state_mut(id) {
+        for id in self.sessions.pmix_ids() {
+            if let Some(state) = self.sessions.state_mut(id) {
                 let is_about = |about: ListedProc| about.job == job;
-                state.registrations.codes.retain(|one| !one.about.is_some_and(is_about));
+                state.protocol.registrations.codes.retain(|one| !one.about.is_some_and(is_about));
             }
         }
     }
@@ -201,7 +207,7 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// The event of a notification by the server; `None` without memory for it.
     pub(super) fn cached(
         self,
@@ -238,15 +244,16 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         }
     }
 
-    /// True if an event matches a registration of a connection, and its range includes this.
-    fn is_subscribed(self, state: &ConnStateOf<P>, event: &CachedEvent<P::Bytes>) -> bool {
-        state.phase == ConnPhase::Open
+    /// True if an event matches a registration of a session, and its range includes this.
+    fn is_subscribed(self, state: &PmixSessionStateOf<P>, event: &CachedEvent<P::Bytes>) -> bool {
+        state.lifecycle.phase == SessionPhase::Open
             && state
+                .protocol
                 .registrations
                 .codes
                 .iter()
                 .any(|registration| self.matches(registration, event))
-            && self.reaches(event, Some(event.range), state.peer)
+            && self.reaches(event, Some(event.range), state.protocol.peer)
     }
 
     fn matches(self, registration: &EventRegistration, event: &CachedEvent<P::Bytes>) -> bool {
@@ -293,9 +300,9 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
     }
 }
 
-impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
-    /// Delivers the event at this place of the cache if the connection has a free one. Bodies packed for
-    /// other connections are shared.
+impl<B: SharedBytes, X: Slots<PendingRequest<B>>> SessionState<X, PmixPeerState<B>> {
+    /// Delivers the event at this place of the cache if the session has a free one. Bodies packed for
+    /// other sessions are shared.
     fn deliver_event(
         &mut self,
         at: usize,
@@ -309,15 +316,15 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         if notification >= DELIVERED_AT_ONCE || response + 1 >= self.pending.capacity() {
             return false;
         }
-        self.registrations.set_delivered(at, true);
-        let known = constructed.iter().find(|(format, _)| *format == self.format);
+        self.protocol.registrations.set_delivered(at, true);
+        let known = constructed.iter().find(|(format, _)| *format == self.protocol.format);
         let body = match known {
             Some((_, body)) => Some(body.clone()),
-            None => pack(self.format, |to| event.write(to)),
+            None => pack(self.protocol.format, |to| event.write(to)),
         };
         // Without memory for it the event is not delivered.
         if let Some(body) = body {
-            let _ = constructed.push((self.format, body.clone()));
+            let _ = constructed.push((self.protocol.format, body.clone()));
             self.push_response(TAG_EVENT, PmixResponse::Body(body));
         }
         true
@@ -327,7 +334,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
 /// Upper bound of the infos of one event. All known events are far shorter.
 const EVENT_BYTES_MAX: usize = 64 << 10;
 
-/// Upper bound of pending events of one connection; the others wait in the cache.
+/// Upper bound of pending events of one session; the others wait in the cache.
 const DELIVERED_AT_ONCE: usize = 8;
 
 /// Two families, described or not.

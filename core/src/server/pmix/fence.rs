@@ -6,11 +6,10 @@
 use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect};
-use super::event::ConnectionId;
 use super::response::PmixResponse;
 use super::server::PmixServer;
-use super::storage::{ConnStateOf, PmixStorage};
-use crate::ids::{JobId, ProcId, Rank};
+use super::storage::{PmixSessionStateOf, PmixStorage};
+use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::job::{FenceEntry, Job};
 use crate::server::member::Member;
@@ -18,11 +17,11 @@ use crate::storage::Slots;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::request::Collective;
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Handles a fence request.
     pub(super) fn fence(
         &mut self,
-        state: &mut ConnStateOf<P>,
+        state: &mut PmixSessionStateOf<P>,
         tag: u32,
         peer: ProcId,
         fence: &Collective<'_>,
@@ -57,10 +56,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Answers the ranks whose fence has completed, and completes a fence that waits only for ranks
     /// that are gone.
-    pub(super) fn check_fence(&mut self, job: JobId) {
+    pub(in crate::server) fn check_fence(&mut self, job: JobId) {
         loop {
             let PmixContext { pmix, common } = &mut self.context;
             let Some(of) = common.job(job) else { return };
@@ -91,47 +90,34 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         }
     }
 
-    /// Does the same for each job whose fence has ended, by its PMI-1 and PMI-2 ranks too.
-    pub(super) fn check_ended_fences(&mut self) {
-        while let Some(job) = self.common().next_ended_fence() {
-            let PmixContext { pmix, common } = &self.context;
-            let ended = pmix.namespace(job).zip(common.job(job));
-            if ended
-                .is_some_and(|(namespace, job)| namespace.generation != job.fence().generation())
-            {
-                self.check_fence(job);
-            }
-        }
-    }
-
     /// Times out the current fence: all ranks inside are answered and leave it.
     pub(super) fn expire_fence(&mut self, job: JobId) {
         let Some(current) = self.common().job(job).map(|job| job.fence().generation()) else {
             return;
         };
-        for id in self.connections.ids() {
+        for id in self.sessions.pmix_ids() {
             let Some((place, rank)) = self.in_fence(id, job, current) else { continue };
             if let Some(job) = self.common().job_mut(job) {
                 job.withdraw(rank);
             }
-            self.connections.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
+            self.sessions.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
     }
 
     fn answer_fence(&mut self, job: JobId, generation: u32, status: Status) {
-        for id in self.connections.ids() {
+        for id in self.sessions.pmix_ids() {
             if let Some((place, _)) = self.in_fence(id, job, generation) {
-                self.connections.resolve(id, place, PmixResponse::Status(status));
+                self.sessions.resolve(id, place, PmixResponse::Status(status));
             }
         }
     }
 
-    /// Enters the first queued fence of each connection of a job that is outside.
+    /// Enters the first queued fence of each session of a job that is outside.
     pub(super) fn enter_queued(&mut self, job: JobId) {
         let now = self.common().now;
-        for id in self.connections.ids() {
-            let Some(state) = self.connections.state_mut(id) else { continue };
-            let Some(peer) = state.peer.filter(|of| of.job == job) else { continue };
+        for id in self.sessions.pmix_ids() {
+            let Some(state) = self.sessions.state_mut(id) else { continue };
+            let Some(peer) = state.protocol.peer.filter(|of| of.job == job) else { continue };
             let Some((place, deadline)) = state.first_queued_fence() else { continue };
             // One that is late is about to be answered.
             if deadline.is_some_and(|deadline| deadline <= now) {
@@ -149,10 +135,10 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         }
     }
 
-    /// Place and rank of a connection that waits for this fence of a job.
-    fn in_fence(&self, id: ConnectionId, job: JobId, generation: u32) -> Option<(usize, Rank)> {
-        let state = self.connections.state(id)?;
-        let peer = state.peer.filter(|of| of.job == job)?;
+    /// Place and rank of a session that waits for this fence of a job.
+    fn in_fence(&self, id: SessionId, job: JobId, generation: u32) -> Option<(usize, Rank)> {
+        let state = self.sessions.state(id)?;
+        let peer = state.protocol.peer.filter(|of| of.job == job)?;
         let mut waiting = state.pending_requests().filter(|(_, pending)| {
             matches!(pending.response, PmixResponse::Fence { generation: of, .. } if of == generation)
         });

@@ -6,7 +6,7 @@ use super::modex::ModexBlob;
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{copy_bytes, pack};
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::time::Duration;
@@ -40,11 +40,11 @@ struct GetTarget<'a> {
     scope: Option<u8>,
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Answers REQ.
     pub(super) fn describe(
         &mut self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         peer: ProcId,
     ) -> PmixResponse<P::Bytes> {
         let (Some(job), Some(namespace)) =
@@ -52,7 +52,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         else {
             return PmixResponse::Status(Status::NOT_FOUND);
         };
-        let format = (state.format, state.release);
+        let format = (state.protocol.format, state.protocol.release);
         let response = namespace.describe(job.name().as_bytes(), peer.rank, format);
         response.unwrap_or(PmixResponse::Status(Status::NOMEM))
     }
@@ -82,7 +82,7 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Marks the process that a response waits for, if it is that of a waiting get.
     pub(super) fn mark_awaited(&mut self, response: &PmixResponse<P::Bytes>) {
         if let PmixResponse::Get { job, rank, .. } = response {
@@ -91,7 +91,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Answers the gets that wait for data which a process has committed.
     pub(super) fn answer_gets(&mut self, proc: ProcId) {
         self.each_get(proc, |view, requester, target| view.find(requester, target));
@@ -156,11 +156,12 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         let view = self.context.view();
         let mut waiting = WaitingGets::default();
         // In the order of connections, which is that of their output.
-        for id in self.connections.ids() {
+        for id in self.sessions.pmix_ids() {
             let mut next = 0;
             // An answered get is no longer pending, so the search continues behind it.
-            while let Some((place, response)) = self.connections.state(id).and_then(|state| {
-                let requester = Requester { peer: state.peer?, format: state.format };
+            while let Some((place, response)) = self.sessions.state(id).and_then(|state| {
+                let requester =
+                    Requester { peer: state.protocol.peer?, format: state.protocol.format };
                 let mut pendings = state.pending_requests().filter(|(place, _)| *place >= next);
                 pendings.find_map(|(place, pending)| match &pending.response {
                     PmixResponse::Get { job: of, rank, key, scope, .. }
@@ -180,24 +181,24 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 })
             }) {
                 next = place + 1;
-                self.connections.resolve(id, place, response);
+                self.sessions.resolve(id, place, response);
             }
         }
         waiting
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Answers a get, or keeps it pending until its data is committed.
     pub(super) fn get(
         self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         peer: ProcId,
         get: &Get<'_>,
     ) -> PmixResponse<P::Bytes> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
         let Some(job) = self.named(get.nspace) else { return not_found };
-        if let Some(response) = self.find_contributed(state.format, job, get) {
+        if let Some(response) = self.find_contributed(state.protocol.format, job, get) {
             return response;
         }
         if let Some(response) = self.get_realm(state, peer, job, get) {
@@ -206,7 +207,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         let scope = get.infos.find(keys::SCOPE).and_then(|value| value.number());
         let scope = scope.and_then(|scope| u8::try_from(scope).ok());
         let target = GetTarget { job, rank: get.rank, key: get.key, scope };
-        let requester = Requester { peer, format: state.format };
+        let requester = Requester { peer, format: state.protocol.format };
         let is_late = get.infos.is_set(keys::IMMEDIATE) || get.infos.is_set(keys::GET_REFRESH);
         match self.find(requester, target) {
             Some(response) => response,

@@ -10,7 +10,7 @@ use super::group::ProcessGroup;
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::pack;
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::ProcId;
 use crate::server::Storage;
 use crate::storage::Slots;
@@ -42,7 +42,7 @@ enum ConstructLayout {
     All,
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Completes a bootstrap if all processes that its leaders name have joined or are gone.
     pub(super) fn check_bootstrap(&mut self, at: usize) {
         let here = self.as_ref();
@@ -118,7 +118,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// Stores the contributions with the committed data of their ranks, qualified by the context id
     /// of the group.
     fn store_contributions(&mut self, at: usize, context: u32) {
-        for state in self.connections.states() {
+        for state in self.sessions.states() {
             let Some((peer, group)) = construct_request::<P>(state, at) else { continue };
             let (Some(list), Some(rank_data)) =
                 (contribution(&group), self.context.pmix.rank_data_mut(peer))
@@ -138,13 +138,13 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// Participants that have joined, with their requests.
     fn construct_requests(
         self,
         at: usize,
     ) -> impl Iterator<Item = (ProcId, request::Collective<'a>)> {
-        self.connections.states().filter_map(move |state| construct_request::<P>(state, at))
+        self.sessions.states().filter_map(move |state| construct_request::<P>(state, at))
     }
 
     /// Processes that leaders name: themselves, those they list, and those they add; `None` if one
@@ -183,21 +183,23 @@ impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Answer to a participant that requested the group.
     pub(super) fn construct_response(
         self,
         constructed: &ConstructedGroup<P::Bytes>,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
     ) -> PmixResponse<P::Bytes> {
-        let is_member = state.peer.is_some_and(|peer| {
+        let is_member = state.protocol.peer.is_some_and(|peer| {
             unpack_procs(constructed.members.as_ref()).any(|member| member.one() == peer)
         });
         if !is_member {
             return PmixResponse::Status(Status::BAD_PARAM);
         }
-        let layout = ConstructLayout::of(state.release);
-        PmixResponse::body(pack(state.format, |to| self.write_group(constructed, layout, to)))
+        let layout = ConstructLayout::of(state.protocol.release);
+        PmixResponse::body(pack(state.protocol.format, |to| {
+            self.write_group(constructed, layout, to)
+        }))
     }
 
     fn write_group(
@@ -252,15 +254,15 @@ impl ConstructLayout {
 
 /// The process of a connection that has joined a collective, and its request to construct a group.
 fn construct_request<P: PmixStorage>(
-    state: &ConnStateOf<P>,
+    state: &PmixSessionStateOf<P>,
     at: usize,
 ) -> Option<(ProcId, request::Collective<'_>)> {
     let pending = state.pending.get(state.in_collective(at)?)?;
     let PmixResponse::Collective { contributed: Some(body), .. } = &pending.response else {
         return None;
     };
-    match Request::read(Unpacker::new(body.as_ref(), state.format)).ok()? {
-        Request::GroupConstruct { group, .. } => Some((state.peer?, group)),
+    match Request::read(Unpacker::new(body.as_ref(), state.protocol.format)).ok()? {
+        Request::GroupConstruct { group, .. } => Some((state.protocol.peer?, group)),
         _ => None,
     }
 }

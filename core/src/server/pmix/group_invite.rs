@@ -28,7 +28,7 @@ use crate::storage::Slots;
 use crate::wire::pmix::List;
 use crate::wire::pmix::names::{Status, keys};
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Updates the groups after an event of a client, if the event is one of an inviter.
     ///
     /// An event that names no group, or a process that does not exist, changes nothing.
@@ -89,7 +89,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     /// Place of an open invitation with this name that a process has sent or received.
     pub(super) fn invitation_of(self, member: ProcId, name: &[u8]) -> Option<usize> {
         let groups = &self.pmix.groups;

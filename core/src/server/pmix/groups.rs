@@ -8,31 +8,32 @@ use super::collective::{
     CollectiveKind, ListedProc, OpenCollective, count_procs, pack_procs, unpack_procs,
 };
 use super::collective_request::{CollectiveRequest, Participants};
-use super::connection::ConnState;
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::group_construct::leaders;
 use super::response::{PendingRequest, PmixResponse};
 use super::server::PmixServer;
+use super::session::PmixPeerState;
 use super::shared_bytes::{SharedBytes, copy_bytes};
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
+use crate::server::session::SessionState;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::request;
 use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker, WILDCARD};
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Handles a request to construct a group.
     pub(super) fn construct(
         &mut self,
-        state: &mut ConnStateOf<P>,
+        state: &mut PmixSessionStateOf<P>,
         tag: u32,
         body: &[u8],
         name: &[u8],
         group: &request::Collective<'_>,
     ) -> PmixEffect {
-        let Some(peer) = state.peer else { return PmixEffect::Nothing };
+        let Some(peer) = state.protocol.peer else { return PmixEffect::Nothing };
         let refused = match copy_bytes(body) {
             _ if self.view().group_of(peer, name).is_some() => Status::EXISTS,
             _ if name.len() > NAME_BYTES => Status::BAD_PARAM,
@@ -62,7 +63,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Handles a request of a member to destruct its group.
     pub(super) fn destruct(
         &mut self,
-        state: &mut ConnStateOf<P>,
+        state: &mut PmixSessionStateOf<P>,
         tag: u32,
         peer: ProcId,
         name: &[u8],
@@ -70,7 +71,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     ) -> PmixEffect {
         let found = self.view().group_of(peer, name);
         let members = found.and_then(|at| Some(self.pmix.groups.get(at)?.members.clone()));
-        let (Some(members), Some(infos)) = (&members, directives(state.release, rest)) else {
+        let (Some(members), Some(infos)) = (&members, directives(state.protocol.release, rest))
+        else {
             let status = if members.is_none() { Status::NOT_FOUND } else { Status::BAD_PARAM };
             state.push_response(tag, PmixResponse::Status(status));
             return PmixEffect::Nothing;
@@ -157,7 +159,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Removes a member that has exited: notifies the members of groups with notification, and
     /// removes a group without live members and an open invitation of this process.
     pub(super) fn remove_exited_member(&mut self, gone: ProcId) {
@@ -185,7 +187,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Resolves a list in which some processes are named as members of a group, or of an open
     /// invitation, by the group name and their place in it, or by the group name and a wildcard; `None`
     /// if no group is named, or one without the requester. Newer libraries name the processes
@@ -237,7 +239,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
 
 /// Number of bytes of pending group requests of a connection.
 fn contributed_bytes<B: SharedBytes, X: Slots<PendingRequest<B>>>(
-    state: &ConnState<B, X>,
+    state: &SessionState<X, PmixPeerState<B>>,
 ) -> usize {
     let contributed = state.pending_requests().filter_map(|(_, pending)| match &pending.response {
         PmixResponse::Collective { contributed, .. } => contributed.as_ref(),

@@ -1,33 +1,74 @@
-//! Calls of the owner: time, admission of connections, members that are gone, removed jobs, and
+//! Calls of the owner: sessions, time, admission, members that are gone, removed jobs, and
 //! answers to requests that only the owner can answer.
 
-use super::Pmix;
-use super::connection::{ConnPhase, Connection};
-use super::event::{ConnectionId, PmixEvent};
+use super::namespace::Namespace;
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
+use super::session::{PmixFraming, PmixPeerState};
+use super::sessions::UnfinishedLimits;
 use super::shared_bytes::pack;
-use super::storage::PmixStorage;
+use super::storage::{PendingOf, PmixPeerStateOf, PmixStorage, RanksOf};
 use crate::error::{Misuse, PeerError};
-use crate::ids::{JobId, ProcId, Rank};
-use crate::server::Storage;
+use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::member::{Member, Phase};
-use crate::storage::{Buffer, Slots};
+use crate::server::session::{Session, SessionPhase};
+use crate::server::session_table::READY;
+use crate::server::{Event, Server, Storage};
+use crate::storage::Slots;
 use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Packer, Request, Type};
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
-    /// Removes a job, here and in the server, with the committed data of its ranks and their
-    /// published data that does not outlive the job.
+impl<P: PmixStorage, S: Storage<Pmix = P>> Server<S> {
+    /// Handles the deadlines of PMIx clients; see [`handle_timeout`](Self::handle_timeout).
+    pub(in crate::server) fn handle_pmix_timeout(&mut self, now: Instant) {
+        self.shared.now = now;
+        for id in self.sessions.pmix_ids() {
+            self.check_deadline::<PmixPeerStateOf<P>>(id, now, PmixFraming::Greeting);
+            self.pmix().expire(id, now);
+            self.pmix().check_heartbeats(id, now);
+        }
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    /// Limits what inboxes hold together from now on. A session that exceeds a limit ends with
+    /// [`PeerError::UnfinishedTooLong`].
+    pub const fn limit_unfinished(&mut self, limits: UnfinishedLimits) {
+        self.sessions.unfinished = limits;
+    }
+
+    /// Lets PMIx clients into a job of the server. `info` is the job description: KVALs as they
+    /// stand behind the namespace in the answer to REQ, in [`Format::PLAIN`]. `posts` has an element for each
+    /// member of the job, with the same ranks.
     ///
     /// # Errors
     ///
-    /// [`Misuse::WrongState`] while a session or a connection of the job is open, or a peer claims
-    /// one of its ranks, since the next job may get its number. Nothing has changed then. Otherwise
-    /// those of [`Server::remove_job`](crate::server::Server::remove_job).
-    pub fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
-        if self.connections.states().any(|state| state.peer.is_some_and(|of| of.job == job)) {
+    /// [`Misuse::NoRoom`] if there is no slot for the job.
+    pub fn add_job(&mut self, job: JobId, info: P::Bytes, posts: RanksOf<P>) -> Result<(), Misuse> {
+        let namespace = Namespace::new(job, info, posts);
+        let added = self.context.pmix.namespaces.insert(namespace);
+        added.map(drop).ok_or(Misuse::NoRoom { what: "job" })
+    }
+
+    /// Opens the session of a peer, which must identify itself until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoRoom`] if there is no slot for the session.
+    pub fn open(
+        &mut self,
+        inbox: P::Inbox,
+        pending: PendingOf<P>,
+        deadline: Option<Instant>,
+    ) -> Result<SessionId, Misuse> {
+        let session = Session::new(inbox, pending, deadline, PmixPeerState::new());
+        self.sessions.insert_pmix(session).ok_or(Misuse::NoRoom { what: "session" })
+    }
+
+    /// Removes a job; see [`Server::remove_job`](crate::server::Server::remove_job).
+    pub(in crate::server) fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
+        if self.sessions.states().any(|state| state.protocol.peer.is_some_and(|of| of.job == job)) {
             return Err(Misuse::WrongState { needed: "no connection of the job is open" });
         }
         self.common().remove_job(job)?;
@@ -41,39 +82,13 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         Ok(())
     }
 
-    /// The next connection to serve: to transmit, then to hand it an empty input.
-    ///
-    /// Changes after: any call on any connection or on any session of the server.
-    pub fn next_ready(&mut self) -> Option<ConnectionId> {
-        self.check_ended_fences();
-        if core::mem::take(&mut self.common().has_new_names) {
-            self.answer_lookups();
-        }
-        self.connections.next_ready()
-    }
-
-    /// Fails the connections that have not been identified in time, times out requests, and reports
-    /// overdue heartbeats.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.common().now = now;
-        for id in self.connections.ids() {
-            let Some(state) = self.connections.state_mut(id) else { continue };
-            if state.deadline.is_some_and(|deadline| deadline <= now) {
-                state.fail(PeerError::TimedOut);
-                self.connections.wake(id);
-            }
-            self.expire(id, now);
-            self.check_heartbeats(id, now);
-        }
-    }
-
-    /// Times out the requests of a connection.
-    fn expire(&mut self, id: ConnectionId, now: Instant) {
+    /// Times out the requests of a session.
+    fn expire(&mut self, id: SessionId, now: Instant) {
         let mut left = None;
-        while let Some((place, job, response)) = self.connections.state(id).and_then(|state| {
+        while let Some((place, job, response)) = self.sessions.state(id).and_then(|state| {
             let (place, pending) =
                 state.pending_requests().find(|(_, pending)| pending.is_late(now))?;
-            Some((place, state.peer?.job, pending.response.clone()))
+            Some((place, state.protocol.peer?.job, pending.response.clone()))
         }) {
             match response {
                 PmixResponse::Fence { .. } => {
@@ -85,7 +100,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                 _ => {}
             }
             // This includes requests whose collective is gone.
-            self.connections.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
+            self.sessions.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
         // A fence queued behind one that has timed out is entered now.
         if let Some(job) = left {
@@ -94,13 +109,16 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 
     /// Reports an overdue heartbeat of the peer to the owner.
-    fn check_heartbeats(&mut self, id: ConnectionId, now: Instant) {
-        let Some(state) = self.connections.state_mut(id) else { return };
+    fn check_heartbeats(&mut self, id: SessionId, now: Instant) {
+        let Some(state) = self.sessions.state_mut(id) else { return };
         // One event at a time; the owner has not polled the previous one.
-        let (Some(ProcId { job, rank }), None) = (state.peer, &state.event) else { return };
-        if let Some(late) = state.heartbeats.take_overdue(now) {
-            let event = PmixEvent::HeartbeatLost { job, rank, code: late.code, after: late.after };
-            self.connections.push_event(id, event);
+        let (Some(ProcId { job, rank }), None) = (state.protocol.peer, &state.lifecycle.event)
+        else {
+            return;
+        };
+        if let Some(late) = state.protocol.heartbeats.take_overdue(now) {
+            let event = Event::HeartbeatLost { job, rank, code: late.code, after: late.after };
+            self.sessions.push_event(id, event);
         }
     }
 
@@ -109,45 +127,45 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     /// # Errors
     ///
     /// [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
-    pub fn admit(&mut self, id: ConnectionId) -> Result<(), Misuse> {
-        let waiting = Misuse::WrongState { needed: "the connection waits for acceptance" };
-        let state = self.connections.state_mut(id).ok_or(waiting)?;
-        let (ConnPhase::Claimed, Some(peer)) = (state.phase, state.peer) else {
+    pub fn admit(&mut self, id: SessionId) -> Result<(), Misuse> {
+        let waiting = Misuse::WrongState { needed: "the session waits for admission" };
+        let state = self.sessions.state_mut(id).ok_or(waiting)?;
+        let (SessionPhase::Claimed, Some(peer)) = (state.lifecycle.phase, state.protocol.peer)
+        else {
             return Err(waiting);
         };
-        state.phase = ConnPhase::Open;
-        state.deadline = None;
-        state.is_admitted = true;
+        state.lifecycle.phase = SessionPhase::Open;
+        state.lifecycle.deadline = None;
+        state.protocol.is_admitted = true;
         state.push_welcome(id);
         self.link(id, peer);
         if let Some(data) = self.context.pmix.rank_data_mut(peer) {
-            data.connections = data.connections.saturating_add(1);
+            data.sessions = data.sessions.saturating_add(1);
             data.was_admitted = true;
         }
         if let Some(job) = self.common().job_mut(peer.job) {
             job.set_tolerates_failures(peer.rank);
             job.advance(peer.rank, Phase::Open);
         }
-        self.connections.wake(id);
+        self.sessions.push(READY, id);
         Ok(())
     }
 
-    /// Removes a connection whose link is closed, and returns its undelivered event.
-    pub fn close(&mut self, id: ConnectionId) -> Option<PmixEvent> {
+    /// Removes a session whose link is closed, and returns its undelivered event.
+    pub(in crate::server) fn close(&mut self, id: SessionId) -> Option<Event> {
         self.leave(id);
-        if let Some(peer) = self.connections.state(id)?.peer {
+        if let Some(peer) = self.sessions.state(id)?.protocol.peer {
             self.unlink(id, peer);
         }
-        let Connection { state, .. } = self.connections.remove(id)?;
-        if let Some(ProcId { job, rank }) = state.peer {
+        let Session { state, .. } = self.sessions.remove_pmix(id)?;
+        if let Some(ProcId { job, rank }) = state.protocol.peer {
             self.member_gone(job, rank);
         }
-        state.event
+        state.lifecycle.event
     }
 
-    /// Answers the requests that wait for a member that is gone. Call it after
-    /// [`Server::member_gone`](crate::server::Server::member_gone).
-    pub fn member_gone(&mut self, job: JobId, rank: Rank) {
+    /// Answers the requests that wait for a member that is gone.
+    pub(in crate::server) fn member_gone(&mut self, job: JobId, rank: Rank) {
         let gone = ProcId { job, rank };
         if !self.context.view().member(gone).is_some_and(Member::is_gone) {
             return;
@@ -158,9 +176,47 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         self.check_fence(job);
         self.check_collectives();
     }
+
+    /// Rejects a peer with a status.
+    pub fn refuse(&mut self, id: SessionId, status: Status) {
+        if let Some(state) = self.sessions.state_mut(id) {
+            state.reject(status, PeerError::Unproven);
+            self.sessions.push(READY, id);
+        }
+    }
+
+    /// Resumes a session after the owner has read its request.
+    pub fn request_read(&mut self, id: SessionId) {
+        if self.sessions.pmix_mut(id).is_some_and(Session::drop_held) {
+            self.sessions.push(READY, id);
+        }
+    }
+
+    /// Answers a [`HostRequest`](Event::HostRequest) with a status and the data that `more` packs.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the session does not wait for this answer, or not any more.
+    pub fn answer(
+        &mut self,
+        id: SessionId,
+        pending: usize,
+        status: Status,
+        more: impl Fn(&mut Packer<'_>),
+    ) -> Result<(), Misuse> {
+        let missing = Misuse::NoSuch { what: "request" };
+        let state = self.sessions.state(id).ok_or(missing)?;
+        let place = state.host_request(pending).ok_or(missing)?;
+        let body = pack(state.protocol.format, |to| {
+            to.one(Type::STATUS).i32(status.0);
+            more(to);
+        });
+        self.sessions.resolve(id, place, PmixResponse::body(body));
+        Ok(())
+    }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// True if the last connection of this rank ended without FINALIZE.
     pub fn has_left_early(&self, job: JobId, rank: Rank) -> bool {
         let proc = ProcId { job, rank };
@@ -168,56 +224,31 @@ impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
         let member = self.view.member(proc);
         was_admitted && member.is_some_and(|member| member.phase() == Phase::Lost)
     }
-}
 
-impl<P: PmixStorage> Pmix<P> {
-    /// Rejects a peer with a status.
-    pub fn refuse(&mut self, id: ConnectionId, status: Status) {
-        if let Some(state) = self.connections.state_mut(id) {
-            state.reject(status, PeerError::Unproven);
-            self.connections.wake(id);
-        }
+    /// The process of a session that was admitted.
+    pub fn peer(self, id: SessionId) -> Option<ProcId> {
+        let PmixPeerState { peer, is_admitted, .. } = &self.sessions.state(id)?.protocol;
+        peer.filter(|_| *is_admitted)
     }
 
-    /// Lends the request of a connection, until [`request_read`](Self::request_read).
-    pub fn request(&self, id: ConnectionId) -> Option<Request<'_>> {
-        self.connections.get(id)?.request()
+    /// True if a session was ever admitted as this rank.
+    pub fn was_admitted(self, job: JobId, rank: Rank) -> bool {
+        self.view.pmix.rank_data(ProcId { job, rank }).is_some_and(|data| data.was_admitted)
     }
 
-    /// Wire format of a connection.
-    pub fn format(&self, id: ConnectionId) -> Option<Format> {
-        Some(self.connections.state(id)?.format)
+    /// Deadlines of the sessions.
+    pub(in crate::server) fn deadlines(self) -> impl Iterator<Item = Instant> + use<'a, P, S> {
+        let states = self.sessions.states().filter(|_| P::ENABLED);
+        states.filter_map(|state| state.deadline())
     }
 
-    /// Resumes a connection after the owner has read its request.
-    pub fn request_read(&mut self, id: ConnectionId) {
-        let Some(Connection { inbox, state }) = self.connections.get_mut(id) else { return };
-        if let Some(len) = state.held_len.take() {
-            inbox.drop_front(len);
-            self.connections.wake(id);
-        }
+    /// Lends the request of a session, until [`PmixServer::request_read`].
+    pub fn request(self, id: SessionId) -> Option<Request<'a>> {
+        self.sessions.pmix(id)?.request()
     }
 
-    /// Answers a [`HostRequest`](PmixEvent::HostRequest) with a status and the data that `more` packs.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse::NoSuch`] if the connection does not wait for this answer, or not any more.
-    pub fn answer(
-        &mut self,
-        id: ConnectionId,
-        pending: usize,
-        status: Status,
-        more: impl Fn(&mut Packer<'_>),
-    ) -> Result<(), Misuse> {
-        let missing = Misuse::NoSuch { what: "request" };
-        let state = self.connections.state(id).ok_or(missing)?;
-        let place = state.host_request(pending).ok_or(missing)?;
-        let body = pack(state.format, |to| {
-            to.one(Type::STATUS).i32(status.0);
-            more(to);
-        });
-        self.connections.resolve(id, place, PmixResponse::body(body));
-        Ok(())
+    /// Wire format of a session.
+    pub fn format(self, id: SessionId) -> Option<Format> {
+        Some(self.sessions.state(id)?.protocol.format)
     }
 }

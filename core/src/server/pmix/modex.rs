@@ -1,13 +1,12 @@
 //! Modex: data committed by ranks, and its visibility by scope.
 
-use super::event::ConnectionId;
 use super::shared_bytes::{SharedBytes, pack};
-use crate::ids::Rank;
+use crate::ids::{Rank, SessionId};
 use crate::server::roster::Ranked;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Type, Unpacker};
 
-/// Data of a rank of this node by scope, and the number of its connections.
+/// Data of a rank of this node by scope, and the number of its sessions.
 ///
 /// Values of scope `GLOBAL` are in both blobs.
 #[derive(Clone, Debug)]
@@ -20,13 +19,13 @@ pub struct RankData<B> {
     pub(super) fence: u32,
     /// Group contributions of the rank: KVALs in [`Format::PLAIN`], the latest last.
     pub(super) contributed: Option<B>,
-    /// The first connection admitted as this rank, which links the others.
-    pub(super) first_connection: Option<ConnectionId>,
+    /// The first session admitted as this rank, which links the others.
+    pub(super) first_session: Option<SessionId>,
     /// True if a get may wait for data of this rank.
     pub(super) is_awaited: bool,
-    /// Number of connections admitted as this rank and not finalized.
-    pub(super) connections: u32,
-    /// True if a connection was ever admitted as this rank.
+    /// Number of sessions admitted as this rank and not finalized.
+    pub(super) sessions: u32,
+    /// True if a session was ever admitted as this rank.
     pub(super) was_admitted: bool,
 }
 
@@ -47,9 +46,9 @@ impl<B> Default for RankData<B> {
             remote: None,
             fence: 0,
             contributed: None,
-            first_connection: None,
+            first_session: None,
             is_awaited: false,
-            connections: 0,
+            sessions: 0,
             was_admitted: false,
         }
     }

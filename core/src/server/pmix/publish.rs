@@ -5,13 +5,12 @@
 //! too.
 
 use super::context::{PmixContext, PmixView};
-use super::event::ConnectionId;
 use super::published_value::PublishedValue;
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{copy_bytes, pack};
-use super::storage::{ConnStateOf, PmixStorage};
-use crate::ids::{JobId, Key, ProcId, Rank};
+use super::storage::{PmixSessionStateOf, PmixStorage};
+use crate::ids::{JobId, Key, ProcId, Rank, SessionId};
 use crate::limits::VALUE_BYTES;
 use crate::server::Storage;
 use crate::storage::Slots;
@@ -27,16 +26,16 @@ struct LookupRequester {
     format: Format,
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Publishes all of a request, or nothing.
     pub(super) fn publish(
         &mut self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         owner: ProcId,
         user: u32,
         infos: &List<'_>,
     ) -> Status {
-        if state.user.is_some_and(|claimed| claimed != user) {
+        if state.protocol.user.is_some_and(|claimed| claimed != user) {
             return Status::NO_PERMISSIONS;
         }
         let Some(name) = self.common.job(owner.job).map(|job| job.name().clone()) else {
@@ -67,7 +66,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 key,
                 of: info.value.of,
                 value,
-                format: state.format,
+                format: state.protocol.format,
                 nspace,
                 owner,
                 range,
@@ -84,12 +83,12 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a lookup, or keeps it pending until enough is published.
     pub(super) fn look_up(
         &mut self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         peer: ProcId,
         body: &[u8],
         target: &Names<'_>,
     ) -> PmixResponse<P::Bytes> {
-        match self.find_published(LookupRequester { peer, format: state.format }, target) {
+        match self.find_published(LookupRequester { peer, format: state.protocol.format }, target) {
             Some(response) => response,
             None => match copy_bytes(body) {
                 Some(body) => {
@@ -204,15 +203,15 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Answers the pending lookups that published data now satisfies.
-    pub(super) fn answer_lookups(&mut self) {
+    pub(in crate::server) fn answer_lookups(&mut self) {
         if !core::mem::take(&mut self.context.pmix.has_waiting_lookup) {
             return;
         }
         // In the order of connections, which is that of their output: data to be read once goes to the
         // first of them.
-        for id in self.connections.ids() {
+        for id in self.sessions.pmix_ids() {
             let mut next = 0;
             while let Some((place, body, requester)) = self.waiting_lookup(id, next) {
                 next = place + 1;
@@ -222,7 +221,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
                     continue;
                 };
                 match self.context.find_published(requester, &target) {
-                    Some(response) => self.connections.resolve(id, place, response),
+                    Some(response) => self.sessions.resolve(id, place, response),
                     None => self.context.pmix.has_waiting_lookup = true,
                 }
             }
@@ -231,11 +230,12 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
 
     fn waiting_lookup(
         &self,
-        id: ConnectionId,
+        id: SessionId,
         from: usize,
     ) -> Option<(usize, P::Bytes, LookupRequester)> {
-        let state = self.connections.state(id)?;
-        let requester = LookupRequester { peer: state.peer?, format: state.format };
+        let state = self.sessions.state(id)?;
+        let requester =
+            LookupRequester { peer: state.protocol.peer?, format: state.protocol.format };
         let mut later = state.pending_requests().filter(|(place, _)| *place >= from);
         later.find_map(|(place, pending)| match &pending.response {
             PmixResponse::Lookup { body, .. } => Some((place, body.clone(), requester)),
@@ -244,7 +244,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     fn published(self) -> impl Iterator<Item = (usize, &'a PublishedValue<P::Bytes>)> {
         let names = &self.pmix.names;
         (0..names.end()).filter_map(|at| Some((at, names.get(at)?)))

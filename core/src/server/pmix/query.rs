@@ -5,17 +5,16 @@
 //! answers.
 
 use super::collective::count_procs;
-use super::connection::Connection;
 use super::context::PmixView;
-use super::event::ConnectionId;
 use super::modex::ModexBlob;
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::pack;
-use super::storage::{ConnStateOf, NamespaceOf, PmixStorage};
+use super::storage::{NamespaceOf, PmixSessionStateOf, PmixStorage};
 use crate::error::Misuse;
-use crate::ids::{JobId, ProcId, Rank};
+use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
+use crate::server::session::Session;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, flags, keys};
 use crate::wire::pmix::{
@@ -37,38 +36,40 @@ pub struct QueryItem<'a> {
     requester: ProcId,
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
-    /// Answers a query that was handed to the owner ([`HostRequest`](super::PmixEvent::HostRequest)).
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    /// Answers a query that was handed to the owner ([`HostRequest`](crate::server::Event::HostRequest)).
     ///
     /// `own` is called for every item that is not answered here: it writes the type of a value and the
     /// value, the same at each call, or returns the status of a refusal.
     ///
     /// # Errors
     ///
-    /// [`Misuse::NoSuch`] if the connection does not wait for the answer to a query there, or if
-    /// its [`request`](super::Pmix::request) was read already.
+    /// [`Misuse::NoSuch`] if the session does not wait for the answer to a query there, or if
+    /// its [`request`](super::PmixServerRef::request) was read already.
     pub fn answer_query(
         &mut self,
-        id: ConnectionId,
+        id: SessionId,
         pending: usize,
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) -> Result<(), Misuse> {
         let missing = Misuse::NoSuch { what: "query" };
-        let connection = self.connections.get(id).ok_or(missing)?;
-        let Connection { state, .. } = connection;
-        let (place, requester) = state.host_request(pending).zip(state.peer).ok_or(missing)?;
-        let Some(Request::Query(queries)) = connection.request() else { return Err(missing) };
-        let response = self.context.view().query_response(&queries, requester, state.format, own);
-        self.connections.resolve(id, place, response);
+        let session = self.sessions.pmix(id).ok_or(missing)?;
+        let Session { state, .. } = session;
+        let (place, requester) =
+            state.host_request(pending).zip(state.protocol.peer).ok_or(missing)?;
+        let Some(Request::Query(queries)) = session.request() else { return Err(missing) };
+        let response =
+            self.context.view().query_response(&queries, requester, state.protocol.format, own);
+        self.sessions.resolve(id, place, response);
         Ok(())
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     /// Answers a query; `None` if the owner has to be asked for a part of it.
     pub(super) fn query(
         self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         requester: ProcId,
         queries: &List<'_>,
     ) -> Option<PmixResponse<P::Bytes>> {
@@ -77,12 +78,13 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
         }
         let mut is_all_known = true;
         self.each(queries, requester, |question| {
-            let mut counted = Packer::new(&mut [], state.format);
+            let mut counted = Packer::new(&mut [], state.protocol.format);
             let answered = question.and_then(|question| self.answer(&question, &mut counted));
             is_all_known &= answered != Err(Status::NOT_SUPPORTED);
         });
-        is_all_known
-            .then(|| self.query_response(queries, requester, state.format, |_, _| unknown()))
+        is_all_known.then(|| {
+            self.query_response(queries, requester, state.protocol.format, |_, _| unknown())
+        })
     }
 
     /// The whole answer.

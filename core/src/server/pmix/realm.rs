@@ -6,21 +6,21 @@ use super::namespace::Namespace;
 use super::query::is_node;
 use super::response::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Kval, List, Proc, Type, WILDCARD};
 
-impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Answers a get that asks about a realm; `None` if it asks about processes or jobs.
     ///
     /// The realm is the one that the get names, else that of the process it asks about, else that
     /// of the requester.
     pub(super) fn get_realm(
         self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         requester: ProcId,
         job: JobId,
         get: &Get<'_>,
@@ -45,7 +45,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
             get.key.is_none_or(|key| array.is_some_and(|array| array.find(key).is_some()))
         };
         let Some(kval) = found.filter(has_key) else { return not_found };
-        let answer = pack(state.format, |to| {
+        let answer = pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 Proc { nspace: get.nspace, rank: WILDCARD }.write(to.one(Type::PROC));
                 // The server packed the description, so no value has an unknown type.
@@ -58,7 +58,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
     /// Answers with the current data of a process or of a job.
     pub(super) fn refresh(
         self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         requester: ProcId,
         nspace: &[u8],
         rank: u32,
@@ -74,7 +74,7 @@ impl<P: PmixStorage, S: Storage> PmixView<'_, P, S> {
         if rank_data.is_none() && remote.is_none() && rank != WILDCARD {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
-        let answer = pack(state.format, |to| {
+        let answer = pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             if rank == WILDCARD {
                 namespace.write_kvals(to);

@@ -23,7 +23,7 @@ pub(super) struct RemoteModex<B> {
     index: Option<B>,
 }
 
-impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
     /// The contribution of PMIx clients to a fence that was handed up, beside
     /// [`Server::fence_puts`](crate::server::Server::fence_puts): all data for other nodes of each rank that
     /// has committed since the fence before.
@@ -42,7 +42,7 @@ impl<P: PmixStorage, S: Storage> PmixServerRef<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Adds the committed data of other nodes of a block, beside
     /// [`Server::add_remote`](crate::server::Server::add_remote) and before the fence ends. Pairs are
     /// skipped, and so is the data of ranks here.
@@ -64,7 +64,7 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     /// Data of a process of another node; `None` if it has committed nothing, or is here.
     pub(super) fn remote_blob(self, proc: ProcId) -> Option<ModexBlob<&'a [u8]>> {
         self.pmix.namespace(proc.job)?.remote.find(proc.rank)

@@ -4,17 +4,17 @@ use super::context::PmixView;
 use super::query::is_named;
 use super::response::PmixResponse;
 use super::shared_bytes::pack;
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::ProcId;
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, Packer, Proc, Type};
 
-impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     /// The processes on a node, by default that of the requester; of one job, or of all.
     pub(super) fn resolve_peers(
         self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         requester: ProcId,
         node: Option<&[u8]>,
         nspace: Option<&[u8]>,
@@ -33,7 +33,7 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
         if !is_known {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
-        let answer = pack(state.format, |to| {
+        let answer = pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::SIZE).size(u64::from(count));
             if count > 0 {
                 to.op(Type::PROC, count);
@@ -46,7 +46,7 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
     /// The names of the nodes of a job, or of all jobs.
     pub(super) fn resolve_nodes(
         self,
-        state: &ConnStateOf<P>,
+        state: &PmixSessionStateOf<P>,
         nspace: Option<&[u8]>,
     ) -> PmixResponse<P::Bytes> {
         if nspace.is_some_and(|name| self.named(name).is_none()) {
@@ -59,7 +59,7 @@ impl<'a, P: PmixStorage, S: Storage> PmixView<'a, P, S> {
         // Jobs share nodes, and each is named once.
         let once = names().enumerate();
         let once = once.filter(|(at, name)| names().take(*at).all(|before| before != *name));
-        let answer = pack(state.format, |to: &mut Packer<'_>| {
+        let answer = pack(state.protocol.format, |to: &mut Packer<'_>| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             to.one(Type::STRING).list(once.clone().map(|(_, name)| name));
         });

@@ -1,31 +1,28 @@
-//! PMIx sessions, lent together with the server whose jobs they serve.
+//! The PMIx part of a server: its calls for the owner, and the sessions of a process.
 
-use super::connections::ConnectionTable;
 use super::context::{PmixContext, PmixView};
-use super::event::ConnectionId;
-use super::storage::{ConnStateOf, PmixStorage};
-use crate::ids::{JobId, ProcId, Rank};
+use super::storage::{PmixSessionStateOf, PmixStorage};
+use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
-use crate::server::shared::{SessionTable, Shared};
+use crate::server::session_table::SessionTable;
+use crate::server::shared::Shared;
 
-/// PMIx sessions, lent together with the server whose jobs they serve
-/// ([`Server::pmix`](crate::server::Server::pmix)).
-pub struct PmixServer<'a, P: PmixStorage, S: Storage> {
-    pub(super) connections: &'a mut ConnectionTable<P>,
-    pub(super) context: PmixContext<'a, P, S>,
-    /// Sessions of the other protocols, which the end of a fence wakes.
+/// The PMIx part of a server ([`Server::pmix`](crate::server::Server::pmix)): the calls that only PMIx has.
+/// Input, output, events and deadlines of its sessions are those of the [`Server`](crate::server::Server).
+pub struct PmixServer<'a, P: PmixStorage, S: Storage<Pmix = P>> {
     pub(super) sessions: &'a mut SessionTable<S>,
+    pub(super) context: PmixContext<'a, P, S>,
 }
 
 /// The same, read-only ([`Server::pmix_ref`](crate::server::Server::pmix_ref)).
-pub struct PmixServerRef<'a, P: PmixStorage, S: Storage> {
-    pub(super) connections: &'a ConnectionTable<P>,
+pub struct PmixServerRef<'a, P: PmixStorage, S: Storage<Pmix = P>> {
+    pub(super) sessions: &'a SessionTable<S>,
     pub(super) view: PmixView<'a, P, S>,
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     pub(super) fn as_ref(&self) -> PmixServerRef<'_, P, S> {
-        PmixServerRef { connections: self.connections, view: self.context.view() }
+        PmixServerRef { sessions: self.sessions, view: self.context.view() }
     }
 
     pub(super) fn common(&mut self) -> &mut Shared<S> {
@@ -38,18 +35,18 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
-    /// Links a connection, which was admitted, to the other ones of its process.
-    pub(super) fn link(&mut self, id: ConnectionId, peer: ProcId) {
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    /// Links a session, which was admitted, to the other ones of its process.
+    pub(super) fn link(&mut self, id: SessionId, peer: ProcId) {
         let last = self.as_ref().of_peer(peer).last().map(|(last, _)| last);
         self.relink(peer, last, Some(id));
     }
 
-    /// Removes a connection from those of its process.
-    pub(super) fn unlink(&mut self, id: ConnectionId, peer: ProcId) {
+    /// Removes a session from those of its process.
+    pub(super) fn unlink(&mut self, id: SessionId, peer: ProcId) {
         let here = self.as_ref();
-        let next = here.connections.state(id).and_then(|state| state.next_of_peer);
-        let before = here.of_peer(peer).find(|(_, state)| state.next_of_peer == Some(id));
+        let next = here.sessions.state(id).and_then(|state| state.protocol.next_of_peer);
+        let before = here.of_peer(peer).find(|(_, state)| state.protocol.next_of_peer == Some(id));
         let before = before.map(|(before, _)| before);
         let is_first = here.of_peer(peer).next().is_some_and(|(first, _)| first == id);
         if is_first || before.is_some() {
@@ -57,59 +54,59 @@ impl<P: PmixStorage, S: Storage> PmixServer<'_, P, S> {
         }
     }
 
-    fn relink(&mut self, peer: ProcId, before: Option<ConnectionId>, next: Option<ConnectionId>) {
+    fn relink(&mut self, peer: ProcId, before: Option<SessionId>, next: Option<SessionId>) {
         match before {
             Some(before) => {
-                if let Some(state) = self.connections.state_mut(before) {
-                    state.next_of_peer = next;
+                if let Some(state) = self.sessions.state_mut(before) {
+                    state.protocol.next_of_peer = next;
                 }
             }
             None => {
                 if let Some(data) = self.context.pmix.rank_data_mut(peer) {
-                    data.first_connection = next;
+                    data.first_session = next;
                 }
             }
         }
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
-    /// The connections of a rank, from its admission until they are closed, in the order of admission.
-    pub fn connections(
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
+    /// The sessions of a rank, from its admission until they are closed, in the order of admission.
+    pub fn sessions(
         self,
         job: JobId,
         rank: Rank,
-    ) -> impl Iterator<Item = ConnectionId> + use<'a, P, S> {
+    ) -> impl Iterator<Item = SessionId> + use<'a, P, S> {
         self.of_peer(ProcId { job, rank }).map(|(id, _)| id)
     }
 
-    /// The connections admitted as a process.
+    /// The sessions admitted as a process.
     pub(super) fn of_peer(
         self,
         proc: ProcId,
-    ) -> impl Iterator<Item = (ConnectionId, &'a ConnStateOf<P>)> {
-        let first = self.view.pmix.rank_data(proc).and_then(|data| data.first_connection);
-        let state = move |id: &ConnectionId| self.connections.state(*id)?.next_of_peer;
+    ) -> impl Iterator<Item = (SessionId, &'a PmixSessionStateOf<P>)> {
+        let first = self.view.pmix.rank_data(proc).and_then(|data| data.first_session);
+        let state = move |id: &SessionId| self.sessions.state(*id)?.protocol.next_of_peer;
         let ids = core::iter::successors(first, state);
-        ids.filter_map(move |id| Some((id, self.connections.state(id)?)))
+        ids.filter_map(move |id| Some((id, self.sessions.state(id)?)))
     }
 }
 
-impl<P: PmixStorage, S: Storage> Clone for PmixServerRef<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> Clone for PmixServerRef<'_, P, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: PmixStorage, S: Storage> Copy for PmixServerRef<'_, P, S> {}
+impl<P: PmixStorage, S: Storage<Pmix = P>> Copy for PmixServerRef<'_, P, S> {}
 
-impl<P: PmixStorage, S: Storage> core::fmt::Debug for PmixServer<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> core::fmt::Debug for PmixServer<'_, P, S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PmixServer").finish_non_exhaustive()
     }
 }
 
-impl<P: PmixStorage, S: Storage> core::fmt::Debug for PmixServerRef<'_, P, S> {
+impl<P: PmixStorage, S: Storage<Pmix = P>> core::fmt::Debug for PmixServerRef<'_, P, S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PmixServerRef").finish_non_exhaustive()
     }

@@ -1,9 +1,9 @@
-//! Transitions of a connection: the messages accepted in each phase, and their effects.
+//! Transitions of the session of a PMIx client: the messages accepted in each phase, and their effects.
 //!
 //! | phase | message | answer | next |
 //! |---|---|---|---|
-//! | Greeting | a greeting that names a rank of a job | none yet | Claimed |
-//! | Greeting | any other | a status, and the end | Broken |
+//! | Fresh | a greeting that names a rank of a job | none yet | Claimed |
+//! | Fresh | any other | a status, and the end | Broken |
 //! | Claimed | none is handled | | |
 //! | – | the owner admits the peer | status 0 and an index | Open |
 //! | – | the owner rejects the peer | a status, and the end | Broken |
@@ -14,59 +14,56 @@
 
 use super::collective::{CollectiveKind, ListedProc};
 use super::collective_request::CollectiveRequest;
-use super::connection::ConnPhase;
+
 use super::context::{PmixContext, PmixEffect};
 use super::directives;
 use super::response::PmixResponse;
-use super::storage::{ConnStateOf, PmixStorage};
+use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::command::Verb;
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::Storage;
+use crate::server::session::SessionPhase;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Request, Unpacker, WILDCARD};
 
-/// Handles one complete message.
-///
-/// # Errors
-///
-/// Protocol error of the peer that terminates the connection, whose phase records it too.
-pub(super) fn handle_message<P: PmixStorage, S: Storage>(
-    state: &mut ConnStateOf<P>,
+/// Handles one complete message. A failure of the peer that ends the session is set as its phase.
+pub(super) fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
+    state: &mut PmixSessionStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     bytes: &[u8],
-) -> Result<PmixEffect, PeerError> {
-    if state.phase == ConnPhase::Greeting {
+) -> PmixEffect {
+    if state.lifecycle.phase == SessionPhase::Fresh {
         return handle_greeting(state, context, bytes);
     }
-    let (Some(peer), Some(header)) = (state.peer, Header::read(bytes)) else {
-        return Ok(PmixEffect::Nothing);
+    let (Some(peer), Some(header)) = (state.protocol.peer, Header::read(bytes)) else {
+        return PmixEffect::Nothing;
     };
     if header.tag < TAG_REQUESTS {
         // A heartbeat, or a message that only servers send.
         context.record_message(peer, Verb::Unknown);
         if header.tag == TAG_HEARTBEAT {
-            state.heartbeats.record(context.common.now);
+            state.protocol.heartbeats.record(context.common.now);
         }
-        return Ok(PmixEffect::Nothing);
+        return PmixEffect::Nothing;
     }
     let body = bytes.get(Header::BYTES..).unwrap_or(b"");
-    let request = match Request::read(Unpacker::new(body, state.format)) {
+    let request = match Request::read(Unpacker::new(body, state.protocol.format)) {
         Ok(request) => request,
         Err(_) => {
             state.push_response(header.tag, PmixResponse::Status(Status::BAD_PARAM));
-            return Ok(PmixEffect::Nothing);
+            return PmixEffect::Nothing;
         }
     };
     // Only requests that the other protocols know as well have a verb.
     context.record_message(peer, request.command().verb().unwrap_or(Verb::Unknown));
-    Ok(answer(state, context, header.tag, body, peer, &request))
+    answer(state, context, header.tag, body, peer, &request)
 }
 
-fn answer<P: PmixStorage, S: Storage>(
-    state: &mut ConnStateOf<P>,
+fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
+    state: &mut PmixSessionStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     tag: u32,
     body: &[u8],
@@ -87,7 +84,7 @@ fn answer<P: PmixStorage, S: Storage>(
         }
         Request::Req => (context.describe(state, peer), PmixEffect::Nothing),
         Request::Commit(scopes) => {
-            let status = context.commit(peer, state.format, scopes.clone());
+            let status = context.commit(peer, state.protocol.format, scopes.clone());
             (PmixResponse::Status(status), PmixEffect::Committed)
         }
         Request::Fence(fence) => return context.fence(state, tag, peer, fence),
@@ -97,7 +94,7 @@ fn answer<P: PmixStorage, S: Storage>(
             (response, PmixEffect::Nothing)
         }
         Request::Finalize => {
-            state.phase = ConnPhase::Leaving;
+            state.lifecycle.phase = SessionPhase::Leaving;
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Left)
         }
         Request::Abort { code, message, .. } => {
@@ -135,7 +132,7 @@ fn answer<P: PmixStorage, S: Storage>(
             (PmixResponse::Status(status), effect)
         }
         Request::Notify { code, range, infos } => {
-            match context.notify(state.format, peer, *code, *range, infos) {
+            match context.notify(state.protocol.format, peer, *code, *range, infos) {
                 Ok(at) => (PmixResponse::Status(Status::SUCCESS), PmixEffect::Happened(at)),
                 Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
             }
@@ -144,7 +141,7 @@ fn answer<P: PmixStorage, S: Storage>(
             (PmixResponse::Status(context.register(state, codes, infos)), PmixEffect::Registered)
         }
         Request::DeregisterEvents(codes) => {
-            state.registrations.deregister(codes.clone());
+            state.protocol.registrations.deregister(codes.clone());
             // This is the one request without an answer.
             return PmixEffect::Nothing;
         }
@@ -158,22 +155,20 @@ fn answer<P: PmixStorage, S: Storage>(
             (context.view().refresh(state, peer, nspace, *of), PmixEffect::Nothing)
         }
         Request::Monitor { what, code, infos } => {
-            let status = state.heartbeats.handle_request(context.common.now, what, *code, infos);
+            let status =
+                state.protocol.heartbeats.handle_request(context.common.now, what, *code, infos);
             (PmixResponse::Status(status), PmixEffect::Nothing)
         }
         Request::Query(queries) => match context.view().query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),
-            None => {
-                return PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)));
-            }
+            None => return ask_owner::<P>(state, tag, body),
         },
         Request::JobControl { .. }
         | Request::Spawn { .. }
         | Request::Log { .. }
         | Request::GetCredential(_)
         | Request::ValidateCredential { .. } => {
-            // The request is numbered when the owner receives its event.
-            return PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)));
+            return ask_owner::<P>(state, tag, body);
         }
         _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
     };
@@ -181,7 +176,18 @@ fn answer<P: PmixStorage, S: Storage>(
     effect
 }
 
-impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+/// Leaves the answer to the owner. The message stays in the inbox until the owner has read it, and is
+/// numbered when the owner receives its event.
+fn ask_owner<P: PmixStorage>(
+    state: &mut PmixSessionStateOf<P>,
+    tag: u32,
+    body: &[u8],
+) -> PmixEffect {
+    state.lifecycle.held_len = Some(Header::BYTES + body.len());
+    PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)))
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     fn record_message(&mut self, peer: ProcId, verb: Verb) {
         let now = self.common.now;
         if let Some(job) = self.common.job_mut(peer.job) {
@@ -191,19 +197,22 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 /// Handles a greeting. The owner has to verify the identity it claims.
-fn handle_greeting<P: PmixStorage, S: Storage>(
-    state: &mut ConnStateOf<P>,
+fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
+    state: &mut PmixSessionStateOf<P>,
     context: &PmixContext<'_, P, S>,
     bytes: &[u8],
-) -> Result<PmixEffect, PeerError> {
+) -> PmixEffect {
     let greeting = match Greeting::read(bytes) {
         Ok(greeting) => greeting,
-        Err(bad) => return Err(state.fail(PeerError::Malformed(bad))),
+        Err(bad) => {
+            state.lifecycle.fail(PeerError::Malformed(bad));
+            return PmixEffect::Nothing;
+        }
     };
-    (state.format, state.release) = (greeting.format, greeting.release());
+    (state.protocol.format, state.protocol.release) = (greeting.format, greeting.release());
     let mut reject = |status, why| {
         state.defer_rejection();
-        Ok(PmixEffect::InvalidGreeting { status, why })
+        PmixEffect::InvalidGreeting { status, why }
     };
     let (Kind::Client, Some((nspace, rank))) = (greeting.kind, greeting.identity) else {
         let what = "a service to tools";
@@ -226,10 +235,10 @@ fn handle_greeting<P: PmixStorage, S: Storage>(
         b"none" => None,
         _ => return reject(Status::INVALID_CRED, PeerError::Unproven),
     };
-    state.phase = ConnPhase::Claimed;
-    state.peer = Some(ProcId { job, rank: Rank(rank) });
-    state.user = user;
-    Ok(PmixEffect::Claimed { user })
+    state.lifecycle.phase = SessionPhase::Claimed;
+    state.protocol.peer = Some(ProcId { job, rank: Rank(rank) });
+    state.protocol.user = user;
+    PmixEffect::Claimed { user }
 }
 
 /// The supported client store, which is filled by messages. The others are shared memory in private

@@ -2,26 +2,30 @@
 
 use super::cached_event::CachedEvent;
 use super::collective::OpenCollective;
-use super::connection::{ConnState, Connection};
 use super::group::ProcessGroup;
 use super::modex::RankData;
 use super::namespace::Namespace;
 use super::published_value::PublishedValue;
 use super::response::PendingRequest;
+use super::session::PmixPeerState;
 use super::shared_bytes::SharedBytes;
+use crate::server::session::{Session, SessionState};
 use crate::storage::{Buffer, Slots};
 
 /// Storage of PMIx sessions. The owner chooses the kinds of slots; their contents are internal.
 pub trait PmixStorage {
+    /// False in a build whose server serves no PMIx client: code for them is left out.
+    const ENABLED: bool = true;
+
     /// Bytes of responses and of committed values.
     type Bytes: SharedBytes;
-    /// Holds a message of one connection that has not ended. Its size bounds what a peer can make the
+    /// Holds a message of one session that has not ended. Its size bounds what a peer can make the
     /// server hold: a commit or a spawn must fit.
     type Inbox: Buffer + 'static;
-    /// Slots for the requests of one connection that have not been answered.
+    /// Slots for the requests of one session that have not been answered.
     type Pending<T: 'static>: Slots<T> + 'static;
-    /// Slots for the connections.
-    type Connections<T: 'static>: Slots<T>;
+    /// Slots for the sessions.
+    type Sessions<T: 'static>: Slots<T>;
     /// Slots for the ranks of a job.
     type Ranks<T: 'static>: AsRef<[T]> + AsMut<[T]> + 'static;
     /// Slots for the jobs as PMIx clients see them.
@@ -36,23 +40,42 @@ pub trait PmixStorage {
     type Groups<T: 'static>: Slots<T>;
 }
 
+/// A server without PMIx clients.
+impl PmixStorage for () {
+    type Bytes = heapless::Vec<u8, 0>;
+    type Inbox = heapless::Vec<u8, 0>;
+    type Pending<T: 'static> = [Option<T>; 0];
+    type Sessions<T: 'static> = [Option<T>; 0];
+    type Ranks<T: 'static> = [T; 0];
+    type Namespaces<T: 'static> = [Option<T>; 0];
+    type Collectives<T: 'static> = [Option<T>; 0];
+    type Names<T: 'static> = [Option<T>; 0];
+    type Events<T: 'static> = [Option<T>; 0];
+    type Groups<T: 'static> = [Option<T>; 0];
+
+    const ENABLED: bool = false;
+}
+
 type Bytes<P> = <P as PmixStorage>::Bytes;
 pub(super) type PendingOf<P> = <P as PmixStorage>::Pending<PendingRequest<Bytes<P>>>;
-pub(super) type ConnStateOf<P> = ConnState<Bytes<P>, PendingOf<P>>;
+/// State of the session of a PMIx client in the memory of `P`.
+pub type PmixPeerStateOf<P> = PmixPeerState<Bytes<P>>;
+/// The session of a PMIx client in the memory of `P`.
+pub type PmixSessionOf<P> = Session<<P as PmixStorage>::Inbox, PendingOf<P>, PmixPeerStateOf<P>>;
+pub(super) type PmixSessionStateOf<P> = SessionState<PendingOf<P>, PmixPeerStateOf<P>>;
+pub(in crate::server) type PmixSessionsOf<P> = <P as PmixStorage>::Sessions<PmixSessionOf<P>>;
 pub(super) type RanksOf<P> = <P as PmixStorage>::Ranks<RankData<Bytes<P>>>;
 pub(super) type NamespaceOf<P> = Namespace<Bytes<P>, RanksOf<P>>;
-pub(super) type ConnectionOf<P> = Connection<Bytes<P>, <P as PmixStorage>::Inbox, PendingOf<P>>;
-pub(super) type ConnectionsOf<P> = <P as PmixStorage>::Connections<ConnectionOf<P>>;
 pub(super) type NamespacesOf<P> = <P as PmixStorage>::Namespaces<NamespaceOf<P>>;
 pub(super) type CollectivesOf<P> = <P as PmixStorage>::Collectives<OpenCollective<Bytes<P>>>;
 pub(super) type NamesOf<P> = <P as PmixStorage>::Names<PublishedValue<Bytes<P>>>;
 pub(super) type EventsOf<P> = <P as PmixStorage>::Events<CachedEvent<Bytes<P>>>;
 pub(super) type GroupsOf<P> = <P as PmixStorage>::Groups<ProcessGroup<Bytes<P>>>;
 
-/// Tables of a [`Pmix`](super::Pmix), initially empty.
+/// Tables of the PMIx part of a server, initially empty.
 pub struct PmixTables<P: PmixStorage> {
-    /// See [`PmixStorage::Connections`].
-    pub connections: ConnectionsOf<P>,
+    /// See [`PmixStorage::Sessions`].
+    pub sessions: PmixSessionsOf<P>,
     /// See [`PmixStorage::Namespaces`].
     pub jobs: NamespacesOf<P>,
     /// See [`PmixStorage::Collectives`].

@@ -1,7 +1,6 @@
 //! Pending operations of PMIx clients, like [`Server::waits`](crate::server::Server::waits) for the
 //! other generations.
 
-use super::Pmix;
 use super::collective::{CollectiveKind, ListedProc, count_procs, unpack_procs};
 use super::response::PmixResponse;
 use super::server::PmixServerRef;
@@ -37,29 +36,26 @@ pub enum PmixWait<'a> {
     Owner,
 }
 
-impl<P: PmixStorage> Pmix<P> {
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// Pending operations of each admitted client, with its process: one for each waiting request.
     ///
-    /// Changes after: any call on any connection or on any session of the server.
-    pub fn waits(&self) -> impl Iterator<Item = (ProcId, PmixWait<'_>)> {
-        let admitted = self.connections.states().filter(|state| state.is_admitted);
-        let waits = admitted.filter_map(|state| {
-            let peer = state.peer?;
+    /// Changes after: any call on any session of the server.
+    pub fn waits(self) -> impl Iterator<Item = (ProcId, PmixWait<'a>)> + use<'a, P, S> {
+        let admitted = self.sessions.states().filter(|state| state.protocol.is_admitted);
+        let waits = admitted.filter_map(move |state| {
+            let peer = state.protocol.peer?;
             let pendings = state.pending_requests().map(|(_, pending)| &pending.response);
-            let waits = pendings.filter_map(|response| self.wait(response, state.format));
+            let waits =
+                pendings.filter_map(move |response| self.wait(response, state.protocol.format));
             Some(waits.map(move |wait| (peer, wait)))
         });
         waits.flatten()
     }
 
-    fn wait<'a>(
-        &self,
-        response: &'a PmixResponse<P::Bytes>,
-        format: Format,
-    ) -> Option<PmixWait<'a>> {
+    fn wait(self, response: &'a PmixResponse<P::Bytes>, format: Format) -> Option<PmixWait<'a>> {
         match response {
             PmixResponse::Collective { at, .. } => {
-                let purpose = self.shared.collectives.get(*at)?.kind();
+                let purpose = self.view.pmix.collectives.get(*at)?.kind();
                 Some(PmixWait::Together { purpose, at: *at })
             }
             PmixResponse::Get { job, rank, key, .. } => {
@@ -78,12 +74,10 @@ impl<P: PmixStorage> Pmix<P> {
     }
 
     /// The name of the group that processes make or end together.
-    pub fn group_name(&self, at: usize) -> Option<&[u8]> {
-        self.shared.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
+    pub fn group_name(self, at: usize) -> Option<&'a [u8]> {
+        self.view.pmix.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
     }
-}
 
-impl<'a, P: PmixStorage, S: Storage> PmixServerRef<'a, P, S> {
     /// Participants of a collective, and whether each has joined.
     pub fn taking_part(self, at: usize) -> impl Iterator<Item = (ProcId, bool)> + use<'a, P, S> {
         let open = self.view.pmix.collectives.get(at);

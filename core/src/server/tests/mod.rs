@@ -12,6 +12,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
+use crate::ids::{Excerpt, Word};
 use crate::limits::MESSAGE_BYTES;
 use crate::store::Kvs;
 use crate::testkit::server::TestServer;

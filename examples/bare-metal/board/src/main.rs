@@ -37,6 +37,7 @@ impl Storage for Board {
     type Kvs = Store;
     type Members = Table;
     type Jobs<T: 'static> = &'static mut heapless::Vec<Option<T>, 1>;
+    type Pmix = ();
 }
 
 static SESSIONS: LentOnce<Sessions> = LentOnce::new(Sessions::new());

@@ -27,6 +27,7 @@ impl Storage for Node {
     type Kvs = Store;
     type Members = Members;
     type Jobs<T: 'static> = &'static mut [Option<T>];
+    type Pmix = ();
 }
 
 static SESSIONS: Lent<[Option<SessionOf<Node>>; SOCKETS]> = Lent::new([const { None }; SOCKETS]);

@@ -25,6 +25,7 @@ impl Storage for Board {
     type Kvs = Store;
     type Members = Table;
     type Jobs<T: 'static> = &'static mut heapless::Vec<Option<T>, 1>;
+    type Pmix = ();
 }
 
 const RANKS: usize = 8;

@@ -12,6 +12,7 @@
 //! A rank may control ranks of its own job, and jobs spawned from it, directly or not.
 
 use crate::launch::cleanup::Cleanup;
+use crate::server::pmix::heap::PmixHeap;
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::Server;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
@@ -49,7 +50,7 @@ impl JobControl {
     ///
     /// The status of a request that is rejected as a whole.
     pub(super) fn read(
-        server: &Server<Heap>,
+        server: &Server<Heap<PmixHeap>>,
         own: JobId,
         targets: &List<'_>,
         infos: &List<'_>,
@@ -82,7 +83,7 @@ impl JobControl {
 
 /// Job of a target, with its rank unless the whole job is meant.
 fn target(
-    server: &Server<Heap>,
+    server: &Server<Heap<PmixHeap>>,
     own: JobId,
     target: &Proc<'_>,
 ) -> Result<(JobId, Option<u32>), Status> {
@@ -99,7 +100,7 @@ fn target(
 }
 
 /// True if a job is `root`, or was spawned from it, directly or not.
-fn descends_from(server: &Server<Heap>, job: JobId, root: JobId) -> bool {
+fn descends_from(server: &Server<Heap<PmixHeap>>, job: JobId, root: JobId) -> bool {
     let mut next = Some(job);
     // A chain longer than the number of jobs is a cycle.
     for _ in 0..=server.jobs().count() {

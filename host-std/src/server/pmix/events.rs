@@ -7,15 +7,14 @@ use crate::server::pmix::heap::PmixHeap;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
 use pmi_core::server::Server;
-use pmi_core::server::pmix::{Notification, Pmix};
+use pmi_core::server::pmix::Notification;
 use pmi_core::wire::pmix::names::{Status, keys, range};
 use pmi_core::wire::pmix::{Packer, Proc, Type};
 use pmi_host_base::storage::Heap;
 
 /// Sender of the launcher's events.
 pub(crate) struct PmixNotifier<'a> {
-    pub(in crate::server) server: &'a mut Server<Heap>,
-    pub(in crate::server) pmix: &'a mut Pmix<PmixHeap>,
+    pub(in crate::server) server: &'a mut Server<Heap<PmixHeap>>,
 }
 
 impl PmixNotifier<'_> {
@@ -44,7 +43,7 @@ impl PmixNotifier<'_> {
         // later.
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let notification = Notification { code, source, range, later, infos };
-        self.server.pmix(self.pmix).notify_clients(&notification, |to| {
+        self.server.pmix().notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::PROC_TERM_STATUS, Type::STATUS, to).i32(code.0);
@@ -72,7 +71,7 @@ impl PmixNotifier<'_> {
         let source = Proc { nspace: name.as_bytes(), rank };
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let notification = Notification { code, source, range, later, infos: 2 };
-        self.server.pmix(self.pmix).notify_clients(&notification, |to| {
+        self.server.pmix().notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
         });
@@ -84,7 +83,7 @@ impl PmixNotifier<'_> {
         let source = Proc { nspace: server.as_bytes(), rank: 0 };
         let range = range::SESSION;
         let notification = Notification { code, source, range, later: Some(range), infos: 2 };
-        self.server.pmix(self.pmix).notify_clients(&notification, |to| {
+        self.server.pmix().notify_clients(&notification, |to| {
             special(to);
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
         });

@@ -68,7 +68,7 @@ impl PmixStorage for PmixHeap {
     type Bytes = Shared;
     type Inbox = BoundedBuf;
     type Pending<T: 'static> = Slab<T>;
-    type Connections<T: 'static> = Slab<T>;
+    type Sessions<T: 'static> = Slab<T>;
     type Ranks<T: 'static> = Vec<T>;
     type Namespaces<T: 'static> = Slab<T>;
     type Collectives<T: 'static> = Slab<T>;

@@ -4,11 +4,12 @@ use super::control::JobControl;
 use super::credential::{self, UserIdentity};
 use super::log::LogRequest;
 use crate::launch::spawn_request::SpawnRequest;
+use crate::server::pmix::heap::PmixHeap;
 use crate::server::pmix::service::PmixService;
 use pmi_core::error::Code;
-use pmi_core::ids::{JobId, KvsName, ProcId, Rank};
+use pmi_core::ids::{JobId, KvsName, ProcId, Rank, SessionId};
 use pmi_core::server::Server;
-use pmi_core::server::pmix::{ConnectionId, QueryItem};
+use pmi_core::server::pmix::QueryItem;
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 use pmi_host_base::storage::Heap;
@@ -35,15 +36,16 @@ pub(crate) enum Wish {
 
 /// Calls of the launcher about pending requests of PMIx clients.
 pub(crate) struct PmixCalls<'a> {
-    pub(in crate::server) server: &'a mut Server<Heap>,
+    pub(in crate::server) server: &'a mut Server<Heap<PmixHeap>>,
     pub(in crate::server) pmix: &'a mut PmixService,
     pub(in crate::server) clock: &'a Clock,
 }
 
 impl PmixCalls<'_> {
     /// Reads the pending request of a client to the launcher, and lets the client continue.
-    pub(crate) fn wish(&mut self, connection: ConnectionId) -> Wish {
-        let request = self.pmix.server.request(connection).zip(self.pmix.server.peer(connection));
+    pub(crate) fn wish(&mut self, session: SessionId) -> Wish {
+        let request =
+            self.server.pmix_ref().request(session).zip(self.server.pmix_ref().peer(session));
         let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
             return Wish::Refused(Status::NOT_SUPPORTED);
         };
@@ -66,13 +68,13 @@ impl PmixCalls<'_> {
             }),
             _ => Err(Status::NOT_SUPPORTED),
         };
-        self.pmix.server.request_read(connection);
+        self.server.pmix().request_read(session);
         wish.unwrap_or_else(Wish::Refused)
     }
 
     /// True if a pending query contains this key.
-    pub(crate) fn query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
-        let Some(Request::Query(queries)) = self.pmix.server.request(connection) else {
+    pub(crate) fn query_names(&self, session: SessionId, wanted: &[u8]) -> bool {
+        let Some(Request::Query(queries)) = self.server.pmix_ref().request(session) else {
             return false;
         };
         let mut queries = queries.each(Type::QUERY, Query::read);
@@ -82,26 +84,26 @@ impl PmixCalls<'_> {
     /// Answers a query and lets the client continue. `own` provides values that only the launcher knows.
     pub(crate) fn answer_query(
         &mut self,
-        (connection, pending): (ConnectionId, usize),
+        (session, exchange): (SessionId, usize),
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) {
-        // The connection may be closed meanwhile.
-        let _ = self.server.pmix(&mut self.pmix.server).answer_query(connection, pending, own);
-        self.pmix.server.request_read(connection);
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().answer_query(session, exchange, own);
+        self.server.pmix().request_read(session);
     }
 
     /// Answers a client with a credential for its identity.
     pub(crate) fn answer_credential(
         &mut self,
-        (connection, pending): (ConnectionId, usize),
+        (session, exchange): (SessionId, usize),
         identity: UserIdentity,
     ) {
         let made = self.pmix.credentials.make(identity, self.clock.now());
         let Ok(made) = made else {
-            return self.answer((connection, pending), Status::NOT_SUPPORTED);
+            return self.answer((session, exchange), Status::NOT_SUPPORTED);
         };
-        // The connection may be closed meanwhile.
-        let _ = self.pmix.server.answer(connection, pending, Status::SUCCESS, |to| {
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().answer(session, exchange, Status::SUCCESS, |to| {
             to.one(Type::BYTE_OBJECT).blob(&made).one(Type::SIZE).size(1).one(Type::INFO);
             to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
             to.text(Some(credential::TYPE));
@@ -111,14 +113,14 @@ impl PmixCalls<'_> {
     /// Answers a client with the identity of a validated credential.
     pub(crate) fn answer_validated(
         &mut self,
-        (connection, pending): (ConnectionId, usize),
+        (session, exchange): (SessionId, usize),
         identity: Option<UserIdentity>,
     ) {
         let Some(UserIdentity { user, group }) = identity else {
-            return self.answer((connection, pending), Status::INVALID_CRED);
+            return self.answer((session, exchange), Status::INVALID_CRED);
         };
-        // The connection may be closed meanwhile.
-        let _ = self.pmix.server.answer(connection, pending, Status::SUCCESS, |to| {
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().answer(session, exchange, Status::SUCCESS, |to| {
             to.one(Type::SIZE).size(3).op(Type::INFO, 3);
             to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
             to.text(Some(credential::TYPE));
@@ -128,15 +130,15 @@ impl PmixCalls<'_> {
     }
 
     /// Answers a client with a status.
-    pub(crate) fn answer(&mut self, (connection, pending): (ConnectionId, usize), status: Status) {
-        // The connection may be closed meanwhile.
-        let _ = self.pmix.server.answer(connection, pending, status, |_| {});
+    pub(crate) fn answer(&mut self, (session, exchange): (SessionId, usize), status: Status) {
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().answer(session, exchange, status, |_| {});
     }
 
     /// Answers a spawn request with the new job, or the cause of its failure.
     pub(in crate::server) fn answer_spawn(
         &mut self,
-        (connection, pending): (ConnectionId, usize),
+        (session, exchange): (SessionId, usize),
         made: Result<JobId, Code>,
     ) {
         let name = made.ok().and_then(|job| Some(self.server.job(job)?.name().clone()));
@@ -147,8 +149,8 @@ impl PmixCalls<'_> {
             Err(_) => Status::JOB_FAILED_TO_LAUNCH,
         };
         let name = name.as_ref().map(KvsName::as_bytes);
-        // The connection may be closed meanwhile.
-        let _ = self.pmix.server.answer(connection, pending, status, |to| {
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().answer(session, exchange, status, |to| {
             to.one(Type::STRING).text(name);
         });
     }

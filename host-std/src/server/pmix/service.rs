@@ -8,38 +8,34 @@ use crate::admission::{EVICTED, Socket};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
-use crate::server::event::{ServerEvent, nonsense, printable};
+use crate::server::event::{ServerEvent, nonsense};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::service::Service;
 use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
-use pmi_core::ids::{JobId, ProcId, Rank};
-use pmi_core::server::pmix::{
-    ConnectionId, Pmix, PmixEvent, PmixTables, RankData, UnfinishedLimits,
-};
+use pmi_core::ids::{JobId, ProcId, Rank, SessionId};
+use pmi_core::server::Server;
+use pmi_core::server::pmix::{PmixTables, RankData, UnfinishedLimits};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
-use pmi_host_base::storage::Slab;
+use pmi_host_base::map_kvs::MapKvs;
+use pmi_host_base::storage::{Heap, Slab};
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::Content;
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
 /// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
 pub(crate) struct PmixService {
-    pub(in crate::server) server: Pmix<PmixHeap>,
-    /// By connection number.
+    /// By the place of the session.
     connections: Connections,
     /// Number of open connections.
     links: usize,
-    /// Events that were left when their connection was closed.
-    events: VecDeque<PmixEvent>,
     pub(super) credentials: Credentials,
     /// Unauthenticated connections, with the sockets at their other ends.
-    pending: Pending<ConnectionId, Socket>,
+    pending: Pending<SessionId, Socket>,
     /// Buffer for the connection that is being served. PMIx replies are long.
     scratch: Box<[u8]>,
 }
@@ -47,27 +43,31 @@ pub(crate) struct PmixService {
 impl PmixService {
     /// Creates the PMIx part without connections.
     pub(crate) fn new() -> Self {
-        let tables = PmixTables {
-            connections: Slab::new(CONNECTIONS_MAX),
-            jobs: Slab::new(JOBS_MAX),
-            collectives: Slab::new(COLLECTIVES_MAX),
-            names: Slab::new(NAMES_MAX),
-            events: Slab::new(EVENTS_MAX),
-            groups: Slab::new(GROUPS_MAX),
-        };
-        let mut server = Pmix::new(tables);
-        let (rank_bytes, all_bytes) = (INBOX_MAX, UNFINISHED_MAX);
-        server.limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
         Self {
-            server,
             connections: Connections::default(),
             links: 0,
-            events: VecDeque::new(),
             credentials: Credentials::default(),
             pending: Pending::default(),
             scratch: Box::default(),
         }
     }
+}
+
+/// Creates a server without jobs, for clients of all protocols.
+pub(in crate::server) fn new_server(names: MapKvs) -> Server<Heap<PmixHeap>> {
+    let tables = PmixTables {
+        sessions: Slab::new(SESSIONS_MAX),
+        jobs: Slab::new(JOBS_MAX),
+        collectives: Slab::new(COLLECTIVES_MAX),
+        names: Slab::new(NAMES_MAX),
+        events: Slab::new(EVENTS_MAX),
+        groups: Slab::new(GROUPS_MAX),
+    };
+    let (sessions, jobs) = (Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX));
+    let mut server = Server::with_pmix(sessions, jobs, names, tables);
+    let (rank_bytes, all_bytes) = (INBOX_MAX, UNFINISHED_MAX);
+    server.pmix().limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
+    server
 }
 
 impl Service {
@@ -80,7 +80,7 @@ impl Service {
         let info =
             facts::describe(plan, None, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = plan.served().iter().map(|rank| RankData::of(Rank(rank))).collect();
-        self.pmix.server.add_job(job, info, posts).map_err(io::Error::other)
+        self.server.pmix().add_job(job, info, posts).map_err(io::Error::other)
     }
 
     /// Adds an unauthenticated connection, with the socket at its other end. If more than `most` are
@@ -97,7 +97,7 @@ impl Service {
         poller: &Poller,
     ) -> io::Result<()> {
         while let Some(surplus) = self.pmix.pending.surplus(most.max(1)) {
-            let refused = self.refused(surplus, EVICTED.to_owned());
+            let refused = self.refused_pmix(surplus, EVICTED.to_owned());
             self.launcher_events.extend(refused);
             self.close_pmix(surplus);
         }
@@ -106,81 +106,57 @@ impl Service {
             pmix.scratch = vec![0; SCRATCH].into();
         }
         let deadline = self.clock.now().plus(IDENTIFY_WITHIN);
-        let opened =
-            pmix.server.open(BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX), Some(deadline));
+        let (inbox, pending) = (BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX));
         // A connection beyond the maximum is closed.
-        let Ok(id) = opened else { return Ok(()) };
-        let token = Token::Pmix(id.0);
+        let Ok(id) = self.server.pmix().open(inbox, pending, Some(deadline)) else { return Ok(()) };
+        let token = Token::Link(id.0);
         let connection = Connection::carrying(SCRATCH / 2, (link, Some(from)), token, poller)?;
-        pmix.connections.insert(id.0, connection);
+        pmix.connections.insert(id.place(), connection);
         pmix.links += 1;
         pmix.pending.insert(id, from.ip(), socket);
         let from = Some(from.to_string());
-        self.tracer.event(subject(&pmix.server, id), Content::Connected { from });
+        self.tracer.event(subject(&self.server, id), Content::Connected { from });
         Ok(())
-    }
-
-    /// Serves the PMIx connection with this number, whose socket is readable or writable.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls; errors of the peer become events.
-    pub(crate) fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
-        self.serve_pmix(ConnectionId(connection), poller, Occasion::Ready)
-    }
-
-    /// Serves every PMIx client that has a response due. True if there was any.
-    ///
-    /// # Errors
-    ///
-    /// As for [`pmix_ready`](Self::pmix_ready).
-    pub(in crate::server) fn flush_pmix(&mut self, poller: &Poller) -> io::Result<bool> {
-        let mut any = false;
-        while let Some(id) = self.server.pmix(&mut self.pmix.server).next_ready() {
-            any = true;
-            self.serve_pmix(id, poller, Occasion::Due)?;
-        }
-        Ok(any)
     }
 
     /// Reads everything that a rank sent before it exited.
     ///
     /// # Errors
     ///
-    /// As for [`pmix_ready`](Self::pmix_ready).
+    /// As for [`ready`](Self::ready).
     pub(in crate::server) fn drain_pmix(
         &mut self,
         job: JobId,
         rank: u32,
         poller: &Poller,
     ) -> io::Result<()> {
-        for id in self.pmix_connections(job, rank) {
+        for id in self.pmix_sessions(job, rank) {
             self.serve_pmix(id, poller, Occasion::Ended)?;
         }
         Ok(())
     }
 
     /// Admits a connection as the rank it claims to be.
-    pub(crate) fn admit_pmix(&mut self, connection: ConnectionId) {
-        self.pmix.pending.remove(connection);
-        // The connection may be closed meanwhile.
-        let _ = self.server.pmix(&mut self.pmix.server).admit(connection);
+    pub(crate) fn admit_pmix(&mut self, session: SessionId) {
+        self.pmix.pending.remove(session);
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().admit(session);
     }
 
     /// Rejects a connection.
-    pub(crate) fn refuse_pmix(&mut self, connection: ConnectionId, status: Status) {
-        self.pmix.server.refuse(connection, status);
+    pub(crate) fn refuse_pmix(&mut self, session: SessionId, status: Status) {
+        self.server.pmix().refuse(session, status);
     }
 
     /// Address of an unauthenticated connection, and the socket at its other end.
-    pub(crate) fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
-        let from = self.pmix.connections.get(connection.0)?.from?;
-        Some((from, *self.pmix.pending.get(connection)?))
+    pub(crate) fn pmix_caller(&self, session: SessionId) -> Option<(SocketAddr, Socket)> {
+        let from = self.pmix.connections.get(session.place())?.from?;
+        Some((from, *self.pmix.pending.get(session)?))
     }
 
     /// Number of connections of a rank.
     pub(crate) fn pmix_count(&self, job: JobId, rank: u32) -> usize {
-        self.pmix_connections(job, rank).len()
+        self.pmix_sessions(job, rank).len()
     }
 
     /// Number of connections, of ranks and unauthenticated.
@@ -188,57 +164,29 @@ impl Service {
         self.pmix.links
     }
 
-    /// Closes the remaining connections of a rank that is gone, and fails requests that wait for it.
-    pub(in crate::server) fn set_pmix_gone(&mut self, job: JobId, rank: u32) {
-        for id in self.pmix_connections(job, rank) {
+    /// Closes the remaining connections of a rank that is gone.
+    pub(in crate::server) fn close_pmix_rank(&mut self, job: JobId, rank: u32) {
+        for id in self.pmix_sessions(job, rank) {
             self.close_pmix(id);
         }
-        self.server.pmix(&mut self.pmix.server).member_gone(job, Rank(rank));
     }
 
-    /// The next event for the rest of the launcher.
-    pub(in crate::server) fn poll_pmix_event(&mut self) -> Option<ServerEvent> {
-        let event = self.pmix.events.pop_front().or_else(|| self.pmix.server.poll_event())?;
-        Some(match event {
-            PmixEvent::AdmissionRequested { connection, job, rank, user } => {
-                ServerEvent::PmixDialled { connection, job, rank: rank.0, user }
-            }
-            PmixEvent::Aborted { job, rank, code, message } => {
-                let message = printable(message.as_bytes());
-                ServerEvent::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
-            }
-            PmixEvent::AdmissionInvalid { connection, status, why } => {
-                let refused = self.refused(connection, nonsense(why, b""));
-                self.refuse_pmix(connection, status);
-                return refused.or_else(|| self.poll_pmix_event());
-            }
-            PmixEvent::HeartbeatLost { job, rank, code, after } => {
-                ServerEvent::PmixSilent { job, rank: rank.0, code, after }
-            }
-            PmixEvent::HostRequest { connection, pending } => {
-                ServerEvent::PmixHostRequest { connection, pending }
-            }
-            _ => return None,
-        })
-    }
-
-    fn serve_pmix(
+    /// Serves the session of a PMIx client.
+    pub(in crate::server) fn serve_pmix(
         &mut self,
-        id: ConnectionId,
+        id: SessionId,
         poller: &Poller,
         occasion: Occasion,
     ) -> io::Result<()> {
         let now = self.clock.now();
         let pmix = &mut self.pmix;
-        let Some(connection) = pmix.connections.get_mut(id.0) else { return Ok(()) };
-        let subject = subject(&pmix.server, id);
-        let Some(machine) = self.server.pmix(&mut pmix.server).connection(id) else {
-            return Ok(());
-        };
-        let mut machine = self.tracer.tap(machine, subject);
-        let wire = (Token::Pmix(id.0), poller);
-        let served = connection.serve(&mut machine, now, &mut pmix.scratch, occasion, wire)?;
-        let peer = pmix.server.peer(id);
+        let Some(connection) = pmix.connections.get_mut(id.place()) else { return Ok(()) };
+        let subject = subject(&self.server, id);
+        let Some(session) = self.server.session(id) else { return Ok(()) };
+        let mut session = self.tracer.tap(session, subject);
+        let wire = (Token::Link(id.0), poller);
+        let served = connection.serve(&mut session, now, &mut pmix.scratch, occasion, wire)?;
+        let peer = self.server.pmix_ref().peer(id);
         match (served, peer) {
             (Served::Waiting, _) => return Ok(()),
             (Served::Broken(error, _), Some(ProcId { job, rank: Rank(rank) })) => {
@@ -248,11 +196,11 @@ impl Service {
             // A connection that the launcher rejected was reported already.
             (Served::Broken(PeerError::Unproven, _), None) => {}
             (Served::Broken(error, _), None) => {
-                let refused = self.refused(id, nonsense(error, b""));
+                let refused = self.refused_pmix(id, nonsense(error, b""));
                 self.launcher_events.extend(refused);
             }
             (_, Some(ProcId { job, rank: Rank(rank) }))
-                if self.server.pmix_ref(&pmix.server).has_left_early(job, Rank(rank)) =>
+                if self.server.pmix_ref().has_left_early(job, Rank(rank)) =>
             {
                 self.launcher_events.push_back(ServerEvent::Closed { job, rank });
             }
@@ -263,23 +211,27 @@ impl Service {
     }
 
     /// Event that reports the rejection of an unauthenticated connection.
-    fn refused(&self, id: ConnectionId, why: String) -> Option<ServerEvent> {
+    pub(in crate::server) fn refused_pmix(
+        &self,
+        id: SessionId,
+        why: String,
+    ) -> Option<ServerEvent> {
         let (from, socket) = self.pmix_caller(id)?;
         Some(ServerEvent::PmixRefused { from, socket, why })
     }
 
-    fn close_pmix(&mut self, id: ConnectionId) {
+    fn close_pmix(&mut self, id: SessionId) {
         self.pmix.pending.remove(id);
-        if let Some(connection) = self.pmix.connections.remove(id.0) {
+        if let Some(connection) = self.pmix.connections.remove(id.place()) {
             self.pmix.links -= 1;
-            self.tracer.event(subject(&self.pmix.server, id), Content::Closed);
-            let peer = self.pmix.server.peer(id);
+            self.tracer.event(subject(&self.server, id), Content::Closed);
+            let peer = self.server.pmix_ref().peer(id);
             if let Some(rank_conn) = peer.and_then(|of| self.rank_conns.get_mut(of.job, of.rank.0))
             {
                 rank_conn.last_traffic.add(connection.traffic);
             }
         }
-        self.pmix.events.extend(self.server.pmix(&mut self.pmix.server).close(id));
+        self.events.extend(self.server.close(id));
     }
 
     /// Traffic of each open connection of a rank.
@@ -288,26 +240,26 @@ impl Service {
         job: JobId,
         rank: u32,
     ) -> impl Iterator<Item = Traffic> {
-        let open = self.pmix_connections(job, rank).into_iter();
-        let open = open.filter_map(|id| self.pmix.connections.get(id.0));
+        let open = self.pmix_sessions(job, rank).into_iter();
+        let open = open.filter_map(|id| self.pmix.connections.get(id.place()));
         open.map(|connection| connection.traffic)
     }
 
-    fn pmix_connections(&self, job: JobId, rank: u32) -> Vec<ConnectionId> {
-        self.server.pmix_ref(&self.pmix.server).connections(job, Rank(rank)).collect()
+    fn pmix_sessions(&self, job: JobId, rank: u32) -> Vec<SessionId> {
+        self.server.pmix_ref().sessions(job, Rank(rank)).collect()
     }
 }
 
-/// Job, rank and number of a connection, for records.
-fn subject(pmix: &Pmix<PmixHeap>, id: ConnectionId) -> TraceSource {
-    let peer = pmix.peer(id);
-    TraceSource::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
+/// Job, rank and number of a session, for records.
+fn subject(server: &Server<Heap<PmixHeap>>, id: SessionId) -> TraceSource {
+    let peer = server.pmix_ref().peer(id);
+    TraceSource::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.place())
 }
 
-/// Maximum number of connections, above the number of files that one process may open.
-const CONNECTIONS_MAX: usize = 1 << 21;
+/// Maximum number of sessions of each protocol, above the number of files that one process may open.
+const SESSIONS_MAX: usize = 1 << 21;
 
-/// Maximum number of jobs, the same as in the server.
+/// Maximum number of jobs that run at once; each has at least one process.
 const JOBS_MAX: usize = 1 << 20;
 
 /// Maximum number of open collectives of listed processes.

@@ -4,11 +4,11 @@ use super::pmix::describe;
 use super::store;
 use crate::rng::Span;
 use crate::scenario::{Dialect, JobPlan, PMIX, Scenario, ScenarioError};
-use crate::storage::{Metered, MeteredPmix};
+use crate::storage::Metered;
 use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
-use pmi_core::server::pmix::{ConnectionId, Pmix, RankData};
+use pmi_core::server::pmix::RankData;
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_core::wire::pmix::{App, List, Type};
@@ -38,17 +38,10 @@ pub(super) struct JobStart {
     pub(super) at: u64,
     /// The requesting rank.
     pub(super) rank: u32,
-    /// Origin of the request.
-    pub(super) asker: SpawnOrigin,
+    /// Session that made the request, and number of the request.
+    pub(super) asker: (SessionId, usize),
     /// The requested job.
     pub(super) job: usize,
-}
-
-/// Origin of a spawn: the session and its request.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SpawnOrigin {
-    Pmi(SessionId, usize),
-    Pmix(ConnectionId, usize),
 }
 
 impl HostJobs {
@@ -61,7 +54,6 @@ impl HostJobs {
         scenario: &Scenario,
         is_blind: bool,
         server: &mut Server<Metered>,
-        pmix: &mut Pmix<MeteredPmix>,
     ) -> Result<Self, ScenarioError> {
         scenario.check_jobs()?;
         let plans: Vec<JobPlan> = scenario.all_jobs().collect();
@@ -81,7 +73,7 @@ impl HostJobs {
         };
         for at in 0..jobs.plans.len() {
             if !jobs.plans[at].is_spawned {
-                let added = jobs.add(at, None, &[], (server, pmix));
+                let added = jobs.add(at, None, &[], server);
                 added.map_err(|misuse| ScenarioError { line: 0, what: misuse.to_string() })?;
             }
         }
@@ -98,7 +90,7 @@ impl HostJobs {
         at: usize,
         spawner: Option<KvsName>,
         preputs: &[(Vec<u8>, Vec<u8>)],
-        (server, pmix): (&mut Server<Metered>, &mut Pmix<MeteredPmix>),
+        server: &mut Server<Metered>,
     ) -> Result<JobId, Misuse> {
         let plan = &self.plans[at];
         let spec = JobSpec {
@@ -122,7 +114,8 @@ impl HostJobs {
         }
         if PMIX {
             let info = describe(&self.scenario, plan).ok_or(Misuse::NoRoom { what: "job" })?;
-            pmix.add_job(job, info, (0..plan.size).map(|_| RankData::default()).collect())?;
+            let posts = (0..plan.size).map(|_| RankData::default()).collect();
+            server.pmix().add_job(job, info, posts)?;
         }
         self.ids[at] = Some(job);
         Ok(job)
@@ -178,19 +171,12 @@ impl HostJobs {
     }
 
     /// Removes a job whose processes have all exited, if the host does that; returns its name.
-    pub(super) fn forget(
-        &mut self,
-        server: &mut Server<Metered>,
-        pmix: &mut Pmix<MeteredPmix>,
-    ) -> Option<String> {
+    pub(super) fn forget(&mut self, server: &mut Server<Metered>) -> Option<String> {
         let is_over = |at: &usize| self.left[*at] == 0 && self.ids[*at].is_some();
         let mut over = (0..self.ids.len()).filter(is_over);
         // A job with an open session stays.
         let is_removed = |at: &usize| {
-            let removed = self.ids[*at].map(|id| match PMIX {
-                true => server.pmix(pmix).remove_job(id),
-                false => server.remove_job(id),
-            });
+            let removed = self.ids[*at].map(|id| server.remove_job(id));
             removed.is_some_and(|removed| removed.is_ok())
         };
         let at = if self.scenario.host.forgets { over.find(is_removed)? } else { return None };

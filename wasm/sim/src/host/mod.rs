@@ -3,21 +3,20 @@
 mod jobs;
 mod pmix;
 
-use self::jobs::{HostJobs, JobStart, SpawnOrigin};
+use self::jobs::{HostJobs, JobStart};
 use crate::event::{ReportedFailure, SimEvent};
 use crate::mutant::{MUTANTS, Mutant};
 use crate::net::Net;
 use crate::ranks::{in_order, index};
 use crate::rng::{Rng, Span};
 use crate::scenario::{Direction, PMIX, Scenario, ScenarioError};
-use crate::storage::{Bytes, Meter, Metered, MeteredPmix, MeteredSlab, Store};
+use crate::storage::{Bytes, Meter, Metered, MeteredSlab, Store};
 use crate::watch::{HeldMessages, Watched};
 use litemap::LiteMap;
 use pmi_core::command::CodeRun;
-use pmi_core::error::Code;
+use pmi_core::error::{Code, Misuse};
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
-use pmi_core::server::pmix::{ConnectionId, Pmix};
 use pmi_core::server::{Event, Job, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
@@ -28,11 +27,9 @@ use pmi_link::{PumpError, PumpState};
 pub struct Host {
     server: Server<Metered>,
     jobs: HostJobs,
-    pmix: Pmix<MeteredPmix>,
     lines: Vec<HostConn>,
-    /// The rank of each session, and of each connection of PMIx.
+    /// The rank of each session.
     ranks: LiteMap<u32, u32>,
-    dialled: LiteMap<u32, u32>,
     /// Links to serve, in any order, possibly repeated.
     attention: Vec<u32>,
     /// Ranks whose process has exited, before the server is notified.
@@ -49,17 +46,10 @@ pub struct Host {
 /// The host's end of the link of one rank.
 #[derive(Debug)]
 pub struct HostConn {
-    talk: Option<Endpoint>,
+    session: Option<SessionId>,
     carry: PumpState<Bytes>,
     /// Messages held by a mutant.
     stage: HeldMessages,
-}
-
-/// The server's end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Endpoint {
-    Pmi(SessionId),
-    Pmix(ConnectionId),
 }
 
 impl Host {
@@ -76,17 +66,15 @@ impl Host {
         let count = usize::try_from(scenario.ranks).unwrap_or(usize::MAX);
         let sessions = MeteredSlab::new(count, meter.clone());
         let tables = MeteredSlab::new(scenario.all_jobs().count(), meter.clone());
-        let mut server = Server::new(sessions, tables, store(16_384));
-        let mut pmix = pmix::tables(scenario, &meter);
+        let pmix = pmix::tables(scenario, &meter);
+        let mut server = Server::with_pmix(sessions, tables, store(16_384), pmix);
         let is_blind = mutant.as_ref().is_some_and(Mutant::is_blind);
-        let jobs = HostJobs::new(scenario, is_blind, &mut server, &mut pmix)?;
+        let jobs = HostJobs::new(scenario, is_blind, &mut server)?;
         Ok(Self {
             server,
             jobs,
-            pmix,
             lines: (0..count).map(|_| line(&meter)).collect(),
             ranks: LiteMap::new(),
-            dialled: LiteMap::new(),
             attention: Vec::new(),
             gone: LiteMap::new(),
             rng: Rng::new(seed, HOST_STREAM),
@@ -116,10 +104,16 @@ impl Host {
         let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
         let exchanges = MeteredSlab::new(EXCHANGES, self.meter.clone());
         // There is a place for the session of every rank, and each has one.
-        if let Ok(session) = self.server.open(peer, inbox, exchanges)
+        let opened = self.server.open(peer, inbox, exchanges);
+        self.connect(rank, opened);
+    }
+
+    /// Connects the link of a rank to its session.
+    fn connect(&mut self, rank: u32, opened: Result<SessionId, Misuse>) {
+        if let Ok(session) = opened
             && let Some(line) = self.lines.get_mut(index(rank))
         {
-            line.talk = Some(Endpoint::Pmi(session));
+            line.session = Some(session);
             self.ranks.insert(session.0, rank);
             self.attention.push(rank);
         }
@@ -147,9 +141,6 @@ impl Host {
         let is_event_first = self.rng.below(4) == 0;
         if self.timeout().is_some_and(|time| time <= now) {
             self.server.handle_timeout(instant(now));
-            if PMIX {
-                self.server.pmix(&mut self.pmix).handle_timeout(instant(now));
-            }
         }
         loop {
             let mut ranks = in_order(std::mem::take(&mut self.attention));
@@ -164,7 +155,6 @@ impl Host {
                     && let Some((job, own)) = self.jobs.seat(rank)
                 {
                     self.server.member_gone(job, own);
-                    self.report_pmix_gone(job, own);
                 }
             }
             let mut has_moved = is_event_first && self.events(now, events);
@@ -174,18 +164,12 @@ impl Host {
                     self.serve(rank, false, now, net, events);
                 }
             }
-            while PMIX && let Some(connection) = self.server.pmix(&mut self.pmix).next_ready() {
-                has_moved = true;
-                if let Some(rank) = self.dialled.get(&connection.0).copied() {
-                    self.serve(rank, false, now, net, events);
-                }
-            }
             has_moved |= self.events(now, events);
             for order in self.jobs.due(now) {
                 has_moved = true;
                 self.start(order, now, events);
             }
-            while let Some(job) = self.jobs.forget(&mut self.server, &mut self.pmix) {
+            while let Some(job) = self.jobs.forget(&mut self.server) {
                 events.push(SimEvent::Forgotten { job });
             }
             if !has_moved && self.attention.is_empty() {
@@ -197,10 +181,7 @@ impl Host {
     /// Deadline of the server.
     pub(crate) fn timeout(&self) -> Option<u64> {
         // Computed only with unidentified peers, since the server iterates over all sessions for it.
-        let callers = self.has_callers.then(|| {
-            let pmix = if PMIX { self.pmix.poll_timeout() } else { None };
-            self.server.poll_timeout().into_iter().chain(pmix).min()
-        });
+        let callers = self.has_callers.then(|| self.server.poll_timeout());
         callers.flatten().map(Instant::as_micros).into_iter().chain(self.jobs.timeout()).min()
     }
 
@@ -240,28 +221,15 @@ impl Host {
         events: &mut Vec<SimEvent>,
     ) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
-        let Some(talk) = line.talk else { return };
+        let Some(id) = line.session else { return };
         let mutant = self.mutant.as_mut();
         let HostConn { carry, stage, .. } = line;
         let (mut end, now_core, scratch) = (net.end(rank, now), instant(now), &mut self.scratch);
-        let moved = match talk {
-            Endpoint::Pmi(id) => {
-                let Some(session) = self.server.session(id) else { return };
-                let mut watched = Watched { session, rank, mutant, stage, events };
-                match reads {
-                    true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
-                    false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
-                }
-            }
-            Endpoint::Pmix(_) if !PMIX => return,
-            Endpoint::Pmix(id) => {
-                let Some(session) = self.server.pmix(&mut self.pmix).connection(id) else { return };
-                let mut watched = Watched { session, rank, mutant, stage, events };
-                match reads {
-                    true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
-                    false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
-                }
-            }
+        let Some(session) = self.server.session(id) else { return };
+        let mut watched = Watched { session, rank, mutant, stage, events };
+        let moved = match reads {
+            true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
+            false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
         };
         let (untaken, unsent) = (carry.unconsumed_bytes(), carry.unsent_bytes());
         events.push(SimEvent::HostHolds { rank, untaken, unsent });
@@ -277,7 +245,7 @@ impl Host {
             }
             Err(PumpError::Peer { error, .. }) => Some(ReportedFailure::Peer(error)),
             Err(PumpError::Link(error)) => {
-                self.has_begun(talk).then_some(ReportedFailure::Link(error))
+                self.has_begun(id).then_some(ReportedFailure::Link(error))
             }
             Err(error) => {
                 let what = format!("the driver cannot serve rank {rank}: {error}");
@@ -286,7 +254,7 @@ impl Host {
             }
         };
         if let Some(failure) = failure {
-            let named = self.peer(talk).and_then(|(job, rank)| self.jobs.rank(job, rank));
+            let named = self.peer(id).and_then(|(job, rank)| self.jobs.rank(job, rank));
             self.report_failure(named, failure, events);
         }
         self.close(rank, now, net, events);
@@ -299,7 +267,7 @@ impl Host {
         let begun = asked.and_then(|(job, preputs)| {
             let rank = *self.ranks.get(&session.0)?;
             let spawner = self.server.peer(session)?.0;
-            self.begin(job, &preputs, (rank, spawner), SpawnOrigin::Pmi(session, exchange), now)
+            self.begin(job, &preputs, (rank, spawner), (session, exchange), now)
         });
         if begun.is_none() {
             // The session waits for exactly this answer.
@@ -313,12 +281,11 @@ impl Host {
         job: usize,
         preputs: &[(Vec<u8>, Vec<u8>)],
         (rank, spawner): (u32, JobId),
-        asker: SpawnOrigin,
+        asker: (SessionId, usize),
         now: u64,
     ) -> Option<()> {
         let spawner = self.server.job(spawner)?.name().clone();
-        let to = (&mut self.server, &mut self.pmix);
-        self.jobs.add(job, Some(spawner), preputs, to).ok()?;
+        self.jobs.add(job, Some(spawner), preputs, &mut self.server).ok()?;
         let at = now + self.rng.within(self.jobs.spawns());
         self.jobs.orders.push(JobStart { at, rank, asker, job });
         Some(())
@@ -335,12 +302,12 @@ impl Host {
         }
         // The requester may have exited.
         match (asker, self.jobs.id(job)) {
-            (SpawnOrigin::Pmi(session, exchange), Some(id)) => {
+            ((session, exchange), Some(_)) if PMIX && session.is_pmix() => {
+                self.answer_pmix_spawn(session, exchange, job);
+            }
+            ((session, exchange), Some(id)) => {
                 let codes = [CodeRun { count: size, code: Code::SUCCESS }];
                 let _ = self.server.answer_spawn(session, exchange, Ok(id), &codes);
-            }
-            (SpawnOrigin::Pmix(connection, pending), Some(_)) if PMIX => {
-                self.answer_pmix_spawn(connection, pending, job);
             }
             _ => {}
         }
@@ -348,44 +315,25 @@ impl Host {
 
     fn close(&mut self, rank: u32, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
-        let Some(talk) = line.talk.take() else { return };
+        let Some(id) = line.session.take() else { return };
         net.close(rank, Direction::Down, now);
         events.push(SimEvent::ServerLeft { rank });
-        match talk {
-            Endpoint::Pmi(id) => {
-                self.ranks.remove(&id.0);
-                if let Some(event) = self.server.close(id) {
-                    self.event(event, now, events);
-                }
-                // A client of PMIx may wait for it.
-                if let Some((job, own)) = self.jobs.seat(rank) {
-                    self.report_pmix_gone(job, own);
-                }
-            }
-            Endpoint::Pmix(_) if !PMIX => {}
-            Endpoint::Pmix(id) => {
-                self.dialled.remove(&id.0);
-                if let Some(event) = self.server.pmix(&mut self.pmix).close(id) {
-                    self.pmix_event(event, now, events);
-                }
-            }
+        self.ranks.remove(&id.0);
+        if let Some(event) = self.server.close(id) {
+            self.event(event, now, events);
         }
     }
 
     /// True if a broken link is a failure of the peer: it was initialized and did not finalize.
-    fn has_begun(&self, talk: Endpoint) -> bool {
-        let peer = self.peer(talk);
+    fn has_begun(&self, id: SessionId) -> bool {
+        let peer = self.peer(id);
         let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank));
         member.is_some_and(|member| matches!(member.phase(), Phase::Open | Phase::Lost))
     }
 
     /// The known identity of the peer.
-    fn peer(&self, talk: Endpoint) -> Option<(JobId, Rank)> {
-        match talk {
-            Endpoint::Pmi(id) => self.server.peer(id).and_then(|(job, rank)| Some((job, rank?))),
-            Endpoint::Pmix(id) if PMIX => self.pmix.peer(id).map(|of| (of.job, of.rank)),
-            Endpoint::Pmix(_) => None,
-        }
+    fn peer(&self, id: SessionId) -> Option<(JobId, Rank)> {
+        self.server.peer(id).and_then(|(job, rank)| Some((job, rank?)))
     }
 
     fn report_failure(
@@ -407,10 +355,6 @@ impl Host {
         while let Some(event) = self.server.poll_event() {
             has_moved = true;
             self.event(event, now, events);
-        }
-        while PMIX && let Some(event) = self.pmix.poll_event() {
-            has_moved = true;
-            self.pmix_event(event, now, events);
         }
         has_moved
     }
@@ -437,6 +381,7 @@ impl Host {
                 self.report_failure(named(job, gone), ReportedFailure::Stuck, events);
             }
             Event::Spawn { session, exchange } => self.take_spawn(session, exchange, now),
+            event if PMIX => self.pmix_event(event, now, events),
             _ => {}
         }
     }
@@ -445,7 +390,7 @@ impl Host {
 impl HostConn {
     /// True if the server has a session for it.
     pub const fn is_open(&self) -> bool {
-        self.talk.is_some()
+        self.session.is_some()
     }
 
     /// Number of bytes for which the link had no room.
@@ -462,7 +407,7 @@ impl HostConn {
 fn line(meter: &Meter) -> HostConn {
     let carried = || Bytes::new(CARRY_BYTES, meter.clone());
     HostConn {
-        talk: None,
+        session: None,
         carry: PumpState::new(carried(), carried()),
         stage: HeldMessages::default(),
     }

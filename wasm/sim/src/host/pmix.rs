@@ -1,27 +1,27 @@
 //! The host's part for ranks that speak PMIx.
 
-use super::jobs::SpawnOrigin;
-use super::{EXCHANGES, Endpoint, Host, instant};
-use crate::event::{ReportedFailure, SimEvent};
+use super::{EXCHANGES, Host, instant};
+use crate::event::SimEvent;
 use crate::ranks::index;
-use crate::scenario::{JobPlan, PMIX, Scenario};
+use crate::scenario::{JobPlan, Scenario};
 use crate::storage::{Bytes, Meter, MeteredPmix, MeteredSlab, Shared};
-use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, SharedBytes};
+use pmi_core::ids::SessionId;
+use pmi_core::server::Event;
+use pmi_core::server::pmix::{PmixTables, SharedBytes};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 
 /// Storage of PMIx sessions for this scenario.
-pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
+pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> PmixTables<MeteredPmix> {
     let ranks = index(scenario.ranks);
-    Pmix::new(PmixTables {
-        connections: MeteredSlab::new(ranks, meter.clone()),
+    PmixTables {
+        sessions: MeteredSlab::new(ranks, meter.clone()),
         jobs: MeteredSlab::new(scenario.all_jobs().count(), meter.clone()),
         collectives: MeteredSlab::new(ranks * EXCHANGES, meter.clone()),
         names: MeteredSlab::new(ranks * EXCHANGES, meter.clone()),
         groups: MeteredSlab::new(ranks * EXCHANGES, meter.clone()),
         events: MeteredSlab::new(EVENTS, meter.clone()),
-    })
+    }
 }
 
 /// Job-level information for the ranks of a job.
@@ -45,78 +45,60 @@ pub(super) fn describe(scenario: &Scenario, plan: &JobPlan) -> Option<Shared> {
 }
 
 impl Host {
-    /// Opens the connection of a rank that speaks PMIx.
+    /// Opens the session of a rank that speaks PMIx.
     pub(super) fn open_pmix(&mut self, rank: u32, now: u64) {
         self.has_callers = true;
         let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
         let pendings = MeteredSlab::new(EXCHANGES, self.meter.clone());
         let deadline = Some(instant(now + self.patience));
-        // There is a place for the connection of every rank, and each has one.
-        if let Ok(id) = self.pmix.open(inbox, pendings, deadline)
-            && let Some(line) = self.lines.get_mut(index(rank))
-        {
-            line.talk = Some(Endpoint::Pmix(id));
-            self.dialled.insert(id.0, rank);
-            self.attention.push(rank);
-        }
-    }
-
-    /// A client of PMIx may wait for a rank that has exited.
-    pub(super) fn report_pmix_gone(&mut self, job: JobId, rank: Rank) {
-        if PMIX {
-            self.server.pmix(&mut self.pmix).member_gone(job, rank);
-        }
+        // There is a place for the session of every rank, and each has one.
+        let opened = self.server.pmix().open(inbox, pendings, deadline);
+        self.connect(rank, opened);
     }
 
     /// Handles an event of a rank that speaks PMIx.
-    pub(super) fn pmix_event(&mut self, event: PmixEvent, now: u64, events: &mut Vec<SimEvent>) {
+    pub(super) fn pmix_event(&mut self, event: Event, now: u64, events: &mut Vec<SimEvent>) {
         match event {
-            PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
+            Event::AdmissionRequested { session, job, rank, .. } => {
                 // A host identifies a peer by the process at the other end.
-                let own = self.dialled.get(&connection.0).copied();
+                let own = self.ranks.get(&session.0).copied();
                 let claimed = self.jobs.rank(job, rank);
                 if own.is_some() && own == claimed {
-                    let admitted = self.server.pmix(&mut self.pmix).admit(connection);
+                    let admitted = self.server.pmix().admit(session);
                     events.extend(admitted.ok().and(own).map(|rank| SimEvent::Joined { rank }));
                 } else {
-                    self.pmix.refuse(connection, Status::INVALID_CRED);
+                    self.server.pmix().refuse(session, Status::INVALID_CRED);
                 }
             }
-            PmixEvent::Aborted { job, rank, code, .. } => {
-                let named = self.jobs.rank(job, rank);
-                self.report_failure(named, ReportedFailure::Aborted(Some(code)), events);
-            }
-            PmixEvent::HostRequest { connection, pending } => {
-                self.take_request(connection, pending, now)
-            }
+            Event::HostRequest { session, exchange } => self.take_request(session, exchange, now),
             _ => {}
         }
     }
 
     /// Starts the requested job; other requests to the owner are not supported by this host.
-    fn take_request(&mut self, connection: ConnectionId, pending: usize, now: u64) {
-        let (is_spawn, asked) = match self.pmix.request(connection) {
+    fn take_request(&mut self, session: SessionId, exchange: usize, now: u64) {
+        let (is_spawn, asked) = match self.server.pmix_ref().request(session) {
             Some(Request::Spawn { infos, apps }) => (true, self.jobs.wanted_in_pmix(&infos, &apps)),
             _ => (false, None),
         };
-        self.pmix.request_read(connection);
+        self.server.pmix().request_read(session);
         let begun = asked.and_then(|job| {
-            let by = (*self.dialled.get(&connection.0)?, self.pmix.peer(connection)?.job);
-            self.begin(job, &[], by, SpawnOrigin::Pmix(connection, pending), now)
+            let by = (*self.ranks.get(&session.0)?, self.server.peer(session)?.0);
+            self.begin(job, &[], by, (session, exchange), now)
         });
         if begun.is_none() {
             let status =
                 if is_spawn { Status::JOB_FAILED_TO_LAUNCH } else { Status::NOT_SUPPORTED };
-            // The connection waits for exactly this answer.
-            let _ = self.pmix.answer(connection, pending, status, |_| {});
+            // The session waits for exactly this answer.
+            let _ = self.server.pmix().answer(session, exchange, status, |_| {});
         }
     }
 
     /// Sends a rank the name of the job that was started for it.
-    pub(super) fn answer_pmix_spawn(&mut self, id: ConnectionId, pending: usize, job: usize) {
+    pub(super) fn answer_pmix_spawn(&mut self, id: SessionId, exchange: usize, job: usize) {
         let name = self.jobs.plan(job).name.as_bytes();
         // The requester may have exited.
-        let _ = self.pmix.answer(id, pending, Status::SUCCESS, |to| {
+        let _ = self.server.pmix().answer(id, exchange, Status::SUCCESS, |to| {
             to.one(Type::STRING).text(Some(name));
         });
     }

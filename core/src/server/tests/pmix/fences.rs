@@ -173,11 +173,11 @@ impl Hall {
         let other = hall.world.add_job(spec, vec![Member::new(0, 0)]);
         let info = packed(Format::PLAIN, &|to| describe(1, to));
         let posts = vec![RankData::default()];
-        hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
+        hall.server().add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
         let id = hall.open();
         hall.clients.push((id, Format::PLAIN));
         hall.hand_in(id, &greeting(b"kvs_2", 0, Format::PLAIN)).unwrap();
-        hall.pmix.poll_event();
+        hall.world.server.poll_event();
         hall.server().admit(id).unwrap();
         hall.bytes(id);
         (hall, other)
@@ -223,8 +223,8 @@ fn forgotten_jobs_are_not_waited_for() {
     hall.meet(0, Command::CONNECT);
     assert_eq!(hall.answers(0), []);
     let id = hall.clients[1].0;
-    hall.server().close(id);
-    hall.server().remove_job(other).unwrap();
+    hall.world.server.close(id);
+    hall.world.server.remove_job(other).unwrap();
     assert_eq!(hall.status(0), Status::NOT_FOUND);
     hall.meet(0, Command::CONNECT);
     assert_eq!(hall.status(0), Status::NOT_FOUND);
@@ -261,8 +261,6 @@ fn fences_end_without_a_rank_that_never_came() {
         hall.join(rank, Format::PLAIN);
     }
     hall.world.server.member_gone(hall.world.job, Rank(0));
-    let job = hall.world.job;
-    hall.server().member_gone(job, Rank(0));
     for _ in 0..3 {
         let tags = [0, 1].map(|client| hall.fence(client, &[WILDCARD], 0));
         for (client, tag) in tags.into_iter().enumerate() {

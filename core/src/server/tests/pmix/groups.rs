@@ -196,12 +196,12 @@ fn group_is_made_of_leaders_and_of_those_that_they_add() {
     hall.construct(2, &[], &[]);
     (0..5).for_each(|client| assert_eq!(hall.answers(client), []));
     let Some((_, PmixWait::Together { purpose: CollectiveKind::Bootstrap, at })) =
-        hall.pmix.waits().next()
+        hall.view().waits().next()
     else {
         panic!("they wait together")
     };
-    assert_eq!(hall.pmix.group_name(at), Some(&b"ours"[..]));
-    let who = hall.world.server.pmix_ref(&hall.pmix).taking_part(at);
+    assert_eq!(hall.view().group_name(at), Some(&b"ours"[..]));
+    let who = hall.view().taking_part(at);
     let missing: Vec<u32> =
         who.filter(|(_, is_in)| !is_in).map(|(member, _)| member.rank.0).collect();
     assert_eq!(missing, [3]);

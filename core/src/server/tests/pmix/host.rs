@@ -11,8 +11,8 @@ fn abort_is_answered_and_told() {
     assert_eq!(hall.status(1), Status::SUCCESS);
     let message = Excerpt::new(b"bye".iter().copied());
     let (job, rank) = (hall.world.job, Rank(1));
-    let told = PmixEvent::Aborted { job, rank, code: 42, message };
-    assert_eq!(hall.pmix.poll_event(), Some(told));
+    let told = Event::Aborted { job, rank, code: Some(42), world: true, message };
+    assert_eq!(hall.world.server.poll_event(), Some(told));
 }
 
 #[test]
@@ -22,20 +22,20 @@ fn requests_for_the_owner_are_lent_to_it_until_they_were_read() {
         to.one(Type::SIZE).size(0).one(Type::SIZE).size(1).one(Type::INFO);
         to.text(Some(keys::REGISTER_CLEANUP)).u32(0).of(Type::STRING).text(Some(b"/tmp/x"));
     });
-    let Some(PmixEvent::HostRequest { connection, pending }) = hall.pmix.poll_event() else {
+    let Some(Event::HostRequest { session, exchange }) = hall.world.server.poll_event() else {
         panic!("the owner is asked")
     };
-    let Some(crate::wire::pmix::Request::JobControl { infos, .. }) = hall.pmix.request(connection)
+    let Some(crate::wire::pmix::Request::JobControl { infos, .. }) = hall.view().request(session)
     else {
         panic!("the request is lent")
     };
     assert_eq!(infos.find(keys::REGISTER_CLEANUP).unwrap().text(), Some(&b"/tmp/x"[..]));
-    hall.pmix.request_read(connection);
-    assert!(hall.pmix.request(connection).is_none());
+    hall.server().request_read(session);
+    assert!(hall.view().request(session).is_none());
     assert_eq!(hall.answers(0), []);
-    hall.pmix.answer(connection, pending, Status::SUCCESS, |_| {}).unwrap();
+    hall.server().answer(session, exchange, Status::SUCCESS, |_| {}).unwrap();
     assert_eq!(hall.status(0), Status::SUCCESS);
-    assert!(hall.pmix.answer(connection, pending, Status::SUCCESS, |_| {}).is_err());
+    assert!(hall.server().answer(session, exchange, Status::SUCCESS, |_| {}).is_err());
 }
 
 #[test]
@@ -45,20 +45,20 @@ fn answer_to_a_closed_connection_goes_to_no_other() {
         hall.ask(0, Command::JOB_CONTROL, &|to| {
             to.one(Type::SIZE).size(0).one(Type::SIZE).size(0);
         });
-        let Some(PmixEvent::HostRequest { connection, pending }) = hall.pmix.poll_event() else {
+        let Some(Event::HostRequest { session, exchange }) = hall.world.server.poll_event() else {
             panic!("the owner is asked")
         };
-        hall.pmix.request_read(connection);
-        (connection, pending)
+        hall.server().request_read(session);
+        (session, exchange)
     };
     let gone = ask(&mut hall);
     // The next peer gets the same connection and the same place in it.
-    hall.server().close(gone.0);
+    hall.world.server.close(gone.0);
     hall.clients.clear();
     hall.join(0, Format::PLAIN);
-    let (connection, pending) = ask(&mut hall);
-    assert_eq!(connection, gone.0);
-    assert!(hall.pmix.answer(gone.0, gone.1, Status::SUCCESS, |_| {}).is_err());
-    hall.pmix.answer(connection, pending, Status::NOT_SUPPORTED, |_| {}).unwrap();
+    let (session, exchange) = ask(&mut hall);
+    assert_eq!(session, gone.0);
+    assert!(hall.server().answer(gone.0, gone.1, Status::SUCCESS, |_| {}).is_err());
+    hall.server().answer(session, exchange, Status::NOT_SUPPORTED, |_| {}).unwrap();
     assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
 }

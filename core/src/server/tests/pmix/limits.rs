@@ -12,12 +12,12 @@ fn bodies_that_are_no_requests_are_refused_and_harm_no_client() {
         (&[2, 200], Status::NOT_SUPPORTED),
     ] {
         hall.tag += 1;
-        let message = message(id.0, hall.tag, body);
+        let message = message(id.place(), hall.tag, body);
         hall.hand_in(id, &message).unwrap();
         assert_eq!(hall.status(0), status, "{body:?}");
     }
     // A heartbeat has no answer, and neither has the deregistration of a handler.
-    hall.hand_in(id, &message(id.0, 1, b"")).unwrap();
+    hall.hand_in(id, &message(id.place(), 1, b"")).unwrap();
     hall.ask(0, Command::DEREGISTER_EVENTS, &|to| {
         to.one(Type::STATUS).i32(-147);
     });
@@ -37,7 +37,7 @@ fn client_that_reads_nothing_is_taken_no_more_from() {
     let body = packed(Format::PLAIN, &|to| {
         to.one(Type::COMMAND).u8(Command::REQ.0);
     });
-    let flood: Vec<u8> = (101..1000).flat_map(|tag| message(id.0, tag, &body)).collect();
+    let flood: Vec<u8> = (101..1000).flat_map(|tag| message(id.place(), tag, &body)).collect();
     let taken = hall.hand_in(id, &flood).unwrap();
     // Eight answers are pending; further requests wait in the peer.
     assert_eq!(taken, 8 * 18);
@@ -81,21 +81,21 @@ fn conversation(hall: &mut Hall) -> Vec<u8> {
         to.one(Type::SIZE).size(0).one(Type::STRING).text(Some(b"k"));
     });
     let bodies = [body(Command::REQ, &|_| {}), get, body(Command::FINALIZE, &|_| {})];
-    let messages = (101..).zip(&bodies).map(|(tag, body)| message(id.0, tag, body));
+    let messages = (101..).zip(&bodies).map(|(tag, body)| message(id.place(), tag, body));
     messages.collect::<Vec<_>>().concat()
 }
 
 /// Sends the first `len` bytes of a request that is longer.
 fn begin(hall: &mut Hall, client: usize, len: usize) -> Result<usize, PeerError> {
     let (id, _) = hall.clients[client];
-    let whole = message(id.0, 7, &[0; 1100]);
+    let whole = message(id.place(), 7, &[0; 1100]);
     hall.hand_in(id, &whole[..len])
 }
 
 #[test]
 fn unfinished_requests_of_a_rank_are_bounded_over_all_its_connections() {
     let mut hall = Hall::new(2);
-    hall.pmix.limit_unfinished(UnfinishedLimits { rank_bytes: 1000, all_bytes: usize::MAX });
+    hall.server().limit_unfinished(UnfinishedLimits { rank_bytes: 1000, all_bytes: usize::MAX });
     let second = hall.join(0, Format::PLAIN);
     begin(&mut hall, 0, 700).unwrap();
     begin(&mut hall, second, 300).unwrap();
@@ -105,7 +105,7 @@ fn unfinished_requests_of_a_rank_are_bounded_over_all_its_connections() {
     let error = hall.hand_in(id, &[0; 300]).unwrap_err();
     assert_eq!(error, PeerError::UnfinishedTooLong { limit_bytes: 1000 });
     // The first connection goes on, and its rank has room again.
-    hall.server().close(id);
+    hall.world.server.close(id);
     let third = hall.join(0, Format::PLAIN);
     begin(&mut hall, third, 300).unwrap();
     // A single connection is bounded as well.
@@ -117,7 +117,7 @@ fn unfinished_requests_of_a_rank_are_bounded_over_all_its_connections() {
 #[test]
 fn unfinished_requests_of_all_ranks_are_bounded_and_short_ones_are_no_share() {
     let mut hall = Hall::new(4);
-    hall.pmix.limit_unfinished(UnfinishedLimits { rank_bytes: 1200, all_bytes: 2500 });
+    hall.server().limit_unfinished(UnfinishedLimits { rank_bytes: 1200, all_bytes: 2500 });
     for rank in 0..2 {
         begin(&mut hall, rank, 900).unwrap();
     }
@@ -126,10 +126,10 @@ fn unfinished_requests_of_all_ranks_are_bounded_and_short_ones_are_no_share() {
     // A short one is served until then, as without the limit.
     begin(&mut hall, 3, 400).unwrap();
     let (id, _) = hall.clients[2];
-    hall.server().close(id);
+    hall.world.server.close(id);
     // A finished request counts no more.
     let (id, _) = hall.clients[0];
-    hall.hand_in(id, &message(id.0, 7, &[0; 1100])[900..]).unwrap();
+    hall.hand_in(id, &message(id.place(), 7, &[0; 1100])[900..]).unwrap();
     let fourth = hall.join(2, Format::PLAIN);
     begin(&mut hall, fourth, 800).unwrap();
 }

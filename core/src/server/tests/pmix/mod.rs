@@ -14,52 +14,20 @@ mod query;
 mod waits;
 
 use super::*;
-use crate::server::pmix::{
-    ConnectionId, Pmix, PmixEvent, PmixServer, PmixStorage, PmixTables, RankData, UnfinishedLimits,
-};
+use crate::server::pmix::{PmixServer, PmixServerRef, RankData, UnfinishedLimits};
 use crate::testkit;
-use crate::testkit::pmix::{greeting_bytes, message, packed};
+use crate::testkit::pmix::{Block, Lent, Letters, greeting_bytes, message, packed};
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::{Command, Status, keys, persistence, range, scope};
 use crate::wire::pmix::{Family, Format, Kvals, Packer, Proc, Type, Unpacker, WILDCARD, ranks};
-use std::boxed::Box;
-
-/// Storage in arrays and vectors, as on a board or a host.
-#[derive(Debug)]
-struct Lent;
-
-type Block = heapless::Vec<u8, 1024>;
-type Letters = heapless::Vec<u8, 2048>;
-
-impl PmixStorage for Lent {
-    type Bytes = Block;
-    type Inbox = Letters;
-    type Pending<T: 'static> = [Option<T>; 8];
-    type Connections<T: 'static> = Slots8<T>;
-    type Ranks<T: 'static> = Vec<T>;
-    type Namespaces<T: 'static> = Slots8<T>;
-    type Collectives<T: 'static> = Slots8<T>;
-    type Names<T: 'static> = Slots8<T>;
-    type Events<T: 'static> = Slots8<T>;
-    type Groups<T: 'static> = Slots8<T>;
-}
-
-type Slots8<T> = &'static mut [Option<T>];
-
-/// Eight free slots.
-fn slots<T>() -> Slots8<T> {
-    Vec::leak((0..8).map(|_| None).collect())
-}
 
 /// A job of PMI ranks without sessions, which PMIx clients join.
 struct Hall {
     world: TestServer,
-    /// It is large, and moved about.
-    pmix: Box<Pmix<Lent>>,
     /// By rank; the format that each speaks.
-    clients: Vec<(ConnectionId, Format)>,
+    clients: Vec<(SessionId, Format)>,
     tag: u32,
     /// The time of the messages that clients send.
     now: Instant,
@@ -103,29 +71,26 @@ impl Hall {
         hall
     }
 
-    fn in_world(world: TestServer, info: &[u8]) -> Self {
-        let mut pmix = Box::new(Pmix::new(PmixTables {
-            connections: slots(),
-            jobs: slots(),
-            collectives: slots(),
-            names: slots(),
-            events: slots(),
-            groups: slots(),
-        }));
+    fn in_world(mut world: TestServer, info: &[u8]) -> Self {
         let ranks = world.server.job(world.job).unwrap().ranked();
         let posts = ranks.map(|(rank, _)| RankData::of(rank)).collect();
-        pmix.add_job(world.job, Block::from_slice(info).unwrap(), posts).unwrap();
-        Self { world, pmix, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
+        let info = Block::from_slice(info).unwrap();
+        world.server.pmix().add_job(world.job, info, posts).unwrap();
+        Self { world, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
     }
 
     fn server(&mut self) -> PmixServer<'_, Lent, Vectors> {
-        self.world.server.pmix(&mut self.pmix)
+        self.world.server.pmix()
+    }
+
+    fn view(&self) -> PmixServerRef<'_, Lent, Vectors> {
+        self.world.server.pmix_ref()
     }
 
     /// Opens a connection that has sent nothing.
-    fn open(&mut self) -> ConnectionId {
+    fn open(&mut self) -> SessionId {
         let deadline = NOW.plus(Duration::from_secs(5));
-        self.pmix.open(Letters::new(), [const { None }; 8], Some(deadline)).unwrap()
+        self.server().open(Letters::new(), [const { None }; 8], Some(deadline)).unwrap()
     }
 
     fn join(&mut self, rank: u32, format: Format) -> usize {
@@ -140,26 +105,25 @@ impl Hall {
         let native = greeting(NSPACE, rank, format);
         let greeting = greeting_bytes(&Greeting { version, ..Greeting::read(&native).unwrap() });
         self.hand_in(id, &greeting).unwrap();
-        let event = self.pmix.poll_event();
+        let event = self.world.server.poll_event();
         let (job, claimed) = (self.world.job, Rank(rank));
-        let told =
-            PmixEvent::AdmissionRequested { connection: id, job, rank: claimed, user: Some(7) };
+        let told = Event::AdmissionRequested { session: id, job, rank: claimed, user: Some(7) };
         assert_eq!(event, Some(told));
         assert_eq!(self.bytes(id), b"", "nobody is let in unseen");
         self.server().admit(id).unwrap();
-        assert_eq!(read_welcome(&self.bytes(id)), Some((Ok(id.0), 8)));
+        assert_eq!(read_welcome(&self.bytes(id)), Some((Ok(id.place()), 8)));
         self.clients.len() - 1
     }
 
-    fn hand_in(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, PeerError> {
+    fn hand_in(&mut self, id: SessionId, bytes: &[u8]) -> Result<usize, PeerError> {
         let now = self.now;
-        self.server().connection(id).unwrap().handle_input(now, bytes)
+        self.world.server.session(id).unwrap().handle_input(now, bytes)
     }
 
     /// Output that is due on a connection, read in pieces of an odd size.
-    fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
-        while self.server().next_ready().is_some() {}
-        let mut connection = self.server().connection(id).unwrap();
+    fn bytes(&mut self, id: SessionId) -> Vec<u8> {
+        while self.world.server.next_ready().is_some() {}
+        let mut connection = self.world.server.session(id).unwrap();
         let (mut all, mut out) = (Vec::new(), [0; 7]);
         while let Some(len) = connection.poll_transmit(&mut out).unwrap() {
             all.extend_from_slice(&out[..len]);
@@ -175,7 +139,7 @@ impl Hall {
             to.one(Type::COMMAND).u8(command.0);
             write(to);
         });
-        let message = message(id.0, self.tag, &body);
+        let message = message(id.place(), self.tag, &body);
         assert_eq!(self.hand_in(id, &message), Ok(message.len()));
         self.tag
     }
@@ -255,18 +219,17 @@ impl Hall {
     /// Terminates the process of a client.
     fn end(&mut self, client: usize) {
         let id = self.clients[client].0;
-        let mut connection = self.server().connection(id).unwrap();
+        let mut connection = self.world.server.session(id).unwrap();
         let _ = connection.handle_end(NOW);
-        self.server().close(id);
+        self.world.server.close(id);
         let (job, rank) = (self.world.job, Rank(count(client)));
         self.world.server.member_gone(job, rank);
-        self.server().member_gone(job, rank);
     }
 
     fn late(&mut self, seconds: u64) {
         let now = NOW.plus(Duration::from_secs(seconds));
-        assert!(self.pmix.poll_timeout().is_some_and(|at| at <= now));
-        self.server().handle_timeout(now);
+        assert!(self.world.server.poll_timeout().is_some_and(|at| at <= now));
+        self.world.server.handle_timeout(now);
     }
 }
 

@@ -72,7 +72,7 @@ impl Nodes {
             assert!(matches!(told, Some(Event::FenceHandedUp { .. })), "{told:?}");
             let (server, job) = (&hall.world.server, hall.world.job);
             server.fence_puts(job).for_each(|record| append(&mut block, &record));
-            let pmix = server.pmix_ref(&hall.pmix);
+            let pmix = server.pmix_ref();
             pmix.fence_modex(job).for_each(|record| append(&mut block, &record));
         }
         block

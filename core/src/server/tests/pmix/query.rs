@@ -189,11 +189,11 @@ fn values_that_only_the_owner_knows_come_with_its_answer() {
     let mut hall = Hall::new(1);
     let asked: &[&[u8]] = &[keys::QUERY_NAMESPACES, keys::QUERY_JOB_STATUS, b"pmix.nothing"];
     hall.query(0, &[(asked, &[])]);
-    let Some(PmixEvent::HostRequest { connection, pending }) = hall.pmix.poll_event() else {
+    let Some(Event::HostRequest { session, exchange }) = hall.world.server.poll_event() else {
         panic!("the owner is asked")
     };
     let job = hall.world.job;
-    let answered = hall.server().answer_query(connection, pending, |question, to| {
+    let answered = hall.server().answer_query(session, exchange, |question, to| {
         assert_eq!((question.job, question.rank), (job, WILDCARD));
         match question.key {
             keys::QUERY_JOB_STATUS => {
@@ -204,17 +204,17 @@ fn values_that_only_the_owner_knows_come_with_its_answer() {
         }
     });
     answered.unwrap();
-    hall.pmix.request_read(connection);
+    hall.server().request_read(session);
     let part = ["pmix.qry.ns=kvs_1", "pmix.qry.jst=3"].map(String::from).to_vec();
     assert_eq!(hall.entries(0), (Status::QUERY_PARTIAL_SUCCESS, part));
-    assert!(hall.server().answer_query(connection, pending, |_, _| Ok(())).is_err());
+    assert!(hall.server().answer_query(session, exchange, |_, _| Ok(())).is_err());
     // The number of keys of one request is bounded.
     let many = [keys::QUERY_NAMESPACES; 257];
     hall.query(0, &[(&many[..40], &[])]);
     assert_eq!(hall.entries(0).1.len(), 40);
     let (id, tag) = (hall.clients[0].0, 4711);
     let body = [&[2, 15, 2, 1, 2, 130, 4][..], &[4, b'a', 0].repeat(257), &[0]].concat();
-    hall.hand_in(id, &message(id.0, tag, &body)).unwrap();
+    hall.hand_in(id, &message(id.place(), tag, &body)).unwrap();
     let answers = hall.answers(0);
     assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::OUT_OF_RESOURCE);
 }
@@ -329,7 +329,7 @@ fn unknown_required_directives_are_refused() {
 fn monitored_process_is_reported_when_its_heartbeats_stop() {
     let mut hall = Hall::new(2);
     let (job, rank, after) = (hall.world.job, Rank(1), Duration::from_secs(6));
-    let silent = PmixEvent::HeartbeatLost { job, rank, code: Status(-109), after };
+    let silent = Event::HeartbeatLost { job, rank, code: Status(-109), after };
     let monitor = |hall: &mut Hall, what: &[u8], every: u32| {
         hall.ask(1, Command::MONITOR, &|to| {
             to.one(Type::INFO).text(Some(what)).u32(0).of(Type::BOOL).u8(1);
@@ -341,19 +341,19 @@ fn monitored_process_is_reported_when_its_heartbeats_stop() {
     };
     assert_eq!(monitor(&mut hall, b"pmix.monitor.fmon", 2), Status::NOT_SUPPORTED);
     assert_eq!(monitor(&mut hall, keys::MONITOR_HEARTBEAT, 0), Status::BAD_PARAM);
-    assert_eq!(hall.pmix.poll_timeout(), None);
+    assert_eq!(hall.world.server.poll_timeout(), None);
     assert_eq!(monitor(&mut hall, keys::MONITOR_HEARTBEAT, 2), Status::SUCCESS);
-    assert_eq!(hall.pmix.poll_timeout(), Some(NOW.plus(after)));
+    assert_eq!(hall.world.server.poll_timeout(), Some(NOW.plus(after)));
     hall.late(6);
-    assert_eq!(hall.pmix.poll_event(), Some(silent.clone()));
+    assert_eq!(hall.world.server.poll_event(), Some(silent.clone()));
     // The event is reported once, until there is a heartbeat again.
-    assert_eq!(hall.pmix.poll_timeout(), None);
+    assert_eq!(hall.world.server.poll_timeout(), None);
     let id = hall.clients[1].0;
-    let beat = Header { index: id.0, tag: 1, body_bytes: 0 }.bytes();
+    let beat = Header { index: id.place(), tag: 1, body_bytes: 0 }.bytes();
     hall.hand_in(id, &beat).unwrap();
     hall.late(7);
-    assert_eq!(hall.pmix.poll_event(), Some(silent));
+    assert_eq!(hall.world.server.poll_event(), Some(silent));
     hall.hand_in(id, &beat).unwrap();
     assert_eq!(monitor(&mut hall, keys::MONITOR_CANCEL, 2), Status::SUCCESS);
-    assert_eq!(hall.pmix.poll_timeout(), None);
+    assert_eq!(hall.world.server.poll_timeout(), None);
 }

@@ -8,13 +8,13 @@ use crate::server::pmix::{CollectiveKind, PmixWait};
 fn get_that_waits_names_the_key_and_the_process() {
     let mut hall = Hall::new(2);
     let job = hall.world.job;
-    assert_eq!(hall.pmix.waits().count(), 0);
+    assert_eq!(hall.view().waits().count(), 0);
     hall.get(0, 1, Some("card"), false);
     hall.get(0, 1, None, false);
     hall.get(1, ranks::UNDEF, Some("any"), false);
     let post = |rank, key| PmixWait::Post { job, rank, key };
     let (first, second) = (ProcId { job, rank: Rank(0) }, ProcId { job, rank: Rank(1) });
-    let waits = Vec::from_iter(hall.pmix.waits());
+    let waits = Vec::from_iter(hall.view().waits());
     let expected = [
         (first, post(Some(Rank(1)), Some(&b"card"[..]))),
         (first, post(Some(Rank(1)), None)),
@@ -22,7 +22,7 @@ fn get_that_waits_names_the_key_and_the_process() {
     ];
     assert_eq!(waits, expected);
     hall.commit(1, "card", &[3]);
-    let keys = hall.pmix.waits().map(|(peer, _)| peer);
+    let keys = hall.view().waits().map(|(peer, _)| peer);
     assert_eq!(Vec::from_iter(keys), [second], "both gets of rank 0 have their answers");
 }
 
@@ -32,10 +32,10 @@ fn fence_of_some_names_who_is_in_it() {
     let job = hall.world.job;
     // The fence of all ranks is reported by the job itself.
     hall.fence(3, &[WILDCARD], 0);
-    assert_eq!(hall.pmix.waits().count(), 0);
+    assert_eq!(hall.view().waits().count(), 0);
     hall.fence(0, &[0, 1, 2], 0);
     hall.fence(2, &[2, 1, 0], 0);
-    let waits = Vec::from_iter(hall.pmix.waits());
+    let waits = Vec::from_iter(hall.view().waits());
     let [(first, PmixWait::Together { purpose: CollectiveKind::Fence, at }), (second, same)] =
         waits[..]
     else {
@@ -43,10 +43,10 @@ fn fence_of_some_names_who_is_in_it() {
     };
     assert_eq!([first, second], [ProcId { job, rank: Rank(0) }, ProcId { job, rank: Rank(2) }]);
     assert_eq!(waits[0].1, same);
-    let who = hall.world.server.pmix_ref(&hall.pmix).taking_part(at);
+    let who = hall.view().taking_part(at);
     let who: Vec<(u32, bool)> = who.map(|(member, is_in)| (member.rank.0, is_in)).collect();
     assert_eq!(who, [(0, true), (1, false), (2, true)]);
     hall.fence(1, &[0, 1, 2], 0);
-    assert_eq!(hall.pmix.waits().count(), 0);
-    assert_eq!(hall.world.server.pmix_ref(&hall.pmix).taking_part(at).count(), 0);
+    assert_eq!(hall.view().waits().count(), 0);
+    assert_eq!(hall.view().taking_part(at).count(), 0);
 }

@@ -1,0 +1,124 @@
+//! Events for the owner of a server.
+
+use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
+#[cfg(feature = "pmix")]
+use crate::{error::PeerError, time::Duration, wire::pmix::names::Status};
+
+/// Event for the owner of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A peer has identified itself.
+    Joined {
+        /// Its job.
+        job: JobId,
+        /// Its rank.
+        rank: Rank,
+    },
+    /// A member aborts the job. Kill it at once: there is no answer, or it was given.
+    Aborted {
+        /// The job.
+        job: JobId,
+        /// The rank that called abort.
+        rank: Rank,
+        /// Exit code requested for the job.
+        code: Option<i32>,
+        /// True if the whole job is meant, false for the member alone.
+        world: bool,
+        /// Message of the rank.
+        message: Excerpt,
+    },
+    /// Two members put the same key between two fences; the later value holds.
+    PutTwice {
+        /// The job.
+        job: JobId,
+        /// The key.
+        key: Key,
+        /// Writer of the first value.
+        first: Rank,
+        /// Writer of the second value.
+        second: Rank,
+    },
+    /// A member requests new processes: read [`spawn_request`](super::Server::spawn_request), then call
+    /// [`spawn_read`](super::Server::spawn_read), and
+    /// [`answer_spawn`](super::Server::answer_spawn) when it is done.
+    Spawn {
+        /// The session of the rank.
+        session: SessionId,
+        /// Number of the spawn, to be passed back with the answer.
+        exchange: usize,
+    },
+    /// All members here are in the fence: send [`fence_puts`](super::Server::fence_puts) to the other nodes,
+    /// pass theirs to [`add_remote`](super::Server::add_remote), and call
+    /// [`end_fence`](super::Server::end_fence) when their members are inside too.
+    FenceHandedUp {
+        /// The job.
+        job: JobId,
+        /// Number of the fence.
+        generation: u32,
+    },
+    /// A notice was sent to a member that requested a signal after each.
+    Signal {
+        /// The job.
+        job: JobId,
+        /// The member.
+        rank: Rank,
+        /// Name of the signal, as the member sent it.
+        signal: Word,
+    },
+    /// A fence, or a ring, has members inside and can never end, because another one is gone.
+    FenceStuck {
+        /// The job.
+        job: JobId,
+        /// The rank that is gone.
+        gone: Rank,
+    },
+    /// A PMIx client claims a rank, which the protocol does not prove. Verify the claim and call
+    /// [`admit`](super::pmix::PmixServer::admit) or [`refuse`](super::pmix::PmixServer::refuse); the peer
+    /// waits for that.
+    #[cfg(feature = "pmix")]
+    AdmissionRequested {
+        /// The session.
+        session: SessionId,
+        /// Job of the claimed rank.
+        job: JobId,
+        /// Claimed rank.
+        rank: Rank,
+        /// The user that the peer claims to run as, if any.
+        user: Option<u32>,
+    },
+    /// An invalid greeting of a PMIx client. Call [`refuse`](super::pmix::PmixServer::refuse) with this
+    /// status; the peer waits for that.
+    #[cfg(feature = "pmix")]
+    AdmissionInvalid {
+        /// The session.
+        session: SessionId,
+        /// Status for the peer.
+        status: Status,
+        /// Cause of the rejection.
+        why: PeerError,
+    },
+    /// No heartbeat of a PMIx client within the interval that it requested.
+    #[cfg(feature = "pmix")]
+    HeartbeatLost {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// Code of the event for other processes.
+        code: Status,
+        /// Length of the interval.
+        after: Duration,
+    },
+    /// A request of a PMIx client that only the owner can answer: read
+    /// [`request`](super::pmix::PmixServerRef::request), then call
+    /// [`request_read`](super::pmix::PmixServer::request_read), and
+    /// [`answer`](super::pmix::PmixServer::answer) with the result.
+    #[cfg(feature = "pmix")]
+    HostRequest {
+        /// The session.
+        session: SessionId,
+        /// Number of the request, to be passed back with the answer.
+        exchange: usize,
+    },
+}

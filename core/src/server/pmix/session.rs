@@ -1,0 +1,299 @@
+//! Sessions of PMIx clients.
+
+use super::context::PmixContext;
+use super::heartbeat::HeartbeatMonitors;
+use super::registrations::EventRegistrations;
+use super::response::{PendingRequest, PmixResponse};
+use super::shared_bytes::SharedBytes;
+use super::state;
+use super::storage::{PendingOf, PmixSessionOf, PmixSessionStateOf, PmixStorage};
+use crate::command::Verb;
+use crate::error::{Full, Malformed, PeerError};
+use crate::ids::{ProcId, SessionId};
+use crate::server::Storage;
+use crate::server::input::{MessageContext, MessageEffect, Protocol};
+use crate::server::session::{ProtocolState, Session, SessionPhase, SessionState};
+use crate::server::session_table::SessionTable;
+use crate::storage::{Buffer, Slots};
+use crate::time::Instant;
+use crate::wire::Framed;
+use crate::wire::pmix::greeting::{Greeting, write_refusal, write_welcome};
+use crate::wire::pmix::header::Header;
+use crate::wire::pmix::names::Status;
+use crate::wire::pmix::{Format, Release, Request, Unpacker};
+use core::marker::PhantomData;
+
+/// State of the session of a PMIx client.
+#[derive(Debug)]
+pub struct PmixPeerState<B> {
+    /// The process that the peer claims to be.
+    pub(super) peer: Option<ProcId>,
+    /// The next session admitted as the same process.
+    pub(super) next_of_peer: Option<SessionId>,
+    /// True if the owner has admitted the peer.
+    pub(super) is_admitted: bool,
+    pub(super) format: Format,
+    pub(super) release: Release,
+    /// The user it claims to run as.
+    pub(super) user: Option<u32>,
+    /// Type of the bytes in pending requests.
+    bytes: PhantomData<B>,
+    /// The answer that is being sent, and how much of it was.
+    sending: Option<(usize, usize)>,
+    /// The number of the next answer that becomes due; they are sent in this order.
+    turn: u32,
+    /// Event registrations.
+    pub(super) registrations: EventRegistrations,
+    /// Heartbeat monitors.
+    pub(super) heartbeats: HeartbeatMonitors,
+}
+
+/// Form of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum PmixFraming {
+    /// The first message.
+    Greeting,
+    /// A message with a header.
+    Message,
+}
+
+impl<B> PmixPeerState<B> {
+    /// The state of a peer that has sent nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            peer: None,
+            next_of_peer: None,
+            is_admitted: false,
+            format: Format::PLAIN,
+            release: Release::default(),
+            user: None,
+            bytes: PhantomData,
+            sending: None,
+            turn: 0,
+            registrations: EventRegistrations::new(),
+            heartbeats: HeartbeatMonitors::new(),
+        }
+    }
+
+    const fn next_turn(&mut self) -> u32 {
+        self.turn = self.turn.wrapping_add(1);
+        self.turn
+    }
+}
+
+impl<B> ProtocolState for PmixPeerState<B> {
+    type Request = PendingRequest<B>;
+
+    fn is_lock_step(&self) -> bool {
+        false
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> Protocol<S> for PmixPeerState<P::Bytes> {
+    type Inbox = P::Inbox;
+    type Pending = PendingOf<P>;
+    type Dialect = PmixFraming;
+
+    const HOLDS_WHILE_PAUSED: bool = false;
+
+    fn session(table: &mut SessionTable<S>, id: SessionId) -> Option<&mut PmixSessionOf<P>> {
+        table.pmix_mut(id)
+    }
+
+    fn dialect(state: &PmixSessionStateOf<P>, _bytes: &[u8]) -> PmixFraming {
+        match state.lifecycle.phase {
+            SessionPhase::Fresh => PmixFraming::Greeting,
+            _ => PmixFraming::Message,
+        }
+    }
+
+    fn frame(framing: PmixFraming, bytes: &[u8]) -> Result<Framed, Malformed> {
+        match framing {
+            PmixFraming::Greeting => Greeting::frame(bytes),
+            PmixFraming::Message => Ok(Header::frame(bytes)),
+        }
+    }
+
+    /// Number of bytes missing to the end of the held message, or of its header. A greeting is held
+    /// with all bytes that arrive with it.
+    fn missing_bytes(session: &PmixSessionOf<P>) -> usize {
+        let held = session.inbox.as_slice();
+        let whole = match (session.state.lifecycle.phase, Header::read(held)) {
+            (SessionPhase::Fresh, _) => return usize::MAX,
+            (_, None) => Header::BYTES,
+            (_, Some(header)) => Header::BYTES.saturating_add(header.body_bytes as usize),
+        };
+        whole.saturating_sub(held.len())
+    }
+
+    /// A message that will never fit is not worth waiting for.
+    fn check_unfinished(sessions: &SessionTable<S>, id: SessionId) -> Option<PeerError> {
+        let Session { inbox, state } = sessions.pmix(id)?;
+        let limit_bytes = inbox.as_slice().len() + inbox.room();
+        let body_bytes = Header::read(inbox.as_slice()).map_or(0, |of| of.body_bytes as usize);
+        if state.lifecycle.phase != SessionPhase::Fresh
+            && body_bytes.saturating_add(Header::BYTES) > limit_bytes
+        {
+            return Some(PeerError::MessageTooLong { limit_bytes });
+        }
+        let limit_bytes = sessions.exceeded(id)?;
+        Some(PeerError::UnfinishedTooLong { limit_bytes })
+    }
+
+    fn handle_message(
+        state: &mut PmixSessionStateOf<P>,
+        context: MessageContext<'_, S>,
+        _framing: PmixFraming,
+        bytes: &[u8],
+    ) -> MessageEffect {
+        let MessageContext { shared, pmix, .. } = context;
+        let mut context = PmixContext { pmix, common: shared };
+        MessageEffect::Pmix(state::handle_message(state, &mut context, bytes))
+    }
+
+    /// The protocol has no message for the reason after admission.
+    fn fail(state: &mut PmixSessionStateOf<P>, _to: (Verb, PmixFraming), error: PeerError) {
+        state.lifecycle.fail(error);
+    }
+}
+
+impl<B, I: Buffer, X> Session<I, X, PmixPeerState<B>> {
+    /// The request at the front that the owner has to answer.
+    pub(super) fn request(&self) -> Option<Request<'_>> {
+        let message = self.inbox.as_slice().get(..self.state.lifecycle.held_len?)?;
+        let body = message.get(Header::BYTES..)?;
+        Request::read(Unpacker::new(body, self.state.protocol.format)).ok()
+    }
+}
+
+impl<B: SharedBytes, X: Slots<PendingRequest<B>>> SessionState<X, PmixPeerState<B>> {
+    /// Adds a response, and returns its place. There is always one: input pauses without a free
+    /// place.
+    pub(super) fn push_response(&mut self, tag: u32, response: PmixResponse<B>) -> usize {
+        let order = self.protocol.next_turn();
+        self.push_request(PendingRequest { tag, response, order })
+    }
+
+    /// Replaces a response that was not due.
+    pub(super) fn resolve(&mut self, at: usize, response: PmixResponse<B>) {
+        let turn = self.protocol.next_turn();
+        if let Some(pending) = self.pending.get_mut(at) {
+            (pending.response, pending.order) = (response, turn);
+        }
+    }
+
+    /// Sends the answer that admits the peer, with the index of its session.
+    pub(super) fn push_welcome(&mut self, id: SessionId) {
+        let mut bytes = [0; 8];
+        if write_welcome(id.place(), &mut bytes).is_ok() {
+            self.push_bare(&bytes);
+        }
+    }
+
+    /// Marks the greeting as invalid. The owner sees the peer before it is rejected, since a
+    /// rejected peer closes the connection and could not be identified any more.
+    pub(super) fn defer_rejection(&mut self) {
+        self.lifecycle.phase = SessionPhase::Claimed;
+    }
+
+    /// Rejects a peer that was not admitted, with a status.
+    pub(super) fn reject(&mut self, status: Status, error: PeerError) {
+        let mut bytes = [0; 4];
+        if write_refusal(status.0, &mut bytes).is_ok() {
+            self.push_bare(&bytes);
+        }
+        self.lifecycle.fail(error);
+    }
+
+    /// Place of the request with this number, which the owner has to answer.
+    pub(super) fn host_request(&self, number: usize) -> Option<usize> {
+        let mut waiting = self.pending_requests().filter(
+            |(_, pending)| matches!(pending.response, PmixResponse::Host(of) if of as usize == number),
+        );
+        waiting.next().map(|(place, _)| place)
+    }
+
+    /// Place of the response of this collective.
+    pub(super) fn in_collective(&self, at: usize) -> Option<usize> {
+        let mut waiting = self.pending_requests().filter(
+            |(_, pending)| matches!(pending.response, PmixResponse::Collective { at: of, .. } if of == at),
+        );
+        waiting.next().map(|(place, _)| place)
+    }
+
+    /// The oldest queued fence.
+    pub(super) fn first_queued_fence(&self) -> Option<(usize, Option<Instant>)> {
+        let later = self.pending_requests().filter_map(|(place, pending)| match pending.response {
+            PmixResponse::QueuedFence { deadline } => Some((place, deadline, pending.order)),
+            _ => None,
+        });
+        let first = later.max_by_key(|(_, _, turn)| self.protocol.turn.wrapping_sub(*turn));
+        first.map(|(place, deadline, _)| (place, deadline))
+    }
+
+    pub(super) fn has_due(&self) -> bool {
+        self.pending_requests().any(|(_, pending)| pending.response.is_due())
+    }
+
+    /// Earliest deadline of the session, its requests and its monitors.
+    pub(in crate::server) fn deadline(&self) -> Option<Instant> {
+        let waiting = self.pending_requests().filter_map(|(_, pending)| pending.response.until());
+        let monitor = self
+            .protocol
+            .heartbeats
+            .deadline()
+            .filter(|_| self.lifecycle.phase == SessionPhase::Open);
+        self.lifecycle.deadline.into_iter().chain(waiting).chain(monitor).min()
+    }
+
+    /// Sends due responses one after the other, as far as there is room.
+    pub(super) fn transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        let (at, sent) = match self.protocol.sending {
+            Some(sending) => sending,
+            None => match self.next_due() {
+                Some(at) => (at, 0),
+                None => return Ok(None),
+            },
+        };
+        let Some(pending) = self.pending.get(at) else {
+            self.protocol.sending = None;
+            return Ok(None);
+        };
+        if out.is_empty() {
+            return Err(Full { needed: 1 });
+        }
+        let (len, is_all) = pending.write(self.protocol.format, sent, out);
+        if is_all {
+            self.protocol.sending = None;
+            self.pending.remove(at);
+        } else {
+            self.protocol.sending = Some((at, sent + len));
+        }
+        Ok(Some(len))
+    }
+
+    /// True if the owner closes the link.
+    pub(in crate::server) fn is_finished(&self) -> bool {
+        match self.lifecycle.phase {
+            SessionPhase::Ended => true,
+            // The client of a rejected peer reads the reason and closes the connection; the server
+            // does not wait for that.
+            SessionPhase::Broken(_) => !self.has_due(),
+            // A client closes when it has read the answer to FINALIZE.
+            _ => false,
+        }
+    }
+
+    fn push_bare(&mut self, bytes: &[u8]) {
+        if let Ok(bytes) = heapless::Vec::from_slice(bytes) {
+            self.push_response(0, PmixResponse::Bare(bytes));
+        }
+    }
+
+    fn next_due(&self) -> Option<usize> {
+        // Order numbers wrap, so the distance to the next turn is compared.
+        let due = self.pending_requests().filter(|(_, pending)| pending.response.is_due());
+        due.max_by_key(|(_, pending)| self.protocol.turn.wrapping_sub(pending.order))
+            .map(|(at, _)| at)
+    }
+}

@@ -73,6 +73,10 @@ impl TreeNode {
         if is_parent {
             self.uplink.parent = Some(peer);
             self.uplink.epoch += 1;
+            // It answers: if this connection ends as well, the search begins anew.
+            if let Some(detached) = &mut self.uplink.detached {
+                detached.end = None;
+            }
             for lane in &mut self.uplink.lanes {
                 lane.rewind();
             }
@@ -172,8 +176,11 @@ impl TreeNode {
                 self.downlink.former.extend(to_all.map(|parcel| (lane, parcel)));
             }
             self.try_next_parent(peer);
-        } else if edge.is_open_child() {
-            self.keep_absence(edge);
+        } else if edge.state != EdgeState::Closing {
+            if edge.is_open_child() {
+                self.keep_absence(edge);
+            }
+            self.gone.insert(peer);
             self.report_gone(peer, is_silent);
             self.check_all_complete();
         }
@@ -261,7 +268,8 @@ impl TreeNode {
         for gathering in self.collectives.gatherings.values_mut() {
             gathering.complete.remove(&peer);
         }
-        if attach.epoch > 1 || peer.parent(self.config.radix) != Some(self.config.node) {
+        let is_first_parent = peer.parent(self.config.radix) == Some(self.config.node);
+        if self.gone.remove(&peer) || attach.epoch > 1 || !is_first_parent {
             self.report_moved(moved);
         }
         self.advance_settlement();
@@ -357,6 +365,8 @@ impl TreeNode {
     pub(crate) fn handle_refusal(&mut self, peer: NodeId, why: Refusal) -> Result<(), TreeError> {
         match why {
             Refusal::Excluded => self.end(TreeEvent::Expelled),
+            // No other ancestor has more.
+            Refusal::Behind if peer == NodeId::HEAD => self.lose_head(),
             Refusal::Behind => {
                 self.events.push_back(TreeEvent::Close { peer, why: CloseReason::Refused });
                 self.lose_edge(peer, false);

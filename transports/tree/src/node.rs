@@ -106,6 +106,8 @@ pub struct TreeNode {
     pub(crate) routes: BTreeMap<NodeId, Route>,
     pub(crate) absences: Vec<Absence>,
     pub(crate) banned: BTreeSet<NodeId>,
+    /// Children whose loss was reported and that have not come back here.
+    pub(crate) gone: BTreeSet<NodeId>,
     pub(crate) collectives: Collectives,
     pub(crate) head: Option<HeadState>,
     pub(crate) events: VecDeque<TreeEvent>,
@@ -138,6 +140,7 @@ impl TreeNode {
             routes: BTreeMap::new(),
             absences: children.map(Absence::awaiting).collect(),
             banned: BTreeSet::new(),
+            gone: BTreeSet::new(),
             collectives: Collectives::default(),
             head: is_head.then(|| HeadState::new(config.nodes)),
             events: VecDeque::new(),

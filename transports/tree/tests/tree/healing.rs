@@ -1,8 +1,8 @@
 //! Lost edges and nodes.
 
 use crate::net::{Net, id};
-use pmi_core::time::Duration;
-use pmi_tree::{Class, Destination, EdgeLoss, NodeId, TreeEvent};
+use pmi_core::time::{Duration, Instant};
+use pmi_tree::{Class, Destination, EdgeLoss, NodeId, TreeConfig, TreeEvent, TreeNode};
 
 /// Nodes that the head has reported as lost.
 fn lost(net: &Net) -> Vec<(u32, u32, EdgeLoss)> {
@@ -128,4 +128,15 @@ fn child_of_the_head_returns_to_it_at_once() {
     net.wait(Duration::from_secs(3));
     assert_eq!(net.results(1), vec![(b"xxxx5".to_vec(), 10); 6]);
     assert_eq!(lost(&net), []);
+}
+
+#[test]
+fn node_whose_connection_ends_before_it_is_attached_is_lost() {
+    let mut head = TreeNode::new(TreeConfig::new(NodeId(0), 3));
+    head.connected(NodeId(1), Instant::ZERO);
+    head.disconnected(NodeId(1), Instant::ZERO);
+    let due = head.poll_timeout().unwrap();
+    head.handle_timeout(due);
+    let (node, parent, loss) = (NodeId(1), NodeId(0), EdgeLoss::Closed);
+    assert_eq!(head.poll_event(), Some(TreeEvent::NodeLost { node, parent, loss }));
 }

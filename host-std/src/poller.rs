@@ -48,6 +48,8 @@ pub(crate) enum Token {
     StarterOutput(u32),
     /// The starter with this number has exited.
     StarterExit(u32),
+    /// The pipe to the readers of standard input on a node is writable, or they are gone.
+    NodeInput,
 }
 
 /// Waits for the readiness of many descriptors.
@@ -253,6 +255,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::Node(number) => (NODE, number),
         Token::StarterOutput(number) => (STARTER_OUTPUT, number),
         Token::StarterExit(number) => (STARTER_EXIT, number),
+        Token::NodeInput => (NODE_INPUT, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -279,6 +282,7 @@ fn token(data: u64) -> Option<Token> {
         NODE => Token::Node(number),
         STARTER_OUTPUT => Token::StarterOutput(number),
         STARTER_EXIT => Token::StarterExit(number),
+        NODE_INPUT => Token::NodeInput,
         _ => return None,
     })
 }
@@ -304,6 +308,7 @@ const NODE_LISTEN: u64 = 18;
 const NODE: u64 = 19;
 const STARTER_OUTPUT: u64 = 20;
 const STARTER_EXIT: u64 = 21;
+const NODE_INPUT: u64 = 22;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -337,6 +342,7 @@ mod tests {
                 Token::Node(rank),
                 Token::StarterOutput(rank),
                 Token::StarterExit(rank),
+                Token::NodeInput,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

@@ -4,7 +4,7 @@
 use crate::launch::plan::{Endpoint, Plan};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
-use crate::verdict::{Failure, PmiPhase};
+use crate::verdict::{Failure, NodeLoss, PmiPhase};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::library::{Family, Library};
 use pmi_host_base::ranges::Ranks;
@@ -58,7 +58,7 @@ pub(crate) fn failure(
             ranks(gone, *gone_count),
             size(plan),
             plan.program_names(),
-            plan.host,
+            gone.first().map_or(&*plan.host, |rank| plan.host_of(*rank)),
             if *waiting_count == 1 {
                 "1 rank waits".into()
             } else {
@@ -75,6 +75,7 @@ pub(crate) fn failure(
             "the first rank exited with code 0 {} s ago and others still run (--exit-timeout)",
             limit.as_secs_f64()
         ),
+        Failure::NodeLost(loss) => node_lost(loss, plan),
         Failure::Launcher { what } => what.clone(),
     };
     match running {
@@ -82,6 +83,21 @@ pub(crate) fn failure(
         1 => format!("{what}; the 1 rank still running is terminated"),
         _ => format!("{what}; the {running} ranks still running are terminated"),
     }
+}
+
+/// Cause of the failure of a job that has lost a node.
+fn node_lost(loss: &NodeLoss, plan: &Plan) -> String {
+    let NodeLoss { host, ranks, silent_for, why, output } = loss;
+    let seconds = silent_for.as_secs_f64();
+    let mut text = format!(
+        "node {host} ({} of {}) is lost: {why}; its last message came {seconds:.1} s ago",
+        ranks.named(),
+        size(plan)
+    );
+    if !output.is_empty() {
+        text.push_str(&format!("; its starter wrote '{}'", output.replace('\n', " / ")));
+    }
+    text
 }
 
 /// Cause of a refused spawn; the job of the requesting rank continues.
@@ -115,7 +131,7 @@ pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> St
          key (reported once)",
         size(plan),
         plan.program_names(),
-        plan.host
+        plan.host_of(second)
     )
 }
 
@@ -219,7 +235,8 @@ pub(crate) fn generated_secret(file: &Path, shown: Option<&str>) -> String {
 /// A rank that was started here, with its process and program.
 fn local_rank(plan: &Plan, rank: u32, pid: Option<i32>) -> String {
     let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-    format!("rank {rank} of {} ({pid}{} on {})", size(plan), plan.program_name(rank), plan.host)
+    let (program, host) = (plan.program_name(rank), plan.host_of(rank));
+    format!("rank {rank} of {} ({pid}{program} on {host})", size(plan))
 }
 
 /// Number of ranks, and the job unless it is the first.
@@ -309,6 +326,10 @@ pub(crate) fn singletons(
 
 /// Heading of the table of ranks that still run a moment after a signal was forwarded.
 pub(crate) const STILL_RUNNING: &str = "these still run:";
+
+/// Message for a spawn in a job on several nodes.
+pub(crate) const NO_SPAWN_OVER_NODES: &str = "a spawn is refused: ranks of a job on several nodes cannot \
+    spawn yet; run the job on one node for that";
 
 /// Message if a rank cannot be killed.
 pub(crate) fn given_up(running: usize) -> String {

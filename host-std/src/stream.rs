@@ -1,10 +1,11 @@
 //! The standard streams of a process: their names, and the descriptors that a rank starts with.
 
 use rustix::fd::OwnedFd;
+use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 
 /// One of the two output streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stream {
     /// Standard output.
     Out,

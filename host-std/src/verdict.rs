@@ -1,12 +1,14 @@
 //! Outcome of a job, judged from its ranks. No system calls, only the rules.
 
 use crate::launch::process::{ProcessEnd, shell_code};
+use pmi_host_base::ranges::Ranks;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// PMI phase of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PmiPhase {
     /// No PMI message yet.
     Silent,
@@ -17,7 +19,7 @@ pub(crate) enum PmiPhase {
 }
 
 /// Cause of the failure of a job. The first cause counts; its consequences are not reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub(crate) enum Failure {
     /// A rank could not be started.
@@ -100,11 +102,28 @@ pub(crate) enum Failure {
         /// Limit after the first good exit.
         limit: Duration,
     },
+    /// A node of the job is lost, with all its ranks.
+    NodeLost(NodeLoss),
     /// The launcher itself has failed.
     Launcher {
         /// Failed action, and its cause.
         what: String,
     },
+}
+
+/// Loss of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeLoss {
+    /// Name of its host.
+    pub(crate) host: String,
+    /// Its ranks.
+    pub(crate) ranks: Ranks,
+    /// Time since its last message.
+    pub(crate) silent_for: Duration,
+    /// Symptom, as a part of a sentence.
+    pub(crate) why: String,
+    /// Last output of its starter; empty if there is none.
+    pub(crate) output: String,
 }
 
 /// Judges the end of one rank that the launcher had not requested. `None` is a good end.
@@ -132,6 +151,7 @@ impl Failure {
             | Self::Vanished { .. }
             | Self::Nonsense { .. }
             | Self::Missing { .. }
+            | Self::NodeLost(_)
             | Self::Launcher { .. } => 1,
         }
     }

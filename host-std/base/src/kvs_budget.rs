@@ -2,11 +2,12 @@
 
 use pmi_core::ids::Rank;
 use pmi_core::store::Visibility;
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
 /// Limits of all key-value spaces of a run together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvsLimits {
     /// Number of pairs (`--kvs-pairs`).
     pub pairs: u64,

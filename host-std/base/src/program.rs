@@ -1,6 +1,7 @@
 //! A program: its path, and the cause if it cannot be started.
 
 use rustix::fs::{Access, access};
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub struct Program {
 
 /// Part of the launcher's environment that ranks inherit. Variables of an outer launcher are removed in
 /// any case.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Inherit {
     /// All variables.
     #[default]

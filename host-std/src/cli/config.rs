@@ -8,10 +8,12 @@ use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec};
 use crate::launch::torch;
-use crate::placement::PlacedHosts;
+use crate::placement::{HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
+use crate::settings::hosts::HostSource;
+use crate::settings::nodes::StarterName;
 use crate::settings::{JobSettings, Settings, Universe};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::program::{Program, ProgramError};
@@ -23,14 +25,16 @@ use std::rc::Rc;
 /// Configuration of the first job.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// Number of ranks that are started here.
+    /// Number of ranks that are started, on all hosts.
     pub(crate) ranks: u32,
     /// Programs, in the order of the ranks; empty if no rank is started here.
     pub(crate) parts: Vec<App>,
     /// Name of this machine.
     pub(crate) host: String,
     /// Hosts with ranks; `None` if all ranks are on this machine.
-    pub(crate) hosts: Option<PlacedHosts>,
+    pub(crate) hosts: Option<Rc<PlacedHosts>>,
+    /// Number of this node among the hosts; `None` at the head of a run.
+    pub(crate) node: Option<u32>,
     /// Listener for further ranks, with its credentials.
     pub(crate) listen: Option<ListenConfig>,
     /// Listener for pages, with its credentials.
@@ -75,6 +79,13 @@ impl Config {
             return Err(UsageError::NoProgram { place }.into());
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        if let (Some(StarterName::Local(nodes)), None) =
+            (&settings.nodes.starter, &settings.hosts.source)
+        {
+            let list = HostList::parse(&format!("local[1-{nodes}]"));
+            let other = |what| UsageError::Other { what };
+            settings.hosts.source = Some(HostSource::List(list.map_err(other)?));
+        }
         let hosts = JobHosts::resolve(&settings.hosts, &args.parts, &host)?;
         let fallback = |part| {
             let of_hosts = hosts.default_ranks(part, &settings.hosts);
@@ -123,7 +134,8 @@ impl Config {
             Some(_) => Binding::check(&settings.placement).map(|()| None),
         };
         let binding = binding.map_err(ConfigError::Binding)?.map(Rc::new);
-        Ok(Self { ranks, parts, host, hosts, listen, web, binding, settings })
+        let (hosts, node) = (hosts.map(Rc::new), None);
+        Ok(Self { ranks, parts, host, hosts, node, listen, web, binding, settings })
     }
 
     /// The first job, with the ranks that connect from elsewhere.
@@ -134,6 +146,7 @@ impl Config {
             ranks: self.ranks + callers,
             host: &self.host,
             hosts: self.hosts.as_ref(),
+            node: self.node,
             binding: self.binding.as_ref(),
             settings: &self.settings,
         }

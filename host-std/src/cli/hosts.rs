@@ -96,33 +96,6 @@ impl JobHosts {
     }
 }
 
-/// Error for ranks on other hosts than `host`, which is this one.
-pub(crate) fn refusal(placed: &PlacedHosts, host: &str) -> UsageError {
-    let names = &placed.hosts;
-    let is_other = |node: &u32| placed.name(*node) != host;
-    let node = (0..placed.map.nodes()).find(is_other).unwrap_or_default();
-    let (other, rank) = (placed.name(node), placed.map.ranks_of(node).next().unwrap_or_default());
-    let what = match placed.source.system() {
-        None => format!(
-            "rank {rank} is to run on '{other}', which is another host, and ranks are started on '{host}' \
-             only; name '{host}' alone, or start those of '{other}' there and let them connect over TCP \
-             ('--listen')"
-        ),
-        Some(system) => format!(
-            "{system} has allocated {} ({}{}), and ranks are started on '{host}' only; specify \
-             '--hosts {host}' to use this one alone, or let the others connect over TCP \
-             ('--listen')",
-            match names.len() {
-                1 => "a node".to_owned(),
-                nodes => format!("{nodes} nodes"),
-            },
-            names[..names.len().min(SHOWN_MAX)].join(", "),
-            if names.len() > SHOWN_MAX { ", …" } else { "" }
-        ),
-    };
-    UsageError::Other { what }
-}
-
 /// Hosts that a user has named.
 fn named(source: &HostSource, host: &str) -> Result<Allocation, UsageError> {
     let hosts = match source {
@@ -178,9 +151,6 @@ fn is_here(name: &str, host: &str, is_single: bool) -> bool {
         || (is_single || name.parse::<IpAddr>().is_ok()) && UdpSocket::bind((name, 0)).is_ok()
 }
 
-/// Number of hosts that a message names.
-const SHOWN_MAX: usize = 8;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,21 +164,5 @@ mod tests {
         for name in ["192.0.2.7", "node2", "me@node1"] {
             assert!(!is_here(name, "node1", false), "{name}");
         }
-    }
-
-    #[test]
-    fn hosts_elsewhere_are_refused_by_name() {
-        let hosts = Allocation {
-            hosts: HostList::parse("node1,n[1-9]").unwrap(),
-            source: AllocationSource::Slurm,
-        };
-        let placed =
-            place(&[PartHosts { ranks: 10, hosts: &hosts }], None, HostSettings::default().rules());
-        let mut placed = placed.unwrap();
-        let told = refusal(&placed, "node1").to_string();
-        assert!(told.starts_with("Slurm has allocated 10 nodes (node1, n1, n2,"), "{told}");
-        assert!(told.contains("n7, …)") && told.contains("'--hosts node1'"), "{told}");
-        placed.source = AllocationSource::Named;
-        assert!(refusal(&placed, "node1").to_string().starts_with("rank 1 is to run on 'n1'"));
     }
 }

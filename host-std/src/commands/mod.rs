@@ -8,7 +8,7 @@ use crate::admission::secret::{self, IdWidth};
 use crate::cli::args::{self, RunArgs, Task};
 use crate::cli::config::Config;
 use crate::cli::system::System;
-use crate::cli::{hosts, layers, mpiexec};
+use crate::cli::{layers, mpiexec};
 use crate::control::ps;
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::guard::GUARD;
@@ -58,7 +58,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "completions", define: pages::define_completions, run: pages::completions },
     Subcommand { name: "man", define: pages::define_man, run: pages::man },
     Subcommand { name: "version", define: define_version, run: version },
-    Subcommand { name: NODE, define: node::define, run: node::run },
+    Subcommand { name: NODE, define: node::define, run: serve_node },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
     Subcommand { name: GUARD, define: || hidden(GUARD), run: survivors::run },
     Subcommand { name: TRAMPOLINE, define: || hidden(TRAMPOLINE), run: trampoline::run },
@@ -180,11 +180,13 @@ fn perform(mut args: RunArgs) -> ExitCode {
     }
 }
 
+/// Serves a node of a run.
+fn serve_node(words: Vec<OsString>) -> ExitCode {
+    node::run(words, event_loop::serve_node)
+}
+
 /// Starts a job, after the reports that precede it.
 fn start(config: Config) -> ExitCode {
-    if let Some(placed) = &config.hosts {
-        return refuse(&hosts::refusal(placed, &config.host));
-    }
     let mut before = String::new();
     if config.settings.placement.display_map {
         before.push_str(&preview::map(config.job()));

@@ -1,12 +1,12 @@
 //! Reactions of the event loop to events of its parts: what concerns more than one of them.
 
-use super::EventLoop;
 use super::listeners::ListenerEvent;
 use super::processes::{ProcessEntry, ProcessEvent};
 use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::unconnected;
+use super::{EventLoop, agent};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
@@ -62,6 +62,9 @@ impl EventLoop {
             }
             ServerEvent::PmixSilent { job, rank, code, after } => {
                 self.pmix_requests().handle_silent((job, rank), code, after);
+            }
+            ServerEvent::FenceHandedUp { job, generation } => {
+                agent::hand_up_fence(self, job, generation)
             }
             ServerEvent::PutTwice { job, key, ranks } => {
                 // The later value holds, as with every known server; but its reader may have meant the
@@ -126,6 +129,10 @@ impl EventLoop {
 
     fn handle_spawn(&mut self, who: Requester, request: SpawnRequest) {
         if self.termination.has_failed() {
+            return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
+        }
+        if self.uplink.is_some() {
+            self.io.report(report::NO_SPAWN_OVER_NODES);
             return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
         }
         let (mut spawning, listeners) = self.spawning();
@@ -296,6 +303,7 @@ impl EventLoop {
             traffic: self.service.traffic(job, rank),
         };
         self.summary.note_end(number, end);
+        agent::report_end(self, rank, end);
         let ended = match ending {
             ProcessEnd::Exited(code) => Content::Exited { code: code.into() },
             ProcessEnd::Killed { signal, .. } => Content::Killed { signal },
@@ -332,8 +340,12 @@ impl EventLoop {
             return;
         }
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
+        if let Some(uplink) = &mut self.uplink {
+            uplink.report_starts(&self.processes);
+            uplink.report_failure(&failure);
+        }
         // The reader of the output closed it on purpose, and knows the effect on writers.
-        if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
+        else if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
             self.report_failure(job, &failure, is_interrupted);
         }
         self.io.outputs.expect_no_more(None);
@@ -404,7 +416,7 @@ impl EventLoop {
 
     /// Starts the last phase once no rank is left: output may still be in transit, and a job terminated by
     /// force may have left processes behind.
-    fn check_all_ended(&mut self) {
+    pub(super) fn check_all_ended(&mut self) {
         if self.processes.running_count() > 0
             || self.starts_more()
             || self.awaits_peers()
@@ -476,7 +488,7 @@ impl EventLoop {
 
     /// Forwards a signal that does not request the end. Ranks with a listener get a notice instead of
     /// SIGUSR2.
-    fn forward(&mut self, arrived: Arrived) {
+    pub(super) fn forward(&mut self, arrived: Arrived) {
         let notified = match arrived.signal == Signal::USR2 {
             true => self.notify(Notice::Checkpoint),
             false => Vec::new(),
@@ -499,7 +511,7 @@ impl EventLoop {
 
     /// Sends a notice to ranks that listen on a second connection, and flushes it before anything else
     /// affects them. Returns the notified ranks.
-    fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
+    pub(super) fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
         let notified = self.service.notify_all(notice);
         if !notified.is_empty() && self.service.flush(&self.poller).is_ok() {
             self.handle_server_events();

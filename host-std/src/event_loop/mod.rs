@@ -13,6 +13,7 @@
 //! Status        no progress, time limits, status tables                                 > StatusEvent
 //! Summary       start and end of every rank
 //! Termination   first failure, interrupts
+//! Uplink        on a node of a run with a head: messages to and from the head           > UplinkEvent
 //! ```
 //!
 //! One turn of the loop:
@@ -29,9 +30,11 @@
 //! jobs that come from each other as connected: a failure in one of them terminates all. The first failure
 //! decides the exit code and starts the shutdown; see [`Shutdown`](crate::launch::shutdown::Shutdown).
 
+mod agent;
 mod delivery;
 mod dial_in;
 mod handlers;
+mod head;
 mod io;
 mod jobs;
 mod listeners;
@@ -45,6 +48,7 @@ mod status_socket;
 mod summary;
 mod termination;
 mod unconnected;
+mod uplink;
 
 use crate::admission::PENDING_MAX;
 use crate::cli::config::Config;
@@ -57,13 +61,17 @@ use crate::report;
 use crate::server::listen::ACCEPTED_AT_ONCE;
 use crate::server::service::Service;
 use crate::server::singleton::SingletonArgs;
+use crate::settings::output::StdinTo;
 use crate::stdio::inputs::Inputs;
+use crate::stdio::label::RankNodes;
 use crate::stdio::outputs::Outputs;
 use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::verdict::Failure;
 use crate::watch::table::Table;
 use crate::web::{Rejected, WATCHING_MAX, Web};
+use agent::AgentStart;
+pub(crate) use agent::serve_node;
 use dial_in::DialIn;
 use io::Io;
 use jobs::Jobs;
@@ -80,10 +88,14 @@ use std::io::{Error, Result as IoResult};
 use std::time::{Instant, SystemTime};
 use summary::Summary;
 use termination::Termination;
+use uplink::Uplink;
 
 /// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
 /// then.
 pub(crate) fn run(config: Config) -> u8 {
+    if config.hosts.is_some() {
+        return head::run(&config);
+    }
     let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
     let callers = config.listen.as_ref().map_or(0, |_| expected + PENDING);
     // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
@@ -94,7 +106,7 @@ pub(crate) fn run(config: Config) -> u8 {
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
     let prepared = prepared.map_err(|error| error.to_string());
-    match prepared.and_then(|()| EventLoop::new(config, limit)) {
+    match prepared.and_then(|()| EventLoop::new(config, limit, None)) {
         Ok(run) => run.run(),
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
@@ -115,23 +127,41 @@ struct EventLoop {
     status: Status,
     summary: Summary,
     termination: Termination,
+    /// Connection to the head, if this is the agent of a node.
+    uplink: Option<Uplink>,
 }
 
 impl EventLoop {
-    /// Prepares the first job.
-    fn new(mut config: Config, limit: DescriptorLimit) -> Result<Self, String> {
+    /// Prepares the first job; with `agent`, the part of it on this node.
+    fn new(
+        mut config: Config,
+        limit: DescriptorLimit,
+        agent: Option<AgentStart>,
+    ) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
-        let (one_pipe, has_terminal) = (Places::are_one(streams), streams.pty.is_some());
+        let one_pipe = agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.are_one);
+        let has_terminal = streams.pty.is_some();
         let ignored = Ignored::now();
         let mut launcher =
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
+        let mut uplink = None;
+        let (poller, mut outputs, head_pid) = match agent {
+            None => {
+                let nodes = RankNodes::One(config.host.clone());
+                let outputs = Outputs::new(streams, nodes).map_err(|error| error.to_string())?;
+                (Poller::new().map_err(prepare)?, outputs, std::process::id())
+            }
+            Some(AgentStart { poller, network, are_one, shows_prompts, head_pid }) => {
+                let has_readers = streams.stdin != StdinTo::NoRank;
+                uplink = Some(Uplink::new(network, has_readers, &poller).map_err(prepare)?);
+                (poller, Outputs::of_node(are_one, shows_prompts), head_pid)
+            }
+        };
         let inputs = Inputs::new(streams, config.ranks)?;
-        let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
-        let poller = Poller::new().map_err(prepare)?;
         let forwarded = &config.settings.ending.forward_signals;
         let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
@@ -141,8 +171,8 @@ impl EventLoop {
         let web_listen = config.web.clone();
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
         let endpoint = dial_in.as_mut().map(|dial_in| dial_in.endpoint(&config, web.as_ref()));
-        let mut plan = Plan::first(config.job(), endpoint.transpose()?, std::process::id());
-        let budget = FdBudget { ranks: config.ranks, pmix: plan.pmix_ranks() };
+        let mut plan = Plan::first(config.job(), endpoint.transpose()?, head_pid);
+        let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
         listeners.open_pmix(&mut plan, &poller).map_err(prepare)?;
@@ -157,7 +187,7 @@ impl EventLoop {
         for text in listeners.addresses(&plan) {
             io.report(text);
         }
-        let processes = Processes::new(launcher, plan.ranks);
+        let processes = Processes::new(launcher, plan.local());
         let mut jobs = Jobs::new(first);
         jobs.enqueue((first, FIRST_GROUP), plan, None);
         let termination = Termination::default();
@@ -172,6 +202,7 @@ impl EventLoop {
             status,
             summary,
             termination,
+            uplink,
         })
     }
 
@@ -237,6 +268,9 @@ impl EventLoop {
             self.handle_deadlines(Instant::now())?;
             self.flush_trace();
             self.feed_pages()?;
+            while agent::exchange(self)? {
+                self.settle()?;
+            }
             self.io.outputs.flush(&mut self.poller)?;
         }
         Ok(())
@@ -271,13 +305,12 @@ impl EventLoop {
                 Token::StatusSocket => self.accept_status_clients()?,
                 Token::StatusClient(number) => self.status.socket.serve(number, &self.poller)?,
                 Token::PmixListen => self.accept(Listeners::accept_pmix)?,
+                Token::NodeListen | Token::Node(_) => agent::serve_network(self, token)?,
+                Token::NodeInput => agent::feed_readers(self)?,
+                // A node server starts no other ones.
+                Token::StarterOutput(_) | Token::StarterExit(_) => {}
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
-                // This loop has no connections to other nodes.
-                Token::NodeListen
-                | Token::Node(_)
-                | Token::StarterOutput(_)
-                | Token::StarterExit(_) => {}
             }
         }
         self.handle_server_events();
@@ -410,6 +443,9 @@ impl EventLoop {
     }
 
     fn is_done(&self) -> bool {
+        if let Some(uplink) = &self.uplink {
+            return self.processes.is_quiet() && uplink.is_done();
+        }
         let is_quiet = self.processes.is_quiet() && self.io.outputs.is_done();
         (is_quiet && !self.starts_more() && !self.awaits_peers()) || self.termination.is_abandoned
     }
@@ -426,7 +462,8 @@ impl EventLoop {
     fn deadline(&self) -> Option<Instant> {
         let parts = [self.processes.deadline(), self.io.deadline(), self.listeners.deadline()];
         let reports = [self.service.deadline(), self.status.deadline(), self.summary.deadline()];
-        parts.into_iter().chain(reports).flatten().min()
+        let uplink = self.uplink.as_ref().and_then(Uplink::deadline);
+        parts.into_iter().chain(reports).flatten().chain(uplink).min()
     }
 
     /// The parts that take part in a start, and the listeners.

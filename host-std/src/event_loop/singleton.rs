@@ -24,7 +24,7 @@ use std::path::PathBuf;
 pub(crate) fn serve(caller: SingletonArgs) -> u8 {
     let served = config(caller).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
-        let mut run = EventLoop::new(config, limit)?;
+        let mut run = EventLoop::new(config, limit, None)?;
         run.adopt(caller)?;
         Ok(run.run())
     });
@@ -52,6 +52,7 @@ fn config(caller: SingletonArgs) -> Result<Config, String> {
         parts,
         host,
         hosts: None,
+        node: None,
         listen: None,
         web: None,
         binding: None,

@@ -175,6 +175,10 @@ impl Spawning<'_> {
         self.jobs.note_start(job, number);
         if let Some(plan) = self.jobs.plan(job) {
             self.summary.enter_start(Rc::clone(plan), rank, pid);
+            let is_last = plan.local_rank(rank).is_some_and(|at| at + 1 == plan.local());
+            if plan.spawner.is_none() && is_last {
+                self.summary.note_all_started();
+            }
             if plan.offer(plan.appnum(rank)).may_load_pmi1 {
                 self.service.set_unknown_client(job, rank, pid);
             }

@@ -59,11 +59,12 @@ impl Summary {
 
     pub(super) fn enter_start(&mut self, plan: Rc<Plan>, rank: u32, pid: i32) {
         let started = Instant::now();
-        let is_last = plan.local_rank(rank).is_some_and(|at| at + 1 == plan.local());
-        if plan.spawner.is_none() && is_last {
-            self.times.all_started = Some(started);
-        }
         self.rows.push(RankSummary { plan, rank, pid, started, end: None });
+    }
+
+    /// Records that all ranks of the first job were started.
+    pub(super) fn note_all_started(&mut self) {
+        self.times.all_started = Some(Instant::now());
     }
 
     /// Records the report of a failure; only the first one is kept.
@@ -135,6 +136,8 @@ impl Summary {
     /// exit code: a run whose result file is incomplete does not succeed.
     pub(super) fn write(&mut self, code: u8) -> u8 {
         let Self { settings, file, times, rows, report, .. } = self;
+        // Ranks of several nodes have started in any order.
+        rows.sort_by_key(|row| row.rank);
         if settings.print_all_codes {
             target::write_last(text::endings(rows).as_bytes());
         }

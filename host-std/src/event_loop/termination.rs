@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Termination {
     /// The first failure of all jobs; it decides the exit code.
     failure: Option<Failure>,
+    /// True if the head of the run has requested the end: ends of ranks are no failures from then on.
+    is_requested: bool,
     /// Last signal that requested the end, with its time.
     interrupted: Option<(Instant, Signal)>,
     /// True once no rank is left.
@@ -42,9 +44,14 @@ impl Termination {
         self.failure.as_ref()
     }
 
-    /// True once the run has failed.
+    /// Records that the head of the run has requested the end.
+    pub(super) const fn set_requested(&mut self) {
+        self.is_requested = true;
+    }
+
+    /// True once the run has failed, here or on another node.
     pub(super) const fn has_failed(&self) -> bool {
-        self.failure.is_some()
+        self.failure.is_some() || self.is_requested
     }
 
     /// Records a signal that requests the end.

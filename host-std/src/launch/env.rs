@@ -68,12 +68,44 @@ pub(crate) fn of_program<'a>(
     seen.into_iter()
 }
 
+/// Environment from which ranks inherit: that of this process; on a node of a run with a head, that of the
+/// head, and the variables of this node that describe it.
+pub(crate) fn ours(all: &Environment) -> impl Iterator<Item = (OsString, OsString)> {
+    let is_ours = all.of_head.is_none();
+    let own = std::env::vars_os().filter(move |(name, _)| is_ours || is_of_host(name));
+    own.chain(all.of_head.iter().flatten().cloned())
+}
+
+/// Variables of this process that ranks on other nodes may inherit: all but those that describe a host, or a
+/// login there.
+pub(crate) fn for_other_nodes() -> Vec<(OsString, OsString)> {
+    inherited(std::env::vars_os()).filter(|(name, _)| !is_of_host(name)).collect()
+}
+
+fn is_of_host(name: &OsString) -> bool {
+    OF_HOST.iter().any(|one| name == one)
+}
+
+/// Variables that differ from host to host.
+const OF_HOST: &[&str] = &[
+    "DBUS_SESSION_BUS_ADDRESS",
+    "HOST",
+    "HOSTNAME",
+    "SSH_AUTH_SOCK",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_ID",
+];
+
 /// Value of `name` for `program`: set for it, set for all, or inherited.
 pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
     let mut set = all.set.iter().chain(&program.variables);
     let last = set.rfind(|(other, _)| other == name);
     let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
-    let ours = || is_inherited(&name.into(), inherit).then(|| std::env::var_os(name)).flatten();
+    let inherits = || is_inherited(&name.into(), inherit);
+    let ours = || ours(all).find(|(other, _)| other == name && inherits()).map(|(_, value)| value);
     last.map(|(_, value)| value.clone()).or_else(ours)
 }
 

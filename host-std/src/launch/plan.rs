@@ -55,6 +55,8 @@ pub(crate) struct ParentRank {
 pub(crate) struct NodePlacement {
     /// Ranks that are started on this node.
     pub(crate) ranks: LocalRanks,
+    /// Hosts of all ranks; `None` if they are all on this one.
+    pub(crate) hosts: Option<Rc<PlacedHosts>>,
     /// Processors of each rank; `None` if ranks are not bound.
     pub(crate) binding: Option<Rc<Binding>>,
     /// Processors that ranks of this node may use; empty if the system does not list them.
@@ -105,7 +107,9 @@ pub(crate) struct JobSpec<'a> {
     /// Name of this host.
     pub(crate) host: &'a str,
     /// Hosts with ranks; `None` if all ranks are on this one.
-    pub(crate) hosts: Option<&'a PlacedHosts>,
+    pub(crate) hosts: Option<&'a Rc<PlacedHosts>>,
+    /// Number of this node among the hosts; `None` at the head.
+    pub(crate) node: Option<u32>,
     /// Processors of each rank; `None` leaves the choice to the system.
     pub(crate) binding: Option<&'a Rc<Binding>>,
     /// All settings of the run.
@@ -113,12 +117,22 @@ pub(crate) struct JobSpec<'a> {
 }
 
 impl Plan {
-    /// Places all ranks of `spec` on this node. `pid` makes the names of jobs unique among launchers.
+    /// Places the ranks of `spec`: all of them on this node if it has no hosts. `pid` makes the names of
+    /// jobs unique among launchers.
     pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, pid: u32) -> Self {
-        let JobSpec { parts, ranks, host, binding, settings, .. } = spec;
+        let JobSpec { parts, ranks, host, hosts, node, binding, settings } = spec;
+        let local = match (hosts, node) {
+            (None, _) => LocalRanks::first(started(parts)),
+            (Some(placed), Some(node)) => LocalRanks::of(placed.map.ranks_of(node)),
+            (Some(_), None) => LocalRanks::default(),
+        };
+        let mut offer = offered(parts, &settings.environment);
+        if hosts.is_some() {
+            offer.iter_mut().for_each(ProtocolOffer::leave_out_pmix);
+        }
         Self {
             ranks,
-            offer: offered(parts, &settings.environment),
+            offer,
             parts: parts.to_vec(),
             endpoint,
             pmix: None,
@@ -132,7 +146,8 @@ impl Plan {
             },
             environment: settings.environment.clone(),
             placement: NodePlacement {
-                ranks: LocalRanks::first(started(parts)),
+                ranks: local,
+                hosts: hosts.cloned(),
                 binding: binding.cloned(),
                 processors: processors(),
                 neighbours: 0,
@@ -166,6 +181,7 @@ impl Plan {
             environment: self.environment.clone(),
             placement: NodePlacement {
                 ranks: LocalRanks::first(ranks),
+                hosts: None,
                 neighbours: 0,
                 ..self.placement.clone()
             },
@@ -207,6 +223,12 @@ impl Plan {
     /// The place of `rank` among the ranks that are started on this node; `None` if it is not one of them.
     pub(crate) fn local_rank(&self, rank: u32) -> Option<u32> {
         self.placement.ranks.local_rank(rank)
+    }
+
+    /// Name of the node of `rank`.
+    pub(crate) fn host_of(&self, rank: u32) -> &str {
+        let hosts = self.placement.hosts.as_ref();
+        hosts.and_then(|placed| placed.host_of(rank)).unwrap_or(&self.host)
     }
 
     /// Ranks that this launcher serves, in ascending order: those of this node, and those that connect by

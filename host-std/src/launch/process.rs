@@ -59,6 +59,7 @@ use rustix::process::{
     pidfd_send_signal, waitid,
 };
 use rustix::termios::isatty;
+use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -134,7 +135,7 @@ pub(crate) struct Process {
 }
 
 /// End of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ProcessEnd {
     /// It exited with this code.
     Exited(u8),
@@ -203,7 +204,7 @@ impl Launcher {
     pub(crate) fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
         let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
         let Program { path, name, args, directory, .. } = &part.program;
-        let ours = env::of_program(std::env::vars_os(), &plan.environment, &part.program);
+        let ours = env::of_program(env::ours(&plan.environment), &plan.environment, &part.program);
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
         let fd = self.slots.link.as_raw_fd().unsigned_abs();

@@ -65,6 +65,8 @@ pub(crate) struct NodePlace {
 /// Reason for which node servers are started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum NodeTask {
+    /// A job, whose description follows through the tree.
+    Job,
     /// A check of the hosts, which starts no rank.
     Check {
         /// Path of a program to look for.

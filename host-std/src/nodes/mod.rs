@@ -9,6 +9,7 @@
 //! network    listener, places, edges, and the machine of the tree
 //! start      starters and network of the head, until all nodes are in the tree
 //! node       the command of the node server
+//! message    messages between the head and the agents on its nodes; job_message: the job
 //! check      'pmi-host doctor --hosts'
 //! addresses  addresses and ports of this machine
 //! ```
@@ -16,11 +17,13 @@
 mod addresses;
 pub(crate) mod check;
 mod edge;
-mod greeting;
+pub(crate) mod greeting;
 mod handshake;
+pub(crate) mod job_message;
 mod key;
-mod network;
+pub(crate) mod message;
+pub(crate) mod network;
 pub(crate) mod node;
 mod record;
-mod start;
+pub(crate) mod start;
 pub(crate) mod starter;

@@ -40,8 +40,11 @@ pub(crate) fn define() -> Command {
         )
 }
 
-/// Serves this host until the run ends.
-pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
+/// Serves the ranks of a job on the node with this number, and returns the exit code.
+pub(crate) type ServeJob = fn(Network, Poller, u32) -> u8;
+
+/// Serves this host until the run ends; `serve_job` serves its ranks.
+pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
     let matches = match define().no_binary_name(true).try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return print(&error.to_string()),
@@ -66,7 +69,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
             return complain(&why, FAILED);
         }
     };
-    match serve(key, addresses, (name, ports)) {
+    match serve(key, addresses, (name, ports), serve_job) {
         Ok(code) => code,
         Err(error) => complain(&format_args!("the node server cannot go on ({error})"), FAILED),
     }
@@ -76,6 +79,7 @@ fn serve(
     key: RunKey,
     addresses: Vec<SocketAddr>,
     names: (Option<String>, Option<PortRange>),
+    serve_job: ServeJob,
 ) -> io::Result<ExitCode> {
     let mut poller = Poller::new()?;
     let mut network = Network::of_node(key, addresses, names, &poller)?;
@@ -84,6 +88,7 @@ fn serve(
         match network.poll_event() {
             Some(NetworkEvent::Placed(place)) => {
                 return match &place.task {
+                    NodeTask::Job => Ok(ExitCode::from(serve_job(network, poller, place.node))),
                     NodeTask::Check { program } => {
                         check::serve(network, poller, (place.node, program.as_deref()))
                     }
@@ -104,7 +109,7 @@ fn serve(
 /// # Errors
 ///
 /// Errors of the poller.
-pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
+pub(crate) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
     for token in ready {
         match *token {
             Token::NodeListen => network.accept(poller)?,

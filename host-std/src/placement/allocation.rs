@@ -54,21 +54,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) output: &'a dyn Fn(&[&str]) -> Result<String, String>,
 }
 
-impl AllocationSource {
-    /// Name of the batch system; `None` if the user has named the hosts.
-    pub(crate) const fn system(self) -> Option<&'static str> {
-        match self {
-            Self::Named => None,
-            Self::Flux => Some("Flux"),
-            Self::Slurm => Some("Slurm"),
-            Self::Pbs => Some("PBS"),
-            Self::Cobalt => Some("Cobalt"),
-            Self::Lsf => Some("LSF"),
-            Self::GridEngine => Some("Grid Engine"),
-        }
-    }
-}
-
 /// Hosts that a batch system has allocated to this process; `None` outside of an allocation.
 ///
 /// # Errors
@@ -231,9 +216,9 @@ mod tests {
         })
     }
 
-    fn shown(variables: &[(&str, &str)], told: &str) -> (String, Option<&'static str>) {
+    fn shown(variables: &[(&str, &str)], told: &str) -> (String, AllocationSource) {
         let allocation = of(variables, told).unwrap().expect("an allocation");
-        (allocation.hosts.to_string(), allocation.source.system())
+        (allocation.hosts.to_string(), allocation.source)
     }
 
     #[test]
@@ -243,32 +228,35 @@ mod tests {
             ("SLURM_JOB_NODELIST", "n[001-003,130]"),
             ("SLURM_TASKS_PER_NODE", "2(x3),1"),
         ];
-        assert_eq!(shown(&slurm, ""), ("n001:2,n002:2,n003:2,n130".into(), Some("Slurm")));
+        assert_eq!(
+            shown(&slurm, ""),
+            ("n001:2,n002:2,n003:2,n130".into(), AllocationSource::Slurm)
+        );
         let alone = [("SLURM_NNODES", "1"), ("SLURM_TASKS_PER_NODE", "8")];
-        assert_eq!(shown(&alone, ""), ("localhost:8".into(), Some("Slurm")));
+        assert_eq!(shown(&alone, ""), ("localhost:8".into(), AllocationSource::Slurm));
         let processors = [
             ("SLURM_NNODES", "3"),
             ("SLURM_NODELIST", "a,b[1-2]"),
             ("SLURM_JOB_CPUS_PER_NODE", "72(x2),3"),
             ("SLURM_CPUS_PER_TASK", "8"),
         ];
-        assert_eq!(shown(&processors, ""), ("a:9,b1:9,b2".into(), Some("Slurm")));
+        assert_eq!(shown(&processors, ""), ("a:9,b1:9,b2".into(), AllocationSource::Slurm));
         let bare = [("SLURM_NNODES", "2"), ("SLURM_NODELIST", "a,b")];
-        assert_eq!(shown(&bare, ""), ("a,b".into(), Some("Slurm")));
+        assert_eq!(shown(&bare, ""), ("a,b".into(), AllocationSource::Slurm));
 
         let pbs = [("PBS_NODEFILE", "f")];
-        assert_eq!(shown(&pbs, "a\na\nb.x\na\n"), ("a:2,b.x,a".into(), Some("PBS")));
+        assert_eq!(shown(&pbs, "a\na\nb.x\na\n"), ("a:2,b.x,a".into(), AllocationSource::Pbs));
         let cobalt = [("COBALT_NODEFILE", "f")];
         assert_eq!(
             shown(&cobalt, "nid00001\nnid00002"),
-            ("nid00001,nid00002".into(), Some("Cobalt"))
+            ("nid00001,nid00002".into(), AllocationSource::Cobalt)
         );
         let lsf = [("LSB_MCPU_HOSTS", "a 3 b 1 "), ("LSB_DJOB_HOSTFILE", "f")];
-        assert_eq!(shown(&lsf, "x"), ("a:3,b".into(), Some("LSF")));
-        assert_eq!(shown(&lsf[1..], "a\na\nb\n"), ("a:2,b".into(), Some("LSF")));
+        assert_eq!(shown(&lsf, "x"), ("a:3,b".into(), AllocationSource::Lsf));
+        assert_eq!(shown(&lsf[1..], "a\na\nb\n"), ("a:2,b".into(), AllocationSource::Lsf));
         let rows = "a.x 4 all.q@a.x UNDEFINED\nb.x 2 all.q@b.x <NULL>\na.x 1 two.q@a.x UNDEFINED\n";
         let engine = [("PE_HOSTFILE", "f")];
-        assert_eq!(shown(&engine, rows), ("a.x:4,b.x:2,a.x".into(), Some("Grid Engine")));
+        assert_eq!(shown(&engine, rows), ("a.x:4,b.x:2,a.x".into(), AllocationSource::GridEngine));
         assert_eq!(of(&[("HOME", "/")], ""), Ok(None));
     }
 

@@ -47,6 +47,12 @@ impl PlacedHosts {
         let host = usize::try_from(node).ok().and_then(|node| self.hosts.get(node));
         host.map_or("", String::as_str)
     }
+
+    /// Name of the host of `rank`.
+    pub(crate) fn host_of(&self, rank: u32) -> Option<&str> {
+        let node = usize::try_from(self.map.node_of(rank)?).ok()?;
+        self.hosts.get(node).map(String::as_str)
+    }
 }
 
 /// Largest number of hosts of one run. It bounds the memory that a range such as `n[0-4000000000]` takes.
@@ -54,3 +60,17 @@ pub(crate) const HOSTS_MAX: usize = 1 << 17;
 
 /// Largest number of slots of one host, that of ranks of a run.
 const SLOTS_MAX: u32 = 1 << 20;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::allocation::Allocation;
+    use super::*;
+    use crate::settings::HostSettings;
+
+    /// Ranks of one program on these hosts.
+    pub(crate) fn placed(hosts: &str, ranks: u32) -> PlacedHosts {
+        let hosts = HostList::parse(hosts).unwrap();
+        let hosts = Allocation { hosts, source: AllocationSource::Named };
+        place(&[PartHosts { ranks, hosts: &hosts }], None, HostSettings::default().rules()).unwrap()
+    }
+}

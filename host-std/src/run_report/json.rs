@@ -9,7 +9,7 @@
 //! | `seconds` | duration of each phase, `null` if it was not reached: `starting` all ranks of the first job; `running` until the first rank terminated; `ending` until the last one had; `closing` until nothing was left to do; `total` |
 //! | `jobs` | all jobs, in the order they began |
 //!
-//! A job has `name`, `spawner` (`null` for the first), `host` and `ranks`; a rank `rank`, `pid`,
+//! A job has `name`, `spawner` (`null` for the first), `host` and `ranks`; a rank `rank`, `pid`, `host`,
 //! `program`, `started` and `ended` (in seconds since the beginning), `exit_code` (as a shell gives it),
 //! `signal` (its number and name, or `null`), `core_dumped`, `out_of_memory`, `finalized` (`null` if it
 //! has not used PMI), `ended_by_launcher`, `requests` (number of messages it has sent), `bytes_in` and
@@ -128,9 +128,8 @@ struct JobReport<'a> {
 
 #[derive(Debug, Serialize)]
 struct RankReport {
-    rank: u32,
-    pid: i32,
-    program: String,
+    #[serde(flatten)]
+    process: RankProcess,
     started: f64,
     ended: Option<f64>,
     exit_code: Option<u8>,
@@ -141,6 +140,14 @@ struct RankReport {
     ended_by_launcher: bool,
     #[serde(flatten)]
     traffic: RankTraffic,
+}
+
+#[derive(Debug, Serialize)]
+struct RankProcess {
+    rank: u32,
+    pid: i32,
+    host: String,
+    program: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -206,9 +213,12 @@ impl RankReport {
             _ => None,
         };
         Self {
-            rank: *rank,
-            pid: *pid,
-            program: plan.program_name(*rank),
+            process: RankProcess {
+                rank: *rank,
+                pid: *pid,
+                host: plan.host_of(*rank).to_owned(),
+                program: plan.program_name(*rank),
+            },
             started: rounded(started.saturating_duration_since(began)),
             ended: end.map(|end| rounded(end.at.saturating_duration_since(began))),
             exit_code: ending

@@ -39,6 +39,13 @@ pub(crate) enum ServerEvent {
         /// Request to answer.
         asked: PendingSpawn,
     },
+    /// All ranks of this node are in the fence of their job, which has ranks on other nodes.
+    FenceHandedUp {
+        /// The job.
+        job: JobId,
+        /// Number of the fence.
+        generation: u32,
+    },
     /// Two ranks have put the same key.
     PutTwice {
         /// Job of both ranks.
@@ -167,7 +174,9 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
         Event::HostRequest { session, exchange } => {
             Some(ServerEvent::PmixHostRequest { session, exchange })
         }
-        // There are no other nodes.
+        Event::FenceHandedUp { job, generation } => {
+            Some(ServerEvent::FenceHandedUp { job, generation })
+        }
         _ => None,
     }
 }

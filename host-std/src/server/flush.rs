@@ -9,6 +9,7 @@ use pmi_core::time::Instant;
 use pmi_core::wire::Dialect;
 use pmi_link::{Progress, PumpError, PumpState};
 use pmi_std::{BoundedBuf, NonBlocking, Stream};
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
@@ -29,7 +30,7 @@ pub(crate) struct Connection {
 }
 
 /// Traffic of the connections of a rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Traffic {
     /// Number of messages sent by the rank.
     pub(crate) requests: u32,

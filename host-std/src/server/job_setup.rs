@@ -3,7 +3,7 @@
 use crate::launch::plan::Plan;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::error::{Full, Misuse};
-use pmi_core::ids::{JobId, KvsName};
+use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
@@ -22,8 +22,8 @@ pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
         name: name(&plan.kvsname)?,
         spawner: plan.spawner.as_ref().map(|by| name(&by.kvsname)).transpose()?,
         universe_size: plan.universe,
-        size: None,
-        has_uplink: false,
+        size: Some(plan.ranks),
+        has_uplink: plan.placement.hosts.is_some(),
     };
     Ok((spec, plan.served().iter().map(|rank| member(plan, rank)).collect()))
 }
@@ -33,6 +33,10 @@ fn member(plan: &Plan, rank: u32) -> Member {
     let is_local = plan.local_rank(rank).is_some();
     let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
     let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
+    let member = match plan.placement.hosts {
+        Some(_) => member.with_rank(Rank(rank)),
+        None => member,
+    };
     let member = match &plan.endpoint {
         Some(endpoint) if !endpoint.requires_challenge || is_local => {
             member.with_token(endpoint.id(rank))
@@ -46,9 +50,12 @@ fn member(plan: &Plan, rank: u32) -> Member {
     }
 }
 
-/// Node label of a rank: 0 is the local node. A rank that connects may be anywhere, so each has its own
-/// label.
+/// Node label of a rank: the number of its host. Without other hosts, 0 is the local node; a rank that
+/// connects may be anywhere, so each has its own label.
 fn node(plan: &Plan, rank: u32) -> u32 {
+    if let Some(placed) = &plan.placement.hosts {
+        return placed.map.node_of(rank).unwrap_or_default();
+    }
     (rank + 1).saturating_sub(plan.started())
 }
 

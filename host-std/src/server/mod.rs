@@ -10,6 +10,7 @@ mod job_setup;
 pub(crate) mod listen;
 pub(crate) mod listen_config;
 mod loaded;
+pub(crate) mod nodes;
 pub(crate) mod pmix;
 mod rank_conn;
 pub(crate) mod secure;

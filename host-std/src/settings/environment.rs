@@ -1,11 +1,11 @@
 //! Environment of ranks.
 
+use pmi_host_base::program::Inherit;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
-use pmi_host_base::program::Inherit;
-
 /// Environment of the ranks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
     /// Part of the launcher's environment that ranks inherit (`-genvall`, `-genvnone`, `-genvlist`).
     pub(crate) inherit: Inherit,
@@ -19,10 +19,13 @@ pub(crate) struct Environment {
     pub(crate) for_torch: bool,
     /// Address for ranks that find each other by these variables; chosen when the run is resolved.
     pub(crate) rendezvous: Option<Rendezvous>,
+    /// Environment of the head of the run, on another node than its own: ranks inherit it in place of that of
+    /// their launcher.
+    pub(crate) of_head: Option<Vec<(OsString, OsString)>>,
 }
 
 /// Address at which the program of rank 0 listens for the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rendezvous {
     /// Name or address of the host.
     pub(crate) address: String,
@@ -31,7 +34,7 @@ pub(crate) struct Rendezvous {
 }
 
 /// Protocols that ranks are offered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Offer {
     /// Protocols that the program can speak, from the libraries that it links; both if that is unknown.
     #[default]

@@ -1,6 +1,7 @@
 //! The job itself: its size, its working directory, its attributes, and its listeners.
 
 use pmi_host_base::kvs_budget::KvsLimits;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Description of a job, besides its programs.
@@ -43,7 +44,7 @@ pub(crate) struct ProofSettings {
 }
 
 /// Number of processes that all jobs together may have, as the server reports it to ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Universe {
     /// Size of the first job.
     #[default]

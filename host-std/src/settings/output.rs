@@ -1,5 +1,6 @@
 //! Standard streams of ranks.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Forwarding of the ranks' output, and of the launcher's standard input.
@@ -55,7 +56,7 @@ impl Output {
 }
 
 /// Readers of the launcher's standard input.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StdinTo {
     /// Rank 0, as with every known launcher.
     #[default]

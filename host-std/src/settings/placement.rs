@@ -1,7 +1,9 @@
 //! Order of the ranks, and their processors.
 
+use serde::{Deserialize, Serialize};
+
 /// Order of the ranks, and their processors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Placement {
     /// Binding of a rank (`--bind-to`).
     pub(crate) bind_to: BindTo,
@@ -12,7 +14,7 @@ pub(crate) struct Placement {
 }
 
 /// Binding of a rank.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BindTo {
     /// No binding: the system places the rank.
     #[default]
@@ -24,7 +26,7 @@ pub(crate) enum BindTo {
 }
 
 /// A number of neighbouring pieces of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Units {
     /// Kind of the pieces.
     pub(crate) unit: Unit,
@@ -33,7 +35,7 @@ pub(crate) struct Units {
 }
 
 /// A piece of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
     /// One hardware thread, which is what the system calls a processor.
     HwThread,

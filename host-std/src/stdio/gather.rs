@@ -2,12 +2,11 @@
 
 use super::StreamOwner;
 use super::collapse::{Collapse, Group};
-use super::label::Labels;
+use super::label::{Labels, RankNodes};
 use super::outlet::{Outlet, Writer};
 use super::pattern::PatternError;
 use crate::settings::Output;
 use crate::stream::Stream;
-use pmi_host_base::ranges::ranges;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -25,10 +24,10 @@ impl Gather {
     /// # Errors
     ///
     /// [`PatternError`].
-    pub(crate) fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+    pub(crate) fn new(settings: &Output, nodes: RankNodes) -> Result<Self, PatternError> {
         let label = settings.label.clone().unwrap_or_else(|| LABEL.to_owned());
         let settings = Output { label: Some(label), ..settings.clone() };
-        let labels = Labels::new(&settings, host)?;
+        let labels = Labels::new(&settings, nodes)?;
         Ok(Self { labels, wait: settings.collapse_wait, lines: BTreeMap::new() })
     }
 
@@ -81,7 +80,7 @@ impl Gather {
         lines.release_rank(seat.rank, |group| {
             put(outlet, &self.labels, (stream, seat.group), group);
         });
-        let label = self.labels.text(seat.group, &seat.rank.to_string(), Instant::now());
+        let label = self.labels.text(seat.group, &[seat.rank], Instant::now());
         outlet.put(Writer::Rank(seat, stream), label.as_bytes(), text);
     }
 
@@ -139,7 +138,7 @@ impl Gather {
 
 fn put(outlet: &mut Outlet, labels: &Labels, (stream, group): (Stream, u32), lines: &Group) {
     let Some(&rank) = lines.ranks.first() else { return };
-    let label = labels.text(group, &ranges(&lines.ranks, ","), Instant::now());
+    let label = labels.text(group, &lines.ranks, Instant::now());
     outlet.put(Writer::Rank(StreamOwner { group, rank }, stream), label.as_bytes(), &lines.line);
 }
 

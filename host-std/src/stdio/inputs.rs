@@ -76,6 +76,11 @@ impl Inputs {
         Ok(Self { readers, ours, feed, terminal: None, fresh: None })
     }
 
+    /// No reader among the ranks.
+    pub(crate) fn none() -> Self {
+        Self { readers: Vec::new(), ours: None, feed: None, terminal: None, fresh: None }
+    }
+
     fn of_terminal(rank: u32, settings: &Output, ranks: u32) -> Result<Self, String> {
         if rank >= ranks {
             return Err(format!(

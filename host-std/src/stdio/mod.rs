@@ -10,6 +10,7 @@
 //! files       opens files before anything starts
 //! inputs      readers of standard input; feed, source: several readers
 //! pty         a terminal for one rank; console: the launcher's own meanwhile
+//! record      output of ranks on its way from another node
 //! ```
 //!
 //! Every destination guarantees: lines are whole, those of one rank come in the order in which it wrote
@@ -29,6 +30,7 @@ pub(crate) mod outputs;
 pub(crate) mod pattern;
 pub(crate) mod places;
 pub(crate) mod pty;
+pub(crate) mod record;
 pub(crate) mod source;
 pub(crate) mod target;
 

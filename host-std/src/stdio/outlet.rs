@@ -1,6 +1,7 @@
 //! Output of many ranks to one place.
 
 use super::StreamOwner;
+use super::record::{OutputRecord, TEXT_BYTES};
 use super::target::Target;
 use crate::stream::Stream;
 use pmi_host_base::exit;
@@ -13,7 +14,8 @@ use rustix::io::Errno;
 /// is ended there, and its writer continues on a line of its own.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    target: Target,
+    /// `None` on a node that sends its output to the head: text is queued as records then.
+    target: Option<Target>,
     waiting: Vec<u8>,
     written: usize,
     state: OutletState,
@@ -61,6 +63,15 @@ enum OutletState {
 impl Outlet {
     /// Creates an outlet with an empty queue.
     pub(crate) const fn new(target: Target) -> Self {
+        Self::with(Some(target))
+    }
+
+    /// Creates an outlet whose queue is sent to the head of the run.
+    pub(crate) const fn of_node() -> Self {
+        Self::with(None)
+    }
+
+    const fn with(target: Option<Target>) -> Self {
         Self {
             target,
             waiting: Vec::new(),
@@ -85,7 +96,12 @@ impl Outlet {
             let dropped = exit::line(sentences_dropped(count));
             self.put(Writer::Launcher, b"", dropped.as_bytes());
         }
-        self.put(Writer::Launcher, b"", exit::line(what).as_bytes());
+        let line = match self.target {
+            Some(_) => exit::line(what),
+            // The head adds the name of the program.
+            None => what.to_string(),
+        };
+        self.put(Writer::Launcher, b"", line.as_bytes());
     }
 
     /// Drops waiting and later text, as if the reader had gone.
@@ -104,6 +120,9 @@ impl Outlet {
     /// [`flush`](Self::flush), so that many lines need one system call.
     pub(crate) fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
         let Some(last) = text.last().filter(|_| self.state == OutletState::Open) else { return };
+        if self.target.is_none() {
+            return self.put_records(writer, text);
+        }
         self.wipe();
         let mut goes_on = self.goes_on(writer);
         if self.begun_by.is_some() && !goes_on {
@@ -127,6 +146,32 @@ impl Outlet {
             }
             start = end;
         }
+    }
+
+    fn put_records(&mut self, writer: Writer, text: &[u8]) {
+        for text in text.chunks(TEXT_BYTES) {
+            let record = match writer {
+                Writer::Launcher => OutputRecord::Message(text),
+                Writer::Rank(StreamOwner { rank, .. }, stream) => {
+                    OutputRecord::Text { rank, stream, text }
+                }
+            };
+            record.append(&mut self.waiting);
+        }
+    }
+
+    /// Queues the end of a stream of a rank, if the queue is sent to the head.
+    pub(crate) fn put_end(&mut self, StreamOwner { rank, .. }: StreamOwner, stream: Stream) {
+        if self.target.is_none() {
+            OutputRecord::Ended { rank, stream }.append(&mut self.waiting);
+        }
+    }
+
+    /// Takes all queued records, to send them to the head.
+    pub(crate) fn take_records(&mut self) -> Vec<u8> {
+        let records = std::mem::take(&mut self.waiting);
+        self.newly_written += u64::try_from(records.len()).unwrap_or(u64::MAX);
+        records
     }
 
     /// Adds a carriage return to later line ends, except for those of `writer`; `None` stops that.
@@ -160,8 +205,11 @@ impl Outlet {
 
     /// Writes as much as the reader takes.
     pub(crate) fn flush(&mut self) -> Flushed {
+        let Some(target) = &self.target else {
+            return if self.waiting.is_empty() { Flushed::All } else { Flushed::Waiting };
+        };
         while self.written < self.waiting.len() && self.state == OutletState::Open {
-            match self.target.write(&self.waiting[self.written..]) {
+            match target.write(&self.waiting[self.written..]) {
                 Ok(count) => {
                     self.written += count;
                     self.newly_written += u64::try_from(count).unwrap_or(u64::MAX);
@@ -191,9 +239,9 @@ impl Outlet {
         self.waiting.len() - self.written >= FULL
     }
 
-    /// Descriptor that becomes writable when the reader takes more.
-    pub(crate) fn source(&self) -> BorrowedFd<'_> {
-        self.target.fd()
+    /// Descriptor that becomes writable when the reader takes more; `None` for the queue of a node.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.target.as_ref().map(Target::fd)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Output of all ranks, from their pipes to its places.
 
+mod remote;
+
 use super::StreamOwner;
 use super::files::FileError;
 use super::gather::Gather;
-use super::label::Labels;
+use super::label::{Labels, RankNodes};
 use super::line_buffer::LineBuffer;
 use super::outlet::{Flushed, Writer};
 use super::pattern::PatternError;
@@ -43,7 +45,8 @@ pub(crate) struct Outputs {
 /// The reading end of a pipe and its unfinished line.
 #[derive(Debug)]
 struct OutputPipe {
-    fd: OwnedFd,
+    /// `None` for a rank of another node, whose output comes in messages.
+    fd: Option<OwnedFd>,
     place: u32,
     seat: StreamOwner,
     way: LineTreatment,
@@ -72,15 +75,15 @@ enum Read {
 }
 
 impl Outputs {
-    /// Prepares the launcher's own streams for ranks on `host`.
+    /// Prepares the launcher's own streams for ranks on `nodes`.
     ///
     /// # Errors
     ///
     /// [`PatternError`].
-    pub(crate) fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+    pub(crate) fn new(settings: &Output, nodes: RankNodes) -> Result<Self, PatternError> {
         Ok(Self {
-            labels: Labels::new(settings, host)?,
-            gather: settings.collapse.then(|| Gather::new(settings, host)).transpose()?,
+            labels: Labels::new(settings, nodes.clone())?,
+            gather: settings.collapse.then(|| Gather::new(settings, nodes)).transpose()?,
             places: Places::new(settings)?,
             pipes: Vec::new(),
             open_count: 0,
@@ -117,14 +120,22 @@ impl Outputs {
         fd: OwnedFd,
         poller: &Poller,
     ) -> io::Result<()> {
+        let Some((place, way)) = self.treatment(stream, seat) else { return Ok(()) };
+        poller.add(Token::Output(stream, process), &fd, Interest::Read)?;
+        self.insert((process, stream), (place, seat), Some(fd), way);
+        Ok(())
+    }
+
+    /// Place of a stream of a rank, and the treatment of its text; `None` without a reader: the rank gets the
+    /// error when it writes.
+    fn treatment(&mut self, stream: Stream, seat: StreamOwner) -> Option<(u32, LineTreatment)> {
         let place = self.places.of(&self.labels, stream, seat);
         let gather = self.gather.as_mut().filter(|_| self.places.is_ours(stream));
         let Some(place) = place else {
-            // Without a reader: the rank gets the error when it writes.
             if let Some(gather) = gather {
                 gather.skip(stream, seat);
             }
-            return Ok(());
+            return None;
         };
         let way = match gather {
             Some(gather) => {
@@ -133,11 +144,11 @@ impl Outputs {
             }
             None if self.labels.shows_time() => LineTreatment::Labelled(Box::default()),
             None => {
-                let label = self.labels.text(seat.group, &seat.rank.to_string(), Instant::now());
+                let label = self.labels.text(seat.group, &[seat.rank], Instant::now());
                 LineTreatment::Labelled(label.into_bytes().into())
             }
         };
-        self.insert((process, stream), (place, seat), fd, way, poller)
+        Some((place, way))
     }
 
     /// Takes over the launcher's end of the terminal of a rank. Output of the rank there is copied to
@@ -156,7 +167,9 @@ impl Outputs {
             Stream::BOTH.into_iter().for_each(|stream| gather.skip(stream, seat));
         }
         let place = self.places.ours(Stream::Out);
-        self.insert((process, Stream::Out), (place, seat), fd, LineTreatment::Raw, poller)
+        poller.add(Token::Output(Stream::Out, process), &fd, Interest::Read)?;
+        self.insert((process, Stream::Out), (place, seat), Some(fd), LineTreatment::Raw);
+        Ok(())
     }
 
     /// Sets the rank for which terminals are raw, or none.
@@ -309,7 +322,8 @@ impl Outputs {
                 }
                 // Its writer may continue indefinitely; the present content of the pipe is all that was
                 // written by now.
-                let mut left = rustix::io::ioctl_fionread(&pipe.fd).unwrap_or(0);
+                let fd = pipe.fd.as_ref();
+                let mut left = fd.map_or(0, |fd| rustix::io::ioctl_fionread(fd).unwrap_or(0));
                 while left > 0 && !is_full && self.read_once(stream, number(process)) == Read::Some
                 {
                     left = left.saturating_sub(SCRATCH as u64);
@@ -355,18 +369,15 @@ impl Outputs {
         &mut self,
         (process, stream): (u32, Stream),
         (place, seat): (u32, StreamOwner),
-        fd: OwnedFd,
+        fd: Option<OwnedFd>,
         way: LineTreatment,
-        poller: &Poller,
-    ) -> io::Result<()> {
-        poller.add(Token::Output(stream, process), &fd, Interest::Read)?;
+    ) {
         let needed = self.pipes.len().max(index(process) + 1);
         self.pipes.resize_with(needed, || [None, None]);
         let pipe =
             OutputPipe { fd, place, seat, way, lines: LineBuffer::default(), shown_at: None };
         self.pipes[index(process)][stream.index()] = Some(pipe);
         self.open_count += 1;
-        Ok(())
     }
 
     /// Closes a pipe and writes its unfinished line.
@@ -375,6 +386,9 @@ impl Outputs {
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
         self.open_count -= 1;
         self.places.leave(pipe.place);
+        if let Some(outlet) = self.places.outlet(pipe.place) {
+            outlet.put_end(pipe.seat, stream);
+        }
         if let (LineTreatment::Gathered, Some(gather)) = (&pipe.way, &mut self.gather)
             && let Some(outlet) = self.places.outlet(pipe.place)
         {
@@ -383,15 +397,15 @@ impl Outputs {
     }
 
     fn read_once(&mut self, stream: Stream, process: u32) -> Read {
-        let Self { pipes, places, labels, gather, scratch, .. } = self;
-        let Some(pipe) = &mut pipes[index(process)][stream.index()] else { return Read::Later };
-        let is_terminal = places.is_terminal(pipe.place);
+        let Self { pipes, places, scratch, .. } = self;
+        let Some(pipe) = &pipes[index(process)][stream.index()] else { return Read::Later };
+        let Some(fd) = &pipe.fd else { return Read::Later };
         let Some(outlet) = places.outlet(pipe.place) else { return Read::Later };
         if outlet.is_full() && outlet.flush() == Flushed::Waiting && outlet.is_full() {
             return Read::Later;
         }
         scratch.clear();
-        match rustix::io::read(&pipe.fd, spare_capacity(scratch)) {
+        match rustix::io::read(fd, spare_capacity(scratch)) {
             Ok(count) if count > 0 => {}
             Err(Errno::INTR | Errno::AGAIN) => return Read::Later,
             // A pipe has no other errors, and a terminal has one for its end: the stream has ended.
@@ -400,16 +414,29 @@ impl Outputs {
                 return Read::End;
             }
         }
+        let text = std::mem::take(scratch);
+        self.receive(stream, process, &text);
+        self.scratch = text;
+        Read::Some
+    }
+
+    /// Takes text of a rank.
+    pub(crate) fn receive(&mut self, stream: Stream, process: u32, text: &[u8]) {
+        let Self { pipes, places, labels, gather, .. } = self;
+        let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let Some(pipe) = pipe else { return };
+        let is_terminal = places.is_terminal(pipe.place);
+        let Some(outlet) = places.outlet(pipe.place) else { return };
         let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
         self.held_bytes -= pipe.lines.held_bytes();
         match (&pipe.way, gather) {
-            (LineTreatment::Raw, _) => outlet.put(writer, b"", scratch),
+            (LineTreatment::Raw, _) => outlet.put(writer, b"", text),
             (LineTreatment::Gathered, Some(gather)) => {
-                pipe.lines.push(scratch, |piece| gather.push(stream, seat, piece, outlet));
+                pipe.lines.push(text, |piece| gather.push(stream, seat, piece, outlet));
             }
             (way, _) => {
                 let label = label(labels, seat, way);
-                pipe.lines.push(scratch, |piece| outlet.put(writer, &label, piece));
+                pipe.lines.push(text, |piece| outlet.put(writer, &label, piece));
             }
         }
         let held = pipe.lines.held_bytes();
@@ -424,7 +451,6 @@ impl Outputs {
             pipe.shown_at = Some(at);
             self.unfinished.insert((at, process, stream));
         }
-        Read::Some
     }
 
     /// Writes an unfinished line as far as it has come; `goes_on` if more may follow.
@@ -477,9 +503,10 @@ impl Outputs {
         for (process, pipes) in self.pipes.iter().enumerate() {
             for (pipe, stream) in pipes.iter().zip(Stream::BOTH) {
                 let token = Token::Output(stream, number(process));
-                match pipe.as_ref().filter(|pipe| pipe.place == place && !at_once(stream)) {
-                    Some(pipe) if hold => poller.remove(token, &pipe.fd)?,
-                    Some(pipe) => poller.add(token, &pipe.fd, Interest::Read)?,
+                let pipe = pipe.as_ref().filter(|pipe| pipe.place == place && !at_once(stream));
+                match pipe.and_then(|pipe| pipe.fd.as_ref()) {
+                    Some(fd) if hold => poller.remove(token, fd)?,
+                    Some(fd) => poller.add(token, fd, Interest::Read)?,
                     None => {}
                 }
             }
@@ -494,10 +521,9 @@ impl Outputs {
     /// True if a pipe is open and in one of these states.
     fn has(&self, stream: Stream, process: u32, states: PollFlags) -> bool {
         let pipes = self.pipes.get(index(process));
-        let Some(pipe) = pipes.and_then(|pipes| pipes[stream.index()].as_ref()) else {
-            return false;
-        };
-        let mut wanted = [PollFd::new(&pipe.fd, PollFlags::IN)];
+        let pipe = pipes.and_then(|pipes| pipes[stream.index()].as_ref());
+        let Some(fd) = pipe.and_then(|pipe| pipe.fd.as_ref()) else { return false };
+        let mut wanted = [PollFd::new(fd, PollFlags::IN)];
         poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
             && wanted.iter().any(|wanted| wanted.revents().intersects(states))
     }
@@ -511,7 +537,7 @@ fn label<'a>(
 ) -> Cow<'a, [u8]> {
     match way {
         LineTreatment::Labelled(_) if labels.shows_time() => {
-            labels.text(group, &rank.to_string(), Instant::now()).into_bytes().into()
+            labels.text(group, &[rank], Instant::now()).into_bytes().into()
         }
         LineTreatment::Labelled(label) => Cow::Borrowed(label),
         LineTreatment::Gathered | LineTreatment::Raw => Cow::Borrowed(&[]),

@@ -24,7 +24,9 @@ pub(crate) struct PatternValues<'a> {
     pub(crate) rank: &'a str,
     /// The number of the job.
     pub(crate) group: u32,
-    /// Name of the node. All ranks run on one, so its number is 0.
+    /// Number of the node, or of several.
+    pub(crate) node: &'a str,
+    /// Name of the node, or of several.
     pub(crate) host: &'a str,
     /// Whole seconds since the start.
     pub(crate) secs: u64,
@@ -93,7 +95,7 @@ impl Pattern {
                 PatternPart::Text(fixed) => text.write_str(fixed),
                 PatternPart::Rank => text.write_str(facts.rank),
                 PatternPart::Group => write!(text, "{}", facts.group),
-                PatternPart::Node => text.write_char('0'),
+                PatternPart::Node => text.write_str(facts.node),
                 PatternPart::Host => text.write_str(facts.host),
                 PatternPart::Seconds => write!(text, "{}", facts.secs),
             };
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     fn filled_in(pattern: &str) -> Result<String, Option<char>> {
-        let facts = PatternValues { rank: "0-3", group: 2, host: "node1", secs: 71 };
+        let facts = PatternValues { rank: "0-3", group: 2, node: "0", host: "node1", secs: 71 };
         let pattern = Pattern::parse(pattern).map_err(|error| error.letter)?;
         Ok(pattern.filled_in(facts))
     }

@@ -89,6 +89,23 @@ impl Places {
         })
     }
 
+    /// Prepares the one place of a node whose output goes to the head. With `are_one`, both streams of a rank
+    /// are one pipe. An unfinished line is sent after a while if it `shows_prompts`.
+    pub(crate) fn of_node(are_one: bool, shows_prompts: bool) -> Self {
+        let place = Place { is_terminal: shows_prompts, ..Place::of(Outlet::of_node()) };
+        Self {
+            patterns: [None, None],
+            are_one,
+            all: BTreeMap::from([(0, place)]),
+            files: BTreeMap::new(),
+            ours: [0, 0],
+            next: 2,
+            pending: BTreeSet::new(),
+            has_failed: false,
+            written_bytes: 0,
+        }
+    }
+
     /// True if both streams of a rank lead to the same place. Then they must be one pipe, which keeps
     /// the order of writes to both.
     pub(crate) fn are_one(settings: &Output) -> bool {
@@ -263,6 +280,17 @@ impl Places {
         self.all.get(&number).is_some_and(|place| place.outlet.is_full())
     }
 
+    /// Takes the queued output of a node, to send it to the head.
+    pub(crate) fn take_records(&mut self) -> Vec<u8> {
+        let outlet = self.outlet(self.ours(Stream::Out));
+        outlet.map(Outlet::take_records).unwrap_or_default()
+    }
+
+    /// True if any place has so much waiting that nothing must be added.
+    pub(crate) fn is_any_full(&self) -> bool {
+        self.pending.iter().any(|number| self.is_full(*number))
+    }
+
     /// Drops output that readers have not taken. Places with nothing left to write stay unchanged.
     pub(crate) fn discard(&mut self) {
         for number in &self.pending {
@@ -277,7 +305,12 @@ impl Places {
         self.has_failed
     }
 
-    /// True if a reader of a place has gone.
+    /// True if the reader of a place has gone.
+    pub(crate) fn is_closed(&self, number: u32) -> bool {
+        self.all.get(&number).is_some_and(|place| place.is_closed)
+    }
+
+    /// True if a reader of any place has gone.
     pub(crate) fn has_closed(&self) -> bool {
         self.all.values().any(|place| place.is_closed)
     }
@@ -306,9 +339,14 @@ impl Places {
 
 impl Place {
     fn new(target: Target) -> Self {
+        let is_terminal = target.is_terminal();
+        Self { is_terminal, ..Self::of(Outlet::new(target)) }
+    }
+
+    const fn of(outlet: Outlet) -> Self {
         Self {
-            is_terminal: target.is_terminal(),
-            outlet: Outlet::new(target),
+            is_terminal: false,
+            outlet,
             file: None,
             uses: 0,
             watched: None,
@@ -319,8 +357,9 @@ impl Place {
     }
 
     fn watch(&mut self, number: u32, watch: bool, poller: &Poller) -> io::Result<()> {
+        let Some(source) = self.outlet.source() else { return Ok(()) };
         let change = (&mut self.watched, watch.then_some(Interest::Write));
-        poller.rewatch(Token::Outlet(number), self.outlet.source(), change)
+        poller.rewatch(Token::Outlet(number), source, change)
     }
 }
 

@@ -88,15 +88,13 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &["launcher", "bootstrap"],
         Only(
             &["fork", "ssh", "rsh"],
-            "ranks are started on this node only, and by no other launcher; leave it out",
+            "'--starter' names the starters of node servers, and HYDRA_LAUNCHER selects one by its name here",
         ),
-    )
-    .or("HYDRA_LAUNCHER"),
+    ),
     word(
         &["launcher-exec", "bootstrap-exec"],
-        Refused("ranks are started by this program itself; leave it out"),
-    )
-    .or("HYDRA_LAUNCHER_EXEC"),
+        Refused("set HYDRA_LAUNCHER_EXEC in its place, or '--starter-cmd'"),
+    ),
     flag(
         &["enable-x"],
         Refused(
@@ -167,11 +165,9 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["timeout"], Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
-/// Variables of Hydra and of Intel MPI that repeat options above, or that no option corresponds to.
+/// Variables of Intel MPI that repeat options above.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
-    ("HYDRA_BOOTSTRAP", "launcher"),
-    ("HYDRA_BOOTSTRAP_EXEC", "launcher-exec"),
-    // Intel MPI; the operator of Kubernetes for MPI sets it.
+    // The operator of Kubernetes for MPI sets it.
     ("I_MPI_HYDRA_HOST_FILE", "f"),
 ];
 

@@ -415,6 +415,26 @@ impl Network {
         !self.links.members.is_empty()
     }
 
+    /// True if a message of this class may be sent without exceeding the credit of this node.
+    pub(crate) fn can_send(&self, class: Class) -> bool {
+        self.tree.as_ref().is_some_and(|tree| tree.can_send(class))
+    }
+
+    /// Stops or resumes the delivery of output to this node; its senders stop when their credit is used up.
+    pub(crate) fn pause_output(&mut self, is_paused: bool) {
+        if let Some(tree) = &mut self.tree {
+            tree.pause_output(is_paused);
+        }
+    }
+
+    /// Excludes a lost node from collective operations.
+    pub(crate) fn exclude(&mut self, node: NodeId) {
+        if let Some(tree) = &mut self.tree {
+            // Only a number without a node is an error.
+            let _ = tree.exclude(node);
+        }
+    }
+
     /// True while frames wait for a connection that is slow.
     pub(crate) fn has_output(&self) -> bool {
         let is_waiting =

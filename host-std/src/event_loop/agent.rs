@@ -1,0 +1,326 @@
+//! The event loop as the agent of one node: its start, and messages to and from the head of the run.
+
+use super::EventLoop;
+use super::uplink::{Uplink, UplinkEvent};
+use crate::cli::config::Config;
+use crate::launch::binding::Binding;
+use crate::launch::descriptors::DescriptorLimit;
+use crate::launch::plan::App;
+use crate::launch::signal::Arrived;
+use crate::nodes::job_message::{JobMessage, Origin};
+use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
+use crate::nodes::network::{Network, NetworkEvent};
+use crate::nodes::node::turn;
+use crate::placement::PlacedHosts;
+use crate::placement::allocation::AllocationSource;
+use crate::poller::{Poller, Token};
+use crate::run_report::RankEnd;
+use crate::server::nodes;
+use crate::settings::output::StdinTo;
+use crate::settings::{Environment, Settings};
+use crate::stdio::target;
+use crate::verdict::Failure;
+use nix::sys::signal::SigSet;
+use pmi_core::command::Notice;
+use pmi_core::ids::JobId;
+use pmi_host_base::exit::{self, FAILED};
+use pmi_tree::{Class, CollectiveId, Contribution, Destination, TreeEvent};
+use rustix::fs::Mode;
+use rustix::process::{Signal, umask};
+use std::io;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Parts that the loop of an agent takes over.
+pub(super) struct AgentStart {
+    pub(super) poller: Poller,
+    pub(super) network: Network,
+    /// True if both output streams of a rank are one pipe.
+    pub(super) are_one: bool,
+    /// True if an unfinished line is sent after a while.
+    pub(super) shows_prompts: bool,
+    /// Process number of the head, which makes names of jobs unique.
+    pub(super) head_pid: u32,
+}
+
+/// Serves the ranks of a job on the node with this number in the tree, and returns the exit code.
+pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
+    // A head on this machine has blocked the signals that it reads. Ranks begin with the mask of this
+    // process, and an error would leave it as it is.
+    let _ = SigSet::empty().thread_set_mask();
+    let mut waiting = WaitingAgent { network, poller };
+    let Some(job) = waiting.await_job() else { return FAILED };
+    let are_one = job.streams.are_one;
+    let (shows_prompts, head_pid) = (job.streams.shows_prompts, job.head_pid);
+    let config = match configure(*job, node.saturating_sub(1)) {
+        Ok(config) => config,
+        Err(what) => return waiting.fail(what),
+    };
+    let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
+    let WaitingAgent { network, poller } = waiting;
+    let start = AgentStart { poller, network, are_one, shows_prompts, head_pid };
+    match EventLoop::new(config, limit, Some(start)) {
+        Ok(agent) => agent.run(),
+        // The head sees the end of the connection, and this line in the output of the starter.
+        Err(what) => {
+            target::write_last(exit::line(what).as_bytes());
+            FAILED
+        }
+    }
+}
+
+/// An agent before it has a job, or after it has failed to prepare one.
+struct WaitingAgent {
+    network: Network,
+    poller: Poller,
+}
+
+impl WaitingAgent {
+    /// The job; `None` if the run ends before.
+    fn await_job(&mut self) -> Option<Box<JobMessage>> {
+        loop {
+            match self.next_message()? {
+                HeadMessage::Job(job) => return Some(job),
+                HeadMessage::Finish => return None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Reports that the job cannot be prepared, and waits for the end of the run.
+    fn fail(mut self, what: String) -> u8 {
+        let failure = Failure::Launcher { what };
+        for message in
+            [AgentMessage::Failed { failure, outputs: 0 }, AgentMessage::Quiet { outputs: 0 }]
+        {
+            let _ = self.network.send(Destination::Head, Class::Control, message.body());
+        }
+        while self.next_message().is_some_and(|message| message != HeadMessage::Finish) {}
+        FAILED
+    }
+
+    /// The next message of the head; `None` if it is lost.
+    fn next_message(&mut self) -> Option<HeadMessage> {
+        let mut ready = Vec::new();
+        loop {
+            match self.network.poll_event() {
+                Some(NetworkEvent::Tree(TreeEvent::Message { body, .. })) => {
+                    return HeadMessage::read(&body);
+                }
+                Some(NetworkEvent::HeadLost { .. }) => return None,
+                Some(_) => continue,
+                None => {}
+            }
+            self.network.flush(&self.poller).ok()?;
+            self.poller.wait(self.network.deadline(), &mut ready).ok()?;
+            turn(&mut self.network, &ready, &self.poller).ok()?;
+        }
+    }
+}
+
+/// Configuration of this process as the launcher of the ranks of host number `node`. It takes over the
+/// working directory and the mask of permissions of the head.
+fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
+    job.check().map_err(|error| format!("the description of the job is wrong: {error}"))?;
+    let host = usize::try_from(node).ok().and_then(|node| job.hosts.get(node).cloned());
+    let host = host.ok_or("the description of the job does not name this host")?;
+    let Origin { directory, umask: mask } = job.origin;
+    std::env::set_current_dir(&directory).map_err(|error| {
+        format!(
+            "the working directory '{}' cannot be entered: {error}; create it on every host, or name \
+             another with --wdir",
+            directory.display()
+        )
+    })?;
+    umask(Mode::from_raw_mode(mask));
+    let mut settings = Settings::default();
+    settings.job.universe = job.universe;
+    settings.job.attributes = job.attributes;
+    settings.job.kvs = job.kvs;
+    settings.environment = Environment { report: false, ..job.environment };
+    settings.placement = job.placement;
+    // The head watches over the whole run.
+    settings.watching.stall_report = None;
+    (settings.watching.progress, settings.watching.control) = (false, false);
+    settings.output.stdin = match job.streams.readers {
+        StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
+        StdinTo::All => readers(job.map.ranks_of(node)),
+        StdinTo::NoRank => StdinTo::NoRank,
+        StdinTo::Ranks(all) => readers(job.map.ranks_of(node).filter(|rank| all.contains(rank))),
+    };
+    let binding = Binding::resolve(&settings.placement)?.map(Rc::new);
+    let ranks = job.map.ranks();
+    let source = AllocationSource::Named;
+    let hosts = Some(Rc::new(PlacedHosts { hosts: job.hosts, map: job.map, source }));
+    Ok(Config {
+        ranks,
+        parts: job.apps.into_iter().map(App::from).collect(),
+        host,
+        hosts,
+        node: Some(node),
+        listen: None,
+        web: None,
+        binding,
+        settings,
+    })
+}
+
+fn readers(ranks: impl Iterator<Item = u32>) -> StdinTo {
+    let ranks: Vec<u32> = ranks.collect();
+    if ranks.is_empty() { StdinTo::NoRank } else { StdinTo::Ranks(ranks) }
+}
+
+/// Number of connections to other nodes that have room: the parent, the children, and those that are not
+/// authenticated.
+const CONNECTIONS: u32 = 64;
+
+/// Sends to the head what is due, and handles what has arrived from it. Returns true if anything has: then
+/// responses to ranks may be due, and messages to the head.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
+    let is_quiet = run.processes.is_quiet() && !run.starts_more();
+    let Some(uplink) = &mut run.uplink else { return Ok(false) };
+    uplink.report_starts(&run.processes);
+    uplink.send_outputs(&mut run.io.outputs);
+    // The queue is free again for the ranks.
+    run.io.outputs.flush(&mut run.poller)?;
+    if is_quiet && run.io.outputs.is_done() {
+        uplink.report_quiet();
+    }
+    uplink.network.flush(&run.poller)?;
+    uplink.network.tick(Instant::now(), &run.poller)?;
+    let mut is_any = false;
+    while let Some(event) = run.uplink.as_mut().and_then(Uplink::poll_event) {
+        is_any = true;
+        handle_uplink(run, event)?;
+    }
+    Ok(is_any)
+}
+
+fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
+    match event {
+        UplinkEvent::Message(message) => handle_head_message(run, message)?,
+        UplinkEvent::CollectiveEnded { id, data } => {
+            // A run has one job, and fences are its only collective operations.
+            let job = run.jobs.first();
+            if id.kind == FENCE
+                && let Err(why) = nodes::end_fence(&mut run.service, job, &data)
+            {
+                let what = format!("fence {} cannot end: {why}", id.number);
+                run.fail(job, Failure::Launcher { what });
+            }
+        }
+        UplinkEvent::HeadLost => {
+            request_end(run);
+            run.processes.kill(Instant::now());
+        }
+    }
+    Ok(())
+}
+
+fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<()> {
+    let now = Instant::now();
+    let arrived = |number| {
+        let signal = Signal::from_named_raw(number)?;
+        Some(Arrived { signal, is_for_group: false })
+    };
+    match message {
+        // The agent runs one job, which it has by now.
+        HeadMessage::Job(_) => {}
+        HeadMessage::Forward { signal } => {
+            if let Some(arrived) = arrived(signal) {
+                run.forward(arrived);
+            }
+        }
+        HeadMessage::ForwardEnd { signal } => {
+            request_end(run);
+            if let Some(arrived) = arrived(signal) {
+                run.processes.forward_end(arrived);
+            }
+        }
+        HeadMessage::Stop => {
+            run.processes.stop(Arrived { signal: Signal::TSTP, is_for_group: false });
+        }
+        HeadMessage::Resume => run.processes.resume(),
+        HeadMessage::Terminate { code } => {
+            request_end(run);
+            // Ranks with a listener may have something to save before the signal comes.
+            run.notify(Notice::Abort(code));
+            run.processes.terminate(now);
+        }
+        HeadMessage::Kill => {
+            request_end(run);
+            run.processes.kill(now);
+        }
+        HeadMessage::Input(bytes) => with_input(run, |up, poller| up.take_input(bytes, poller))?,
+        HeadMessage::InputEnded => with_input(run, |up, poller| up.end_input(poller))?,
+        HeadMessage::CloseOutput(stream) => run.io.outputs.close_stream(stream),
+        HeadMessage::Finish => {
+            run.uplink.iter_mut().for_each(|uplink| uplink.finish());
+        }
+    }
+    Ok(())
+}
+
+/// Starts no further rank, and takes bad ends of ranks for consequences from now on.
+fn request_end(run: &mut EventLoop) {
+    run.termination.set_requested();
+    run.jobs.clear_starts();
+    run.io.outputs.expect_no_more(None);
+    run.check_all_ended();
+}
+
+fn with_input(
+    run: &mut EventLoop,
+    act: impl FnOnce(&mut Uplink, &Poller) -> io::Result<()>,
+) -> io::Result<()> {
+    run.uplink.as_mut().map_or(Ok(()), |uplink| act(uplink, &run.poller))
+}
+
+/// Serves a connection to another node.
+///
+/// # Errors
+///
+/// Errors of the readiness calls.
+pub(super) fn serve_network(run: &mut EventLoop, token: Token) -> io::Result<()> {
+    let Some(uplink) = &mut run.uplink else { return Ok(()) };
+    match token {
+        Token::NodeListen => uplink.network.accept(&run.poller),
+        Token::Node(number) => uplink.network.ready(number, &run.poller),
+        _ => Ok(()),
+    }
+}
+
+/// Continues the input of the ranks of this node.
+///
+/// # Errors
+///
+/// Errors of the readiness calls.
+pub(super) fn feed_readers(run: &mut EventLoop) -> io::Result<()> {
+    with_input(run, |uplink, poller| uplink.feed(poller))
+}
+
+/// Reports the end of a rank to the head, if this is an agent.
+pub(super) fn report_end(run: &mut EventLoop, rank: u32, end: RankEnd) {
+    let Some(uplink) = &mut run.uplink else { return };
+    uplink.report_starts(&run.processes);
+    let RankEnd { ending, phase, was_over, traffic, .. } = end;
+    uplink.report_end(RankEnded { rank, ending, phase, was_over, traffic });
+}
+
+/// Hands the contribution of this node to a fence up to the head.
+pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
+    let (members, data) = nodes::fence_contribution(&run.service, job);
+    let Some(uplink) = &mut run.uplink else { return };
+    let id = CollectiveId { job: job.0, kind: FENCE, number: generation };
+    if let Err(error) = uplink.network.contribute(id, Contribution { members, data }) {
+        let what = format!("fence {generation} cannot be handed up: {error}");
+        run.fail(job, Failure::Launcher { what });
+    }
+}
+
+/// Kind of the fence of a whole job among collective operations.
+pub(super) const FENCE: u8 = 0;

@@ -1,0 +1,357 @@
+//! Reactions of the head to messages of agents, to lost nodes, signals and deadlines.
+
+use super::super::termination::Interrupt;
+use super::HeadLoop;
+use super::ending::{EndingEvent, PendingReport};
+use crate::launch::signal::{self, Arrived, Meaning};
+use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
+use crate::nodes::network::NetworkEvent;
+use crate::nodes::start::{FailedHost, StartEvent, failed_hosts};
+use crate::report;
+use crate::run_report::RankEnd;
+use crate::stdio::StreamOwner;
+use crate::stdio::record::OutputRecord;
+use crate::stream::Stream;
+use crate::verdict::{Failure, NodeLoss};
+use pmi_tree::{EdgeLoss, NodeId, TreeEvent};
+use rustix::process::Signal;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Events of the nodes.
+impl HeadLoop {
+    /// Handles all events of node servers and of the tree; true if there were any.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_events(&mut self) -> io::Result<bool> {
+        let was_over = self.ending.is_over();
+        let was_leaving = self.ending.is_leaving();
+        let mut is_any = false;
+        // Output that arrives while its readers are slow waits in the tree, which stops its senders.
+        self.servers.network.pause_output(self.io.outputs.is_any_full());
+        self.servers.tick(Instant::now(), &self.poller)?;
+        while let Some(event) = self.servers.poll_event() {
+            is_any = true;
+            match event {
+                StartEvent::Complete => self.start_job(),
+                StartEvent::Failed(failed) => self.fail_start(&failed),
+                StartEvent::Network(NetworkEvent::Rejected { report }) => self.io.report(report),
+                StartEvent::Network(NetworkEvent::Tree(TreeEvent::Message {
+                    from, body, ..
+                })) => {
+                    self.handle_message(from, &body)?;
+                }
+                StartEvent::Network(NetworkEvent::Tree(TreeEvent::NodeLost {
+                    node, loss, ..
+                })) => {
+                    self.handle_loss(node, loss);
+                }
+                StartEvent::Network(_) => {}
+            }
+        }
+        let nodes = &self.nodes;
+        let has_arrived = |report: &PendingReport| {
+            nodes.get(report.node).is_none_or(|node| node.has_sent(report.outputs))
+        };
+        if let Some(text) = self.ending.take_report(has_arrived) {
+            self.io.report(text);
+            is_any = true;
+        }
+        self.check_all_ended();
+        is_any |= (was_over, was_leaving) != (self.ending.is_over(), self.ending.is_leaving());
+        Ok(is_any)
+    }
+
+    /// Sends the job to all nodes, once they are in the tree.
+    fn start_job(&mut self) {
+        if self.ending.termination.has_failed() {
+            return;
+        }
+        if let Some(job) = self.job.take() {
+            self.send_all(&HeadMessage::Job(Box::new(job)));
+        }
+    }
+
+    /// Ends the run before any rank was started.
+    fn fail_start(&mut self, failed: &[FailedHost]) {
+        let what = failed_hosts(failed, self.nodes.iter().count());
+        self.fail(Failure::Launcher { what }, None);
+    }
+
+    fn handle_message(&mut self, from: NodeId, body: &[u8]) -> io::Result<()> {
+        let Some(node) = self.nodes.get_mut(from) else { return Ok(()) };
+        node.heard_at = Instant::now();
+        match AgentMessage::read(body) {
+            Some(AgentMessage::Started(pids)) => self.handle_starts(from, &pids),
+            Some(AgentMessage::Ended(ended)) => self.handle_end(from, ended),
+            Some(AgentMessage::Failed { failure, outputs }) => {
+                self.handle_failure(from, failure, outputs);
+            }
+            Some(AgentMessage::Output(records)) => {
+                node.note_output();
+                self.handle_output(from, &records);
+            }
+            Some(AgentMessage::InputWanted) => {
+                self.input.want(from);
+                self.serve_input()?;
+            }
+            Some(AgentMessage::InputClosed) => {
+                self.input.remove(from);
+                self.serve_input()?;
+            }
+            Some(AgentMessage::Quiet { outputs }) => node.set_quiet(outputs),
+            None => {
+                let host = &node.host;
+                let what =
+                    format!("the agent on {host} sent a message that is not one of the protocol");
+                self.fail(Failure::Launcher { what }, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_starts(&mut self, from: NodeId, pids: &[i32]) {
+        for pid in pids {
+            let Some((number, rank)) = self.nodes.note_start(from, *pid) else { return };
+            self.io.outputs.add_remote((number, StreamOwner { group: 0, rank }));
+            self.summary.enter_start(Rc::clone(&self.plan), rank, *pid);
+        }
+        if self.nodes.started_count() == usize::try_from(self.plan.ranks).unwrap_or(usize::MAX) {
+            self.summary.note_all_started();
+        }
+    }
+
+    fn handle_end(&mut self, from: NodeId, ended: RankEnded) {
+        let RankEnded { rank, ending, phase, was_over, traffic } = ended;
+        let Some(number) = self.nodes.note_end(from, rank) else { return };
+        let end = RankEnd { at: Instant::now(), ending, phase, was_over, traffic };
+        self.summary.note_end(number, end);
+        if self.ending.termination.has_failed() && !end.is_good() {
+            // After a signal that requested the end, the first rank that follows it ends the others, too.
+            self.terminate(None);
+        }
+    }
+
+    fn handle_output(&mut self, from: NodeId, records: &[u8]) {
+        let mut rest = records;
+        while let Some(record) = OutputRecord::next(&mut rest) {
+            match record {
+                OutputRecord::Text { rank, stream, text } => {
+                    if let Some(number) = self.nodes.number_on(from, rank) {
+                        self.io.outputs.receive(stream, number, text);
+                    }
+                }
+                OutputRecord::Ended { rank, stream } => {
+                    if let Some(number) = self.nodes.number_on(from, rank) {
+                        self.io.outputs.end_remote(stream, number);
+                    }
+                }
+                OutputRecord::Message(text) => {
+                    let host = self.nodes.get(from).map_or("", |node| &node.host);
+                    self.io.report(format!("{host}: {}", String::from_utf8_lossy(text)));
+                }
+            }
+        }
+    }
+}
+
+/// Failures and the end.
+impl HeadLoop {
+    /// Handles the first failure on a node.
+    fn handle_failure(&mut self, from: NodeId, failure: Failure, outputs: u64) {
+        let host = self.nodes.get(from).map_or("", |node| &node.host);
+        let failure = match failure {
+            // A signal to the agent, not to the head.
+            Failure::Interrupted { signal } => {
+                let name = signal::name(signal);
+                Failure::Launcher { what: format!("the agent on {host} received {name}") }
+            }
+            Failure::Launcher { what } => Failure::Launcher { what: format!("{what} (on {host})") },
+            failure => failure,
+        };
+        self.fail(failure, Some((from, outputs)));
+    }
+
+    /// Handles the loss of a node: its ranks are gone, and no other rank can do without them.
+    fn handle_loss(&mut self, node: NodeId, loss: EdgeLoss) {
+        let Some(state) = self.nodes.get(node) else { return };
+        let why = match loss {
+            EdgeLoss::Closed => "its connection was closed",
+            EdgeLoss::Silent => "it does not answer",
+            EdgeLoss::Detached => "the node that connected it is lost, and it has not come back",
+        };
+        let failure = NodeLoss {
+            host: state.host.clone(),
+            ranks: state.ranks(),
+            silent_for: state.heard_at.elapsed(),
+            why: why.to_owned(),
+            output: self.servers.output_of(node.0).unwrap_or_default(),
+        };
+        for number in self.nodes.note_loss(node) {
+            Stream::BOTH.into_iter().for_each(|stream| self.io.outputs.end_remote(stream, number));
+        }
+        self.input.remove(node);
+        self.servers.network.exclude(node);
+        if self.ending.is_leaving() {
+            return;
+        }
+        self.fail(Failure::NodeLost(failure), None);
+        self.terminate(Some(KILL_AFTER_LOSS));
+    }
+
+    /// Records a failure: the first one decides the exit code and is reported, after the output of `node`
+    /// up to the message with this number.
+    pub(super) fn fail(&mut self, failure: Failure, after: Option<(NodeId, u64)>) {
+        if self.ending.termination.has_failed() {
+            return;
+        }
+        let is_interrupted = matches!(failure, Failure::Interrupted { .. });
+        if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
+            let pid = |rank| self.nodes.pid(rank);
+            let running = self.nodes.running_count();
+            let text = report::failure(&failure, &self.plan, pid, running);
+            self.summary.record_report(&text);
+            match after {
+                Some((node, outputs)) => self.ending.hold_report(text, node, outputs),
+                None => self.io.report(text),
+            }
+        }
+        self.io.outputs.expect_no_more(None);
+        self.ending.termination.set_failure(failure);
+        if !is_interrupted {
+            self.terminate(None);
+        }
+    }
+
+    /// Asks all nodes to terminate their ranks, and has them killed after `grace`, or after that of the
+    /// agents.
+    fn terminate(&mut self, grace: Option<Duration>) {
+        let code =
+            self.ending.termination.failure().map_or(1, |failure| failure.exit_code().into());
+        if self.ending.begin_terminating(grace) {
+            self.send_all(&HeadMessage::Terminate { code });
+        }
+    }
+
+    /// Dismisses the agents once no rank is left and all output has arrived, and ends when they are gone.
+    fn check_all_ended(&mut self) {
+        // Without a job, no rank was started.
+        let is_unstarted = self.job.is_some() && self.ending.termination.has_failed();
+        if (is_unstarted || self.nodes.are_quiet()) && self.ending.begin_leaving() {
+            self.send_all(&HeadMessage::Finish);
+        }
+        if self.ending.is_leaving() && self.servers.is_over() {
+            self.ending.set_over();
+        }
+    }
+}
+
+/// Signals and deadlines.
+impl HeadLoop {
+    /// Handles signals that have arrived.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_signals(&mut self) -> io::Result<()> {
+        let mut all: VecDeque<Arrived> = self.signals.arrived().collect();
+        while let Some(arrived) = all.pop_front() {
+            match self.signals.meaning(arrived.signal) {
+                Meaning::End => self.handle_interrupt(arrived),
+                Meaning::Report => self.report_state(),
+                Meaning::Forward => {
+                    self.send_all(&HeadMessage::Forward { signal: arrived.signal.as_raw() });
+                }
+                Meaning::Stop => {
+                    self.send_all(&HeadMessage::Stop);
+                    self.servers.network.flush(&self.poller)?;
+                    all.extend(self.signals.arrived());
+                    if !all.iter().any(|one| one.signal == Signal::CONT) {
+                        signal::stand_still()?;
+                    }
+                    self.send_all(&HeadMessage::Resume);
+                }
+                Meaning::Crash => signal::crash(arrived.signal)?,
+                // The ends of starters are seen by their handles.
+                Meaning::Continue | Meaning::ChildEnded | Meaning::Resized => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_interrupt(&mut self, arrived: Arrived) {
+        let interrupt = self.ending.termination.interrupt(Instant::now(), arrived);
+        let signal = arrived.signal.as_raw();
+        match interrupt {
+            Interrupt::Repeated => return,
+            Interrupt::Forward => return self.send_all(&HeadMessage::ForwardEnd { signal }),
+            Interrupt::End | Interrupt::Kill => {}
+        }
+        // With no rank left, the head waits for a reader of its output; the sender of the signal does not
+        // want that.
+        self.ending.termination.is_abandoned |= self.ending.is_leaving();
+        self.fail(Failure::Interrupted { signal }, None);
+        match interrupt {
+            Interrupt::Kill => self.kill(),
+            _ => self.send_all(&HeadMessage::ForwardEnd { signal }),
+        }
+    }
+
+    fn kill(&mut self) {
+        self.ending.begin_terminating(None);
+        self.send_all(&HeadMessage::Kill);
+    }
+
+    /// Prints which ranks run on which node.
+    fn report_state(&mut self) {
+        let mut text = format!("{} of {} ranks run:", self.nodes.running_count(), self.plan.ranks);
+        for (node, state) in self.nodes.iter() {
+            let running = self.nodes.running(node);
+            let running = if running.is_empty() { "none".to_owned() } else { running.named() };
+            text.push_str(&format!("\n    {:<16} {running}", state.host));
+        }
+        self.io.report_table(&text);
+    }
+
+    /// Handles all deadlines that have passed.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn handle_deadlines(&mut self, now: Instant) -> io::Result<()> {
+        self.io.outputs.tick(now);
+        if self.input.deadline().is_some_and(|at| now >= at) {
+            self.serve_input()?;
+        }
+        let is_over = self.ending.termination.has_failed() && self.ending.is_over();
+        self.ending.termination.is_abandoned |= self.io.check_delivery(now, is_over);
+        let is_any_running = self.nodes.running_count() > 0;
+        if let Some(limit) = self.summary.check_overdue(now, is_any_running) {
+            self.fail(Failure::Overdue { limit }, None);
+        }
+        while let Some(event) = self.ending.check(now) {
+            match event {
+                EndingEvent::TimedOut { limit } => self.fail(Failure::TimedOut { limit }, None),
+                EndingEvent::Kill => self.kill(),
+                EndingEvent::GiveUp => {
+                    let running = self.nodes.running_count();
+                    self.io.report(report::given_up(running));
+                    self.ending.set_over();
+                }
+                EndingEvent::Leave => {
+                    // Agents that do not end, and starters that have not become one.
+                    self.servers.signal_starters(Signal::KILL);
+                    self.ending.set_over();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Grace period of ranks after the loss of a node: the run ends within a second.
+const KILL_AFTER_LOSS: Duration = Duration::from_millis(500);

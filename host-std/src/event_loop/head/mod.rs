@@ -1,0 +1,244 @@
+//! The head of a run on several nodes: it starts no rank itself, and the agents on the nodes start none
+//! without it.
+//!
+//! ```text
+//! NodeServers  node servers: their start, connections, the tree          > StartEvent
+//! NodeTable    nodes, and processes of ranks
+//! Io           output of ranks, reports to the user
+//! HeadInput    standard input for the nodes of its readers
+//! Summary      start and end of every rank
+//! Ending       first failure, signals, the order of the end
+//! ```
+//!
+//! The sequence of a run:
+//!
+//! 1. Node servers are started on all hosts and connect. If any fails, the run ends before a rank has
+//!    started.
+//! 2. The description of the job goes to all nodes. Their agents start the ranks and report processes.
+//! 3. Output, ends and failures of ranks come up; input and signals go down.
+//! 4. The first failure decides the exit code. The other nodes are asked to terminate their ranks.
+//! 5. When no rank is left and all output has arrived, the agents are dismissed.
+
+mod ending;
+mod handlers;
+mod input;
+mod refused;
+mod table;
+
+use super::io::Io;
+use super::summary::Summary;
+use crate::cli::config::Config;
+use crate::launch::env;
+use crate::launch::plan::Plan;
+use crate::launch::signal::{Ignored, Signals};
+use crate::nodes::greeting::NodeTask;
+use crate::nodes::job_message::{AppMessage, JobMessage, Origin, StreamsMessage};
+use crate::nodes::message::HeadMessage;
+use crate::nodes::start::NodeServers;
+use crate::nodes::starter::{StarterHost, is_this_machine};
+use crate::placement::PlacedHosts;
+use crate::poller::{Interest, Poller, Token};
+use crate::settings::nodes::StarterName;
+use crate::settings::{Environment, Settings};
+use crate::stdio::inputs::Inputs;
+use crate::stdio::label::RankNodes;
+use crate::stdio::outputs::Outputs;
+use crate::stdio::places::Places;
+use crate::stdio::target;
+use crate::stream::Stream;
+use crate::verdict::Failure;
+use ending::Ending;
+use input::{HeadInput, NodeInput};
+use pmi_host_base::exit::{self, USAGE};
+use pmi_tree::{Class, Destination, NodeId};
+use rustix::fs::Mode;
+use rustix::process::umask;
+use std::io::{Error, Result as IoResult};
+use std::rc::Rc;
+use std::time::Instant;
+use table::NodeTable;
+
+/// Runs a job on the hosts of `config`, and returns the exit code. All reports are written by then.
+pub(crate) fn run(config: &Config) -> u8 {
+    if let Some(why) = refused::option(&config.settings) {
+        target::write_last(exit::line(why).as_bytes());
+        return USAGE;
+    }
+    match HeadLoop::new(config) {
+        Ok(head) => head.run(),
+        Err(what) => {
+            target::write_last(exit::line(what).as_bytes());
+            Failure::Launcher { what: String::new() }.exit_code()
+        }
+    }
+}
+
+/// State of the head.
+struct HeadLoop {
+    poller: Poller,
+    signals: Signals,
+    servers: NodeServers,
+    plan: Rc<Plan>,
+    /// Description of the job, until it is sent.
+    job: Option<JobMessage>,
+    nodes: NodeTable,
+    io: Io,
+    input: HeadInput,
+    summary: Summary,
+    ending: Ending,
+}
+
+impl HeadLoop {
+    fn new(config: &Config) -> Result<Self, String> {
+        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
+        let settings = &config.settings;
+        let placed = config.hosts.clone().ok_or("the job has no hosts")?;
+        let ignored = Ignored::now();
+        let summary = Summary::new(&settings.ending)?;
+        let plan = Rc::new(Plan::first(config.job(), None, std::process::id()));
+        if let Some(why) = refused::program(&plan) {
+            return Err(why);
+        }
+        let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
+        let input = HeadInput::new(&settings.output.stdin, plan.ranks, node_of)?;
+        let nodes = RankNodes::Several(Rc::clone(&placed));
+        let mut outputs =
+            Outputs::new(&settings.output, nodes).map_err(|error| error.to_string())?;
+        outputs.prepare(0, plan.started()).map_err(|error| error.to_string())?;
+        let poller = Poller::new().map_err(prepare)?;
+        let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
+        poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
+        let is_local = matches!(settings.nodes.starter, Some(StarterName::Local(_)));
+        let host = |(name, node): (&String, u32)| StarterHost {
+            node,
+            name: name.clone(),
+            is_here: is_local || is_this_machine(name),
+        };
+        let hosts = placed.hosts.iter().zip(1..).map(host).collect();
+        let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
+        let job = Some(describe(config, &placed, outputs.is_watched_by_user())?);
+        let nodes = NodeTable::new(&placed);
+        let mut io = Io::new(Inputs::none(), outputs);
+        servers.instructions().iter().for_each(|line| io.report(line));
+        let ending = Ending::new(&settings.ending);
+        Ok(Self { poller, signals, servers, plan, job, nodes, io, input, summary, ending })
+    }
+
+    fn run(mut self) -> u8 {
+        if let Err(error) = self.turn_until_done() {
+            // The connections close with this process, and agents without a head kill their ranks.
+            let what = format!("the launcher cannot continue: {error}");
+            target::write_last(exit::line(&what).as_bytes());
+            self.ending.termination.set_failure(Failure::Launcher { what });
+        }
+        let _ = self.io.finish();
+        let code = match self.ending.termination.failure() {
+            Some(failure) => failure.exit_code(),
+            None => u8::from(self.io.outputs.has_failed()),
+        };
+        self.summary.write(code)
+    }
+
+    fn turn_until_done(&mut self) -> IoResult<()> {
+        let mut ready = Vec::new();
+        loop {
+            self.handle_deadlines(Instant::now())?;
+            // Writing may reveal the end of a connection, and what is handled may have to be sent.
+            while self.handle_events()? {
+                self.io.outputs.flush(&mut self.poller)?;
+                self.check_readers();
+                self.servers.network.flush(&self.poller)?;
+            }
+            if self.is_done() {
+                return Ok(());
+            }
+            self.poller.wait(self.deadline(), &mut ready)?;
+            for token in &ready {
+                match *token {
+                    Token::Signal => self.handle_signals()?,
+                    Token::Source => self.serve_input()?,
+                    token => self.servers.ready(token, &self.poller)?,
+                }
+            }
+            self.io.outputs.flush(&mut self.poller)?;
+            self.check_readers();
+            self.servers.network.flush(&self.poller)?;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.ending.termination.is_abandoned || (self.ending.is_over() && self.io.outputs.is_done())
+    }
+
+    /// Tells the nodes about readers of the output that have gone.
+    fn check_readers(&mut self) {
+        for stream in Stream::BOTH {
+            if self.io.outputs.is_closed(stream) && self.ending.note_closed(stream) {
+                self.send_all(&HeadMessage::CloseOutput(stream));
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let own = [self.servers.deadline(), self.io.deadline(), self.input.deadline()];
+        let ends = [self.summary.deadline(), self.ending.deadline()];
+        own.into_iter().chain(ends).flatten().min()
+    }
+
+    /// Sends a message to all nodes.
+    fn send_all(&mut self, message: &HeadMessage) {
+        self.send(Destination::All, message);
+    }
+
+    fn send(&mut self, to: Destination, message: &HeadMessage) {
+        let sent = self.servers.network.send(to, Class::Control, message.body());
+        if let Err(error) = sent {
+            let what = format!("a message to the nodes cannot be sent: {error}");
+            self.fail(Failure::Launcher { what }, None);
+        }
+    }
+
+    /// Sends input to the nodes that want it.
+    fn serve_input(&mut self) -> IoResult<()> {
+        for (node, input) in self.input.serve(&self.poller)? {
+            let message = match input {
+                NodeInput::Piece(bytes) => HeadMessage::Input(bytes),
+                NodeInput::End => HeadMessage::InputEnded,
+            };
+            self.send(Destination::Node(node), &message);
+        }
+        Ok(())
+    }
+}
+
+/// Description of the job of `config` for all nodes.
+fn describe(
+    config: &Config,
+    placed: &PlacedHosts,
+    shows_prompts: bool,
+) -> Result<JobMessage, String> {
+    let Settings { job, environment, output, placement, .. } = &config.settings;
+    let directory = std::env::current_dir()
+        .map_err(|error| format!("the working directory has no path: {error}"))?;
+    // There is no call that only reads it.
+    let mask = umask(Mode::empty());
+    umask(mask);
+    let of_head = Some(env::for_other_nodes());
+    Ok(JobMessage {
+        head_pid: std::process::id(),
+        hosts: placed.hosts.clone(),
+        map: placed.map.clone(),
+        apps: config.parts.iter().map(AppMessage::from).collect(),
+        universe: job.universe,
+        attributes: job.attributes.clone(),
+        kvs: job.kvs,
+        environment: Environment { of_head, ..environment.clone() },
+        origin: Origin { directory: directory.into(), umask: mask.as_raw_mode() },
+        placement: placement.clone(),
+        streams: StreamsMessage {
+            readers: output.stdin.clone(),
+            are_one: Places::are_one(output),
+            shows_prompts,
+        },
+    })
+}

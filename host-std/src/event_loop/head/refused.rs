@@ -1,0 +1,43 @@
+//! Options and programs that work on one node only, which are rejected before anything starts.
+
+use crate::launch::plan::Plan;
+use crate::settings::Settings;
+use crate::settings::ending::OnExitError;
+
+/// The reason to reject the settings, if there is one.
+pub(super) fn option(settings: &Settings) -> Option<String> {
+    let Settings { job, output, ending, tracing, .. } = settings;
+    let given = [
+        (job.listen.is_some(), "--listen"),
+        (job.websocket.is_some(), "--websocket"),
+        (output.pty.is_some(), "--pty"),
+        (tracing.file.is_some(), "--trace"),
+        (tracing.shows_messages, "--show-messages"),
+        (ending.on_exit_error == OnExitError::Ignore, "--on-exit-error ignore"),
+    ];
+    let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
+    Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))
+}
+
+/// The reason to reject the programs of `plan`, if there is one.
+pub(super) fn program(plan: &Plan) -> Option<String> {
+    let part = plan.parts.iter().zip(&plan.offer).find(|(_, offer)| offer.pmix)?.0;
+    Some(format!(
+        "'{}' can use PMIx only, which works on one node; run all its ranks on this machine, or use an MPI \
+         library that speaks PMI",
+        part.program.name.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_one_node_are_rejected_by_name() {
+        assert_eq!(option(&Settings::default()), None);
+        let mut settings = Settings::default();
+        settings.output.pty = Some(0);
+        assert!(option(&settings).is_some_and(|why| why.starts_with("'--pty' works on one node")));
+    }
+}

@@ -1,0 +1,268 @@
+//! Connection of an agent to the head of its run: messages in both directions, and input for ranks.
+
+use super::processes::Processes;
+use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
+use crate::nodes::network::{Network, NetworkEvent};
+use crate::poller::{Interest, Poller, Token};
+use crate::stdio::outputs::Outputs;
+use crate::verdict::Failure;
+use pmi_tree::{Class, CollectiveId, Destination, TreeEvent};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::io;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// The agent's side of a run on several nodes.
+pub(super) struct Uplink {
+    pub(super) network: Network,
+    /// Number of processes whose start was reported.
+    started_count: usize,
+    /// Number of output messages sent.
+    outputs_count: u64,
+    input: ReaderPipe,
+    state: UplinkState,
+}
+
+/// Progress of an agent towards its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UplinkState {
+    /// Ranks may run.
+    Busy,
+    /// No rank is left, and the head knows.
+    Quiet,
+    /// The head has dismissed the agent.
+    Finished,
+    /// The head is lost.
+    Lost,
+}
+
+/// Event of the connection for the rest of the agent.
+#[derive(Debug)]
+pub(super) enum UplinkEvent {
+    /// Message of the head.
+    Message(HeadMessage),
+    /// A collective operation has ended on all nodes.
+    CollectiveEnded { id: CollectiveId, data: Rc<[u8]> },
+    /// The head is lost: all ranks are to be killed.
+    HeadLost,
+}
+
+/// Pipe to the standard input of the agent, which its ranks read as if it were the head's.
+#[derive(Debug, Default)]
+struct ReaderPipe {
+    write: Option<OwnedFd>,
+    watched: Option<Interest>,
+    /// Bytes that the pipe has not taken.
+    left: Vec<u8>,
+    /// True if no input follows.
+    has_ended: bool,
+}
+
+impl Uplink {
+    /// Creates the agent's side. The standard input of this process becomes a pipe from the head if its ranks
+    /// are to read.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn new(network: Network, has_readers: bool, poller: &Poller) -> io::Result<Self> {
+        let mut input = ReaderPipe::default();
+        if has_readers {
+            input.open(poller)?;
+        }
+        Ok(Self { network, started_count: 0, outputs_count: 0, input, state: UplinkState::Busy })
+    }
+
+    /// The next event, after connections were [served](Network::ready).
+    pub(super) fn poll_event(&mut self) -> Option<UplinkEvent> {
+        loop {
+            match self.network.poll_event()? {
+                NetworkEvent::Tree(TreeEvent::Message { body, .. }) => {
+                    return Some(match HeadMessage::read(&body) {
+                        Some(message) => UplinkEvent::Message(message),
+                        // The head has the same version, so this is a defect; ranks without a head must end.
+                        None => self.lose(),
+                    });
+                }
+                NetworkEvent::Tree(TreeEvent::CollectiveEnded { id, data, .. }) => {
+                    return Some(UplinkEvent::CollectiveEnded { id, data });
+                }
+                NetworkEvent::HeadLost { .. } | NetworkEvent::Tree(TreeEvent::Expelled)
+                    if self.state != UplinkState::Finished =>
+                {
+                    return Some(self.lose());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn lose(&mut self) -> UplinkEvent {
+        self.state = UplinkState::Lost;
+        UplinkEvent::HeadLost
+    }
+
+    /// Sends the start of processes that was not reported yet.
+    pub(super) fn report_starts(&mut self, processes: &Processes) {
+        let pids: Vec<i32> =
+            processes.iter().skip(self.started_count).map(|entry| entry.pid).collect();
+        self.started_count += pids.len();
+        if !pids.is_empty() {
+            self.send(&AgentMessage::Started(pids));
+        }
+    }
+
+    /// Sends the end of a rank.
+    pub(super) fn report_end(&mut self, ended: RankEnded) {
+        self.send(&AgentMessage::Ended(ended));
+    }
+
+    /// Sends the first failure on this node.
+    pub(super) fn report_failure(&mut self, failure: &Failure) {
+        let failure = failure.clone();
+        self.send(&AgentMessage::Failed { failure, outputs: self.outputs_count });
+    }
+
+    /// Sends queued output as far as the head takes it.
+    pub(super) fn send_outputs(&mut self, outputs: &mut Outputs) {
+        while self.network.can_send(Class::Output) {
+            let records = outputs.take_records();
+            if records.is_empty() {
+                return;
+            }
+            self.outputs_count += 1;
+            let body = AgentMessage::Output(records).body();
+            // Only a node without a head cannot send, and it ends.
+            let _ = self.network.send(Destination::Head, Class::Output, body);
+        }
+    }
+
+    /// Reports once that no rank is left, and that everything was sent.
+    pub(super) fn report_quiet(&mut self) {
+        if self.state == UplinkState::Busy {
+            self.state = UplinkState::Quiet;
+            self.send(&AgentMessage::Quiet { outputs: self.outputs_count });
+        }
+    }
+
+    /// Records that the head has dismissed this agent.
+    pub(super) fn finish(&mut self) {
+        self.state = UplinkState::Finished;
+    }
+
+    /// True if nothing is left to do, once no rank runs. Messages for nodes below this one are written by
+    /// then.
+    pub(super) fn is_done(&self) -> bool {
+        match self.state {
+            UplinkState::Busy | UplinkState::Quiet => false,
+            UplinkState::Finished => !self.network.has_output(),
+            UplinkState::Lost => true,
+        }
+    }
+
+    /// Time of the next turn without an event.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.network.deadline()
+    }
+
+    /// Sends a message to the head.
+    pub(super) fn send(&mut self, message: &AgentMessage) {
+        // As above.
+        let _ = self.network.send(Destination::Head, Class::Control, message.body());
+    }
+}
+
+/// Input for ranks.
+impl Uplink {
+    /// Takes input from the head.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn take_input(&mut self, bytes: Vec<u8>, poller: &Poller) -> io::Result<()> {
+        self.input.left = bytes;
+        self.feed(poller)
+    }
+
+    /// Closes the input after what has arrived.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn end_input(&mut self, poller: &Poller) -> io::Result<()> {
+        self.input.has_ended = true;
+        self.feed(poller)
+    }
+
+    /// Continues after the pipe has become writable, or has no reader any more.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn feed(&mut self, poller: &Poller) -> io::Result<()> {
+        match self.input.write_more(poller)? {
+            InputProgress::Waiting => {}
+            InputProgress::Taken => self.send(&AgentMessage::InputWanted),
+            InputProgress::Closed => self.send(&AgentMessage::InputClosed),
+        }
+        Ok(())
+    }
+}
+
+/// Progress of input for ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InputProgress {
+    Waiting,
+    /// The pipe takes more than there is.
+    Taken,
+    /// No reader is left.
+    Closed,
+}
+
+impl ReaderPipe {
+    fn open(&mut self, poller: &Poller) -> io::Result<()> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Little is taken from the head's input that no rank has read.
+        fcntl_setpipe_size(&write, INPUT_BYTES)?;
+        ioctl_fionbio(&write, true)?;
+        rustix::stdio::dup2_stdin(&read)?;
+        poller.rewatch(Token::NodeInput, &write, (&mut self.watched, Some(Interest::Write)))?;
+        self.write = Some(write);
+        Ok(())
+    }
+
+    fn write_more(&mut self, poller: &Poller) -> io::Result<InputProgress> {
+        let Some(write) = &self.write else { return Ok(InputProgress::Waiting) };
+        while !self.left.is_empty() {
+            match rustix::io::write(write, &self.left) {
+                Ok(count) => drop(self.left.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    let change = (&mut self.watched, Some(Interest::Write));
+                    poller.rewatch(Token::NodeInput, write, change)?;
+                    return Ok(InputProgress::Waiting);
+                }
+                Err(_) => {
+                    self.close(poller)?;
+                    return Ok(InputProgress::Closed);
+                }
+            }
+        }
+        if self.has_ended {
+            self.close(poller)?;
+            return Ok(InputProgress::Waiting);
+        }
+        poller.rewatch(Token::NodeInput, write, (&mut self.watched, None))?;
+        Ok(InputProgress::Taken)
+    }
+
+    fn close(&mut self, poller: &Poller) -> io::Result<()> {
+        let Some(write) = self.write.take() else { return Ok(()) };
+        poller.rewatch(Token::NodeInput, &write, (&mut self.watched, None))
+    }
+}
+
+/// Capacity of the pipe: one page.
+const INPUT_BYTES: usize = 4096;

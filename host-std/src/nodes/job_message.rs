@@ -1,0 +1,191 @@
+//! Description of a job for the agents on its nodes: the same bytes for all of them, whose size depends on
+//! programs, hosts and runs of ranks, and not on the number of ranks.
+
+use crate::launch::plan::App;
+use crate::placement::NodeMap;
+use crate::settings::environment::Environment;
+use crate::settings::job::Universe;
+use crate::settings::output::StdinTo;
+use crate::settings::placement::Placement;
+use pmi_host_base::kvs_budget::KvsLimits;
+use pmi_host_base::program::{Inherit, Program};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A job on several nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobMessage {
+    /// Process number of the head, which makes names of jobs unique.
+    pub(crate) head_pid: u32,
+    /// Names of the hosts; their indices are the numbers of the nodes.
+    pub(crate) hosts: Vec<String>,
+    /// Node of every rank.
+    pub(crate) map: NodeMap,
+    /// Programs, in the order of the ranks.
+    pub(crate) apps: Vec<AppMessage>,
+    /// Number of processes that all jobs together may have.
+    pub(crate) universe: Universe,
+    /// Job attributes that ranks may read.
+    pub(crate) attributes: Vec<(String, String)>,
+    /// Limits of the key-value space on each node.
+    pub(crate) kvs: KvsLimits,
+    /// Environment of the ranks, with that of the head.
+    pub(crate) environment: Environment,
+    /// State of the head's process that ranks take over.
+    pub(crate) origin: Origin,
+    /// Processors of the ranks.
+    pub(crate) placement: Placement,
+    /// Standard streams of the ranks.
+    pub(crate) streams: StreamsMessage,
+}
+
+/// Ranks that run the same program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AppMessage {
+    /// Path of the program.
+    path: OsString,
+    /// Its name as typed.
+    name: OsString,
+    /// Its arguments.
+    args: Vec<OsString>,
+    /// Its working directory, if not that of the head.
+    directory: Option<OsString>,
+    /// Selection of inherited variables, if it differs from that of all programs.
+    inherit: Option<Inherit>,
+    /// Variables for this program alone.
+    variables: Vec<(OsString, OsString)>,
+    /// Number of ranks.
+    ranks: u32,
+}
+
+/// State of the head's process that ranks take over on every node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Working directory.
+    pub(crate) directory: OsString,
+    /// Permissions that new files lack.
+    pub(crate) umask: u32,
+}
+
+/// Standard streams of the ranks of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StreamsMessage {
+    /// Readers of standard input.
+    pub(crate) readers: StdinTo,
+    /// True if both output streams of a rank are one pipe, which keeps the order of writes to both.
+    pub(crate) are_one: bool,
+    /// True if an unfinished line is sent after a while, since it may be a prompt on a terminal.
+    pub(crate) shows_prompts: bool,
+}
+
+/// Error in a description of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JobError {
+    /// The nodes of the ranks are others than the hosts.
+    #[error("its ranks are on other nodes than its hosts")]
+    Hosts,
+    /// The programs have another number of ranks than the nodes.
+    #[error("its programs have another number of ranks than its nodes")]
+    Programs,
+}
+
+impl JobMessage {
+    /// Checks that the parts of the description agree with each other.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError`].
+    pub(crate) fn check(&self) -> Result<(), JobError> {
+        if u32::try_from(self.hosts.len()) != Ok(self.map.nodes()) {
+            return Err(JobError::Hosts);
+        }
+        let of_apps = self.apps.iter().try_fold(0_u32, |sum, app| sum.checked_add(app.ranks));
+        match of_apps == Some(self.map.ranks()) {
+            true => Ok(()),
+            false => Err(JobError::Programs),
+        }
+    }
+}
+
+impl From<&App> for AppMessage {
+    fn from(App { program, ranks }: &App) -> Self {
+        let Program { path, name, args, directory, inherit, variables } = program.clone();
+        Self {
+            path: path.into(),
+            name,
+            args,
+            directory: directory.map(OsString::from),
+            inherit,
+            variables,
+            ranks: *ranks,
+        }
+    }
+}
+
+impl From<AppMessage> for App {
+    fn from(message: AppMessage) -> Self {
+        let AppMessage { path, name, args, directory, inherit, variables, ranks } = message;
+        let directory = directory.map(PathBuf::from);
+        let program = Program { path: path.into(), name, args, directory, inherit, variables };
+        Self { program, ranks }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::launch::plan::tests::plan;
+    use crate::placement::tests::placed;
+    use std::os::unix::ffi::OsStringExt;
+
+    /// Five ranks of two programs on two hosts.
+    pub(in crate::nodes) fn job() -> JobMessage {
+        let plan = plan(&[("./a", 3), ("./b", 2)]);
+        let pair = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
+        JobMessage {
+            head_pid: 7,
+            hosts: vec!["n1".to_owned(), "n2".to_owned()],
+            map: placed("n1:2,n2:2", 5).map,
+            apps: plan.parts.iter().map(AppMessage::from).collect(),
+            universe: Universe::Of(9),
+            attributes: vec![("a".to_owned(), "b".to_owned())],
+            kvs: KvsLimits::default(),
+            environment: Environment {
+                inherit: Inherit::Only(vec!["A".into()]),
+                set: vec![pair("B", b"\xff=")],
+                of_head: Some(vec![pair("PATH", b"/bin")]),
+                ..Environment::default()
+            },
+            origin: Origin { directory: "/tmp".into(), umask: 0o22 },
+            placement: Placement::default(),
+            streams: StreamsMessage {
+                readers: StdinTo::First,
+                are_one: false,
+                shows_prompts: true,
+            },
+        }
+    }
+
+    #[test]
+    fn contradictory_descriptions_are_rejected() {
+        let with = |change: fn(&mut JobMessage)| {
+            let mut job = job();
+            change(&mut job);
+            job.check()
+        };
+        assert_eq!(with(|_| ()), Ok(()));
+        assert_eq!(with(|job| drop(job.hosts.pop())), Err(JobError::Hosts));
+        assert_eq!(with(|job| drop(job.apps.pop())), Err(JobError::Programs));
+        assert_eq!(with(|job| job.apps[0].ranks = u32::MAX), Err(JobError::Programs));
+    }
+
+    #[test]
+    fn programs_are_the_same_on_every_node() {
+        let mut app = plan(&[("./a", 3)]).parts.remove(0);
+        app.program.path = OsString::from_vec(b"./\xff".to_vec()).into();
+        app.program.directory = Some("/tmp".into());
+        app.program.inherit = Some(Inherit::Nothing);
+        assert_eq!(App::from(AppMessage::from(&app)), app);
+    }
+}

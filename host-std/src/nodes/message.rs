@@ -1,0 +1,206 @@
+//! Messages between the head of a run and the agents on its nodes, as bodies of the tree's messages.
+//!
+//! Wire: postcard; the first byte is the number of the variant. Both sides are the same version of this
+//! program, which the handshake has checked, so there is no version here.
+//!
+//! A body comes from an authenticated node and is checked like any other input: lengths are bounded by the
+//! body, and ranks and numbers are checked by the receiver.
+
+use super::job_message::JobMessage;
+use crate::launch::process::ProcessEnd;
+use crate::server::flush::Traffic;
+use crate::stream::Stream;
+use crate::verdict::{Failure, PmiPhase};
+use serde::{Deserialize, Serialize};
+
+/// Message of the head to agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum HeadMessage {
+    /// Starts the ranks of the receiving node.
+    Job(Box<JobMessage>),
+    /// Forwards a signal to all ranks.
+    Forward {
+        /// Number of the signal.
+        signal: i32,
+    },
+    /// Forwards a signal that requests the end; bad ends of ranks are its consequence from now on.
+    ForwardEnd {
+        /// Number of the signal.
+        signal: i32,
+    },
+    /// Stops all ranks.
+    Stop,
+    /// Continues all ranks.
+    Resume,
+    /// Asks all ranks to terminate, and kills them after the grace period.
+    Terminate {
+        /// Exit code of the run, for ranks that listen for its end.
+        code: i32,
+    },
+    /// Kills all ranks.
+    Kill,
+    /// Input for the readers of the node, after [`AgentMessage::InputWanted`].
+    Input(Vec<u8>),
+    /// End of the input.
+    InputEnded,
+    /// The reader of this stream has gone: ranks that continue to write get the error of the system.
+    CloseOutput(Stream),
+    /// Ends the agent. No rank is left.
+    Finish,
+}
+
+/// Message of an agent to the head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AgentMessage {
+    /// The next ranks of the node were started, in ascending order, as these processes.
+    Started(Vec<i32>),
+    /// A rank has ended.
+    Ended(RankEnded),
+    /// The first failure on the node. Its ranks are being terminated.
+    Failed {
+        /// Cause.
+        failure: Failure,
+        /// Number of output messages that the agent had sent before.
+        outputs: u64,
+    },
+    /// Output of ranks: [`OutputRecord`](crate::stdio::record::OutputRecord)s, one after the other.
+    Output(Vec<u8>),
+    /// The readers of the node have taken the input so far, and want more.
+    InputWanted,
+    /// The readers of the node take no more input.
+    InputClosed,
+    /// All ranks of the node have ended.
+    Quiet {
+        /// Number of output messages that the agent has sent; no other follows.
+        outputs: u64,
+    },
+}
+
+/// End of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RankEnded {
+    /// The rank.
+    pub(crate) rank: u32,
+    /// Exit code or signal.
+    pub(crate) ending: ProcessEnd,
+    /// Its PMI phase at its end.
+    pub(crate) phase: PmiPhase,
+    /// True if it had been asked to terminate.
+    pub(crate) was_over: bool,
+    /// Its messages and bytes.
+    pub(crate) traffic: Traffic,
+}
+
+impl HeadMessage {
+    /// Reads a body; `None` if it is malformed.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        whole(body)
+    }
+
+    /// The body of the message.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        write(self)
+    }
+}
+
+impl AgentMessage {
+    /// Reads a body; `None` if it is malformed.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        whole(body)
+    }
+
+    /// The body of the message.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        write(self)
+    }
+}
+
+/// Reads a message that ends with the body.
+fn whole<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+    let (message, rest) = postcard::take_from_bytes(body).ok()?;
+    rest.is_empty().then_some(message)
+}
+
+fn write(message: &impl Serialize) -> Vec<u8> {
+    // Types of this module have no serialization that can fail.
+    postcard::to_stdvec(message).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job_message::tests::job;
+    use super::*;
+    use std::time::Duration;
+
+    fn of_head() -> Vec<HeadMessage> {
+        vec![
+            HeadMessage::Job(Box::new(job())),
+            HeadMessage::Forward { signal: 12 },
+            HeadMessage::ForwardEnd { signal: 2 },
+            HeadMessage::Stop,
+            HeadMessage::Resume,
+            HeadMessage::Terminate { code: -1 },
+            HeadMessage::Kill,
+            HeadMessage::Input(b"a\0b".to_vec()),
+            HeadMessage::InputEnded,
+            HeadMessage::CloseOutput(Stream::Err),
+            HeadMessage::Finish,
+        ]
+    }
+
+    fn of_agent() -> Vec<AgentMessage> {
+        let failure = |failure| AgentMessage::Failed { failure, outputs: 300 };
+        let ending = ProcessEnd::Killed { signal: 11, dumped: true };
+        let traffic = Traffic { requests: 1, received_bytes: 2, sent_bytes: 3 };
+        let (rank, phase) = (u32::MAX, PmiPhase::Open);
+        vec![
+            AgentMessage::Started(vec![7, i32::MAX]),
+            AgentMessage::Ended(RankEnded { rank, ending, phase, was_over: true, traffic }),
+            failure(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
+            failure(Failure::Abort { rank: 1, code: -1, message: "ä".to_owned() }),
+            failure(Failure::Stalled { limit: Duration::from_millis(1500) }),
+            failure(Failure::Vanished { rank: 1, from: ([127, 0, 0, 1], 4000).into() }),
+            AgentMessage::Output(b"\0\x01\x00".to_vec()),
+            AgentMessage::InputWanted,
+            AgentMessage::InputClosed,
+            AgentMessage::Quiet { outputs: 1 << 40 },
+        ]
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        for message in of_head() {
+            assert_eq!(HeadMessage::read(&message.body()), Some(message));
+        }
+        for message in of_agent() {
+            assert_eq!(AgentMessage::read(&message.body()), Some(message));
+        }
+    }
+
+    #[test]
+    fn cut_and_extended_messages_are_rejected() {
+        for message in of_head() {
+            let mut body = message.body();
+            for len in 0..body.len() {
+                assert_ne!(HeadMessage::read(&body[..len]), Some(message.clone()), "{message:?}");
+            }
+            body.push(0);
+            assert_eq!(HeadMessage::read(&body), None, "{message:?}");
+        }
+        for message in of_agent() {
+            let mut body = message.body();
+            for len in 0..body.len() {
+                assert_eq!(AgentMessage::read(&body[..len]), None, "{message:?}");
+            }
+            body.push(0);
+            assert_eq!(AgentMessage::read(&body), None, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_the_body_take_no_memory() {
+        // Variant 0 of the agent: a list of 2^32 - 1 processes, of which none follows.
+        assert_eq!(AgentMessage::read(b"\x00\xff\xff\xff\xff\x0f"), None);
+        assert_eq!(AgentMessage::read(b"\x03\xff\xff\xff\xff\x0fabc"), None);
+    }
+}

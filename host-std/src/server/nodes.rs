@@ -1,0 +1,39 @@
+//! Fences of a job on several nodes: the contribution of this node, and those of all of them.
+
+use super::service::Service;
+use pmi_core::ids::JobId;
+use pmi_core::server::RemoteError;
+use pmi_core::store::BlockError;
+use std::rc::Rc;
+
+/// Contribution of this node to the fence of a job that was handed up: the number of its ranks, and a block
+/// of the pairs that they have put since the last fence.
+pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>) {
+    let mut block = Vec::new();
+    for record in service.server.fence_puts(id) {
+        let start = block.len();
+        block.resize(start + record.len_bytes(), 0);
+        // The room is as long as the record.
+        let written = record.write(&mut block[start..]);
+        debug_assert!(written.is_ok());
+    }
+    let members = service.server.job(id).map_or(0, |job| job.members().len());
+    (u32::try_from(members).unwrap_or(u32::MAX), block)
+}
+
+/// Ends the fence of a job with the contributions of all nodes.
+///
+/// # Errors
+///
+/// The reason, as a part of a sentence; the fence has not ended then.
+pub(crate) fn end_fence(service: &mut Service, id: JobId, data: &Rc<[u8]>) -> Result<(), String> {
+    service.server.add_remote(id, data).map_err(|error| match error {
+        RemoteError::Block(BlockError::NoRoom) => {
+            "all spaces of the run together hold as many pairs and bytes as they may (--kvs-pairs, \
+             --kvs-bytes)"
+                .to_owned()
+        }
+        other => other.to_string(),
+    })?;
+    service.server.end_fence(id).map_err(|error| error.to_string())
+}

@@ -1,0 +1,242 @@
+//! Jobs on several nodes, which are node servers on this machine here: fences through the tree, streams,
+//! placement, exit codes, signals, and the loss of a node or of the head.
+
+mod common;
+
+use common::{Ran, c_program, host, host_path, mpi_program, run, run_with_input, shell, start};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// `pmi-host run --starter local:NODES -n RANKS WORDS…`, outside of any allocation.
+fn nodes(nodes: u32, ranks: u32, words: &[&str]) -> Command {
+    let (starter, ranks) = (format!("local:{nodes}"), ranks.to_string());
+    let mut command = host(["run", "--starter", &starter, "-n", &ranks]);
+    for variable in ["SLURM_JOB_ID", "FLUX_URI", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "HYDRA_LAUNCHER"]
+    {
+        command.env_remove(variable);
+    }
+    command.args(words);
+    command
+}
+
+fn script(node_count: u32, ranks: u32, options: &[&str], script: &str) -> Ran {
+    run(&mut nodes(node_count, ranks, &[options, &shell(script)].concat()))
+}
+
+fn sorted(ran: &Ran) -> Vec<&str> {
+    let mut lines = ran.lines();
+    lines.sort_unstable();
+    lines
+}
+
+/// True if no process has this word in its command line.
+fn is_gone(word: &str) -> bool {
+    let has_it = |entry: fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
+    };
+    !fs::read_dir("/proc").unwrap().flatten().any(has_it)
+}
+
+fn wait_until_gone(word: &str) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_gone(word) {
+        assert!(Instant::now() < until, "a process with the word {word} is left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn demo_exchanges_values_through_the_tree() {
+    for node_count in [1, 2, 6] {
+        let ran = run(&mut nodes(node_count, 7, &[])).exits_with(0).says_nothing();
+        assert_eq!(ran.lines().len(), 7 + 5, "{}", ran.out);
+    }
+}
+
+#[test]
+fn any_number_of_nodes_starts_and_ends() {
+    for node_count in [65, 129] {
+        let ran = script(node_count, node_count + 1, &[], "echo $PMI_RANK").exits_with(0);
+        let ranks: BTreeSet<u32> = ran.lines().iter().map(|line| line.parse().unwrap()).collect();
+        assert!(ranks.into_iter().eq(0..=node_count), "{}", ran.out);
+    }
+}
+
+#[test]
+fn ranks_know_their_places() {
+    let values = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS $PMI_HOSTNAME";
+    let ran = script(2, 4, &[], values).exits_with(0);
+    let expected = ["0/4 0/2 local1", "1/4 0/2 local2", "2/4 1/2 local1", "3/4 1/2 local2"];
+    assert_eq!(sorted(&ran), expected);
+    let ran = script(2, 3, &["--ppn", "2"], values).exits_with(0);
+    assert_eq!(sorted(&ran), ["0/3 0/2 local1", "1/3 1/2 local1", "2/3 0/1 local2"]);
+}
+
+#[test]
+fn ranks_take_over_directory_variables_and_mask_of_the_head() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes directory");
+    fs::create_dir_all(&directory).unwrap();
+    let mut command =
+        nodes(2, 2, &[&["--env", "B=2"], &shell("pwd; echo $A$B; umask")[..]].concat());
+    let ran = run(command.current_dir(&directory).env("A", "1")).exits_with(0);
+    let directory = fs::canonicalize(&directory).unwrap();
+    let directory = directory.to_str().unwrap();
+    let count = |text: &str| ran.lines().iter().filter(|line| **line == text).count();
+    assert_eq!((count(directory), count("12")), (2, 2), "{}", ran.out);
+}
+
+#[test]
+fn labels_name_ranks_and_nodes() {
+    let ran = script(3, 3, &["--label-format", "%r %p %h: "], "echo a; echo b").exits_with(0);
+    let expected = ["0 0 local1: a", "0 0 local1: b", "1 1 local2: a", "1 1 local2: b"];
+    assert_eq!(sorted(&ran)[..4], expected);
+    let ran = script(3, 6, &["--collapse"], "echo same; echo same >&2").exits_with(0);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("[0-5] same\n", "[0-5] same\n"));
+}
+
+#[test]
+fn output_is_complete_in_order_and_whole_lines() {
+    let ran = script(3, 6, &["-l"], "seq 20000; printf unfinished").exits_with(0);
+    for rank in 0..6 {
+        let label = format!("[{rank}] ");
+        let lines = ran.out.lines().filter_map(|line| line.strip_prefix(&label));
+        let (numbers, last): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.len() < 6);
+        assert!(numbers.iter().map(|line| line.parse::<u32>().unwrap()).eq(1..=20000), "{rank}");
+        assert_eq!(last, ["unfinished"]);
+    }
+}
+
+#[test]
+fn ranks_write_to_files_at_the_head() {
+    let pattern = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-%r-%h.out");
+    let pattern = pattern.to_str().unwrap();
+    script(2, 2, &["--stdout-to", pattern], "echo $PMI_RANK").exits_with(0).says_nothing();
+    for (rank, name) in [("0", "local1"), ("1", "local2")] {
+        let file = pattern.replace("%r", rank).replace("%h", name);
+        assert_eq!(fs::read_to_string(file).unwrap(), format!("{rank}\n"));
+    }
+}
+
+#[test]
+fn standard_input_reaches_the_ranks_that_read_it() {
+    let text = "0123456789\n".repeat(10_000);
+    let count = shell("echo $PMI_RANK $(wc -c)");
+    let ran = run_with_input(&mut nodes(3, 6, &count), text.as_bytes()).exits_with(0);
+    assert_eq!(sorted(&ran), ["0 110000", "1 0", "2 0", "3 0", "4 0", "5 0"]);
+    let words = [&["--stdin", "1,4,5"], &count[..]].concat();
+    let ran = run_with_input(&mut nodes(3, 6, &words), text.as_bytes()).exits_with(0);
+    assert_eq!(sorted(&ran), ["0 0", "1 110000", "2 0", "3 0", "4 110000", "5 110000"]);
+}
+
+#[test]
+fn first_failure_decides_the_exit_code_and_names_the_host() {
+    let fails = "[ $PMI_RANK = 4 ] && exit 7; exec sleep 7777771";
+    let ran = script(3, 6, &[], fails).exits_with(7);
+    ran.says(&["rank 4 of 6 (pid ", "sh on local2) exited with code 7"]);
+    let killed = "[ $PMI_RANK = 1 ] && kill -SEGV $$; exec sleep 7777771";
+    script(3, 6, &[], killed).exits_with(139).says(&["sh on local2) was killed by signal 11"]);
+    wait_until_gone("7777771");
+}
+
+#[test]
+fn output_of_a_rank_precedes_the_report_of_its_failure() {
+    let mut command = Command::new("sh");
+    let fails = "echo last words >&2; exit 3";
+    let line = format!("'{}' run --starter local:2 -n 2 sh -c '{fails}' 2>&1", host_path());
+    let ran = run(command.args(["-c", &line])).exits_with(3);
+    let lines = ran.lines();
+    let report = lines.iter().position(|line| line.contains("exited with code 3")).unwrap();
+    assert!(lines[..report].contains(&"last words"), "{}", ran.out);
+}
+
+#[test]
+fn program_that_cannot_be_started_is_reported_with_its_host() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-no-interpreter");
+    fs::write(&file, "#!/no/such/interpreter\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&file, mode).unwrap();
+    let ran = run(&mut nodes(2, 2, &[file.to_str().unwrap()])).exits_with(127);
+    ran.says(&["could not be started", "on local"]);
+}
+
+#[test]
+fn options_of_one_node_are_rejected_before_the_start() {
+    for option in ["--pty=0", "--trace=/tmp/t", "--show-messages", "--on-exit-error=ignore"] {
+        let ran = run(&mut nodes(2, 2, &[option, "true"])).exits_with(2);
+        ran.says(&["works on one node only"]);
+    }
+}
+
+#[test]
+fn signals_and_time_limits_end_all_ranks() {
+    let running = start(&mut nodes(3, 6, &shell("echo up; exec sleep 7777772")));
+    (0..6).for_each(|_| running.wait_for_output("up\n"));
+    running.signal("INT");
+    running.end().exits_with(130).says(&["signal 2 (SIGINT) was forwarded"]);
+    let words = ["--timeout", "1", "sleep", "7777772"];
+    run(&mut nodes(3, 6, &words)).exits_with(124).says(&["time limit of 1 s"]);
+    wait_until_gone("7777772");
+}
+
+#[test]
+fn reader_that_goes_ends_the_ranks_that_write() {
+    let line = format!("'{}' run --starter local:2 -n 2 yes | head -1; sleep 0", host_path());
+    let ran = run(Command::new("sh").args(["-c", &line])).exits_with(0).says_nothing();
+    assert_eq!(ran.out, "y\n");
+}
+
+#[test]
+fn lost_node_ends_the_job_with_one_message() {
+    // The parent of the rank is the agent.
+    let kills = "[ $PMI_RANK = 1 ] && kill -KILL $PPID; exec sleep 7777773";
+    let ran = script(6, 12, &[], kills).exits_with(1);
+    let lines: Vec<&str> = ran.err.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", ran.err);
+    assert!(
+        lines[0].starts_with("pmi-host: node local2 (ranks 1,7 of 12) is lost: "),
+        "{}",
+        ran.err
+    );
+    wait_until_gone("7777773");
+}
+
+#[test]
+fn ranks_end_when_the_head_is_killed() {
+    let running = start(&mut nodes(6, 12, &shell("echo up; exec sleep 7777774")));
+    (0..12).for_each(|_| running.wait_for_output("up\n"));
+    running.signal("KILL");
+    wait_until_gone("7777774");
+}
+
+#[test]
+fn report_names_the_host_of_every_rank() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-result.json");
+    let options = ["--result", file.to_str().unwrap(), "--print-all-exitcodes"];
+    let ran = script(2, 4, &options, "exit 0").exits_with(0);
+    assert!(ran.err.contains("ranks 0-3        exited with code 0"), "{}", ran.err);
+    let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let ranks = report["jobs"][0]["ranks"].as_array().unwrap();
+    let hosts: Vec<&str> = ranks.iter().map(|rank| rank["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["local1", "local2", "local1", "local2"]);
+}
+
+#[test]
+fn programs_of_mpich_run_over_nodes() {
+    let Some(program) = mpi_program("ring") else { return };
+    let program = program.to_str().unwrap();
+    for protocol in ["1", "2"] {
+        let words = ["--pmi", protocol, program];
+        run(&mut nodes(3, 6, &words)).exits_with(0).says_nothing();
+    }
+}
+
+#[test]
+fn values_of_other_nodes_are_read_after_every_fence() {
+    let program = c_program("nodes_fences");
+    run(&mut nodes(5, 10, &[program.to_str().unwrap()])).exits_with(0).says_nothing();
+}

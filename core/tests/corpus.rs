@@ -16,7 +16,7 @@ fn inputs_that_the_fuzzers_collected_do_no_harm() {
     for &(name, target) in targets::TARGETS {
         let mut files: Vec<_> = fs::read_dir(corpus.join(name))
             .expect("a corpus for every target")
-            .map(|entry| entry.expect("the folder can be read").path())
+            .map(|entry| entry.expect("the directory can be read").path())
             .collect();
         files.sort();
         for file in &files {
@@ -32,7 +32,7 @@ fn inputs_that_the_fuzzers_collected_do_no_harm() {
 fn corpora_have_their_targets() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for directory in fs::read_dir(corpus).expect("the corpora are part of the crate") {
-        let name = directory.expect("the folder can be read").file_name();
+        let name = directory.expect("the directory can be read").file_name();
         // Without its feature PMIx cannot be read.
         if !cfg!(feature = "pmix") && (name == "decode_pmix" || name == "session_pmix") {
             continue;

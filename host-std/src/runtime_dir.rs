@@ -175,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn folder_that_others_may_enter_is_not_used() {
-        let directory = scratch("folder");
+    fn directory_that_others_may_enter_is_not_used() {
+        let directory = scratch("shared");
         prepare(&directory).unwrap();
         prepare(&directory).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();

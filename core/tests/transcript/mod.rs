@@ -141,8 +141,8 @@ pub(crate) fn all() -> Vec<Transcript> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let directory = above.map(|above| above.join("vectors")).find(|directory| directory.is_dir());
     let mut files: Vec<_> = fs::read_dir(directory.expect("the vectors are part of the crate"))
-        .expect("the folder of vectors can be read")
-        .map(|entry| entry.expect("the folder can be read").path())
+        .expect("the directory of vectors can be read")
+        .map(|entry| entry.expect("the directory can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "pmi"))
         .collect();
     files.sort();

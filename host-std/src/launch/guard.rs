@@ -218,7 +218,8 @@ impl GuardStart {
         // Writes to the guard never block.
         ioctl_fionbio(&switch, true)?;
         let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
-        let words = ["pmi-guard", GUARD, mark, modes.as_deref().unwrap_or_default(), inherited];
+        let name = NAME.to_str().unwrap_or_default();
+        let words = [name, GUARD, mark, modes.as_deref().unwrap_or_default(), inherited];
         let words = words.map(|word| CString::new(word).unwrap_or_default());
         // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
         // rank, must not interrupt its work. Blocked signals stay so across the exec.

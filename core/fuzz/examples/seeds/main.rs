@@ -14,10 +14,10 @@ use std::path::Path;
 use transcript::{Line, Scenario, Side, Voice};
 
 fn main() {
-    let directory = std::env::args().nth(1).expect("the folder to write into");
+    let directory = std::env::args().nth(1).expect("the directory to write into");
     let write = |target: &str, name: &str, bytes: &[u8]| {
         let directory = Path::new(&directory).join(target);
-        fs::create_dir_all(&directory).expect("a folder can be made");
+        fs::create_dir_all(&directory).expect("a directory can be made");
         fs::write(directory.join(name), bytes).expect("a file can be written");
     };
     for transcript in transcript::all() {

@@ -57,6 +57,12 @@ pub(super) struct RankCase {
     pub(super) play: RankPlay,
 }
 
+impl RankCase {
+    const fn named(self, name: &'static str, ranks: u32, tries: &'static str) -> Case {
+        Case { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Rank(self) }
+    }
+}
+
 impl Case {
     /// A case in an open session of PMI-1.
     pub(super) const fn pmi1(
@@ -65,12 +71,7 @@ impl Case {
         tries: &'static str,
         play: RankPlay,
     ) -> Self {
-        Self::of_rank(
-            name,
-            ranks,
-            tries,
-            RankCase { protocol: CaseProtocol::Pmi1, is_open: true, play },
-        )
+        RankCase { protocol: CaseProtocol::Pmi1, is_open: true, play }.named(name, ranks, tries)
     }
 
     /// A case of PMI-1 that opens its session itself, or none.
@@ -80,12 +81,7 @@ impl Case {
         tries: &'static str,
         play: RankPlay,
     ) -> Self {
-        Self::of_rank(
-            name,
-            ranks,
-            tries,
-            RankCase { protocol: CaseProtocol::Pmi1, is_open: false, play },
-        )
+        RankCase { protocol: CaseProtocol::Pmi1, is_open: false, play }.named(name, ranks, tries)
     }
 
     /// A case in an open session of PMI-2.
@@ -95,12 +91,7 @@ impl Case {
         tries: &'static str,
         play: RankPlay,
     ) -> Self {
-        Self::of_rank(
-            name,
-            ranks,
-            tries,
-            RankCase { protocol: CaseProtocol::Pmi2, is_open: true, play },
-        )
+        RankCase { protocol: CaseProtocol::Pmi2, is_open: true, play }.named(name, ranks, tries)
     }
 
     /// A case of PMI-2 that opens its session itself.
@@ -110,16 +101,7 @@ impl Case {
         tries: &'static str,
         play: RankPlay,
     ) -> Self {
-        Self::of_rank(
-            name,
-            ranks,
-            tries,
-            RankCase { protocol: CaseProtocol::Pmi2, is_open: false, play },
-        )
-    }
-
-    const fn of_rank(name: &'static str, ranks: u32, tries: &'static str, case: RankCase) -> Self {
-        Self { name, ranks, tries, exit: ExpectedExit::Success, body: CaseBody::Rank(case) }
+        RankCase { protocol: CaseProtocol::Pmi2, is_open: false, play }.named(name, ranks, tries)
     }
 
     pub(super) const fn singleton(

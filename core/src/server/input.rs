@@ -175,7 +175,12 @@ impl<S: Storage> Server<S> {
         match effect {
             MessageEffect::Wake(wake) => self.apply(id, wake),
             #[cfg(feature = "pmix")]
-            MessageEffect::Pmix(effect) => self.pmix().apply_effect(id, effect),
+            MessageEffect::Pmix(effect) => {
+                // A build without PMIx sessions contains no code for them.
+                if S::Pmix::ENABLED {
+                    self.pmix().apply_effect(id, effect);
+                }
+            }
         }
     }
 

@@ -240,3 +240,19 @@ fn values_of_other_nodes_are_read_after_every_fence() {
     let program = c_program("nodes_fences");
     run(&mut nodes(5, 10, &[program.to_str().unwrap()])).exits_with(0).says_nothing();
 }
+
+#[test]
+fn rank_that_never_enters_a_fence_is_named_wherever_others_wait() {
+    let program = c_program("nodes_fences");
+    let program = program.to_str().unwrap();
+    // On a node of its own, and below the node of ranks that wait.
+    for node_count in [3, 6] {
+        let waiting = (node_count - 1).to_string();
+        let words = ["true", ":", "-n", &waiting, program];
+        let ran = run(&mut nodes(node_count, 1, &words)).exits_with(1);
+        ran.says(&["rank 0 of ", "true", "on local1", "without taking part", "1 rank waits"]);
+    }
+    let words = [program, ":", "-n", "1", "true"];
+    let ran = run(&mut nodes(6, 5, &words)).exits_with(1);
+    ran.says(&["rank 5 of 6", "on local6", "without taking part"]);
+}

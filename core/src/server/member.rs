@@ -114,6 +114,11 @@ impl Member {
         self.last_message_at
     }
 
+    /// Number of fences of the whole job that it has entered.
+    pub const fn fence_count(&self) -> u32 {
+        self.fences
+    }
+
     /// Number of messages received from it; saturates at its maximum.
     pub const fn request_count(&self) -> u32 {
         self.request_count

@@ -197,7 +197,18 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
         is_any = true;
         handle_uplink(run, event)?;
     }
+    check_blocked_fence(run);
     Ok(is_any)
+}
+
+/// Fails the run if ranks of this node wait in a fence that a rank of another node will never enter.
+fn check_blocked_fence(run: &mut EventLoop) {
+    let Some(gone) = run.uplink.as_ref().and_then(Uplink::gone) else { return };
+    let job = run.jobs.first();
+    let waiting_count = nodes::waiting_count(&run.service, job, gone.fence);
+    if waiting_count > 0 {
+        run.fail(job, Failure::Missing { gone: vec![gone.rank], gone_count: 1, waiting_count });
+    }
 }
 
 fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
@@ -258,6 +269,9 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::Input(bytes) => with_input(run, |up, poller| up.take_input(bytes, poller))?,
         HeadMessage::InputEnded => with_input(run, |up, poller| up.end_input(poller))?,
         HeadMessage::CloseOutput(stream) => run.io.outputs.close_stream(stream),
+        HeadMessage::RankGone(gone) => {
+            run.uplink.iter_mut().for_each(|uplink| uplink.note_gone(gone));
+        }
         HeadMessage::Finish => {
             run.uplink.iter_mut().for_each(|uplink| uplink.finish());
         }
@@ -308,7 +322,8 @@ pub(super) fn report_end(run: &mut EventLoop, rank: u32, end: RankEnd) {
     let Some(uplink) = &mut run.uplink else { return };
     uplink.report_starts(&run.processes);
     let RankEnd { ending, phase, was_over, traffic, .. } = end;
-    uplink.report_end(RankEnded { rank, ending, phase, was_over, traffic });
+    let fence_count = nodes::fence_count(&run.service, run.jobs.first(), rank);
+    uplink.report_end(RankEnded { rank, ending, phase, was_over, fence_count, traffic });
 }
 
 /// Hands the contribution of this node to a fence up to the head.

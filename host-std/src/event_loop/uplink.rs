@@ -1,7 +1,7 @@
 //! Connection of an agent to the head of its run: messages in both directions, and input for ranks.
 
 use super::processes::Processes;
-use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
+use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::poller::{Interest, Poller, Token};
 use crate::stdio::outputs::Outputs;
@@ -22,6 +22,8 @@ pub(super) struct Uplink {
     /// Number of output messages sent.
     outputs_count: u64,
     input: ReaderPipe,
+    /// The rank that left before all others, if any has left.
+    gone: Option<RankGone>,
     state: UplinkState,
 }
 
@@ -72,7 +74,14 @@ impl Uplink {
         if has_readers {
             input.open(poller)?;
         }
-        Ok(Self { network, started_count: 0, outputs_count: 0, input, state: UplinkState::Busy })
+        Ok(Self {
+            network,
+            started_count: 0,
+            outputs_count: 0,
+            input,
+            gone: None,
+            state: UplinkState::Busy,
+        })
     }
 
     /// The next event, after connections were [served](Network::ready).
@@ -102,6 +111,17 @@ impl Uplink {
     fn lose(&mut self) -> UplinkEvent {
         self.state = UplinkState::Lost;
         UplinkEvent::HeadLost
+    }
+
+    /// Records a rank that has left earlier than those known: fences from the one that it has not entered
+    /// cannot complete.
+    pub(super) fn note_gone(&mut self, gone: RankGone) {
+        self.gone = Some(gone);
+    }
+
+    /// The rank that left before all others.
+    pub(super) fn gone(&self) -> Option<RankGone> {
+        self.gone
     }
 
     /// Sends the start of processes that was not reported yet.

@@ -45,6 +45,8 @@ pub(crate) enum HeadMessage {
     InputEnded,
     /// The reader of this stream has gone: ranks that continue to write get the error of the system.
     CloseOutput(Stream),
+    /// A rank has ended and will enter no further fence.
+    RankGone(RankGone),
     /// Ends the agent. No rank is left.
     Finish,
 }
@@ -87,8 +89,19 @@ pub(crate) struct RankEnded {
     pub(crate) phase: PmiPhase,
     /// True if it had been asked to terminate.
     pub(crate) was_over: bool,
+    /// Number of fences that it has entered.
+    pub(crate) fence_count: u32,
     /// Its messages and bytes.
     pub(crate) traffic: Traffic,
+}
+
+/// A rank that has ended, and the first fence that it has not entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RankGone {
+    /// The rank.
+    pub(crate) rank: u32,
+    /// Number of the fence.
+    pub(crate) fence: u32,
 }
 
 impl HeadMessage {
@@ -144,6 +157,7 @@ mod tests {
             HeadMessage::Input(b"a\0b".to_vec()),
             HeadMessage::InputEnded,
             HeadMessage::CloseOutput(Stream::Err),
+            HeadMessage::RankGone(RankGone { rank: 3, fence: 1 << 20 }),
             HeadMessage::Finish,
         ]
     }
@@ -153,9 +167,10 @@ mod tests {
         let ending = ProcessEnd::Killed { signal: 11, dumped: true };
         let traffic = Traffic { requests: 1, received_bytes: 2, sent_bytes: 3 };
         let (rank, phase) = (u32::MAX, PmiPhase::Open);
+        let ended = RankEnded { rank, ending, phase, was_over: true, fence_count: 2, traffic };
         vec![
             AgentMessage::Started(vec![7, i32::MAX]),
-            AgentMessage::Ended(RankEnded { rank, ending, phase, was_over: true, traffic }),
+            AgentMessage::Ended(ended),
             failure(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
             failure(Failure::Abort { rank: 1, code: -1, message: "ä".to_owned() }),
             failure(Failure::Stalled { limit: Duration::from_millis(1500) }),

@@ -1,9 +1,9 @@
 //! Fences of a job on several nodes: the contribution of this node, and those of all of them.
 
 use super::service::Service;
-use pmi_core::ids::JobId;
-use pmi_core::server::RemoteError;
-use pmi_core::store::BlockError;
+use pmi_core::ids::{JobId, Rank};
+use pmi_core::server::{Member, RemoteError};
+use pmi_core::store::{BlockError, Fence};
 use std::rc::Rc;
 
 /// Contribution of this node to the fence of a job that was handed up: the number of its ranks, and a block
@@ -36,4 +36,17 @@ pub(crate) fn end_fence(service: &mut Service, id: JobId, data: &Rc<[u8]>) -> Re
         other => other.to_string(),
     })?;
     service.server.end_fence(id).map_err(|error| error.to_string())
+}
+
+/// Number of fences of a job that a rank of this node has entered.
+pub(crate) fn fence_count(service: &Service, id: JobId, rank: u32) -> u32 {
+    let member = service.server.job(id).and_then(|job| job.member(Rank(rank)));
+    member.map_or(0, Member::fence_count)
+}
+
+/// Number of ranks of this node that wait in the fence of a job with this number.
+pub(crate) fn waiting_count(service: &Service, id: JobId, number: u32) -> usize {
+    let fence = service.server.job(id).map(|job| job.fence());
+    let inside = fence.filter(|fence| fence.generation() == number).map_or(0, Fence::inside);
+    usize::try_from(inside).unwrap_or(usize::MAX)
 }

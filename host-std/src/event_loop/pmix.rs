@@ -127,6 +127,9 @@ impl PmixRequests<'_> {
     /// Executes a job control request of a rank of `own`.
     fn handle_job_control(&mut self, own: JobId, request: JobControl) -> Status {
         let JobControl { targets, cleanup, acts } = request;
+        if !acts.is_empty() && targets.iter().any(|target| self.is_on_other_nodes(*target)) {
+            return Status::NOT_SUPPORTED;
+        }
         if let Some(cleanup) = cleanup
             && !self.processes.add_cleanups(&targets, &cleanup)
         {
@@ -138,6 +141,15 @@ impl PmixRequests<'_> {
             }
         }
         Status::SUCCESS
+    }
+
+    /// True if the rank, or one of the whole job, is on another node, whose agent alone reaches it.
+    fn is_on_other_nodes(&self, (job, rank): (JobId, Option<u32>)) -> bool {
+        let Some(plan) = self.jobs.plan(job) else { return false };
+        match rank {
+            Some(rank) => rank < plan.started() && plan.local_rank(rank).is_none(),
+            None => plan.has_other_nodes(),
+        }
     }
 
     fn act_on(&mut self, (id, rank): (JobId, Option<u32>), own: JobId, action: ControlAction) {

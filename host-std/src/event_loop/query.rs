@@ -59,7 +59,11 @@ impl<'a> QuerySnapshot<'a> {
     ) -> Result<(), Status> {
         let job = self.jobs.get(question.job).ok_or(Status::NOT_FOUND)?;
         match question.key {
-            // All processes that this launcher starts are on this node.
+            // The agent of a node does not know the processes of other nodes.
+            keys::QUERY_PROC_TABLE | keys::QUERY_JOB_STATUS if job.plan.has_other_nodes() => {
+                return Err(Status::NOT_SUPPORTED);
+            }
+            // Otherwise all processes that this launcher starts are on this node.
             keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => self.table(job, to),
             keys::QUERY_JOB_STATUS => {
                 to.of(Type::JOB_STATE).u8(self.state(job));

@@ -126,13 +126,9 @@ impl Plan {
             (Some(placed), Some(node)) => LocalRanks::of(placed.map.ranks_of(node)),
             (Some(_), None) => LocalRanks::default(),
         };
-        let mut offer = offered(parts, &settings.environment);
-        if hosts.is_some() {
-            offer.iter_mut().for_each(ProtocolOffer::leave_out_pmix);
-        }
         Self {
             ranks,
-            offer,
+            offer: offered(parts, &settings.environment),
             parts: parts.to_vec(),
             endpoint,
             pmix: None,
@@ -218,6 +214,11 @@ impl Plan {
     /// Number of ranks that are started on this node.
     pub(crate) fn local(&self) -> u32 {
         self.placement.ranks.count()
+    }
+
+    /// True if ranks are started on other nodes, too.
+    pub(crate) fn has_other_nodes(&self) -> bool {
+        self.local() < self.started()
     }
 
     /// The place of `rank` among the ranks that are started on this node; `None` if it is not one of them.

@@ -77,11 +77,6 @@ impl ProtocolOffer {
         }
     }
 
-    /// Leaves out PMIx, which works on one node only, for a program that can do without it.
-    pub(crate) const fn leave_out_pmix(&mut self) {
-        self.pmix &= !self.pmi;
-    }
-
     fn linked(path: &Path) -> Self {
         // A script: its interpreter may run any program.
         let Some(image) = Image::read(path) else { return Self::both("it is a script") };

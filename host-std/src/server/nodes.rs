@@ -7,10 +7,11 @@ use pmi_core::store::{BlockError, Fence};
 use std::rc::Rc;
 
 /// Contribution of this node to the fence of a job that was handed up: the number of its ranks, and a block
-/// of the pairs that they have put since the last fence.
+/// of the pairs that they have put since the last fence, and of the data that PMIx clients have committed.
 pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>) {
     let mut block = Vec::new();
-    for record in service.server.fence_puts(id) {
+    let server = &service.server;
+    for record in server.fence_puts(id).chain(server.pmix_ref().fence_modex(id)) {
         let start = block.len();
         block.resize(start + record.len_bytes(), 0);
         // The room is as long as the record.
@@ -27,7 +28,9 @@ pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>)
 ///
 /// The reason, as a part of a sentence; the fence has not ended then.
 pub(crate) fn end_fence(service: &mut Service, id: JobId, data: &Rc<[u8]>) -> Result<(), String> {
-    service.server.add_remote(id, data).map_err(|error| match error {
+    let server = &mut service.server;
+    let added = server.add_remote(id, data).and_then(|()| server.pmix().add_remote(id, data));
+    added.map_err(|error| match error {
         RemoteError::Block(BlockError::NoRoom) => {
             "all spaces of the run together hold as many pairs and bytes as they may (--kvs-pairs, \
              --kvs-bytes)"

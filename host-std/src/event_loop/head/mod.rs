@@ -96,9 +96,6 @@ impl HeadLoop {
         let ignored = Ignored::now();
         let summary = Summary::new(&settings.ending)?;
         let plan = Rc::new(Plan::first(config.job(), None, std::process::id()));
-        if let Some(why) = refused::program(&plan) {
-            return Err(why);
-        }
         let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
         let input = HeadInput::new(&settings.output.stdin, plan.ranks, node_of)?;
         let nodes = RankNodes::Several(Rc::clone(&placed));

@@ -1,6 +1,5 @@
-//! Options and programs that work on one node only, which are rejected before anything starts.
+//! Options that work on one node only, which are rejected before anything starts.
 
-use crate::launch::plan::Plan;
 use crate::settings::Settings;
 use crate::settings::Watching;
 use crate::settings::ending::OnExitError;
@@ -21,16 +20,6 @@ pub(super) fn option(settings: &Settings) -> Option<String> {
     ];
     let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
     Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))
-}
-
-/// The reason to reject the programs of `plan`, if there is one.
-pub(super) fn program(plan: &Plan) -> Option<String> {
-    let part = plan.parts.iter().zip(&plan.offer).find(|(_, offer)| offer.pmix)?.0;
-    Some(format!(
-        "'{}' can use PMIx only, which works on one node; run all its ranks on this machine, or use an MPI \
-         library that speaks PMI",
-        part.program.name.display()
-    ))
 }
 
 #[cfg(test)]

@@ -77,8 +77,9 @@ impl Service {
     ///
     /// The tables or the memory are exhausted.
     pub(crate) fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
+        let hosts = plan.placement.hosts.as_deref();
         let info =
-            facts::describe(plan, None, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
+            facts::describe(plan, hosts, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = plan.served().iter().map(|rank| RankData::of(Rank(rank))).collect();
         self.server.pmix().add_job(job, info, posts).map_err(io::Error::other)
     }

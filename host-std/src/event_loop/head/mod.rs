@@ -35,10 +35,9 @@ use crate::nodes::greeting::NodeTask;
 use crate::nodes::job_message::{AppMessage, JobMessage, Origin, StreamsMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::start::NodeServers;
-use crate::nodes::starter::{StarterHost, is_this_machine};
+use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
 use crate::poller::{Interest, Poller, Token};
-use crate::settings::nodes::StarterName;
 use crate::settings::{Environment, Settings};
 use crate::stdio::inputs::Inputs;
 use crate::stdio::label::RankNodes;
@@ -105,13 +104,7 @@ impl HeadLoop {
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
-        let is_local = matches!(settings.nodes.starter, Some(StarterName::Local(_)));
-        let host = |(name, node): (&String, u32)| StarterHost {
-            node,
-            name: name.clone(),
-            is_here: is_local || is_this_machine(name),
-        };
-        let hosts = placed.hosts.iter().zip(1..).map(host).collect();
+        let hosts = StarterHost::all(&placed.hosts, &settings.nodes);
         let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let job = Some(describe(config, &placed, outputs.is_watched_by_user())?);
         let nodes = NodeTable::new(&placed);

@@ -23,6 +23,19 @@ pub(crate) struct StarterHost {
     pub(crate) is_here: bool,
 }
 
+impl StarterHost {
+    /// The hosts of a run, as nodes from 1 on.
+    pub(crate) fn all(names: &[String], settings: &NodeSettings) -> Vec<Self> {
+        let is_local = matches!(settings.starter, Some(StarterName::Local(_)));
+        let host = |(name, node): (&String, u32)| Self {
+            node,
+            name: name.clone(),
+            is_here: is_local || is_this_machine(name),
+        };
+        names.iter().zip(1..).map(host).collect()
+    }
+}
+
 /// Command that starts node servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StarterCommand {
@@ -219,7 +232,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// True if `host` is a name or an address of this machine, on which a node server needs no starter.
-pub(crate) fn is_this_machine(host: &str) -> bool {
+fn is_this_machine(host: &str) -> bool {
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
     // Only its own addresses can be bound here.
     is_here(host, &own) || std::net::UdpSocket::bind((host, 0)).is_ok()

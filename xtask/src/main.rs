@@ -7,6 +7,7 @@
 mod args;
 mod bare_metal;
 mod bench;
+mod capi;
 mod documents;
 mod faults;
 mod fuzz;
@@ -44,6 +45,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("vocabulary", vocabulary::command),
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
+    ("capi", capi::command),
     ("sizes", sizes::command),
     ("faults", faults::command),
     ("fuzz", fuzz::command),
@@ -63,6 +65,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   vocabulary measure names, prose and structure: [--check | --list FIGURE [PATH]]
   bench      compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs
   bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
+  capi       build the C libraries, libpmi and libpmi2, into target/capi [--profile P] [--directory D]
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
   faults     inject faults into runs of launchers, by seed: --help lists its options
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]

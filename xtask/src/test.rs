@@ -4,7 +4,7 @@ use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use crate::{faults, fuzz, layers, package, playground, process, processes, tidy, toolchain};
+use crate::{capi, faults, fuzz, layers, package, playground, process, processes, tidy, toolchain};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
@@ -54,6 +54,9 @@ const STEPS: &[CiStep] = &[
     .needs(&[Need::Clippy]),
     step("doc", "the documentation builds without a warning", |_| doc()),
     step("build", "the workspace builds", |_| cargo("build --workspace")),
+    step("capi", "the C libraries as users get them, and their symbols", |_| {
+        findings(capi::check())
+    }),
     step("release", "pmi-host as users get it, for the tests that start it", |_| {
         cargo("build --release --package pmi-host")
     }),

@@ -2,6 +2,7 @@
 // Every test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod capi;
 pub mod library;
 pub mod listening;
 pub mod netns;

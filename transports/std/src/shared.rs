@@ -115,6 +115,20 @@ impl SharedPmi {
         }
     }
 
+    /// Reports that this process aborts, and not its job. There is no reply: the caller should exit.
+    ///
+    /// Wire: `cmd=abort;isworld=FALSE;exitcode=C;msg=M;`. PMI-1 has no such request, and aborts the job.
+    /// Shape: a message that is too long is cut.
+    /// Spec: PMI-2 wire protocol, ABORT.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Misuse`] if the session is over.
+    pub fn abort_self(&self, code: i32, message: &[u8]) -> CallResult<()> {
+        let message = Text::plain(message);
+        self.0.send_abort(&Request::Abort { code: Some(code), world: false, message })
+    }
+
     fn read_client<T>(&self, read: impl FnOnce(&Client<BoundedBuf, SLOTS>) -> T) -> T {
         read(&self.0.state().client)
     }

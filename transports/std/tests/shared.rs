@@ -294,3 +294,53 @@ fn abort_ends_the_calls_of_all_threads() {
     assert!(pmi.abort(3, b"").is_err());
     world.server.join().unwrap();
 }
+
+/// Answers as Slurm does: in the order of arrival, without the names of exchanges. The value of a key is the
+/// key.
+fn answer_without_names(mut stream: UnixStream) {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        line.push(byte[0]);
+    }
+    stream.write_all(b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n").unwrap();
+    let mut length = [0; 6];
+    while stream.read_exact(&mut length).is_ok() {
+        let length: usize = str::from_utf8(&length).unwrap().trim().parse().unwrap();
+        let mut frame = vec![0; length];
+        stream.read_exact(&mut frame).unwrap();
+        let frame = String::from_utf8(frame).unwrap();
+        let field = |name: &str| frame.split(';').find_map(|field| field.strip_prefix(name));
+        let command = field("cmd=").unwrap();
+        let answer = match command {
+            "fullinit" => "pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;".to_owned(),
+            "job-getid" => "jobid=kvs_1;".to_owned(),
+            _ => format!("found=TRUE;value={};", field("key=").unwrap()),
+        };
+        let answer = format!("cmd={command}-response;rc=0;{answer}");
+        write!(stream, "{:<6}{answer}", answer.len()).unwrap();
+    }
+}
+
+#[test]
+fn replies_without_names_reach_the_threads_in_the_order_of_their_requests() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = thread::spawn(|| answer_without_names(theirs));
+    let pmi = SharedPmi::new(ours.into()).unwrap();
+    pmi.open(&Opening::new(Version::V2_0)).unwrap();
+    pmi.job_id().unwrap();
+    thread::scope(|scope| {
+        for thread in 0..16 {
+            let pmi = &pmi;
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let key = format!("{thread}-{round}").into_bytes();
+                    assert_eq!(pmi.get(&key).unwrap(), Some(key));
+                }
+            });
+        }
+    });
+    drop(pmi);
+    server.join().unwrap();
+}

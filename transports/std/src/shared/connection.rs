@@ -76,17 +76,33 @@ impl SharedConnection {
     /// Sends one message as soon as a slot is free. A spawn has no bound.
     pub(super) fn send(&self, request: &Request<'_>) -> CallResult<Ticket> {
         let mut message = vec![0; MESSAGE_BYTES];
-        let (ticket, len) = self.begin(|client| {
-            loop {
-                match client.send(request, &mut message) {
-                    Err(WriteError::Full(Full { needed })) => message.resize(needed, 0),
-                    Err(WriteError::Misuse(misuse)) => return Err(misuse),
-                    Ok(sent) => return Ok(sent),
+        let mut start = |client: &mut Client<BoundedBuf, SLOTS>| loop {
+            match client.send(request, &mut message) {
+                Err(WriteError::Full(Full { needed })) => message.resize(needed, 0),
+                Err(WriteError::Misuse(misuse)) => return Err(misuse),
+                Ok(sent) => return Ok(sent),
+            }
+        };
+        loop {
+            // Held from the start of the exchange until its message is written: a server that returns no
+            // names answers in the order of the messages, which must be that of the exchanges.
+            let mut writer = lock(&self.writer);
+            let mut state = self.state();
+            state.check()?;
+            match start(&mut state.client) {
+                Err(Misuse::Busy) => {
+                    drop(writer);
+                    drop(self.read_or_wait(state));
+                }
+                Err(misuse) => return Err(CallError::Misuse(misuse)),
+                Ok((ticket, len)) => {
+                    drop(state);
+                    let written = writer.write_all(message.get(..len).unwrap_or(b""));
+                    drop(writer);
+                    return written.map(|()| ticket).map_err(|error| self.on_write_error(error));
                 }
             }
-        })?;
-        self.write(message.get(..len).unwrap_or(b""))?;
-        Ok(ticket)
+        }
     }
 
     /// Sends the last message, which has no reply.
@@ -106,21 +122,6 @@ impl SharedConnection {
             }
             state.check()?;
             state = self.read_or_wait(state);
-        }
-    }
-
-    /// Starts an exchange as soon as the machine has a place for it.
-    fn begin<T>(
-        &self,
-        mut start: impl FnMut(&mut Client<BoundedBuf, SLOTS>) -> Result<T, Misuse>,
-    ) -> CallResult<T> {
-        let mut state = self.state();
-        loop {
-            state.check()?;
-            match start(&mut state.client) {
-                Err(Misuse::Busy) => state = self.read_or_wait(state),
-                started => return started.map_err(CallError::Misuse),
-            }
         }
     }
 
@@ -146,13 +147,11 @@ impl SharedConnection {
         state
     }
 
-    fn write(&self, message: &[u8]) -> CallResult<()> {
-        let written = lock(&self.writer).write_all(message);
-        written.map_err(|error| {
-            self.state().fault.get_or_insert(SharedError::from(&error));
-            self.changed.notify_all();
-            CallError::Io(error)
-        })
+    /// Ends the session for all threads.
+    fn on_write_error(&self, error: io::Error) -> CallError<io::Error> {
+        self.state().fault.get_or_insert(SharedError::from(&error));
+        self.changed.notify_all();
+        CallError::Io(error)
     }
 }
 

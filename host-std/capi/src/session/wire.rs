@@ -1,0 +1,200 @@
+//! Sessions over the wire protocols of PMI.
+
+use std::thread;
+use std::time::Duration;
+
+use pmi_core::command::{Spawn, Version};
+use pmi_core::error::Code;
+use pmi_link::CallError;
+use pmi_std::{Member, Neighbours, OwnedPair, SharedPmi, Spawned};
+
+use super::{Session, SessionFacts, ring_by_fence};
+use crate::code::{self, CodeResult};
+
+/// The server, as far as a client must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    /// `pmi-host`.
+    Own,
+    /// `slurmstepd`.
+    Slurm,
+    /// The shell of Flux, which speaks PMI-1 only.
+    Flux,
+    /// Hydra, among others: an unknown request ends the job.
+    Other,
+}
+
+/// A session with a server that speaks PMI-1 or PMI-2.
+#[derive(Debug)]
+pub(crate) struct WireSession {
+    pmi: SharedPmi,
+    kind: ServerKind,
+    facts: SessionFacts,
+}
+
+impl WireSession {
+    pub(crate) fn new(
+        member: Member<SharedPmi>,
+        kind: ServerKind,
+    ) -> Result<Self, CallError<std::io::Error>> {
+        let Member { pmi, rank, size, spawned } = member;
+        let kvsname = pmi.kvsname()?.as_bytes().to_vec();
+        let mut maxes = pmi.maxes()?;
+        if kind == ServerKind::Slurm && pmi.version() != Some(Version::V2_0) {
+            // It reads at most 1024 bytes of a line, and stores nothing of a longer one.
+            let others = "cmd=put kvsname= key= value=\n".len() + kvsname.len();
+            let others = u32::try_from(others).unwrap_or(u32::MAX);
+            maxes.value = maxes.value.min(SLURM_LINE.saturating_sub(others + maxes.key));
+        }
+        Ok(Self { pmi, kind, facts: SessionFacts { rank, size, spawned, kvsname, maxes } })
+    }
+
+    fn is_pmi2(&self) -> bool {
+        self.pmi.version() == Some(Version::V2_0)
+    }
+
+    /// The key under which a server of PMI-1 keeps an attribute of a node.
+    fn node_key(&self, key: &[u8]) -> CodeResult<Vec<u8>> {
+        match self.kind {
+            ServerKind::Flux => Ok([b"local::", key].concat()),
+            _ => Err(Code::FAIL),
+        }
+    }
+}
+
+impl Session for WireSession {
+    fn facts(&self) -> &SessionFacts {
+        &self.facts
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
+        self.pmi.put(key, value).map_err(code::of_call)
+    }
+
+    fn get(
+        &self,
+        job: Option<&[u8]>,
+        _source: Option<u32>,
+        key: &[u8],
+    ) -> CodeResult<Option<Vec<u8>>> {
+        let value = match job {
+            Some(job) if job != self.facts.kvsname => self.pmi.get_from(job, key),
+            _ => self.pmi.get(key),
+        };
+        value.map_err(code::of_call)
+    }
+
+    fn pairs(&self) -> CodeResult<Vec<OwnedPair>> {
+        match self.kind {
+            ServerKind::Own if self.is_pmi2() => {
+                self.pmi.get_all(&self.facts.kvsname).map_err(code::of_call)
+            }
+            _ => Err(Code::FAIL),
+        }
+    }
+
+    fn fence(&self) -> CodeResult<()> {
+        self.pmi.fence().map_err(code::of_call)
+    }
+
+    fn appnum(&self) -> CodeResult<Option<u32>> {
+        self.pmi.appnum().map_err(code::of_call)
+    }
+
+    fn universe_size(&self) -> CodeResult<Option<u32>> {
+        match self.pmi.universe_size() {
+            Ok(size) => Ok(size),
+            // An attribute that the server does not have, or a word for "unknown".
+            Err(CallError::Refused { .. } | CallError::Unreadable { .. }) => Ok(None),
+            Err(error) => Err(code::of_call(error)),
+        }
+    }
+
+    fn put_node(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
+        if self.is_pmi2() {
+            return self.pmi.put_node(key, value).map_err(code::of_call);
+        }
+        self.put(&self.node_key(key)?, value)
+    }
+
+    fn get_node(&self, key: &[u8], wait: bool) -> CodeResult<Option<Vec<u8>>> {
+        if self.is_pmi2() {
+            return self.pmi.get_node(key, wait).map_err(code::of_call);
+        }
+        let key = self.node_key(key)?;
+        loop {
+            let value = self.get(None, None, &key)?;
+            if value.is_some() || !wait {
+                return Ok(value);
+            }
+            // PMI-1 has no request that waits for a key.
+            thread::sleep(NODE_POLL);
+        }
+    }
+
+    fn job_attribute(&self, key: &[u8]) -> CodeResult<Option<Vec<u8>>> {
+        if !self.is_pmi2() && key == b"universeSize" {
+            let size = self.universe_size()?;
+            return Ok(size.map(|size| size.to_string().into_bytes()));
+        }
+        self.pmi.job_attribute(key).map_err(code::of_call)
+    }
+
+    fn publish(&self, service: &[u8], port: &[u8]) -> CodeResult<()> {
+        self.pmi.publish(service, port).map_err(code::of_call)
+    }
+
+    fn unpublish(&self, service: &[u8]) -> CodeResult<()> {
+        self.pmi.unpublish(service).map_err(code::of_call)
+    }
+
+    fn lookup(&self, service: &[u8]) -> CodeResult<Option<Vec<u8>>> {
+        self.pmi.lookup(service).map_err(code::of_call)
+    }
+
+    fn spawn(&self, spawn: Spawn<'_>) -> CodeResult<Spawned> {
+        self.pmi.spawn(spawn).map_err(code::of_spawn)
+    }
+
+    fn connect_job(&self, job: &[u8]) -> CodeResult<()> {
+        match self.kind {
+            ServerKind::Own => self.pmi.connect_job(job).map_err(code::of_call),
+            // Hydra ends the job on this request, and Slurm does not answer it.
+            _ => Err(Code::FAIL),
+        }
+    }
+
+    fn disconnect_job(&self, job: &[u8]) -> CodeResult<()> {
+        match self.kind {
+            ServerKind::Own => self.pmi.disconnect_job(job).map_err(code::of_call),
+            _ => Err(Code::FAIL),
+        }
+    }
+
+    fn ring(&self, value: &[u8]) -> CodeResult<Neighbours> {
+        match self.kind {
+            ServerKind::Own | ServerKind::Slurm if self.is_pmi2() => {
+                self.pmi.ring(value, value).map_err(code::of_call)
+            }
+            _ => ring_by_fence(self, value),
+        }
+    }
+
+    fn abort(&self, code: i32, world: bool, message: &[u8]) {
+        // The process exits next, so an error of the connection changes nothing.
+        let _ = match world {
+            true => self.pmi.abort(code, message),
+            false => self.pmi.abort_self(code, message),
+        };
+    }
+
+    fn finalize(&self) -> CodeResult<()> {
+        self.pmi.finalize().map_err(code::of_call)
+    }
+}
+
+/// Largest line that Slurm reads.
+const SLURM_LINE: u32 = 1024;
+
+/// Interval between reads of an attribute that is waited for.
+const NODE_POLL: Duration = Duration::from_millis(5);

@@ -1,0 +1,50 @@
+//! The C libraries of this project, and programs that load them.
+
+use super::build_with;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Directory of the libraries and headers, made on first use from the sources as they are.
+pub fn directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["xtask", "capi", "--profile", "dev", "--directory"]).arg(&directory);
+        cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+        let made = cargo.output().expect("cargo has started this test");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+        directory
+    })
+}
+
+/// Directory of `libpmi.so.0` and `libpmi2.so.0`.
+pub fn libraries() -> PathBuf {
+    directory().join("lib")
+}
+
+/// Builds `tests/programs/NAME.c` with the headers and one of the libraries, `pmi` or `pmi2`.
+pub fn capi_program(name: &str, library: &str) -> PathBuf {
+    let flags = format!("-I{0}/include -L{0}/lib -l{library} -pthread", directory().display());
+    built(name, name, &flags)
+}
+
+/// The same with the static archive.
+pub fn static_capi_program(name: &str, library: &str) -> PathBuf {
+    let flags =
+        format!("-I{0}/include {0}/lib/lib{library}.a -pthread -ldl -lm", directory().display());
+    built(name, &format!("static-{name}"), &flags)
+}
+
+fn built(name: &str, program: &str, flags: &str) -> PathBuf {
+    let flags: Vec<&str> = flags.split(' ').chain(["-Wall", "-Wextra", "-Werror"]).collect();
+    build_with(OsStr::new("cc"), name, program, &flags)
+        .expect("cc builds a program with the headers")
+}
+
+/// Has a command and its ranks find the libraries, before those of Debian.
+pub fn with_libraries(command: &mut Command) -> &mut Command {
+    command.env("LD_LIBRARY_PATH", libraries())
+}

@@ -98,9 +98,7 @@ impl Uplink {
                 NetworkEvent::Tree(TreeEvent::CollectiveEnded { id, data, .. }) => {
                     return Some(UplinkEvent::CollectiveEnded { id, data });
                 }
-                NetworkEvent::HeadLost { .. } | NetworkEvent::Tree(TreeEvent::Expelled)
-                    if self.state != UplinkState::Finished =>
-                {
+                NetworkEvent::HeadLost { .. } if self.state != UplinkState::Finished => {
                     return Some(self.lose());
                 }
                 _ => {}

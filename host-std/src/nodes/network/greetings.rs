@@ -1,8 +1,9 @@
-//! Messages between nodes before their connection is an edge of the tree.
+//! Connections before they are edges of the tree: calls to the head and to ancestors, and messages on them.
 
+use super::super::addresses;
+use super::super::edge::{Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
-use super::super::{addresses, edge::EdgeError};
-use super::{LinkState, Network, NetworkEvent, NetworkSide};
+use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide};
 use crate::admission::Policy;
 use crate::poller::{Poller, Token};
 use crate::server::listen::Listener;
@@ -11,6 +12,71 @@ use pmi_tree::{NodeId, TreeConfig, TreeNode};
 use std::io;
 
 impl Network {
+    /// Connects to the next address of the head, if one is left.
+    pub(super) fn dial_head(&mut self, poller: &Poller) -> io::Result<()> {
+        loop {
+            let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
+            let Some(address) = side.head.get(side.tried).copied() else {
+                let why =
+                    format!("the head of the run cannot be reached: {}", side.failures.join("; "));
+                self.events.push_back(NetworkEvent::HeadLost { why });
+                return Ok(());
+            };
+            side.tried += 1;
+            match Edge::connect(address, (&self.key, self.timeout)) {
+                Ok(edge) => {
+                    let number = self.add(edge, LinkState::Joining, Some(HANDSHAKE_WITHIN));
+                    return self.watch(number, poller);
+                }
+                Err(error) => side.failures.push(format!("{address}: {error}")),
+            }
+        }
+    }
+
+    /// Connects to an ancestor, which becomes the parent.
+    pub(super) fn attach(&mut self, ancestor: u32, poller: &Poller) -> io::Result<()> {
+        let NetworkSide::Node(side) = &self.side else { return Ok(()) };
+        let of_place = |place: &NodePlace| {
+            let known = place.ancestors.iter().find(|(node, _)| *node == ancestor);
+            known.map(|(_, address)| *address)
+        };
+        let address = match ancestor {
+            0 => side.head.get(side.tried.saturating_sub(1)).copied(),
+            _ => side.place.as_ref().and_then(of_place),
+        };
+        let connected = address
+            .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
+            .and_then(|address| Edge::connect(address, (&self.key, self.timeout)));
+        match connected {
+            Ok(edge) => {
+                let number = self.add(edge, LinkState::Attaching(ancestor), Some(self.timeout));
+                self.watch(number, poller)
+            }
+            Err(error) => self.lose_ancestor(ancestor, &EdgeError::Io(error), poller),
+        }
+    }
+
+    /// Handles an ancestor that cannot be reached or was lost: the tree names the next one.
+    pub(super) fn lose_ancestor(
+        &mut self,
+        ancestor: u32,
+        error: &EdgeError,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        // The machine of the head answers, so another attempt would not find the head either.
+        if ancestor == NodeId::HEAD.0
+            && matches!(error, EdgeError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            let why = "the head of the run has ended".to_owned();
+            self.events.push_back(NetworkEvent::HeadLost { why });
+            return Ok(());
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.disconnected(NodeId(ancestor), self.clock.now());
+        }
+        self.collect_tree_events(poller)
+    }
+
     /// Continues a connection on which both sides have proved the key.
     pub(super) fn handle_established(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
         let Some(link) = self.links.all.get(&number) else { return Ok(()) };

@@ -22,6 +22,8 @@
 
 mod greetings;
 pub(crate) mod roster;
+#[cfg(test)]
+mod tests;
 
 use super::edge::{Edge, EdgeError, EdgeProgress};
 use super::greeting::{NodeGreeting, NodePlace};
@@ -80,7 +82,7 @@ pub(crate) enum NetworkEvent {
     },
     /// At a node server: its place.
     Placed(NodePlace),
-    /// At a node server: the head is lost or cannot be reached, or has refused this node.
+    /// At a node server: the head is lost or cannot be reached, or has refused or excluded this node.
     HeadLost {
         /// Sentence with the reason.
         why: String,
@@ -90,7 +92,7 @@ pub(crate) enum NetworkEvent {
         /// Sentence for the user.
         report: String,
     },
-    /// An event of the tree, other than a reconnection, which is handled here.
+    /// An event of the tree, except for those that end the node or concern its connections.
     Tree(TreeEvent),
 }
 
@@ -455,75 +457,14 @@ impl Network {
                     let why = "the connection to the head of the run is lost".to_owned();
                     self.events.push_back(NetworkEvent::HeadLost { why });
                 }
+                TreeEvent::Expelled => {
+                    let why = "the head of the run has taken this node for lost".to_owned();
+                    self.events.push_back(NetworkEvent::HeadLost { why });
+                }
                 event => self.events.push_back(NetworkEvent::Tree(event)),
             }
         }
         Ok(())
-    }
-
-    /// Connects to the next address of the head, if one is left.
-    fn dial_head(&mut self, poller: &Poller) -> io::Result<()> {
-        loop {
-            let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
-            let Some(address) = side.head.get(side.tried).copied() else {
-                let why =
-                    format!("the head of the run cannot be reached: {}", side.failures.join("; "));
-                self.events.push_back(NetworkEvent::HeadLost { why });
-                return Ok(());
-            };
-            side.tried += 1;
-            match Edge::connect(address, (&self.key, self.timeout)) {
-                Ok(edge) => {
-                    let number = self.add(edge, LinkState::Joining, Some(HANDSHAKE_WITHIN));
-                    return self.watch(number, poller);
-                }
-                Err(error) => side.failures.push(format!("{address}: {error}")),
-            }
-        }
-    }
-
-    /// Connects to an ancestor, which becomes the parent.
-    fn attach(&mut self, ancestor: u32, poller: &Poller) -> io::Result<()> {
-        let NetworkSide::Node(side) = &self.side else { return Ok(()) };
-        let of_place = |place: &NodePlace| {
-            let known = place.ancestors.iter().find(|(node, _)| *node == ancestor);
-            known.map(|(_, address)| *address)
-        };
-        let address = match ancestor {
-            0 => side.head.get(side.tried.saturating_sub(1)).copied(),
-            _ => side.place.as_ref().and_then(of_place),
-        };
-        let connected = address
-            .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
-            .and_then(|address| Edge::connect(address, (&self.key, self.timeout)));
-        match connected {
-            Ok(edge) => {
-                let number = self.add(edge, LinkState::Attaching(ancestor), Some(self.timeout));
-                self.watch(number, poller)
-            }
-            Err(error) => self.lose_ancestor(ancestor, &EdgeError::Io(error), poller),
-        }
-    }
-
-    /// Handles an ancestor that cannot be reached or was lost: the tree names the next one.
-    fn lose_ancestor(
-        &mut self,
-        ancestor: u32,
-        error: &EdgeError,
-        poller: &Poller,
-    ) -> io::Result<()> {
-        // The machine of the head answers, so another attempt would not find the head either.
-        if ancestor == NodeId::HEAD.0
-            && matches!(error, EdgeError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
-        {
-            let why = "the head of the run has ended".to_owned();
-            self.events.push_back(NetworkEvent::HeadLost { why });
-            return Ok(());
-        }
-        if let Some(tree) = &mut self.tree {
-            tree.disconnected(NodeId(ancestor), self.clock.now());
-        }
-        self.collect_tree_events(poller)
     }
 
     fn add(&mut self, edge: Edge, state: LinkState, within: Option<Duration>) -> u32 {

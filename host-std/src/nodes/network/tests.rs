@@ -1,0 +1,62 @@
+use super::roster::Roster;
+use super::{Network, NetworkEvent};
+use crate::nodes::greeting::NodeTask;
+use crate::nodes::key::RunKey;
+use crate::nodes::node::turn;
+use crate::poller::Poller;
+use pmi_tree::NodeId;
+use std::net::TcpListener;
+use std::time::Duration;
+
+/// A head and its only node server, each with a poller of its own.
+struct Pair {
+    head: (Network, Poller),
+    node: (Network, Poller),
+}
+
+impl Pair {
+    fn connect() -> Self {
+        let key = RunKey::generate().unwrap();
+        let copy = RunKey::read(&mut format!("{}\n", key.line()).as_bytes()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let timeout = Duration::from_secs(60);
+        let roster = Roster::new(vec!["n1".into()], 4, timeout, NodeTask::Job);
+        let (of_head, of_node) = (Poller::new().unwrap(), Poller::new().unwrap());
+        let head = Network::of_head((key, timeout), listener, roster, &of_head).unwrap();
+        let names = (Some("n1".into()), None);
+        let node = Network::of_node(copy, vec![address], names, &of_node).unwrap();
+        Self { head: (head, of_head), node: (node, of_node) }
+    }
+
+    /// The first event of the node server that `find` accepts.
+    fn wait_at_node<T>(&mut self, find: impl Fn(NetworkEvent) -> Option<T>) -> T {
+        let mut ready = Vec::new();
+        loop {
+            while let Some(event) = self.node.0.poll_event() {
+                if let Some(found) = find(event) {
+                    return found;
+                }
+            }
+            for (network, poller) in [&mut self.head, &mut self.node] {
+                network.flush(poller).unwrap();
+                let soon = std::time::Instant::now() + Duration::from_millis(1);
+                poller.wait(Some(soon), &mut ready).unwrap();
+                turn(network, &ready, poller).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn node_that_the_head_excludes_loses_the_head() {
+    let mut pair = Pair::connect();
+    pair.wait_at_node(|event| matches!(event, NetworkEvent::Placed(_)).then_some(()));
+    pair.head.0.exclude(NodeId(1));
+    let why = pair.wait_at_node(|event| match event {
+        NetworkEvent::HeadLost { why } => Some(why),
+        NetworkEvent::Tree(event) => panic!("the owner has to handle {event:?}"),
+        _ => None,
+    });
+    assert_eq!(why, "the head of the run has taken this node for lost");
+}

@@ -2,8 +2,8 @@
 
 mod common;
 use common::capi::{capi_program, directory, libraries, static_capi_program, with_libraries};
+use common::hosts::slurm;
 use common::peers::{one_of_three, theirs};
-use common::slurm::Slurm;
 use common::wheel::wheel_launcher;
 use common::{Ran, job, run, shell};
 use std::path::Path;
@@ -151,10 +151,7 @@ fn hydra_5_serves_both_libraries() {
 
 #[test]
 fn slurm_serves_both_libraries() {
-    if !Slurm::is_there() {
-        return eprintln!("skipped: Slurm runs as root with Debian's packages slurm-wlm and munge");
-    }
-    let slurm = Slurm::start("capi");
+    let Some(slurm) = slurm("capi") else { return };
     let mut srun = Command::new("srun");
     srun.args(["--mpi=pmi2", "-n"]).env("SLURM_CONF", slurm.conf());
     work_under(&srun, "", "wait");

@@ -7,8 +7,8 @@
 
 mod common;
 
+use common::hosts::slurm;
 use common::peers::{bounded, one_of_three, theirs};
-use common::slurm::Slurm;
 use common::{Ran, host, run};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,10 +72,7 @@ fn hydra_of_mpich_4_is_as_recorded() {
 
 #[test]
 fn slurm_is_as_recorded_and_serves_our_client() {
-    if !Slurm::is_there() {
-        return skip("needs root, and Debian's packages slurm-wlm 22.05 and munge");
-    }
-    let slurm = Slurm::start("conform");
+    let Some(slurm) = slurm("conform") else { return };
     let conf = slurm.conf();
     let launcher = format!("env SLURM_CONF='{}' srun --mpi=pmi2 -n {{n}} {{prog}}", conf.display());
     // Only cases with a reply: the timeouts of the rest take minutes.

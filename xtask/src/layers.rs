@@ -13,7 +13,7 @@ struct CrateLayer {
 
 const LAYERS: &[CrateLayer] = &[
     CrateLayer { directory: "core", uses: &[] },
-    CrateLayer { directory: TESTKIT, uses: &["core", "transports/link"] },
+    CrateLayer { directory: "core/testkit", uses: &["core", "transports/link"] },
     CrateLayer { directory: "transports/link", uses: &["core"] },
     CrateLayer { directory: "transports", uses: &["core", "transports/link"] },
     CrateLayer { directory: "transports/trace", uses: &["core"] },
@@ -44,12 +44,16 @@ const LAYERS: &[CrateLayer] = &[
         directory: "host-std/capi",
         uses: &["core", "transports/link", "transports/std", "host-std/capi"],
     },
+    CrateLayer { directory: HOST_TESTKIT, uses: &[] },
     CrateLayer { directory: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
-    CrateLayer { directory: "xtask", uses: &[] },
+    CrateLayer { directory: "xtask", uses: &[HOST_TESTKIT] },
 ];
 
-/// Shared parts of tests: any crate may use them in its tests, and none elsewhere.
-const TESTKIT: &str = "core/testkit";
+/// Shared parts of tests: any crate may use them in its tests, and no product elsewhere.
+const TESTKITS: [&str; 2] = ["core/testkit", HOST_TESTKIT];
+
+/// Hosts for tests of the launcher; benchmarks use them, too.
+const HOST_TESTKIT: &str = "host-std/testkit";
 
 /// Foreign packages that stop at the bindings; everything above and below speaks of `Link` only.
 const BOUND: &[&str] = &[
@@ -149,7 +153,7 @@ fn check_packages(packages: &[Package]) -> Vec<String> {
 
 fn objection(package: &Package, layer: &CrateLayer, dependency: &Dependency) -> Option<String> {
     if let Some(directory) = &dependency.directory {
-        if directory == TESTKIT {
+        if TESTKITS.contains(&directory.as_str()) && !layer.uses.contains(&directory.as_str()) {
             return (!dependency.is_dev()).then(|| "it is for `dev-dependencies` only".into());
         }
         let allowed =
@@ -252,13 +256,21 @@ mod tests {
     fn test_kit_is_for_tests_only() {
         for directory in ["core", "transports/std", "host-std", "wasm/sim", "examples/tiny-server"]
         {
-            let for_tests = Dependency { kind: Some("dev".into()), ..ours(TESTKIT) };
-            assert_eq!(findings(directory, for_tests), [""; 0], "{directory}");
-            let found = findings(directory, ours(TESTKIT));
-            assert!(found.len() == 1 && found[0].contains("`dev-dependencies` only"), "{found:?}");
+            for kit in TESTKITS {
+                let for_tests = Dependency { kind: Some("dev".into()), ..ours(kit) };
+                assert_eq!(findings(directory, for_tests), [""; 0], "{directory}");
+                let found = findings(directory, ours(kit));
+                assert!(
+                    found.len() == 1 && found[0].contains("`dev-dependencies` only"),
+                    "{found:?}"
+                );
+            }
         }
-        assert_eq!(findings(TESTKIT, ours("transports/link")), [""; 0]);
-        assert_eq!(findings(TESTKIT, ours("transports/std")).len(), 1);
+        assert_eq!(findings("core/testkit", ours("transports/link")), [""; 0]);
+        assert_eq!(findings("core/testkit", ours("transports/std")).len(), 1);
+        assert_eq!(findings("xtask", ours(HOST_TESTKIT)), [""; 0]);
+        assert_eq!(findings("xtask", ours("core/testkit")).len(), 1);
+        assert_eq!(findings(HOST_TESTKIT, ours("host-std")).len(), 1);
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn check_manifest(package: &Value, finding: &mut dyn FnMut(String)) {
     if package["publish"].as_array().is_some_and(Vec::is_empty) {
         return;
     }
-    if package["name"] == TESTKIT {
+    if is_testkit(&package["name"]) {
         finding("is for tests only: `publish = false`".into());
     }
     for field in ["description", "license", "readme", "rust_version", "documentation"] {
@@ -84,8 +84,9 @@ fn check_manifest(package: &Value, finding: &mut dyn FnMut(String)) {
             finding(format!("the dependency {} has no version", dependency["name"]));
         }
         // Only a dependency without a version is left out of the published manifest.
-        if dependency["name"] == TESTKIT && !is_bare {
-            finding(format!("the dependency {TESTKIT} has a version, but is not published"));
+        if is_testkit(&dependency["name"]) && !is_bare {
+            let name = &dependency["name"];
+            finding(format!("the dependency {name} has a version, but is not published"));
         }
     }
 }
@@ -171,8 +172,12 @@ fn version_numbers(version: &str) -> Vec<u64> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).chain([0]).take(2).collect()
 }
 
+fn is_testkit(name: &Value) -> bool {
+    name.as_str().is_some_and(|name| TESTKITS.contains(&name))
+}
+
 /// Shared parts of tests.
-const TESTKIT: &str = "pmi-testkit";
+const TESTKITS: [&str; 2] = ["pmi-testkit", "pmi-host-testkit"];
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -225,12 +230,14 @@ mod tests {
         let bare = json!({ "description": "d", "dependencies": dependencies });
         check_manifest(&bare, &mut |text| findings.push(text));
         assert_eq!(findings.len(), 4 + 2 + 1, "{findings:?}");
-        let dependencies = json!([{ "name": TESTKIT, "req": "^0.1.0", "kind": "dev" }]);
-        let kit = json!({ "name": TESTKIT, "dependencies": dependencies });
-        findings.clear();
-        check_manifest(&kit, &mut |text| findings.push(text));
-        assert!(findings[0].contains("`publish = false`"), "{findings:?}");
-        assert!(findings.last().is_some_and(|last| last.contains("a version")), "{findings:?}");
+        for kit in TESTKITS {
+            let dependencies = json!([{ "name": kit, "req": "^0.1.0", "kind": "dev" }]);
+            let kit = json!({ "name": kit, "dependencies": dependencies });
+            findings.clear();
+            check_manifest(&kit, &mut |text| findings.push(text));
+            assert!(findings[0].contains("`publish = false`"), "{findings:?}");
+            assert!(findings.last().is_some_and(|last| last.contains("a version")), "{findings:?}");
+        }
         findings.clear();
         check_manifest(&json!({ "publish": [] }), &mut |text| findings.push(text));
         assert!(findings.is_empty());

@@ -3,11 +3,10 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod capi;
+pub mod hosts;
 pub mod library;
 pub mod listening;
-pub mod netns;
 pub mod peers;
-pub mod slurm;
 pub mod terminal;
 pub mod wheel;
 
@@ -276,9 +275,10 @@ pub fn c_program(name: &str) -> PathBuf {
     build_as(OsStr::new("cc"), name, name).expect("cc builds a plain program")
 }
 
-fn or_skip(built: Result<PathBuf, String>, remedy: &str) -> Option<PathBuf> {
-    match built {
-        Ok(program) => Some(program),
+/// The value, or a note that it is missing, which is a failure in CI.
+fn or_skip<T>(found: Result<T, String>, remedy: &str) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
         Err(why) if std::env::var_os("CI").is_some() => panic!("{why}; {remedy}"),
         Err(why) => {
             eprintln!("skipped: {why}; {remedy}");

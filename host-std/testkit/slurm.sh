@@ -1,15 +1,15 @@
 #!/bin/sh
 # Brings up Slurm on this machine for tests: one munged, one controller, one node, all on loopback,
-# with everything they write in one folder.
+# with everything they write in one directory.
 #
-#   slurm.sh start FOLDER    then  SLURM_CONF=FOLDER/slurm.conf srun --mpi=pmi2 -n 2 PROGRAM
-#   slurm.sh stop FOLDER
+#   slurm.sh start DIRECTORY    then  SLURM_CONF=DIRECTORY/slurm.conf srun --mpi=pmi2 -n 2 PROGRAM
+#   slurm.sh stop DIRECTORY
 #
 # Needs Debian's packages slurm-wlm and munge, and root. It ends only what it started, by number.
 set -eu
 
 usage() {
-    echo "slurm.sh: say 'slurm.sh start FOLDER' or 'slurm.sh stop FOLDER'" >&2
+    echo "slurm.sh: say 'slurm.sh start DIRECTORY' or 'slurm.sh stop DIRECTORY'" >&2
     exit 2
 }
 
@@ -20,7 +20,7 @@ number() {
 
 stop() {
     for daemon in slurmd slurmctld munged; do
-        if number=$(number "$folder/$daemon.pid"); then
+        if number=$(number "$directory/$daemon.pid"); then
             kill "$number"
             turns=0
             while kill -0 "$number" 2>/dev/null && [ "$turns" -lt 50 ]; do
@@ -33,7 +33,7 @@ stop() {
 }
 
 fail() {
-    echo "slurm.sh: $1; see the logs in $folder" >&2
+    echo "slurm.sh: $1; see the logs in $directory" >&2
     stop
     exit 1
 }
@@ -43,13 +43,13 @@ start() {
         PATH=$PATH:/usr/sbin command -v "$program" >/dev/null ||
             fail "there is no $program; Debian's packages slurm-wlm and munge bring it"
     done
-    mkdir -p "$folder/state" "$folder/spool"
-    # munged trusts no folder that others may write to.
-    chmod 700 "$folder"
+    mkdir -p "$directory/state" "$directory/spool"
+    # munged trusts no directory that others may write to.
+    chmod 700 "$directory"
     host=$(hostname -s)
-    [ -s "$folder/munge.key" ] || head -c 128 /dev/urandom >"$folder/munge.key"
-    chmod 600 "$folder/munge.key"
-    cat >"$folder/slurm.conf" <<END
+    [ -s "$directory/munge.key" ] || head -c 128 /dev/urandom >"$directory/munge.key"
+    chmod 600 "$directory/munge.key"
+    cat >"$directory/slurm.conf" <<END
 ClusterName=conform
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$port
@@ -58,14 +58,14 @@ CommunicationParameters=NoInAddrAny
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge.socket
+AuthInfo=socket=$directory/munge.socket
 CredType=cred/munge
-StateSaveLocation=$folder/state
-SlurmdSpoolDir=$folder/spool
-SlurmctldPidFile=$folder/slurmctld.pid
-SlurmdPidFile=$folder/slurmd.pid
-SlurmctldLogFile=$folder/slurmctld.log
-SlurmdLogFile=$folder/slurmd.log
+StateSaveLocation=$directory/state
+SlurmdSpoolDir=$directory/spool
+SlurmctldPidFile=$directory/slurmctld.pid
+SlurmdPidFile=$directory/slurmd.pid
+SlurmctldLogFile=$directory/slurmctld.log
+SlurmdLogFile=$directory/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=${SLURM_TEST_TASKS:-task/none}
 SwitchType=switch/none
@@ -82,13 +82,13 @@ InactiveLimit=0
 NodeName=$host NodeAddr=127.0.0.1 CPUs=16 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP OverSubscribe=FORCE:8
 END
-    # --force: its own folder is safe, the ones above are as the system has them.
-    munged --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" \
-        --pid-file="$folder/munged.pid" --log-file="$folder/munged.log" \
-        --seed-file="$folder/munge.seed" || fail "munged does not start"
-    slurmctld -c -f "$folder/slurm.conf" || fail "the controller does not start"
-    slurmd -f "$folder/slurm.conf" -N "$host" || fail "the node does not start"
-    export SLURM_CONF="$folder/slurm.conf"
+    # --force: its own directory is safe, the ones above are as the system has them.
+    munged --force --key-file="$directory/munge.key" --socket="$directory/munge.socket" \
+        --pid-file="$directory/munged.pid" --log-file="$directory/munged.log" \
+        --seed-file="$directory/munge.seed" || fail "munged does not start"
+    slurmctld -c -f "$directory/slurm.conf" || fail "the controller does not start"
+    slurmd -f "$directory/slurm.conf" -N "$host" || fail "the node does not start"
+    export SLURM_CONF="$directory/slurm.conf"
     turns=0
     until timeout 10 srun --immediate=5 -n 1 true 2>/dev/null; do
         turns=$((turns + 1))
@@ -100,7 +100,7 @@ END
 
 [ $# = 2 ] || usage
 PATH=$PATH:/usr/sbin
-folder=$(mkdir -p "$2" && cd "$2" && pwd)
+directory=$(mkdir -p "$2" && cd "$2" && pwd)
 # Above the ports of an installed Slurm, below those that the system gives out.
 port=${SLURM_TEST_PORT:-26817}
 case $1 in

@@ -1,0 +1,71 @@
+//! Slurm on this machine.
+
+use crate::{is_root, output_of};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A controller and a node of Slurm, until it goes out of scope.
+#[derive(Debug)]
+pub struct Slurm {
+    directory: PathBuf,
+    /// Task plugin, which sets up the processes of a rank.
+    tasks: &'static str,
+}
+
+impl Slurm {
+    /// Starts Slurm with its files in `directory`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the remedy: a program or a privilege is missing, or the daemons do not start.
+    pub fn start(directory: PathBuf) -> Result<Self, String> {
+        Self::start_with(directory, "task/none")
+    }
+
+    /// The same, with ranks that can be bound to processors.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_binding(directory: PathBuf) -> Result<Self, String> {
+        Self::start_with(directory, "task/affinity")
+    }
+
+    fn start_with(directory: PathBuf, tasks: &'static str) -> Result<Self, String> {
+        let version = output_of("/usr/sbin/slurmctld", &["-V"]).unwrap_or_default();
+        if !version.contains("22.05") || !is_root() {
+            return Err(
+                "Slurm needs root, and Debian's packages slurm-wlm 22.05 and munge".to_owned()
+            );
+        }
+        let slurm = Self { directory, tasks };
+        match slurm.script("start") {
+            true => Ok(slurm),
+            false => {
+                Err(format!("Slurm does not start; see the logs in {}", slurm.directory.display()))
+            }
+        }
+    }
+
+    fn script(&self, word: &str) -> bool {
+        // Two work trees may be tested at once on one machine.
+        let port = 20_000 + std::process::id() % 6_000;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("slurm.sh");
+        let mut script = Command::new(script);
+        script.env("SLURM_TEST_PORT", port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
+        script.arg(word).arg(&self.directory);
+        script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    /// Value of `SLURM_CONF` for its clients.
+    pub fn conf(&self) -> PathBuf {
+        self.directory.join("slurm.conf")
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // A test that fails must not leave daemons behind; what is left is found by the next start.
+        self.script("stop");
+    }
+}

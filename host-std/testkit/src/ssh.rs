@@ -1,0 +1,279 @@
+//! Hosts on this machine: network namespaces with a real `sshd`, a name and an address each.
+//!
+//! Nothing outside the namespaces changes: the bridge between them is in one of its own, where the head runs.
+
+use crate::{is_root, output_of};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Hosts `n1`, `n2`, … until the value goes out of scope.
+#[derive(Debug)]
+pub struct SshHosts {
+    /// Program of [`head`](Self::head).
+    program: PathBuf,
+    directory: PathBuf,
+    /// Start of the names of the namespaces.
+    name: String,
+    servers: Vec<Child>,
+}
+
+impl SshHosts {
+    /// Starts `count` hosts for the launcher `program`. Keys, configurations and logs are in `directory`, which
+    /// is emptied first and whose last part distinguishes the hosts from others that this process has started.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the remedy: a program or a privilege is missing, or an `sshd` does not start.
+    pub fn start(program: &Path, directory: PathBuf, count: u32) -> Result<Self, String> {
+        check()?;
+        remove_leftovers();
+        let failed = |error: io::Error| format!("{}: {error}", directory.display());
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            _ => fs::create_dir_all(&directory).map_err(failed)?,
+        }
+        let label = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = format!("{PREFIX}{}-{label}", process::id());
+        let mut hosts = Self { program: program.to_owned(), directory, name, servers: Vec::new() };
+        hosts
+            .write_files(count)
+            .map_err(|error| format!("{}: {error}", hosts.directory.display()))?;
+        let head = hosts.namespace(0);
+        ip(&["netns", "add", &head])?;
+        ip(&["-n", &head, "link", "set", "lo", "up"])?;
+        ip(&["-n", &head, "link", "add", "br0", "type", "bridge"])?;
+        ip(&["-n", &head, "addr", "add", &format!("{}/24", address(0)), "dev", "br0"])?;
+        ip(&["-n", &head, "link", "set", "br0", "up"])?;
+        (1..=count).try_for_each(|host| hosts.add(host))?;
+        (1..=count).try_for_each(|host| hosts.wait_for_server(host))?;
+        Ok(hosts)
+    }
+
+    /// Keys of users and hosts, and configurations with nothing of this machine.
+    fn write_files(&self, count: u32) -> io::Result<()> {
+        for key in ["user", "host"] {
+            let file = self.path(key);
+            let words = ["-q", "-t", "ed25519", "-N", "", "-f", &file];
+            Command::new("ssh-keygen").args(words).stdin(Stdio::null()).status()?;
+        }
+        let public = |key: &str| fs::read_to_string(self.path(&format!("{key}.pub")));
+        fs::write(self.path("authorized"), public("user")?)?;
+        fs::write(self.path("known"), format!("* {}", public("host")?))?;
+        let mut client = String::new();
+        for host in 1..=count {
+            client.push_str(&format!("Host n{host}\n  HostName {}\n", address(host)));
+        }
+        client.push_str(&format!(
+            "Host *\n  IdentityFile {}\n  IdentitiesOnly yes\n  UserKnownHostsFile {}\n  \
+             GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  LogLevel ERROR\n",
+            self.path("user"),
+            self.path("known")
+        ));
+        fs::write(self.path("client"), client)?;
+        let server = format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
+             PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n\
+             MaxStartups 100\nUseDNS no\n",
+            self.path("host"),
+            self.path("authorized")
+        );
+        // Where the server drops its privileges.
+        let _ = fs::create_dir("/run/sshd");
+        fs::write(self.path("server"), server)
+    }
+
+    fn add(&mut self, host: u32) -> Result<(), String> {
+        let (head, own) = (self.namespace(0), self.namespace(host));
+        ip(&["netns", "add", &own])?;
+        ip(&["-n", &own, "link", "set", "lo", "up"])?;
+        let port = format!("v{host}");
+        let ends = ["type", "veth", "peer", "name", "eth0", "netns", &own];
+        ip(&[&["-n", &head, "link", "add", &port][..], &ends].concat())?;
+        ip(&["-n", &head, "link", "set", &port, "master", "br0", "up"])?;
+        ip(&["-n", &own, "addr", "add", &format!("{}/24", address(host)), "dev", "eth0"])?;
+        ip(&["-n", &own, "link", "set", "eth0", "up"])?;
+        let failed = |error: io::Error| format!("sshd of n{host}: {error}");
+        let log = File::create(self.path(&format!("log-{host}"))).map_err(failed)?;
+        let mut server = self.command(host, SSHD);
+        server.args(["-D", "-e", "-f", &self.path("server")]);
+        server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.servers.push(server.spawn().map_err(failed)?);
+        Ok(())
+    }
+
+    fn wait_for_server(&self, host: u32) -> Result<(), String> {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !self.listeners(host).iter().any(|port| port == SSH_PORT) {
+            if Instant::now() > until {
+                return Err(format!("sshd of n{host} does not start: {}", self.log(host)));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// `program` in the namespace of a host, or of the head (0), with the host's name for the machine.
+    pub fn command(&self, host: u32, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        let script = "hostname \"$1\"; shift; exec \"$@\"";
+        let namespace = self.namespace(host);
+        command.args(["netns", "exec", &namespace, "unshare", "--uts", "sh", "-c", script, "sh"]);
+        command.arg(if host == 0 { "head".to_owned() } else { format!("n{host}") }).arg(program);
+        command
+    }
+
+    /// The launcher with `words` where the head runs, without variables of a launcher around this process.
+    pub fn head(&self, words: &[&str]) -> Command {
+        let mut command = self.command(0, &self.program);
+        command.args(words).stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/nowhere");
+        command.env("HYDRA_LAUNCHER_EXTRA_ARGS", format!("-F '{}'", self.client()));
+        for variable in
+            ["SLURM_JOB_ID", "FLUX_URI", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "HYDRA_LAUNCHER"]
+        {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// The launcher with `words` on a host, without `ssh`.
+    pub fn on(&self, host: u32, words: &[&str]) -> Command {
+        let mut command = self.command(host, &self.program);
+        command.args(words);
+        command
+    }
+
+    /// Configuration of `ssh` (`-F`), with which it reaches the hosts.
+    pub fn client(&self) -> String {
+        self.path("client")
+    }
+
+    /// Cuts the wire of a host, without a word to either end.
+    pub fn cut(&self, host: u32) {
+        let wire = format!("v{host}");
+        ip(&["-n", &self.namespace(0), "link", "set", &wire, "down"]).expect("the host is there");
+    }
+
+    /// Commands of `pmi-host` that run on a host.
+    pub fn processes(&self, host: u32) -> Vec<String> {
+        let command = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok();
+        let all = self.pids(host);
+        all.iter().filter_map(command).filter(|line| line.contains("pmi-host\0")).collect()
+    }
+
+    /// True if a host accepts other connections than those of `ssh`.
+    pub fn listens(&self, host: u32) -> bool {
+        self.listeners(host).iter().any(|port| port != SSH_PORT)
+    }
+
+    /// Ports with a listener on a host, in hexadecimal digits.
+    fn listeners(&self, host: u32) -> Vec<String> {
+        let words = ["netns", "exec", &self.namespace(host), "cat", "/proc/net/tcp"];
+        let text = output_of("ip", &words).unwrap_or_default();
+        let listening = text.lines().filter(|line| line.split_whitespace().nth(3) == Some("0A"));
+        let port = |line: &str| Some(line.split_whitespace().nth(1)?.split_once(':')?.1.to_owned());
+        listening.filter_map(port).collect()
+    }
+
+    /// Messages of the `sshd` of a host.
+    pub fn log(&self, host: u32) -> String {
+        fs::read_to_string(self.path(&format!("log-{host}"))).unwrap_or_default()
+    }
+
+    /// Processes on a host.
+    pub fn pids(&self, host: u32) -> Vec<u32> {
+        pids(&self.namespace(host))
+    }
+
+    fn namespace(&self, host: u32) -> String {
+        format!("{}-{host}", self.name)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for SshHosts {
+    fn drop(&mut self) {
+        for host in 0..=u32::try_from(self.servers.len()).unwrap_or_default() {
+            remove(&self.namespace(host));
+        }
+        for server in &mut self.servers {
+            let _ = server.wait();
+        }
+    }
+}
+
+/// Checks that hosts can be started.
+fn check() -> Result<(), String> {
+    if !is_root() {
+        return Err("network namespaces need root".to_owned());
+    }
+    for (program, words) in [("ip", &["-V"][..]), ("ssh-keygen", &["-?"]), (SSHD, &["-?"])] {
+        if output_of(program, words).is_none() {
+            let packages = "Debian's packages iproute2, openssh-client and openssh-server";
+            return Err(format!("{program} cannot be executed; {packages} bring it"));
+        }
+    }
+    Ok(())
+}
+
+/// Removes hosts of processes that were killed before they could do so.
+fn remove_leftovers() {
+    let names = output_of("ip", &["netns", "list"]).unwrap_or_default();
+    for name in names.lines().filter_map(|line| line.split(' ').next()) {
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let owner = owner.filter(|pid| pid.parse::<u32>().is_ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            remove(name);
+        }
+    }
+}
+
+/// Kills the processes of a namespace, and removes it.
+fn remove(namespace: &str) {
+    let pids: Vec<String> = pids(namespace).iter().map(ToString::to_string).collect();
+    if !pids.is_empty() {
+        let _ = Command::new("kill").arg("-9").args(pids).stderr(Stdio::null()).status();
+    }
+    // One that was never added is none.
+    let _ = Command::new("ip").args(["netns", "del", namespace]).stderr(Stdio::null()).status();
+}
+
+fn pids(namespace: &str) -> Vec<u32> {
+    let text = output_of("ip", &["netns", "pids", namespace]).unwrap_or_default();
+    text.lines().filter_map(|pid| pid.trim().parse().ok()).collect()
+}
+
+/// Address of a host; the head is 254.
+fn address(host: u32) -> String {
+    match host {
+        0 => "10.77.0.254".to_owned(),
+        _ => format!("10.77.0.{host}"),
+    }
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(words).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(format!("ip {}: {why}", words.join(" ")))
+        }
+    }
+}
+
+/// Start of the names of namespaces, followed by the pid of their owner.
+const PREFIX: &str = "pmi";
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Port of `sshd`, as in `/proc/net/tcp`.
+const SSH_PORT: &str = "0016";

@@ -1,0 +1,32 @@
+//! Hosts and batch systems on this machine. A test that lacks them prints the reason, which is a failure in CI.
+
+use super::{host_path, or_skip};
+use pmi_host_testkit::slurm::Slurm;
+use pmi_host_testkit::ssh::SshHosts;
+use std::path::{Path, PathBuf};
+
+/// Hosts `n1`, `n2`, …, for one test.
+pub fn ssh_hosts(test: &str, count: u32) -> Option<SshHosts> {
+    let directory = directory(&format!("ssh-of-{test}"));
+    or_skip(
+        SshHosts::start(Path::new(host_path()), directory, count),
+        "tests of several hosts need that",
+    )
+}
+
+/// A controller and a node of Slurm, for one test.
+pub fn slurm(test: &str) -> Option<Slurm> {
+    or_skip(Slurm::start(directory(&format!("slurm-of-{test}"))), "tests with Slurm need that")
+}
+
+/// The same, with ranks that can be bound to processors.
+pub fn binding_slurm(test: &str) -> Option<Slurm> {
+    or_skip(
+        Slurm::start_binding(directory(&format!("slurm-of-{test}"))),
+        "tests with Slurm need that",
+    )
+}
+
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}

@@ -53,10 +53,10 @@ pub enum PeerError {
         /// The expected message.
         expected: &'static str,
     },
-    /// A caller named a rank or identity that this server does not expect.
+    /// A caller named a rank or identity that this server does not expect, or none.
     UnknownPeer {
         /// The number that was given.
-        id: u64,
+        id: Option<u64>,
     },
     /// A caller named a rank that is connected already.
     AlreadyConnected {
@@ -193,7 +193,8 @@ impl fmt::Display for PeerError {
             Self::OutOfOrder { got, expected } => {
                 write!(f, "{got} came while {expected} was expected")
             }
-            Self::UnknownPeer { id } => write!(f, "identity {id} is not expected"),
+            Self::UnknownPeer { id: Some(id) } => write!(f, "identity {id} is not expected"),
+            Self::UnknownPeer { id: None } => f.write_str("the peer named no identity"),
             Self::AlreadyConnected { rank } => write!(f, "rank {rank} is connected already"),
             Self::Unproven => f.write_str("the peer did not prove the secret"),
             Self::Version { major, minor } => {

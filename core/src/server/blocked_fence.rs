@@ -61,7 +61,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         let key = group.key();
         if self.size() > u64::BITS && self.kvs.find(Keyspace::Groups, &key).is_none() {
             // Without the list fewer ranks are reported; it has no other use.
-            let _ = self.kvs.put(Keyspace::Groups, &key, list, Visibility::MANAGER);
+            let _ = self.kvs.put(Keyspace::Groups, &key, list, Visibility::Manager);
         }
     }
 

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::{Event, PmiPeerState, Server, Storage};
 use crate::command::{Verb, Version};
 use crate::error::{Full, Malformed, PeerError};
-use crate::ids::{JobId, Rank, SessionId};
+use crate::ids::{JobId, SessionId};
 use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::store::{Keyspace, Kvs};
@@ -306,7 +306,7 @@ impl<S: Storage> Server<S> {
         let own = state.protocol.job;
         let Some(job) = self.shared.job(own) else { return Ok(None) };
         let PmiPeerState { rank, version, challenge, .. } = &state.protocol;
-        let rank = rank.unwrap_or(Rank(u32::MAX));
+        let rank = *rank;
         let nonce = challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
         let has_tags = parts::GROUPS && *version == Some(Version::V1_2);
         let mut context =

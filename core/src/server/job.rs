@@ -138,7 +138,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         key: &[u8],
         value: &[u8],
     ) -> Result<(), NoRoom> {
-        self.kvs.put(keyspace, key, value, Visibility::MANAGER).map(drop)
+        self.kvs.put(keyspace, key, value, Visibility::Manager).map(drop)
     }
 
     /// Records `session` as that of `rank`.
@@ -264,12 +264,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let mut last = self.kvs.next(None);
         while let Some(id) = last {
             last = self.kvs.next(Some(id));
-            let Some(visibility) = self.kvs.entry(id).map(|entry| entry.visibility) else {
-                continue;
-            };
-            let by = self.member(visibility.writer);
-            if visibility.fence > self.fence.generation() && by.is_some_and(&is_member) {
-                self.kvs.set_visibility(id, Visibility { fence: 0, ..visibility });
+            if let Some(Visibility::Put { writer, fence }) =
+                self.kvs.entry(id).map(|entry| entry.visibility)
+                && fence > self.fence.generation()
+                && self.member(writer).is_some_and(&is_member)
+            {
+                self.kvs.set_visibility(id, Visibility::at_once(writer));
             }
         }
     }

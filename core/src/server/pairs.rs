@@ -11,20 +11,25 @@ use crate::parts;
 use crate::store::{EntryId, Keyspace, Kvs, NoRoom, Visibility};
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
-    /// Finds the entry that `rank` would read.
-    pub(super) fn look_up(&self, rank: Rank, place: Place<'_>, key: &[u8]) -> Option<EntryId> {
+    /// Finds the entry that `reader` would read: a rank of the job, or a process outside.
+    pub(super) fn look_up(
+        &self,
+        reader: Option<Rank>,
+        place: Place<'_>,
+        key: &[u8],
+    ) -> Option<EntryId> {
         let seen = |keyspace| {
             let id = self.kvs.find(keyspace, key)?;
             let visibility = self.kvs.entry(id)?.visibility;
-            visibility.is_visible(rank, self.fence().generation()).then_some(id)
+            visibility.is_visible(reader, self.fence().generation()).then_some(id)
         };
         match place {
-            Place::Node if parts::ATTRIBUTES => seen(Keyspace::Node(self.member(rank)?.node)),
+            Place::Node if parts::ATTRIBUTES => seen(Keyspace::Node(self.member(reader?)?.node)),
             Place::Attributes if parts::ATTRIBUTES => seen(Keyspace::Attributes),
-            _ if is_node_local(key) => seen(Keyspace::Node(self.member(rank)?.node)),
+            _ if is_node_local(key) => seen(Keyspace::Node(self.member(reader?)?.node)),
             // A value of the process manager cannot be replaced by a put.
             _ => seen(Keyspace::Attributes).or_else(|| match self.is_over_nodes() {
-                true => self.look_up_over_nodes(rank, key, self.fence().generation()),
+                true => self.look_up_over_nodes(reader, key, self.fence().generation()),
                 false => seen(Keyspace::Space),
             }),
         }
@@ -64,7 +69,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Some(member) if is_of_node => (Keyspace::Node(member.node), 0),
             _ => (Keyspace::Space, self.next_fence()),
         };
-        let visibility = Visibility { writer: rank, fence: epoch };
+        let visibility = Visibility::Put { writer: rank, fence: epoch };
         let Ok((id, old)) = self.kvs.put(keyspace, bytes, value, visibility) else {
             return Outcome::refused(Reason::NoRoom { what: "values" });
         };
@@ -76,8 +81,11 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.has_unsent_puts = self.is_over_nodes();
         if let Some(old) = old {
             self.keep_visible(id, old, rank);
-            if old.writer != rank && old.fence == epoch {
-                outcome.event = Some(PutTwice { entry: id, first: old.writer, second: rank });
+            if let Visibility::Put { writer: first, fence } = old
+                && first != rank
+                && fence == epoch
+            {
+                outcome.event = Some(PutTwice { entry: id, first, second: rank });
             }
         }
         outcome
@@ -90,13 +98,15 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let generation = self.fence().generation();
         if self.is_over_nodes() {
             // The other nodes get the new value with the next fence, and the blocks have one that was sent.
-            if !self.is_sent(old) && (old.writer != by || old.fence == 0) {
-                self.kvs.set_visibility(id, Visibility { writer: by, fence: 0 });
+            let is_unsent =
+                matches!(old, Visibility::Put { writer, fence } if writer == by && fence != 0);
+            if !self.is_sent(old) && !is_unsent {
+                self.kvs.set_visibility(id, Visibility::at_once(by));
             }
             return;
         }
-        if old.writer != by || old.is_visible(Visibility::MANAGER.writer, generation) {
-            self.kvs.set_visibility(id, Visibility { writer: by, fence: generation });
+        if old.writer() != Some(by) || old.is_visible(None, generation) {
+            self.kvs.set_visibility(id, Visibility::Put { writer: by, fence: generation });
         }
     }
 
@@ -110,26 +120,26 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if Key::check(key).is_err() || value.len() > VALUE_BYTES {
             return Response::refused(Reason::Lacking { field: "a pair within the limits" });
         }
-        match self.kvs.put(Keyspace::Space, key, value, Visibility::MANAGER) {
+        match self.kvs.put(Keyspace::Space, key, value, Visibility::Manager) {
             Ok(_) => Response::Done,
             Err(NoRoom) => Response::refused(Reason::NoRoom { what: "values" }),
         }
     }
 
-    /// The pair after `last` that `rank` sees after `fences` fences.
+    /// The pair after `last` that `reader` sees after `fences` fences.
     pub(super) fn next_pair(
         &self,
         last: Option<EntryId>,
-        rank: Rank,
+        reader: Option<Rank>,
         fences: u32,
     ) -> Option<EntryId> {
         if self.is_over_nodes() {
-            return self.next_over_nodes(last, rank, fences);
+            return self.next_over_nodes(last, reader, fences);
         }
         let mut at = self.kvs.next(last);
         while let Some(id) = at {
             let entry = self.kvs.entry(id)?;
-            if entry.keyspace == Keyspace::Space && entry.visibility.is_visible(rank, fences) {
+            if entry.keyspace == Keyspace::Space && entry.visibility.is_visible(reader, fences) {
                 return Some(id);
             }
             at = self.kvs.next(at);
@@ -152,7 +162,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
         let mut room = [0; KEY_BYTES];
         let Some(key) = resolved(key, &mut room) else { return Response::Missing };
-        match self.look_up(rank, place, key) {
+        match self.look_up(Some(rank), place, key) {
             Some(found) => Response::Value(found),
             None if parts::ATTRIBUTES && wait => match (Key::new(key), self.member(rank)) {
                 (Ok(key), Some(member)) => {

@@ -15,7 +15,8 @@ use crate::wire::quirks;
 pub(super) struct ReplyContext<'a, K, M> {
     pub(super) job: &'a Job<K, M>,
     pub(super) names: &'a K,
-    pub(super) rank: Rank,
+    /// Rank of the peer; `None` until it has introduced itself.
+    pub(super) rank: Option<Rank>,
     pub(super) nonce: &'a [u8],
     pub(super) has_tags: bool,
     /// Job that the answer is about, if not that of the peer.
@@ -59,7 +60,10 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
     fn answer<'o>(&'o self, response: &'o Response) -> Answer<'o> {
         match response {
             Response::Version(version) => Answer::Version(*version),
-            Response::Identity if parts::LISTEN || parts::PMI2 => Answer::Identity(self.identity()),
+            Response::Identity if parts::LISTEN || parts::PMI2 => match self.rank {
+                Some(rank) => Answer::Identity(self.identity(rank)),
+                None => Answer::Nothing,
+            },
             Response::Challenge if parts::LISTEN => Answer::Challenge(Text::plain(self.nonce)),
             Response::Maxes => Answer::Maxes(MAXES),
             Response::AppNum => Answer::Number(self.appnum()),
@@ -86,8 +90,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
             }
             Response::Released(tag) if parts::GROUPS => Answer::Released { tag: Some(*tag) },
             Response::Ring(generation) if parts::CONNECT => {
-                let [left, right] = self.job.neighbours(self.rank, *generation).map(Text::plain);
-                Answer::Ring { count: self.rank.0, left, right }
+                let Some(rank) = self.rank else { return Answer::Nothing };
+                let [left, right] = self.job.neighbours(rank, *generation).map(Text::plain);
+                Answer::Ring { count: rank.0, left, right }
             }
             Response::Notice(notice) if parts::LISTEN => Answer::Notice(*notice),
             Response::All(listing) if parts::CONNECT => self.listing_answer(listing),
@@ -136,12 +141,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
     }
 
     fn pair(&self, listing: &KvsListing) -> Option<EntryId> {
-        self.other?.next_pair(listing.last, listing.rank, listing.fences)
+        self.other?.next_pair(listing.last, listing.reader, listing.fences)
     }
 
-    fn identity(&self) -> Identity<'_> {
+    fn identity(&self, rank: Rank) -> Identity<'_> {
         Identity {
-            rank: self.rank.0,
+            rank: rank.0,
             size: self.job.size(),
             appnum: self.appnum(),
             spawner: self.job.spawner().map(|name| Text::plain(name.as_bytes())),
@@ -149,7 +154,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
     }
 
     fn appnum(&self) -> i32 {
-        self.job.member(self.rank).map_or(-1, |member| member.appnum)
+        self.rank.and_then(|rank| self.job.member(rank)).map_or(-1, |member| member.appnum)
     }
 
     fn attribute(&self, key: &[u8]) -> Option<EntryId> {

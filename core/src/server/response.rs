@@ -85,8 +85,8 @@ pub struct SpawnCodes([CodeRun; SPAWN_RUNS]);
 pub struct KvsListing {
     /// Job of the listed keyspace.
     pub job: JobId,
-    /// Rank whose view of the keyspace is listed.
-    pub rank: Rank,
+    /// Rank of the job whose view of the keyspace is listed; `None` for a process of another job.
+    pub reader: Option<Rank>,
     /// Number of fences completed at the request; later values are not listed.
     pub fences: u32,
     /// Number of pairs to send.

@@ -55,8 +55,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
                 return Outcome::refused(Reason::Lacking { field: "a value within the limit" });
             };
             let (keyspace, key) = (ring_keyspace(generation), RingKey::new(side, rank));
-            let visibility = Visibility { writer: rank, fence: 0 };
-            if self.kvs.put(keyspace, key.as_bytes(), value, visibility).is_err() {
+            if self.kvs.put(keyspace, key.as_bytes(), value, Visibility::at_once(rank)).is_err() {
                 return Outcome::refused(Reason::NoRoom { what: "values" });
             }
         }

@@ -14,11 +14,17 @@ pub(super) fn publish<K: Kvs>(
     names: &mut K,
     service: Text<'_>,
     port: Text<'_>,
-    ProcId { job, rank: by }: ProcId,
+    owner: ProcId,
 ) -> Response {
     let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
     let too_long = |what, len_bytes, limit_bytes| {
-        Response::refused(Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 })
+        Response::refused(Reason::Length {
+            what,
+            key: b"",
+            len_bytes,
+            limit_bytes,
+            rank: owner.rank.0,
+        })
     };
     let lens = (service.len(), port.len());
     let Ok(service) = service.resolve(&mut service_room) else {
@@ -34,8 +40,7 @@ pub(super) fn publish<K: Kvs>(
     if names.find(Keyspace::Names, service).is_some() {
         return Response::refused(Reason::Exists { what: "service" });
     }
-    // The epoch of a name is the job that published it, so that it can go with its job.
-    match names.put(Keyspace::Names, service, port, Visibility { writer: by, fence: job.0 }) {
+    match names.put(Keyspace::Names, service, port, Visibility::Published(owner)) {
         Ok(_) => Response::Done,
         Err(_) => Response::refused(Reason::NoRoom { what: "names" }),
     }
@@ -94,12 +99,8 @@ pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
         .filter(|other| connected_jobs::is_connected(jobs, own, *other))
         .and_then(|other| {
             let key = key.resolve(&mut room).ok()?;
-            // A rank outside the job sees what all ranks see.
             let job = jobs.get(other.0 as usize)?;
-            Some(Response::Foreign(
-                other,
-                job.look_up(Visibility::MANAGER.writer, Place::Job(None), key)?,
-            ))
+            Some(Response::Foreign(other, job.look_up(None, Place::Job(None), key)?))
         });
     found.unwrap_or(Response::Missing)
 }
@@ -116,15 +117,15 @@ pub(super) fn get_all<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     let Some(job) = jobs.get(id.0 as usize) else {
         return Response::refused(Reason::NoSuch { what: "job" });
     };
-    let rank = if id == own { rank } else { Visibility::MANAGER.writer };
+    let reader = (id == own).then_some(rank);
     let fences = job.fence().generation();
     let mut left = 0;
-    let mut last = job.next_pair(None, rank, fences);
+    let mut last = job.next_pair(None, reader, fences);
     while last.is_some() {
         left += 1;
-        last = job.next_pair(last, rank, fences);
+        last = job.next_pair(last, reader, fences);
     }
-    Response::All(KvsListing { job: id, rank, fences, left, count_sent: false, last: None })
+    Response::All(KvsListing { job: id, reader, fences, left, count_sent: false, last: None })
 }
 
 /// The job of this name, if it is the own or a connected one; the own job without a name.

@@ -6,7 +6,7 @@ use super::{NO_JOB, Storage};
 use crate::error::Misuse;
 use crate::ids::JobId;
 use crate::storage::Slots;
-use crate::store::Kvs;
+use crate::store::{Kvs, Visibility};
 #[cfg(feature = "pmix")]
 use crate::time::Instant;
 
@@ -48,7 +48,10 @@ impl<S: Storage> Shared<S> {
         let mut next = names.next(None);
         while let Some(id) = next {
             next = names.next(Some(id));
-            if names.entry(id).is_some_and(|entry| entry.visibility.fence == job.0) {
+            if let Some(Visibility::Published(owner)) =
+                names.entry(id).map(|entry| entry.visibility)
+                && owner.job == job
+            {
                 names.remove(id);
             }
         }

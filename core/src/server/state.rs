@@ -329,7 +329,6 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                     return self.fail(header, PeerError::Unproven);
                 }
                 let Some(ProcId { job: found, rank }) = found else {
-                    let id = id.unwrap_or(u64::MAX);
                     return self.fail(header, PeerError::UnknownPeer { id });
                 };
                 self.protocol.job = found;
@@ -359,7 +358,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
         };
         let rank = match claimed {
             Ok(rank) => rank,
-            Err(id) => return self.fail(header, PeerError::UnknownPeer { id }),
+            Err(id) => return self.fail(header, PeerError::UnknownPeer { id: Some(id) }),
         };
         if job.connect(rank, context.id).is_none() {
             return self.fail(header, PeerError::AlreadyConnected { rank: rank.0 });

@@ -73,8 +73,14 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         let ids = core::iter::successors(first, |last| self.kvs.next(Some(*last)));
         ids.filter_map(move |id| {
             let Entry { keyspace, key, value, visibility } = self.kvs.entry(id)?;
-            let is_of_fence = keyspace == Keyspace::Space && visibility.fence == fence;
-            is_of_fence.then_some(BlockRecord::Pair { writer: visibility.writer, key, value })
+            match visibility {
+                Visibility::Put { writer, fence: own }
+                    if own == fence && keyspace == Keyspace::Space =>
+                {
+                    Some(BlockRecord::Pair { writer, key, value })
+                }
+                _ => None,
+            }
         })
     }
 
@@ -88,18 +94,21 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         while let Some(id) = next {
             next = self.kvs.next(Some(id));
             let Some(Entry { keyspace, visibility, .. }) = self.kvs.entry(id) else { continue };
-            let is_early = visibility.fence == 0 && visibility.writer != Visibility::MANAGER.writer;
-            if keyspace == Keyspace::Space && is_early {
-                self.kvs.set_visibility(id, Visibility { fence, ..visibility });
+            if keyspace == Keyspace::Space
+                && let Visibility::Put { writer, fence: 0 } = visibility
+            {
+                self.kvs.set_visibility(id, Visibility::Put { writer, fence });
             }
         }
     }
 
     /// True for a pair that a rank of this node has put, and that all nodes have.
-    pub(super) fn is_sent(&self, Visibility { writer, fence }: Visibility) -> bool {
-        fence != 0
-            && writer != Visibility::MANAGER.writer
-            && self.fence().has_ended(fence.wrapping_sub(1))
+    pub(super) fn is_sent(&self, visibility: Visibility) -> bool {
+        match visibility {
+            Visibility::Put { fence: 0, .. } => false,
+            Visibility::Put { fence, .. } => self.fence().has_ended(fence.wrapping_sub(1)),
+            Visibility::Manager | Visibility::Published(_) => false,
+        }
     }
 
     /// True if the fence that is handed up, or a later one, carries what was recorded with this number; 0
@@ -109,18 +118,18 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         fence != 0 && !self.fence().has_ended(fence.wrapping_sub(1))
     }
 
-    /// Finds the entry that `rank` would read after `fences` fences.
+    /// Finds the entry that `reader` would read after `fences` fences.
     pub(super) fn look_up_over_nodes(
         &self,
-        rank: Rank,
+        reader: Option<Rank>,
         key: &[u8],
         fences: u32,
     ) -> Option<EntryId> {
         let own = self.kvs.find(Keyspace::Space, key);
         let own = own.and_then(|id| Some((id, self.kvs.entry(id)?.visibility)));
-        let own = own.filter(|(_, visibility)| visibility.is_visible(rank, fences));
+        let own = own.filter(|(_, visibility)| visibility.is_visible(reader, fences));
         let is_later = |visibility: Visibility| {
-            visibility.writer != Visibility::MANAGER.writer && !self.is_sent(visibility)
+            matches!(visibility, Visibility::Put { .. }) && !self.is_sent(visibility)
         };
         match own {
             Some((id, visibility)) if is_later(visibility) => Some(id),
@@ -128,11 +137,11 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         }
     }
 
-    /// The pair after `last` that `rank` sees after `fences` fences.
+    /// The pair after `last` that `reader` sees after `fences` fences.
     pub(super) fn next_over_nodes(
         &self,
         last: Option<EntryId>,
-        rank: Rank,
+        reader: Option<Rank>,
         fences: u32,
     ) -> Option<EntryId> {
         let is_remote =
@@ -150,7 +159,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
             };
             let Entry { keyspace, key, .. } = self.kvs.entry(id)?;
             let is_pair = matches!(keyspace, Keyspace::Space | Keyspace::Remote);
-            if is_pair && self.look_up_over_nodes(rank, key, fences) == Some(id) {
+            if is_pair && self.look_up_over_nodes(reader, key, fences) == Some(id) {
                 return Some(id);
             }
             at = self.kvs.next(at);

@@ -32,7 +32,7 @@ impl<S: Storage> Server<S> {
         let state = self.sessions.get(session).map(|session| &session.state);
         let found = state.and_then(|state| Some((state, self.shared.job(state.protocol.job)?)));
         found.into_iter().flat_map(|(state, job)| {
-            let rank = state.protocol.rank.unwrap_or(Rank(u32::MAX));
+            let rank = state.protocol.rank;
             let names = &self.shared.names;
             let context =
                 ReplyContext { job, names, rank, nonce: b"", has_tags: false, other: None };

@@ -48,8 +48,8 @@ impl ArenaCell {
         state: CellState::Free,
         hash: 0,
         keyspace: Keyspace::Space,
-        // No writer. All zeros, so that a table of them takes no room in an image.
-        visibility: Visibility { writer: Rank(0), fence: 0 },
+        // All zeros, so that a table of them takes no room in an image.
+        visibility: Visibility::at_once(Rank(0)),
         offset: 0,
         key_len: 0,
         value_len: 0,
@@ -255,7 +255,7 @@ where
         }
         for record in BlockReader::new(block).map_while(Result::ok) {
             if let BlockRecord::Pair { writer, key, value } = record {
-                let added = self.put(Keyspace::Remote, key, value, Visibility::remote(writer));
+                let added = self.put(Keyspace::Remote, key, value, Visibility::at_once(writer));
                 added.map_err(|NoRoom| BlockError::NoRoom)?;
             }
         }

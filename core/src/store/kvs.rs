@@ -1,7 +1,7 @@
 //! Operations of a key-value space, independent of its memory.
 
 use crate::error::Malformed;
-use crate::ids::Rank;
+use crate::ids::{ProcId, Rank};
 
 /// Keys and values in a few keyspaces.
 ///
@@ -78,14 +78,20 @@ pub enum Keyspace {
     Remote,
 }
 
-/// Writer of an entry, and the fence after which others see it.
+/// Origin of an entry, and the ranks that see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visibility {
-    /// The writer.
-    pub writer: Rank,
-    /// The fence that makes it visible: number N stands for the end of the Nth fence, 0 for
-    /// "always".
-    pub fence: u32,
+pub enum Visibility {
+    /// Put by a rank, which sees it at once.
+    Put {
+        /// The writer.
+        writer: Rank,
+        /// The fence whose end makes it visible to the other ranks, counted from 1; 0 for "at once".
+        fence: u32,
+    },
+    /// Set by the process manager, or by a job outside: all ranks see it.
+    Manager,
+    /// A name, published by this process: the processes of all jobs see it.
+    Published(ProcId),
 }
 
 /// An entry.
@@ -101,7 +107,7 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
-    /// Its writer, and the fence after which others see it.
+    /// Its origin, and the ranks that see it.
     pub visibility: Visibility,
 }
 
@@ -137,16 +143,25 @@ impl From<Malformed> for BlockError {
 }
 
 impl Visibility {
-    /// Visibility of entries that the process manager itself sets.
-    pub const MANAGER: Self = Self { writer: Rank(u32::MAX), fence: 0 };
-
-    /// Visibility of a pair that `writer` put on another node, in a fence that has ended.
-    pub const fn remote(writer: Rank) -> Self {
-        Self { writer, fence: 0 }
+    /// Visibility of a pair that `writer` put, and that all ranks see.
+    pub const fn at_once(writer: Rank) -> Self {
+        Self::Put { writer, fence: 0 }
     }
 
-    /// True if `rank` sees the entry after `fences` completed fences.
-    pub fn is_visible(self, rank: Rank, fences: u32) -> bool {
-        self.fence <= fences || self.writer == rank
+    /// The rank that put the pair, or published the name.
+    pub const fn writer(self) -> Option<Rank> {
+        match self {
+            Self::Put { writer, .. } | Self::Published(ProcId { rank: writer, .. }) => Some(writer),
+            Self::Manager => None,
+        }
+    }
+
+    /// True if `reader`, a rank of the job, sees the entry after `fences` completed fences; a reader
+    /// outside the job (`None`) sees what all ranks see.
+    pub fn is_visible(self, reader: Option<Rank>, fences: u32) -> bool {
+        match self {
+            Self::Put { writer, fence } => fence <= fences || reader == Some(writer),
+            Self::Manager | Self::Published(_) => true,
+        }
     }
 }

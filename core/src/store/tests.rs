@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 type Small = Arena<[ArenaCell; 8], [u8; 200]>;
 
-const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
+const BY: Visibility = Visibility::Put { writer: Rank(3), fence: 1 };
 
 fn small() -> Small {
     Arena::new([ArenaCell::FREE; 8], [0; 200])
@@ -33,7 +33,7 @@ fn second_put_replaces_and_tells_of_the_first() {
     let mut kvs = small();
     let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
     assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));
-    let other = Visibility { writer: Rank(4), fence: 1 };
+    let other = Visibility::Put { writer: Rank(4), fence: 1 };
     assert_eq!(kvs.put(Keyspace::Space, b"k", b"", other), Ok((id, Some(BY))));
     assert_eq!(
         kvs.put(Keyspace::Space, b"k", b"a value that is much longer", BY),

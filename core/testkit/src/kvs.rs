@@ -29,7 +29,7 @@ pub fn append(block: &mut Vec<u8>, record: &BlockRecord<'_>) {
 /// Checks what a space does with pairs of other nodes. `space` is empty, and has room for 16 pairs and 600
 /// bytes.
 pub fn check_blocks<K: Kvs>(mut space: K, add: AddBlock<K>) {
-    let own = Visibility { writer: Rank(0), fence: 1 };
+    let own = Visibility::Put { writer: Rank(0), fence: 1 };
     let (own_id, _) = space.put(Keyspace::Space, b"k", b"own", own).expect("room");
     add(&mut space, &block(&[(1, "k", "1"), (2, "l", "2"), (3, "l", "3")])).expect("a block");
     // Of two pairs in one block the later one holds, and neither touches those put here.
@@ -67,8 +67,9 @@ pub fn check_full<K: Kvs>(mut space: K, add: AddBlock<K>) {
 fn remote<K: Kvs>(space: &K, key: &str) -> Option<(u32, Vec<u8>)> {
     let entry = space.entry(space.find(Keyspace::Remote, key.as_bytes())?)?;
     assert_eq!(entry.keyspace, Keyspace::Remote);
-    assert_eq!(entry.visibility, Visibility::remote(entry.visibility.writer));
-    Some((entry.visibility.writer.0, entry.value.to_vec()))
+    let writer = entry.visibility.writer().expect("a rank");
+    assert_eq!(entry.visibility, Visibility::at_once(writer));
+    Some((writer.0, entry.value.to_vec()))
 }
 
 /// The listed keys of the pairs that a lookup finds, sorted.

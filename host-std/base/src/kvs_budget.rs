@@ -1,7 +1,6 @@
 //! Memory budget for the key-value pairs of one run, in all spaces of all its jobs.
 
 use pmi_core::ids::Rank;
-use pmi_core::store::Visibility;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -38,8 +37,8 @@ pub struct KvsBudget {
 pub struct RefusedPut {
     /// Space of the put.
     pub space: String,
-    /// Rank that sent the put.
-    pub rank: Rank,
+    /// Rank that sent the put; `None` for the launcher itself.
+    pub rank: Option<Rank>,
     /// Key of the put.
     pub key: Vec<u8>,
     /// Limits that are exhausted.
@@ -50,9 +49,9 @@ impl fmt::Display for RefusedPut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { space, rank, key, limits: KvsLimits { pairs, bytes } } = self;
         write!(f, "the put of '{}' ", key.escape_ascii())?;
-        match *rank == Visibility::MANAGER.writer {
-            true => f.write_str("by the launcher itself")?,
-            false => write!(f, "by rank {}", rank.0)?,
+        match rank {
+            None => f.write_str("by the launcher itself")?,
+            Some(rank) => write!(f, "by rank {}", rank.0)?,
         }
         write!(
             f,
@@ -95,7 +94,7 @@ impl KvsBudget {
     }
 
     /// Records a put that exceeded the budget; the first one is worth a message.
-    pub fn refuse(&self, space: &str, rank: Rank, key: &[u8]) {
+    pub fn refuse(&self, space: &str, rank: Option<Rank>, key: &[u8]) {
         let mut refused = self.refused.borrow_mut();
         if matches!(*refused, PutRefusal::None) {
             let (space, key) = (space.to_owned(), key.to_owned());

@@ -81,7 +81,7 @@ impl Kvs for MapKvs {
             let BlockRecord::Pair { writer, key, value } = self.remote.pair(offset)? else {
                 return None;
             };
-            let (keyspace, visibility) = (Keyspace::Remote, Visibility::remote(writer));
+            let (keyspace, visibility) = (Keyspace::Remote, Visibility::at_once(writer));
             return Some(Entry { keyspace, key, value, visibility });
         }
         let StoredPair { keyspace, key, value, visibility } = self.records.get(&id.0)?;
@@ -165,7 +165,7 @@ impl MapKvs {
     }
 
     fn refuse(&self, key: &[u8], visibility: Visibility) -> NoRoom {
-        self.budget.refuse(&self.name, visibility.writer, key);
+        self.budget.refuse(&self.name, visibility.writer(), key);
         NoRoom
     }
 
@@ -199,7 +199,7 @@ mod tests {
     use crate::kvs_budget::KvsLimits;
     use pmi_core::ids::Rank;
 
-    const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
+    const BY: Visibility = Visibility::Put { writer: Rank(3), fence: 1 };
 
     fn value(kvs: &MapKvs, keyspace: Keyspace, key: &str) -> Option<Vec<u8>> {
         Some(kvs.entry(kvs.find(keyspace, key.as_bytes())?)?.value.to_vec())
@@ -221,7 +221,7 @@ mod tests {
         let mut kvs = MapKvs::default();
         let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
         assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));
-        let other = Visibility { writer: Rank(4), fence: 1 };
+        let other = Visibility::Put { writer: Rank(4), fence: 1 };
         assert_eq!(kvs.put(Keyspace::Space, b"k", b"", other), Ok((id, Some(BY))));
         assert_eq!(kvs.put(Keyspace::Space, b"k", &[7; 5000], BY), Ok((id, Some(other))));
         assert_eq!(kvs.find(Keyspace::Space, b"k"), Some(id));
@@ -260,7 +260,10 @@ mod tests {
         assert_eq!(other.put(Keyspace::Space, b"d", b"", BY), Err(NoRoom));
         assert_eq!(one.put(Keyspace::Space, b"e", b"", BY), Err(NoRoom));
         let refused = budget.take_refused().unwrap();
-        assert_eq!((&*refused.space, refused.rank, &*refused.key), ("other", Rank(3), &b"d"[..]));
+        assert_eq!(
+            (&*refused.space, refused.rank, &*refused.key),
+            ("other", Some(Rank(3)), &b"d"[..])
+        );
         assert_eq!(budget.take_refused(), None);
         // Six bytes are left, and a value that is replaced does not count any more.
         assert_eq!(one.put(Keyspace::Space, b"a", b"12345678", BY), Err(NoRoom));
@@ -301,7 +304,7 @@ mod tests {
             let entry = kvs.entry(kvs.find(Keyspace::Remote, name.as_bytes()).unwrap()).unwrap();
             assert_eq!((entry.key, entry.value), (name.as_bytes(), &name.as_bytes()[4..]));
             let writer = u32::try_from(number / 1700).unwrap() + 2;
-            assert_eq!(entry.visibility.writer, Rank(writer));
+            assert_eq!(entry.visibility.writer(), Some(Rank(writer)));
         }
         assert_eq!(kvs.find(Keyspace::Remote, b"key-5000"), None);
     }

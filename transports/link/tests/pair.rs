@@ -264,7 +264,7 @@ fn unexpected_client_receives_the_reason() {
             _ => Vec::new(),
         });
         world.run();
-        assert_eq!(world.server.faults, [PeerError::UnknownPeer { id: 99 }]);
+        assert_eq!(world.server.faults, [PeerError::UnknownPeer { id: Some(99) }]);
         let State::Failed(error) = world.askers[0].client.state() else { panic!() };
         assert!(matches!(error, PeerError::Refused(_) | PeerError::LeftEarly), "{error}");
     }

@@ -6,7 +6,7 @@ use crate::sim_rank::{ProcessFlags, ProcessState, SimRank};
 use crate::storage::Store;
 use crate::world::World;
 use pmi_core::server::{Job, Member, Phase};
-use pmi_core::store::{Keyspace, Kvs, Visibility};
+use pmi_core::store::{Keyspace, Kvs};
 
 /// State of a run at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,17 +171,16 @@ fn keys(world: &World) -> Vec<KeyView> {
         while let Some(id) = last {
             last = job.kvs().next(Some(id));
             let Some(entry) = job.kvs().entry(id) else { continue };
-            let Visibility { writer: by, .. } = entry.visibility;
             keys.push(KeyView {
                 job: job_name(job),
                 key: entry.key.into(),
                 value: entry.value.into(),
-                by: (by != Visibility::MANAGER.writer).then(|| first + by.0),
+                by: entry.visibility.writer().map(|writer| first + writer.0),
                 node: match entry.keyspace {
                     Keyspace::Node(node) => Some(node),
                     _ => None,
                 },
-                is_visible: entry.visibility.is_visible(Visibility::MANAGER.writer, fences),
+                is_visible: entry.visibility.is_visible(None, fences),
             });
         }
     }

@@ -34,14 +34,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let view = self.view();
         let mut fresh: heapless::Vec<EventRegistration, REGISTRATIONS_MAX> = heapless::Vec::new();
         let all = codes.is_empty().then_some(None);
+        // Without a list, events of all processes; a job that does not exist has none.
+        let any = affected(infos).next().is_none().then_some(None);
         for code in all.into_iter().chain(codes.codes().map(Some)) {
-            let mut abouts = affected(infos).map(|proc| {
-                // A job that does not exist gets an id above those of all jobs.
-                let job = view.named(proc.nspace).unwrap_or(JobId(u32::MAX));
-                Some(ListedProc { job, rank: proc.rank })
+            let known = affected(infos).filter_map(|proc| {
+                Some(ListedProc { job: view.named(proc.nspace)?, rank: proc.rank })
             });
-            let first = abouts.next().unwrap_or(None);
-            for about in core::iter::once(first).chain(abouts) {
+            for about in any.into_iter().chain(known.map(Some)) {
                 let registration = EventRegistration { code, about };
                 let is_known = state.protocol.registrations.codes.contains(&registration)
                     || fresh.contains(&registration);

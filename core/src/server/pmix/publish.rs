@@ -188,9 +188,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     fn publish_name(&mut self, key: &[u8], value: &Value<'_>, owner: ProcId) -> bool {
         let text = value.text().filter(|text| text.len() <= VALUE_BYTES);
         let Some(text) = text.filter(|_| Key::check(key).is_ok()) else { return false };
-        // The epoch of a name is the job that published it, so that it can go with its job.
-        let visibility = Visibility { writer: owner.rank, fence: owner.job.0 };
-        self.common.names.put(Keyspace::Names, key, text, visibility).is_ok()
+        self.common.names.put(Keyspace::Names, key, text, Visibility::Published(owner)).is_ok()
     }
 
     fn remove_value(&mut self, at: usize) {
@@ -284,8 +282,8 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
             }
             FoundName::Name(id) => {
                 let Some(entry) = self.common.names.entry(id) else { return };
-                let nspace = self.nspace(JobId(entry.visibility.fence));
-                Proc { nspace, rank: entry.visibility.writer.0 }.write(to);
+                let Visibility::Published(owner) = entry.visibility else { return };
+                Proc { nspace: self.nspace(owner.job), rank: owner.rank.0 }.write(to);
                 to.text(Some(key)).of(Type::STRING).text(Some(entry.value));
             }
         }
@@ -295,8 +293,8 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     /// if the name was published again.
     fn name_of(self, own: &PublishedValue<P::Bytes>) -> Option<EntryId> {
         let id = self.common.names.find(Keyspace::Names, own.key.as_ref())?;
-        let Visibility { writer, fence } = self.common.names.entry(id)?.visibility;
-        (own.owner == ProcId { job: JobId(fence), rank: writer }).then_some(id)
+        let is_own = self.common.names.entry(id)?.visibility == Visibility::Published(own.owner);
+        is_own.then_some(id)
     }
 }
 

@@ -221,7 +221,7 @@ fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
     let view = context.view();
     let is_member = |job: &JobId| view.member(ProcId { job: *job, rank: Rank(rank) }).is_some();
     let Some(job) = view.named(nspace).filter(is_member) else {
-        return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: u64::from(rank) });
+        return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: Some(u64::from(rank)) });
     };
     if greeting.store != STORE {
         let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";

@@ -381,6 +381,6 @@ fn binary_clients_read_values_of_other_nodes() {
     let reply = send(binary, &Request::Get { place: Place::Job(None), key, wait: false });
     assert!(reply.ends_with(b"from a line"), "{reply:?}");
     let job = nodes.servers[0].server.job(nodes.servers[0].job).unwrap();
-    let found = job.look_up(Rank(0), Place::Job(None), b"bytes");
+    let found = job.look_up(Some(Rank(0)), Place::Job(None), b"bytes");
     assert_eq!(job.kvs().entry(found.unwrap()).unwrap().value, b"\xff\n");
 }

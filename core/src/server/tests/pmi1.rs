@@ -483,7 +483,7 @@ fn caller_says_who_it_is_before_anything_else() {
 #[test]
 fn unexpected_caller_is_refused() {
     for (line, expected) in [
-        ("cmd=initack pmiid=2\n", PeerError::UnknownPeer { id: 2 }),
+        ("cmd=initack pmiid=2\n", PeerError::UnknownPeer { id: Some(2) }),
         ("cmd=get_maxes\n", PeerError::OutOfOrder { got: "get_maxes", expected: "initack" }),
     ] {
         let mut world = TestServer::without_sessions(2);

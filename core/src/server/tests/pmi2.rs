@@ -201,7 +201,7 @@ fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
         ("", lacking, "expected a number in pmirank"),
         ("pmirank=x;", lacking, "expected a number in pmirank"),
         ("pmirank=-1;", lacking, "expected a number in pmirank"),
-        ("pmirank=2;", PeerError::UnknownPeer { id: 2 }, "no such rank"),
+        ("pmirank=2;", PeerError::UnknownPeer { id: Some(2) }, "no such rank"),
     ] {
         let id = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
         world.sessions.push(id);

@@ -184,8 +184,8 @@ fn pairs_and_data_of_all_generations_go_with_one_fence() {
     let kvs = hall.world.server.job(hall.world.job).unwrap().kvs();
     let found = kvs.find(Keyspace::Remote, b"k").and_then(|id| kvs.entry(id));
     assert_eq!(
-        found.map(|entry| (entry.value, entry.visibility.writer)),
-        Some((&b"v"[..], Rank(4)))
+        found.map(|entry| (entry.value, entry.visibility.writer())),
+        Some((&b"v"[..], Some(Rank(4))))
     );
 }
 

@@ -110,6 +110,16 @@ pub const SHARING: &[VariableRule] = &[
     rule("I_MPI_INFO_THREAD", "Intel MPI, with that: the thread of each processor in its core"),
 ];
 
+/// Variables by which ranks use the C libraries of this project, with `--preload-pmi`.
+pub const PRELOAD: &[VariableRule] = &[
+    rule("LD_PRELOAD", "libpmi.so.0 and libpmi2.so.0 of pmi-host, before what is set already"),
+    rule(
+        "LD_LIBRARY_PATH",
+        "the directory of these, likewise: for programs that load them by name",
+    ),
+    rule("I_MPI_PMI_LIBRARY", "Intel MPI: libpmi2.so.0 of pmi-host, unless --env sets another one"),
+];
+
 /// Variables of `torchrun`, with `--env-for torch`; `--env` may set the first two.
 pub const TORCH: &[VariableRule] = &[
     rule("MASTER_ADDR", "torch: host of rank 0, at which its program listens for the others"),
@@ -200,6 +210,7 @@ pub fn set(name: &[u8]) -> Option<VariableRule> {
     SET.iter()
         .chain([&MPICH_VERSION])
         .chain(SHARING)
+        .chain(PRELOAD)
         .chain(defaults)
         .find(|entry| entry.means(name))
         .copied()
@@ -283,7 +294,7 @@ mod tests {
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
         let set = SET.iter().chain([&MPICH_VERSION]).chain(SHARING).chain(defaults);
-        let all = set.chain(TORCH).chain(REMOVED).chain(KEPT);
+        let all = set.chain(PRELOAD).chain(TORCH).chain(REMOVED).chain(KEPT);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);
             assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");

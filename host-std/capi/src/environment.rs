@@ -2,7 +2,7 @@
 //!
 //! | environment | session |
 //! |---|---|
-//! | `PMI_FD`, or `PMI_PORT` and `PMI_ID` | PMI-1.1; `libpmi2` requests PMI-2 first |
+//! | `PMI_FD`, or `PMI_PORT` and `PMI_ID` | PMI-2 if the server has it, `libpmi` with `pmi-host` only; else PMI-1.1 |
 //! | neither, and variables of a launcher of several ranks | none, with a warning |
 //! | nothing of a launcher | none: rank 0 of 1 |
 
@@ -30,11 +30,12 @@ pub(crate) fn connect(generation: Generation) -> Result<Arc<dyn Session>, String
         }
         return Ok(Arc::new(LocalSession::new()));
     }
-    environment.versions = match generation {
-        Generation::Pmi1 => RequestedVersions::Only(Version::V1_1),
-        Generation::Pmi2 => RequestedVersions::Newest,
-    };
     let kind = server_kind(&variables);
+    environment.versions = match generation {
+        // Only this server is known to serve all of `pmi.h` in PMI-2, where a value may have blanks.
+        Generation::Pmi1 if kind != ServerKind::Own => RequestedVersions::Only(Version::V1_1),
+        _ => RequestedVersions::Newest,
+    };
     let options = ConnectOptions::new().environment(environment);
     let member = options.connect_shared().map_err(|error| error.to_string())?;
     let member = member.ok_or("the environment names no server")?;

@@ -7,7 +7,7 @@ use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec};
-use crate::launch::torch;
+use crate::launch::{preload, torch};
 use crate::placement::{HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
@@ -114,6 +114,12 @@ impl Config {
         let mut parts = Vec::new();
         for (part, ranks) in args.parts.into_iter().zip(counts).filter(|(_, ranks)| *ranks > 0) {
             parts.push(App { program: program(part, &settings)?, ranks });
+        }
+        if settings.environment.preload_pmi {
+            let specified = settings.environment.pmi_libraries.as_deref();
+            let found = preload::find(specified);
+            let other = |what| UsageError::Other { what };
+            settings.environment.pmi_libraries = Some(found.map_err(other)?);
         }
         if settings.environment.for_torch {
             settings.environment.rendezvous =

@@ -5,6 +5,7 @@
 //! stay.
 
 use super::plan::{App, Endpoint, Plan};
+use super::preload;
 use super::protocol_offer::ProtocolOffer;
 use crate::settings::Environment;
 use pmi_host_base::env::{inherited, of_job};
@@ -60,6 +61,9 @@ pub(crate) fn of_program<'a>(
     let is_ours = |name: &OsString| SET.iter().any(|entry| entry.means(name.as_bytes()));
     let last = last.map(|(_, pair)| (*pair).clone()).filter(|(name, _)| !is_ours(name));
     let mut seen: Vec<(OsString, OsString)> = ours.chain(last).collect();
+    if let Some(directory) = all.pmi_libraries.as_ref().filter(|_| all.preload_pmi) {
+        preload::add(&mut seen, directory, |name| chosen.iter().any(|(other, _)| other == name));
+    }
     for (entry, value) in DEFAULTS {
         if seen.iter().all(|(name, _)| name != entry.name) {
             seen.push((entry.name.into(), value.into()));
@@ -99,14 +103,9 @@ const OF_HOST: &[&str] = &[
     "XDG_SESSION_ID",
 ];
 
-/// Value of `name` for `program`: set for it, set for all, or inherited.
+/// Value of `name` for `program`, besides variables of the launcher itself.
 pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
-    let mut set = all.set.iter().chain(&program.variables);
-    let last = set.rfind(|(other, _)| other == name);
-    let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
-    let inherits = || is_inherited(&name.into(), inherit);
-    let ours = || ours(all).find(|(other, _)| other == name && inherits()).map(|(_, value)| value);
-    last.map(|(_, value)| value.clone()).or_else(ours)
+    of_program(ours(all), all, program).find(|(other, _)| other == name).map(|(_, value)| value)
 }
 
 fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {

@@ -17,6 +17,7 @@ pub(crate) mod memory;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod pmix;
+pub(crate) mod preload;
 pub(crate) mod preview;
 pub(crate) mod process;
 pub(crate) mod processes;

@@ -6,6 +6,7 @@
 //! load others.
 
 use super::plan::Plan;
+use super::preload::INTEL_LIBRARY;
 use super::{env, pmix, sharing, torch};
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Search};
@@ -222,9 +223,6 @@ impl LinkedLibraries {
 fn is_one_of(name: &str, libraries: &[&str]) -> bool {
     libraries.iter().any(|start| name.starts_with(start))
 }
-
-/// Variable that selects the library with which Intel MPI contacts its process manager.
-const INTEL_LIBRARY: &str = "I_MPI_PMI_LIBRARY";
 
 /// Libraries that use a PMIx server: Open MPI's and its own parts, and the one of PMIx.
 const PMIX_LIBRARIES: &[&str] =

@@ -3,6 +3,7 @@
 use pmi_host_base::program::Inherit;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Environment of the ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,11 @@ pub(crate) struct Environment {
     pub(crate) report: bool,
     /// Protocols that ranks are offered (`--pmi`).
     pub(crate) offer: Offer,
+    /// True if ranks use the C libraries of this project (`--preload-pmi`).
+    pub(crate) preload_pmi: bool,
+    /// Directory of these libraries (`--pmi-libraries`); complete when the run is resolved with
+    /// `preload_pmi`.
+    pub(crate) pmi_libraries: Option<PathBuf>,
     /// True if ranks get the variables of `torchrun` (`--env-for torch`).
     pub(crate) for_torch: bool,
     /// Address for ranks that find each other by these variables; chosen when the run is resolved.

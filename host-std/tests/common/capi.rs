@@ -1,6 +1,6 @@
 //! The C libraries of this project, and programs that load them.
 
-use super::build_with;
+use super::{build_with, or_skip};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +36,13 @@ pub fn static_capi_program(name: &str, library: &str) -> PathBuf {
     let flags =
         format!("-I{0}/include {0}/lib/lib{library}.a -pthread -ldl -lm", directory().display());
     built(name, &format!("static-{name}"), &flags)
+}
+
+/// The same with these flags, or a note about what is missing, as for [`mpi_program`](super::mpi_program).
+pub fn program_with(name: &str, program: &str, flags: &str) -> Option<PathBuf> {
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let built = build_with(OsStr::new("cc"), name, program, &flags);
+    or_skip(built, "Debian's packages libpmi0 and libpmi0-dev bring what is missing")
 }
 
 fn built(name: &str, program: &str, flags: &str) -> PathBuf {

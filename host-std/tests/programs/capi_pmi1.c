@@ -107,6 +107,7 @@ static void arguments(void) {
     CHECK(PMI_KVS_Put("another", "k", "v"), PMI_ERR_INVALID_KVS);
     CHECK(PMI_KVS_Put(kvsname, NULL, "v"), PMI_ERR_INVALID_KEY);
     CHECK(PMI_KVS_Put(kvsname, "", "v"), PMI_ERR_INVALID_KEY);
+    CHECK(PMI_KVS_Put(kvsname, "a\nb", "v"), PMI_ERR_INVALID_KEY);
     CHECK(PMI_KVS_Put(kvsname, text + values - keys, "v"), PMI_ERR_INVALID_KEY);
     CHECK(PMI_KVS_Put(kvsname, "k", NULL), PMI_ERR_INVALID_VAL);
     CHECK(PMI_KVS_Put(kvsname, "k", text), PMI_ERR_INVALID_VAL);
@@ -158,6 +159,8 @@ static void group(void) {
 /* Puts a value of each length that matters, and reads those of all ranks. */
 static void values(void) {
     int max, i;
+    /* As Open MPI puts them, and what else a line of the protocol cannot carry. */
+    const char *odd = "QUJD -\n%% a=b;c\td";
     char key[64], *value, *found;
     CHECK(PMI_KVS_Get_value_length_max(&max), PMI_SUCCESS);
     value = calloc(1, max);
@@ -165,6 +168,8 @@ static void values(void) {
     snprintf(key, sizeof key, "card-%d", rank);
     snprintf(value, max, "of-rank-%d", rank);
     CHECK(PMI_KVS_Put(kvsname, key, value), PMI_SUCCESS);
+    snprintf(key, sizeof key, "odd-%d", rank);
+    CHECK(PMI_KVS_Put(kvsname, key, odd), PMI_SUCCESS);
     memset(value, 'v', max - 1);
     snprintf(key, sizeof key, "longest-%d", rank);
     CHECK(PMI_KVS_Put(kvsname, key, value), PMI_SUCCESS);
@@ -179,6 +184,9 @@ static void values(void) {
         /* A buffer of exactly the size, and one that is a byte too small. */
         CHECK(PMI_KVS_Get(kvsname, key, found, (int)strlen(expected) + 1), PMI_SUCCESS);
         CHECK(PMI_KVS_Get(kvsname, key, found, (int)strlen(expected)), PMI_ERR_INVALID_LENGTH);
+        snprintf(key, sizeof key, "odd-%d", i);
+        CHECK(PMI_KVS_Get(kvsname, key, found, max), PMI_SUCCESS);
+        CHECK(strcmp(found, odd), 0);
         snprintf(key, sizeof key, "longest-%d", i);
         CHECK(PMI_KVS_Get(kvsname, key, found, max), PMI_SUCCESS);
         CHECK(strcmp(found, value), 0);

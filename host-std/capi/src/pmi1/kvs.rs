@@ -203,10 +203,12 @@ fn own_space(session: &dyn Session, kvsname: &InText) -> CodeResult<()> {
     if is_own { Ok(()) } else { Err(INVALID_KVS) }
 }
 
-/// A key that the server can have.
+/// A key that the server can have. Spec: RFC 13, "Wire Protocol", `word`.
 fn key_of<'k>(session: &dyn Session, key: &'k InText) -> CodeResult<&'k [u8]> {
     let key = key.required(Code::INVALID_KEY)?;
-    let is_key = !key.is_empty() && fits(key, session.facts().maxes.key);
+    let is_word =
+        !key.is_empty() && key.iter().all(|byte| *byte > b' ' && !b"=\x7f".contains(byte));
+    let is_key = is_word && fits(key, session.facts().maxes.key);
     if is_key { Ok(key) } else { Err(Code::INVALID_KEY) }
 }
 

@@ -1,5 +1,6 @@
 //! The session of a process, whatever its server speaks.
 
+mod escape;
 mod local;
 mod wire;
 

@@ -1,5 +1,6 @@
 //! Sessions over the wire protocols of PMI.
 
+use std::borrow::Cow;
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use pmi_core::error::Code;
 use pmi_link::CallError;
 use pmi_std::{Member, Neighbours, OwnedPair, SharedPmi, Spawned};
 
+use super::escape::{escape, unescape};
 use super::{Session, SessionFacts, ring_by_fence};
 use crate::code::{self, CodeResult};
 
@@ -68,7 +70,8 @@ impl Session for WireSession {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        self.pmi.put(key, value).map_err(code::of_call)
+        let value = if self.is_pmi2() { Cow::Borrowed(value) } else { escape(value) };
+        self.pmi.put(key, &value).map_err(code::of_call)
     }
 
     fn get(
@@ -81,7 +84,8 @@ impl Session for WireSession {
             Some(job) if job != self.facts.kvsname => self.pmi.get_from(job, key),
             _ => self.pmi.get(key),
         };
-        value.map_err(code::of_call)
+        let value = value.map_err(code::of_call)?;
+        Ok(if self.is_pmi2() { value } else { value.map(unescape) })
     }
 
     fn pairs(&self) -> CodeResult<Vec<OwnedPair>> {

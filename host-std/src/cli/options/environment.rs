@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Environment;
-use super::value::{add, choice, put, text};
+use super::value::{add, choice, path, put, shown_path, text};
 use crate::settings::environment::Offer;
 use pmi_host_base::program::Inherit;
 use pmi_host_base::variables::SET;
@@ -59,6 +59,19 @@ pub(super) const ROWS: &[OptionSpec] = &[
                 .to_owned(),
             )
         },
+    ),
+    Environment.switch(
+        "preload-pmi",
+        "have ranks use libpmi.so.0 and libpmi2.so.0 of pmi-host in place of those of Slurm, Flux or Cray",
+        |settings, on| settings.environment.preload_pmi = on,
+        |settings| settings.environment.preload_pmi,
+    ),
+    Environment.value(
+        "pmi-libraries",
+        "DIRECTORY",
+        "directory of these two libraries (default: ../lib/pmi-host from the directory of pmi-host)",
+        |settings, value| put(&mut settings.environment.pmi_libraries, path(value).map(Some)),
+        |settings| shown_path(settings.environment.pmi_libraries.as_ref()),
     ),
     Environment.value(
         "env-for",

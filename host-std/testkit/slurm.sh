@@ -1,6 +1,6 @@
 #!/bin/sh
-# Brings up Slurm on this machine for tests: one munged, one controller, one node, all on loopback,
-# with everything they write in one directory.
+# Brings up Slurm on this machine for tests: one munged, one controller, and one node or SLURM_TEST_NODES
+# nodes of that many daemons, all on loopback, with everything they write in one directory.
 #
 #   slurm.sh start DIRECTORY    then  SLURM_CONF=DIRECTORY/slurm.conf srun --mpi=pmi2 -n 2 PROGRAM
 #   slurm.sh stop DIRECTORY
@@ -19,8 +19,8 @@ number() {
 }
 
 stop() {
-    for daemon in slurmd slurmctld munged; do
-        if number=$(number "$directory/$daemon.pid"); then
+    for file in "$directory"/slurmd.*.pid "$directory/slurmctld.pid" "$directory/munged.pid"; do
+        if number=$(number "$file"); then
             kill "$number"
             turns=0
             while kill -0 "$number" 2>/dev/null && [ "$turns" -lt 50 ]; do
@@ -47,13 +47,20 @@ start() {
     # munged trusts no directory that others may write to.
     chmod 700 "$directory"
     host=$(hostname -s)
+    if [ "$count" -gt 1 ]; then
+        # Names that are none of this machine, as far as its resolver is concerned.
+        nodes="slurm[1-$count]"
+        ports="[$((port + 1))-$((port + count))]"
+    else
+        nodes=$host
+        ports=$((port + 1))
+    fi
     [ -s "$directory/munge.key" ] || head -c 128 /dev/urandom >"$directory/munge.key"
     chmod 600 "$directory/munge.key"
     cat >"$directory/slurm.conf" <<END
 ClusterName=conform
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$port
-SlurmdPort=$((port + 1))
 CommunicationParameters=NoInAddrAny
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
@@ -61,11 +68,11 @@ AuthType=auth/munge
 AuthInfo=socket=$directory/munge.socket
 CredType=cred/munge
 StateSaveLocation=$directory/state
-SlurmdSpoolDir=$directory/spool
+SlurmdSpoolDir=$directory/spool/%n
 SlurmctldPidFile=$directory/slurmctld.pid
-SlurmdPidFile=$directory/slurmd.pid
+SlurmdPidFile=$directory/slurmd.%n.pid
 SlurmctldLogFile=$directory/slurmctld.log
-SlurmdLogFile=$directory/slurmd.log
+SlurmdLogFile=$directory/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=${SLURM_TEST_TASKS:-task/none}
 SwitchType=switch/none
@@ -79,18 +86,21 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 KillWait=2
 InactiveLimit=0
-NodeName=$host NodeAddr=127.0.0.1 CPUs=16 State=UNKNOWN
+NodeName=$nodes NodeHostname=$host NodeAddr=127.0.0.1 Port=$ports CPUs=16 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP OverSubscribe=FORCE:8
 END
     # --force: its own directory is safe, the ones above are as the system has them.
     munged --force --key-file="$directory/munge.key" --socket="$directory/munge.socket" \
         --pid-file="$directory/munged.pid" --log-file="$directory/munged.log" \
         --seed-file="$directory/munge.seed" || fail "munged does not start"
-    slurmctld -c -f "$directory/slurm.conf" || fail "the controller does not start"
-    slurmd -f "$directory/slurm.conf" -N "$host" || fail "the node does not start"
     export SLURM_CONF="$directory/slurm.conf"
+    slurmctld -c -f "$directory/slurm.conf" || fail "the controller does not start"
+    for node in $(scontrol show hostnames "$nodes"); do
+        mkdir -p "$directory/spool/$node"
+        slurmd -f "$directory/slurm.conf" -N "$node" || fail "the node $node does not start"
+    done
     turns=0
-    until timeout 10 srun --immediate=5 -n 1 true 2>/dev/null; do
+    until timeout 10 srun --immediate=5 -N "$count" true 2>/dev/null; do
         turns=$((turns + 1))
         [ "$turns" -lt 10 ] || fail "no job runs"
         sleep 1
@@ -103,6 +113,7 @@ PATH=$PATH:/usr/sbin
 directory=$(mkdir -p "$2" && cd "$2" && pwd)
 # Above the ports of an installed Slurm, below those that the system gives out.
 port=${SLURM_TEST_PORT:-26817}
+count=${SLURM_TEST_NODES:-1}
 case $1 in
 start) start ;;
 stop) stop ;;

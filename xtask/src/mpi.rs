@@ -57,11 +57,12 @@ pub(crate) fn find() -> Result<String, String> {
     {
         probe(compiler, &["-E", "-include", header, &include, "-x", "c", EMPTY])?;
     }
+    probe("/usr/sbin/slurmctld", &["-V"])?;
     probe("python3", &["-c", "import ensurepip, venv"])?;
     // By its path: there may be another one that does not see Debian's modules.
     probe("/usr/bin/python3", &["-c", "import mpi4py, pmix"])?;
     Ok(format!(
-        "MPICH {version} ({COMPILER}, {LAUNCHER}), Open MPI, Slurm's libpmi2, Python's venv"
+        "MPICH {version} ({COMPILER}, {LAUNCHER}), Open MPI, Slurm and its libpmi2, Python's venv"
     ))
 }
 

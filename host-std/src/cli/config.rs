@@ -105,7 +105,7 @@ impl Config {
         {
             return Err(UsageError::Universe { universe, ranks: all }.into());
         }
-        let hosts = hosts.place(&counts, &settings.hosts, &host)?;
+        let hosts = hosts.place(&counts, &settings.hosts)?;
         if hosts.is_some() && callers > 0 {
             let what = "'--expect' is for runs on one host; leave it out, or name this host alone";
             return Err(UsageError::Other { what: what.to_owned() }.into());

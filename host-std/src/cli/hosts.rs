@@ -22,6 +22,8 @@ pub(super) struct JobHosts {
     is_named: bool,
     /// Hosts of each program that names them.
     own: Vec<Option<Allocation>>,
+    /// Name of this host in all of them.
+    own_name: String,
 }
 
 impl JobHosts {
@@ -37,24 +39,34 @@ impl JobHosts {
     ) -> Result<Self, UsageError> {
         let own = parts.iter().map(|part| {
             let source = own_settings(part)?.hosts.source;
-            source.map(|source| named(&source, host)).transpose()
+            source.map(|source| named(&source)).transpose()
         });
-        let own = own.collect::<Result<Vec<_>, UsageError>>()?;
+        let mut own = own.collect::<Result<Vec<_>, UsageError>>()?;
         let is_needed = own.is_empty() || own.contains(&None);
-        let common = match &settings.source {
-            Some(source) => Some(named(source, host)?),
-            None if settings.allocation && is_needed => allocated(host)?,
+        let mut common = match &settings.source {
+            Some(source) => Some(named(source)?),
+            None if settings.allocation && is_needed => allocated()?,
             None => None,
         };
+        let node = slurm_node();
+        let mut lists: Vec<_> = own.iter_mut().flatten().chain(&mut common).collect();
+        let names = lists.iter().flat_map(|list| list.hosts.hosts()).map(|host| &host.name);
+        let own_name = own_name(names, host, node.as_deref()).to_owned();
+        for Allocation { hosts, .. } in &mut lists {
+            let is_single = hosts.hosts().len() == 1;
+            let is_here = |name: &str| is_node(name, &node) || is_here(name, host, is_single);
+            *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
+        }
         let is_named = common.is_some();
         let common = common.unwrap_or_else(|| {
             // Without a number of slots, only `--no-oversubscribe` limits the ranks of this host.
             let processors = available_parallelism().map_or(1, usize::from);
             let slots = if settings.oversubscribe { usize::MAX } else { processors };
             let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-            Allocation { hosts: HostList::single(host, slots), source: AllocationSource::Named }
+            let hosts = HostList::single(&own_name, slots);
+            Allocation { hosts, source: AllocationSource::Named }
         });
-        Ok(Self { common, is_named, own })
+        Ok(Self { common, is_named, own, own_name })
     }
 
     /// Number of ranks of the program at this place if it has none; `None` if no host is named either.
@@ -70,7 +82,7 @@ impl JobHosts {
         }
     }
 
-    /// Places `ranks` of each program. `None` if all of them are on this host, which is called `host`.
+    /// Places `ranks` of each program. `None` if all of them are on this host.
     ///
     /// # Errors
     ///
@@ -79,7 +91,6 @@ impl JobHosts {
         &self,
         ranks: &[u32],
         settings: &HostSettings,
-        host: &str,
     ) -> Result<Option<PlacedHosts>, UsageError> {
         let parts: Vec<PartHosts<'_>> = ranks
             .iter()
@@ -92,12 +103,12 @@ impl JobHosts {
             .collect();
         let placed = place(&parts, settings.rank_map.as_ref(), settings.rules());
         let placed = placed.map_err(|what| UsageError::Other { what })?;
-        Ok(Some(placed).filter(|placed| placed.hosts.iter().any(|name| name != host)))
+        Ok(Some(placed).filter(|placed| placed.hosts.iter().any(|name| *name != self.own_name)))
     }
 }
 
 /// Hosts that a user has named.
-fn named(source: &HostSource, host: &str) -> Result<Allocation, UsageError> {
+fn named(source: &HostSource) -> Result<Allocation, UsageError> {
     let hosts = match source {
         HostSource::List(list) => list.clone(),
         HostSource::File(file) => {
@@ -108,27 +119,42 @@ fn named(source: &HostSource, host: &str) -> Result<Allocation, UsageError> {
             parse_file(&text).map_err(wrong)?
         }
     };
-    let is_single = hosts.hosts().len() == 1;
-    let hosts = hosts.with_own_name(host, &|name| is_here(name, host, is_single));
     Ok(Allocation { hosts, source: AllocationSource::Named })
 }
 
 /// Hosts that a batch system has allocated.
-fn allocated(host: &str) -> Result<Option<Allocation>, UsageError> {
+fn allocated() -> Result<Option<Allocation>, UsageError> {
     let surroundings = Surroundings {
         variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
         read: &|file| std::fs::read_to_string(Path::new(file)),
         output: &output,
     };
-    let found = of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })?;
-    // Slurm names the node of this process, which may have another name than the system reports.
-    let own_node = std::env::var("SLURMD_NODENAME").unwrap_or_default();
-    Ok(found.map(|Allocation { hosts, source }| {
-        let is_own = source == AllocationSource::Slurm && !own_node.is_empty();
-        let is_single = hosts.hosts().len() == 1;
-        let is_here = |name: &str| is_own && name == own_node || is_here(name, host, is_single);
-        Allocation { hosts: hosts.with_own_name(host, &is_here), source }
-    }))
+    of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })
+}
+
+/// Name of the node of this process in Slurm: `Some` within an allocation, empty if the node is not part of
+/// it, which is where `salloc` runs its command.
+fn slurm_node() -> Option<String> {
+    std::env::var_os("SLURM_JOB_ID")?;
+    Some(std::env::var("SLURMD_NODENAME").unwrap_or_default())
+}
+
+fn is_node(name: &str, node: &Option<String>) -> bool {
+    !name.is_empty() && node.as_deref() == Some(name)
+}
+
+/// Name of this host among `names`: `host`, which the system reports, but within Slurm the listed one, since
+/// its `srun` knows nodes by the names of its configuration only.
+fn own_name<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+    host: &'a str,
+    node: Option<&str>,
+) -> &'a str {
+    let Some(node) = node else { return host };
+    let is_own = |name: &&String| {
+        **name == node || **name != "localhost" && !is_address(name) && is_here(name, host, false)
+    };
+    names.find(is_own).map_or(host, |name| name)
 }
 
 /// Standard output of a command that ends by itself.
@@ -148,12 +174,31 @@ fn output(words: &[&str]) -> Result<String, String> {
 /// resolved only if it `is_single`: a list of a thousand names takes the name service too long.
 fn is_here(name: &str, host: &str, is_single: bool) -> bool {
     spawn_request::is_here(name, host)
-        || (is_single || name.parse::<IpAddr>().is_ok()) && UdpSocket::bind((name, 0)).is_ok()
+        || (is_single || is_address(name)) && UdpSocket::bind((name, 0)).is_ok()
+}
+
+fn is_address(name: &str) -> bool {
+    name.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn host_has_the_name_of_its_node_in_slurm_and_that_of_the_system_elsewhere() {
+        let listed = |names: &str, node: Option<&str>| {
+            let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+            own_name(names.iter(), "n2.cluster", node).to_owned()
+        };
+        assert_eq!(listed("n1,n2", None), "n2.cluster");
+        assert_eq!(listed("n1,n2", Some("n2")), "n2");
+        assert_eq!(listed("alias1,alias2", Some("alias2")), "alias2");
+        // `salloc` runs its command outside of the allocation, or on a node that it does not name.
+        assert_eq!(listed("n1,n2", Some("")), "n2");
+        assert_eq!(listed("n1,n3", Some("")), "n2.cluster");
+        assert_eq!(listed("localhost,127.0.0.1", Some("")), "n2.cluster");
+    }
 
     #[test]
     fn this_machine_has_addresses_too() {

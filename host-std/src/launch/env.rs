@@ -95,6 +95,8 @@ const OF_HOST: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
     "HOST",
     "HOSTNAME",
+    "SLURMD_NODENAME",
+    "SLURM_TOPOLOGY_ADDR",
     "SSH_AUTH_SOCK",
     "SSH_CLIENT",
     "SSH_CONNECTION",

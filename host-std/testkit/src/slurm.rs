@@ -2,24 +2,28 @@
 
 use crate::{is_root, output_of};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A controller and a node of Slurm, until it goes out of scope.
+/// A controller and nodes of Slurm, until it goes out of scope.
 #[derive(Debug)]
 pub struct Slurm {
     directory: PathBuf,
     /// Task plugin, which sets up the processes of a rank.
     tasks: &'static str,
+    nodes: u32,
+    /// First one of a decade.
+    port: u32,
 }
 
 impl Slurm {
-    /// Starts Slurm with its files in `directory`.
+    /// Starts Slurm with one node, and with its files in `directory`.
     ///
     /// # Errors
     ///
     /// A sentence with the remedy: a program or a privilege is missing, or the daemons do not start.
     pub fn start(directory: PathBuf) -> Result<Self, String> {
-        Self::start_with(directory, "task/none")
+        Self::start_with(directory, "task/none", 1)
     }
 
     /// The same, with ranks that can be bound to processors.
@@ -28,17 +32,29 @@ impl Slurm {
     ///
     /// As [`start`](Self::start).
     pub fn start_binding(directory: PathBuf) -> Result<Self, String> {
-        Self::start_with(directory, "task/affinity")
+        Self::start_with(directory, "task/affinity", 1)
     }
 
-    fn start_with(directory: PathBuf, tasks: &'static str) -> Result<Self, String> {
+    /// The same with nodes `slurm1`, `slurm2`, …, up to eight, each with a daemon of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_nodes(directory: PathBuf, nodes: u32) -> Result<Self, String> {
+        Self::start_with(directory, "task/none", nodes)
+    }
+
+    fn start_with(directory: PathBuf, tasks: &'static str, nodes: u32) -> Result<Self, String> {
         let version = output_of("/usr/sbin/slurmctld", &["-V"]).unwrap_or_default();
         if !version.contains("22.05") || !is_root() {
             return Err(
                 "Slurm needs root, and Debian's packages slurm-wlm 22.05 and munge".to_owned()
             );
         }
-        let slurm = Self { directory, tasks };
+        // Several work trees, and several tests of one, may be tested at once on one machine.
+        let number =
+            process::id().wrapping_mul(5).wrapping_add(STARTED.fetch_add(1, Ordering::Relaxed));
+        let slurm = Self { directory, tasks, nodes, port: 20_000 + number % 600 * 10 };
         match slurm.script("start") {
             true => Ok(slurm),
             false => {
@@ -48,11 +64,10 @@ impl Slurm {
     }
 
     fn script(&self, word: &str) -> bool {
-        // Two work trees may be tested at once on one machine.
-        let port = 20_000 + std::process::id() % 6_000;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("slurm.sh");
         let mut script = Command::new(script);
-        script.env("SLURM_TEST_PORT", port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
+        script.env("SLURM_TEST_PORT", self.port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
+        script.env("SLURM_TEST_NODES", self.nodes.to_string());
         script.arg(word).arg(&self.directory);
         script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
     }
@@ -62,6 +77,9 @@ impl Slurm {
         self.directory.join("slurm.conf")
     }
 }
+
+/// Number of those that this process has started.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 impl Drop for Slurm {
     fn drop(&mut self) {

@@ -27,6 +27,12 @@ pub fn binding_slurm(test: &str) -> Option<Slurm> {
     )
 }
 
+/// Slurm with nodes `slurm1`, `slurm2`, …, for one test.
+pub fn slurm_nodes(test: &str, count: u32) -> Option<Slurm> {
+    let slurm = Slurm::start_nodes(directory(&format!("slurm-of-{test}")), count);
+    or_skip(slurm, "tests with Slurm need that")
+}
+
 fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `ssh` | `ssh -T -x -o BatchMode=yes HOST 'COMMAND'`, per host | anywhere else | OpenSSH |
 //! | `rsh` | `rsh HOST 'COMMAND'`, per host | – | a program that imitates it |
-//! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once | `SLURM_JOB_ID` | its documentation |
+//! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once | `SLURM_JOB_ID` | Slurm 22.05 |
 //! | `flux` | `flux exec -r all COMMAND`, once | `FLUX_URI` | its documentation |
 //! | `blaunch` | `blaunch HOST COMMAND`, per host | `LSB_MCPU_HOSTS` | its documentation |
 //! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | its documentation |

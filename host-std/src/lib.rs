@@ -14,6 +14,7 @@
 //! runtime_dir the directory for sockets and secrets of launchers of one user
 //! server      service (the protocol server and its links), event
 //! nodes       node servers on hosts: starters, authenticated connections, places in the tree
+//! operation   messages about operations of ranks on several nodes
 //! control     status queries to a running launcher: 'pmi-host ps'
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
@@ -46,6 +47,7 @@ mod event_loop;
 mod launch;
 mod nodes;
 mod numbers;
+mod operation;
 mod placement;
 mod poller;
 mod report;

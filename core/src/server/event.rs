@@ -110,6 +110,31 @@ pub enum Event {
         /// Length of the interval.
         after: Duration,
     },
+    /// A collective of PMIx clients is complete on this node, and other nodes may take part: hand
+    /// [`collective_part`](super::pmix::PmixServerRef::collective_part) up, in place of a former part with
+    /// this number, and call
+    /// [`end_remote_collective`](super::pmix::PmixServer::end_remote_collective) when the parts of all nodes
+    /// are there.
+    #[cfg(feature = "pmix")]
+    CollectiveHandedUp {
+        /// Number of the collective among those of this node.
+        number: u32,
+    },
+    /// A collective has timed out on this node, after it was handed up.
+    #[cfg(feature = "pmix")]
+    CollectiveWithdrawn {
+        /// Number of the collective.
+        number: u32,
+    },
+    /// A request of a PMIx client that was handled here, and that the servers of other nodes handle as well:
+    /// send [`forwarded`](super::pmix::PmixServerRef::forwarded) to them for
+    /// [`handle_forwarded`](super::pmix::PmixServer::handle_forwarded), then call
+    /// [`request_read`](super::pmix::PmixServer::request_read).
+    #[cfg(feature = "pmix")]
+    RequestForwarded {
+        /// The session.
+        session: SessionId,
+    },
     /// A request of a PMIx client that only the owner can answer: read
     /// [`request`](super::pmix::PmixServerRef::request), then call
     /// [`request_read`](super::pmix::PmixServer::request_read), and

@@ -299,6 +299,12 @@ impl<S: Storage> Server<S> {
                 return event;
             }
         }
+        #[cfg(feature = "pmix")]
+        if S::Pmix::ENABLED
+            && let Some(event) = self.pmix().take_collective_event()
+        {
+            return Some(event);
+        }
         self.shared.ids().find_map(|id| {
             let job = self.shared.job_mut(id)?;
             if let Some(generation) = job.take_hand_up() {

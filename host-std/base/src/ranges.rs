@@ -34,6 +34,11 @@ impl Ranks {
         self.0.get(at).is_some_and(|(first, _)| *first <= rank)
     }
 
+    /// The ranks.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(|(first, last)| *first..=*last)
+    }
+
     /// Text such as `rank 3` or `ranks 0-2`, for messages.
     pub fn named(&self) -> String {
         match self.count() {

@@ -11,11 +11,12 @@ use crate::nodes::job_message::{JobMessage, Origin};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
+use crate::operation::OperationRequest;
 use crate::placement::PlacedHosts;
 use crate::placement::allocation::AllocationSource;
 use crate::poller::{Poller, Token};
 use crate::run_report::RankEnd;
-use crate::server::nodes;
+use crate::server::{nodes, operations};
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::target;
@@ -270,8 +271,31 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::Finish => {
             run.uplink.iter_mut().for_each(|uplink| uplink.finish());
         }
+        HeadMessage::Operation(reply) => {
+            if let Err(why) = operations::handle_reply(&mut run.service, &reply) {
+                fail_operation(run, &why);
+            }
+        }
     }
     Ok(())
+}
+
+/// Sends a message about an operation of ranks on several nodes.
+pub(super) fn send_operation(run: &mut EventLoop, request: Result<OperationRequest, &'static str>) {
+    match (request, &mut run.uplink) {
+        (Ok(request), Some(uplink)) => {
+            // The head knows the ranks that make requests.
+            uplink.report_starts(&run.processes);
+            uplink.send(&AgentMessage::Operation(request));
+        }
+        (Err(why), _) => fail_operation(run, why),
+        (Ok(_), None) => {}
+    }
+}
+
+fn fail_operation(run: &mut EventLoop, why: &str) {
+    let what = format!("an operation of ranks on several nodes cannot end: {why}");
+    run.fail(run.jobs.first(), Failure::Launcher { what });
 }
 
 /// Starts no further rank, and takes bad ends of ranks for consequences from now on.

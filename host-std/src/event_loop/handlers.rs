@@ -66,6 +66,7 @@ impl EventLoop {
             ServerEvent::FenceHandedUp { job, generation } => {
                 agent::hand_up_fence(self, job, generation)
             }
+            ServerEvent::Operation(request) => agent::send_operation(self, request),
             ServerEvent::PutTwice { job, key, ranks } => {
                 // The later value holds, as with every known server; but its reader may have meant the
                 // other.

@@ -8,6 +8,7 @@
 
 use super::job_message::JobMessage;
 use crate::launch::process::ProcessEnd;
+use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
 use crate::stream::Stream;
 use crate::verdict::{Failure, PmiPhase};
@@ -49,6 +50,8 @@ pub(crate) enum HeadMessage {
     RankGone(RankGone),
     /// Ends the agent. No rank is left.
     Finish,
+    /// Operation of ranks on several nodes.
+    Operation(OperationReply),
 }
 
 /// Message of an agent to the head.
@@ -76,6 +79,8 @@ pub(crate) enum AgentMessage {
         /// Number of output messages that the agent has sent; no other follows.
         outputs: u64,
     },
+    /// Operation of ranks on several nodes.
+    Operation(OperationRequest),
 }
 
 /// End of a rank.
@@ -143,10 +148,11 @@ fn write(message: &impl Serialize) -> Vec<u8> {
 mod tests {
     use super::super::job_message::tests::job;
     use super::*;
+    use crate::operation::tests::{replies, requests};
     use std::time::Duration;
 
     fn of_head() -> Vec<HeadMessage> {
-        vec![
+        let mut all = vec![
             HeadMessage::Job(Box::new(job())),
             HeadMessage::Forward { signal: 12 },
             HeadMessage::ForwardEnd { signal: 2 },
@@ -159,7 +165,9 @@ mod tests {
             HeadMessage::CloseOutput(Stream::Err),
             HeadMessage::RankGone(RankGone { rank: 3, fence: 1 << 20 }),
             HeadMessage::Finish,
-        ]
+        ];
+        all.extend(replies().map(HeadMessage::Operation));
+        all
     }
 
     fn of_agent() -> Vec<AgentMessage> {
@@ -168,7 +176,7 @@ mod tests {
         let traffic = Traffic { requests: 1, received_bytes: 2, sent_bytes: 3 };
         let (rank, phase) = (u32::MAX, PmiPhase::Open);
         let ended = RankEnded { rank, ending, phase, was_over: true, fence_count: 2, traffic };
-        vec![
+        let mut all = vec![
             AgentMessage::Started(vec![7, i32::MAX]),
             AgentMessage::Ended(ended),
             failure(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
@@ -179,7 +187,9 @@ mod tests {
             AgentMessage::InputWanted,
             AgentMessage::InputClosed,
             AgentMessage::Quiet { outputs: 1 << 40 },
-        ]
+        ];
+        all.extend(requests().map(AgentMessage::Operation));
+        all
     }
 
     #[test]

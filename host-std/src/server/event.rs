@@ -1,8 +1,10 @@
 //! Events of the protocol server for the rest of the launcher.
 
+use super::operations;
 use super::service::Service;
 use crate::admission::Socket;
 use crate::launch::spawn_request::SpawnRequest;
+use crate::operation::OperationRequest;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
@@ -46,6 +48,9 @@ pub(crate) enum ServerEvent {
         /// Number of the fence.
         generation: u32,
     },
+    /// Operation of ranks on several nodes, for the head; or the reason for which it cannot be handed up, as
+    /// a part of a sentence.
+    Operation(Result<OperationRequest, &'static str>),
     /// Two ranks have put the same key.
     PutTwice {
         /// Job of both ranks.
@@ -176,6 +181,16 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
         }
         Event::FenceHandedUp { job, generation } => {
             Some(ServerEvent::FenceHandedUp { job, generation })
+        }
+        Event::CollectiveHandedUp { number } => {
+            Some(ServerEvent::Operation(operations::collective_part(service, number)))
+        }
+        Event::CollectiveWithdrawn { number } => {
+            Some(ServerEvent::Operation(Ok(OperationRequest::Withdrawn { number })))
+        }
+        Event::RequestForwarded { session } => {
+            let request = operations::take_forwarded(service, session)?;
+            Some(ServerEvent::Operation(Ok(request)))
         }
         _ => None,
     }

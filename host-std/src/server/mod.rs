@@ -11,6 +11,7 @@ pub(crate) mod listen;
 pub(crate) mod listen_config;
 mod loaded;
 pub(crate) mod nodes;
+pub(crate) mod operations;
 pub(crate) mod pmix;
 mod rank_conn;
 pub(crate) mod secure;

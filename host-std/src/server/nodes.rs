@@ -30,15 +30,20 @@ pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>)
 pub(crate) fn end_fence(service: &mut Service, id: JobId, data: &Rc<[u8]>) -> Result<(), String> {
     let server = &mut service.server;
     let added = server.add_remote(id, data).and_then(|()| server.pmix().add_remote(id, data));
-    added.map_err(|error| match error {
+    added.map_err(|error| explain(&error))?;
+    service.server.end_fence(id).map_err(|error| error.to_string())
+}
+
+/// The reason for which data of other nodes was not added, as a part of a sentence.
+pub(super) fn explain(error: &RemoteError) -> String {
+    match error {
         RemoteError::Block(BlockError::NoRoom) => {
             "all spaces of the run together hold as many pairs and bytes as they may (--kvs-pairs, \
              --kvs-bytes)"
                 .to_owned()
         }
         other => other.to_string(),
-    })?;
-    service.server.end_fence(id).map_err(|error| error.to_string())
+    }
 }
 
 /// Number of fences of a job that a rank of this node has entered.

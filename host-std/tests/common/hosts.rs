@@ -1,9 +1,10 @@
 //! Hosts and batch systems on this machine. A test that lacks them prints the reason, which is a failure in CI.
 
-use super::{host_path, or_skip};
+use super::{host, host_path, or_skip};
 use pmi_host_testkit::slurm::Slurm;
 use pmi_host_testkit::ssh::SshHosts;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Hosts `n1`, `n2`, …, for one test.
 pub fn ssh_hosts(test: &str, count: u32) -> Option<SshHosts> {
@@ -12,6 +13,18 @@ pub fn ssh_hosts(test: &str, count: u32) -> Option<SshHosts> {
         SshHosts::start(Path::new(host_path()), directory, count),
         "tests of several hosts need that",
     )
+}
+
+/// `pmi-host run --starter local:NODES -n RANKS WORDS…`, outside of any allocation. The hosts are this machine.
+pub fn local_nodes(nodes: u32, ranks: u32, words: &[&str]) -> Command {
+    let (starter, ranks) = (format!("local:{nodes}"), ranks.to_string());
+    let mut command = host(["run", "--starter", &starter, "-n", &ranks]);
+    for variable in ["SLURM_JOB_ID", "FLUX_URI", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "HYDRA_LAUNCHER"]
+    {
+        command.env_remove(variable);
+    }
+    command.args(words);
+    command
 }
 
 /// A controller and a node of Slurm, for one test.

@@ -66,6 +66,8 @@ int main(void)
         MPI_Group_free(&halves[0]);
         MPI_Group_free(&halves[1]);
     }
+    /* All have printed everything before the first one ends. */
+    MPI_Barrier(comm);
     MPI_Comm_free(&comm);
     MPI_Group_free(&even);
     MPI_Group_free(&all);

@@ -19,6 +19,33 @@ pub struct OpenCollective<B> {
     pub(super) digest: MembershipDigest,
     /// The number of participants that have joined, by connections.
     pub(super) inside: u32,
+    /// Number of participants on this node.
+    pub(super) local_count: u32,
+    pub(super) uplink: CollectiveUplink,
+}
+
+/// Progress of a collective beyond this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CollectiveUplink {
+    /// Other nodes take no part.
+    None,
+    /// Participants of this node are missing.
+    Open,
+    /// Its part on this node is complete, and the owner has to hand it up.
+    Due(HandedUp),
+    /// The owner has handed it up.
+    Sent(HandedUp),
+    /// It has timed out here, and the owner has to withdraw it. There are no participants any more.
+    Withdrawn(HandedUp),
+}
+
+/// A collective whose part on this node is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HandedUp {
+    /// Its number among those of this node.
+    pub(super) number: u32,
+    /// True if participants of this node are gone without having joined.
+    pub(super) is_partial: bool,
 }
 
 /// Kind of a collective.
@@ -56,6 +83,14 @@ pub(super) struct MembershipDigest {
 impl<B: SharedBytes> OpenCollective<B> {
     pub(super) fn is(&self, purpose: CollectiveKind, name: Option<&[u8]>) -> bool {
         self.kind == purpose && self.name.as_ref().map(AsRef::as_ref) == name
+    }
+
+    /// Its part on this node, if that is complete and the collective goes on beyond the node.
+    pub(super) const fn handed_up(&self) -> Option<HandedUp> {
+        match self.uplink {
+            CollectiveUplink::Due(part) | CollectiveUplink::Sent(part) => Some(part),
+            _ => None,
+        }
     }
 
     /// Kind of the collective.

@@ -1,7 +1,8 @@
 //! Joining a collective: matching a request to an open one by kind, name and members.
 
 use super::collective::{
-    CollectiveKind, ListedProc, MembershipDigest, OpenCollective, pack_procs, unpack_procs,
+    CollectiveKind, CollectiveUplink, ListedProc, MembershipDigest, OpenCollective, pack_procs,
+    unpack_procs,
 };
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::response::PmixResponse;
@@ -68,7 +69,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         participants: Participants<'_>,
     ) -> Result<usize, Status> {
         let digest = self.view().digest(participants).ok_or(Status::NOT_FOUND)?;
-        if self.view().is_over_nodes(peer, participants) {
+        let is_over_nodes = self.view().is_over_nodes(peer, kind, participants);
+        if is_over_nodes && kind == CollectiveKind::Bootstrap {
             return Err(Status::NOT_SUPPORTED);
         }
         // A participant that has already joined a matching collective starts, or joins, the next
@@ -76,8 +78,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let collectives = &self.pmix.collectives;
         let found = (0..collectives.end()).find(|at| {
             let open = collectives.get(*at);
-            open.is_some_and(|open| open.is(kind, name) && open.digest == digest)
-                && state.in_collective(*at).is_none()
+            let is_it = |open: &OpenCollective<_>| {
+                open.is(kind, name)
+                    && open.digest == digest
+                    && !matches!(open.uplink, CollectiveUplink::Withdrawn(_))
+            };
+            open.is_some_and(is_it) && state.in_collective(*at).is_none()
         });
         let at = match found {
             Some(at) => at,
@@ -87,7 +93,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                     None => None,
                 };
                 let participants = self.view().listed(participants).ok_or(Status::NOMEM)?;
-                let open = OpenCollective { kind, name, participants, digest, inside: 0 };
+                let uplink = match is_over_nodes {
+                    true => CollectiveUplink::Open,
+                    false => CollectiveUplink::None,
+                };
+                let local_count = self.view().count_local(digest, participants.as_ref());
+                let open = OpenCollective {
+                    kind,
+                    name,
+                    participants,
+                    digest,
+                    inside: 0,
+                    local_count,
+                    uplink,
+                };
                 self.pmix.collectives.insert(open).ok_or(Status::OUT_OF_RESOURCE)?
             }
         };
@@ -108,6 +127,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// not wait for it.
     pub(super) fn shrink_collectives(&mut self, name: &[u8], members: &P::Bytes, rest: &P::Bytes) {
         let digest = self.view().digest(Participants::Members(rest.as_ref())).unwrap_or_default();
+        let local_count = self.view().count_local(digest, rest.as_ref());
         let collectives = &mut self.pmix.collectives;
         for at in 0..collectives.end() {
             let Some(open) = collectives.get_mut(at) else { continue };
@@ -115,6 +135,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                 && open.participants.as_ref() == members.as_ref()
             {
                 (open.participants, open.digest) = (rest.clone(), digest);
+                open.local_count = local_count;
+                // Other nodes have to be asked anew, for fewer participants.
+                if let CollectiveUplink::Sent(part) = open.uplink {
+                    open.uplink = CollectiveUplink::Due(part);
+                    self.pmix.has_collective_event = true;
+                }
             }
         }
     }
@@ -135,9 +161,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         procs.procs().any(is_all) || self.digest(participants) == world()
     }
 
-    /// True if a participant is on another node, or may be.
-    fn is_over_nodes(self, peer: ProcId, participants: Participants<'_>) -> bool {
+    /// True if a participant is on another node, or may be, and for each group of a job that other nodes
+    /// have ranks of: its context id is unique in the job.
+    fn is_over_nodes(
+        self,
+        peer: ProcId,
+        kind: CollectiveKind,
+        participants: Participants<'_>,
+    ) -> bool {
+        let own = ListedProc { job: peer.job, rank: WILDCARD };
         match participants {
+            _ if kind == CollectiveKind::Construct && self.has_remote(own) => true,
             Participants::Listed(procs) => procs
                 .procs()
                 .filter_map(|proc| self.listed_proc(proc))
@@ -145,8 +179,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             Participants::Members(members) => {
                 unpack_procs(members).any(|listed| self.has_remote(listed))
             }
-            Participants::Any => self.has_remote(ListedProc { job: peer.job, rank: WILDCARD }),
+            Participants::Any => self.has_remote(own),
         }
+    }
+
+    /// Number of processes of a packed list that are on this node.
+    fn count_local(self, all: MembershipDigest, procs: &[u8]) -> u32 {
+        if unpack_procs(procs).all(|listed| !self.has_remote(listed)) {
+            return all.count;
+        }
+        let here = unpack_procs(procs).flat_map(|listed| self.expand(listed));
+        u32::try_from(here.filter(|proc| self.is_local(*proc)).count()).unwrap_or(u32::MAX)
     }
 
     /// The processes that an entry of a list stands for.

@@ -20,11 +20,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         job: JobId,
         get: &Get<'_>,
     ) -> Option<PmixResponse<P::Bytes>> {
-        let rank_data = self.pmix.rank_data(ProcId { job, rank: Rank(get.rank) })?;
+        let (namespace, rank) = (self.pmix.namespace(job)?, Rank(get.rank));
         let key = get.key?;
         let target = get.infos.infos().find(|info| info.flags & flags::QUALIFIER != 0);
         let found = || {
-            rank_data.contributed(key).filter(|kval| {
+            let local = namespace.rank_data(rank).map(|data| data.contributed(key));
+            let all = local.into_iter().flatten().chain(namespace.remote.contributed(rank, key));
+            all.filter(|kval| {
                 target.is_none_or(|target| {
                     let own = kval.value.array().and_then(|array| array.find(target.key));
                     let number = own.and_then(|value| value.number());

@@ -1,6 +1,7 @@
 //! Completion of collectives, when all participants have joined or are gone.
 
-use super::collective::{CollectiveKind, OpenCollective};
+use super::collective::{CollectiveKind, CollectiveUplink, OpenCollective};
+use super::collective_uplink::CollectiveEnd;
 use super::context::PmixView;
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
@@ -20,8 +21,11 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         if open.kind == CollectiveKind::Bootstrap {
             return self.check_bootstrap(at);
         }
+        if !matches!(open.uplink, CollectiveUplink::None | CollectiveUplink::Open) {
+            return;
+        }
         let here = self.as_ref();
-        let mut missing = open.digest.count.saturating_sub(open.inside);
+        let mut missing = open.local_count.saturating_sub(open.inside);
         let mut gone = 0;
         if missing > 0 {
             gone = here.gone_from(open, at);
@@ -31,11 +35,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             return;
         }
         if here.has_multiple_sessions(at) {
-            let absent = here.members(open).filter(|member| !here.is_in(at, *member)).count();
+            let local = here.members(open).filter(|member| here.view.is_local(*member));
+            let absent = local.filter(|member| !here.is_in(at, *member)).count();
             gone = here.gone_from(open, at);
             if u32::try_from(absent).unwrap_or(u32::MAX) > gone {
                 return;
             }
+        }
+        if open.uplink == CollectiveUplink::Open {
+            return self.hand_up_collective(at, gone > 0);
         }
         let status = if gone > 0 { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
         self.end_collective(at, status);
@@ -60,10 +68,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Answers the participants that have joined, and removes the collective.
     pub(super) fn end_collective(&mut self, at: usize, status: Status) {
+        self.finish_collective(at, status, None);
+    }
+
+    /// The same, with the result of the nodes if others have taken part.
+    pub(super) fn finish_collective(
+        &mut self,
+        at: usize,
+        status: Status,
+        result: Option<&CollectiveEnd<'_>>,
+    ) {
         let Some(ended) = self.context.pmix.collectives.remove(at) else { return };
         let constructed = match ended.kind {
             CollectiveKind::Construct | CollectiveKind::Bootstrap => {
-                Some(self.make_group(at, &ended, status))
+                Some(self.make_group(at, &ended, status, result))
             }
             _ => None,
         };
@@ -83,6 +101,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                 _ => PmixResponse::Status(status),
             };
             self.sessions.resolve(id, place, response);
+        }
+        if result.is_none() {
+            self.withdraw_collective(&ended);
         }
     }
 

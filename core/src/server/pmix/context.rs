@@ -30,6 +30,10 @@ pub(in crate::server) struct PmixShared<P: PmixStorage> {
     pub(super) contexts: u32,
     /// Number of requests handed to the owner.
     pub(super) asked: u32,
+    /// Number of the last collective whose part on this node is complete.
+    pub(super) handed_up: u32,
+    /// True if the owner has to hand up or to withdraw a collective.
+    pub(super) has_collective_event: bool,
 }
 
 /// State that the handler of a request may modify besides its session.
@@ -62,10 +66,20 @@ pub(in crate::server) enum PmixEffect {
     Published,
     /// The registrations of the session were extended.
     Registered,
-    /// The peer has published an event; its place in the cache.
-    Happened(usize),
-    /// The rank has left a group; place of the cached event, if any.
-    LeftGroup(Option<usize>),
+    /// The peer has published an event.
+    Happened {
+        /// Its place in the cache.
+        at: usize,
+        /// True if servers of other nodes have to handle the request as well.
+        is_forwarded: bool,
+    },
+    /// The rank has left a group.
+    LeftGroup {
+        /// Place of the cached event, if any.
+        at: Option<usize>,
+        /// As above.
+        is_forwarded: bool,
+    },
     /// The rank has entered the fence of its job, or will.
     Fenced {
         is_complete: bool,
@@ -94,6 +108,8 @@ impl PmixShared<()> {
         has_waiting_lookup: false,
         contexts: 0,
         asked: 0,
+        handed_up: 0,
+        has_collective_event: false,
     };
 }
 
@@ -110,6 +126,8 @@ impl<P: PmixStorage> PmixShared<P> {
             has_waiting_lookup: false,
             contexts: 0,
             asked: 0,
+            handed_up: 0,
+            has_collective_event: false,
         };
         (shared, sessions)
     }
@@ -174,6 +192,11 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     pub(super) fn is_gone(self, proc: ProcId) -> bool {
         let is_remote = self.job(proc.job).is_some_and(|job| job.is_remote(proc.rank));
         !is_remote && self.member(proc).is_none_or(Member::is_gone)
+    }
+
+    /// True if a process is on this node.
+    pub(super) fn is_local(self, proc: ProcId) -> bool {
+        self.job(proc.job).is_some_and(|job| !job.is_remote(proc.rank))
     }
 
     /// True if an entry of a list stands for a process on another node.

@@ -81,9 +81,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         if infos.bytes.len() > EVENT_BYTES_MAX {
             return Err(Status::OUT_OF_RESOURCE);
         }
-        if self.view().is_for_other_nodes(source, range, infos) {
-            return Err(Status::NOT_SUPPORTED);
-        }
         self.handle_group_event(source, code, infos)?;
         let job = self.common.job(source.job).ok_or(Status::NOT_FOUND)?;
         let kept = copy_bytes(job.name().as_bytes()).zip(copy_bytes(infos.bytes));
@@ -233,7 +230,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// True if the range of an event includes processes on other nodes.
-    fn is_for_other_nodes(self, source: ProcId, range: u8, infos: &List<'_>) -> bool {
+    pub(super) fn is_for_other_nodes(self, source: ProcId, range: u8, infos: &List<'_>) -> bool {
         match range {
             range::RM | range::PROC_LOCAL | range::LOCAL => false,
             range::CUSTOM => procs(infos, keys::EVENT_CUSTOM_RANGE)

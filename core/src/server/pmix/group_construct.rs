@@ -5,16 +5,20 @@
 use super::collective::{
     CollectiveKind, ListedProc, OpenCollective, count_procs, pack_sorted, unpack_procs,
 };
-use super::context::PmixView;
+use super::collective_uplink::CollectiveEnd;
+use super::context::{PmixContext, PmixView};
 use super::group::ProcessGroup;
+use super::group_participant::{
+    GroupParticipant, TOLERANT, WANTS_CONTEXT, WATCHED, participants, write_participant,
+};
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::pack;
 use super::storage::{PmixSessionStateOf, PmixStorage};
-use crate::ids::ProcId;
+use crate::ids::{ProcId, Rank};
 use crate::server::Storage;
 use crate::storage::Slots;
-use crate::wire::pmix::names::{Status, flags, keys};
+use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::{self, Request};
 use crate::wire::pmix::{Format, Info, List, Packer, Proc, Release, Type, Unpacker};
 
@@ -67,7 +71,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         self.end_collective(at, status);
     }
 
-    /// Constructs the group whose participants have all joined or are gone.
+    /// Constructs the group whose participants have all joined or are gone. `result` has the participants of
+    /// all nodes, if others have taken part.
     ///
     /// # Errors
     ///
@@ -77,64 +82,85 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         at: usize,
         ended: &OpenCollective<P::Bytes>,
         status: Status,
+        result: Option<&CollectiveEnd<'_>>,
     ) -> Result<ConstructedGroup<P::Bytes>, Status> {
         let here = self.as_ref();
-        let is_set = |key| here.construct_requests(at).any(|(_, group)| group.infos.is_set(key));
-        let is_tolerant = is_set(keys::GROUP_OPTIONAL) || is_set(keys::GROUP_FT_COLLECTIVE);
+        let own: Option<P::Bytes> = match result {
+            Some(_) => None,
+            None => Some(here.construct_data(at).ok_or(Status::NOMEM)?),
+        };
+        let data =
+            result.map_or_else(|| own.as_ref().map_or(&b""[..], AsRef::as_ref), |end| end.data);
+        let flags = participants(data).fold(0, |flags, one| flags | one.flags);
+        let is_tolerant = flags & TOLERANT != 0;
         if status != Status::SUCCESS && !(status == Status::PARTIAL_SUCCESS && is_tolerant) {
             return Err(status);
         }
-        let is_watched = is_set(keys::GROUP_NOTIFY_TERMINATION);
-        let has_context = is_set(keys::GROUP_ASSIGN_CONTEXT_ID);
-        let members: Option<P::Bytes> = match ended.kind {
-            CollectiveKind::Bootstrap => here.named_by_leaders(at),
-            _ => pack_sorted(|| here.members(ended).map(ListedProc::from)),
+        let view = here.view;
+        let named: P::Bytes = match ended.kind {
+            CollectiveKind::Bootstrap => here.named_by_leaders(at).ok_or(Status::NOMEM)?,
+            _ => ended.participants.clone(),
         };
-        let members = members.ok_or(Status::NOMEM)?;
         // A process that exited without joining is no member.
-        let is_here = |member: &ListedProc| here.is_in(at, member.one());
-        let members = pack_sorted(|| unpack_procs(members.as_ref()).filter(is_here));
+        let is_named = |proc: &ListedProc| {
+            unpack_procs(named.as_ref()).any(|listed| listed.matches_digest(*proc))
+        };
+        let joined = || participants(data).filter_map(|one| view.listed_proc(one.proc));
+        let members = pack_sorted(|| joined().filter(is_named));
         let members: P::Bytes = members.ok_or(Status::NOMEM)?;
-        let contributed = pack(Format::PLAIN, |to| here.write_contributions(at, to));
+        let contributing = || participants(data).filter(GroupParticipant::has_contribution);
+        let contributed = pack(Format::PLAIN, |to| {
+            contributing().for_each(|one| one.write_contribution(to));
+        });
         let contributed: P::Bytes = contributed.ok_or(Status::NOMEM)?;
-        let contributed_count =
-            here.construct_requests(at).filter(|(_, group)| contribution(group).is_some()).count();
-        let contributed_count = u32::try_from(contributed_count).unwrap_or(u32::MAX);
+        let contributed_count = u32::try_from(contributing().count()).unwrap_or(u32::MAX);
 
         let name = ended.name.clone().ok_or(Status::BAD_PARAM)?;
+        let is_watched = flags & WATCHED != 0;
         let group = ProcessGroup { name, members: members.clone(), is_watched, inviter: None };
         let shared = &mut *self.context.pmix;
         shared.groups.insert(group).ok_or(Status::OUT_OF_RESOURCE)?;
-        let context = has_context.then(|| {
-            shared.contexts = shared.contexts.wrapping_add(1);
-            shared.contexts
+        let context = (flags & WANTS_CONTEXT != 0).then(|| match result {
+            Some(end) => end.serial,
+            None => {
+                shared.contexts = shared.contexts.wrapping_add(1);
+                shared.contexts
+            }
         });
         if let Some(context) = context {
-            self.store_contributions(at, context);
+            self.store_contributions(data, context);
         }
         Ok(ConstructedGroup { members, context, contributed, contributed_count })
     }
 
     /// Stores the contributions with the committed data of their ranks, qualified by the context id
     /// of the group.
-    fn store_contributions(&mut self, at: usize, context: u32) {
-        for state in self.sessions.states() {
-            let Some((peer, group)) = construct_request::<P>(state, at) else { continue };
-            let (Some(list), Some(rank_data)) =
-                (contribution(&group), self.context.pmix.rank_data_mut(peer))
-            else {
-                continue;
-            };
-            rank_data.contribute(|to| {
-                for info in list.infos().filter(|info| info.key != keys::PROC_ID) {
-                    to.one(Type::KVAL).text(Some(keys::QUALIFIED_VALUE)).of(Type::DATA_ARRAY);
-                    to.of(Type::INFO).size(2);
-                    write_info(&info, 0, to);
-                    to.text(Some(keys::GROUP_CONTEXT_ID)).u32(flags::QUALIFIER);
-                    to.of(Type::SIZE).size(context.into());
-                }
-            });
+    fn store_contributions(&mut self, data: &[u8], context: u32) {
+        let mut remote = None;
+        for one in participants(data) {
+            let proc = self.context.view().listed_proc(one.proc).map(ListedProc::one);
+            let Some(proc) = proc.filter(|_| one.has_contribution()) else { continue };
+            match self.context.pmix.rank_data_mut(proc) {
+                Some(rank_data) => rank_data.contribute(|to| {
+                    one.qualified(context).for_each(|write| write(to));
+                }),
+                None => remote = remote.or(Some(proc.job)),
+            }
         }
+        // Those of other nodes are stored at once, since each addition copies all of them.
+        let Some(id) = remote else { return };
+        let PmixContext { pmix, common } = &mut self.context;
+        let Some((job, namespace)) = common.job(id).zip(pmix.namespace_mut(id)) else { return };
+        let is_remote = |one: &GroupParticipant<'_>| {
+            one.proc.nspace == job.name().as_bytes() && job.is_remote(Rank(one.proc.rank))
+        };
+        namespace.remote.contribute(|to| {
+            for one in participants(data).filter(is_remote) {
+                for write in one.qualified(context) {
+                    to.u32(one.proc.rank).nested(write);
+                }
+            }
+        });
     }
 }
 
@@ -169,17 +195,14 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         })
     }
 
-    /// Writes the contributions, each with the name of its process in front.
-    fn write_contributions(self, at: usize, to: &mut Packer<'_>) {
-        for (ProcId { job, rank }, group) in self.construct_requests(at) {
-            let Some(list) = contribution(&group) else { continue };
-            let own = || list.infos().filter(|info| info.key != keys::PROC_ID);
-            to.one(Type::INFO).text(Some(keys::GROUP_INFO)).u32(0);
-            to.of(Type::DATA_ARRAY).of(Type::INFO).size(own().count() as u64 + 1);
-            to.text(Some(keys::PROC_ID)).u32(0).of(Type::PROC);
-            Proc { nspace: self.view.nspace(job), rank: rank.0 }.write(to);
-            own().for_each(|info| write_info(&info, info.flags, to));
-        }
+    /// Records of the participants that have joined.
+    pub(super) fn construct_data(self, at: usize) -> Option<P::Bytes> {
+        pack(Format::PLAIN, |to| {
+            for (ProcId { job, rank }, group) in self.construct_requests(at) {
+                let proc = Proc { nspace: self.view.nspace(job), rank: rank.0 };
+                write_participant(proc, &group, to);
+            }
+        })
     }
 }
 
@@ -274,12 +297,12 @@ pub(super) fn leaders(group: &request::Collective<'_>) -> Option<u64> {
 }
 
 /// Contribution of a process, if any.
-fn contribution<'a>(group: &request::Collective<'a>) -> Option<List<'a>> {
+pub(super) fn contribution<'a>(group: &request::Collective<'a>) -> Option<List<'a>> {
     group.infos.find(keys::GROUP_INFO)?.array().filter(|list| list.of == Type::INFO)
 }
 
 /// Writes an info as it stands inside other values.
-fn write_info(info: &Info<'_>, flags: u32, to: &mut Packer<'_>) {
+pub(super) fn write_info(info: &Info<'_>, flags: u32, to: &mut Packer<'_>) {
     to.text(Some(info.key)).u32(flags).of(info.value.of);
     // It was read as a value of this type, so writing succeeds.
     let _ = info.value.write(to);

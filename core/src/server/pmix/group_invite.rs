@@ -35,8 +35,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     ///
     /// # Errors
     ///
-    /// [`Status::NOMEM`] or [`Status::OUT_OF_RESOURCE`] without room for the group, [`Status::NOT_SUPPORTED`]
-    /// for a group with members on other nodes.
+    /// [`Status::NOMEM`] or [`Status::OUT_OF_RESOURCE`] without room for the group.
     pub(super) fn handle_group_event(
         &mut self,
         source: ProcId,
@@ -71,9 +70,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let all = || procs(infos, key).map(|proc| view.listed_proc(proc));
         if all().any(|listed| listed.is_none()) {
             return Ok(());
-        }
-        if all().flatten().any(|listed| view.has_remote(listed)) {
-            return Err(Status::NOT_SUPPORTED);
         }
         // Without duplicates before wildcards are expanded, so that the list stays short.
         let listed: P::Bytes =

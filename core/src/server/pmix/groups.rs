@@ -97,9 +97,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let Some(rest) = rest else { return (Status::NOMEM, PmixEffect::Nothing) };
         // A pending destruct of the group does not wait for the process that has left.
         self.shrink_collectives(name, &old, &rest);
+        let is_forwarded = unpack_procs(old.as_ref()).any(|member| self.view().has_remote(member));
         let happened = self.cache_departure(peer, name, &rest, Status::GROUP_LEFT);
         self.replace_members(at, rest);
-        (Status::SUCCESS, PmixEffect::LeftGroup(happened))
+        (Status::SUCCESS, PmixEffect::LeftGroup { at: happened, is_forwarded })
     }
 
     /// Removes a group whose destruct is complete.

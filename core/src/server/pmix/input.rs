@@ -31,12 +31,22 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             PmixEffect::Committed => return self.answer_gets(peer),
             PmixEffect::Published => return self.answer_lookups(),
             PmixEffect::Registered => return self.deliver_cached(id),
-            PmixEffect::Happened(at) => return self.deliver(at, Some(id)),
-            PmixEffect::LeftGroup(happened) => {
-                if let Some(at) = happened {
+            PmixEffect::Happened { at, is_forwarded } => {
+                self.deliver(at, Some(id));
+                if !is_forwarded {
+                    return;
+                }
+                Event::RequestForwarded { session: id }
+            }
+            PmixEffect::LeftGroup { at, is_forwarded } => {
+                if let Some(at) = at {
                     self.deliver(at, Some(id));
                 }
-                return self.check_collectives();
+                self.check_collectives();
+                if !is_forwarded {
+                    return;
+                }
+                Event::RequestForwarded { session: id }
             }
             PmixEffect::Fenced { is_complete } => {
                 if is_complete {

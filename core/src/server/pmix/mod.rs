@@ -27,16 +27,19 @@
 mod cached_event;
 mod collective;
 mod collective_request;
+mod collective_uplink;
 mod commit;
 mod completion;
 mod context;
 mod directives;
 mod events;
 mod fence;
+mod forward;
 mod get;
 mod group;
 mod group_construct;
 mod group_invite;
+mod group_participant;
 mod groups;
 mod heartbeat;
 mod host;
@@ -61,6 +64,8 @@ mod waits;
 
 pub use cached_event::{CachedEvent, Notification};
 pub use collective::{CollectiveKind, OpenCollective};
+pub use collective_uplink::{CollectiveEnd, CollectivePart};
+pub use forward::ForwardedRequest;
 pub use group::ProcessGroup;
 pub use modex::{ModexBlob, RankData};
 pub use namespace::Namespace;

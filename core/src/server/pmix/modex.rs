@@ -90,10 +90,7 @@ impl<B: SharedBytes> RankData<B> {
     /// Group contributions of the rank under a key.
     pub(super) fn contributed(&self, key: &[u8]) -> impl Iterator<Item = Kval<'_>> {
         let all = Kvals::new(self.contributed.as_ref().map_or(b"", AsRef::as_ref), Format::PLAIN);
-        all.map_while(Result::ok).filter(move |kval| {
-            let first = kval.value.array().and_then(|array| array.infos().next());
-            first.is_some_and(|first| first.key == key)
-        })
+        all.map_while(Result::ok).filter(move |kval| is_about(kval, key))
     }
 }
 
@@ -163,6 +160,12 @@ impl<B: AsRef<[u8]>> ModexBlob<B> {
             let _ = kval.write(to);
         }
     }
+}
+
+/// True for a group contribution under this key.
+pub(super) fn is_about(kval: &Kval<'_>, key: &[u8]) -> bool {
+    let first = kval.value.array().and_then(|array| array.infos().next());
+    first.is_some_and(|first| first.key == key)
 }
 
 /// Merges the previous blob, without replaced values, with the new values.

@@ -1,9 +1,9 @@
 //! Modex over several nodes: what ranks here have committed for others, and what others have.
 
 use super::context::PmixView;
-use super::modex::ModexBlob;
+use super::modex::{ModexBlob, is_about};
 use super::server::{PmixServer, PmixServerRef};
-use super::shared_bytes::SharedBytes;
+use super::shared_bytes::{SharedBytes, pack};
 use super::storage::PmixStorage;
 use crate::error::{Malformed, Misuse};
 use crate::ids::{JobId, ProcId, Rank};
@@ -11,7 +11,7 @@ use crate::server::roster::ranked;
 use crate::server::{NO_JOB, RemoteError, Storage};
 use crate::storage::copy;
 use crate::store::{BlockError, BlockReader, BlockRecord};
-use crate::wire::pmix::{Family, Format};
+use crate::wire::pmix::{Family, Format, Kval, Packer, Unpacker};
 
 /// Committed data of ranks on other nodes: one block of records, and an index by rank. Ranks without data
 /// take no memory.
@@ -21,6 +21,8 @@ pub(super) struct RemoteModex<B> {
     block: Option<B>,
     /// Entries of eight bytes, in the order of ranks: the rank, and the offset of its record.
     index: Option<B>,
+    /// Group contributions: the rank and a KVAL of each, in [`Format::PLAIN`], the latest last.
+    contributed: Option<B>,
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
@@ -35,8 +37,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
         both.into_iter().flat_map(|(namespace, job)| {
             ranked(namespace.ranks.as_ref()).filter_map(|(writer, data)| {
                 let blob = data.remote.as_ref().filter(|_| job.is_due(data.fence))?;
-                let (format, data) = (number(blob.format), blob.answer.as_ref());
-                Some(BlockRecord::Modex { writer, format, data })
+                Some(record_of(writer, blob))
             })
         })
     }
@@ -56,6 +57,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             let needed = "the fence was handed up";
             return Err(RemoteError::Misuse(Misuse::WrongState { needed }));
         }
+        self.add_modex(job, block)
+    }
+
+    /// Adds the committed data of other nodes of a block, at any time.
+    pub(super) fn add_modex(&mut self, job: JobId, block: &[u8]) -> Result<(), RemoteError> {
+        let of = self.context.common.job(job).ok_or(RemoteError::Misuse(NO_JOB))?;
         // A job without PMIx clients keeps nothing for them.
         let Some(namespace) = self.context.pmix.namespace_mut(job) else { return Ok(()) };
         namespace.remote.add(block, |rank| of.is_remote(rank)).map_err(RemoteError::Block)?;
@@ -73,7 +80,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
 impl<B: SharedBytes> RemoteModex<B> {
     pub(super) const fn new() -> Self {
-        Self { block: None, index: None }
+        Self { block: None, index: None, contributed: None }
     }
 
     /// Data of a rank.
@@ -88,6 +95,28 @@ impl<B: SharedBytes> RemoteModex<B> {
             }
             BlockRecord::Pair { .. } => None,
         }
+    }
+
+    /// Stores the group contributions that `write` packs as a rank and a nested KVAL each, and drops the
+    /// oldest ones beyond the limit.
+    pub(super) fn contribute(&mut self, write: impl Fn(&mut Packer<'_>)) {
+        let Some(fresh) = pack::<B>(Format::PLAIN, write) else { return };
+        let room = CONTRIBUTED_BYTES.saturating_sub(fresh.as_ref().len());
+        let old = self.contributed.as_ref().map_or(&b""[..], AsRef::as_ref);
+        let mut from = Unpacker::new(old, Format::PLAIN);
+        while from.rest().len() > room && next_contribution(&mut from).is_some() {}
+        let both = pack(Format::PLAIN, |to| {
+            to.raw(from.rest()).raw(fresh.as_ref());
+        });
+        self.contributed = both.or(Some(fresh));
+    }
+
+    /// Group contributions of a rank under a key.
+    pub(super) fn contributed(&self, rank: Rank, key: &[u8]) -> impl Iterator<Item = Kval<'_>> {
+        let all = self.contributed.as_ref().map_or(&b""[..], AsRef::as_ref);
+        let mut from = Unpacker::new(all, Format::PLAIN);
+        let all = core::iter::from_fn(move || next_contribution(&mut from));
+        all.filter(move |(of, kval)| *of == rank && is_about(kval, key)).map(|(_, kval)| kval)
     }
 
     /// Adds the data of ranks that `is_remote` holds for, in place of their former data.
@@ -137,6 +166,20 @@ impl<B: SharedBytes> RemoteModex<B> {
     }
 }
 
+/// The next group contribution.
+fn next_contribution<'a>(from: &mut Unpacker<'a>) -> Option<(Rank, Kval<'a>)> {
+    if from.is_empty() {
+        return None;
+    }
+    let rank = Rank(from.u32().ok()?);
+    Some((rank, Kval::read(&mut Unpacker::new(from.blob().ok()?, Format::PLAIN)).ok()?))
+}
+
+/// The record of data of a rank.
+pub(super) fn record_of<B: AsRef<[u8]>>(writer: Rank, blob: &ModexBlob<B>) -> BlockRecord<'_> {
+    BlockRecord::Modex { writer, format: number(blob.format), data: blob.answer.as_ref() }
+}
+
 /// Packs the ranks and offsets of records, in their order.
 fn index<'a, B: SharedBytes, I: Iterator<Item = (usize, Rank, &'a [u8])>>(
     records: impl Fn() -> I,
@@ -177,7 +220,7 @@ const fn unpack(entry: [u8; ENTRY_BYTES]) -> (Rank, u32) {
 }
 
 /// Number of a format in a record.
-const fn number(format: Format) -> u8 {
+pub(super) const fn number(format: Format) -> u8 {
     let family = match format.family {
         Family::Fixed => 0,
         Family::Flex => FLEX,
@@ -186,7 +229,7 @@ const fn number(format: Format) -> u8 {
 }
 
 /// The format with this number.
-const fn format(number: u8) -> Option<Format> {
+pub(super) const fn format(number: u8) -> Option<Format> {
     if number > FLEX | DESCRIBED {
         return None;
     }
@@ -196,6 +239,9 @@ const fn format(number: u8) -> Option<Format> {
 
 /// Size of an entry of an index.
 const ENTRY_BYTES: usize = 8;
+
+/// Upper bound of the stored group contributions of all ranks on other nodes.
+const CONTRIBUTED_BYTES: usize = 4 << 20;
 
 const FLEX: u8 = 1;
 const DESCRIBED: u8 = 2;

@@ -129,11 +129,21 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         }
         Request::GroupLeave { name, .. } => {
             let (status, effect) = context.leave_group(peer, name);
+            if let PmixEffect::LeftGroup { is_forwarded: true, .. } = effect {
+                hold::<P>(state, body);
+            }
             (PmixResponse::Status(status), effect)
         }
         Request::Notify { code, range, infos } => {
             match context.notify(state.protocol.format, peer, *code, *range, infos) {
-                Ok(at) => (PmixResponse::Status(Status::SUCCESS), PmixEffect::Happened(at)),
+                Ok(at) => {
+                    let is_forwarded = context.view().is_for_other_nodes(peer, *range, infos);
+                    if is_forwarded {
+                        hold::<P>(state, body);
+                    }
+                    let effect = PmixEffect::Happened { at, is_forwarded };
+                    (PmixResponse::Status(Status::SUCCESS), effect)
+                }
                 Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
             }
         }
@@ -183,8 +193,13 @@ fn ask_owner<P: PmixStorage>(
     tag: u32,
     body: &[u8],
 ) -> PmixEffect {
-    state.lifecycle.held_len = Some(Header::BYTES + body.len());
+    hold::<P>(state, body);
     PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)))
+}
+
+/// Keeps the message with this body in the inbox until the owner has read it.
+fn hold<P: PmixStorage>(state: &mut PmixSessionStateOf<P>, body: &[u8]) {
+    state.lifecycle.held_len = Some(Header::BYTES + body.len());
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {

@@ -3,6 +3,7 @@
 use super::super::termination::Interrupt;
 use super::HeadLoop;
 use super::ending::{EndingEvent, PendingReport};
+use super::operations;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
@@ -104,6 +105,9 @@ impl HeadLoop {
                 self.serve_input()?;
             }
             Some(AgentMessage::Quiet { outputs }) => node.set_quiet(outputs),
+            Some(AgentMessage::Operation(request)) => {
+                operations::handle_request(self, from, request)
+            }
             None => {
                 let host = &node.host;
                 let what =
@@ -140,6 +144,7 @@ impl HeadLoop {
         if !self.ending.termination.has_failed() && self.ending.note_gone(gone) {
             self.send_all(&HeadMessage::RankGone(gone));
         }
+        operations::end_complete(self);
     }
 
     fn handle_output(&mut self, from: NodeId, records: &[u8]) {

@@ -4,6 +4,7 @@
 //! ```text
 //! NodeServers  node servers: their start, connections, the tree          > StartEvent
 //! NodeTable    nodes, and processes of ranks
+//! Operations   parts of operations of ranks on several nodes
 //! Io           output of ranks, reports to the user
 //! HeadInput    standard input for the nodes of its readers
 //! Summary      start and end of every rank
@@ -22,6 +23,7 @@
 mod ending;
 mod handlers;
 mod input;
+mod operations;
 mod refused;
 mod table;
 
@@ -48,6 +50,7 @@ use crate::stream::Stream;
 use crate::verdict::Failure;
 use ending::Ending;
 use input::{HeadInput, NodeInput};
+use operations::Operations;
 use pmi_host_base::exit::{self, USAGE};
 use pmi_tree::{Class, Destination, NodeId};
 use rustix::fs::Mode;
@@ -81,6 +84,7 @@ struct HeadLoop {
     /// Description of the job, until it is sent.
     job: Option<JobMessage>,
     nodes: NodeTable,
+    operations: Operations,
     io: Io,
     input: HeadInput,
     summary: Summary,
@@ -111,7 +115,20 @@ impl HeadLoop {
         let mut io = Io::new(Inputs::none(), outputs);
         servers.instructions().iter().for_each(|line| io.report(line));
         let ending = Ending::new(&settings.ending);
-        Ok(Self { poller, signals, servers, plan, job, nodes, io, input, summary, ending })
+        let operations = Operations::new(placed);
+        Ok(Self {
+            poller,
+            signals,
+            servers,
+            plan,
+            job,
+            nodes,
+            operations,
+            io,
+            input,
+            summary,
+            ending,
+        })
     }
 
     fn run(mut self) -> u8 {

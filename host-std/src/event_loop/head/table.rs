@@ -115,6 +115,13 @@ impl NodeTable {
         *self.numbers.get(index(rank))?
     }
 
+    /// True if a rank was started and does not run any more.
+    pub(super) fn has_ended(&self, rank: u32) -> bool {
+        let number = self.numbers.get(index(rank)).copied().flatten();
+        let process = number.and_then(|number| self.processes.get(index(number)));
+        process.is_some_and(|process| !process.is_running)
+    }
+
     /// Process of a rank, if it was started.
     pub(super) fn pid(&self, rank: u32) -> Option<i32> {
         let number = (*self.numbers.get(index(rank))?)?;

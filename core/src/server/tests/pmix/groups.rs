@@ -7,9 +7,9 @@ use crate::wire::pmix::{Info, List};
 
 /// Content of the answer to a construct request.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+pub(super) struct Answer {
     members: Vec<u32>,
-    number: Option<u64>,
+    pub(super) number: Option<u64>,
     /// Contributions: rank and number.
     brought: Vec<(u32, i64)>,
 }
@@ -25,7 +25,7 @@ impl Hall {
         hall
     }
 
-    fn construct(&mut self, client: usize, ranks: &[u32], infos: &[Said<'_>]) {
+    pub(super) fn construct(&mut self, client: usize, ranks: &[u32], infos: &[Said<'_>]) {
         self.ask(client, Command::GROUP_CONSTRUCT, &|to| {
             to.one(Type::STRING).text(Some(b"ours"));
             write_procs(ranks, to);
@@ -33,7 +33,7 @@ impl Hall {
         });
     }
 
-    fn destruct(&mut self, client: usize, lists: Option<&[u32]>) {
+    pub(super) fn destruct(&mut self, client: usize, lists: Option<&[u32]>) {
         self.ask(client, Command::GROUP_DESTRUCT, &|to| {
             to.one(Type::STRING).text(Some(b"ours"));
             if let Some(ranks) = lists {
@@ -44,7 +44,7 @@ impl Hall {
     }
 
     /// The only answer, as a client of a release before or after 4.2.4, 6.0 and 6.1 reads it.
-    fn read(&mut self, client: usize, release: usize) -> Result<Answer, Status> {
+    pub(super) fn read(&mut self, client: usize, release: usize) -> Result<Answer, Status> {
         let answers = self.answers(client);
         assert_eq!(answers.len(), 1, "{answers:?}");
         let (body, format) = (&answers[0].1, self.clients[client].1);
@@ -79,7 +79,12 @@ impl Hall {
     }
 
     /// Stored contributions of a rank: numbers, and the groups that they belong to.
-    fn brought(&mut self, client: usize, rank: u32, group: Option<u64>) -> Vec<(i64, i64)> {
+    pub(super) fn brought(
+        &mut self,
+        client: usize,
+        rank: u32,
+        group: Option<u64>,
+    ) -> Vec<(i64, i64)> {
         self.ask(client, Command::GET, &|to| {
             to.one(Type::STRING).text(Some(NSPACE)).one(Type::PROC_RANK).u32(rank);
             to.one(Type::SIZE).size(1 + u64::from(group.is_some()));
@@ -119,7 +124,7 @@ fn write_procs(ranks: &[u32], to: &mut Packer<'_>) {
 }
 
 /// Contribution of a client: a number and, in newer releases, the name of the process in front.
-fn bring(number: u64, rank: Option<u32>, to: &mut Packer<'_>) {
+pub(super) fn bring(number: u64, rank: Option<u32>, to: &mut Packer<'_>) {
     to.of(Type::DATA_ARRAY).of(Type::INFO).size(1 + u64::from(rank.is_some()));
     if let Some(rank) = rank {
         one_proc(rank, to.text(Some(keys::PROC_ID)).u32(0));

@@ -7,6 +7,7 @@ mod host;
 mod invitations;
 mod limits;
 mod modex;
+mod node_collectives;
 mod nodes;
 mod opening;
 mod publish;

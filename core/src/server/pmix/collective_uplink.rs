@@ -1,0 +1,218 @@
+//! Collectives with participants on other nodes: the part of this node, and the result of all of them.
+//!
+//! A collective whose participants of this node have joined, or are gone, is handed up. The owner gathers
+//! the parts of all nodes that have participants: parts with the same kind, group and participants belong
+//! together. The result has the data of all parts, one after the other:
+//!
+//! | kind | data of a part |
+//! |---|---|
+//! | fence, connect, disconnect | for each job, its number, the length, and [`BlockRecord::Modex`] of the participants |
+//! | construct | for each participant, its name, flags, and the infos that it contributes |
+//! | destruct | none |
+
+use super::collective::{CollectiveKind, CollectiveUplink, HandedUp, OpenCollective};
+use super::group_participant::check_participants;
+use super::remote_modex::record_of;
+use super::server::{PmixServer, PmixServerRef};
+use super::shared_bytes::{SharedBytes, copy_bytes};
+use super::storage::PmixStorage;
+use crate::error::Malformed;
+use crate::ids::{JobId, ProcId};
+use crate::server::{Event, RemoteError, Storage};
+use crate::storage::Slots;
+use crate::store::{BlockError, BlockRecord};
+use crate::wire::pmix::names::Status;
+
+/// Part of this node in a collective that was handed up.
+#[derive(Clone, Debug)]
+pub struct CollectivePart<'a, B> {
+    /// Kind of the collective.
+    pub kind: CollectiveKind,
+    /// The group that it is about.
+    pub name: Option<&'a [u8]>,
+    /// True if participants of this node are gone without having joined.
+    pub is_partial: bool,
+    /// Data for the other nodes.
+    pub data: B,
+}
+
+/// Result of a collective of several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectiveEnd<'a> {
+    /// Context id of a constructed group, which no other group of the jobs has.
+    pub serial: u32,
+    /// True if participants of any node are gone without having joined.
+    pub is_partial: bool,
+    /// Data of the parts of all nodes, that of this node among them.
+    pub data: &'a [u8],
+}
+
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
+    /// The part of this node in a collective that was handed up; `None` if it has ended since, or without
+    /// memory for its data.
+    pub fn collective_part(self, number: u32) -> Option<CollectivePart<'a, P::Bytes>> {
+        let (at, open) = self.find_handed_up(number)?;
+        let data = match open.kind {
+            CollectiveKind::Fence | CollectiveKind::Connect | CollectiveKind::Disconnect => {
+                self.fence_data(open)
+            }
+            CollectiveKind::Construct | CollectiveKind::Bootstrap => self.construct_data(at),
+            CollectiveKind::Destruct => copy_bytes(b""),
+        };
+        let is_partial = open.handed_up()?.is_partial;
+        let name = open.name.as_ref().map(AsRef::as_ref);
+        Some(CollectivePart { kind: open.kind, name, is_partial, data: data? })
+    }
+
+    /// Participants of a collective that was handed up, as they were listed. A process may be listed by
+    /// itself and with its job.
+    pub fn collective_procs(self, number: u32) -> impl Iterator<Item = ProcId> + use<'a, P, S> {
+        let found = self.find_handed_up(number);
+        found.into_iter().flat_map(move |(_, open)| self.members(open))
+    }
+
+    fn find_handed_up(self, number: u32) -> Option<(usize, &'a OpenCollective<P::Bytes>)> {
+        let collectives = &self.view.pmix.collectives;
+        let mut all = (0..collectives.end()).filter_map(|at| Some((at, collectives.get(at)?)));
+        all.find(|(_, open)| open.handed_up().is_some_and(|part| part.number == number))
+    }
+
+    /// Data that participants of this node have committed, and that no fence of their job has carried.
+    fn fence_data(self, open: &OpenCollective<P::Bytes>) -> Option<P::Bytes> {
+        let is_first = |at: usize, job: JobId| open.listed().take(at).all(|of| of.job != job);
+        let jobs = || open.listed().enumerate().filter(|(at, of)| is_first(*at, of.job));
+        let len = |job| self.records(open, job).map(|record| record.len_bytes()).sum::<usize>();
+        let all = jobs().map(|(_, of)| HEAD_BYTES + len(of.job)).sum();
+        P::Bytes::make(all, |bytes| {
+            let mut rest = bytes;
+            let mut write = |part: &dyn Fn(&mut [u8]), len: usize| {
+                if let Some((to, behind)) = core::mem::take(&mut rest).split_at_mut_checked(len) {
+                    part(to);
+                    rest = behind;
+                }
+            };
+            for (_, of) in jobs() {
+                let len = u32::try_from(len(of.job)).unwrap_or(u32::MAX);
+                let head = u64::from(of.job.0) << 32 | u64::from(len);
+                write(&|to| to.copy_from_slice(&head.to_be_bytes()), HEAD_BYTES);
+                for record in self.records(open, of.job) {
+                    // The room is as long as the record.
+                    let fill = |to: &mut [u8]| {
+                        let _ = record.write(to);
+                    };
+                    write(&fill, record.len_bytes());
+                }
+            }
+        })
+    }
+
+    fn records(
+        self,
+        open: &'a OpenCollective<P::Bytes>,
+        job: JobId,
+    ) -> impl Iterator<Item = BlockRecord<'a>> {
+        let of = self.view.job(job);
+        let local = self.members(open).filter(move |proc| proc.job == job);
+        local.filter_map(move |proc| {
+            let data = self.view.pmix.rank_data(proc)?;
+            let blob = data.remote.as_ref().filter(|_| of.is_some_and(|of| of.is_due(data.fence)));
+            Some(record_of(proc.rank, blob?))
+        })
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    /// Ends a collective that was handed up. Nothing happens if it has ended here, because all of its
+    /// participants have gone or have timed out.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Block`] for malformed data, or without room for it; the collective has not ended then.
+    pub fn end_remote_collective(
+        &mut self,
+        number: u32,
+        end: &CollectiveEnd<'_>,
+    ) -> Result<(), RemoteError> {
+        let Some((at, open)) = self.as_ref().find_handed_up(number) else { return Ok(()) };
+        match open.kind {
+            CollectiveKind::Fence | CollectiveKind::Connect | CollectiveKind::Disconnect => {
+                self.add_fence_data(end.data)?;
+            }
+            CollectiveKind::Construct | CollectiveKind::Bootstrap => {
+                check_participants(end.data).map_err(malformed)?;
+            }
+            CollectiveKind::Destruct => {}
+        }
+        let status = if end.is_partial { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
+        self.finish_collective(at, status, Some(end));
+        Ok(())
+    }
+
+    fn add_fence_data(&mut self, data: &[u8]) -> Result<(), RemoteError> {
+        let mut rest = data;
+        while !rest.is_empty() {
+            let cut = || malformed(Malformed::new(data.len() - rest.len(), "the data of a job"));
+            let (head, behind) = rest.split_first_chunk::<HEAD_BYTES>().ok_or_else(cut)?;
+            let head = u64::from_be_bytes(*head);
+            let len = usize::try_from(head & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+            let (block, behind) = behind.split_at_checked(len).ok_or_else(cut)?;
+            self.add_modex(JobId((head >> 32) as u32), block)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Marks a collective whose part on this node is complete.
+    pub(super) fn hand_up_collective(&mut self, at: usize, is_partial: bool) {
+        let shared = &mut *self.context.pmix;
+        shared.handed_up = shared.handed_up.wrapping_add(1);
+        if let Some(open) = shared.collectives.get_mut(at) {
+            let part = HandedUp { number: shared.handed_up, is_partial };
+            open.uplink = CollectiveUplink::Due(part);
+            shared.has_collective_event = true;
+        }
+    }
+
+    /// Reports that a collective has ended here without its result.
+    pub(super) fn withdraw_collective(&mut self, ended: &OpenCollective<P::Bytes>) {
+        let Some(part) = ended.handed_up() else { return };
+        let withdrawn = OpenCollective {
+            uplink: CollectiveUplink::Withdrawn(part),
+            inside: 0,
+            ..ended.clone()
+        };
+        self.context.pmix.collectives.insert(withdrawn);
+        self.context.pmix.has_collective_event = true;
+    }
+
+    /// The next collective that the owner has to hand up or to withdraw.
+    pub(in crate::server) fn take_collective_event(&mut self) -> Option<Event> {
+        let shared = &mut *self.context.pmix;
+        if !shared.has_collective_event {
+            return None;
+        }
+        for at in 0..shared.collectives.end() {
+            let Some(open) = shared.collectives.get_mut(at) else { continue };
+            match open.uplink {
+                CollectiveUplink::Due(part) => {
+                    open.uplink = CollectiveUplink::Sent(part);
+                    return Some(Event::CollectiveHandedUp { number: part.number });
+                }
+                CollectiveUplink::Withdrawn(HandedUp { number, .. }) => {
+                    shared.collectives.remove(at);
+                    return Some(Event::CollectiveWithdrawn { number });
+                }
+                _ => {}
+            }
+        }
+        shared.has_collective_event = false;
+        None
+    }
+}
+
+const fn malformed(error: Malformed) -> RemoteError {
+    RemoteError::Block(BlockError::Malformed(error))
+}
+
+/// Number of a job and length of its data.
+const HEAD_BYTES: usize = 8;

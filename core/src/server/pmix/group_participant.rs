@@ -1,0 +1,128 @@
+//! Participants of the construction of a group, as nodes exchange them: one record for each, in
+//! [`Format::PLAIN`].
+//!
+//! ```text
+//! PROC  BYTE flags  SIZE number of infos  INFO for each
+//! ```
+
+use super::group_construct::{contribution, write_info};
+use crate::error::Malformed;
+use crate::wire::pmix::names::{flags, keys};
+use crate::wire::pmix::{Format, Info, Packer, Proc, Type, Unpacker, request};
+
+/// A participant that has joined, on any node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupParticipant<'a> {
+    pub(super) proc: Proc<'a>,
+    /// [`TOLERANT`] and the others.
+    pub(super) flags: u8,
+    /// Number of infos that it contributes.
+    count: u64,
+    infos: Unpacker<'a>,
+}
+
+impl<'a> GroupParticipant<'a> {
+    /// True if the participant contributes, and be it nothing.
+    pub(super) const fn has_contribution(&self) -> bool {
+        self.flags & CONTRIBUTES != 0
+    }
+
+    fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
+        let proc = Proc::read(from.one(Type::PROC)?)?;
+        let flags = from.one(Type::BYTE)?.u8()?;
+        let count = from.one(Type::SIZE)?.size()?;
+        let infos = *from;
+        for _ in 0..count {
+            Info::read(from.one(Type::INFO)?)?;
+        }
+        Ok(Self { proc, flags, count, infos })
+    }
+
+    fn infos(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
+        let mut from = self.infos;
+        (0..self.count).map_while(move |_| Info::read(from.one(Type::INFO).ok()?).ok())
+    }
+
+    /// Writes the contribution as members receive it: one pack operation of an INFO, with the name of the
+    /// process in front.
+    pub(super) fn write_contribution(&self, to: &mut Packer<'_>) {
+        to.one(Type::INFO).text(Some(keys::GROUP_INFO)).u32(0);
+        to.of(Type::DATA_ARRAY).of(Type::INFO).size(self.count + 1);
+        self.proc.write(to.text(Some(keys::PROC_ID)).u32(0).of(Type::PROC));
+        self.infos().for_each(|info| write_info(&info, info.flags, to));
+    }
+
+    /// The contributed infos as KVALs, qualified by the context id of the group.
+    pub(super) fn qualified(
+        &self,
+        context: u32,
+    ) -> impl Iterator<Item = impl Fn(&mut Packer<'_>) + use<'a>> + use<'a> {
+        self.infos().map(move |info| {
+            move |to: &mut Packer<'_>| {
+                to.one(Type::KVAL).text(Some(keys::QUALIFIED_VALUE)).of(Type::DATA_ARRAY);
+                to.of(Type::INFO).size(2);
+                write_info(&info, 0, to);
+                to.text(Some(keys::GROUP_CONTEXT_ID)).u32(flags::QUALIFIER);
+                to.of(Type::SIZE).size(context.into());
+            }
+        })
+    }
+}
+
+/// Writes the record of a participant, from its request.
+pub(super) fn write_participant(
+    proc: Proc<'_>,
+    group: &request::Collective<'_>,
+    to: &mut Packer<'_>,
+) {
+    let is_set = |key| group.infos.is_set(key);
+    let list = contribution(group);
+    let mut flags = 0;
+    for (is_set, flag) in [
+        (is_set(keys::GROUP_OPTIONAL) || is_set(keys::GROUP_FT_COLLECTIVE), TOLERANT),
+        (is_set(keys::GROUP_NOTIFY_TERMINATION), WATCHED),
+        (is_set(keys::GROUP_ASSIGN_CONTEXT_ID), WANTS_CONTEXT),
+        (list.is_some(), CONTRIBUTES),
+    ] {
+        flags |= if is_set { flag } else { 0 };
+    }
+    let infos = || {
+        let all = list.iter().flat_map(|list| list.infos());
+        all.filter(|info| info.key != keys::PROC_ID)
+    };
+    proc.write(to.one(Type::PROC));
+    to.one(Type::BYTE).u8(flags).one(Type::SIZE).size(infos().count() as u64);
+    infos().for_each(|info| write_info(&info, info.flags, to.one(Type::INFO)));
+}
+
+/// The participants of checked records.
+pub(super) fn participants(records: &[u8]) -> impl Iterator<Item = GroupParticipant<'_>> {
+    let mut from = Unpacker::new(records, Format::PLAIN);
+    core::iter::from_fn(
+        move || {
+            if from.is_empty() { None } else { GroupParticipant::read(&mut from).ok() }
+        },
+    )
+}
+
+/// Checks records.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub(super) fn check_participants(records: &[u8]) -> Result<(), Malformed> {
+    let mut from = Unpacker::new(records, Format::PLAIN);
+    while !from.is_empty() {
+        GroupParticipant::read(&mut from)?;
+    }
+    Ok(())
+}
+
+/// A group without those that are gone will do.
+pub(super) const TOLERANT: u8 = 1;
+/// Members are notified of the end of a member.
+pub(super) const WATCHED: u8 = 2;
+/// The group gets a context id.
+pub(super) const WANTS_CONTEXT: u8 = 4;
+
+const CONTRIBUTES: u8 = 8;

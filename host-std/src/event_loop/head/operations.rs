@@ -1,0 +1,158 @@
+//! Operations of ranks on several nodes, gathered at the head.
+
+use super::HeadLoop;
+use super::table::NodeTable;
+use crate::nodes::message::HeadMessage;
+use crate::operation::{
+    ForwardedMessage, Operation, OperationKind, OperationPart, OperationReply, OperationRequest,
+};
+use crate::placement::PlacedHosts;
+use crate::verdict::Failure;
+use pmi_tree::{Destination, NodeId};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Operations that some nodes have handed up.
+#[derive(Debug)]
+pub(super) struct Operations {
+    placed: Rc<PlacedHosts>,
+    open: Vec<Gathering>,
+    /// Number of the last group.
+    serial: u32,
+}
+
+/// Parts of one operation.
+#[derive(Debug)]
+struct Gathering {
+    operation: Operation,
+    /// Members by node.
+    members: BTreeMap<NodeId, Vec<u32>>,
+    parts: BTreeMap<NodeId, NodePart>,
+}
+
+/// Part of one node.
+#[derive(Debug)]
+struct NodePart {
+    number: u32,
+    is_partial: bool,
+    data: Vec<u8>,
+}
+
+impl Operations {
+    /// Creates the table of a job with these places.
+    pub(super) const fn new(placed: Rc<PlacedHosts>) -> Self {
+        Self { placed, open: Vec::new(), serial: 0 }
+    }
+
+    /// Adds the part of a node; false if the node has no such operation.
+    fn add(&mut self, from: NodeId, part: OperationPart) -> bool {
+        let OperationPart { number, operation, is_partial, data } = part;
+        self.withdraw(from, number);
+        // A node may be in the next operation of the same members already.
+        let is_it = |one: &Gathering| one.operation == operation && !one.parts.contains_key(&from);
+        let at = match self.open.iter().position(is_it) {
+            Some(at) => at,
+            None => {
+                let Some(members) = self.members(&operation) else { return false };
+                if self.open.len() >= OPEN_MAX {
+                    return false;
+                }
+                self.open.push(Gathering { operation, members, parts: BTreeMap::new() });
+                self.open.len() - 1
+            }
+        };
+        let gathering = &mut self.open[at];
+        if !gathering.members.contains_key(&from) {
+            return false;
+        }
+        gathering.parts.insert(from, NodePart { number, is_partial, data });
+        true
+    }
+
+    /// Members of an operation by node; `None` if one does not exist.
+    fn members(&self, operation: &Operation) -> Option<BTreeMap<NodeId, Vec<u32>>> {
+        let mut all: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+        for (job, ranks) in &operation.members {
+            // A run has one job.
+            let count = u64::from(self.placed.map.ranks());
+            if *job != 0 || ranks.count() > count {
+                return None;
+            }
+            for rank in ranks.iter() {
+                let node = NodeId(self.placed.map.node_of(rank)? + 1);
+                all.entry(node).or_default().push(rank);
+            }
+        }
+        Some(all)
+    }
+
+    /// Removes a part of a node.
+    fn withdraw(&mut self, from: NodeId, number: u32) {
+        for gathering in &mut self.open {
+            if gathering.parts.get(&from).is_some_and(|part| part.number == number) {
+                gathering.parts.remove(&from);
+            }
+        }
+        self.open.retain(|gathering| !gathering.parts.is_empty());
+    }
+
+    /// The results of the next operation that waits for no node any more.
+    fn take_ended(&mut self, nodes: &NodeTable) -> Option<Vec<(NodeId, OperationReply)>> {
+        let at = self.open.iter().position(|gathering| gathering.is_complete(nodes))?;
+        let Gathering { operation, members, parts } = self.open.remove(at);
+        self.serial += u32::from(operation.kind == OperationKind::Construct);
+        let is_partial = parts.len() < members.len() || parts.values().any(|part| part.is_partial);
+        let data: Vec<u8> = parts.values().flat_map(|part| part.data.iter().copied()).collect();
+        let reply = |(node, part): (NodeId, NodePart)| {
+            let (number, serial, data) = (part.number, self.serial, data.clone());
+            (node, OperationReply::Ended { number, serial, is_partial, data })
+        };
+        Some(parts.into_iter().map(reply).collect())
+    }
+}
+
+impl Gathering {
+    /// True if each node has handed up its part, or has no member that runs.
+    fn is_complete(&self, nodes: &NodeTable) -> bool {
+        let has_ended = |ranks: &[u32]| ranks.iter().all(|rank| nodes.has_ended(*rank));
+        self.members.iter().all(|(node, ranks)| self.parts.contains_key(node) || has_ended(ranks))
+    }
+}
+
+/// Handles a message of an agent about an operation.
+pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: OperationRequest) {
+    let is_valid = match request {
+        OperationRequest::Part(part) => head.operations.add(from, part),
+        OperationRequest::Withdrawn { number } => {
+            head.operations.withdraw(from, number);
+            true
+        }
+        OperationRequest::Forwarded(message) => forward(head, from, message),
+    };
+    if !is_valid {
+        let host = head.nodes.get(from).map_or("", |node| &node.host);
+        let what = format!("the agent on {host} sent an operation of ranks that it does not have");
+        head.fail(Failure::Launcher { what }, None);
+    }
+    end_complete(head);
+}
+
+fn forward(head: &mut HeadLoop, from: NodeId, message: ForwardedMessage) -> bool {
+    let is_its = message.job == 0 && head.nodes.number_on(from, message.rank).is_some();
+    if is_its {
+        head.send_all(&HeadMessage::Operation(OperationReply::Forwarded(message)));
+    }
+    is_its
+}
+
+/// Ends the operations that wait for no node any more.
+pub(super) fn end_complete(head: &mut HeadLoop) {
+    while let Some(replies) = head.operations.take_ended(&head.nodes) {
+        for (node, reply) in replies {
+            head.send(Destination::Node(node), &HeadMessage::Operation(reply));
+        }
+    }
+}
+
+/// Operations that may be open at once.
+const OPEN_MAX: usize = 1 << 16;

@@ -1,0 +1,118 @@
+//! Operations of ranks on several nodes besides fences of the whole job: an agent hands up the part of its
+//! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
+
+use pmi_host_base::ranges::Ranks;
+use serde::{Deserialize, Serialize};
+
+/// Message of an agent to the head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OperationRequest {
+    /// Part of the node, in place of a former part with the same number.
+    Part(OperationPart),
+    /// The members of this node have given up an operation.
+    Withdrawn {
+        /// Number of the part.
+        number: u32,
+    },
+    /// A request of a PMIx client of the node, which all nodes handle.
+    Forwarded(ForwardedMessage),
+}
+
+/// Message of the head to agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OperationReply {
+    /// All nodes with members have handed up their parts.
+    Ended {
+        /// Number of the part of this node.
+        number: u32,
+        /// Number of the constructed group; no other group of the run has it.
+        serial: u32,
+        /// True if members are gone without having joined.
+        is_partial: bool,
+        /// Data of all parts, in the order of the nodes.
+        data: Vec<u8>,
+    },
+    /// A request of a PMIx client of another node.
+    Forwarded(ForwardedMessage),
+}
+
+/// Part of one node in an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OperationPart {
+    /// Number of the operation among those of the node.
+    pub(crate) number: u32,
+    /// Parts of the same operation belong together.
+    pub(crate) operation: Operation,
+    /// True if members of the node are gone without having joined.
+    pub(crate) is_partial: bool,
+    /// Data for the other nodes.
+    pub(crate) data: Vec<u8>,
+}
+
+/// Identity of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Operation {
+    pub(crate) kind: OperationKind,
+    /// The group that it is about.
+    pub(crate) name: Option<Vec<u8>>,
+    /// Members by job.
+    pub(crate) members: Vec<(u32, Ranks)>,
+}
+
+/// Kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OperationKind {
+    /// PMIx: fence of some processes.
+    Fence,
+    /// PMIx: connection of processes.
+    Connect,
+    /// PMIx: end of a connection.
+    Disconnect,
+    /// PMIx: construction of a group.
+    Construct,
+    /// PMIx: destruction of a group.
+    Destruct,
+}
+
+/// A request of a PMIx client that the servers of all nodes handle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ForwardedMessage {
+    /// Job of the client.
+    pub(crate) job: u32,
+    /// Rank of the client.
+    pub(crate) rank: u32,
+    /// Number of its wire format.
+    pub(crate) format: u8,
+    /// Body of the request.
+    pub(crate) body: Vec<u8>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    fn forwarded() -> ForwardedMessage {
+        ForwardedMessage { job: 0, rank: 7, format: 3, body: b"\x01\0".to_vec() }
+    }
+
+    pub(crate) fn requests() -> [OperationRequest; 3] {
+        let operation = Operation {
+            kind: OperationKind::Construct,
+            name: Some(b"ours".to_vec()),
+            members: vec![(0, [0, 1, 4].into_iter().collect())],
+        };
+        let part = OperationPart { number: 9, operation, is_partial: true, data: vec![0, 255] };
+        [
+            OperationRequest::Part(part),
+            OperationRequest::Withdrawn { number: u32::MAX },
+            OperationRequest::Forwarded(forwarded()),
+        ]
+    }
+
+    pub(crate) fn replies() -> [OperationReply; 2] {
+        [
+            OperationReply::Ended { number: 9, serial: 1, is_partial: false, data: vec![1] },
+            OperationReply::Forwarded(forwarded()),
+        ]
+    }
+}

@@ -30,7 +30,7 @@ pub const SECRET_BYTES: usize = 64;
 /// Longest nonce: the digits of a number of 64 bits.
 const NONCE_MAX: usize = 20;
 
-/// What both ends know and nobody says.
+/// A secret that both ends have and that is never sent.
 #[derive(Clone)]
 pub struct Secret(heapless::Vec<u8, SECRET_BYTES>);
 
@@ -124,7 +124,7 @@ impl Challenge {
         Self { nonce, expected: secret.prove(Label::Challenge, nonce.as_bytes()) }
     }
 
-    /// The nonce, to be told.
+    /// The nonce, to be sent.
     pub const fn nonce(&self) -> &Nonce {
         &self.nonce
     }

@@ -38,6 +38,6 @@ fn corpora_have_their_targets() {
             continue;
         }
         let has_target = targets::TARGETS.iter().any(|(target, _)| name.to_str() == Some(*target));
-        assert!(has_target, "nobody reads {}", name.display());
+        assert!(has_target, "no target reads {}", name.display());
     }
 }

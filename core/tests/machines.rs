@@ -44,7 +44,7 @@ fn our_client_says_exactly_what_the_transcripts_say_and_hears_what_they_mean() {
     for piece_bytes in PIECES {
         let played = scenarios.iter().map(|scenario| stage::client::play(scenario, piece_bytes));
         let messages: usize = played.sum();
-        assert!(messages >= 150, "{messages} messages are said and heard");
+        assert!(messages >= 150, "{messages} messages are said and received");
     }
 }
 

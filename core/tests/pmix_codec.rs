@@ -315,8 +315,8 @@ fn recorded_conversations_are_read_and_written_again_byte_for_byte() {
     let Ok(Request::Fence(fence)) = Request::read(Unpacker::new(body, Format::PLAIN)) else {
         panic!("a fence")
     };
-    let everybody = Proc { nspace: b"18153473", rank: WILDCARD };
-    assert_eq!(fence.procs.procs().collect::<Vec<_>>(), [everybody]);
+    let all_ranks = Proc { nspace: b"18153473", rank: WILDCARD };
+    assert_eq!(fence.procs.procs().collect::<Vec<_>>(), [all_ranks]);
     assert!(fence.infos.is_set(keys::COLLECT) && !fence.infos.is_set(keys::TIMEOUT));
     assert_eq!(answer, status(0));
 

@@ -78,7 +78,7 @@ fn exchanges_of_the_table_of_words_are_in_transcripts() {
     let steps = steps();
     for words in &names::TABLE {
         for (from, word) in [(Side::Client, words.line), (Side::Server, words.line_reply)] {
-            assert!(word.is_empty() || is_said(&steps, from, word), "nobody says {word}");
+            assert!(word.is_empty() || is_said(&steps, from, word), "no vector contains {word}");
         }
     }
 }
@@ -88,16 +88,20 @@ fn exchanges_in_frames_are_in_transcripts() {
     let steps = steps();
     let is_framed = |from, word: &[u8]| is_framed(&steps, from, word);
     for words in names::TABLE.iter().filter(|words| !words.frame.is_empty()) {
-        assert!(is_framed(Side::Client, words.frame.as_bytes()), "nobody says {}", words.frame);
+        assert!(
+            is_framed(Side::Client, words.frame.as_bytes()),
+            "no vector contains {}",
+            words.frame
+        );
         // These have no reply of their own.
         if !matches!(words.verb, Verb::Proof | Verb::PutPair | Verb::Abort) {
             let answer = [words.frame.as_bytes(), names::RESPONSE].concat();
-            assert!(is_framed(Side::Server, &answer), "nobody says {}", escaped(&answer));
+            assert!(is_framed(Side::Server, &answer), "no vector contains {}", escaped(&answer));
         }
     }
     let others = [names::CHALLENGE, names::GETALL_COUNT, names::GETALL_PAIR];
     for word in others.into_iter().chain([names::CHECKPOINT, names::ABORT]) {
-        assert!(is_framed(Side::Server, word), "nobody says {}", escaped(word));
+        assert!(is_framed(Side::Server, word), "no vector contains {}", escaped(word));
     }
     assert!(is_framed(Side::Client, names::CONCAT.as_bytes()));
 }

@@ -45,10 +45,10 @@ impl Bridge {
 impl Board {
     fn ask(&mut self, line: &str) -> String {
         self.0.get_mut().write_all(line.as_bytes()).unwrap();
-        self.hear()
+        self.recv()
     }
 
-    fn hear(&mut self) -> String {
+    fn recv(&mut self) -> String {
         let mut answer = String::new();
         self.0.read_line(&mut answer).unwrap();
         answer
@@ -57,7 +57,7 @@ impl Board {
     /// Identifies the client and opens the session.
     fn join(&mut self, id: u32) {
         assert!(self.ask(&format!("cmd=initack pmiid={id}\n")).starts_with("cmd=initack rc=0"));
-        (0..3).for_each(|_| assert!(self.hear().starts_with("cmd=set ")));
+        (0..3).for_each(|_| assert!(self.recv().starts_with("cmd=set ")));
         let opened = self.ask("cmd=init pmi_version=1 pmi_subversion=1\n");
         assert!(opened.starts_with("cmd=response_to_init rc=0"), "{opened}");
     }

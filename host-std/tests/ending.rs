@@ -100,9 +100,9 @@ fn run_that_goes_well_has_no_failure_in_its_report() {
 #[test]
 fn report_that_cannot_be_written_is_told_before_anything_starts() {
     let flag = file("not-started");
-    let words = ["run", "-n", "1", "--result", "/no/such/folder/r.json", "touch"];
+    let words = ["run", "-n", "1", "--result", "/no/such/directory/r.json", "touch"];
     let mut command = host(words);
-    run(command.arg(&flag)).exits_with(1).says(&["'/no/such/folder/r.json'", "--result"]);
+    run(command.arg(&flag)).exits_with(1).says(&["'/no/such/directory/r.json'", "--result"]);
     assert!(!flag.exists());
 }
 

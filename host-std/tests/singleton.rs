@@ -44,7 +44,7 @@ impl Singleton {
         Self { launcher, stream: BufReader::new(stream) }
     }
 
-    fn hears(&mut self) -> String {
+    fn receives(&mut self) -> String {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         line
@@ -56,9 +56,9 @@ impl Singleton {
 
     /// Performs the handshake and gives the name of the space.
     fn meets(&mut self) -> String {
-        assert_eq!(self.hears(), "cmd=singinit authtype=none\n");
+        assert_eq!(self.receives(), "cmd=singinit authtype=none\n");
         self.says("cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n");
-        let info = self.hears();
+        let info = self.receives();
         let name = info.strip_prefix("cmd=singinit_info versionok=yes stdio=no kvsname=");
         name.unwrap_or_else(|| panic!("{info}")).trim().to_owned()
     }
@@ -76,18 +76,18 @@ fn program_that_starts_us_is_rank_0_of_1_and_can_spawn() {
     let mut program = Singleton::start(std::process::id());
     let name = program.meets();
     program.says("cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n");
-    assert!(program.hears().starts_with("cmd=response_to_init rc=0 pmi_version=1"));
-    assert_eq!(program.hears(), format!("cmd=my_kvsname rc=0 kvsname={name}\n"));
+    assert!(program.receives().starts_with("cmd=response_to_init rc=0 pmi_version=1"));
+    assert_eq!(program.receives(), format!("cmd=my_kvsname rc=0 kvsname={name}\n"));
     // The put that MPICH up to 4.0 has queued, which is empty.
     program.says(&format!("cmd=put kvsname={name} key= value=\n"));
-    assert_eq!(program.hears(), "cmd=put_result rc=0\n");
+    assert_eq!(program.receives(), "cmd=put_result rc=0\n");
     program.says(
         "mcmd=spawn\nnprocs=2\nexecname=sh\ntotspawns=1\nspawnssofar=1\narg1=-c\n\
          arg2=echo $PMI_RANK of $PMI_SIZE; cat\nargcnt=2\npreput_num=0\ninfo_num=0\nendcmd\n",
     );
-    assert!(program.hears().starts_with("cmd=spawn_result rc=0 jobid="));
+    assert!(program.receives().starts_with("cmd=spawn_result rc=0 jobid="));
     program.says("cmd=finalize\n");
-    assert_eq!(program.hears(), "cmd=finalize_ack rc=0\n");
+    assert_eq!(program.receives(), "cmd=finalize_ack rc=0\n");
     let (code, out, said) = program.end();
     let mut lines: Vec<&str> = out.lines().collect();
     lines.sort_unstable();
@@ -100,12 +100,12 @@ fn child_that_fails_ends_the_program_that_started_us() {
     let mut program = Singleton::start(victim.id());
     program.meets();
     program.says("cmd=init pmi_version=1 pmi_subversion=1\n");
-    program.hears();
+    program.receives();
     program.says(
         "mcmd=spawn\nnprocs=1\nexecname=sh\ntotspawns=1\nspawnssofar=1\narg1=-c\narg2=exit 7\n\
          argcnt=2\npreput_num=0\ninfo_num=0\nendcmd\n",
     );
-    program.hears();
+    program.receives();
     assert!(!victim.wait().unwrap().success());
     let (code, _, said) = program.end();
     assert_eq!(code, 7, "{said}");
@@ -120,8 +120,8 @@ fn program_that_goes_away_ends_what_it_has_spawned() {
         "cmd=init pmi_version=1 pmi_subversion=1\nmcmd=spawn\nnprocs=1\nexecname=sleep\ntotspawns=1\n\
          spawnssofar=1\narg1=600\nargcnt=1\npreput_num=0\ninfo_num=0\nendcmd\n",
     );
-    program.hears();
-    program.hears();
+    program.receives();
+    program.receives();
     let (code, _, said) = program.end();
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("rank 0 of 1 (pid ") && said.contains("ended before finalize"), "{said}");
@@ -131,14 +131,14 @@ fn program_that_goes_away_ends_what_it_has_spawned() {
 #[test]
 fn program_without_pmi_is_reported() {
     let mut program = Singleton::start(std::process::id());
-    program.hears();
+    program.receives();
     program.says("cmd=singinit pmi_version=2 pmi_subversion=0 stdio=no authtype=none\n");
-    assert_eq!(program.hears(), "cmd=singinit_info versionok=no stdio=no\n");
+    assert_eq!(program.receives(), "cmd=singinit_info versionok=no stdio=no\n");
     let (code, _, said) = program.end();
     assert!(code == 1 && said.contains("it does not speak PMI-1"), "{said}");
 
     let mut program = Singleton::start(std::process::id());
-    program.hears();
+    program.receives();
     program.says("HTTP/1.1 400 Bad Request\n");
     let (code, _, said) = program.end();
     assert!(code == 1 && said.contains("it answered 'HTTP/1.1"), "{said}");

@@ -70,10 +70,10 @@ fn questions_that_come_at_once_are_all_answered_under_tls() {
     all.push_str("cmd=finalize\n");
     stream.write_all(all.as_bytes()).unwrap();
     stream.flush().unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).unwrap();
-    assert_eq!(heard.matches("cmd=put_result rc=0").count(), 2000);
-    assert!(heard.ends_with("cmd=finalize_ack rc=0\n"), "{heard}");
+    let mut received = String::new();
+    stream.read_to_string(&mut received).unwrap();
+    assert_eq!(received.matches("cmd=put_result rc=0").count(), 2000);
+    assert!(received.ends_with("cmd=finalize_ack rc=0\n"), "{received}");
     assert_eq!(host.end().0, 0);
 }
 

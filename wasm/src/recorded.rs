@@ -142,7 +142,7 @@ fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usiz
             let Some(lane) = lane else { return };
             let is_up = *direction == Direction::ToServer;
             story.say(lane, is_up, at, bytes, false, pipes);
-            story.hear(lane, is_up, at, bytes.len(), pipes);
+            story.recv(lane, is_up, at, bytes.len(), pipes);
             return;
         }
         Content::Started { pid, host } => {

@@ -31,7 +31,7 @@ pub(crate) fn files() -> Result<Vec<File>, String> {
     for path in paths(&root)? {
         let full = root.join(&path);
         if !full.is_file() {
-            continue; // deleted and not yet committed, or a folder of another repository
+            continue; // deleted and not yet committed, or a directory of another repository
         }
         let bytes = fs::read(&full).map_err(|error| format!("{path}: {error}"))?;
         if let Ok(text) = String::from_utf8(bytes) {

@@ -17,9 +17,9 @@ pub fn client_bytes(script: &[u8]) {
     let mut caller = Caller::new();
     for Step { what, bytes, .. } in script::steps(script).take(STEPS_MAX) {
         match what {
-            0..8 => caller.hear(bytes, true),
-            8..11 => caller.hear(bytes, false),
-            11..14 => bytes.iter().for_each(|byte| caller.hear(&[*byte], true)),
+            0..8 => caller.recv(bytes, true),
+            8..11 => caller.recv(bytes, false),
+            11..14 => bytes.iter().for_each(|byte| caller.recv(&[*byte], true)),
             14 => caller.end(),
             15 => caller.transmit(),
             _ => caller.ask(what - 16, bytes),
@@ -75,7 +75,7 @@ impl Caller {
         Self { client, open: Vec::new(), failed: None, is_new: true }
     }
 
-    fn hear(&mut self, mut bytes: &[u8], polls: bool) {
+    fn recv(&mut self, mut bytes: &[u8], polls: bool) {
         loop {
             let taken = match self.client.handle_input(NOW, bytes) {
                 Ok(taken) => taken,

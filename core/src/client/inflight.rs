@@ -67,11 +67,11 @@ impl<const N: usize> Inflight<N> {
     pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Received> {
         let at = self.place(reply)?;
         let waiting = self.0.get(at)?;
-        let heard = Received { ticket: waiting.ticket, verb: waiting.verb };
+        let received = Received { ticket: waiting.ticket, verb: waiting.verb };
         if !(parts::CONNECT && matches!(reply.answer, Answer::Count(_) | Answer::Pair(_))) {
             self.forget(at);
         }
-        Some(heard)
+        Some(received)
     }
 
     /// Index of the request that `reply` answers.

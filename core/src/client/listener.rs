@@ -127,8 +127,8 @@ impl<B: Buffer> Listener<B> {
             rest = after;
             if let Framed::Whole(_) = dialect.frame(self.buffer.as_slice())? {
                 let reply = dialect.read(self.buffer.as_slice())?;
-                let (stage, told) = self.state.on_reply(&reply)?;
-                (self.state, self.event) = (stage, Some(told));
+                let (state, event) = self.state.on_reply(&reply)?;
+                (self.state, self.event) = (state, Some(event));
                 self.buffer.clear();
             }
         }

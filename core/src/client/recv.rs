@@ -97,7 +97,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             // their way, a server may have refused each of them too.
             return self.clear_buffer();
         }
-        let Some(heard) = self.inflight.answered(reply) else {
+        let Some(received) = self.inflight.answered(reply) else {
             let (got, expected) = (inflight::reported(reply.to), self.inflight.expected());
             return self.lifecycle.fault = Some(PeerError::OutOfOrder { got, expected });
         };
@@ -108,9 +108,9 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         if let Err(bad) = self.server_info.learn(reply) {
             return self.lifecycle.fault = Some(PeerError::Malformed(bad));
         }
-        self.received = heard;
+        self.received = received;
         self.buffer_use = BufferUse::Whole;
-        if heard.verb == Verb::Init && (parts::PMI2 || parts::BINARY) {
+        if received.verb == Verb::Init && (parts::PMI2 || parts::BINARY) {
             self.dialect = ClientDialect::of(self.version());
         }
     }

@@ -60,7 +60,7 @@ impl Fence {
         self.handed_up = true;
     }
 
-    /// Whether the fence was handed up and its owner has not been told; true once for each fence.
+    /// Whether the fence was handed up and its owner has not been notified; true once for each fence.
     pub const fn take_hand_up(&mut self) -> bool {
         let is_new = self.handed_up && !self.hand_up_reported;
         self.hand_up_reported = self.handed_up;

@@ -215,11 +215,11 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
     match postcard::take_from_bytes::<ReplyFrame<'_>>(body) {
-        Ok((told, [])) => Ok(Reply {
-            to: VERBS.get(usize::from(told.to)).copied().unwrap_or(Verb::Unknown),
-            tag: told.tag.0.as_plain().unwrap_or(b""),
-            code: Code(told.code),
-            answer: told.what.answer(),
+        Ok((frame, [])) => Ok(Reply {
+            to: VERBS.get(usize::from(frame.to)).copied().unwrap_or(Verb::Unknown),
+            tag: frame.tag.0.as_plain().unwrap_or(b""),
+            code: Code(frame.code),
+            answer: frame.what.answer(),
         }),
         Ok(_) | Err(_) => Err(Malformed::new(HEAD_BYTES, "an answer")),
     }
@@ -253,8 +253,8 @@ pub fn write_reply(reply: &Reply<'_>, out: &mut [u8]) -> Result<usize, Full> {
     let what = ReplyBody::of(reply.answer, &mut room);
     let to = VERBS.iter().position(|verb| *verb == reply.to);
     let to = to.and_then(|to| u8::try_from(to).ok()).unwrap_or(UNREAD);
-    let told = ReplyFrame { to, tag: Bytes(Text::plain(reply.tag)), code: reply.code.0, what };
-    write(out, |into| told.serialize(into))
+    let frame = ReplyFrame { to, tag: Bytes(Text::plain(reply.tag)), code: reply.code.0, what };
+    write(out, |into| frame.serialize(into))
 }
 
 impl<'a> RequestBody<'a> {

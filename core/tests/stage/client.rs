@@ -34,7 +34,7 @@ fn play_with<const SLOTS: usize>(scenario: &Scenario, piece_bytes: usize) -> usi
         let member = members.entry(step.rank).or_insert_with(|| Client::new(heapless::Vec::new()));
         messages += match step.from.side {
             Side::Client => say(member, step),
-            Side::Server => hear(member, step, piece_bytes),
+            Side::Server => recv(member, step, piece_bytes),
         };
     }
     for (rank, member) in members {
@@ -83,7 +83,7 @@ fn say<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step) -> usize {
 }
 
 /// Hands bytes in and checks the replies.
-fn hear<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step, piece_bytes: usize) -> usize {
+fn recv<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step, piece_bytes: usize) -> usize {
     let mut means = step.means.iter().map(|means| escaped(means));
     for mut piece in step.bytes.chunks(piece_bytes) {
         loop {
@@ -94,6 +94,6 @@ fn hear<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step, piece_bytes
         }
         assert!(piece.is_empty(), "{}: {} is not taken", step.label, escaped(piece));
     }
-    assert_eq!(means.next(), None, "{}: hears less", step.label);
+    assert_eq!(means.next(), None, "{}: receives less", step.label);
     step.means.len()
 }

@@ -15,18 +15,18 @@ type Member = Listener<heapless::Vec<u8, LISTENER_BYTES>>;
 /// Returns the number of received messages.
 pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
     let mut member = None;
-    let mut heard = 0;
+    let mut received = 0;
     for line in &scenario.lines {
         let Line::Said(step) = line else { continue };
         match (step.from.side, &mut member) {
             (Side::Client, None) => member = Some(open(step)),
-            (Side::Server, Some(member)) => heard += hear(member, step, piece_bytes),
+            (Side::Server, Some(member)) => received += recv(member, step, piece_bytes),
             // A listener sends nothing but the opening.
             (Side::Client, Some(_)) => {}
-            (Side::Server, None) => panic!("{}: nobody listens", step.label),
+            (Side::Server, None) => panic!("{}: no listener", step.label),
         }
     }
-    heard
+    received
 }
 
 /// Opens with the bytes of the transcript.
@@ -46,7 +46,7 @@ fn open(step: &Step) -> Member {
 }
 
 /// Hands bytes in and checks the events; a refusal ends the connection.
-fn hear(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
+fn recv(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
     let mut means = step.means.iter().map(|means| escaped(means));
     for mut piece in step.bytes.chunks(piece_bytes) {
         while !piece.is_empty() {
@@ -66,6 +66,6 @@ fn hear(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
             assert_eq!(Some(escaped(&meaning::reply(&reply))), means.next(), "{}", step.label);
         }
     }
-    assert_eq!(means.next(), None, "{}: hears less", step.label);
+    assert_eq!(means.next(), None, "{}: receives less", step.label);
     step.means.len()
 }

@@ -116,7 +116,7 @@ impl Stage {
         let said = &mut self.members[step.rank as usize].said;
         assert!(
             said.starts_with(&step.bytes),
-            "{}: rank {} should hear {} but hears {}",
+            "{}: rank {} should recv {} but receives {}",
             step.label,
             step.rank,
             escaped(&step.bytes),
@@ -286,7 +286,7 @@ impl Stage {
     fn nothing_is_left(&self, label: &str) {
         for (rank, member) in self.members.iter().enumerate() {
             let said = escaped(&member.said);
-            assert!(said.is_empty(), "{label}: before this, rank {rank} hears {said}");
+            assert!(said.is_empty(), "{label}: before this, rank {rank} receives {said}");
         }
         assert!(self.told.is_empty(), "{label}: before this, the owner is told {:?}", self.told);
     }

@@ -400,7 +400,7 @@ mod tests {
         let shown = directory.display();
         fs::write(
             &main,
-            format!("# folders\n/first\ninclude {shown}/conf.d/*.conf\n/last # here\n"),
+            format!("# directories\n/first\ninclude {shown}/conf.d/*.conf\n/last # here\n"),
         )
         .unwrap();
         fs::write(

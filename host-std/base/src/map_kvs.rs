@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn key_is_found_on_its_own_shelf_only() {
+    fn key_is_found_in_its_own_keyspace_only() {
         let mut kvs = MapKvs::default();
         kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
         kvs.put(Keyspace::Node(0), b"k", b"2", BY).unwrap();

@@ -438,7 +438,7 @@ mod tests {
     }
 
     /// Settings of the whole run, then the settings and words of each program.
-    fn told(line: &str) -> (Settings, Vec<(Settings, Vec<String>)>) {
+    fn parts_of(line: &str) -> (Settings, Vec<(Settings, Vec<String>)>) {
         let args = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let applied = |given: &[GivenOption]| {
             let mut settings = Settings::default();
@@ -453,7 +453,7 @@ mod tests {
     }
 
     fn ranks_and_words(line: &str) -> Vec<(Option<u32>, Vec<String>)> {
-        let (common, parts) = told(line);
+        let (common, parts) = parts_of(line);
         let ranks = |own: Settings| own.job.ranks.or(common.job.ranks);
         parts.into_iter().map(|(own, words)| (ranks(own), words)).collect()
     }
@@ -479,19 +479,19 @@ mod tests {
         for line in
             ["-hosts a:2,b x", "-host=a:2,b x", "-H a:2,b x", "--host a:2,b x", "--hosts a:2,b x"]
         {
-            let (common, parts) = told(line);
+            let (common, parts) = parts_of(line);
             let Some(HostSource::List(list)) = common.hosts.source else { panic!("{line}") };
             assert_eq!((list.to_string(), parts[0].1.len()), ("a:2,b".to_owned(), 1), "{line}");
         }
         for line in ["-f h x", "-machinefile h x", "--hostfile=h x", "-hostfile h x"] {
-            assert_eq!(told(line).0.hosts.source, Some(HostSource::File("h".into())), "{line}");
+            assert_eq!(parts_of(line).0.hosts.source, Some(HostSource::File("h".into())), "{line}");
         }
         for line in ["-ppn 2 x", "-perhost 2 x", "--npernode 2 x", "-N 2 x", "--ppn=2 x"] {
-            assert_eq!(told(line).0.hosts.ppn, Some(2), "{line}");
+            assert_eq!(parts_of(line).0.hosts.ppn, Some(2), "{line}");
         }
-        assert!(!told("--nooversubscribe x").0.hosts.oversubscribe);
-        assert!(told("--nooversubscribe --oversubscribe x").0.hosts.oversubscribe);
-        let (common, parts) = told("-n 2 -host a x : -n 1 -host b y : -n 1 z");
+        assert!(!parts_of("--nooversubscribe x").0.hosts.oversubscribe);
+        assert!(parts_of("--nooversubscribe --oversubscribe x").0.hosts.oversubscribe);
+        let (common, parts) = parts_of("-n 2 -host a x : -n 1 -host b y : -n 1 z");
         let source = |settings: &Settings| match &settings.hosts.source {
             Some(HostSource::List(list)) => Some(list.to_string()),
             _ => None,
@@ -519,7 +519,7 @@ mod tests {
     #[test]
     fn colon_begins_the_next_program() {
         let (common, parts) =
-            told("-n 2 --env A=1 -l ./a x : -np 3 --env B=2 --wdir /tmp ./b : -n 1 -- ./c : y");
+            parts_of("-n 2 --env A=1 -l ./a x : -np 3 --env B=2 --wdir /tmp ./b : -n 1 -- ./c : y");
         assert!(common.output.label.is_some());
         assert_eq!(common.environment.set, [("A".into(), "1".into())]);
         let words: Vec<String> = parts.iter().map(|(_, words)| words.join(" ")).collect();
@@ -529,7 +529,7 @@ mod tests {
         assert_eq!(parts[1].0.environment.set, [("B".into(), "2".into())]);
         assert_eq!(parts[1].0.job.directory.as_deref(), Some("/tmp".as_ref()));
         // Without a program before the first colon, the options there hold for all programs.
-        let (common, parts) = told("-n 2 -l : a : --env A=1 b");
+        let (common, parts) = parts_of("-n 2 -l : a : --env A=1 b");
         assert_eq!((common.job.ranks, parts.len()), (Some(2), 2));
         for line in ["-n 2 a :", "a : -n 2", "a : -l b", "a : : b"] {
             assert!(parsed(line).is_err(), "{line}");
@@ -538,10 +538,10 @@ mod tests {
 
     #[test]
     fn switch_can_be_taken_back() {
-        assert!(told("-n 1 --collapse a").0.output.collapse);
-        assert!(!told("-n 1 --collapse --no-collapse a").0.output.collapse);
-        assert!(told("-n 1 --no-collapse --collapse a").0.output.collapse);
-        assert!(!told("-n 1 --no-control a").0.watching.control);
+        assert!(parts_of("-n 1 --collapse a").0.output.collapse);
+        assert!(!parts_of("-n 1 --collapse --no-collapse a").0.output.collapse);
+        assert!(parts_of("-n 1 --no-collapse --collapse a").0.output.collapse);
+        assert!(!parts_of("-n 1 --no-control a").0.watching.control);
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageErro
         _ => String::new(),
     };
     // The parser names an option with its value, as `--ranks <N>`.
-    let told = text(ContextKind::InvalidArg);
-    let option = told.split(' ').next().unwrap_or_default().to_owned();
+    let argument = text(ContextKind::InvalidArg);
+    let option = argument.split(' ').next().unwrap_or_default().to_owned();
     match error.kind() {
         ErrorKind::UnknownArgument if is_elsewhere(&option) => {
             UsageError::NotOfPart { got: option }
@@ -29,13 +29,13 @@ pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageErro
             let name = option.trim_start_matches('-');
             let known = options::all().find(|option| option.name == name);
             let option = known.map_or(option, options::OptionSpec::shown);
-            let value = told.split_once(' ').map_or("a value", |(_, value)| value);
+            let value = argument.split_once(' ').map_or("a value", |(_, value)| value);
             UsageError::MissingValue { option, value: value.trim_matches(['<', '>']).to_owned() }
         }
         ErrorKind::TooManyValues => UsageError::NeedlessValue { option },
         _ => {
-            let told = error.to_string();
-            let first = told.lines().next().unwrap_or_default();
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default();
             UsageError::Other { what: first.trim_start_matches("error: ").to_owned() }
         }
     }

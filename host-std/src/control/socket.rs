@@ -225,9 +225,9 @@ mod tests {
         assert_eq!((&ready[..], control.wants_answer(now)), (&[Token::StatusSocket][..], true));
         control.set_answer(now, b"all is well".to_vec());
         control.accept(now, &poller).unwrap();
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).unwrap();
-        assert_eq!((&*heard, control.deadline()), ("all is well", None));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!((&*answer, control.deadline()), ("all is well", None));
         assert!(!control.wants_answer(now) && control.wants_answer(now + FRESH_FOR));
         let path = control.path.clone();
         drop(control);

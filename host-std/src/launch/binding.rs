@@ -53,16 +53,16 @@ impl Binding {
             (BindTo::Nothing, _) => Ok(None),
             (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
             (BindTo::Units(bind_to), map_by) => {
-                let told = |error: io::Error| {
+                let describe = |error: io::Error| {
                     format!(
                         "the topology of this machine cannot be read ({error}); specify \
                          processors by number, as in '--bind-to user:0,1'"
                     )
                 };
-                let topology = Topology::read(Path::new(ROOT), &allowed()?).map_err(told)?;
+                let topology = Topology::read(Path::new(ROOT), &allowed()?).map_err(describe)?;
                 Self::of_units(*bind_to, map_by.unwrap_or(*bind_to), &topology)
                     .map(Some)
-                    .map_err(told)
+                    .map_err(describe)
             }
         }
     }
@@ -204,9 +204,9 @@ mod tests {
     fn shared_processors_are_reported() {
         let binding = Binding::of_user(&[vec![0], vec![1]], &[0, 1]).unwrap();
         assert_eq!(binding.shared(2), None);
-        let told = binding.shared(5).unwrap();
-        assert!(told.contains("5 ranks") && told.contains("2 processors"), "{told}");
-        assert!(told.contains("up to 3"), "{told}");
+        let describe = binding.shared(5).unwrap();
+        assert!(describe.contains("5 ranks") && describe.contains("2 processors"), "{describe}");
+        assert!(describe.contains("up to 3"), "{describe}");
         let binding = Binding::of_user(&[vec![0, 1]], &[0, 1]).unwrap();
         assert_eq!(binding.shared(2), None);
     }

@@ -77,8 +77,8 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     }
     if plan.ranks > first {
         let unknown = || "-".to_owned();
-        let dialled = span(first, plan.ranks - first);
-        rows.push([dialled, unknown(), unknown(), unknown(), "(connects over TCP)".to_owned()]);
+        let connected = span(first, plan.ranks - first);
+        rows.push([connected, unknown(), unknown(), unknown(), "(connects over TCP)".to_owned()]);
     }
     let mut text = table(rows);
     let shared = match &plan.placement.binding {

@@ -139,15 +139,15 @@ fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
 
 /// Reads a list like `0-3,8`.
 fn list(file: &Path) -> io::Result<Vec<u32>> {
-    let told =
+    let describe =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
-    let text = fs::read_to_string(file).map_err(told)?;
+    let text = fs::read_to_string(file).map_err(describe)?;
     let mut all = Vec::new();
     for piece in text.trim().split(',').filter(|piece| !piece.is_empty()) {
         let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
         match (first.parse::<u32>(), last.parse::<u32>()) {
             (Ok(first), Ok(last)) if last < PROCESSORS_MAX => all.extend(first..=last),
-            _ => return Err(told(io::Error::other(format!("'{piece}' is not a processor")))),
+            _ => return Err(describe(io::Error::other(format!("'{piece}' is not a processor")))),
         }
     }
     Ok(all)
@@ -172,7 +172,7 @@ pub(crate) mod tests {
         let root = std::env::temp_dir().join(format!("pmi-host-{}-{name}", std::process::id()));
         let write = |path: String, text: String| {
             let path = root.join(path);
-            fs::create_dir_all(path.parent().expect("a file is in a folder")).unwrap();
+            fs::create_dir_all(path.parent().expect("a file is in a directory")).unwrap();
             fs::write(path, text).unwrap();
         };
         for cpu in 0..8 {

@@ -201,23 +201,23 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Allocation with these variables, where every file and every command has the text `told`.
-    fn of(variables: &[(&str, &str)], told: &str) -> Result<Option<Allocation>, String> {
+    /// Allocation with these variables, where every file and every command has the text `content`.
+    fn of(variables: &[(&str, &str)], content: &str) -> Result<Option<Allocation>, String> {
         of_batch_system(&Surroundings {
             variable: &|name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             },
-            read: &|_| match told {
+            read: &|_| match content {
                 "" => Err(io::ErrorKind::NotFound.into()),
                 text => Ok(text.to_owned()),
             },
-            output: &|_| Ok(told.to_owned()),
+            output: &|_| Ok(content.to_owned()),
         })
     }
 
-    fn shown(variables: &[(&str, &str)], told: &str) -> (String, AllocationSource) {
-        let allocation = of(variables, told).unwrap().expect("an allocation");
+    fn shown(variables: &[(&str, &str)], content: &str) -> (String, AllocationSource) {
+        let allocation = of(variables, content).unwrap().expect("an allocation");
         (allocation.hosts.to_string(), allocation.source)
     }
 
@@ -297,7 +297,7 @@ mod tests {
     fn descriptions_that_cannot_be_used_are_named_with_a_remedy() {
         let nodes = ("SLURM_NNODES", "2");
         let list = ("SLURM_JOB_NODELIST", "n[1-2]");
-        for (variables, told, part) in [
+        for (variables, content, part) in [
             (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2")][..], "", "2 nodes (n[1-2]), and"),
             (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2(x3)")], "", "numbers for 3"),
             (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2(x")], "", "2(x is not a list"),
@@ -317,7 +317,7 @@ mod tests {
             (&[("PE_HOSTFILE", "f")], "a\n", "no number behind 'a'"),
             (&[("FLUX_URI", "u")], "{}", "resource set"),
         ] {
-            let why = of(variables, told).expect_err(part);
+            let why = of(variables, content).expect_err(part);
             assert!(why.contains(part) && why.contains("--no-allocation"), "{why}");
         }
     }

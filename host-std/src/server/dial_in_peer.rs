@@ -50,8 +50,8 @@ impl Unauthenticated {
                 Some(nonsense(PeerError::Unproven, b""))
             }
             Served::Broken(error, received_bytes) => {
-                let (heard, mut room) = (excerpt(scratch, received_bytes), Vec::new());
-                Some(nonsense(error, redacted(heard, &mut room)))
+                let (input, mut room) = (excerpt(scratch, received_bytes), Vec::new());
+                Some(nonsense(error, redacted(input, &mut room)))
             }
             Served::Plain => Some(PLAIN.to_owned()),
             Served::Untrusted => Some(UNTRUSTED.to_owned()),
@@ -77,14 +77,14 @@ pub(super) fn excerpt(scratch: &[u8], received_bytes: usize) -> &[u8] {
 
 /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
 pub(super) fn notify_all(server: &mut Server<Heap<PmixHeap>>, notice: Notice) -> Vec<(JobId, u32)> {
-    let mut told = Vec::new();
+    let mut listeners = Vec::new();
     for job in Vec::from_iter(server.jobs()) {
         let ranks = 0..server.job(job).map_or(0, Job::size);
         // A rank that does not listen, or has not read the last notice, gets none.
         let listens = ranks.filter(|rank| server.notify(job, Rank(*rank), notice).is_ok());
-        told.extend(listens.map(|rank| (job, rank)));
+        listeners.extend(listens.map(|rank| (job, rank)));
     }
-    told
+    listeners
 }
 
 /// Job, rank and session of a connection, for records.

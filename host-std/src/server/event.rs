@@ -197,9 +197,9 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
 }
 
 /// Describes a protocol violation of a peer, as the predicate of a message.
-pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
+pub(super) fn nonsense(error: PeerError, input: &[u8]) -> String {
     // First record of a TLS handshake, whose version bytes have not changed for decades.
-    if heard.starts_with(b"\x16\x03") {
+    if input.starts_with(b"\x16\x03") {
         return SPEAKS_TLS.to_owned();
     }
     let mut why = match error {
@@ -208,8 +208,8 @@ pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
         }
         _ => format!("cannot be served: {error}"),
     };
-    if !heard.is_empty() {
-        why.push_str(&format!(", in '{}'", heard.escape_ascii()));
+    if !input.is_empty() {
+        why.push_str(&format!(", in '{}'", input.escape_ascii()));
     }
     why
 }

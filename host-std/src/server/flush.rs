@@ -148,8 +148,8 @@ impl Connection {
         let Some(Stream::Tcp(socket)) = self.link.as_ref().map(NonBlocking::get_ref) else {
             return Ok(None);
         };
-        let mut heard = [0; HELLO];
-        match certificate.hello(socket, &mut heard) {
+        let mut input = [0; HELLO];
+        match certificate.hello(socket, &mut input) {
             Ok(FirstBytes::Silent) => {
                 self.watch(Some(Interest::Read), token, poller)?;
                 return Ok(Some(Served::Waiting));
@@ -157,7 +157,7 @@ impl Connection {
             Ok(FirstBytes::Secured) => {}
             Ok(FirstBytes::Plain { len_bytes }) => {
                 let mut refusal = [0; 128];
-                let len = refuse_plain(&heard[..len_bytes], &mut refusal);
+                let len = refuse_plain(&input[..len_bytes], &mut refusal);
                 // Nothing was sent before, so there is room; a peer that is gone needs no answer.
                 let _ = (&mut &*socket).write(&refusal[..len]);
                 self.close();
@@ -249,8 +249,8 @@ fn wide(bytes: usize) -> u64 {
 }
 
 /// Error reply to a client that speaks in the clear, in the form of its first request.
-fn refuse_plain(heard: &[u8], out: &mut [u8]) -> usize {
-    let to = match heard.get(..13).unwrap_or(heard) {
+fn refuse_plain(input: &[u8], out: &mut [u8]) -> usize {
+    let to = match input.get(..13).unwrap_or(input) {
         b"cmd=init_oob " => Verb::OutOfBand,
         start if start.starts_with(b"cmd=init ") => Verb::Init,
         _ => Verb::InitAck,

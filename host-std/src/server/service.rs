@@ -387,8 +387,8 @@ impl Service {
                 self.launcher_events.push_back(ServerEvent::Closed { job, rank });
             }
             Served::Broken(error, received_bytes) => {
-                let heard = excerpt(&self.scratch, received_bytes);
-                let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
+                let input = excerpt(&self.scratch, received_bytes);
+                let failure = Failure::Nonsense { rank, why: nonsense(error, input) };
                 self.launcher_events.push_back(ServerEvent::Failed { job, failure });
             }
             // Only after finalize: some clients crash when the stream ends at any other moment.

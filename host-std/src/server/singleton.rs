@@ -75,8 +75,8 @@ impl SingletonArgs {
             let version = match SingletonGreeting::read(&line) {
                 Ok(SingletonGreeting::Hello { version, .. }) => version,
                 _ => {
-                    let heard = line.escape_ascii();
-                    return Err(io::Error::other(format!("it answered '{heard}'")));
+                    let answer = line.escape_ascii();
+                    return Err(io::Error::other(format!("it answered '{answer}'")));
                 }
             };
             let speaks_ours = version.is_none_or(|version| version.major == Version::V1_1.major);

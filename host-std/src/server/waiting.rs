@@ -121,13 +121,13 @@ impl ProgressView<'_> {
                     self.server.waits(session).any(|wait| wait != server::Wait::Spawn)
                 })
             };
-            let heard = job.members().iter().filter(waits).filter_map(Member::last_message_at);
+            let times = job.members().iter().filter(waits).filter_map(Member::last_message_at);
             let of_job = pmix.iter().filter(|(of, _)| of.job == id);
-            let heard_pmix =
+            let pmix_times =
                 of_job.clone().filter_map(|(of, _)| job.member(of.rank)?.last_message_at());
             // A rank waits since its request, even if others may never have begun the operation. A fence
             // is the same one for clients of all protocols.
-            let first = heard.chain(heard_pmix).chain(job.fence().since()).min()?;
+            let first = times.chain(pmix_times).chain(job.fence().since()).min()?;
             // The missing rank may be of another job, and make progress there.
             let others = of_job.filter_map(|(_, others)| *others);
             Some(others.chain(job.last_progress()).fold(first, Ord::max))
@@ -159,8 +159,8 @@ impl ProgressView<'_> {
             let Some(SharedWait { inside, since, .. }) = found.get_mut(at) else { continue };
             // Several threads of a rank may wait for the same.
             inside.insert(rank);
-            let heard = members.get(index(rank)).and_then(Member::last_message_at);
-            *since = [*since, heard].into_iter().flatten().min();
+            let times = members.get(index(rank)).and_then(Member::last_message_at);
+            *since = [*since, times].into_iter().flatten().min();
         }
         (found, more)
     }

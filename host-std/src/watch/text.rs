@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn requests_of_waiting_pmix_clients_are_named() {
         let mut job = tests::table().jobs.remove(0);
-        let told = |what, missing: &[u32], elsewhere: &[(&str, u32)]| {
+        let report = |what, missing: &[u32], elsewhere: &[(&str, u32)]| {
             let there = |(job, rank): &(&str, u32)| Elsewhere {
                 job: (*job).to_owned(),
                 ranks: [*rank].into_iter().collect(),
@@ -290,37 +290,37 @@ mod tests {
             job.waits[0].elsewhere = elsewhere.iter().map(there).collect();
             sentences(&job).remove(0)
         };
-        let mut told = told;
+        let mut report = report;
         let value = |key: Option<&str>, job: Option<&str>, rank| WaitCondition::Value {
             key: key.map(str::to_owned),
             job: job.map(str::to_owned),
             rank,
         };
         let who = "ranks 0-2 of 4 wait";
-        let text = told(value(Some("card"), None, Some(3)), &[3], &[]);
+        let text = report(value(Some("card"), None, Some(3)), &[3], &[]);
         assert_eq!(text, format!("{who} for 'card' of rank 3"));
-        let text = told(value(None, Some("kvs_9_1"), Some(0)), &[], &[("kvs_9_1", 0)]);
+        let text = report(value(None, Some("kvs_9_1"), Some(0)), &[], &[("kvs_9_1", 0)]);
         assert_eq!(text, format!("{who} for anything of rank 0 of job kvs_9_1"));
-        let text = told(value(Some("card"), None, None), &[], &[]);
+        let text = report(value(Some("card"), None, None), &[], &[]);
         assert_eq!(text, format!("{who} for 'card' of any rank"));
-        let text = told(WaitCondition::ListedFence, &[3], &[]);
+        let text = report(WaitCondition::ListedFence, &[3], &[]);
         assert_eq!(text, format!("{who} in a fence of some ranks for rank 3"));
         let jobs = vec!["kvs_9_1".to_owned()];
-        let text = told(WaitCondition::Connect(jobs.clone()), &[3], &[("kvs_9_1", 0)]);
+        let text = report(WaitCondition::Connect(jobs.clone()), &[3], &[("kvs_9_1", 0)]);
         assert_eq!(
             text,
             format!("{who} in a connect with job kvs_9_1 for rank 3 and rank 0 of kvs_9_1")
         );
-        let text = told(WaitCondition::Disconnect(jobs), &[], &[]);
+        let text = report(WaitCondition::Disconnect(jobs), &[], &[]);
         assert_eq!(text, format!("{who} in a disconnect from job kvs_9_1"));
-        let text = told(WaitCondition::GroupMade("even".to_owned()), &[3], &[]);
+        let text = report(WaitCondition::GroupMade("even".to_owned()), &[3], &[]);
         assert_eq!(text, format!("{who} in the construction of group 'even' for rank 3"));
-        let text = told(WaitCondition::GroupEnd("even".to_owned()), &[3], &[("kvs_9_1", 0)]);
+        let text = report(WaitCondition::GroupEnd("even".to_owned()), &[3], &[("kvs_9_1", 0)]);
         assert_eq!(
             text,
             format!("{who} in the destruction of group 'even' for rank 3 and rank 0 of kvs_9_1")
         );
-        let text = told(WaitCondition::Published("ocean".to_owned()), &[], &[]);
+        let text = report(WaitCondition::Published("ocean".to_owned()), &[], &[]);
         assert_eq!(text, format!("{who} until 'ocean' is published"));
     }
 

@@ -335,7 +335,7 @@ impl Collected {
 
     fn all(self) -> String {
         self.reader.join().expect("reading does not panic");
-        let bytes = self.bytes.lock().expect("nobody else is left");
+        let bytes = self.bytes.lock().expect("the other holders have ended");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
@@ -346,7 +346,7 @@ fn collect(mut from: impl Read + Send + 'static) -> Collected {
     let reader = thread::spawn(move || {
         let mut piece = [0; 65536];
         while let Ok(len @ 1..) = from.read(&mut piece) {
-            sink.lock().expect("nobody panics with it").extend_from_slice(&piece[..len]);
+            sink.lock().expect("no holder panics").extend_from_slice(&piece[..len]);
         }
     });
     Collected { bytes, reader }

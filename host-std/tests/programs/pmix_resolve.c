@@ -54,6 +54,6 @@ int main(int argc, char **argv)
           "there is no application 77");
     holds(about(PMIX_NODE_INFO, PMIX_HOSTNAME, "elsewhere", PMIX_STRING, PMIX_LOCAL_SIZE, &found) != 0,
           "there is no other node");
-    say("everybody is here");
+    say("all ranks are here");
     return finish();
 }

@@ -20,7 +20,7 @@ struct Asker {
     state: PumpState<Inbox>,
     client: Client<FixedBuffer>,
     requests: std::vec::IntoIter<Request<'static>>,
-    heard: Vec<String>,
+    received: Vec<String>,
 }
 
 /// A job on one node, whose ranks are connected by pipes.
@@ -43,7 +43,7 @@ impl World {
                 state: PumpState::new(Inbox::new(), Inbox::new()),
                 client: Client::fixed(),
                 requests: requests(rank).into_iter(),
-                heard: Vec::new(),
+                received: Vec::new(),
             });
         }
         Self { server, askers }
@@ -79,7 +79,7 @@ impl Asker {
             Err(error) => panic!("{error}"),
         };
         while let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() {
-            self.heard.push(match reply.answer {
+            self.received.push(match reply.answer {
                 Answer::Value(text) => String::from_utf8(text.bytes().collect()).unwrap(),
                 other if reply.code.is_success() => format!("{other:?}"),
                 _ => format!("{:?} {}", reply.to, reply.code.0),
@@ -132,9 +132,9 @@ fn job_exchanges_its_cards_over_every_kind_of_link() {
             world.run();
             assert_eq!(world.server.faults, []);
             for (rank, asker) in world.askers.iter().enumerate() {
-                assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
-                let first = asker.heard.len() - SIZE as usize - 2;
-                for (other, card) in asker.heard[first..][..SIZE as usize].iter().enumerate() {
+                assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.received);
+                let first = asker.received.len() - SIZE as usize - 2;
+                for (other, card) in asker.received[first..][..SIZE as usize].iter().enumerate() {
                     assert_eq!(*card, other.to_string().repeat(1000), "rank {rank}");
                 }
                 if dials {
@@ -180,16 +180,17 @@ fn job_exchanges_its_cards_in_frames_over_every_kind_of_link() {
             world.run();
             assert_eq!(world.server.faults, []);
             for (rank, asker) in world.askers.iter().enumerate() {
-                assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
+                assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.received);
                 let identity = asker.client.identity().unwrap();
                 assert_eq!((identity.rank as usize, identity.size), (rank, SIZE));
-                let first = asker.heard.iter().position(|heard| heard.starts_with("0;")).unwrap();
-                for (other, card) in asker.heard[first..][..SIZE as usize].iter().enumerate() {
+                let first =
+                    asker.received.iter().position(|received| received.starts_with("0;")).unwrap();
+                for (other, card) in asker.received[first..][..SIZE as usize].iter().enumerate() {
                     assert_eq!(*card, format!("{other};").repeat(300), "rank {rank}");
                 }
-                assert!(asker.heard.contains(&"here".into()), "{:?}", asker.heard);
+                assert!(asker.received.contains(&"here".into()), "{:?}", asker.received);
                 let ring = format!("Ring {{ count: {rank}");
-                assert!(asker.heard.iter().any(|heard| heard.starts_with(&ring)));
+                assert!(asker.received.iter().any(|received| received.starts_with(&ring)));
             }
         }
     }
@@ -212,8 +213,8 @@ fn ranks_of_both_generations_meet_in_one_job() {
         world.run();
         assert_eq!(world.server.faults, []);
         for asker in &world.askers {
-            assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
-            let found = asker.heard.iter().filter(|heard| heard.len() == 1000).count();
+            assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.received);
+            let found = asker.received.iter().filter(|received| received.len() == 1000).count();
             assert_eq!(found, SIZE as usize);
         }
     }
@@ -286,7 +287,7 @@ fn refused_call_does_not_end_the_conversation() {
     world.run();
     assert_eq!(world.server.faults, []);
     assert_eq!(world.askers[0].client.state(), State::Ended);
-    assert_eq!(world.askers[0].heard.len(), 6, "{:?}", world.askers[0].heard);
+    assert_eq!(world.askers[0].received.len(), 6, "{:?}", world.askers[0].received);
 }
 
 #[test]

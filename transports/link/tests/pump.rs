@@ -99,12 +99,12 @@ fn requests_are_answered_over_every_kind_of_link() {
             let (mut near, mut far) = pipe(rules);
             let mut carry = carry();
             far.write_all(LINES.repeat(20).as_bytes());
-            let mut heard = String::new();
+            let mut received = String::new();
             for _ in 0..10_000 {
                 turn(&mut echo, &mut near, &mut carry).unwrap();
-                heard += &far.read_text();
+                received += &far.read_text();
             }
-            assert_eq!(heard, LINES.repeat(20).to_uppercase(), "{rules:?}, {patience}");
+            assert_eq!(received, LINES.repeat(20).to_uppercase(), "{rules:?}, {patience}");
         }
     }
 }
@@ -154,12 +154,12 @@ fn link_without_room_is_waited_for_and_nothing_more_is_rendered() {
     let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
     assert!(progress.wants_write && progress.wants_read);
     assert_eq!(echo.owed.len(), 2, "no more than the carry has room for");
-    let mut heard = String::new();
+    let mut received = String::new();
     for _ in 0..100 {
         turn(&mut echo, &mut near, &mut carry).unwrap();
-        heard += &far.read_text();
+        received += &far.read_text();
     }
-    assert_eq!(heard, "a long line of news\n".repeat(3));
+    assert_eq!(received, "a long line of news\n".repeat(3));
     assert_eq!(carry.unsent_bytes(), 0);
 }
 
@@ -187,16 +187,16 @@ fn error_reply_is_sent_before_the_fault_is_reported() {
     for rules in ALL {
         let mut echo = Echo::default();
         let (mut near, mut far) = pipe(rules);
-        far.write_all(b"a\n!bad\nnever heard\n");
+        far.write_all(b"a\n!bad\nnever received\n");
         let mut carry = carry();
-        let mut heard = String::new();
+        let mut received = String::new();
         let error = (0..200).find_map(|_| {
             let turned = turn(&mut echo, &mut near, &mut carry).err();
-            heard += &far.read_text();
+            received += &far.read_text();
             turned
         });
         assert!(matches!(error, Some(PumpError::Peer { error: BROKEN, .. })), "{error:?}");
-        assert_eq!(heard, "A\n!BAD\n", "{rules:?}");
+        assert_eq!(received, "A\n!BAD\n", "{rules:?}");
     }
 }
 

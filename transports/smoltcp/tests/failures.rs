@@ -198,7 +198,7 @@ fn node_that_vanishes_is_a_lost_rank() {
     net.sockets.remove(own);
     let limit = net.now().plus(Duration::from_secs(10));
     while office.notices.is_empty() {
-        assert!(net.now() < limit, "nobody noticed");
+        assert!(net.now() < limit, "the failure was not noticed");
         net.step();
         office.turn(&mut net);
     }

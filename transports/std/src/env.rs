@@ -292,7 +292,7 @@ mod tests {
         })
     }
 
-    fn dialled(host: &str, port: u16, id: u64, rank: u32) -> Result<Environment, EnvError> {
+    fn over_tcp(host: &str, port: u16, id: u64, rank: u32) -> Result<Environment, EnvError> {
         let transport = Transport::Tcp { host: host.into(), port, id };
         Ok(Environment { transport, rank, ..alone() })
     }
@@ -306,7 +306,7 @@ mod tests {
         let both = [("PMI_FD", "7"), ("PMI_PORT", "h:1"), ("PMI_ID", "9"), ("PMI_RANK", "2")];
         let second =
             |variables: &[(&str, &str)]| Environment::second_connection(variables.iter().copied());
-        assert_eq!(second(&both), dialled("h", 1, 9, 2));
+        assert_eq!(second(&both), over_tcp("h", 1, 9, 2));
         assert_eq!(second(&both[..1]), Ok(alone()));
         assert!(second(&both[..2]).is_err());
     }
@@ -326,16 +326,16 @@ mod tests {
     #[test]
     fn address_needs_an_identity() {
         let id = ("PMI_ID", "5");
-        assert_eq!(read(&[("PMI_PORT", "node-1:4000"), id]), dialled("node-1", 4000, 5, 5));
-        assert_eq!(read(&[("PMI_PORT", "[::1]:4000"), id]), dialled("::1", 4000, 5, 5));
+        assert_eq!(read(&[("PMI_PORT", "node-1:4000"), id]), over_tcp("node-1", 4000, 5, 5));
+        assert_eq!(read(&[("PMI_PORT", "[::1]:4000"), id]), over_tcp("::1", 4000, 5, 5));
         // An identity derived from a secret is no rank; the server sends the rank.
         let (most, more) = (i64::MAX.unsigned_abs(), "9223372036854775808");
         let found = read(&[("PMI_PORT", "h:1"), ("PMI_ID", &most.to_string())]);
-        assert_eq!(found, dialled("h", 1, most, u32::MAX));
+        assert_eq!(found, over_tcp("h", 1, most, u32::MAX));
         assert!(read(&[("PMI_PORT", "h:1"), ("PMI_ID", more)]).is_err());
         assert_eq!(
             read(&[("PMI_PORT", "10.0.0.1:80"), id, ("PMI_RANK", "2")]),
-            dialled("10.0.0.1", 80, 5, 2)
+            over_tcp("10.0.0.1", 80, 5, 2)
         );
         let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
         assert_eq!(read(&[("PMI_PORT", "h:1")]), Err(missing.clone()));

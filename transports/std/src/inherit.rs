@@ -46,9 +46,9 @@ mod tests {
         for _ in 0..2 {
             let mut stream = inherited_socket(ours.as_raw_fd()).unwrap();
             stream.write_all(b"hello").unwrap();
-            let mut heard = [0; 5];
-            theirs.read_exact(&mut heard).unwrap();
-            assert_eq!(&heard, b"hello");
+            let mut received = [0; 5];
+            theirs.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"hello");
         }
     }
 

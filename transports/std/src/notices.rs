@@ -122,8 +122,8 @@ impl Notices {
         loop {
             let bytes = self.bytes.get(self.held.clone()).unwrap_or(b"");
             self.held.start += self.listener.handle_input(NOW, bytes)?;
-            if let Some(told) = self.listener.poll_event() {
-                return Ok(Some(told));
+            if let Some(event) = self.listener.poll_event() {
+                return Ok(Some(event));
             }
             let len = Read::read(&mut self.stream, &mut self.bytes).map_err(CallError::Io)?;
             if len == 0 {

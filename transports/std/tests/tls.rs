@@ -59,10 +59,10 @@ fn much_goes_through_in_both_directions() {
     let sent: Vec<u8> = (0..1_000_000u32).map(|n| n.to_le_bytes()[0]).collect();
     let expected = sent.clone();
     let echo = thread::spawn(move || {
-        let mut heard = vec![0; expected.len()];
-        server.read_exact(&mut heard).unwrap();
-        assert_eq!(heard, expected);
-        server.write_all(&heard).unwrap();
+        let mut received = vec![0; expected.len()];
+        server.read_exact(&mut received).unwrap();
+        assert_eq!(received, expected);
+        server.write_all(&received).unwrap();
         server.flush().unwrap();
     });
     client.write_all(&sent).unwrap();

@@ -71,9 +71,9 @@ impl<M: Machine> Machine for Watched<'_, '_, M> {
             false => self.session.handle_input(now, bytes),
         };
         // After an error, the consumed part is unknown.
-        let heard = &bytes[..*handled.as_ref().unwrap_or(&bytes.len())];
-        if !heard.is_empty() {
-            self.events.push(SimEvent::ServerReceived { rank: self.rank, bytes: heard.into() });
+        let received = &bytes[..*handled.as_ref().unwrap_or(&bytes.len())];
+        if !received.is_empty() {
+            self.events.push(SimEvent::ServerReceived { rank: self.rank, bytes: received.into() });
         }
         handled
     }

@@ -131,7 +131,7 @@ impl Story {
     }
 
     /// Records the arrival of `len` bytes, the oldest first.
-    pub(crate) fn hear(
+    pub(crate) fn recv(
         &mut self,
         lane: usize,
         is_up: bool,

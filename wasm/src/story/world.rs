@@ -37,10 +37,10 @@ impl Story {
                 self.say(index(*rank), false, at, bytes, false, pipes);
             }
             SimEvent::ServerReceived { rank, bytes } => {
-                self.hear(index(*rank), true, at, bytes.len(), pipes);
+                self.recv(index(*rank), true, at, bytes.len(), pipes);
             }
             SimEvent::Received { rank, bytes } => {
-                self.hear(index(*rank), false, at, bytes.len(), pipes)
+                self.recv(index(*rank), false, at, bytes.len(), pipes)
             }
             event => {
                 let (lane, kind) = (event.rank().map(index), kind(event));

@@ -148,7 +148,7 @@ export function keysView(app) {
   const view = pane.run.view(app.stepOf(pane));
   if (!view.keys) return h("p", { class: "empty" }, "A recording holds messages, and no store.");
   const many = view.fences.length > 1;
-  const part = (name, about, keys) => h("section", { class: "shelf" },
+  const part = (name, about, keys) => h("section", { class: "keyspace" },
     h("h3", {}, name, h("span", {}, String(keys.length))), h("p", { class: "aside" }, about),
     keys.length ? h("table", { class: "fields" }, keys.slice(0, KEYS_MAX).map((key) => h("tr", {},
       h("th", { scope: "row" }, shown(key.key), h("small", {}, many ? `${key.job}, ` : "", key.by == null ? "process manager" : key.node == null ? `rank ${key.by}` : `rank ${key.by}, node ${key.node}`)),
@@ -157,7 +157,7 @@ export function keysView(app) {
   return h("div", {}, view.fences.map((fence) => gate(fence, many)),
     part("Before the fence", "put, and visible to the writer alone", view.keys.filter((key) => !key.visible)),
     part("After the fence", "visible to all ranks", view.keys.filter((key) => key.visible)),
-    pane.story.lanes.some((lane) => lane.dialect === "pmix") && h("section", { class: "shelf" }, h("h3", {}, "Committed in PMIx"),
+    pane.story.lanes.some((lane) => lane.dialect === "pmix") && h("section", { class: "keyspace" }, h("h3", {}, "Committed in PMIx"),
       h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
 }
 

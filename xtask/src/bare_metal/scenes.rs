@@ -283,12 +283,12 @@ struct SecretFile(PathBuf);
 impl SecretFile {
     fn new() -> Result<Self, String> {
         let path = toolchain::target_directory().join("guests-secret");
-        let told = |error: io::Error| format!("{}: {error}", path.display());
+        let describe = |error: io::Error| format!("{}: {error}", path.display());
         let _ = fs::remove_file(&path);
         let mut options = fs::OpenOptions::new();
         let mut file =
-            options.write(true).create_new(true).mode(0o600).open(&path).map_err(told)?;
-        file.write_all(SECRET.as_bytes()).map_err(told)?;
+            options.write(true).create_new(true).mode(0o600).open(&path).map_err(describe)?;
+        file.write_all(SECRET.as_bytes()).map_err(describe)?;
         Ok(Self(path))
     }
 }

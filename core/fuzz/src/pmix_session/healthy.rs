@@ -95,13 +95,13 @@ impl World {
                 said.extend(&out[..len]);
             }
             let mut connection = self.server.session(*id).expect("a healthy one stays");
-            let taken = connection.handle_input(now, said).expect("a healthy one is heard");
+            let taken = connection.handle_input(now, said).expect("a healthy one is received");
             said.drain(..taken);
             let mut has_moved = taken > 0;
             let mut piece = [0; 37];
             while let Some(len) = connection.poll_transmit(&mut piece).expect("any room will do") {
-                let heard = client.handle_input(Instant::ZERO, &piece[..len]);
-                assert_eq!(heard, Ok(len), "a healthy one understands");
+                let received = client.handle_input(Instant::ZERO, &piece[..len]);
+                assert_eq!(received, Ok(len), "a healthy one understands");
                 has_moved = true;
             }
             self.hear_owner();

@@ -220,7 +220,7 @@ impl World {
                 continue;
             };
             let owed = connection.poll_transmit(&mut [0; 64]);
-            assert!(owed == Ok(None), "nobody was told that {who} is owed something");
+            assert!(owed == Ok(None), "no event announces that {who} has a response due");
         }
     }
 

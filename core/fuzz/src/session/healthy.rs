@@ -36,7 +36,7 @@ impl World {
         self.expect(frames, &frame(&format!("cmd=kvs-put;key=b;value={round};")), PUT);
         self.expect(lines, "cmd=barrier_in\n", "");
         self.expect(frames, &frame("cmd=kvs-fence;thrid=7;"), FENCE);
-        assert_eq!(self.heard(lines), "cmd=barrier_out rc=0\n");
+        assert_eq!(self.received(lines), "cmd=barrier_out rc=0\n");
         let found = format!("cmd=get_result rc=0 value={round}\n");
         self.expect(lines, &format!("cmd=get kvsname={key} key=b\n"), &found);
         let found = frame(&format!("cmd=kvs-get-response;rc=0;found=TRUE;value={round};"));
@@ -48,7 +48,7 @@ impl World {
     fn check_among_others(&mut self, key: &str) {
         let round = self.healthy.round;
         self.say(AMONG_OTHERS, &format!("cmd=put kvsname=kvs_a key={key} value={round}\n"));
-        match self.heard(AMONG_OTHERS).as_str() {
+        match self.received(AMONG_OTHERS).as_str() {
             "cmd=put_result rc=0\n" => self.healthy.stored = Some(round),
             "cmd=put_result rc=2 msg=no_room_for_values\n" => {}
             other => panic!("a put is answered with {other:?}"),
@@ -60,9 +60,9 @@ impl World {
         self.expect(AMONG_OTHERS, &format!("cmd=get kvsname=kvs_a key={key}\n"), &found);
     }
 
-    fn expect(&mut self, who: usize, says: &str, hears: &str) {
+    fn expect(&mut self, who: usize, says: &str, receives: &str) {
         self.say(who, says);
-        assert_eq!(self.heard(who), hears, "after {says:?}");
+        assert_eq!(self.received(who), receives, "after {says:?}");
     }
 }
 

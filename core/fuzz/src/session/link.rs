@@ -51,7 +51,7 @@ impl Link {
             assert!(round < 10_000, "a session does not come to rest");
             let taken = self.hand_in(&mut session, now);
             // Also after an error, since the explanation is due.
-            let out = self.hear(&mut session);
+            let out = self.recv(&mut session);
             if !out && !taken {
                 break;
             }
@@ -60,7 +60,7 @@ impl Link {
         moved
     }
 
-    fn hear<S: Storage>(&mut self, session: &mut SessionMut<'_, S>) -> bool {
+    fn recv<S: Storage>(&mut self, session: &mut SessionMut<'_, S>) -> bool {
         let before = self.said.len();
         while let Some(message) = transmitted(session) {
             assert_reads_well(&message);

@@ -104,7 +104,7 @@ impl World {
     }
 
     /// Text that a healthy session has received since the last call.
-    pub(super) fn heard(&mut self, who: usize) -> String {
+    pub(super) fn received(&mut self, who: usize) -> String {
         String::from_utf8(std::mem::take(&mut self.links[who].said)).expect("plain text")
     }
 
@@ -165,7 +165,7 @@ impl World {
                 let who = self.links.iter().position(|link| link.id == Some(id));
                 self.serve(who.expect("a ready session is open"));
             } else if let Some(event) = self.server.poll_event() {
-                self.hear(event);
+                self.recv(event);
             } else {
                 return;
             }
@@ -176,7 +176,7 @@ impl World {
     pub(super) fn check_rest(&mut self) {
         self.settle();
         for who in 0..self.links.len() {
-            assert!(!self.serve(who), "nobody was told that {who} can go on");
+            assert!(!self.serve(who), "no event announces that {who} can continue");
         }
     }
 
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn recv(&mut self, event: Event) {
         if let Event::Spawn { session, exchange } = event {
             let spawn = self.server.spawn_request(session).expect("a spawn to read");
             assert!(spawn.programs().next().is_some());

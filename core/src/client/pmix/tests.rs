@@ -13,7 +13,7 @@ use crate::time::Instant;
 use crate::wire::pmix::greeting::{Greeting, write_refusal, write_welcome};
 use crate::wire::pmix::header::{Header, TAG_EVENT};
 use crate::wire::pmix::names::{Status, keys, scope};
-use crate::wire::pmix::request::Request as Heard;
+use crate::wire::pmix::request::Request as Received;
 use crate::wire::pmix::{Family, Packer, Type, Unpacker, WILDCARD, ranks};
 
 const NOW: Instant = Instant::ZERO;
@@ -54,9 +54,9 @@ fn open(format: Format) -> PmixClient<Lent> {
     sent(&mut client);
     let mut welcome = [0; 8];
     write_welcome(7, &mut welcome).unwrap();
-    hear(&mut client, &welcome);
+    recv(&mut client, &welcome);
     sent(&mut client);
-    hear(&mut client, &message(101, &described(format)));
+    recv(&mut client, &message(101, &described(format)));
     assert_eq!(reply(&mut client), (PmixTicket(101), Status::SUCCESS, Vec::new()));
     client
 }
@@ -70,7 +70,7 @@ fn sent(client: &mut PmixClient<Lent>) -> Vec<u8> {
     out[..needed].to_vec()
 }
 
-fn hear(client: &mut PmixClient<Lent>, bytes: &[u8]) {
+fn recv(client: &mut PmixClient<Lent>, bytes: &[u8]) {
     assert_eq!(client.handle_input(NOW, bytes), Ok(bytes.len()));
 }
 
@@ -169,7 +169,7 @@ fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
             assert_eq!(Greeting::read(&said).unwrap(), expected);
             continue;
         }
-        cut(at, &bytes).iter().for_each(|piece| hear(&mut client, piece));
+        cut(at, &bytes).iter().for_each(|piece| recv(&mut client, piece));
         let found: Found = match at {
             1 => continue,
             9 => std::vec![(1, std::vec![b"k-1".to_vec()])],
@@ -231,7 +231,7 @@ fn rejected_client_receives_the_status() {
         write_refusal(Status::NOT_FOUND.0, &mut refusal).unwrap();
         let error = PeerError::Refused(Code(Status::NOT_FOUND.0));
         let (front, back) = refusal.split_at(at);
-        hear(&mut client, front);
+        recv(&mut client, front);
         assert_eq!(client.handle_input(NOW, back), Err(error));
         assert_eq!((client.state(), client.is_finished()), (PmixState::Failed(error), true));
         assert_eq!(client.handle_input(NOW, b"x"), Err(error), "the first error stays");
@@ -251,7 +251,7 @@ fn rejected_client_receives_the_status() {
             let mut client = fresh(format);
             client.start(&PmixRequest::Init).unwrap();
             sent(&mut client);
-            hear(&mut client, &[0, 0, 0, 0, 0, 0, 0, 7]);
+            recv(&mut client, &[0, 0, 0, 0, 0, 0, 0, 7]);
             sent(&mut client);
             assert_eq!(client.handle_input(NOW, &answer), Err(error));
         }
@@ -279,20 +279,20 @@ fn refused_request_is_answered_with_its_status_and_the_next_one_can_be_asked() {
             let asked = sent(&mut client);
             let header = Header::read(&asked).unwrap();
             assert_eq!((header.index, header.tag), (7, ticket.0));
-            let heard = Heard::read(Unpacker::new(&asked[Header::BYTES..], format)).unwrap();
-            match heard {
-                Heard::Fence(fence) => {
+            let received = Received::read(Unpacker::new(&asked[Header::BYTES..], format)).unwrap();
+            match received {
+                Received::Fence(fence) => {
                     assert!(fence.procs.procs().eq([of]));
                     assert!(!fence.infos.is_set(keys::COLLECT));
                     assert_eq!(fence.infos.find(keys::TIMEOUT).unwrap().number(), Some(3));
                 }
-                Heard::Get(get) => {
+                Received::Get(get) => {
                     assert_eq!((get.nspace, get.rank, get.key), (of.nspace, of.rank, None));
                     assert!(get.infos.is_set(keys::IMMEDIATE));
                 }
                 other => assert_eq!(other.command(), Command::COMMIT),
             }
-            hear(&mut client, &status(format, ticket.0, code));
+            recv(&mut client, &status(format, ticket.0, code));
             assert_eq!(reply(&mut client), (ticket, code, Vec::new()));
         }
         assert_eq!(client.state(), PmixState::Open { index: 7 });
@@ -354,7 +354,7 @@ fn commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
         for expected in expected {
             let asked = sent(&mut client);
             let body = Unpacker::new(&asked[Header::BYTES..], format);
-            let Ok(Heard::Commit(scopes)) = Heard::read(body) else { panic!("{asked:?}") };
+            let Ok(Received::Commit(scopes)) = Received::read(body) else { panic!("{asked:?}") };
             let scopes: Vec<(u8, &[u8])> = scopes.map(Result::unwrap).collect();
             let keys = |bytes| crate::wire::pmix::Kvals::new(bytes, format).map(|k| k.unwrap().key);
             assert_eq!(scopes.len(), expected.len());
@@ -362,7 +362,7 @@ fn commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
                 assert_eq!(number, scope);
                 assert!(keys(bytes).eq(names.iter().copied()), "{names:?}");
             }
-            hear(&mut client, &status(format, tickets.pop().unwrap().0, Status::SUCCESS));
+            recv(&mut client, &status(format, tickets.pop().unwrap().0, Status::SUCCESS));
             reply(&mut client);
             tickets.push(client.start(&PmixRequest::Commit).unwrap());
         }
@@ -414,10 +414,10 @@ fn unrequested_messages_are_skipped_or_end_the_conversation() {
     for piece in [1, 7, 3000] {
         let mut client = open(Format::PLAIN);
         let ticket = client.start(&PmixRequest::Commit).unwrap();
-        event.chunks(piece).for_each(|piece| hear(&mut client, piece));
+        event.chunks(piece).for_each(|piece| recv(&mut client, piece));
         assert!(client.poll_event().is_none());
         sent(&mut client);
-        hear(&mut client, &status(Format::PLAIN, ticket.0, Status::SUCCESS));
+        recv(&mut client, &status(Format::PLAIN, ticket.0, Status::SUCCESS));
         assert_eq!(reply(&mut client), (ticket, Status::SUCCESS, Vec::new()));
     }
     let unasked = |expected| Err(PeerError::OutOfOrder { got: "an answer", expected });
@@ -447,8 +447,8 @@ fn answer_that_is_none_or_has_no_room_ends_the_conversation() {
         let mut client = open(Format::PLAIN);
         let ticket = client.start(&get).unwrap();
         sent(&mut client);
-        let heard = client.handle_input(NOW, &message(ticket.0, body));
-        assert!(matches!(heard, Err(PeerError::Malformed(_))), "{body:?}: {heard:?}");
+        let received = client.handle_input(NOW, &message(ticket.0, body));
+        assert!(matches!(received, Err(PeerError::Malformed(_))), "{body:?}: {received:?}");
     }
     for (len, fits) in [(1024 - Header::BYTES, true), (1025 - Header::BYTES, false)] {
         let mut client = open(Format::PLAIN);
@@ -457,10 +457,10 @@ fn answer_that_is_none_or_has_no_room_ends_the_conversation() {
         // As soon as the length is known, not after the whole message.
         let mut long = message(ticket.0, &std::vec![0; len]);
         long[Header::BYTES] = 2;
-        let heard = client.handle_input(NOW, if fits { &long } else { &long[..Header::BYTES] });
+        let received = client.handle_input(NOW, if fits { &long } else { &long[..Header::BYTES] });
         let limit_bytes = 1024;
         let too_long = Err(PeerError::MessageTooLong { limit_bytes });
-        assert_eq!(heard, if fits { Ok(1024) } else { too_long });
+        assert_eq!(received, if fits { Ok(1024) } else { too_long });
     }
 }
 
@@ -470,18 +470,19 @@ fn abort_forgets_everything_else() {
     let ticket = client.start(&PmixRequest::Commit).unwrap();
     sent(&mut client);
     let late = status(Format::PLAIN, ticket.0, Status::SUCCESS);
-    hear(&mut client, &late[..17]);
+    recv(&mut client, &late[..17]);
     let message = [b'm'; 2000];
     let abort = client.start(&PmixRequest::Abort { code: 42, message: &message }).unwrap();
     let asked = sent(&mut client);
     let body = Unpacker::new(&asked[Header::BYTES..], Format::PLAIN);
-    let Ok(Heard::Abort { code: 42, message: Some(said), targets }) = Heard::read(body) else {
+    let Ok(Received::Abort { code: 42, message: Some(said), targets }) = Received::read(body)
+    else {
         panic!("{asked:?}")
     };
     assert_eq!((said, targets.count), (&message[..1024], 0), "cut to what there is room for");
-    hear(&mut client, &late[17..]);
+    recv(&mut client, &late[17..]);
     assert!(client.poll_event().is_none() && !client.is_finished());
-    hear(&mut client, &status(Format::PLAIN, abort.0, Status::SUCCESS));
+    recv(&mut client, &status(Format::PLAIN, abort.0, Status::SUCCESS));
     assert_eq!(reply(&mut client), (abort, Status::SUCCESS, Vec::new()));
     assert!(client.is_finished());
     // The server may terminate the process before it answers.
@@ -521,7 +522,7 @@ fn calls_out_of_order_are_misuse_and_a_stream_that_ends_early_is_a_fault() {
     let put = client.put(Scope::Global, b"k", Datum::U32(1));
     assert_eq!(put, Err(Misuse::WrongState { needed: "the session is open" }));
     sent(&mut client);
-    hear(&mut client, &status(Format::PLAIN, 102, Status::SUCCESS));
+    recv(&mut client, &status(Format::PLAIN, 102, Status::SUCCESS));
     assert_eq!((client.handle_end(NOW), client.state()), (Ok(()), PmixState::Ended));
-    hear(&mut client, b"whatever");
+    recv(&mut client, b"whatever");
 }

@@ -39,7 +39,7 @@ fn said<const N: usize>(client: &mut Framed<N>) -> String {
 }
 
 /// Hands in a whole reply; returns the ticket and the code.
-fn hears<const N: usize>(client: &mut Framed<N>, answer: &str) -> (Ticket, Code) {
+fn receives<const N: usize>(client: &mut Framed<N>, answer: &str) -> (Ticket, Code) {
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()), "{answer}");
     let Some(ClientEvent::Reply { ticket, reply }) = client.poll_event() else {
         panic!("{answer}")
@@ -51,10 +51,10 @@ fn joined<const N: usize>() -> Framed<N> {
     let mut client = Client::new(Pmi2Buffer::new());
     client.start(&INIT_2).unwrap();
     assert_eq!(said(&mut client), INIT_LINE);
-    hears(&mut client, AGREED);
+    receives(&mut client, AGREED);
     client.start(&JOIN).unwrap();
     assert_eq!(said(&mut client), left("cmd=fullinit;pmijobid=0;pmirank=3;threaded=FALSE;"));
-    hears(&mut client, &right(IDENTITY));
+    receives(&mut client, &right(IDENTITY));
     client
 }
 
@@ -62,7 +62,7 @@ fn ready<const N: usize>() -> Framed<N> {
     let mut client = joined();
     client.start(&Request::KvsName).unwrap();
     said(&mut client);
-    hears(&mut client, &right("cmd=job-getid-response;rc=0;jobid=kvs_1;"));
+    receives(&mut client, &right("cmd=job-getid-response;rc=0;jobid=kvs_1;"));
     client
 }
 
@@ -165,7 +165,7 @@ fn opening_in_lines_goes_on_in_frames_at_every_split() {
         assert_eq!(client.start(&Request::KvsName), Err(needed));
         client.start(&JOIN).unwrap();
         said(&mut client);
-        hears(&mut client, &bytes[AGREED.len()..]);
+        receives(&mut client, &bytes[AGREED.len()..]);
         let who = client.identity().unwrap();
         assert_eq!((who.rank, who.size, who.appnum, who.spawner), (3, 8, 1, None));
         assert!(!client.is_spawned());
@@ -197,7 +197,7 @@ fn server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
     let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
     client.start(&INIT_2).unwrap();
     said(&mut client);
-    hears(&mut client, AGREED);
+    receives(&mut client, AGREED);
     client.start(&JOIN).unwrap();
     said(&mut client);
     let answer = right("cmd=fullinit-response;rc=3;pmi-version=2;pmi-subversion=0;rank=3;size=8;");
@@ -210,7 +210,7 @@ fn spawned_client_knows_it_and_its_owner_sees_the_spawner() {
     let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
     client.start(&INIT_2).unwrap();
     said(&mut client);
-    hears(&mut client, AGREED);
+    receives(&mut client, AGREED);
     client
         .start(&Request::FullInit {
             rank: Some(0),
@@ -239,7 +239,7 @@ fn challenge_is_answered_with_the_proof_of_the_secret() {
         let mut client: Framed<2> = Client::new(Pmi2Buffer::new());
         client.start(&INIT_2).unwrap();
         said(&mut client);
-        hears(&mut client, AGREED);
+        receives(&mut client, AGREED);
         let method = Some(Text::plain(crate::auth::METHOD));
         client
             .start(&Request::FullInit { rank: Some(3), job: None, threaded: false, method })
@@ -262,7 +262,7 @@ fn challenge_is_answered_with_the_proof_of_the_secret() {
         client
     };
     let mut client = challenged();
-    hears(&mut client, &right(IDENTITY));
+    receives(&mut client, &right(IDENTITY));
     assert_eq!(client.state(), State::Open { version: Version::V2_0 });
 
     let no = right("cmd=auth-response-complete-response;rc=-1;errmsg=the proof is wrong;");
@@ -298,7 +298,7 @@ fn exchanges_of_several_threads_are_named_and_answered_in_any_order() {
         (0, "info-getnodeattr-response;thrid=#;rc=0;found=TRUE;value=v;"),
     ] {
         let answer = format!("cmd={answer}").replace('#', &format!("{}", tickets[at].0));
-        assert_eq!(hears(&mut client, &right(&answer)).0, tickets[at], "{answer}");
+        assert_eq!(receives(&mut client, &right(&answer)).0, tickets[at], "{answer}");
     }
     assert_eq!(client.outstanding(), 0);
     let ticket = client.start(&Request::Finalize).unwrap();
@@ -315,10 +315,10 @@ fn server_that_gives_no_names_back_answers_each_kind_in_order() {
     let second = client.start(&get(b"b")).unwrap();
     said(&mut client);
     let found = right("cmd=kvs-get-response;rc=0;found=TRUE;value=1;");
-    assert_eq!(hears(&mut client, &found).0, first);
-    assert_eq!(hears(&mut client, &found).0, second);
+    assert_eq!(receives(&mut client, &found).0, first);
+    assert_eq!(receives(&mut client, &found).0, second);
     let found = right("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=1;");
-    assert_eq!(hears(&mut client, &found).0, wait);
+    assert_eq!(receives(&mut client, &found).0, wait);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn announced_pairs_are_said_one_by_one_and_answered_once() {
     }
     assert!(matches!(client.start(&pair("c")), Err(Misuse::WrongState { .. })));
     let answer = right(&format!("cmd=kvs-putall-response;thrid={};rc=0;", ticket.0));
-    assert_eq!(hears(&mut client, &answer).0, ticket);
+    assert_eq!(receives(&mut client, &answer).0, ticket);
 
     // Refused before all pairs were sent: the server refuses the sent ones one by one, and the client
     // discards those replies.
@@ -409,14 +409,15 @@ fn announced_pairs_are_said_one_by_one_and_answered_once() {
     said(&mut client);
     client.start(&pair("a")).unwrap();
     said(&mut client);
-    let (_, code) = hears(&mut client, &right("cmd=kvs-putall-response;rc=1;errmsg=no such job;"));
+    let (_, code) =
+        receives(&mut client, &right("cmd=kvs-putall-response;rc=1;errmsg=no such job;"));
     assert_eq!(code, Code(1));
     assert!(matches!(client.start(&pair("b")), Err(Misuse::WrongState { .. })));
     client.start(&get(b"k")).unwrap();
     said(&mut client);
     let late = right("cmd=kvs-putall-pair-response;rc=-1;errmsg=expected kvs-putall;");
     let both = [late.as_str(), &right("cmd=kvs-get-response;rc=1;")].concat();
-    assert_eq!(hears(&mut client, &both).1, Code(1));
+    assert_eq!(receives(&mut client, &both).1, Code(1));
 }
 
 #[test]
@@ -442,7 +443,7 @@ fn spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let put = client.start(&put(b"k", b"v")).unwrap();
     said(&mut client);
     let answer = right(&format!("cmd=kvs-put-response;thrid={};rc=0;", put.0));
-    assert_eq!(hears(&mut client, &answer).0, put);
+    assert_eq!(receives(&mut client, &answer).0, put);
     let body = format!("cmd=spawn-response;thrid={};rc=0;jobid=j;errcodes=0,0;", ticket.0);
     let answer = right(&body);
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));

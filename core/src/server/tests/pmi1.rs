@@ -9,13 +9,13 @@ use crate::time::Duration;
 fn member_learns_who_it_is_and_how_long_things_may_be() {
     let mut world = TestServer::new(2);
     world.init_all();
-    for (line, heard) in [
+    for (line, received) in [
         ("get_maxes", "maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"),
         ("get_appnum", "appnum rc=0 appnum=0"),
         ("get_universe_size", "universe_size rc=0 size=16"),
         ("get_my_kvsname", "my_kvsname rc=0 kvsname=kvs_1"),
     ] {
-        assert_eq!(world.request(1, &format!("cmd={line}\n")), format!("cmd={heard}\n"));
+        assert_eq!(world.request(1, &format!("cmd={line}\n")), format!("cmd={received}\n"));
     }
     assert_eq!(world.phase(1), Phase::Open);
 }
@@ -47,10 +47,10 @@ fn node_local_keys_are_visible_on_their_node_before_any_fence_and_never_elsewher
     world.request(0, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/a\n");
     world.request(2, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/b\n");
     let get = "cmd=get kvsname=kvs_1 key=local::segment\n";
-    let heard: Vec<String> = (0..4).map(|rank| world.request(rank, get)).collect();
+    let received: Vec<String> = (0..4).map(|rank| world.request(rank, get)).collect();
     let [first, second] =
         ["a", "b"].map(|name| format!("cmd=get_result rc=0 value=/dev/shm/{name}\n"));
-    assert_eq!(heard, [&*first, &first, &second, &second]);
+    assert_eq!(received, [&*first, &first, &second, &second]);
     // A rank of another node puts a key of its own, which is no conflict.
     assert!(world.server.poll_event().is_none());
 }
@@ -88,8 +88,11 @@ fn questions_sent_in_one_piece_are_answered_in_their_order() {
     let all = "cmd=put key=a value=1\ncmd=barrier_in\ncmd=get key=b\n";
     assert_eq!(world.request(0, all), "cmd=put_result rc=0\n");
     let other = "cmd=put key=b value=2\ncmd=barrier_in\ncmd=get key=a\n";
-    let heard = world.request(1, other);
-    assert_eq!(heard, "cmd=put_result rc=0\ncmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n");
+    let received = world.request(1, other);
+    assert_eq!(
+        received,
+        "cmd=put_result rc=0\ncmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n"
+    );
     assert_eq!(world.recv(0), "cmd=barrier_out rc=0\ncmd=get_result rc=0 value=2\n");
 }
 
@@ -97,12 +100,12 @@ fn questions_sent_in_one_piece_are_answered_in_their_order() {
 fn message_may_come_in_any_pieces() {
     let text = "cmd=init pmi_version=1 pmi_subversion=1\n\r\ncmd=get_maxes\ncmd=finalize\n";
     let mut whole = TestServer::new(1);
-    let heard = whole.request(0, text);
-    assert!(heard.ends_with("cmd=finalize_ack rc=0\n"));
+    let received = whole.request(0, text);
+    assert!(received.ends_with("cmd=finalize_ack rc=0\n"));
     for cut in 0..text.len() {
         let mut world = TestServer::new(1);
         let first = world.request(0, &text[..cut]);
-        assert_eq!(first + &world.request(0, &text[cut..]), heard, "cut at {cut}");
+        assert_eq!(first + &world.request(0, &text[cut..]), received, "cut at {cut}");
     }
 }
 
@@ -144,7 +147,7 @@ fn mistake_is_told_and_the_session_goes_on() {
     world.init_all();
     let long_key = "k".repeat(65);
     let long_value = "v".repeat(1025);
-    for (line, heard) in [
+    for (line, received) in [
         ("cmd=dance fast=yes".to_string(), "cmd=dance_result rc=-1 msg=not_supported_dance"),
         ("cmd=put key=a".to_string(), "cmd=put_result rc=3 msg=value_is_missing_or_wrong"),
         ("cmd=put value=a".to_string(), "cmd=put_result rc=3 msg=key_is_missing_or_wrong"),
@@ -163,7 +166,7 @@ fn mistake_is_told_and_the_session_goes_on() {
             "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024",
         ),
     ] {
-        assert_eq!(world.request(0, &format!("{line}\n")), format!("{heard}\n"));
+        assert_eq!(world.request(0, &format!("{line}\n")), format!("{received}\n"));
     }
 }
 
@@ -199,19 +202,19 @@ fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
         let mut world = TestServer::new(1);
         let line = format!("cmd=init pmi_version={} pmi_subversion={}\n", asked.0, asked.1);
         let (major, minor) = agreed;
-        let heard =
+        let received =
             format!("cmd=response_to_init rc=0 pmi_version={major} pmi_subversion={minor}\n");
-        assert_eq!(world.request(0, &line), heard);
+        assert_eq!(world.request(0, &line), received);
     }
     let mut world = TestServer::new(2);
     let error = world.send(1, "cmd=init pmi_version=3 pmi_subversion=0\n").unwrap_err();
     assert_eq!(error, PeerError::Version { major: 3, minor: 0 });
-    let heard = world.recv(1);
+    let received = world.recv(1);
     assert!(
-        heard.starts_with("cmd=response_to_init rc=-1 pmi_version=2 pmi_subversion=0 msg="),
-        "{heard}"
+        received.starts_with("cmd=response_to_init rc=-1 pmi_version=2 pmi_subversion=0 msg="),
+        "{received}"
     );
-    assert!(heard.ends_with("for_rank_1\n"), "{heard}");
+    assert!(received.ends_with("for_rank_1\n"), "{received}");
 }
 
 #[test]
@@ -366,8 +369,8 @@ fn names_are_published_for_all_jobs_and_go_with_their_own() {
     assert_eq!(world.request(0, publish), "cmd=publish_result rc=0 info=ok\n");
     let again = world.request(1, publish);
     assert_eq!(again, "cmd=publish_result rc=1 msg=service_exists_already info=fail\n");
-    let heard = world.request(1, "cmd=lookup_name service=ocean\n");
-    assert_eq!(heard, "cmd=lookup_result rc=0 info=ok port=tag#0$port#1$\n");
+    let received = world.request(1, "cmd=lookup_name service=ocean\n");
+    assert_eq!(received, "cmd=lookup_result rc=0 info=ok port=tag#0$port#1$\n");
     let unpublish = "cmd=unpublish_name service=ocean\n";
     assert_eq!(world.request(1, unpublish), "cmd=unpublish_result rc=0 info=ok\n");
     let gone = world.request(0, unpublish);
@@ -416,8 +419,11 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
     (0..4).for_each(|rank| assert!(world.send(rank, "cmd=barrier_in\n").is_ok()));
     (0..4).for_each(|rank| assert_eq!(world.recv(rank), "cmd=barrier_out rc=0 tag=0\n"));
     for bad in ["0,1", "9", "moon", "3:x"] {
-        let heard = world.request(3, &format!("cmd=barrier_in group={bad}\n"));
-        assert!(heard.starts_with("cmd=barrier_out rc=") && heard.contains("msg="), "{heard}");
+        let received = world.request(3, &format!("cmd=barrier_in group={bad}\n"));
+        assert!(
+            received.starts_with("cmd=barrier_out rc=") && received.contains("msg="),
+            "{received}"
+        );
     }
 }
 
@@ -502,7 +508,7 @@ fn spawn_is_lent_to_the_owner_and_answered_later() {
     let mut world = TestServer::new(1);
     world.init_all();
     let run = |count, code| CodeRun { count, code: Code(code) };
-    for (made, codes, heard) in [
+    for (made, codes, received) in [
         (Ok(world.job), &[][..], "cmd=spawn_result rc=0 jobid=kvs_1\n"),
         (
             Ok(world.job),
@@ -530,7 +536,7 @@ fn spawn_is_lent_to_the_owner_and_answered_later() {
         );
         world.server.answer_spawn(session, exchange, made, codes).unwrap();
         assert!(world.server.answer_spawn(session, exchange, made, codes).is_err());
-        assert_eq!(world.recv(0), format!("{heard}cmd=appnum rc=0 appnum=0\n"));
+        assert_eq!(world.recv(0), format!("{received}cmd=appnum rc=0 appnum=0\n"));
     }
 }
 
@@ -649,8 +655,8 @@ fn spawns_without_names_are_answered_in_their_order() {
         let early = world.recv(0);
         assert_eq!(early.is_empty(), in_order, "{early}");
         world.server.answer_spawn(first.0, first.1, Ok(world.job), &[]).unwrap();
-        let heard = early + &world.recv(0);
-        let [good, bad] = ["rc=0", "rc=-3"].map(|code| heard.find(code).expect(code));
-        assert_eq!(good < bad, in_order, "{heard}");
+        let received = early + &world.recv(0);
+        let [good, bad] = ["rc=0", "rc=-3"].map(|code| received.find(code).expect(code));
+        assert_eq!(good < bad, in_order, "{received}");
     }
 }

@@ -16,12 +16,12 @@ fn left(body: &str) -> String {
 fn world(size: u32) -> TestServer {
     let mut world = TestServer::new(size);
     for rank in 0..size as usize {
-        let heard = world.request(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
-        assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-        let heard =
+        let received = world.request(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(received, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        let received =
             world.request(rank, &left(&format!("cmd=fullinit;pmirank={rank};threaded=TRUE;")));
         assert_eq!(
-            heard,
+            received,
             right(&format!(
                 "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank={rank};size={size};\
                  appnum=0;debugged=FALSE;pmiverbose=FALSE;"
@@ -34,7 +34,7 @@ fn world(size: u32) -> TestServer {
 #[test]
 fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
     let mut world = world(2);
-    for (asked, heard) in [
+    for (asked, received) in [
         ("job-getid;thrid=0x7f;", "job-getid-response;thrid=0x7f;rc=0;jobid=kvs_1;"),
         ("kvs-put;key=a;value=b c=d;", "kvs-put-response;rc=0;"),
         ("kvs-get;key=a;thrid=9;", "kvs-get-response;thrid=9;rc=0;found=TRUE;value=b c=d;"),
@@ -53,8 +53,8 @@ fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
         ("job-connect;jobid=moon;", "job-connect-response;rc=1;errmsg=no such job;"),
         ("job-connect;jobid=kvs_1;", "job-connect-response;rc=0;kvscopy=FALSE;"),
     ] {
-        let heard = right(&format!("cmd={heard}"));
-        assert_eq!(world.request(0, &left(&format!("cmd={asked}"))), heard);
+        let received = right(&format!("cmd={received}"));
+        assert_eq!(world.request(0, &left(&format!("cmd={asked}"))), received);
     }
 }
 
@@ -82,21 +82,21 @@ fn values_that_a_client_cannot_read_are_refused_at_every_place() {
     let mut ring = world(2);
     let value = "ring-count=1;ring-left=a;;b;ring-right=c;";
     assert_eq!(ring.request(0, &left(&format!("cmd=ring;{value}"))), "");
-    let heard = ring.request(1, &right("cmd=ring;ring-count=1;ring-left=d;ring-right=e;"));
-    assert_eq!(heard, refusal("ring"));
-    let heard = "cmd=ring-response;rc=0;ring-count=0;ring-left=e;ring-right=d;";
-    assert_eq!(ring.recv(0), right(heard));
+    let received = ring.request(1, &right("cmd=ring;ring-count=1;ring-left=d;ring-right=e;"));
+    assert_eq!(received, refusal("ring"));
+    let received = "cmd=ring-response;rc=0;ring-count=0;ring-left=e;ring-right=d;";
+    assert_eq!(ring.recv(0), right(received));
 
     let mut space = world(2);
     for pair in ["key=a;value=1", "key=b;value=x;;y", "key=c;value=2"] {
         space.request(0, &left(&format!("cmd=kvs-put;{pair};")));
     }
-    let heard = space.request(0, &right("cmd=kvs-getall;jobid=kvs_1;"));
+    let received = space.request(0, &right("cmd=kvs-getall;jobid=kvs_1;"));
     // The list ends there: an omitted pair would look like one that was never put.
     let listed = right("cmd=kvs-getall-paircount-response;npair=3;")
         + &right("cmd=kvs-getall-pair-response;key=a;val=1;")
         + &refusal("kvs-getall");
-    assert_eq!(heard, listed);
+    assert_eq!(received, listed);
     let listed = space.request(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
     assert!(listed.contains("key=b;val=x;;y;"), "{listed}");
 }
@@ -106,10 +106,10 @@ fn lines_are_still_answered_after_frames_were_agreed_on() {
     let mut world = world(1);
     assert!(world.request(0, "cmd=get_maxes\n").starts_with("cmd=maxes rc=0"));
     let long = "v".repeat(1025);
-    let heard = world.request(0, &right(&format!("cmd=kvs-put;key=k;value={long};")));
+    let received = world.request(0, &right(&format!("cmd=kvs-put;key=k;value={long};")));
     assert!(
-        heard.ends_with("rc=7;errmsg=value k 1025 bytes over limit 1024 at rank 0;"),
-        "{heard}"
+        received.ends_with("rc=7;errmsg=value k 1025 bytes over limit 1024 at rank 0;"),
+        "{received}"
     );
 }
 
@@ -121,18 +121,18 @@ fn several_threads_wait_at_once_and_each_gets_its_own_answer() {
     };
     let asked = wait("a", 1) + &wait("b", 2) + &left("cmd=kvs-fence;thrid=3;");
     assert_eq!(world.request(0, &asked), "");
-    let heard = world.request(0, &left("cmd=job-getid;thrid=4;"));
-    assert_eq!(heard, right("cmd=job-getid-response;thrid=4;rc=0;jobid=kvs_1;"));
+    let received = world.request(0, &left("cmd=job-getid;thrid=4;"));
+    assert_eq!(received, right("cmd=job-getid-response;thrid=4;rc=0;jobid=kvs_1;"));
     world.request(1, &left("cmd=info-putnodeattr;key=b;value=2;"));
     assert!(world.ready().contains(&0));
-    let heard = world.recv(0);
-    assert_eq!(heard, right("cmd=info-getnodeattr-response;thrid=2;rc=0;found=TRUE;value=2;"));
-    let heard = world.request(1, &right("cmd=kvs-fence;"));
-    assert_eq!(heard, right("cmd=kvs-fence-response;rc=0;"));
+    let received = world.recv(0);
+    assert_eq!(received, right("cmd=info-getnodeattr-response;thrid=2;rc=0;found=TRUE;value=2;"));
+    let received = world.request(1, &right("cmd=kvs-fence;"));
+    assert_eq!(received, right("cmd=kvs-fence-response;rc=0;"));
     assert_eq!(world.recv(0), right("cmd=kvs-fence-response;thrid=3;rc=0;"));
     world.request(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
-    let heard = world.recv(0);
-    assert_eq!(heard, right("cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=1;"));
+    let received = world.recv(0);
+    assert_eq!(received, right("cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=1;"));
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn caller_of_this_generation_says_who_it_is_in_fullinit() {
     for _ in 0..3 {
         world.open(peer);
         let at = world.sessions.len() - 1;
-        let heard = world.request(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
-        assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        let received = world.request(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(received, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
     }
     assert!(world.request(0, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
     assert_eq!(world.server.poll_event(), Some(Event::Joined { job: world.job, rank: Rank(1) }));
@@ -208,9 +208,9 @@ fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
         let at = world.sessions.len() - 1;
         world.request(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
         assert_eq!(world.send(at, &left(&format!("cmd=fullinit;{said}"))), Err(error), "{said}");
-        let heard = world.recv(at);
-        assert!(heard.contains("cmd=fullinit-response;rc="), "{heard}");
-        assert!(heard.ends_with(&format!("errmsg={why};")), "{heard}");
+        let received = world.recv(at);
+        assert!(received.contains("cmd=fullinit-response;rc="), "{received}");
+        assert!(received.ends_with(&format!("errmsg={why};")), "{received}");
     }
     // An identified peer keeps its rank, whatever it claims later, and may identify itself again.
     let mut world = TestServer::new(2);
@@ -256,35 +256,35 @@ fn attribute_that_no_rank_is_left_to_put_is_not_waited_for() {
         }
         world
     };
-    let hear = |world: &mut TestServer, rank| {
+    let recv = |world: &mut TestServer, rank| {
         world.ready();
         world.recv(rank)
     };
     // The last neighbour finalizes; ranks of other nodes do not matter.
     let mut world = open("FALSE");
     world.request(0, &wait("a"));
-    assert_eq!(hear(&mut world, 0), "");
+    assert_eq!(recv(&mut world, 0), "");
     world.request(1, &left("cmd=finalize;"));
-    assert_eq!(hear(&mut world, 0), missing);
+    assert_eq!(recv(&mut world, 0), missing);
     world.request(0, &wait("a"));
-    assert_eq!(hear(&mut world, 0), missing);
+    assert_eq!(recv(&mut world, 0), missing);
     // Two wait for each other.
     let mut world = open("FALSE");
     world.request(2, &wait("a"));
     world.request(3, &wait("b"));
-    assert_eq!((hear(&mut world, 2), hear(&mut world, 3)), (missing.clone(), missing.clone()));
+    assert_eq!((recv(&mut world, 2), recv(&mut world, 3)), (missing.clone(), missing.clone()));
     // The process of a neighbour ends.
     let mut world = open("FALSE");
     world.request(2, &wait("a"));
     world.server.member_gone(world.job, Rank(3));
-    assert_eq!(hear(&mut world, 2), missing);
+    assert_eq!(recv(&mut world, 2), missing);
     // Another thread may still put it.
     let mut world = open("TRUE");
     world.request(0, &wait("a"));
     world.request(1, &left("cmd=finalize;"));
-    assert_eq!(hear(&mut world, 0), "");
+    assert_eq!(recv(&mut world, 0), "");
     world.send(0, &left("cmd=info-putnodeattr;thrid=2;key=a;value=v;")).unwrap();
-    assert!(hear(&mut world, 0).contains("found=TRUE;value=v;"));
+    assert!(recv(&mut world, 0).contains("found=TRUE;value=v;"));
 }
 
 #[test]
@@ -370,10 +370,10 @@ fn caller_proves_that_it_knows_the_secret_once() {
         }
         let proof = left(&format!("cmd=auth-response-complete;authinfo={second};"));
         let told = world.send(0, &proof);
-        let heard = world.recv(0);
+        let received = world.recv(0);
         assert_eq!(told.is_ok(), is_believed, "{first} {second}");
         if is_believed {
-            assert!(heard.contains("cmd=fullinit-response;rc=0;"), "{heard}");
+            assert!(received.contains("cmd=fullinit-response;rc=0;"), "{received}");
             assert_eq!(
                 world.server.poll_event(),
                 Some(Event::Joined { job: world.job, rank: Rank(0) })
@@ -417,17 +417,17 @@ fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
 #[test]
 fn whole_space_is_listed_and_filled_pair_by_pair() {
     let mut world = world(2);
-    let heard = world.request(0, &left("cmd=kvs-getall;thrid=1;jobid=kvs_1;"));
+    let received = world.request(0, &left("cmd=kvs-getall;thrid=1;jobid=kvs_1;"));
     let nothing = right("cmd=kvs-getall-paircount-response;thrid=1;npair=0;")
         + &right("cmd=kvs-getall-response;thrid=1;rc=0;");
-    assert_eq!(heard, nothing);
+    assert_eq!(received, nothing);
     world.request(0, &left("cmd=kvs-put;key=own;value=1;"));
     world.request(1, &left("cmd=kvs-put;key=other;value=2;"));
     assert_eq!(world.request(0, &left("cmd=kvs-putall;thrid=4;jobid=kvs_1;npair=2;")), "");
     assert_eq!(world.request(0, &left("cmd=kvs-putall-pair;thrid=4;key=x;val=3;")), "");
-    let heard = world.request(0, &left("cmd=kvs-putall-pair;thrid=4;key=y;val=a;;b;"));
-    assert_eq!(heard, right("cmd=kvs-putall-response;thrid=4;rc=0;"));
-    let heard = world.request(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
+    let received = world.request(0, &left("cmd=kvs-putall-pair;thrid=4;key=y;val=a;;b;"));
+    assert_eq!(received, right("cmd=kvs-putall-response;thrid=4;rc=0;"));
+    let received = world.request(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
     let pair = |key: &str, value: &str| {
         right(&format!("cmd=kvs-getall-pair-response;key={key};val={value};"))
     };
@@ -436,9 +436,9 @@ fn whole_space_is_listed_and_filled_pair_by_pair() {
         + &pair("x", "3")
         + &pair("y", "a;;b")
         + &right("cmd=kvs-getall-response;rc=0;");
-    assert_eq!(heard, listed);
+    assert_eq!(received, listed);
     assert!(world.request(1, &left("cmd=kvs-get;key=x;")).contains("value=3;"));
-    for (asked, heard) in [
+    for (asked, received) in [
         (
             "kvs-putall-pair;key=x;val=3;",
             "kvs-putall-pair-response;rc=-1;errmsg=expected kvs-putall;",
@@ -450,8 +450,8 @@ fn whole_space_is_listed_and_filled_pair_by_pair() {
         ("kvs-getall;jobid=moon;", "kvs-getall-response;rc=1;errmsg=no such connected job;"),
         ("kvs-putall;jobid=kvs_1;npair=0;", "kvs-putall-response;rc=0;"),
     ] {
-        let heard = right(&format!("cmd={heard}"));
-        assert_eq!(world.request(0, &left(&format!("cmd={asked}"))), heard);
+        let received = right(&format!("cmd={received}"));
+        assert_eq!(world.request(0, &left(&format!("cmd={asked}"))), received);
     }
 }
 
@@ -460,8 +460,8 @@ fn pairs_for_a_job_out_of_reach_are_refused_once_behind_the_last() {
     let mut world = world(1);
     assert_eq!(world.request(0, &left("cmd=kvs-putall;jobid=moon;npair=2;")), "");
     assert_eq!(world.request(0, &left("cmd=kvs-putall-pair;key=x;val=1;")), "");
-    let heard = world.request(0, &left("cmd=kvs-putall-pair;key=y;val=2;"));
-    assert_eq!(heard, right("cmd=kvs-putall-response;rc=1;errmsg=no such connected job;"));
+    let received = world.request(0, &left("cmd=kvs-putall-pair;key=y;val=2;"));
+    assert_eq!(received, right("cmd=kvs-putall-response;rc=1;errmsg=no such connected job;"));
     assert!(world.request(0, &left("cmd=kvs-get;key=x;")).contains("found=FALSE"));
 }
 
@@ -478,11 +478,11 @@ fn ring_gives_each_rank_the_values_of_both_neighbours() {
         // The first rank requests again before the others have received their answers.
         for rank in [0, 2, 1] {
             let (before, behind) = ((rank + 2) % 3, (rank + 1) % 3);
-            let heard = format!(
+            let received = format!(
                 "cmd=ring-response;rc=0;ring-count={rank};ring-left=r{before}.{round};\
                  ring-right=l{behind}.{round};"
             );
-            assert_eq!(world.recv(rank), right(&heard));
+            assert_eq!(world.recv(rank), right(&received));
         }
     }
 }
@@ -529,10 +529,10 @@ fn message_may_go_on_in_another_frame() {
 #[test]
 fn rest_of_a_torn_value_is_not_stored() {
     let mut world = world(1);
-    let heard = world.request(0, &right("cmd=kvs-put;key=a;value=x;y;"));
+    let received = world.request(0, &right("cmd=kvs-put;key=a;value=x;y;"));
     assert!(
-        heard.contains("rc=3;errmsg=a value without semicolon is missing or wrong;"),
-        "{heard}"
+        received.contains("rc=3;errmsg=a value without semicolon is missing or wrong;"),
+        "{received}"
     );
     assert!(world.request(0, &right("cmd=kvs-get;key=a;")).contains("found=FALSE"));
 }
@@ -557,8 +557,8 @@ fn second_connection_receives_notices_without_a_request() {
                 .sessions
                 .push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
             let hello = format!("cmd=init_oob signal={signal} pmi_version={asked} pmiid=1\n");
-            let heard = world.request(2, &hello);
-            assert_eq!(heard, format!("cmd=response_to_init_oob rc=0 pmi_version={agreed}\n"));
+            let received = world.request(2, &hello);
+            assert_eq!(received, format!("cmd=response_to_init_oob rc=0 pmi_version={agreed}\n"));
             world.server.notify(world.job, Rank(1), Notice::Checkpoint).unwrap();
             world.ready();
             assert_eq!(world.recv(2), checkpoint);

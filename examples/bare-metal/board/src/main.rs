@@ -73,7 +73,7 @@ fn play() -> Option<()> {
         let mut answers = 0;
         for (rank, client) in (0..).zip(clients.iter_mut()) {
             tell(&mut server, rank, client)?;
-            answers += hear(client, step)?;
+            answers += recv(client, step)?;
         }
         while let Some(id) = server.next_ready() {
             let (_, rank) = server.peer(id)?;
@@ -81,7 +81,7 @@ fn play() -> Option<()> {
             let mut line = [0; LINE];
             while let Some(len) = server.session(id)?.poll_transmit(&mut line).ok()? {
                 client.handle_input(Instant::ZERO, line.get(..len)?).ok()?;
-                answers += hear(client, step)?;
+                answers += recv(client, step)?;
             }
         }
         if answers != RANKS {
@@ -146,7 +146,7 @@ fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
 }
 
 /// Number of correct replies that a client has received.
-fn hear(client: &mut Own, step: usize) -> Option<usize> {
+fn recv(client: &mut Own, step: usize) -> Option<usize> {
     let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { return Some(0) };
     let expected = [b"01234567"[step.wrapping_sub(4) & 7]];
     let is_right = match reply.answer {

@@ -218,11 +218,11 @@ impl JobRules {
             _ => false,
         };
         if is_yes != is_untold {
-            let told = if is_yes { "has spawned" } else { "could not spawn" };
+            let claim = if is_yes { "has spawned" } else { "could not spawn" };
             let truth = if is_yes { "it was not started" } else { "it was started" };
             return Some((
                 "spawn",
-                format!("rank {rank} received a reply that it {told} {job}, and {truth}"),
+                format!("rank {rank} received a reply that it {claim} {job}, and {truth}"),
             ));
         }
         let ReplyBody::Spawned { codes: Some(codes), .. } = said else { return None };

@@ -67,7 +67,7 @@ pub struct Checks {
     replies: Option<Replies>,
     expects: Vec<Expectation>,
     violations: Vec<Violation>,
-    told: usize,
+    reported: usize,
 }
 
 /// A rule that does not hold.
@@ -101,7 +101,7 @@ impl Checks {
             replies: all.then(|| Replies::new(scenario)),
             expects: scenario.expects.clone(),
             violations: Vec::new(),
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -135,7 +135,7 @@ impl Checks {
         self.add(entry.at, entry.step, found);
         if matches!(entry.event, SimEvent::Violation { .. }) {
             // It is in the trace already.
-            self.told = self.violations.len();
+            self.reported = self.violations.len();
         }
     }
 
@@ -182,8 +182,8 @@ impl Checks {
 
     /// Violations found since the last call.
     pub(crate) fn untold(&mut self) -> Vec<Violation> {
-        let new = self.violations[self.told..].to_vec();
-        self.told = self.violations.len();
+        let new = self.violations[self.reported..].to_vec();
+        self.reported = self.violations.len();
         new
     }
 

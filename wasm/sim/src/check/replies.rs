@@ -66,7 +66,7 @@ impl Replies {
                 if link.pmix.is_some() {
                     return link.receive_pmix(bytes);
                 }
-                link.hear(bytes);
+                link.recv(bytes);
                 let held: usize = link.pending.iter().map(|(_, len)| len).sum();
                 let held = held + link.partial.len();
                 if held > HELD_MAX && !std::mem::replace(&mut link.has_overflowed, true) {
@@ -107,7 +107,7 @@ impl Replies {
 }
 
 impl LinkState {
-    fn hear(&mut self, bytes: &[u8]) {
+    fn recv(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some(len) = self.message_len() {
             let rest = self.partial.split_off(len);
@@ -229,21 +229,21 @@ impl LinkState {
     }
 
     fn send_pmix(&mut self, bytes: &[u8], facts: RankFacts) -> Result<(), String> {
-        let mut told = self.pmix.take().unwrap_or_default();
-        told.extend_from_slice(bytes);
+        let mut input = self.pmix.take().unwrap_or_default();
+        input.extend_from_slice(bytes);
         let mut wrong = None;
         loop {
             let is_welcome = !self.has_greeted[1];
             let whole = match is_welcome {
                 // A status, and the number of the connection on success.
-                true => (told.len() >= 4).then(|| {
-                    let is_yes = told.iter().take(4).all(|byte| *byte == 0);
+                true => (input.len() >= 4).then(|| {
+                    let is_yes = input.iter().take(4).all(|byte| *byte == 0);
                     (GREETING_TAG, if is_yes { 8 } else { 4 })
                 }),
-                false => pmix_message(&told, false),
+                false => pmix_message(&input, false),
             };
-            let Some((tag, len)) = whole.filter(|(_, len)| *len <= told.len()) else { break };
-            told.drain(..len);
+            let Some((tag, len)) = whole.filter(|(_, len)| *len <= input.len()) else { break };
+            input.drain(..len);
             self.has_greeted[1] = true;
             let asked = self.pending.iter().position(|(word, _)| *word == MessageKind::Tag(tag));
             match asked {
@@ -253,7 +253,7 @@ impl LinkState {
                 None => wrong = Some(format!("no request has tag {tag}")),
             }
         }
-        self.pmix = Some(told);
+        self.pmix = Some(input);
         wrong.map_or(Ok(()), Err)
     }
 }

@@ -149,9 +149,9 @@ impl Host {
             }
             for rank in ranks {
                 self.serve(rank, true, now, net, events);
-                let hears = !MUTANTS || self.mutant.as_ref().is_none_or(Mutant::detects_exits);
+                let detects = !MUTANTS || self.mutant.as_ref().is_none_or(Mutant::detects_exits);
                 if self.gone.remove(&rank).is_some()
-                    && hears
+                    && detects
                     && let Some((job, own)) = self.jobs.seat(rank)
                 {
                     self.server.member_gone(job, own);
@@ -342,11 +342,11 @@ impl Host {
         failure: ReportedFailure,
         events: &mut Vec<SimEvent>,
     ) {
-        let told = match &mut self.mutant {
+        let reported = match &mut self.mutant {
             Some(mutant) if MUTANTS => mutant.report(rank),
             _ => Some(rank),
         };
-        events.extend(told.map(|rank| SimEvent::Reported { rank, failure }));
+        events.extend(reported.map(|rank| SimEvent::Reported { rank, failure }));
     }
 
     /// Handles the events of the server; true if there were any.

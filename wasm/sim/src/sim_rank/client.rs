@@ -111,8 +111,8 @@ impl RankClient {
             RankRequest::PutFor { scope, key, value } => {
                 client.put(*scope, key, Datum::Text(value)).map(|()| ReplyBody::Nothing)
             }
-            RankRequest::AppNum => Ok(told(client, keys::APPNUM)),
-            RankRequest::Universe => Ok(told(client, keys::UNIV_SIZE)),
+            RankRequest::AppNum => Ok(number(client, keys::APPNUM)),
+            RankRequest::Universe => Ok(number(client, keys::UNIV_SIZE)),
             _ => return None,
         };
         let needed = "the server has described the job";
@@ -169,7 +169,7 @@ impl RankClient {
     }
 
     /// The next answer; `waiting` are the pending requests.
-    pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(RequestToken, Received)> {
+    pub(super) fn recv(&mut self, waiting: &[Waiting]) -> Option<(RequestToken, Received)> {
         match self {
             Self::Pmi(client) => match client.poll_event()? {
                 client::ClientEvent::Reply { ticket, reply } => {
@@ -216,7 +216,7 @@ fn found(mut object: Object<'_>, rank: Option<u32>, key: &[u8]) -> Option<Vec<u8
 }
 
 /// The job-level value under `key`.
-fn told(client: &pmix::PmixClient<Bytes, SLOTS>, key: &[u8]) -> ReplyBody {
+fn number(client: &pmix::PmixClient<Bytes, SLOTS>, key: &[u8]) -> ReplyBody {
     let number = client.known(client.identity().rank, key).and_then(|value| value.number());
     number.map_or(ReplyBody::Missing, ReplyBody::Number)
 }

@@ -111,16 +111,16 @@ impl SimRank {
                 Ok(taken) => taken,
                 Err(error) => {
                     // Complete messages before the error can still be read.
-                    self.hear(now, events);
+                    self.recv(now, events);
                     events.push(SimEvent::Broke { rank: self.rank, error });
                     self.end(ProcessState::Exited(1), now, net, events);
                     return true;
                 }
             };
             self.untaken.drain(..taken);
-            let has_heard = self.hear(now, events);
-            has_moved |= has_heard || taken > 0;
-            if !has_heard && taken == 0 {
+            let has_received = self.recv(now, events);
+            has_moved |= has_received || taken > 0;
+            if !has_received && taken == 0 {
                 break;
             }
         }
@@ -128,8 +128,8 @@ impl SimRank {
     }
 
     /// Takes the answer of the client, if any.
-    fn hear(&mut self, now: u64, events: &mut Vec<SimEvent>) -> bool {
-        let Some((ticket, got)) = self.client.hear(&self.waiting) else { return false };
+    fn recv(&mut self, now: u64, events: &mut Vec<SimEvent>) -> bool {
+        let Some((ticket, got)) = self.client.recv(&self.waiting) else { return false };
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket == ticket) {
             let Waiting { number, ask, .. } = self.waiting.remove(at);
             events.push(SimEvent::Answered { rank: self.rank, number, ask, got });

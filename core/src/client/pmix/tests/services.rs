@@ -22,7 +22,7 @@ fn answered<T>(
     body: &[u8],
     look: impl FnOnce(PmixAnswer<'_>) -> T,
 ) -> T {
-    hear(client, &message(tag, body));
+    recv(client, &message(tag, body));
     match client.poll_event() {
         Some(PmixClientEvent::Reply { status: Status::SUCCESS, answer, .. }) => look(answer),
         other => panic!("{other:?}"),
@@ -42,8 +42,8 @@ fn is_nothing_when_cut(format: Format, request: &PmixRequest<'_>, body: &[u8]) {
     for len in (0..body.len()).filter(|len| *len != status_bytes) {
         let mut client = open(format);
         let (tag, _) = asked(&mut client, request);
-        let heard = client.handle_input(NOW, &message(tag, &body[..len]));
-        assert!(matches!(heard, Err(PeerError::Malformed(_))), "{request:?} cut at {len}");
+        let received = client.handle_input(NOW, &message(tag, &body[..len]));
+        assert!(matches!(received, Err(PeerError::Malformed(_))), "{request:?} cut at {len}");
     }
 }
 
@@ -53,7 +53,7 @@ fn name_is_published_found_and_taken_back() {
         let mut client = open(format);
         let (tag, body) =
             asked(&mut client, &PmixRequest::Publish { key: b"ocean", text: b"port 7" });
-        let Ok(Heard::Publish { user: 0, infos }) = Heard::read(Unpacker::new(&body, format))
+        let Ok(Received::Publish { user: 0, infos }) = Received::read(Unpacker::new(&body, format))
         else {
             panic!("a publish")
         };
@@ -65,7 +65,7 @@ fn name_is_published_found_and_taken_back() {
 
         let lookup = PmixRequest::Lookup { key: b"ocean", wait: true, timeout_s: Some(4) };
         let (tag, body) = asked(&mut client, &lookup);
-        let Ok(Heard::Lookup(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
+        let Ok(Received::Lookup(wanted)) = Received::read(Unpacker::new(&body, format)) else {
             panic!("a lookup")
         };
         assert!(wanted.keys().eq([b"ocean"]));
@@ -87,15 +87,15 @@ fn name_is_published_found_and_taken_back() {
 
         let now = PmixRequest::Lookup { key: b"sea", wait: false, timeout_s: None };
         let (tag, body) = asked(&mut client, &now);
-        let Ok(Heard::Lookup(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
+        let Ok(Received::Lookup(wanted)) = Received::read(Unpacker::new(&body, format)) else {
             panic!("a lookup")
         };
         assert!(wanted.infos.is_empty());
-        hear(&mut client, &status(format, tag, Status::NOT_FOUND));
+        recv(&mut client, &status(format, tag, Status::NOT_FOUND));
         assert_eq!(reply(&mut client), (PmixTicket(tag), Status::NOT_FOUND, Vec::new()));
 
         let (_, body) = asked(&mut client, &PmixRequest::Unpublish { key: b"ocean" });
-        let Ok(Heard::Unpublish(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
+        let Ok(Received::Unpublish(wanted)) = Received::read(Unpacker::new(&body, format)) else {
             panic!("an unpublish")
         };
         assert!(wanted.keys().eq([b"ocean"]) && wanted.infos.is_empty());
@@ -108,7 +108,8 @@ fn program_is_spawned_and_jobs_are_connected() {
         let mut client = open(format);
         let spawn = PmixRequest::Spawn { command: b"./kids", processes: 3 };
         let (tag, body) = asked(&mut client, &spawn);
-        let Ok(Heard::Spawn { infos, apps }) = Heard::read(Unpacker::new(&body, format)) else {
+        let Ok(Received::Spawn { infos, apps }) = Received::read(Unpacker::new(&body, format))
+        else {
             panic!("a spawn")
         };
         let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
@@ -129,7 +130,7 @@ fn program_is_spawned_and_jobs_are_connected() {
         let listed = [NSPACE, b"job-2"].map(|nspace| Proc { nspace, rank: WILDCARD });
         let connect = PmixRequest::Connect { procs: &procs, timeout_s: None };
         let (tag, body) = asked(&mut client, &connect);
-        let Ok(Heard::Connect(with)) = Heard::read(Unpacker::new(&body, format)) else {
+        let Ok(Received::Connect(with)) = Received::read(Unpacker::new(&body, format)) else {
             panic!("a connect")
         };
         assert!(with.procs.procs().eq(listed) && with.infos.is_empty());
@@ -144,7 +145,7 @@ fn program_is_spawned_and_jobs_are_connected() {
 
         let disconnect = PmixRequest::Disconnect { procs: &procs, timeout_s: Some(1) };
         let (_, body) = asked(&mut client, &disconnect);
-        let Ok(Heard::Disconnect(from)) = Heard::read(Unpacker::new(&body, format)) else {
+        let Ok(Received::Disconnect(from)) = Received::read(Unpacker::new(&body, format)) else {
             panic!("a disconnect")
         };
         assert!(from.procs.procs().eq(listed));
@@ -171,10 +172,11 @@ fn registered_client_finds_events_between_answers() {
     for format in FORMATS {
         let mut client = open(format);
         // The client has not registered for it, so it is not kept.
-        hear(&mut client, &event(format, -101, b"early"));
+        recv(&mut client, &event(format, -101, b"early"));
         assert!(client.poll_event().is_none());
         let (tag, body) = asked(&mut client, &PmixRequest::Register { code: Some(Status(-101)) });
-        let Ok(Heard::RegisterEvents { codes, infos }) = Heard::read(Unpacker::new(&body, format))
+        let Ok(Received::RegisterEvents { codes, infos }) =
+            Received::read(Unpacker::new(&body, format))
         else {
             panic!("a registration")
         };
@@ -187,7 +189,7 @@ fn registered_client_finds_events_between_answers() {
         ]
         .concat();
         let mut rest = &all[..];
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while !rest.is_empty() {
             let taken = client.handle_input(NOW, &rest[..rest.len().min(5)]).unwrap();
             rest = &rest[taken..];
@@ -195,21 +197,21 @@ fn registered_client_finds_events_between_answers() {
                 Some(PmixClientEvent::Happened { code, source, range: range::SESSION, infos }) => {
                     assert_eq!((source.nspace, source.rank), (&b"shop"[..], 1));
                     assert_eq!(infos.find(b"why").unwrap().text(), Some(&b"now"[..]));
-                    heard.push(code);
+                    received.push(code);
                 }
                 Some(PmixClientEvent::Reply { ticket, status, .. }) => {
                     assert_eq!(ticket.0, tag);
-                    heard.push(status);
+                    received.push(status);
                 }
                 other => assert!(other.is_none() && taken > 0),
             }
         }
-        assert_eq!(heard, [Status(-101), Status::SUCCESS]);
+        assert_eq!(received, [Status(-101), Status::SUCCESS]);
 
         let code = Status(-7);
         let (_, body) = asked(&mut client, &PmixRequest::Notify { code, range: range::NAMESPACE });
-        let Ok(Heard::Notify { code: -7, range: range::NAMESPACE, infos }) =
-            Heard::read(Unpacker::new(&body, format))
+        let Ok(Received::Notify { code: -7, range: range::NAMESPACE, infos }) =
+            Received::read(Unpacker::new(&body, format))
         else {
             panic!("an event")
         };
@@ -223,7 +225,8 @@ fn registered_client_finds_events_between_answers() {
 fn everything_that_happens_can_be_asked_for() {
     let mut client = open(Format::PLAIN);
     let (_, body) = asked(&mut client, &PmixRequest::Register { code: None });
-    let Ok(Heard::RegisterEvents { codes, .. }) = Heard::read(Unpacker::new(&body, Format::PLAIN))
+    let Ok(Received::RegisterEvents { codes, .. }) =
+        Received::read(Unpacker::new(&body, Format::PLAIN))
     else {
         panic!("a registration")
     };

@@ -100,8 +100,8 @@ fn bytes_that_are_no_frame_end_the_session() {
         };
         client.start(&request).unwrap();
         said(&mut client);
-        let heard = client.handle_input(NOW, garbage.as_bytes());
-        assert!(matches!(heard, Err(PeerError::Malformed(_))), "{garbage:?}: {heard:?}");
+        let received = client.handle_input(NOW, garbage.as_bytes());
+        assert!(matches!(received, Err(PeerError::Malformed(_))), "{garbage:?}: {received:?}");
     }
     // Half a frame may continue.
     let mut client = ready::<1>();

@@ -24,7 +24,7 @@ impl Hall {
         let (tag, body) = &answers[0];
         assert_eq!(*tag, self.tag, "the answer comes first");
         let status = status_of(body, self.clients[client].1);
-        self.heard.push((client, answers[1..].to_vec()));
+        self.received.push((client, answers[1..].to_vec()));
         status
     }
 
@@ -45,9 +45,9 @@ impl Hall {
     /// Events delivered to a client: code, rank of the source, and keys of the infos.
     pub(super) fn told(&mut self, client: usize) -> Vec<(i32, u32, Vec<String>)> {
         let mut all = Vec::new();
-        self.heard.retain(|(of, heard)| {
+        self.received.retain(|(of, received)| {
             if *of == client {
-                all.extend(heard.clone());
+                all.extend(received.clone());
             }
             *of != client
         });
@@ -186,7 +186,7 @@ fn cached_events_are_delivered_once_to_late_registrations() {
     hall.register(2, &[], &[]);
     assert_eq!(hall.codes(2), [-4, -5, -6, -7, -8, -9, -10]);
     hall.register(0, &[], &[]);
-    assert_eq!(hall.codes(0), [], "nobody is told what it has said itself");
+    assert_eq!(hall.codes(0), [], "a source does not receive its own event");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn slow_reader_receives_events_in_turn_and_blocks_no_other() {
     let place = answers.iter().position(|(of, _)| *of == tag).unwrap();
     let (first, rest) = (answers[..place].to_vec(), answers[place + 1..].to_vec());
     assert_eq!((first.len(), rest.len()), (7, 8));
-    hall.heard = vec![(1, [first, rest].concat())];
+    hall.received = vec![(1, [first, rest].concat())];
     // Some have dropped out of the cache by then.
     let told: Vec<i32> = (1..=7).chain(11..=18).map(|code| -code).collect();
     assert_eq!(hall.codes(1), told);

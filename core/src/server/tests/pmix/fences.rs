@@ -94,7 +94,7 @@ fn fence_ends_without_those_that_are_gone_and_says_so() {
     assert_eq!(hall.status(1), Status::PARTIAL_SUCCESS);
     let answers = hall.answers(0);
     assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::PARTIAL_SUCCESS);
-    assert_eq!(hall.world.server.poll_event(), None, "nobody is stuck");
+    assert_eq!(hall.world.server.poll_event(), None, "no rank is stuck");
     // The other way round: all others are inside when it goes.
     hall.fence(0, &[0, 1], 0);
     assert_eq!(hall.answers(0), []);

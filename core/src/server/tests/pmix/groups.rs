@@ -292,7 +292,7 @@ fn members_learn_who_leaves_and_who_ends() {
         let answers = hall.answers(client);
         assert_eq!(answers.len(), 3);
         assert_eq!(status_of(&answers[2].1, Format::PLAIN), Status::PARTIAL_SUCCESS);
-        hall.heard = vec![(client, answers[..2].to_vec())];
+        hall.received = vec![(client, answers[..2].to_vec())];
         assert_eq!(hall.told(client), [(-160, 3, keys()), (-170, 2, keys())]);
     }
 }

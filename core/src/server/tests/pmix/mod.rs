@@ -33,7 +33,7 @@ struct Hall {
     /// The time of the messages that clients send.
     now: Instant,
     /// Messages that clients received behind an answer, and that no test has read yet.
-    heard: Vec<(usize, Answers)>,
+    received: Vec<(usize, Answers)>,
 }
 
 /// Messages by their tags.
@@ -77,7 +77,7 @@ impl Hall {
         let posts = ranks.map(|(rank, _)| RankData::of(rank)).collect();
         let info = Block::from_slice(info).unwrap();
         world.server.pmix().add_job(world.job, info, posts).unwrap();
-        Self { world, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
+        Self { world, clients: Vec::new(), tag: 100, now: NOW, received: Vec::new() }
     }
 
     fn server(&mut self) -> PmixServer<'_, Lent, Vectors> {
@@ -110,7 +110,7 @@ impl Hall {
         let (job, claimed) = (self.world.job, Rank(rank));
         let told = Event::AdmissionRequested { session: id, job, rank: claimed, user: Some(7) };
         assert_eq!(event, Some(told));
-        assert_eq!(self.bytes(id), b"", "nobody is let in unseen");
+        assert_eq!(self.bytes(id), b"", "no peer is admitted without an event");
         self.server().admit(id).unwrap();
         assert_eq!(read_welcome(&self.bytes(id)), Some((Ok(id.place()), 8)));
         self.clients.len() - 1

@@ -136,16 +136,16 @@ fn names_are_the_same_for_clients_of_every_generation() {
     hall.world.sessions = vec![session; 2];
     hall.world.request(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_eq!(hall.publish(client, "mine", &[]), Status::SUCCESS);
-    let heard = hall.world.request(1, "cmd=lookup_name service=mine\n");
-    assert!(heard.contains("port=port"), "{heard}");
+    let received = hall.world.request(1, "cmd=lookup_name service=mine\n");
+    assert!(received.contains("port=port"), "{received}");
     hall.world.request(1, "cmd=publish_name service=theirs port=port\n");
     hall.look_up(client, &["theirs"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "theirs")]));
     assert_eq!(hall.publish(client, "theirs", &[]), Status::DUPLICATE_KEY);
     hall.names(client, Command::UNPUBLISH, &["mine"], false);
     assert_eq!(hall.status(client), Status::SUCCESS);
-    let heard = hall.world.request(1, "cmd=lookup_name service=mine\n");
-    assert!(!heard.contains("port=port"), "{heard}");
+    let received = hall.world.request(1, "cmd=lookup_name service=mine\n");
+    assert!(!received.contains("port=port"), "{received}");
     // A lookup waits until the data is published.
     hall.look_up(client, &["later"], true);
     assert_eq!(hall.answers(client), []);

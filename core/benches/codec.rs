@@ -103,7 +103,7 @@ mod parse {
 mod frames {
     use super::*;
     use pmi_core::limits::REPLY_BYTES;
-    use pmi_core::wire::pmi2::{self, Semicolons};
+    use pmi_core::wire::pmi2::{self, FrameStyle};
 
     #[divan::bench]
     fn emit_longest_put(bencher: Bencher) {
@@ -118,7 +118,7 @@ mod frames {
         let mut out = [0; REPLY_BYTES];
         bencher.bench_local(|| {
             let out = black_box(&mut out);
-            pmi2::write_reply(black_box(&reply), b"", Semicolons::Doubled, out)
+            pmi2::write_reply(black_box(&reply), b"", FrameStyle::LeftAligned, out)
         });
     }
 
@@ -136,7 +136,7 @@ mod frames {
     #[divan::bench(args = [GET_REPLY, BARRIER_OUT].map(Shown))]
     fn parse_reply(bencher: Bencher, Shown(reply): Shown) {
         let mut bytes = [0; REPLY_BYTES];
-        pmi2::write_reply(&reply, b"", Semicolons::Doubled, &mut bytes)
+        pmi2::write_reply(&reply, b"", FrameStyle::LeftAligned, &mut bytes)
             .expect("a message that fits");
         bencher.bench_local(|| {
             let bytes = black_box(&bytes);

@@ -49,6 +49,9 @@ pub const PMI1_LINE: usize = KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES + FRAME_OVE
 
 /// Digits in front of a PMI-2 frame. Spec: PMI-2 wire protocol, "Message Format".
 pub const PMI2_LENGTH_DIGITS: usize = 6;
+/// Length from which on a PMI-2 message of a client goes on in another frame: half of the 64 KiB that Slurm's
+/// client and MPICH allot to a command, so that a frame with a long last field is below them too.
+pub const PMI2_SPLIT: usize = 32 << 10;
 /// Longest PMI-2 frame that is not a spawn. Every `;` of key, value and job may be doubled.
 pub const PMI2_FRAME: usize =
     PMI2_LENGTH_DIGITS + 2 * (KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES) + FRAME_OVERHEAD;

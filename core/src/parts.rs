@@ -29,6 +29,9 @@ pub const BINARY: bool = cfg!(feature = "binary");
 /// Connected jobs, whole spaces, rings.
 pub const CONNECT: bool = cfg!(all(feature = "dynamic", feature = "pmi2"));
 
+/// Replies of PMI-2 in several frames, and spawns.
+pub const CONCAT: bool = cfg!(all(feature = "dynamic", feature = "pmi2"));
+
 /// Publishing names, and looking them up.
 pub const NAMES: bool = cfg!(feature = "dynamic");
 

@@ -6,7 +6,7 @@ use pmi_core::command::{
 };
 use pmi_core::error::{Code, Full};
 use pmi_core::limits;
-use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::pmi2::{self, FrameStyle};
 use pmi_core::wire::{Framed, WriteError};
 
 // No text is longer on the wire than one of `;` only.
@@ -93,7 +93,7 @@ fn longest_replies_fit_what_is_kept_for_one() {
             Answer::Refused(Reason::Version { newest: (u16::MAX, u16::MAX), rank: Some(u32::MAX) }),
         ),
     ] {
-        for semicolons in [Semicolons::Doubled, Semicolons::Single] {
+        for semicolons in [FrameStyle::LeftAligned, FrameStyle::RightAligned] {
             let mut out = [0; limits::REPLY_BYTES];
             let written = pmi2::write_reply(&reply, &word, semicolons, &mut out);
             assert!(written.is_ok(), "{:?} gives {written:?}", reply.to);

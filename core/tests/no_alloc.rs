@@ -13,7 +13,7 @@ use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, Member, Peer, Server};
 use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
-use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::pmi2::{self, FrameStyle};
 use pmi_core::wire::{Framed, mapping, pmi1};
 use pmi_testkit::server::{JOB_NAME, job_spec};
 
@@ -104,7 +104,7 @@ fn frames_are_written_and_read_without_memory() {
         let reply = Reply { to: Verb::Lookup, tag: b"7", code, answer };
         let asked = asked(|| {
             let mut out = [0; REPLY_BYTES];
-            let len = pmi2::write_reply(&reply, b"", Semicolons::Doubled, &mut out).unwrap();
+            let len = pmi2::write_reply(&reply, b"", FrameStyle::LeftAligned, &mut out).unwrap();
             assert_eq!(pmi2::frame(&out), Ok(Framed::Whole(len)));
             assert_eq!(pmi2::read_reply(&out[..len]), Ok(reply));
         });

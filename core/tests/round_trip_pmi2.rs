@@ -8,7 +8,7 @@ use pmi_core::command::{
 };
 use pmi_core::error::{Code, Misuse};
 use pmi_core::limits::PMI2_LENGTH_DIGITS;
-use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::pmi2::{self, FrameStyle};
 use pmi_core::wire::{Framed, WriteError};
 use proptest::collection::vec;
 use proptest::option;
@@ -55,7 +55,7 @@ proptest! {
         let len = pmi2::write_request(&request, &tag, OWN, &mut out).unwrap();
         let bytes = &out[..len];
         prop_assert_eq!(pmi2::frame_request(bytes), Ok(Framed::Whole(len)));
-        prop_assert_eq!(pmi2::detect_semicolons(bytes), Semicolons::Doubled);
+        prop_assert_eq!(pmi2::detect_style(bytes), FrameStyle::LeftAligned);
         prop_assert_eq!(pmi2::read_request(bytes), Ok((&tag[..], read_as(request))));
     }
 
@@ -67,7 +67,7 @@ proptest! {
         let body = &out[PMI2_LENGTH_DIGITS..len];
         let mut bytes = format!("{:6}", body.len()).into_bytes();
         bytes.extend(body);
-        prop_assert_eq!(pmi2::detect_semicolons(&bytes), Semicolons::Single);
+        prop_assert_ne!(pmi2::detect_style(&bytes), FrameStyle::LeftAligned);
         prop_assert_eq!(pmi2::read_request(&bytes), Ok((&tag[..], read_as(request))));
     }
 
@@ -75,7 +75,7 @@ proptest! {
     fn reply_is_read_as_it_was_meant(answers in answers(text()), tag in tag()) {
         let reply = answers.reply(&tag);
         let mut out = [0; 8192];
-        let len = pmi2::write_reply(&reply, b"", Semicolons::Doubled, &mut out).unwrap();
+        let len = pmi2::write_reply(&reply, b"", FrameStyle::LeftAligned, &mut out).unwrap();
         let bytes = &out[..len];
         prop_assert_eq!(pmi2::frame(bytes), Ok(Framed::Whole(len)));
         prop_assert_eq!(pmi2::read_reply(bytes), Ok(reply));
@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn reply_without_semicolon_is_written_one_way(answers in answers(plain()), tag in tag()) {
         let reply = answers.reply(&tag);
-        let written = [Semicolons::Doubled, Semicolons::Single].map(|semicolons| {
+        let written = [FrameStyle::LeftAligned, FrameStyle::RightAligned].map(|semicolons| {
             let mut out = [0; 8192];
             let len = pmi2::write_reply(&reply, b"", semicolons, &mut out).unwrap();
             out[..len].to_vec()
@@ -98,9 +98,9 @@ proptest! {
         for to in [Verb::Get, Verb::NodeGet, Verb::JobGet, Verb::Lookup] {
             let reply = ok(to, b"7", Answer::Value(Text::plain(&value)));
             let mut out = [0; 8192];
-            let len = pmi2::write_reply(&reply, b"", Semicolons::Single, &mut out).unwrap();
+            let len = pmi2::write_reply(&reply, b"", FrameStyle::RightAligned, &mut out).unwrap();
             let read = pmi2::read_reply(&out[..len]).unwrap();
-            prop_assert_eq!((read.to, read.tag, read.code), (to, &b"7"[..], Code::OTHER));
+            prop_assert_eq!((read.to, read.tag, read.code), (to, &b"7"[..], Code::INVALID_VAL));
         }
     }
 
@@ -181,12 +181,16 @@ fn exchange_is_not_called_what_would_be_misread() {
 }
 
 #[test]
-fn frame_is_as_long_as_six_digits_can_say() {
-    let around =
-        "cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=1;argv0=;infokeycount=0;";
-    for (len, fits) in [(999_998, true), (999_999, true), (1_000_000, false)] {
-        let long = vec![b'x'; len - around.len()];
-        let arguments = [Text::plain(&long)];
+fn spawn_goes_on_in_further_frames_of_a_length_that_peers_read() {
+    // One argument that ends the first frame, at and beyond what six digits can say, and then many.
+    let first =
+        "cmd=spawn;thrid=7;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=1;argv0=;concat=1;";
+    let long = |len: usize| vec![vec![b'x'; len - first.len()]];
+    let many: Vec<_> = (0..300).map(|n| vec![b';'; n]).collect();
+    for (arguments, frames) in
+        [(long(999_998), 2), (long(999_999), 2), (long(1_000_000), 0), (many, 3)]
+    {
+        let arguments: Vec<_> = arguments.iter().map(|bytes| Text::plain(bytes)).collect();
         let programs = [Program {
             executable: Text::from("a"),
             processes: 1,
@@ -195,14 +199,20 @@ fn frame_is_as_long_as_six_digits_can_say() {
         }];
         let spawn = Request::Spawn(Spawn::Given { programs: &programs, preputs: &[] });
         let mut out = vec![0; 1_100_000];
-        let written = pmi2::write_request(&spawn, b"", OWN, &mut out);
-        if fits {
-            assert_eq!(written, Ok(len + PMI2_LENGTH_DIGITS));
-            let framed = pmi2::frame_request(&out[..len + PMI2_LENGTH_DIGITS]);
-            assert_eq!(framed, Ok(Framed::Whole(len + PMI2_LENGTH_DIGITS)));
-        } else {
+        let written = pmi2::write_request(&spawn, b"7", OWN, &mut out);
+        if frames == 0 {
             assert!(matches!(written, Err(WriteError::Misuse(Misuse::Length { .. }))));
+            continue;
         }
+        let bytes = &out[..written.unwrap()];
+        assert_eq!(pmi2::frame_request(bytes), Ok(Framed::Whole(bytes.len())));
+        assert_eq!(pmi2::frame_request(&bytes[..bytes.len() - 1]), Ok(Framed::Partial));
+        assert_eq!(pmi2::read_request(bytes), Ok((&b"7"[..], spawn)));
+        let (mut rest, mut count) = (bytes, 0);
+        while let Ok(Framed::Whole(len)) = pmi2::frame(rest) {
+            (rest, count) = (&rest[len..], count + 1);
+        }
+        assert_eq!((count, rest), (frames, &b""[..]));
     }
 }
 

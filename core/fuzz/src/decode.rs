@@ -2,7 +2,7 @@
 
 use pmi_core::command::{Answer, Reply, Request, Text, Verb};
 use pmi_core::error::{Full, Malformed};
-use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::pmi2::{self, FrameStyle};
 use pmi_core::wire::{Framed, WriteError, binary, pmi1};
 
 /// Lines and blocks of lines.
@@ -42,7 +42,7 @@ pub fn decode_pmi2(bytes: &[u8]) {
         walk(&request);
         if let Some(out) = written(|out| pmi2::write_request(&request, tag, space, out)) {
             assert_eq!(pmi2::frame_request(&out), Ok(Framed::Whole(out.len())), "{request:?}");
-            assert_eq!(pmi2::detect_semicolons(&out), Semicolons::Doubled);
+            assert_eq!(pmi2::detect_style(&out), FrameStyle::LeftAligned);
             let (again_tag, again) = pmi2::read_request(&out).expect("we read what we write");
             assert_eq!((again_tag, again.verb()), (tag, request.verb()));
             assert_says_the_same(&again, &request);
@@ -51,7 +51,7 @@ pub fn decode_pmi2(bytes: &[u8]) {
     if let Some(message) = front(bytes, pmi2::frame)
         && let Ok(reply) = pmi2::read_reply(message)
     {
-        for semicolons in [Semicolons::Doubled, Semicolons::Single] {
+        for semicolons in [FrameStyle::LeftAligned, FrameStyle::RightAligned] {
             let out = fits(|out| pmi2::write_reply(&reply, b"word", semicolons, out));
             assert_eq!(pmi2::frame(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
             let again = pmi2::read_reply(&out).expect("we read what we write");
@@ -61,7 +61,7 @@ pub fn decode_pmi2(bytes: &[u8]) {
                 && (again.code == reply.code || reply.answer == Answer::Missing);
             // If `;` is written once, some texts cannot be expressed and are refused, or changed in a
             // message text.
-            let is_told = !again.code.is_success() && semicolons == Semicolons::Single;
+            let is_told = !again.code.is_success() && semicolons == FrameStyle::RightAligned;
             assert!(is_same || is_told || reply.to == Verb::Unknown, "{again:?} for {reply:?}");
         }
     }

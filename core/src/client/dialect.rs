@@ -38,9 +38,18 @@ impl ClientDialect {
             Self::Lines => pmi1::line_bytes(bytes),
             // First the length alone; it is checked before more is taken.
             Self::Frames => {
-                let end = match held.first_chunk::<PMI2_LENGTH_DIGITS>() {
-                    Some(length) => PMI2_LENGTH_DIGITS + number(length),
-                    None => PMI2_LENGTH_DIGITS,
+                let mut begin = 0;
+                let end = loop {
+                    let frame = held.get(begin..).unwrap_or(b"");
+                    let Some(length) = frame.first_chunk::<PMI2_LENGTH_DIGITS>() else {
+                        break begin + PMI2_LENGTH_DIGITS;
+                    };
+                    let end = begin + PMI2_LENGTH_DIGITS + number(length);
+                    // Behind a whole frame that is not the end of the reply there is another.
+                    if held.len() < end || !parts::CONCAT {
+                        break end;
+                    }
+                    begin = end;
                 };
                 end.saturating_sub(held.len()).min(bytes.len())
             }
@@ -59,7 +68,7 @@ impl ClientDialect {
     /// Finds the end of the first reply.
     pub(super) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
-            Self::Frames if parts::PMI2 => pmi2::frame(bytes),
+            Self::Frames if parts::PMI2 => pmi2::frame_reply(bytes),
             Self::Binary if parts::BINARY => binary::frame(bytes),
             _ => pmi1::frame_reply(bytes),
         }

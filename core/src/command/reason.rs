@@ -62,6 +62,8 @@ pub enum Reason<'a> {
     Unproven,
     /// Without its line feeds the value would be another one, and a line has none.
     LineFeed,
+    /// A `;` of the value was not doubled, so that its end is unknown.
+    TornValue,
     /// The versions do not meet.
     Version {
         /// The newest version that the server speaks.
@@ -127,7 +129,8 @@ impl<'a> Reason<'a> {
             Self::Lacking { .. } => Code::INVALID_ARG,
             Self::NoRoom { .. } => Code::NOMEM,
             Self::NoSuch { .. } | Self::Exists { .. } => Code::INIT,
-            Self::NotOffered { .. } | Self::Gone { .. } | Self::LineFeed => Code::OTHER,
+            Self::LineFeed | Self::TornValue => Code::INVALID_VAL,
+            Self::NotOffered { .. } | Self::Gone { .. } => Code::OTHER,
             _ => Code::FAIL,
         }
     }
@@ -145,6 +148,7 @@ impl<'a> Reason<'a> {
             Self::OutOfOrder { .. } => "expected %",
             Self::Unproven => "the shared secret is not proven",
             Self::LineFeed => "the value holds a line feed, which a line cannot carry",
+            Self::TornValue => "a value without semicolon is missing or wrong",
             Self::Version { rank: None, .. } => "newest version here is # #",
             Self::Version { rank: Some(_), .. } => "newest version here is # # for rank #",
             Self::Malformed { .. } => "expected % at byte #",
@@ -169,7 +173,7 @@ impl<'a> Reason<'a> {
                 numbers = [major as usize, minor as usize, rank as usize];
             }
             Self::Gone { rank } => numbers[0] = rank as usize,
-            Self::Unproven | Self::LineFeed => {}
+            Self::Unproven | Self::LineFeed | Self::TornValue => {}
         }
         ReasonText { form, what, quoted, numbers }
     }

@@ -129,7 +129,10 @@ impl<'a> Argument<'a> {
             Self::Given(given) => (None, given),
         };
         let wire = wire.into_iter().flat_map(|text| {
-            let numbered = move |name: &[u8]| is_numbered(name, text.words.argument);
+            // The first argument may be the name of the program.
+            let numbered = move |name: &[u8]| {
+                is_numbered(name, text.words.argument) && name != text.words.executable
+            };
             text.fields().filter(move |(name, _)| numbered(name)).map(|(_, value)| value)
         });
         given.iter().copied().chain(wire)

@@ -69,7 +69,7 @@ use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::store::Keyspace;
 use crate::time::Instant;
-use crate::wire::{Dialect, pmi2::Semicolons};
+use crate::wire::{Dialect, pmi2::FrameStyle};
 
 /// Sessions and jobs, without I/O.
 pub struct Server<S: Storage> {
@@ -357,7 +357,7 @@ impl<S: Storage> Server<S> {
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
         let Session { inbox, state } = self.sessions.get(session)?;
         let message = inbox.as_slice().get(..state.lifecycle.held_len?)?;
-        match Dialect::of(message, state.protocol.version).read_request(message).ok()?.request? {
+        match state.protocol.dialect_of(message).read_request(message).ok()?.request? {
             Request::Spawn(spawn) => Some(spawn),
             _ => None,
         }
@@ -410,7 +410,8 @@ impl<S: Storage> Server<S> {
         let MemberListener { session, version, .. } =
             listener.ok_or(Misuse::NoSuch { what: "listener" })?;
         let (session, is_lines) = (*session, version.major < 2);
-        let dialect = if is_lines { Dialect::Lines } else { Dialect::Frames(Semicolons::Doubled) };
+        let dialect =
+            if is_lines { Dialect::Lines } else { Dialect::Frames(FrameStyle::LeftAligned) };
         let header = RequestHeader::unread(Verb::Notice, dialect);
         let exchange = PendingReply { header, response: Response::Notice(notice) };
         let open = self.sessions.get_mut(session).ok_or(Misuse::NoSuch { what: "session" })?;

@@ -27,6 +27,8 @@ pub struct PmiPeerState {
     pub(super) version: Option<Version>,
     /// True if threads of the peer share the session: one may do what another waits for.
     pub(super) is_threaded: bool,
+    /// True if the peer follows the specification where other clients of its form of frames do not.
+    pub(super) follows_text: bool,
     /// Challenge that the peer must answer.
     pub(super) challenge: Option<Challenge>,
     /// Rank that the peer claims, while its proof is pending.
@@ -82,11 +84,20 @@ impl<I: crate::storage::Buffer, X> Session<I, X, PmiPeerState> {
             rank,
             version: None,
             is_threaded: false,
+            follows_text: false,
             challenge,
             claimed: None,
             put_all: None,
         };
         Self::new(inbox, exchanges, deadline, protocol)
+    }
+}
+
+impl PmiPeerState {
+    /// Form of the message at the front of `bytes`.
+    pub(super) fn dialect_of(&self, bytes: &[u8]) -> Dialect {
+        let dialect = Dialect::of(bytes, self.version);
+        if parts::PMI2 && self.follows_text { dialect.of_text_client() } else { dialect }
     }
 }
 
@@ -113,7 +124,7 @@ impl<S: Storage> Protocol<S> for PmiPeerState {
     }
 
     fn dialect(state: &PmiSessionState<Self::Pending>, bytes: &[u8]) -> Dialect {
-        Dialect::of(bytes, state.protocol.version)
+        state.protocol.dialect_of(bytes)
     }
 
     fn frame(dialect: Dialect, bytes: &[u8]) -> Result<Framed, Malformed> {

@@ -9,7 +9,7 @@ use crate::ids::Rank;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
 use crate::parts;
 use crate::store::{EntryId, Kvs};
-use crate::wire::quirks;
+use crate::wire::{Dialect, quirks};
 
 /// State from which a reply is rendered.
 pub(super) struct ReplyContext<'a, K, M> {
@@ -50,6 +50,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
             (_, Response::Spawned(_, Err(code), _)) if parts::SPAWN => *code,
             _ => Code::SUCCESS,
         };
+        if parts::PMI2 && matches!(dialect, Dialect::Frames(_)) && reply.code < Code::SUCCESS {
+            reply.code = quirks::WITHOUT_NUMBER;
+        }
         let word: &[u8] = match &exchange.response {
             Response::Refused(Reason::NotSupported { .. }, word) => word.as_bytes(),
             _ => b"",

@@ -29,6 +29,7 @@ use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
 use crate::time::Instant;
+use crate::wire::pmi2::{FrameStyle, TORN_VALUE};
 use crate::wire::{Dialect, RequestMessage, names, quirks};
 
 /// Server state that a message may modify besides its session.
@@ -75,6 +76,9 @@ where
         let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
         return state.fail_unread((verb, dialect), error);
     };
+    if parts::PMI2 && verb == Verb::FullInit && dialect == Dialect::Frames(FrameStyle::Specified) {
+        state.protocol.follows_text = true;
+    }
     let header = RequestHeader { verb, tag, dialect };
     let Some(rank) = state.protocol.rank else {
         // Without this part no peer can be identified.
@@ -118,6 +122,9 @@ where
         (_, Request::Finalize) => {
             job.advance(rank, Phase::Finalized);
             state.lifecycle.phase = SessionPhase::Leaving;
+        }
+        (_, Request::Lacking { field: TORN_VALUE, .. }) if parts::PMI2 => {
+            response.refuse(&Reason::TornValue);
         }
         (_, Request::Lacking { field, .. }) => response.refuse(&Reason::Lacking { field }),
         (_, Request::Unknown { word }) => {

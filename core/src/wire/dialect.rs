@@ -1,6 +1,6 @@
 //! Codec of a message: a value, chosen at run time by the first bytes.
 
-use super::pmi2::{self, Semicolons};
+use super::pmi2::{self, FrameStyle};
 use super::{Framed, binary, pmi1};
 use crate::command::{Answer, Reply, Request, Version};
 use crate::error::{Full, Malformed};
@@ -11,8 +11,8 @@ use crate::parts;
 pub enum Dialect {
     /// PMI-1.1 and 1.2.
     Lines,
-    /// PMI-2, and how the peer writes `;`.
-    Frames(Semicolons),
+    /// PMI-2, and how the peer writes it.
+    Frames(FrameStyle),
     /// The binary dialect of this crate.
     Binary,
 }
@@ -39,8 +39,17 @@ impl Dialect {
             _ if parts::BINARY && version == Some(Version::BINARY) => Self::Binary,
             Some(&binary::MAGIC) if parts::BINARY && version.is_none() => Self::Binary,
             Some(b'c' | b'm') => Self::Lines,
-            _ if has_frames => Self::Frames(pmi2::detect_semicolons(bytes)),
+            _ if has_frames => Self::Frames(pmi2::detect_style(bytes)),
             _ => Self::Lines,
+        }
+    }
+
+    /// The form of a frame of a client that is known to follow the specification: by a length on the right alone
+    /// it could be another.
+    pub(crate) fn of_text_client(self) -> Self {
+        match self {
+            Self::Frames(FrameStyle::RightAligned) => Self::Frames(FrameStyle::Specified),
+            other => other,
         }
     }
 
@@ -81,8 +90,8 @@ impl Dialect {
             Self::Lines | Self::Binary => {
                 Ok(RequestMessage { tag: b"", request: pmi1::read_request(message)? })
             }
-            Self::Frames(_) => {
-                let (tag, request) = pmi2::read_request(message)?;
+            Self::Frames(style) => {
+                let (tag, request) = pmi2::read_request_in(message, style)?;
                 Ok(RequestMessage { tag, request: Some(request) })
             }
         }
@@ -91,7 +100,7 @@ impl Dialect {
     /// True if the dialect can express every text of the answer.
     pub(crate) fn carries(self, answer: &Answer<'_>) -> bool {
         match self {
-            Self::Frames(semicolons) if parts::PMI2 => pmi2::carries(answer, semicolons),
+            Self::Frames(style) if parts::PMI2 => pmi2::carries(answer, style),
             _ => true,
         }
     }
@@ -111,7 +120,7 @@ impl Dialect {
             Self::Binary if parts::BINARY => binary::write_reply(reply, out),
             _ if !parts::PMI2 => pmi1::write_reply(reply, word, out),
             Self::Lines | Self::Binary => pmi1::write_reply(reply, word, out),
-            Self::Frames(semicolons) => pmi2::write_reply(reply, word, semicolons, out),
+            Self::Frames(style) => pmi2::write_reply(reply, word, style, out),
         }
     }
 }

@@ -41,6 +41,9 @@ pub const ABORT: &[u8] = b"abort";
 /// Field of a message that continues in another frame, and command of the continuation.
 pub const CONCAT: &str = "concat";
 
+/// Command of a message that describes one program of the spawn before it.
+pub const SPAWN_COMMAND: &[u8] = b"spawn-cmd";
+
 /// Suffix of the reply to a command of PMI-2.
 pub const RESPONSE: &[u8] = b"-response";
 

@@ -66,6 +66,13 @@ pub const NOT_FOUND: &str = "_not_found";
 /// Test: `vectors/pmi1-quirks.pmi`, "a newer version than the one requested".
 pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 
+/// Code in a frame for what has no code of its own: an unknown command, for one.
+///
+/// Seen: the specification has no number below 0, and names `PMI_ERR_UNKNOWNCMD` and `PMI_ERR_COMMFAILED` without
+/// numbers. `pmi2.h` of MPICH and Slurm, which numbers all others, has neither; `PMI2_ERR_OTHER` is its last.
+/// Test: `vectors/pmi2-errors.pmi`, "a command that nobody knows".
+pub const WITHOUT_NUMBER: Code = Code::OTHER;
+
 /// Code of the reply for a missing key in a line.
 ///
 /// Seen: Flux's library returns the number to its caller, which compares it with
@@ -107,6 +114,35 @@ pub const INITACK_LINES: usize = 4;
 /// Seen: MPICH up to 4.0 and Slurm's library (left, doubled); MPICH from 4.1 on (right, once).
 /// Test: `vectors/pmi2-quirks.pmi`, "the place of the length tells how a semicolon is written".
 pub const BEHIND_LENGTH: [u8; 2] = *b" \t";
+
+/// Fields of `fullinit` that, behind a length on the right, only clients of the specification write: they double
+/// `;`, read `flag=` and write booleans in lower case.
+///
+/// Seen: MPICH from 4.1 on is the only other client that aligns the length right. Its `fullinit` has the rank
+/// alone, and it names no exchange; by the specification `thrid` is the field behind the command.
+/// Test: `vectors/pmi2-text.pmi`, "a value with a semicolon".
+pub const IN_FULLINIT_OF_TEXT: [&str; 4] = ["pmijobid=", "threaded=", "authtype=", "thrid="];
+
+/// True if the body of a frame with its length on the right is of a client of the specification, see
+/// [`IN_FULLINIT_OF_TEXT`].
+pub fn follows_text(body: &[u8]) -> bool {
+    let rest = body.strip_prefix(b"cmd=").unwrap_or(b"");
+    let word = rest.split(|byte| *byte == b';').next().unwrap_or(b"");
+    let rest = rest.get(word.len() + 1..).unwrap_or(b"");
+    if word != b"fullinit" {
+        return rest.starts_with(b"thrid=");
+    }
+    let is_of_text =
+        |field: &[u8]| IN_FULLINIT_OF_TEXT.iter().any(|name| field.starts_with(name.as_bytes()));
+    rest.split(|byte| *byte == b';').any(is_of_text)
+}
+
+/// Names of the field that tells a present key from a missing one.
+///
+/// Seen: `found=` everywhere; `flag=` in the specification. The codec writes the second as well to clients for
+/// which [`follows_text`] holds, and reads both.
+/// Test: `vectors/pmi2-text.pmi`, "a conversation by the text".
+pub const FOUND: [&str; 2] = ["found", "flag"];
 
 /// Number of bytes of old memory behind the last field of some frames, counted in the length.
 ///

@@ -34,7 +34,7 @@ impl Voice {
         match (self.side, self.dialect(bytes)) {
             (Side::Client, dialect) => dialect.frame_request(bytes),
             (Side::Server, Dialect::Lines) => pmi1::frame_reply(bytes),
-            (Side::Server, Dialect::Frames(_)) => pmi2::frame(bytes),
+            (Side::Server, Dialect::Frames(_)) => pmi2::frame_reply(bytes),
             (Side::Server, Dialect::Binary) => binary::frame(bytes),
         }
     }

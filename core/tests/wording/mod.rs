@@ -5,7 +5,7 @@
 use crate::transcript::{Side, Voice};
 use pmi_core::command::{Place, Request, Verb};
 use pmi_core::error::Full;
-use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::pmi2::{self, FrameStyle};
 use pmi_core::wire::{Dialect, RequestMessage, WriteError, binary, pmi1};
 
 /// Writes the meaning of `bytes` again; `None` if the codec cannot express it.
@@ -30,7 +30,7 @@ pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<
             let reply = from.read_reply(bytes).ok()?;
             let word = if reply.to == Verb::Unknown { word(bytes) } else { b"" };
             // Only clients that double `;` are sent one, so every reply is written in this form.
-            let doubled = Dialect::Frames(Semicolons::Doubled);
+            let doubled = Dialect::Frames(FrameStyle::LeftAligned);
             let dialect = if matches!(dialect, Dialect::Frames(_)) { doubled } else { dialect };
             Some(dialect.write_reply(&reply, word, out))
         }

@@ -650,13 +650,13 @@ fn spawns_without_names_are_answered_in_their_order() {
             world.server.spawn_read(session);
             (session, exchange)
         });
-        world.server.answer_spawn(second.0, second.1, Err(Code(-3)), &[]).unwrap();
+        world.server.answer_spawn(second.0, second.1, Err(Code(3)), &[]).unwrap();
         // Otherwise the first session would take it for its own.
         let early = world.recv(0);
         assert_eq!(early.is_empty(), in_order, "{early}");
         world.server.answer_spawn(first.0, first.1, Ok(world.job), &[]).unwrap();
         let received = early + &world.recv(0);
-        let [good, bad] = ["rc=0", "rc=-3"].map(|code| received.find(code).expect(code));
+        let [good, bad] = ["rc=0", "rc=3"].map(|code| received.find(code).expect(code));
         assert_eq!(good < bad, in_order, "{received}");
     }
 }

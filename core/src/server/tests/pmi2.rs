@@ -48,7 +48,7 @@ fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
         ("name-lookup;name=s;", "name-lookup-response;rc=0;value=p;port=p;found=TRUE;"),
         ("name-unpublish;name=s;", "name-unpublish-response;rc=0;"),
         ("name-lookup;name=s;", "name-lookup-response;rc=1;errmsg=no such service;found=FALSE;"),
-        ("ballet;thrid=1;", "ballet-response;thrid=1;rc=-1;errmsg=not supported ballet;"),
+        ("ballet;thrid=1;", "ballet-response;thrid=1;rc=14;errmsg=not supported ballet;"),
         ("kvs-put;key=a;", "kvs-put-response;rc=3;errmsg=value is missing or wrong;"),
         ("job-connect;jobid=moon;", "job-connect-response;rc=1;errmsg=no such job;"),
         ("job-connect;jobid=kvs_1;", "job-connect-response;rc=0;kvscopy=FALSE;"),
@@ -68,14 +68,14 @@ fn semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
     assert_eq!(world.request(0, &left(get)), doubled);
     // A client that does not double cannot read the value, and gets a refusal instead of half of
     // it.
-    assert!(world.request(0, &right(get)).contains("rc=14;errmsg=the value holds a semicolon"));
+    assert!(world.request(0, &right(get)).contains("rc=6;errmsg=the value holds a semicolon"));
 }
 
 #[test]
 fn values_that_a_client_cannot_read_are_refused_at_every_place() {
     let refusal = |word: &str| {
         right(&format!(
-            "cmd={word}-response;rc=14;errmsg=the value holds a semicolon, which this client has no \
+            "cmd={word}-response;rc=6;errmsg=the value holds a semicolon, which this client has no \
              way to read;"
         ))
     };
@@ -322,7 +322,7 @@ fn lengths_of_nothing_and_of_too_much_end_the_session() {
         let mut world = world(1);
         let error = world.send(0, bytes).unwrap_err();
         assert!(matches!(error, PeerError::Malformed(bad) if bad.expected == says), "{error}");
-        assert!(world.recv(0).contains("unparseable_msg-response;rc=-1;errmsg=expected"));
+        assert!(world.recv(0).contains("unparseable_msg-response;rc=14;errmsg=expected"));
     }
     let mut world = world(1);
     world.send(0, "999999cmd=kvs-put;").unwrap();
@@ -441,7 +441,7 @@ fn whole_space_is_listed_and_filled_pair_by_pair() {
     for (asked, received) in [
         (
             "kvs-putall-pair;key=x;val=3;",
-            "kvs-putall-pair-response;rc=-1;errmsg=expected kvs-putall;",
+            "kvs-putall-pair-response;rc=14;errmsg=expected kvs-putall;",
         ),
         (
             "kvs-putall;jobid=moon;npair=0;",
@@ -520,6 +520,25 @@ fn message_may_go_on_in_another_frame() {
         assert_eq!(world.request(0, &second), right("cmd=kvs-put-response;thrid=3;rc=0;"));
     }
     assert!(world.request(0, &left("cmd=kvs-get;key=a;")).contains("value=b;"));
+    // Lengths on the right, and all four requests with a value.
+    for (word, front, behind) in [
+        ("kvs-put", "key=b", "value=c;"),
+        ("info-putnodeattr", "key=b", "value=c;"),
+        ("name-publish", "name=b", "port=c;infokeycount=0;"),
+    ] {
+        let begun = right(&format!("cmd={word};{front};concat=9;"));
+        assert_eq!(world.request(0, &begun), "");
+        let rest = right(&format!("cmd=concat;concatid=9;{behind}"));
+        assert_eq!(world.request(0, &rest), right(&format!("cmd={word}-response;rc=0;")));
+    }
+    world.request(0, &right("cmd=kvs-putall;jobid=kvs_1;npair=1;"));
+    world.request(0, &right("cmd=kvs-putall-pair;key=d;concat=9;"));
+    let heard = world.request(0, &right("cmd=concat;concatid=9;val=e;"));
+    assert_eq!(heard, right("cmd=kvs-putall-response;rc=0;"));
+    // A torn value stays one.
+    world.request(0, &right("cmd=kvs-put;key=f;concat=9;"));
+    let heard = world.request(0, &right("cmd=concat;concatid=9;value=g;h;"));
+    assert!(heard.contains("rc=6;errmsg=a value without semicolon"), "{heard}");
     // A value may hold the word.
     assert!(world.request(0, &left("cmd=kvs-put;key=concat;value=concat=;")).contains("rc=0;"));
     world.send(0, &first).unwrap();
@@ -531,7 +550,7 @@ fn rest_of_a_torn_value_is_not_stored() {
     let mut world = world(1);
     let received = world.request(0, &right("cmd=kvs-put;key=a;value=x;y;"));
     assert!(
-        received.contains("rc=3;errmsg=a value without semicolon is missing or wrong;"),
+        received.contains("rc=6;errmsg=a value without semicolon is missing or wrong;"),
         "{received}"
     );
     assert!(world.request(0, &right("cmd=kvs-get;key=a;")).contains("found=FALSE"));
@@ -604,4 +623,85 @@ fn rank_of_another_job_is_known_by_its_own_number() {
         let told = world.server.notify(job, Rank(rank), Notice::Checkpoint);
         assert_eq!(told.is_ok(), listens, "{rank}");
     }
+}
+
+#[test]
+fn client_of_the_text_alone_is_understood_and_answered_in_its_words() {
+    let mut world = TestServer::new(1);
+    world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    let heard = world.request(0, &right("cmd=fullinit;pmijobid=kvs_1;pmirank=0;threaded=true;"));
+    assert_eq!(
+        heard,
+        right(
+            "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;\
+             debugged=false;pmiverbose=false;"
+        )
+    );
+    for (asked, heard) in [
+        // Where the client gives no name of the exchange, its opening tells.
+        ("kvs-put;key=a;value=x;;y;;;", "kvs-put-response;rc=0;"),
+        (
+            "kvs-get;thrid=1;key=a;",
+            "kvs-get-response;thrid=1;rc=0;found=true;flag=true;value=x;;y;;;",
+        ),
+        ("kvs-get;key=none;", "kvs-get-response;rc=0;found=false;flag=false;"),
+        ("name-publish;name=s;port=a;;b;infokeycount=0;", "name-publish-response;rc=0;"),
+        (
+            "name-lookup;name=s;infokeycount=0;",
+            "name-lookup-response;rc=0;value=a;;b;port=a;;b;found=true;flag=true;",
+        ),
+        ("job-connect;jobid=kvs_1;", "job-connect-response;rc=0;kvscopy=false;"),
+        (
+            "unheard-of;thrid=1;",
+            "unheard-of-response;thrid=1;rc=14;errmsg=not supported unheard-of;",
+        ),
+    ] {
+        let heard = right(&format!("cmd={heard}"));
+        assert_eq!(world.request(0, &right(&format!("cmd={asked}"))), heard);
+    }
+}
+
+#[test]
+fn spawn_may_have_a_message_for_each_program() {
+    let messages = [
+        "cmd=spawn;thrid=7;ncmds=2;preputcount=1;ppkey0=k;ppval0=v;;w;",
+        "cmd=spawn-cmd;thrid=7;maxprocs=2;argc=3;argv0=/bin/a;argv1=x;;y;argv2=cmd=z;\
+         infokeycount=1;infokey0=wdir;infoval0=/tmp;",
+        "cmd=spawn-cmd;thrid=7;maxprocs=1;argc=1;concat=1;",
+        "cmd=concat;concatid=1;argv0=/bin/b;infokeycount=0;",
+    ]
+    .map(right);
+    let mut world = world(1);
+    for message in &messages {
+        assert_eq!(world.server.poll_event(), None);
+        world.send(0, message).unwrap();
+    }
+    let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
+    let spawn = world.server.spawn_request(session).unwrap();
+    let programs: Vec<_> = spawn.programs().collect();
+    let found = programs.iter().map(|program| {
+        let arguments: Vec<String> = program.arguments.iter().map(text).collect();
+        (text(program.executable), program.processes, arguments)
+    });
+    let [a, b] = ["/bin/a", "/bin/b"].map(String::from);
+    let arguments = ["x;y", "cmd=z"].map(String::from);
+    assert!(found.eq([(a, 2, arguments.into()), (b, 1, Vec::new())]));
+    assert!(programs[0].info.iter().map(|pair| text(pair.value)).eq([String::from("/tmp")]));
+    assert_eq!(spawn.preputs().next().unwrap().value, *b"v;w");
+    world.server.spawn_read(session);
+    let codes = [(2, 0), (1, 13)].map(|(count, code)| CodeRun { count, code: Code(code) });
+    world.server.answer_spawn(session, exchange, Ok(world.job), &codes).unwrap();
+    assert_eq!(
+        world.recv(0),
+        right(
+            "cmd=spawn-response;thrid=7;rc=0;jobid=kvs_1;nerrs=3;err0=0;err1=0;err2=13;errcodes=0,0,13;"
+        )
+    );
+    // Nothing may stand between them.
+    world.send(0, &messages[0]).unwrap();
+    assert!(world.send(0, &right("cmd=job-getid;thrid=8;")).is_err());
+}
+
+fn text(text: crate::command::Text<'_>) -> String {
+    String::from_utf8(text.bytes().collect()).unwrap()
 }

@@ -194,7 +194,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
     let (code, answer) = match &reply.answer {
         Answer::Notice(notice) if parts::LISTEN => return write_notice(*notice, out),
         Answer::Value(value) if value.has(b'\n') => {
-            (Code::OTHER, &Answer::Refused(Reason::LineFeed))
+            (Code::INVALID_VAL, &Answer::Refused(Reason::LineFeed))
         }
         answer => (reply.code, answer),
     };

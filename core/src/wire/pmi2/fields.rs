@@ -1,33 +1,42 @@
 //! A frame of PMI-2 as `key=value;` fields: reader and writer.
 
-use super::super::{Writer, quirks};
+use super::super::{Writer, names, quirks};
 use crate::command::{CodeRun, Field, Reason, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
+use crate::parts;
 
-/// Form of a `;` that belongs to a value.
+/// How a client writes frames, which decides on a `;` that belongs to a value and on the names of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Semicolons {
-    /// Doubled. Spec: PMI-2 wire protocol; used by the two oldest clients.
-    Doubled,
-    /// Single, as if it ended the value; newer clients have no other form.
-    Single,
+pub enum FrameStyle {
+    /// The length is on the left and a `;` doubled, as by the two oldest clients.
+    LeftAligned,
+    /// The length is on the right and a `;` single, as if it ended the value; newer clients have no other
+    /// form.
+    RightAligned,
+    /// The length is on the right and a `;` doubled. Spec: PMI-2 wire protocol, The Protocol; no
+    /// implementation was seen to do so.
+    Specified,
+}
+
+impl FrameStyle {
+    /// True if a `;` that belongs to a value is doubled.
+    pub(super) const fn is_doubling(self) -> bool {
+        !matches!(self, Self::RightAligned)
+    }
 }
 
 /// The body of one frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body<'a> {
     pub(super) bytes: &'a [u8],
-    pub(super) semicolons: Semicolons,
+    pub(super) style: FrameStyle,
 }
 
 impl<'a> Body<'a> {
     /// Fields that have a name and a value.
     pub(super) fn fields(self) -> impl Iterator<Item = (&'a [u8], Text<'a>)> {
-        let cut = match self.semicolons {
-            Semicolons::Doubled => cut_doubled,
-            Semicolons::Single => cut_single,
-        };
+        let cut = if self.style.is_doubling() { cut_doubled } else { cut_single };
         let mut rest = self.bytes;
         core::iter::from_fn(move || {
             let (name, value, after) = cut(rest)?;
@@ -43,7 +52,7 @@ impl<'a> Body<'a> {
     pub(super) fn without_strays(self) -> Self {
         let end = self.bytes.len().saturating_sub(quirks::STRAY_BYTES);
         let front = Self { bytes: self.bytes.get(..end).unwrap_or(b""), ..self };
-        if self.semicolons == Semicolons::Single || !front.bytes.ends_with(b";") {
+        if self.style != FrameStyle::LeftAligned || !front.bytes.ends_with(b";") {
             return self;
         }
         let name = self.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
@@ -63,13 +72,20 @@ impl<'a> Body<'a> {
     /// True if a piece between the fields is none: the rest of a value with `;`, from a client that
     /// writes `;` once. Clients that double it leave junk at the end instead.
     pub(super) fn is_torn(self) -> bool {
+        let goes_on = self.field(names::CONCAT).is_some();
         let is_known = |piece: &[u8]| {
-            let name = piece.split(|b| *b == b'=').next().unwrap_or(b"");
+            let mut name = piece.split(|b| *b == b'=').next().unwrap_or(b"");
+            if goes_on && name.ends_with(b"cmd") {
+                // A frame that continues the message, behind its length.
+                let is_length = |byte: &u8| matches!(byte, b' ' | b'\t' | b'0'..=b'9');
+                let length = name.iter().take_while(|byte| is_length(byte)).count();
+                name = name.get(length.min(PMI2_LENGTH_DIGITS)..).unwrap_or(b"");
+            }
             let digits = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
             let name = name.get(..name.len() - digits).unwrap_or(b"");
             piece.contains(&b'=') && quirks::BESIDE_VALUE.iter().any(|k| k.as_bytes() == name)
         };
-        self.semicolons == Semicolons::Single
+        !self.style.is_doubling()
             && self.bytes.split(|b| *b == b';').any(|piece| !piece.is_empty() && !is_known(piece))
     }
 
@@ -139,23 +155,24 @@ fn is_name(name: &[u8]) -> bool {
 /// Writes `LLLLLLcmd=WORD;key=value;…`.
 pub(super) struct FrameWriter<'a> {
     writer: Writer<'a>,
-    semicolons: Semicolons,
+    style: FrameStyle,
+    /// Offset of the frame that is being written.
+    begin: usize,
+    /// Length from which on the next field begins another frame.
+    split_bytes: usize,
+    /// Length of the longest body.
+    longest_bytes: usize,
 }
 
 impl<'a> FrameWriter<'a> {
-    pub(super) fn new(
-        out: &'a mut [u8],
-        words: &[&[u8]],
-        tag: &[u8],
-        semicolons: Semicolons,
-    ) -> Self {
+    pub(super) fn new(out: &'a mut [u8], words: &[&[u8]], tag: &[u8], style: FrameStyle) -> Self {
         let mut writer = Writer::new(out);
         writer.bytes(b"      cmd=");
         words.iter().for_each(|word| {
             writer.bytes(word);
         });
         writer.byte(b';');
-        let mut frame = Self { writer, semicolons };
+        let mut frame = Self { writer, style, begin: 0, split_bytes: usize::MAX, longest_bytes: 0 };
         if !tag.is_empty() {
             frame.text("thrid", Text::plain(tag));
         }
@@ -187,13 +204,43 @@ impl<'a> FrameWriter<'a> {
     }
 
     pub(super) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
-        self.text(key, Text::from(if value { quirks::YES[0] } else { "FALSE" }))
+        let word = match (self.style, value) {
+            (FrameStyle::Specified, true) => quirks::YES[1],
+            (FrameStyle::Specified, false) => "false",
+            (_, true) => quirks::YES[0],
+            (_, false) => "FALSE",
+        };
+        self.text(key, Text::from(word))
+    }
+
+    /// Says whether there is such a key, by the name that practice uses and by that of the specification.
+    pub(super) fn found(&mut self, is_found: bool) -> &mut Self {
+        let [practised, specified] = quirks::FOUND;
+        self.flag(practised, is_found);
+        if self.style == FrameStyle::Specified {
+            self.flag(specified, is_found);
+        }
+        self
+    }
+
+    /// Lets the message go on in another frame wherever one has this many bytes.
+    ///
+    /// Wire: `concat=1;` at the end of a frame, `cmd=concat;concatid=1;` in front of the next.
+    /// Spec: PMI-2 wire protocol, The Protocol.
+    pub(super) const fn split_at(&mut self, split_bytes: usize) {
+        self.split_bytes = split_bytes;
     }
 
     /// `keyN=value;`
     pub(super) fn indexed(&mut self, key: &str, index: u32, value: Text<'_>) -> &mut Self {
-        self.writer.bytes(key.as_bytes()).number(index).byte(b'=');
+        self.begin_field().bytes(key.as_bytes()).number(index).byte(b'=');
         self.value(value);
+        self
+    }
+
+    /// `keyN=number;`
+    pub(super) fn numbered(&mut self, key: &str, index: u32, value: i32) -> &mut Self {
+        self.begin_field().bytes(key.as_bytes()).number(index).byte(b'=').number(value).byte(b';');
         self
     }
 
@@ -208,7 +255,7 @@ impl<'a> FrameWriter<'a> {
 
     /// Writes a message of a third party. It is for human readers, so its bytes may be replaced.
     pub(super) fn free_text(&mut self, key: &str, text: Text<'_>) -> &mut Self {
-        if self.semicolons == Semicolons::Doubled {
+        if self.style.is_doubling() {
             return self.text(key, text);
         }
         self.key(key);
@@ -236,19 +283,37 @@ impl<'a> FrameWriter<'a> {
         self.writer.finish()
     }
 
-    /// Fills in the length, aligned left in its six places.
+    /// Fills in the length, aligned left in its six places, and returns the length of the message and of its
+    /// longest body.
     ///
     /// By the alignment a server distinguishes a client that doubles `;` from one that does not.
-    pub(super) fn finish_left(mut self) -> Result<usize, Full> {
-        let at = self.writer.len().saturating_sub(PMI2_LENGTH_DIGITS);
-        if let Some(length) = self.writer.written().first_chunk_mut::<PMI2_LENGTH_DIGITS>() {
-            Writer::new(length).unsigned(at as u64);
+    pub(super) fn finish_left(mut self) -> Result<(usize, usize), Full> {
+        self.end_frame();
+        let longest_bytes = self.longest_bytes;
+        self.writer.finish().map(|len| (len, longest_bytes))
+    }
+
+    fn end_frame(&mut self) {
+        let body = self.writer.len().saturating_sub(self.begin + PMI2_LENGTH_DIGITS);
+        self.longest_bytes = self.longest_bytes.max(body);
+        let written = self.writer.written().get_mut(self.begin..).unwrap_or(&mut []);
+        if let Some(length) = written.first_chunk_mut::<PMI2_LENGTH_DIGITS>() {
+            Writer::new(length).unsigned(body as u64);
         }
-        self.writer.finish()
+    }
+
+    fn begin_field(&mut self) -> &mut Writer<'a> {
+        if parts::CONCAT && self.writer.len() - self.begin >= self.split_bytes {
+            self.writer.bytes(b"concat=1;");
+            self.end_frame();
+            self.begin = self.writer.len();
+            self.writer.bytes(b"      cmd=concat;concatid=1;");
+        }
+        &mut self.writer
     }
 
     fn key(&mut self, key: &str) -> &mut Writer<'a> {
-        self.writer.bytes(key.as_bytes()).byte(b'=')
+        self.begin_field().bytes(key.as_bytes()).byte(b'=')
     }
 
     fn value(&mut self, value: Text<'_>) {
@@ -257,7 +322,7 @@ impl<'a> FrameWriter<'a> {
                 self.writer.bytes(plain);
             }
             None => value.bytes().for_each(|byte| {
-                if byte == b';' && self.semicolons == Semicolons::Doubled {
+                if byte == b';' && self.style.is_doubling() {
                     self.writer.byte(b';');
                 }
                 self.writer.byte(byte);
@@ -272,8 +337,8 @@ impl<'a> FrameWriter<'a> {
 /// # Errors
 ///
 /// [`Misuse::NotRepresentable`] for a `;` that would end the value.
-pub(super) fn sayable(text: Text<'_>, semicolons: Semicolons) -> Result<Text<'_>, Misuse> {
-    if semicolons == Semicolons::Single && text.bytes().any(|b| b == b';') {
+pub(super) fn sayable(text: Text<'_>, style: FrameStyle) -> Result<Text<'_>, Misuse> {
+    if !style.is_doubling() && text.bytes().any(|b| b == b';') {
         return Err(Misuse::NotRepresentable { what: "a `;` for a peer that does not double it" });
     }
     Ok(text)
@@ -284,17 +349,17 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn fields(bytes: &[u8], semicolons: Semicolons) -> Vec<(&[u8], Text<'_>)> {
-        Body { bytes, semicolons }.fields().collect()
+    fn fields(bytes: &[u8], style: FrameStyle) -> Vec<(&[u8], Text<'_>)> {
+        Body { bytes, style }.fields().collect()
     }
 
     #[test]
     fn doubled_semicolon_belongs_to_its_value() {
-        let read = fields(b"key=a;value=x;;y;;;z=1;", Semicolons::Doubled);
+        let read = fields(b"key=a;value=x;;y;;;z=1;", FrameStyle::LeftAligned);
         assert_eq!(read.len(), 3);
         assert_eq!(read[1].1, *b"x;y;");
         assert_eq!(read[2], (&b"z"[..], Text::from("1")));
-        let read = fields(b"key=a;value=x;;y;z=1;", Semicolons::Single);
+        let read = fields(b"key=a;value=x;;y;z=1;", FrameStyle::RightAligned);
         assert_eq!(read[1].1, *b"x");
         assert_eq!(read[2].0, b"z");
     }
@@ -311,7 +376,7 @@ mod tests {
         ] {
             let mut bytes = Vec::from(&b"cmd=kvs-put;key=k;value=v;"[..]);
             bytes.extend_from_slice(tail);
-            let read = fields(&bytes, Semicolons::Doubled);
+            let read = fields(&bytes, FrameStyle::LeftAligned);
             assert_eq!(read.len(), 3, "{tail:?}");
         }
     }

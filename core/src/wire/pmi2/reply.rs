@@ -2,7 +2,7 @@
 
 use super::super::{has_codes, names, quirks};
 use super::command;
-use super::fields::{Body, FrameWriter, Semicolons, sayable};
+use super::fields::{Body, FrameStyle, FrameWriter, sayable};
 use crate::command::{Answer, Identity, Notice, Pair, Reason, Reply, Text, Verb};
 use crate::error::{Code, Full, Malformed};
 use crate::limits::PMI2_LENGTH_DIGITS;
@@ -17,7 +17,7 @@ use crate::parts;
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     // Only a server that doubles `;` writes `;;` into a value; from any other it has no meaning.
     let bytes = message.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
-    let body = Body { bytes, semicolons: Semicolons::Doubled };
+    let body = Body { bytes, style: FrameStyle::LeftAligned };
     let word = command(body)?;
     let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
     if let Some((to, answer)) = read_unnamed(word, body) {
@@ -38,7 +38,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 }
 
 /// True if this form of `;` can carry every text of a reply unchanged.
-pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> bool {
+pub(in crate::wire) fn carries(answer: &Answer<'_>, style: FrameStyle) -> bool {
     let none = Text::default();
     let texts = match *answer {
         Answer::Value(text) | Answer::Name(text) | Answer::Challenge(text) => [text, none],
@@ -50,7 +50,7 @@ pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> b
         Answer::Spawned { job, codes } => [job.unwrap_or_default(), codes.unwrap_or_default()],
         _ => return true,
     };
-    texts.iter().all(|text| sayable(*text, semicolons).is_ok())
+    texts.iter().all(|text| sayable(*text, style).is_ok())
 }
 
 /// Writes one reply to a client. `word` is the command of an unknown request.
@@ -63,17 +63,17 @@ pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> b
 pub fn write_reply(
     reply: &Reply<'_>,
     word: &[u8],
-    semicolons: Semicolons,
+    style: FrameStyle,
     out: &mut [u8],
 ) -> Result<usize, Full> {
     let known = names::of(reply.to).map_or("", |words| words.frame);
     let name = if known.is_empty() { word } else { known.as_bytes() };
     let name = if name.is_empty() { quirks::UNREADABLE } else { name };
     let response = [name, names::RESPONSE];
-    if !carries(&reply.answer, semicolons) {
+    if !carries(&reply.answer, style) {
         // A client would take a shortened text for the whole text.
-        let mut frame = FrameWriter::new(out, &response, reply.tag, semicolons);
-        frame.number("rc", Code::OTHER.0).text("errmsg", Text::from(UNREADABLE_TEXT));
+        let mut frame = FrameWriter::new(out, &response, reply.tag, style);
+        frame.number("rc", Code::INVALID_VAL.0).text("errmsg", Text::from(UNREADABLE_TEXT));
         return frame.finish();
     }
     let unnamed = match reply.answer {
@@ -85,7 +85,7 @@ pub fn write_reply(
         _ => b"",
     };
     if !unnamed.is_empty() {
-        let mut frame = FrameWriter::new(out, &[unnamed], reply.tag, semicolons);
+        let mut frame = FrameWriter::new(out, &[unnamed], reply.tag, style);
         match reply.answer {
             Answer::Challenge(nonce) => frame.text("authinfo", nonce),
             Answer::Count(count) => frame.number("npair", count),
@@ -95,9 +95,9 @@ pub fn write_reply(
         };
         return frame.finish();
     }
-    let mut frame = FrameWriter::new(out, &response, reply.tag, semicolons);
+    let mut frame = FrameWriter::new(out, &response, reply.tag, style);
     if reply.answer == Answer::Missing && quirks::MISSING_BY_CODE.contains(&reply.to) {
-        frame.number("rc", quirks::MISSING.0).flag("found", false);
+        frame.number("rc", quirks::MISSING.0).found(false);
         return frame.finish();
     }
     frame.number("rc", reply.code.0);
@@ -110,10 +110,10 @@ pub fn write_reply(
             for name in quirks::PORT {
                 frame.text(name, port);
             }
-            frame.flag("found", true);
+            frame.found(true);
         }
         Answer::Value(value) => {
-            frame.flag("found", true).text("value", value);
+            frame.found(true).text("value", value);
         }
         Answer::Ring { count, left, right } if parts::CONNECT => {
             frame.number("ring-count", count).text("ring-left", left).text("ring-right", right);
@@ -126,7 +126,14 @@ pub fn write_reply(
             let failed = codes.iter().filter(|run| !run.code.is_success());
             let failed_count = failed.fold(0u32, |sum, run| sum.saturating_add(run.count));
             frame.optional("jobid", job);
-            if reply.code.is_success() || failed_count > 0 {
+            if style == FrameStyle::Specified && has_codes(codes) {
+                // One number for each process, which `nerrs` counts here.
+                let all = || codes.iter().flat_map(|run| (0..run.count).map(|_| run.code));
+                frame.number("nerrs", u32::try_from(all().count()).unwrap_or(u32::MAX));
+                for (at, code) in (0..).zip(all()) {
+                    frame.numbered("err", at, code.0);
+                }
+            } else if reply.code.is_success() || failed_count > 0 {
                 frame.number("nerrs", failed_count);
             }
             if has_codes(codes) {
@@ -138,7 +145,7 @@ pub fn write_reply(
             if let Reason::NoSuch { .. } = reason
                 && reply.to == Verb::Lookup
             {
-                frame.flag("found", false);
+                frame.found(false);
             }
         }
         Answer::Message(text) => {
@@ -214,7 +221,7 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
         }),
         Verb::KvsName => Answer::Name(body.field("jobid")?),
         Verb::Get | Verb::NodeGet | Verb::JobGet => {
-            let found = body.flag("found").unwrap_or(true);
+            let found = quirks::FOUND.iter().find_map(|name| body.flag(name)).unwrap_or(true);
             body.field("value").filter(|_| found).map_or(Answer::Missing, Answer::Value)
         }
         Verb::Lookup if parts::NAMES => {

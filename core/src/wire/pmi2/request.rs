@@ -1,11 +1,11 @@
 //! Requests of a PMI-2 client: reader and writer.
 
 use super::super::{WriteError, names, quirks};
-use super::fields::{Body, FrameWriter, Semicolons};
-use super::{body, command, spawn};
+use super::fields::{Body, FrameStyle, FrameWriter};
+use super::{TORN_VALUE, body_in, command, detect_style, spawn};
 use crate::command::{FenceGroup, Place, Request, Spawn, SpawnText, Text, Verb};
 use crate::error::{Malformed, Misuse};
-use crate::limits::PMI2_LENGTH_DIGITS;
+use crate::limits::PMI2_SPLIT;
 use crate::parts;
 
 /// Reads one frame from a client: the tag of the exchange and the request.
@@ -14,7 +14,19 @@ use crate::parts;
 ///
 /// [`Malformed`] if it does not begin with a command.
 pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
-    let body = body(message);
+    read_request_in(message, detect_style(message))
+}
+
+/// Reads one frame from a client that is known to write in this style.
+///
+/// # Errors
+///
+/// As for [`read_request`].
+pub fn read_request_in(
+    message: &[u8],
+    style: FrameStyle,
+) -> Result<(&[u8], Request<'_>), Malformed> {
+    let body = body_in(message, style);
     let word = command(body)?;
     let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
     let Some(verb) = names::find(word, |words| words.frame) else {
@@ -22,7 +34,7 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
     };
     if matches!(verb, Verb::Put | Verb::NodePut | Verb::Publish | Verb::PutPair) && body.is_torn() {
         // Storing a part of the value would be worse than storing nothing.
-        return Ok((tag, Request::Lacking { verb, field: "a value without semicolon" }));
+        return Ok((tag, Request::Lacking { verb, field: TORN_VALUE }));
     }
     let request = read_fields(verb, body).unwrap_or_else(|field| Request::Lacking { verb, field });
     Ok((tag, request))
@@ -61,7 +73,7 @@ pub fn write_request(
         }
         .into());
     }
-    let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, Semicolons::Doubled);
+    let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, FrameStyle::LeftAligned);
     match *request {
         Request::FullInit { rank, job, threaded, method } => {
             frame.text("pmijobid", job.unwrap_or(Text::from(quirks::NO_JOB)));
@@ -124,17 +136,18 @@ pub fn write_request(
 
 /// Writes one spawn.
 fn write_spawn(spawn: Spawn<'_>, tag: &[u8], out: &mut [u8]) -> Result<usize, WriteError> {
-    let mut frame = FrameWriter::new(out, &[b"spawn"], tag, Semicolons::Doubled);
-    spawn::write(spawn, &mut frame, Semicolons::Doubled)?;
+    let mut frame = FrameWriter::new(out, &[b"spawn"], tag, FrameStyle::LeftAligned);
+    frame.split_at(PMI2_SPLIT);
+    spawn::write(spawn, &mut frame, FrameStyle::LeftAligned)?;
     seal(frame)
 }
 
 /// Fills in the length in front.
 fn seal(frame: FrameWriter<'_>) -> Result<usize, WriteError> {
-    let len = frame.finish_left()?;
+    let (len, longest_bytes) = frame.finish_left()?;
     let limit_bytes = 999_999;
-    if len - PMI2_LENGTH_DIGITS > limit_bytes {
-        return Err(Misuse::Length { what: "frame", len_bytes: len, limit_bytes }.into());
+    if longest_bytes > limit_bytes {
+        return Err(Misuse::Length { what: "frame", len_bytes: longest_bytes, limit_bytes }.into());
     }
     Ok(len)
 }
@@ -174,7 +187,7 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
         Verb::Unpublish if parts::NAMES => Request::Unpublish { service: text("name")? },
         Verb::Lookup if parts::NAMES => Request::Lookup { service: text("name")? },
         Verb::Spawn if parts::SPAWN => {
-            let words = spawn::words(body.semicolons);
+            let words = spawn::words(body);
             Request::Spawn(Spawn::Wire(SpawnText::new(body.bytes, words)?))
         }
         Verb::Connect if parts::CONNECT => Request::Connect { job: text("jobid")? },

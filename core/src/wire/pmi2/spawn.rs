@@ -2,16 +2,20 @@
 //!
 //! Spec: PMI-2 wire protocol, SPAWN, as practised: no `spawn-cmd` messages, numbers from 0.
 
-use super::super::WriteError;
-use super::fields::{FrameWriter, Semicolons, cut_doubled, cut_single, sayable};
-use crate::command::{Spawn, SpawnWords, Text};
+use super::super::{WriteError, names};
+use super::fields::{Body, FrameStyle, FrameWriter, cut_doubled, cut_single, sayable};
+use crate::command::{Field, Spawn, SpawnWords, Text};
 use crate::error::Misuse;
+use crate::limits::PMI2_LENGTH_DIGITS;
 
-/// The words of a spawn, for peers that write `;` twice or once.
-pub(super) fn words(semicolons: Semicolons) -> &'static SpawnWords {
-    match semicolons {
-        Semicolons::Doubled => &DOUBLED,
-        Semicolons::Single => &SINGLE,
+/// The words of a spawn with these fields.
+pub(super) fn words(body: Body<'_>) -> &'static SpawnWords {
+    match body.style {
+        FrameStyle::LeftAligned => &DOUBLED,
+        // The text's form has no other sign than the messages behind the first.
+        _ if body.field("subcmd").is_none() => &SPECIFIED,
+        FrameStyle::RightAligned => &SINGLE,
+        FrameStyle::Specified => &DOUBLED,
     }
 }
 
@@ -23,9 +27,9 @@ pub(super) fn words(semicolons: Semicolons) -> &'static SpawnWords {
 pub(super) fn write(
     spawn: Spawn<'_>,
     frame: &mut FrameWriter<'_>,
-    semicolons: Semicolons,
+    style: FrameStyle,
 ) -> Result<(), WriteError> {
-    let say = |text: Text<'_>| sayable(text, semicolons).map(drop);
+    let say = |text: Text<'_>| sayable(text, style).map(drop);
     let many = |count: usize| {
         let limit_bytes = u32::MAX as usize;
         u32::try_from(count).map_err(|_| Misuse::Length {
@@ -67,4 +71,20 @@ static DOUBLED: SpawnWords = SpawnWords {
     info: [b"infokey", b"infoval"],
 };
 
+/// One message `spawn-cmd` for each program, whose name is its first argument.
+static SPECIFIED: SpawnWords =
+    SpawnWords { cut: cut_messages, begins: names::SPAWN_COMMAND, executable: b"argv0", ..DOUBLED };
+
 static SINGLE: SpawnWords = SpawnWords { cut: cut_single, ..DOUBLED };
+
+/// Cuts off the first field of several messages. The head of a message becomes a field without a value, named
+/// like its command.
+fn cut_messages(bytes: &[u8]) -> Option<Field<'_>> {
+    let head = bytes.get(PMI2_LENGTH_DIGITS..).filter(|rest| {
+        let is_length = |byte: &u8| matches!(byte, b' ' | b'\t' | b'0'..=b'9');
+        rest.starts_with(b"cmd=") && bytes.iter().take(PMI2_LENGTH_DIGITS).all(is_length)
+    });
+    let Some(head) = head else { return cut_doubled(bytes) };
+    let (_, word, rest) = cut_doubled(head)?;
+    Some((word.as_plain()?, Text::EMPTY, rest))
+}

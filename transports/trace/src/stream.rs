@@ -109,7 +109,7 @@ fn frame(
     match (direction, dialect) {
         (Direction::ToServer, _) => dialect.frame_request(bytes),
         (Direction::ToClient, Dialect::Lines) => pmi1::frame_reply(bytes),
-        (Direction::ToClient, Dialect::Frames(_)) => pmi2::frame(bytes),
+        (Direction::ToClient, Dialect::Frames(_)) => pmi2::frame_reply(bytes),
         (Direction::ToClient, Dialect::Binary) => binary::frame(bytes),
     }
 }

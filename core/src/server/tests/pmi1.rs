@@ -172,7 +172,7 @@ fn mistake_is_told_and_the_session_goes_on() {
 
 #[test]
 fn bytes_that_are_no_message_end_only_their_session() {
-    for garbage in ["GET / HTTP/1.1\r\n", "\0\0\0\0", "x", "cmd\n", "     41cmd=fullinit;"] {
+    for garbage in ["GET / HTTP/1.1\r\n", "\0\0\0\0", "x y", "cmd\n", "     41cmd=fullinit;"] {
         let mut world = TestServer::new(2);
         world.init_all();
         let error = world.send(0, garbage).unwrap_err();

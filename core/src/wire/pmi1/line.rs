@@ -3,6 +3,7 @@
 use super::super::{WriteError, Writer};
 use crate::command::{CodeRun, Reason, Text};
 use crate::error::{Full, Misuse};
+use crate::parts;
 
 /// One line, without its end and without blanks around it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,11 @@ impl<'a> Line<'a> {
             line = rest;
         }
         Self(line)
+    }
+
+    /// The line.
+    pub(super) const fn bytes(self) -> &'a [u8] {
+        self.0
     }
 
     /// True if the line is empty.
@@ -81,9 +87,11 @@ impl<'a> Line<'a> {
     pub(super) fn rest(self, key: &str, known: &[&str]) -> Option<&'a [u8]> {
         let value = self.behind(key)?;
         let before = Self(self.0.get(..self.0.len().checked_sub(value.len())?)?);
-        let is_field = |rest: &[u8]| {
-            known.iter().any(|k| value_in_front(rest, k).is_some() && before.behind(k).is_none())
+        let is = |rest: &[u8], key: &str| {
+            value_in_front(rest, key).is_some() && before.behind(key).is_none()
         };
+        let is_field =
+            |rest: &[u8]| known.iter().any(|key| is(rest, key)) || parts::SPAWN && is(rest, "cmd");
         // The value always has its own first token; the rest is cut at the first run of fields
         // that extends to the end.
         let (mut at, mut kept) = (0, 0);

@@ -17,6 +17,7 @@ use crate::command::{
     Text, Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
+use crate::limits::KEY_BYTES;
 use crate::parts;
 
 /// Finds the end of the first message from a client.
@@ -281,11 +282,11 @@ fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
     if end < rest.len() {
         return Ok(Framed::Whole(from + end + 1));
     }
-    // The first bytes distinguish garbage from a slow peer: a line begins with `cmd=` or `mcmd=`.
+    // The first bytes distinguish garbage from a slow peer: a line begins with a pair.
     let start = rest.iter().position(|b| !matches!(b, b' ' | b'\r')).unwrap_or(rest.len());
     let front = rest.get(start..).unwrap_or(b"");
     let could_be = |word: &[u8]| front.iter().zip(word).all(|(a, b)| a == b);
-    if could_be(b"cmd=") || (parts::SPAWN && could_be(SPAWN_START)) {
+    if could_be(b"cmd=") || (parts::SPAWN && may_be_pair(front)) {
         Ok(Framed::Partial)
     } else {
         Err(Malformed::new(from + start, "cmd="))
@@ -293,8 +294,21 @@ fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
 }
 
 fn command(line: Line<'_>) -> Result<&[u8], Malformed> {
-    // Only in front; otherwise the refusal would depend on the segments in which the bytes arrive.
-    line.first("cmd").filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
+    let word = match line.first("cmd") {
+        // Bytes that are no pair are refused by the first of them, in whichever segments they arrive.
+        None if parts::SPAWN && may_be_pair(line.bytes()) => line.field("cmd"),
+        word => word,
+    };
+    word.filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
+}
+
+/// True if `bytes` begin like `key=`, as far as they have arrived.
+fn may_be_pair(bytes: &[u8]) -> bool {
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let name = up_to(bytes.get(..=KEY_BYTES).unwrap_or(bytes), b'=');
+    // A length of PMI-2 is in front of its frames.
+    let is_length = name.first().is_some_and(u8::is_ascii_digit);
+    name.len() <= KEY_BYTES && !is_length && name.iter().all(is_plain)
 }
 
 /// Reads the fields of a request, or names the one that is missing.

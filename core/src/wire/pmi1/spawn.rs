@@ -34,8 +34,9 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
             b"spawnssofar" => so_far = value.number().or(so_far),
             b"endcmd" => {
                 programs = programs.saturating_add(1);
-                // Without the two numbers there is one program.
-                if so_far.take().unwrap_or(programs) >= total.unwrap_or(1) {
+                // Without the two numbers there is one program. Clients count from 0 or from 1.
+                let counted = so_far.take().unwrap_or(programs).max(programs);
+                if counted >= total.unwrap_or(1) {
                     return Ok(Framed::Whole(at));
                 }
                 if !after.iter().zip(SPAWN_START).all(|(a, b)| a == b) {

@@ -44,8 +44,8 @@ impl Dialect {
         }
     }
 
-    /// The form of a frame of a client that is known to follow the specification: by a length on the right alone
-    /// it could be another.
+    /// The form of a frame of a client that is known to follow the specification: by a length on the right
+    /// alone it could be another.
     pub(crate) fn of_text_client(self) -> Self {
         match self {
             Self::Frames(FrameStyle::RightAligned) => Self::Frames(FrameStyle::Specified),

@@ -68,8 +68,9 @@ pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 
 /// Code in a frame for what has no code of its own: an unknown command, for one.
 ///
-/// Seen: the specification has no number below 0, and names `PMI_ERR_UNKNOWNCMD` and `PMI_ERR_COMMFAILED` without
-/// numbers. `pmi2.h` of MPICH and Slurm, which numbers all others, has neither; `PMI2_ERR_OTHER` is its last.
+/// Seen: the specification has no number below 0, and names `PMI_ERR_UNKNOWNCMD` and `PMI_ERR_COMMFAILED`
+/// without numbers. `pmi2.h` of MPICH and Slurm, which numbers all others, has neither; `PMI2_ERR_OTHER` is
+/// its last.
 /// Test: `vectors/pmi2-errors.pmi`, "a command that nobody knows".
 pub const WITHOUT_NUMBER: Code = Code::OTHER;
 
@@ -115,8 +116,8 @@ pub const INITACK_LINES: usize = 4;
 /// Test: `vectors/pmi2-quirks.pmi`, "the place of the length tells how a semicolon is written".
 pub const BEHIND_LENGTH: [u8; 2] = *b" \t";
 
-/// Fields of `fullinit` that, behind a length on the right, only clients of the specification write: they double
-/// `;`, read `flag=` and write booleans in lower case.
+/// Fields of `fullinit` that, behind a length on the right, only clients of the specification write: they
+/// double `;`, read `flag=` and write booleans in lower case.
 ///
 /// Seen: MPICH from 4.1 on is the only other client that aligns the length right. Its `fullinit` has the rank
 /// alone, and it names no exchange; by the specification `thrid` is the field behind the command.
@@ -139,8 +140,8 @@ pub fn follows_text(body: &[u8]) -> bool {
 
 /// Names of the field that tells a present key from a missing one.
 ///
-/// Seen: `found=` everywhere; `flag=` in the specification. The codec writes the second as well to clients for
-/// which [`follows_text`] holds, and reads both.
+/// Seen: `found=` everywhere; `flag=` in the specification. The codec writes the second as well to clients
+/// for which [`follows_text`] holds, and reads both.
 /// Test: `vectors/pmi2-text.pmi`, "a conversation by the text".
 pub const FOUND: [&str; 2] = ["found", "flag"];
 

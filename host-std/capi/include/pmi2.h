@@ -8,7 +8,7 @@
  * too small is PMI2_ERR_NOMEM, but for PMI2_KVS_Get.
  *
  * All functions may be called by several threads at once. A thread that waits delays no other, unless the
- * server speaks PMI-1 only.
+ * server speaks PMI-1 or PMIx only.
  */
 #ifndef PMI2_H_INCLUDED
 #define PMI2_H_INCLUDED

@@ -30,7 +30,7 @@ pub(crate) fn of_call(error: CallError<io::Error>) -> Code {
 }
 
 /// The code of a call that was not made.
-fn of_misuse(misuse: Misuse) -> Code {
+pub(crate) fn of_misuse(misuse: Misuse) -> Code {
     let is_about = |what: &str, field: &str| what.starts_with(field);
     match misuse {
         Misuse::Length { what, .. } if is_about(what, "key") => Code::INVALID_KEY_LENGTH,

@@ -3,7 +3,8 @@
 //! | environment | session |
 //! |---|---|
 //! | `PMI_FD`, or `PMI_PORT` and `PMI_ID` | PMI-2 if the server has it, `libpmi` with `pmi-host` only; else PMI-1.1 |
-//! | neither, and variables of a launcher of several ranks | none, with a warning |
+//! | neither, and `PMIX_NAMESPACE` | PMIx |
+//! | none of these, and variables of a launcher of several ranks | none, with a warning |
 //! | nothing of a launcher | none: rank 0 of 1 |
 
 use std::ffi::OsString;
@@ -12,8 +13,9 @@ use std::sync::Arc;
 use pmi_core::command::Version;
 use pmi_std::ConnectOptions;
 use pmi_std::env::{Environment, RequestedVersions, Transport};
+use pmi_std::pmix::{self, PmixEnvironment};
 
-use crate::session::{Generation, LocalSession, ServerKind, Session, WireSession};
+use crate::session::{Generation, LocalSession, PmixSession, ServerKind, Session, WireSession};
 
 /// Opens the session of this process.
 ///
@@ -25,6 +27,12 @@ pub(crate) fn connect(generation: Generation) -> Result<Arc<dyn Session>, String
     let read = Environment::from_variables(variables.iter().map(|(name, value)| (name, value)));
     let mut environment = read.map_err(|error| error.to_string())?;
     if environment.transport == Transport::Singleton {
+        let pmix =
+            PmixEnvironment::from_variables(variables.iter().map(|(name, value)| (name, value)));
+        if let Some(pmix) = pmix.map_err(|error| error.to_string())? {
+            let pmix = pmix::connect_by(&pmix).map_err(|error| error.to_string())?;
+            return Ok(Arc::new(PmixSession::new(pmix)));
+        }
         if let Some(hint) = launcher_without_pmi(&variables) {
             eprintln!("libpmi: {hint}; this process continues as rank 0 of 1");
         }

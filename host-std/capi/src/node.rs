@@ -20,6 +20,9 @@ pub(crate) fn local_ranks(session: &dyn Session) -> CodeResult<Vec<c_int>> {
     if size == 1 {
         return Ok(vec![0]);
     }
+    if let Some(ranks) = session.local_ranks()? {
+        return ranks.into_iter().map(code::number).collect();
+    }
     let mapping = process_mapping(session)?.ok_or(Code::FAIL)?;
     let nodes = read_mapping(&mapping, size).ok_or(Code::FAIL)?;
     let own = nodes.clone().zip(0..).find(|(_, of)| *of == rank).ok_or(Code::FAIL)?.0;

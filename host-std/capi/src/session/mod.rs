@@ -2,6 +2,7 @@
 
 mod escape;
 mod local;
+mod pmix;
 mod wire;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +14,7 @@ use pmi_core::wire::mapping::PROCESS_MAPPING;
 use pmi_std::{Neighbours, OwnedPair, Spawned};
 
 pub(crate) use self::local::LocalSession;
+pub(crate) use self::pmix::PmixSession;
 pub(crate) use self::wire::{ServerKind, WireSession};
 use crate::code::CodeResult;
 
@@ -71,6 +73,11 @@ pub(crate) trait Session: Send + Sync {
 
     /// Waits for all ranks.
     fn fence(&self) -> CodeResult<()>;
+
+    /// Ranks on this node; `None` if they follow from the process mapping.
+    fn local_ranks(&self) -> CodeResult<Option<Vec<u32>>> {
+        Ok(None)
+    }
 
     /// Number of the program in the launch; `None` if it is unknown.
     fn appnum(&self) -> CodeResult<Option<u32>>;

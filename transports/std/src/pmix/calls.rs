@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use pmi_core::client::pmix::{
-    Datum, JobInfo, Object, PmixBuffers, PmixClient, PmixClientEvent, PmixRequest, PmixState,
-    ProcIdentity, Scope,
+    Datum, JobInfo, Object, PmixAnswer, PmixBuffers, PmixClient, PmixClientEvent, PmixRequest,
+    PmixState, ProcIdentity, Scope,
 };
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
@@ -169,6 +169,50 @@ impl Pmix {
         Ok(self.cached(&at, key))
     }
 
+    /// Requests all that a process has committed so far; nothing if that is nothing. It is requested at every
+    /// call. Wire: GETNB without a key.
+    ///
+    /// Spec: PMIx Standard, `PMIx_Get`, a null key.
+    pub fn get_all(&mut self, of: Proc<'_>) -> Result<Kvals<'_>, CallError> {
+        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
+        let at = (of.nspace.to_vec(), of.rank);
+        self.received.remove(&at);
+        let get = PmixRequest::Get { of, key: None, immediate: true, timeout_s: None };
+        match self.call(&get) {
+            Ok(()) | Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Kvals::new(self.received.get(&at).map_or(b"", Vec::as_slice), self.format()))
+    }
+
+    /// Publishes a text under a key for every job of the launcher, until this job has ended. Wire: PUBLISHNB.
+    /// Spec: PMIx Standard, `PMIx_Publish`.
+    pub fn publish(&mut self, key: &[u8], text: &[u8]) -> Result<(), CallError> {
+        self.call(&PmixRequest::Publish { key, text })
+    }
+
+    /// Withdraws what this process has published under a key. Wire: UNPUBLISHNB.
+    /// Spec: PMIx Standard, `PMIx_Unpublish`.
+    pub fn unpublish(&mut self, key: &[u8]) -> Result<(), CallError> {
+        self.call(&PmixRequest::Unpublish { key })
+    }
+
+    /// The text that is published under a key; `None` if there is none. Wire: LOOKUPNB.
+    /// Spec: PMIx Standard, `PMIx_Lookup`.
+    pub fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
+        let mut found = None;
+        let lookup = PmixRequest::Lookup { key, wait: false, timeout_s: None };
+        let done = self.call_with(&lookup, |answer| {
+            let mut published = answer.published().filter(|published| published.key == key);
+            found = published.find_map(|published| Some(published.value.text()?.to_vec()));
+        });
+        match done {
+            Ok(()) => Ok(found),
+            Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Finalizes the session and waits for the reply. Wire: FINALIZE.
     /// Spec: PMIx Standard, `PMIx_Finalize`.
     pub fn finalize(mut self) -> Result<(), CallError> {
@@ -198,6 +242,15 @@ impl Pmix {
 
     /// Sends one request and waits for its answer.
     fn call(&mut self, request: &PmixRequest<'_>) -> Result<(), CallError> {
+        self.call_with(request, |_| {})
+    }
+
+    /// The same; `read` gets the answer.
+    fn call_with(
+        &mut self,
+        request: &PmixRequest<'_>,
+        mut read: impl FnMut(&PmixAnswer<'_>),
+    ) -> Result<(), CallError> {
         self.client.start(request)?;
         let is_reserved =
             matches!(request, PmixRequest::Get { key: Some(key), .. } if keys::is_reserved(key));
@@ -212,7 +265,7 @@ impl Pmix {
             }
             // The greeting is answered with no event; what has to follow it is sent now.
             self.transmit()?;
-            if let Some(done) = self.on_reply(is_reserved) {
+            if let Some(done) = self.on_reply(is_reserved, &mut read) {
                 return done;
             }
             if self.client.state() == PmixState::Ended {
@@ -247,12 +300,17 @@ impl Pmix {
     }
 
     /// Stores the values of a reply; `None` if there is none yet.
-    fn on_reply(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
+    fn on_reply(
+        &mut self,
+        is_reserved: bool,
+        read: &mut impl FnMut(&PmixAnswer<'_>),
+    ) -> Option<Result<(), CallError>> {
         let own = self.client.identity().nspace.clone();
         let PmixClientEvent::Reply { command, status, answer, .. } = self.client.poll_event()?
         else {
             return None;
         };
+        read(&answer);
         for Object { of, kvals } in answer.objects() {
             let nspace = if of.nspace == own.as_bytes() { b"" } else { of.nspace };
             let received = self.received.entry((nspace.to_vec(), of.rank)).or_default();

@@ -26,6 +26,9 @@ pub(crate) const PACKAGES: &[&str] = &[
     "slurm-wlm",
     "libpmi0",
     "libpmi0-dev",
+    // Checks of the C libraries.
+    "pkg-config",
+    "valgrind",
     "python3-venv",
 ];
 
@@ -58,6 +61,9 @@ pub(crate) fn find() -> Result<String, String> {
         probe(compiler, &["-E", "-include", header, &include, "-x", "c", EMPTY])?;
     }
     probe("/usr/sbin/slurmctld", &["-V"])?;
+    for checker in ["pkg-config", "valgrind"] {
+        probe(checker, &["--version"])?;
+    }
     probe("python3", &["-c", "import ensurepip, venv"])?;
     // By its path: there may be another one that does not see Debian's modules.
     probe("/usr/bin/python3", &["-c", "import mpi4py, pmix"])?;

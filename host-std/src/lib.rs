@@ -50,6 +50,7 @@ mod numbers;
 mod operation;
 mod placement;
 mod poller;
+mod rank_sets;
 mod report;
 mod run_report;
 mod runtime_dir;

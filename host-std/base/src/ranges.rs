@@ -6,7 +6,7 @@ use std::fmt;
 /// Ranks in ascending order, as pairs of the first and the last of each run of neighbours. Printed as
 /// `0-2,5`; in JSON `[[0,2],[5,5]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<(u32, u32)>", into = "Vec<(u32, u32)>")]
 pub struct Ranks(Vec<(u32, u32)>);
 
 impl Ranks {
@@ -44,6 +44,28 @@ impl Ranks {
         match self.count() {
             1 => format!("rank {self}"),
             _ => format!("ranks {self}"),
+        }
+    }
+}
+
+impl From<Ranks> for Vec<(u32, u32)> {
+    fn from(ranks: Ranks) -> Self {
+        ranks.0
+    }
+}
+
+impl TryFrom<Vec<(u32, u32)>> for Ranks {
+    type Error = &'static str;
+
+    fn try_from(runs: Vec<(u32, u32)>) -> Result<Self, &'static str> {
+        let is_run = runs.iter().all(|(first, last)| first <= last);
+        let is_apart = |(_, last): &(u32, u32), (first, _): &(u32, u32)| {
+            last.checked_add(1).is_some_and(|next| next < *first)
+        };
+        let ascend = runs.is_sorted_by(is_apart);
+        match is_run && ascend {
+            true => Ok(Self(runs)),
+            false => Err("the pairs are no runs of ranks in ascending order"),
         }
     }
 }
@@ -128,6 +150,13 @@ mod tests {
         let json = serde_json::to_string(&ranks).unwrap();
         assert_eq!(json, "[[0,2],[5,5]]");
         assert_eq!(serde_json::from_str::<Ranks>(&json).unwrap(), ranks);
+    }
+
+    #[test]
+    fn pairs_that_are_no_runs_are_rejected() {
+        for json in ["[[2,1]]", "[[5,5],[0,2]]", "[[0,2],[2,3]]", "[[0,2],[3,3]]"] {
+            assert!(serde_json::from_str::<Ranks>(json).is_err(), "{json}");
+        }
     }
 
     #[test]

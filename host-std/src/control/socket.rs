@@ -156,6 +156,15 @@ impl StatusSocket {
         Ok(())
     }
 
+    /// Leaves clients in the backlog while the answer is made.
+    ///
+    /// # Errors
+    ///
+    /// Those of the poller.
+    pub(crate) fn defer(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        self.pause(now + PATIENCE, poller)
+    }
+
     fn pause(&mut self, until: Instant, poller: &Poller) -> io::Result<()> {
         match self.paused_until.replace(until) {
             None => poller.remove(Token::StatusSocket, &self.socket),
@@ -163,7 +172,12 @@ impl StatusSocket {
         }
     }
 
-    fn resume(&mut self, poller: &Poller) -> io::Result<()> {
+    /// Accepts clients again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the poller.
+    pub(crate) fn resume(&mut self, poller: &Poller) -> io::Result<()> {
         match self.paused_until.take() {
             Some(_) => poller.add(Token::StatusSocket, &self.socket, Interest::Read),
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! The event loop as the agent of one node: its start, and messages to and from the head of the run.
 
 use super::EventLoop;
+use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
 use crate::cli::config::Config;
 use crate::launch::binding::Binding;
@@ -11,6 +12,7 @@ use crate::nodes::job_message::{JobMessage, Origin};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
+use crate::nodes::node_report::ReportRequest;
 use crate::operation::OperationRequest;
 use crate::placement::PlacedHosts;
 use crate::placement::allocation::AllocationSource;
@@ -135,8 +137,8 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.job.kvs = job.kvs;
     settings.environment = Environment { report: false, ..job.environment };
     settings.placement = job.placement;
-    // The head watches over the whole run.
-    settings.watching.stall_report = None;
+    // The head judges the whole run.
+    settings.watching.stall_report = job.standstill;
     (settings.watching.progress, settings.watching.control) = (false, false);
     settings.output.stdin = match job.streams.readers {
         StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
@@ -251,7 +253,10 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::Stop => {
             run.processes.stop(Arrived { signal: Signal::TSTP, is_for_group: false });
         }
-        HeadMessage::Resume => run.processes.resume(),
+        HeadMessage::Resume => {
+            run.status.excuse_stall(now);
+            run.processes.resume();
+        }
         HeadMessage::Terminate { code } => {
             request_end(run);
             // Ranks with a listener may have something to save before the signal comes.
@@ -268,6 +273,7 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::RankGone(gone) => {
             run.uplink.iter_mut().for_each(|uplink| uplink.note_gone(gone));
         }
+        HeadMessage::Report(request) => report_ranks(run, &request),
         HeadMessage::Finish => {
             run.uplink.iter_mut().for_each(|uplink| uplink.finish());
         }
@@ -296,6 +302,18 @@ pub(super) fn send_operation(run: &mut EventLoop, request: Result<OperationReque
 fn fail_operation(run: &mut EventLoop, why: &str) {
     let what = format!("an operation of ranks on several nodes cannot end: {why}");
     run.fail(run.jobs.first(), Failure::Launcher { what });
+}
+
+/// Reports the state of ranks to the head.
+fn report_ranks(run: &mut EventLoop, request: &ReportRequest) {
+    let EventLoop { jobs, processes, service, status, uplink, .. } = run;
+    let report = status.node_report(RunView { jobs, processes, service }, request);
+    uplink.iter_mut().for_each(|uplink| uplink.send(&AgentMessage::Report(report.clone())));
+}
+
+/// Reports to the head that ranks of this node wait without progress. Returns false if this is no agent.
+pub(super) fn report_standstill(run: &mut EventLoop) -> bool {
+    run.uplink.as_mut().map(|uplink| uplink.send(&AgentMessage::Standstill)).is_some()
 }
 
 /// Starts no further rank, and takes bad ends of ranks for consequences from now on.

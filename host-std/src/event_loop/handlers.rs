@@ -546,6 +546,7 @@ impl EventLoop {
     /// Handles a deadline of reports.
     pub(super) fn handle_status_event(&mut self, event: StatusEvent) {
         match event {
+            StatusEvent::Stall(StallAction::Report { .. }) if agent::report_standstill(self) => {}
             StatusEvent::Stall(StallAction::Report { lasts }) => {
                 let table = self.table(Which::Missing);
                 self.io.report_table(&text::standstill(&table, seconds(lasts)));

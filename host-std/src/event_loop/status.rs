@@ -3,6 +3,8 @@
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use super::status_socket::StatusServer;
+use crate::nodes::node_report::{JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted};
+use crate::numbers::index;
 use crate::server::service::Service;
 use crate::settings::Settings;
 use crate::verdict;
@@ -191,6 +193,50 @@ impl Status {
         }
     }
 
+    /// State of the ranks of this node, one of several.
+    pub(super) fn node_report(&mut self, run: RunView<'_>, request: &ReportRequest) -> NodeReport {
+        let ReportRequest { number, rows } = request;
+        let jobs = run.jobs.iter().map(|(id, job)| self.job_report(run, (id, job), rows));
+        NodeReport { number: *number, jobs: jobs.collect() }
+    }
+
+    fn job_report(
+        &mut self,
+        run: RunView<'_>,
+        (id, job): (JobId, &JobState),
+        rows: &RowsWanted,
+    ) -> JobReport {
+        let plan = &job.plan;
+        let local = &plan.placement.ranks;
+        let runs = |rank: &u32| run.runs(id, *rank);
+        let (wanted, most): (Vec<u32>, u32) = match rows {
+            RowsWanted::NoRank => (Vec::new(), 0),
+            RowsWanted::All { most } => (local.iter().collect(), *most),
+            RowsWanted::Running { most } => (local.iter().filter(runs).collect(), *most),
+            RowsWanted::Listed(jobs) => {
+                let listed = jobs.iter().filter(|(name, _)| *name == plan.kvsname);
+                let is_listed = |rank: &u32| listed.clone().any(|(_, all)| all.contains(*rank));
+                (local.iter().filter(is_listed).collect(), u32::MAX)
+            }
+        };
+        let (shown, more) = wanted.split_at(wanted.len().min(index(most)));
+        let ranks = shown.iter().map(|rank| self.row(run, id, *rank)).collect();
+        let progress = run.service.progress();
+        let (waits_for, progress_ago) = progress.activity(id);
+        let (waits, more_waits) = progress.waits(id);
+        JobReport {
+            name: plan.kvsname.clone(),
+            fences: progress.fences(id),
+            messages: progress.messages(id),
+            waits_for,
+            progress_ago,
+            waits: waits.into_iter().map(NodeWait::from).collect(),
+            more_waits,
+            ranks,
+            more_ranks: u64::try_from(more.len()).unwrap_or(u64::MAX),
+        }
+    }
+
     fn row(&mut self, run: RunView<'_>, job: JobId, rank: u32) -> Rank {
         let number = run.jobs.process_of(job, rank);
         let started = number.and_then(|number| run.processes.get(number));
@@ -245,7 +291,7 @@ impl<'a> RunView<'a> {
     fn job_row(self, id: JobId, job: &JobState) -> table::Job {
         let plan = &job.plan;
         let (waits, more_waits) = self.service.progress().waits(id);
-        let runs = |rank: &u32| self.started(id, *rank).is_some_and(|one| one.process.is_some());
+        let runs = |rank: &u32| self.runs(id, *rank);
         table::Job {
             name: plan.kvsname.clone(),
             spawner: plan.spawner.as_ref().map(|by| by.kvsname.clone()),
@@ -257,7 +303,13 @@ impl<'a> RunView<'a> {
             waits,
             more_waits,
             ranks: Vec::new(),
+            more_ranks: 0,
+            nodes: Vec::new(),
         }
+    }
+
+    fn runs(self, job: JobId, rank: u32) -> bool {
+        self.started(job, rank).is_some_and(|one| one.process.is_some())
     }
 
     fn started(self, job: JobId, rank: u32) -> Option<&'a ProcessEntry> {

@@ -63,6 +63,24 @@ impl StatusServer {
         }
     }
 
+    /// Leaves clients in the backlog until there is an answer.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn defer(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.defer(now, poller))
+    }
+
+    /// Accepts clients again after [`defer`](Self::defer).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the readiness calls.
+    pub(super) fn resume(&mut self, poller: &Poller) -> io::Result<()> {
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.resume(poller))
+    }
+
     /// Accepts clients, and starts to answer.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use pmi_host_base::program::{Inherit, Program};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A job on several nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,8 @@ pub(crate) struct JobMessage {
     pub(crate) placement: Placement,
     /// Standard streams of the ranks.
     pub(crate) streams: StreamsMessage,
+    /// Time without progress after which a node with waiting ranks reports it to the head.
+    pub(crate) standstill: Option<Duration>,
 }
 
 /// Ranks that run the same program.
@@ -164,6 +167,7 @@ pub(super) mod tests {
                 are_one: false,
                 shows_prompts: true,
             },
+            standstill: Some(Duration::from_secs(10)),
         }
     }
 

@@ -7,6 +7,7 @@
 //! body, and ranks and numbers are checked by the receiver.
 
 use super::job_message::JobMessage;
+use super::node_report::{NodeReport, ReportRequest};
 use crate::launch::process::ProcessEnd;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
@@ -48,6 +49,8 @@ pub(crate) enum HeadMessage {
     CloseOutput(Stream),
     /// A rank has ended and will enter no further fence.
     RankGone(RankGone),
+    /// Requests the state of ranks.
+    Report(ReportRequest),
     /// Ends the agent. No rank is left.
     Finish,
     /// Operation of ranks on several nodes.
@@ -55,7 +58,7 @@ pub(crate) enum HeadMessage {
 }
 
 /// Message of an agent to the head.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum AgentMessage {
     /// The next ranks of the node were started, in ascending order, as these processes.
     Started(Vec<i32>),
@@ -74,6 +77,10 @@ pub(crate) enum AgentMessage {
     InputWanted,
     /// The readers of the node take no more input.
     InputClosed,
+    /// Ranks of the node wait, and none has made progress for a while.
+    Standstill,
+    /// State of ranks.
+    Report(NodeReport),
     /// All ranks of the node have ended.
     Quiet {
         /// Number of output messages that the agent has sent; no other follows.
@@ -148,8 +155,52 @@ fn write(message: &impl Serialize) -> Vec<u8> {
 mod tests {
     use super::super::job_message::tests::job;
     use super::*;
+    use crate::nodes::node_report::{JobReport, NodeWait, RowsWanted};
     use crate::operation::tests::{replies, requests};
+    use crate::watch::process::State;
+    use crate::watch::table::{Phase, Rank, WaitCondition};
+    use pmi_host_base::ranges::Ranks;
     use std::time::Duration;
+
+    fn ranks(all: impl IntoIterator<Item = u32>) -> Ranks {
+        all.into_iter().collect()
+    }
+
+    fn report() -> NodeReport {
+        let rank = Rank {
+            rank: 3,
+            pid: Some(4711),
+            host: None,
+            phase: Phase::Silent,
+            state: Some(State::Stopped),
+            kernel_wait: Some("do_signal_stop".to_owned()),
+            cpu_seconds: Some(0.03),
+            cpu_seconds_new: None,
+            messages: 0,
+            last_message: None,
+            last_message_is_answer: false,
+            last_message_seconds: None,
+        };
+        let wait = NodeWait {
+            what: WaitCondition::Value { key: None, job: None, rank: Some(1) },
+            inside: ranks([0, 1, 2]),
+            missing: ranks([3]),
+            elsewhere: vec![("kvs_7_1".to_owned(), ranks([0]))],
+            seconds: Some(1.5),
+        };
+        let job = JobReport {
+            name: "kvs_7_0".to_owned(),
+            fences: 1,
+            messages: 9,
+            waits_for: Some(Duration::from_millis(1500)),
+            progress_ago: None,
+            waits: vec![wait],
+            more_waits: 0,
+            ranks: vec![rank],
+            more_ranks: 2,
+        };
+        NodeReport { number: 5, jobs: vec![job] }
+    }
 
     fn of_head() -> Vec<HeadMessage> {
         let mut all = vec![
@@ -164,6 +215,11 @@ mod tests {
             HeadMessage::InputEnded,
             HeadMessage::CloseOutput(Stream::Err),
             HeadMessage::RankGone(RankGone { rank: 3, fence: 1 << 20 }),
+            HeadMessage::Report(ReportRequest { number: 1, rows: RowsWanted::NoRank }),
+            HeadMessage::Report(ReportRequest {
+                number: u32::MAX,
+                rows: RowsWanted::Listed(vec![("kvs_7_0".to_owned(), ranks([1, 2, 7]))]),
+            }),
             HeadMessage::Finish,
         ];
         all.extend(replies().map(HeadMessage::Operation));
@@ -186,6 +242,8 @@ mod tests {
             AgentMessage::Output(b"\0\x01\x00".to_vec()),
             AgentMessage::InputWanted,
             AgentMessage::InputClosed,
+            AgentMessage::Standstill,
+            AgentMessage::Report(report()),
             AgentMessage::Quiet { outputs: 1 << 40 },
         ];
         all.extend(requests().map(AgentMessage::Operation));
@@ -220,6 +278,15 @@ mod tests {
             body.push(0);
             assert_eq!(AgentMessage::read(&body), None, "{message:?}");
         }
+    }
+
+    #[test]
+    fn sets_of_ranks_that_do_not_ascend_are_rejected() {
+        let mut body = AgentMessage::Report(report()).body();
+        // The runs of the waiting ranks, 0 to 2.
+        let at = body.windows(3).position(|bytes| bytes == [1, 0, 2]).unwrap();
+        body[at + 1] = 3;
+        assert_eq!(AgentMessage::read(&body), None);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! network    listener, places, edges, and the machine of the tree
 //! start      starters and network of the head, until all nodes are in the tree
 //! node       the command of the node server
-//! message    messages between the head and the agents on its nodes; job_message: the job
+//! message    messages between the head and the agents on its nodes; job_message: the job;
+//!            node_report: state of its ranks
 //! check      'pmi-host doctor --hosts'
 //! addresses  addresses and ports of this machine
 //! ```
@@ -24,6 +25,7 @@ mod key;
 pub(crate) mod message;
 pub(crate) mod network;
 pub(crate) mod node;
+pub(crate) mod node_report;
 mod record;
 pub(crate) mod start;
 pub(crate) mod starter;

@@ -2,10 +2,9 @@
 
 use super::event::printable;
 use super::pmix::heap::PmixHeap;
-use crate::numbers::index;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, WaitCondition, seconds};
-use pmi_core::ids::{JobId, Rank};
+use pmi_core::ids::{JobId, ProcId, Rank};
 use pmi_core::server::pmix::{self, CollectiveKind};
 use pmi_core::server::{self, GroupFence, Member, Server};
 use pmi_host_base::ranges::Ranks;
@@ -40,6 +39,14 @@ enum WaitKey {
     Post { job: JobId, rank: Option<Rank>, key: Option<String> },
     Together(CollectiveKind, usize),
     Published(String),
+}
+
+/// Time at which the first waiting rank of a job began to wait, and that of the last progress that could end
+/// a wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Activity {
+    waits_since: Option<pmi_core::time::Instant>,
+    progress_at: Option<pmi_core::time::Instant>,
 }
 
 /// Ranks that are waited for: of the job itself, and of others.
@@ -101,8 +108,28 @@ impl ProgressView<'_> {
     /// that waits for a spawned job waits for the launcher, and one that waits for a published name may
     /// offer a service until a client wants it; those do not count.
     pub(crate) fn standstill(self) -> Option<Instant> {
+        let pmix = self.pmix_waits();
+        let since = self.server.jobs().filter_map(|id| {
+            let Activity { waits_since, progress_at } = self.activity_in(id, &pmix);
+            Some(progress_at.into_iter().fold(waits_since?, Ord::max))
+        });
+        let lasts = self.clock.now().since({ since }.min()?).as_micros();
+        Instant::now().checked_sub(Duration::from_micros(lasts))
+    }
+
+    /// Time since the first rank of this node in a job began to wait, of those that wait, and since the last
+    /// progress that could end a wait of theirs.
+    pub(crate) fn activity(self, job: JobId) -> (Option<Duration>, Option<Duration>) {
+        let Activity { waits_since, progress_at } = self.activity_in(job, &self.pmix_waits());
+        let now = self.clock.now();
+        let ago = |at: pmi_core::time::Instant| Duration::from_micros(now.since(at).as_micros());
+        (waits_since.map(ago), progress_at.map(ago))
+    }
+
+    /// PMIx clients that wait for others, with the last progress of these.
+    fn pmix_waits(self) -> Vec<(ProcId, Option<pmi_core::time::Instant>)> {
         let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
-        let pmix = Vec::from_iter(self.server.pmix_ref().waits().filter_map(|(peer, wait)| {
+        let waits = self.server.pmix_ref().waits().filter_map(|(peer, wait)| {
             let others = match wait {
                 pmix::PmixWait::Post { job, .. } => moved(job),
                 pmix::PmixWait::Together { at, .. } => {
@@ -112,35 +139,40 @@ impl ProgressView<'_> {
                 _ => return None,
             };
             Some((peer, others))
-        }));
-        let since = self.server.jobs().filter_map(|id| {
-            let job = self.server.job(id)?;
-            let waits = |member: &&Member| {
-                let session = member.session();
-                session.is_some_and(|session| {
-                    self.server.waits(session).any(|wait| wait != server::Wait::Spawn)
-                })
-            };
-            let times = job.members().iter().filter(waits).filter_map(Member::last_message_at);
-            let of_job = pmix.iter().filter(|(of, _)| of.job == id);
-            let pmix_times =
-                of_job.clone().filter_map(|(of, _)| job.member(of.rank)?.last_message_at());
-            // A rank waits since its request, even if others may never have begun the operation. A fence
-            // is the same one for clients of all protocols.
-            let first = times.chain(pmix_times).chain(job.fence().since()).min()?;
-            // The missing rank may be of another job, and make progress there.
-            let others = of_job.filter_map(|(_, others)| *others);
-            Some(others.chain(job.last_progress()).fold(first, Ord::max))
         });
-        let lasts = self.clock.now().since({ since }.min()?).as_micros();
-        Instant::now().checked_sub(Duration::from_micros(lasts))
+        waits.collect()
+    }
+
+    fn activity_in(
+        self,
+        id: JobId,
+        pmix: &[(ProcId, Option<pmi_core::time::Instant>)],
+    ) -> Activity {
+        let Some(job) = self.server.job(id) else { return Activity::default() };
+        let waits = |member: &&Member| {
+            let session = member.session();
+            session.is_some_and(|session| {
+                self.server.waits(session).any(|wait| wait != server::Wait::Spawn)
+            })
+        };
+        let times = job.members().iter().filter(waits).filter_map(Member::last_message_at);
+        let of_job = pmix.iter().filter(|(of, _)| of.job == id);
+        let pmix_times = of_job.clone();
+        let pmix_times = pmix_times.filter_map(|(of, _)| job.member(of.rank)?.last_message_at());
+        // A rank waits since its request, even if others may never have begun the operation. A fence
+        // is the same one for clients of all protocols.
+        let waits_since = times.chain(pmix_times).chain(job.fence().since()).min();
+        // The missing rank may be of another job, and make progress there.
+        let others = of_job.filter_map(|(_, others)| *others);
+        Activity { waits_since, progress_at: others.chain(job.last_progress()).max() }
     }
 
     fn find_waits(self, job: JobId) -> (Vec<SharedWait>, u64) {
         let mut found: Vec<SharedWait> = Vec::from_iter(self.fence_wait(job));
         let mut more = 0;
-        let members = self.server.job(job).map_or(&[][..], server::Job::members);
-        let pmi = (0..).zip(members).flat_map(|(rank, member)| {
+        let of_job = self.server.job(job);
+        let members = of_job.into_iter().flat_map(server::Job::ranked);
+        let pmi = members.flat_map(|(Rank(rank), member)| {
             let waits = member.session().into_iter().flat_map(|id| self.server.waits(id));
             waits.filter_map(WaitKey::of).map(move |is| (rank, is))
         });
@@ -159,7 +191,8 @@ impl ProgressView<'_> {
             let Some(SharedWait { inside, since, .. }) = found.get_mut(at) else { continue };
             // Several threads of a rank may wait for the same.
             inside.insert(rank);
-            let times = members.get(index(rank)).and_then(Member::last_message_at);
+            let times = of_job.and_then(|of_job| of_job.member(Rank(rank)));
+            let times = times.and_then(Member::last_message_at);
             *since = [*since, times].into_iter().flatten().min();
         }
         (found, more)
@@ -171,7 +204,11 @@ impl ProgressView<'_> {
         let outside: Ranks = job.missing().map(|rank| rank.0).collect();
         Some(SharedWait {
             is: WaitKey::Fence(job.fence().generation()),
-            inside: (0..job.size()).filter(|rank| !outside.contains(*rank)).collect(),
+            inside: job
+                .ranked()
+                .map(|(rank, _)| rank.0)
+                .filter(|rank| !outside.contains(*rank))
+                .collect(),
             since: job.fence().since(),
         })
     }

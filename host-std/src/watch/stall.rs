@@ -56,7 +56,12 @@ impl Stall {
         self.floor = Some(now);
     }
 
-    /// Time of the next [`look`](Self::look).
+    /// Stops the timer until the next [`check`](Self::check), whose answer is on its way.
+    pub(crate) fn pause(&mut self) {
+        self.check_at = None;
+    }
+
+    /// Time of the next [`check`](Self::check).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.check_at
     }

@@ -4,6 +4,7 @@
 //! changes its meaning, [`VERSION`] goes up.
 
 use super::process::State;
+use crate::rank_sets;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -49,6 +50,39 @@ pub struct Job {
     pub more_waits: u64,
     /// Its ranks; in a report on a run without progress, those that are waited for.
     pub ranks: Vec<Rank>,
+    /// Number of further ranks of that kind, which this table omits.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_ranks: u64,
+    /// Its nodes, if it has several hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<JobNode>,
+}
+
+/// A node of a job on several hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobNode {
+    /// Its host.
+    pub host: String,
+    /// Ranks of the job on it.
+    pub ranks: Ranks,
+    /// Its connection to the launcher.
+    pub link: NodeLink,
+    /// Time since its last message.
+    pub last_message_seconds: Option<f64>,
+}
+
+/// Connection of a node to the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeLink {
+    /// It has not started ranks yet.
+    Starting,
+    /// It has reported the state of its ranks.
+    Connected,
+    /// It has not reported the state of its ranks in time.
+    Silent,
+    /// It is lost, with its ranks.
+    Lost,
 }
 
 /// Ranks that wait in the same operation.
@@ -185,11 +219,20 @@ impl Job {
         own.chain(elsewhere.filter(|there| there.job == self.name).map(|there| &there.ranks))
     }
 
+    /// Nodes whose ranks all wait in `wait`, and the others.
+    pub fn nodes_inside(&self, wait: &Wait) -> (Vec<&JobNode>, Vec<&JobNode>) {
+        self.nodes.iter().partition(|node| rank_sets::without(&node.ranks, &wait.inside).is_empty())
+    }
+
     /// Operations that `rank` waits in.
     pub fn waits_of(&self, rank: u32) -> impl Iterator<Item = &WaitCondition> {
         let waits = self.waits.iter().filter(move |wait| wait.inside.contains(rank));
         waits.map(|wait| &wait.what)
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A duration as a table holds it: in seconds, to the millisecond.
@@ -238,9 +281,34 @@ pub(super) mod tests {
             waits: vec![wait],
             more_waits: 0,
             ranks: vec![rank],
+            more_ranks: 0,
+            nodes: Vec::new(),
         };
         let host = "node1".to_owned();
         Table { version: VERSION, pid: 9, host, seconds: 11.25, jobs: vec![job] }
+    }
+
+    /// The same job on two hosts, of which the second one does not answer.
+    pub(in crate::watch) fn table_over_nodes() -> Table {
+        let mut table = table();
+        let node = |host: &str, ranks, link, seconds| JobNode {
+            host: host.to_owned(),
+            ranks: Ranks::from_iter(ranks),
+            link,
+            last_message_seconds: Some(seconds),
+        };
+        table.jobs[0].nodes = vec![
+            node("node1", [0, 1], NodeLink::Connected, 0.0),
+            node("node2", [2, 3], NodeLink::Silent, 3.0),
+        ];
+        table
+    }
+
+    #[test]
+    fn nodes_are_a_field_of_runs_that_have_several() {
+        let text = serde_json::to_string(&table_over_nodes()).unwrap();
+        assert_eq!(serde_json::from_str::<Table>(&text).unwrap(), table_over_nodes());
+        assert!(text.contains(r#""nodes":[{"host":"node1","ranks":[[0,1]],"link":"connected""#));
     }
 
     #[test]

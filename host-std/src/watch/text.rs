@@ -1,8 +1,9 @@
 //! A table as text for users.
 
 use super::process::State;
-use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, WaitCondition};
+use super::table::{Elsewhere, Job, JobNode, NodeLink, Phase, Rank, Table, Wait, WaitCondition};
 use crate::columns;
+use crate::rank_sets;
 use pmi_host_base::ranges::Ranks;
 use std::fmt::Write;
 
@@ -31,6 +32,7 @@ pub(crate) fn jobs(jobs: &[Job], rows: Rows) -> String {
             let _ = write!(text, "\n    {sentence}");
         }
         text.push_str(&ranks(job, rows));
+        text.push_str(&nodes(job, rows));
     }
     text
 }
@@ -69,9 +71,23 @@ pub(crate) fn running_ranks(job: &Job) -> String {
 
 /// Waits of `job`, one sentence for each operation.
 pub(crate) fn sentences(job: &Job) -> Vec<String> {
-    let mut all: Vec<String> = job.waits.iter().map(|wait| sentence(job, wait)).collect();
+    let of_wait = |wait| std::iter::once(sentence(job, wait)).chain(nodes_in_fence(job, wait));
+    let mut all: Vec<String> = job.waits.iter().flat_map(of_wait).collect();
     if job.more_waits > 0 {
         all.push(format!("{} more wait for other operations", job.more_waits));
+    }
+    let silent = job.nodes.iter().filter(|node| node.link == NodeLink::Silent);
+    let silent = Vec::from_iter(silent);
+    if let [first, ..] = silent[..] {
+        let verb = if silent.len() == 1 { "does" } else { "do" };
+        let ranks = rank_sets::union(silent.iter().map(|node| &node.ranks));
+        let last = first.last_message_seconds.filter(|_| silent.len() == 1).map(time);
+        let last = last.map(|ago| format!(" for {ago}")).unwrap_or_default();
+        all.push(format!(
+            "{} {verb} not answer{last}; the state of {} is unknown",
+            hosts(&silent),
+            ranks.named()
+        ));
     }
     all
 }
@@ -112,6 +128,31 @@ fn sentence(job: &Job, wait: &Wait) -> String {
     }
 }
 
+/// Nodes that have entered the fence of a job, if it has several.
+fn nodes_in_fence(job: &Job, wait: &Wait) -> Option<String> {
+    let WaitCondition::Fence(number) = wait.what else { return None };
+    let (inside, outside) = job.nodes_inside(wait);
+    let verb = if inside.len() == 1 { "has" } else { "have" };
+    let entered = format!("{} of {} nodes {verb} entered", inside.len(), job.nodes.len());
+    match &outside[..] {
+        [] => None,
+        outside => Some(format!("fence {number}: {entered}; missing: {}", hosts(outside))),
+    }
+}
+
+/// Names of the hosts of nodes, as a list.
+fn hosts(nodes: &[&JobNode]) -> String {
+    let mut names = Vec::from_iter(nodes.iter().take(HOSTS_MAX).map(|node| &*node.host));
+    let more = format!("{} more", nodes.len().saturating_sub(HOSTS_MAX));
+    if nodes.len() > HOSTS_MAX {
+        names.push(&more);
+    }
+    match names.split_last() {
+        Some((last, rest @ [_, ..])) => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// Ranks that are waited for, as the end of a sentence; empty if unknown.
 fn awaited(missing: &Ranks, elsewhere: &[Elsewhere]) -> String {
     let here = (!missing.is_empty()).then(|| missing.named());
@@ -138,8 +179,12 @@ fn headline(job: &Job) -> String {
         _ => format!("{} run", running.named()),
     };
     let spawned = job.spawner.as_ref().map(|by| format!(", spawned by {by}")).unwrap_or_default();
+    let on = match job.nodes.len() {
+        0 => String::new(),
+        count => format!(" on {}", counted(u64::try_from(count).unwrap_or(u64::MAX), "node")),
+    };
     format!(
-        "job {name}{spawned}: {} of {program}, {run}; {}, {}",
+        "job {name}{spawned}: {} of {program}{on}, {run}; {}, {}",
         counted(job.size.into(), "rank"),
         counted((*fences).into(), "fence"),
         counted(*messages, "message")
@@ -161,7 +206,8 @@ fn ranks(job: &Job, rows: Rows) -> String {
     for line in columns::lines(&lines, IS_NUMBER) {
         let _ = write!(text, "\n    {line}");
     }
-    if let Some(more @ 1..) = job.ranks.len().checked_sub(shown) {
+    let omitted = u64::try_from(job.ranks.len().saturating_sub(shown)).unwrap_or(u64::MAX);
+    if let more @ 1.. = omitted.saturating_add(job.more_ranks) {
         let _ = write!(text, "\n    and {more} more; 'pmi-host ps' shows all");
     }
     let stopped = |rank: &&Rank| rank.state == Some(State::Stopped);
@@ -172,6 +218,40 @@ fn ranks(job: &Job, rows: Rows) -> String {
         text.push_str("\n    the state of these processes cannot be read (/proc)");
     }
     text
+}
+
+/// Nodes of `job`, as a table with headings; empty if it has one.
+fn nodes(job: &Job, rows: Rows) -> String {
+    let shown = match rows {
+        Rows::Few => job.nodes.len().min(ROWS_MAX),
+        Rows::All => job.nodes.len(),
+    };
+    if shown == 0 {
+        return String::new();
+    }
+    let mut lines = vec![["node", "ranks", "running", "last message"].map(str::to_owned)];
+    lines.extend(job.nodes.iter().take(shown).map(|node| node_cells(job, node)));
+    let mut text = String::new();
+    for line in columns::lines(&lines, [false; 4]) {
+        let _ = write!(text, "\n    {line}");
+    }
+    if let Some(more @ 1..) = job.nodes.len().checked_sub(shown) {
+        let _ = write!(text, "\n    and {more} more nodes; 'pmi-host ps' shows all");
+    }
+    text
+}
+
+fn node_cells(job: &Job, node: &JobNode) -> [String; 4] {
+    let running = rank_sets::common(&node.ranks, &job.running);
+    let running = match node.link {
+        NodeLink::Starting => "starting".to_owned(),
+        NodeLink::Lost => "lost".to_owned(),
+        _ if running.is_empty() => "none".to_owned(),
+        _ if running == node.ranks => "all".to_owned(),
+        _ => running.to_string(),
+    };
+    let last = node.last_message_seconds.map(|ago| format!("{} ago", time(ago)));
+    [node.host.clone(), node.ranks.to_string(), running, last.unwrap_or_else(unknown)]
 }
 
 const COLUMNS: usize = 10;
@@ -258,7 +338,10 @@ fn time(seconds: f64) -> String {
 }
 
 /// More would bury the output of the ranks.
-const ROWS_MAX: usize = 16;
+pub(crate) const ROWS_MAX: usize = 16;
+
+/// Number of hosts that a sentence names.
+const HOSTS_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -274,6 +357,32 @@ mod tests {
     rank   pid  host   state    kernel wait     cpu s   new  PMI          sent  last message
        3  4711  node1  stopped  do_signal_stop   0.03  0.00  before init     0  none
     a stopped process continues after 'kill -CONT 4711'"
+        );
+    }
+
+    #[test]
+    fn nodes_that_wait_and_nodes_that_do_not_answer_are_named() {
+        let nodes = tests::table_over_nodes();
+        let text = standstill(&nodes, 10.5);
+        let lines = Vec::from_iter(text.lines());
+        assert_eq!(
+            lines[1..4],
+            [
+                "  ranks 0-2 of 4 wait in fence 0 for rank 3",
+                "  fence 0: 1 of 2 nodes has entered; missing: node2",
+                "  node2 does not answer for 3 s; the state of ranks 2,3 is unknown",
+            ]
+        );
+        let text = table(&nodes, Rows::All);
+        assert!(text.contains("4 ranks of ./a.out on 2 nodes, all run; "), "{text}");
+        let lines = Vec::from_iter(text.lines());
+        assert_eq!(
+            lines[lines.len() - 3..],
+            [
+                "    node   ranks  running  last message",
+                "    node1  0,1    all      0 ms ago",
+                "    node2  2,3    all      3 s ago",
+            ]
         );
     }
 

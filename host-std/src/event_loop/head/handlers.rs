@@ -1,9 +1,9 @@
 //! Reactions of the head to messages of agents, to lost nodes, signals and deadlines.
 
 use super::super::termination::Interrupt;
-use super::HeadLoop;
+use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
-use super::operations;
+use super::{HeadLoop, operations, reports};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
@@ -104,6 +104,8 @@ impl HeadLoop {
                 self.input.remove(from);
                 self.serve_input()?;
             }
+            Some(AgentMessage::Standstill) => reports::handle_standstill(self),
+            Some(AgentMessage::Report(report)) => reports::handle_report(self, from, report)?,
             Some(AgentMessage::Quiet { outputs }) => node.set_quiet(outputs),
             Some(AgentMessage::Operation(request)) => {
                 operations::handle_request(self, from, request)
@@ -206,6 +208,7 @@ impl HeadLoop {
             Stream::BOTH.into_iter().for_each(|stream| self.io.outputs.end_remote(stream, number));
         }
         self.input.remove(node);
+        self.reports.remove_node(node);
         self.servers.network.exclude(node);
         if self.ending.is_leaving() {
             return;
@@ -273,7 +276,7 @@ impl HeadLoop {
         while let Some(arrived) = all.pop_front() {
             match self.signals.meaning(arrived.signal) {
                 Meaning::End => self.handle_interrupt(arrived),
-                Meaning::Report => self.report_state(),
+                Meaning::Report => reports::request_reports(self, Purpose::All),
                 Meaning::Forward => {
                     self.send_all(&HeadMessage::Forward { signal: arrived.signal.as_raw() });
                 }
@@ -284,11 +287,13 @@ impl HeadLoop {
                     if !all.iter().any(|one| one.signal == Signal::CONT) {
                         signal::stand_still()?;
                     }
+                    self.reports.excuse_stall();
                     self.send_all(&HeadMessage::Resume);
                 }
                 Meaning::Crash => signal::crash(arrived.signal)?,
+                Meaning::Continue => self.reports.excuse_stall(),
                 // The ends of starters are seen by their handles.
-                Meaning::Continue | Meaning::ChildEnded | Meaning::Resized => {}
+                Meaning::ChildEnded | Meaning::Resized => {}
             }
         }
         Ok(())
@@ -308,24 +313,24 @@ impl HeadLoop {
         self.fail(Failure::Interrupted { signal }, None);
         match interrupt {
             Interrupt::Kill => self.kill(),
-            _ => self.send_all(&HeadMessage::ForwardEnd { signal }),
+            _ => {
+                self.send_all(&HeadMessage::ForwardEnd { signal });
+                self.reports.remind_later();
+            }
+        }
+    }
+
+    /// Terminates the run for a reason outside its ranks, and reports the ranks that ran before that.
+    fn fail_with_state(&mut self, failure: Failure) {
+        if !self.ending.termination.has_failed() {
+            reports::request_reports(self, Purpose::Running);
+            self.fail(failure, None);
         }
     }
 
     fn kill(&mut self) {
         self.ending.begin_terminating(None);
         self.send_all(&HeadMessage::Kill);
-    }
-
-    /// Prints which ranks run on which node.
-    fn report_state(&mut self) {
-        let mut text = format!("{} of {} ranks run:", self.nodes.running_count(), self.plan.ranks);
-        for (node, state) in self.nodes.iter() {
-            let running = self.nodes.running(node);
-            let running = if running.is_empty() { "none".to_owned() } else { running.named() };
-            text.push_str(&format!("\n    {:<16} {running}", state.host));
-        }
-        self.io.report_table(&text);
     }
 
     /// Handles all deadlines that have passed.
@@ -342,11 +347,14 @@ impl HeadLoop {
         self.ending.termination.is_abandoned |= self.io.check_delivery(now, is_over);
         let is_any_running = self.nodes.running_count() > 0;
         if let Some(limit) = self.summary.check_overdue(now, is_any_running) {
-            self.fail(Failure::Overdue { limit }, None);
+            self.fail_with_state(Failure::Overdue { limit });
         }
+        reports::check_reports(self, now)?;
         while let Some(event) = self.ending.check(now) {
             match event {
-                EndingEvent::TimedOut { limit } => self.fail(Failure::TimedOut { limit }, None),
+                EndingEvent::TimedOut { limit } => {
+                    self.fail_with_state(Failure::TimedOut { limit });
+                }
                 EndingEvent::Kill => self.kill(),
                 EndingEvent::GiveUp => {
                     let running = self.nodes.running_count();

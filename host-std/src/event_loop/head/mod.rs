@@ -8,6 +8,7 @@
 //! Io           output of ranks, reports to the user
 //! HeadInput    standard input for the nodes of its readers
 //! Summary      start and end of every rank
+//! Reports      no progress, tables of ranks, status requests
 //! Ending       first failure, signals, the order of the end
 //! ```
 //!
@@ -20,11 +21,14 @@
 //! 4. The first failure decides the exit code. The other nodes are asked to terminate their ranks.
 //! 5. When no rank is left and all output has arrived, the agents are dismissed.
 
+mod collection;
 mod ending;
 mod handlers;
 mod input;
+mod merge;
 mod operations;
 mod refused;
+mod reports;
 mod table;
 
 use super::io::Io;
@@ -53,6 +57,7 @@ use input::{HeadInput, NodeInput};
 use operations::Operations;
 use pmi_host_base::exit::{self, USAGE};
 use pmi_tree::{Class, Destination, NodeId};
+use reports::Reports;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use std::io::{Error, Result as IoResult};
@@ -89,6 +94,7 @@ struct HeadLoop {
     input: HeadInput,
     summary: Summary,
     ending: Ending,
+    reports: Reports,
 }
 
 impl HeadLoop {
@@ -116,6 +122,7 @@ impl HeadLoop {
         servers.instructions().iter().for_each(|line| io.report(line));
         let ending = Ending::new(&settings.ending);
         let operations = Operations::new(placed);
+        let reports = Reports::new(&settings.watching);
         Ok(Self {
             poller,
             signals,
@@ -128,6 +135,7 @@ impl HeadLoop {
             input,
             summary,
             ending,
+            reports,
         })
     }
 
@@ -164,6 +172,9 @@ impl HeadLoop {
                 match *token {
                     Token::Signal => self.handle_signals()?,
                     Token::Source => self.serve_input()?,
+                    Token::StatusSocket | Token::StatusClient(_) => {
+                        reports::serve_status(self, *token)?
+                    }
                     token => self.servers.ready(token, &self.poller)?,
                 }
             }
@@ -188,7 +199,7 @@ impl HeadLoop {
 
     fn deadline(&self) -> Option<Instant> {
         let own = [self.servers.deadline(), self.io.deadline(), self.input.deadline()];
-        let ends = [self.summary.deadline(), self.ending.deadline()];
+        let ends = [self.summary.deadline(), self.ending.deadline(), self.reports.deadline()];
         own.into_iter().chain(ends).flatten().min()
     }
 
@@ -224,7 +235,7 @@ fn describe(
     placed: &PlacedHosts,
     shows_prompts: bool,
 ) -> Result<JobMessage, String> {
-    let Settings { job, environment, output, placement, .. } = &config.settings;
+    let Settings { job, environment, output, placement, watching, .. } = &config.settings;
     let directory = std::env::current_dir()
         .map_err(|error| format!("the working directory has no path: {error}"))?;
     // There is no call that only reads it.
@@ -247,5 +258,6 @@ fn describe(
             are_one: Places::are_one(output),
             shows_prompts,
         },
+        standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),
     })
 }

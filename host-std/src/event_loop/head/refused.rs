@@ -1,13 +1,11 @@
 //! Options that work on one node only, which are rejected before anything starts.
 
 use crate::settings::Settings;
-use crate::settings::Watching;
 use crate::settings::ending::OnExitError;
 
 /// The reason to reject the settings, if there is one.
 pub(super) fn option(settings: &Settings) -> Option<String> {
-    let Settings { job, output, ending, tracing, watching, .. } = settings;
-    let stall_report = Watching::default().stall_report;
+    let Settings { job, output, ending, tracing, .. } = settings;
     let given = [
         (job.listen.is_some(), "--listen"),
         (job.websocket.is_some(), "--websocket"),
@@ -15,8 +13,6 @@ pub(super) fn option(settings: &Settings) -> Option<String> {
         (tracing.file.is_some(), "--trace"),
         (tracing.shows_messages, "--show-messages"),
         (ending.on_exit_error == OnExitError::Ignore, "--on-exit-error ignore"),
-        (watching.stall_abort.is_some(), "--stall-abort"),
-        (![None, stall_report].contains(&watching.stall_report), "--stall-report"),
     ];
     let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
     Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))
@@ -25,7 +21,6 @@ pub(super) fn option(settings: &Settings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn options_of_one_node_are_rejected_by_name() {
@@ -33,10 +28,5 @@ mod tests {
         let mut settings = Settings::default();
         settings.output.pty = Some(0);
         assert!(option(&settings).is_some_and(|why| why.starts_with("'--pty' works on one node")));
-        let mut settings = Settings::default();
-        settings.watching.stall_report = None;
-        assert_eq!(option(&settings), None);
-        settings.watching.stall_report = Some(Duration::from_secs(3));
-        assert!(option(&settings).is_some_and(|why| why.starts_with("'--stall-report'")));
     }
 }

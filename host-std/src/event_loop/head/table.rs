@@ -138,16 +138,22 @@ impl NodeTable {
         self.running_count
     }
 
-    /// Ranks of a node that run.
-    pub(super) fn running(&self, node: NodeId) -> Ranks {
-        let ranks = self.get(node).map(|state| state.ranks.clone()).unwrap_or_default();
-        let runs = |rank: &u32| {
-            let number = self.numbers.get(index(*rank)).copied().flatten();
-            number.is_some_and(|number| {
-                self.processes.get(index(number)).is_some_and(|process| process.is_running)
-            })
-        };
-        ranks.iter().filter(runs).collect()
+    /// Ranks that run.
+    pub(super) fn all_running(&self) -> Ranks {
+        self.with_state(|process| process.is_running)
+    }
+
+    /// Ranks that have ended, and ranks of lost nodes.
+    pub(super) fn all_ended(&self) -> Ranks {
+        self.with_state(|process| !process.is_running)
+    }
+
+    fn with_state(&self, is_wanted: impl Fn(&RemoteProcess) -> bool) -> Ranks {
+        let process = |number: &Option<u32>| self.processes.get(index((*number)?));
+        let of_rank = (0..).zip(&self.numbers).filter_map(|(rank, number)| {
+            process(number).filter(|process| is_wanted(process)).map(|_| rank)
+        });
+        of_rank.collect()
     }
 
     /// True if no node has anything left to do or to send.
@@ -204,9 +210,11 @@ mod tests {
         assert_eq!(table.note_end(second, 0), None, "the rank of another node");
         assert_eq!(table.note_end(first, 0), Some(1));
         assert_eq!(table.note_end(first, 0), None, "it has ended");
-        assert_eq!((table.running(first), table.running_count()), ([2].into_iter().collect(), 2));
+        let ranks = |all: &[u32]| all.iter().copied().collect::<Ranks>();
+        assert_eq!((table.all_running(), table.all_ended()), (ranks(&[1, 2]), ranks(&[0])));
         assert_eq!(table.note_loss(first), [2]);
-        assert_eq!((table.running(first), table.running_count()), (Ranks::default(), 1));
+        assert_eq!((table.all_running(), table.all_ended()), (ranks(&[1]), ranks(&[0, 2])));
+        assert_eq!(table.running_count(), 1);
     }
 
     #[test]

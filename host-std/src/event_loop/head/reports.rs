@@ -1,0 +1,290 @@
+//! State of a run on several nodes for its user: no progress, tables of ranks, status requests.
+
+use super::super::status_socket::StatusServer;
+use super::HeadLoop;
+use super::collection::{Collection, Collections, Purpose};
+use super::merge::{self, Reported};
+use crate::nodes::message::HeadMessage;
+use crate::nodes::node_report::NodeReport;
+use crate::poller::Token;
+use crate::rank_sets;
+use crate::report;
+use crate::settings::Watching;
+use crate::verdict::Failure;
+use crate::watch::stall::{Stall, StallAction};
+use crate::watch::table::{self, JobNode, NodeLink, Table, seconds};
+use crate::watch::text::{self, Rows};
+use pmi_host_base::ranges::Ranks;
+use pmi_tree::{Destination, NodeId};
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// State kept between two reports.
+pub(super) struct Reports {
+    stall: Stall,
+    began: Instant,
+    socket: StatusServer,
+    /// Time to report ranks that still run although a signal was forwarded.
+    remind_at: Option<Instant>,
+    collections: Collections,
+}
+
+impl Reports {
+    pub(super) fn new(settings: &Watching) -> Self {
+        let began = Instant::now();
+        Self {
+            stall: Stall::new(settings),
+            began,
+            socket: StatusServer::new(settings, began),
+            remind_at: None,
+            collections: Collections::default(),
+        }
+    }
+
+    /// Time of the next deadline.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let own = [self.stall.deadline(), self.socket.deadline(), self.remind_at];
+        own.into_iter().chain([self.collections.deadline()]).flatten().min()
+    }
+
+    /// Restarts the measurement of stalls.
+    pub(super) fn excuse_stall(&mut self) {
+        self.stall.excuse(Instant::now());
+    }
+
+    /// Schedules a report of ranks that still run after the user has requested the end.
+    pub(super) fn remind_later(&mut self) {
+        self.remind_at = Some(Instant::now() + REMINDER);
+    }
+
+    /// Stops waiting for the answers of a node that is lost.
+    pub(super) fn remove_node(&mut self, node: NodeId) {
+        self.collections.remove_node(node);
+    }
+}
+
+/// Requests the state of ranks from all nodes. Messages to a node keep their order, so it is their state
+/// before anything that is sent later.
+pub(super) fn request_reports(run: &mut HeadLoop, purpose: Purpose) {
+    let is_listening = run.job.is_none() && !run.ending.is_leaving();
+    let there = run.nodes.iter().filter(|(_, node)| is_listening && !node.is_lost);
+    let asked: BTreeSet<NodeId> = match &purpose {
+        // Few ranks are described, so few nodes are asked.
+        Purpose::Missing { table, .. } => {
+            let of = |node: NodeId| run.nodes.get(node).map(|state| state.ranks());
+            let missing = missing(table);
+            there
+                .map(|(node, _)| node)
+                .filter(|node| {
+                    of(*node).is_some_and(|of| !rank_sets::common(&of, &missing).is_empty())
+                })
+                .collect()
+        }
+        _ => there.map(|(node, _)| node).collect(),
+    };
+    let is_for_all = !matches!(purpose, Purpose::Missing { .. });
+    let (now, nodes) = (Instant::now(), asked.iter().copied());
+    let Some(request) = run.reports.collections.open(now, purpose, nodes) else { return };
+    let message = HeadMessage::Report(request);
+    match is_for_all {
+        true if asked.is_empty() => {}
+        true => run.send_all(&message),
+        false => asked.into_iter().for_each(|node| run.send(Destination::Node(node), &message)),
+    }
+}
+
+/// Handles the report of a node that its ranks wait without progress.
+pub(super) fn handle_standstill(run: &mut HeadLoop) {
+    // A check that is due later covers it.
+    if run.reports.stall.deadline().is_none() {
+        request_reports(run, Purpose::Progress);
+    }
+}
+
+/// Handles the state of the ranks of a node.
+pub(super) fn handle_report(
+    run: &mut HeadLoop,
+    from: NodeId,
+    report: NodeReport,
+) -> io::Result<()> {
+    run.reports.collections.add(from, report);
+    check_collections(run)
+}
+
+/// Handles deadlines of reports.
+///
+/// # Errors
+///
+/// Errors of the readiness calls.
+pub(super) fn check_reports(run: &mut HeadLoop, now: Instant) -> io::Result<()> {
+    run.reports.socket.tick(now, None, &run.poller)?;
+    if run.reports.stall.deadline().is_some_and(|at| now >= at) {
+        // The answers decide about the next check.
+        run.reports.stall.pause();
+        request_reports(run, Purpose::Progress);
+    }
+    if run.reports.remind_at.take_if(|at| now >= *at).is_some() && run.nodes.running_count() > 0 {
+        request_reports(run, Purpose::Interrupted);
+    }
+    check_collections(run)
+}
+
+fn check_collections(run: &mut HeadLoop) -> io::Result<()> {
+    while let Some(done) = run.reports.collections.take_done(Instant::now()) {
+        handle_collection(run, done)?;
+    }
+    Ok(())
+}
+
+fn handle_collection(run: &mut HeadLoop, done: Collection) -> io::Result<()> {
+    let Collection { purpose, reports, .. } = done;
+    match purpose {
+        Purpose::Progress => check_progress(run, &reports),
+        Purpose::Missing { action, mut table } => {
+            let all = reported(run, &reports);
+            let all = Vec::from_iter(all.iter().map(Owned::view));
+            for at in 0..table.jobs.len() {
+                let Some(job) = table.jobs.get(at) else { continue };
+                let of_all = table.jobs.iter().flat_map(|other| job.missing_in(other));
+                let count = rank_sets::union(of_all).count();
+                let rows = merge::rows(&all, &job.name);
+                let shown = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+                if let Some(job) = table.jobs.get_mut(at) {
+                    (job.ranks, job.more_ranks) = (rows, count.saturating_sub(shown));
+                }
+            }
+            match action {
+                StallAction::Report { lasts } => {
+                    run.io.report_table(&text::standstill(&table, seconds(lasts)));
+                }
+                StallAction::Abort { lasts } => {
+                    run.fail(Failure::Stalled { limit: lasts }, None);
+                    run.io.report_table(&text::table(&table, Rows::Few));
+                }
+            }
+        }
+        Purpose::All | Purpose::Running => {
+            let table = table(run, &reports);
+            run.io.report_table(&text::table(&table, Rows::Few));
+        }
+        Purpose::Interrupted => {
+            let table = table(run, &reports);
+            let ranks = text::jobs(&table.jobs, Rows::Few);
+            run.io.report_table(&format!("{}{ranks}", report::STILL_RUNNING));
+        }
+        Purpose::Clients => {
+            let table = table(run, &reports);
+            run.reports.socket.set_answer(Instant::now(), &table);
+            run.reports.socket.resume(&run.poller)?;
+        }
+    }
+    Ok(())
+}
+
+/// Decides whether the run makes progress, by the reports of its nodes.
+fn check_progress(run: &mut HeadLoop, reports: &[(NodeId, NodeReport)]) {
+    if run.nodes.started_count() < usize::try_from(run.plan.ranks).unwrap_or(usize::MAX) {
+        run.reports.excuse_stall();
+    }
+    let now = Instant::now();
+    let all = reported(run, reports);
+    let all = Vec::from_iter(all.iter().map(Owned::view));
+    let lasts = merge::standstill(&all, &run.plan.kvsname);
+    let lasts = lasts.filter(|_| !run.ending.termination.has_failed());
+    let since = lasts.and_then(|lasts| now.checked_sub(lasts));
+    if let Some(action) = run.reports.stall.check(now, since) {
+        let table = Box::new(table(run, reports));
+        request_reports(run, Purpose::Missing { action, table });
+    }
+}
+
+/// Reports with the hosts and ranks of their nodes.
+fn reported<'a>(run: &HeadLoop, reports: &'a [(NodeId, NodeReport)]) -> Vec<Owned<'a>> {
+    let of = |(node, report): &'a (NodeId, NodeReport)| {
+        let state = run.nodes.get(*node)?;
+        Some(Owned { host: state.host.clone(), ranks: state.ranks(), report })
+    };
+    reports.iter().filter_map(of).collect()
+}
+
+/// State of the run.
+fn table(run: &HeadLoop, reports: &[(NodeId, NodeReport)]) -> Table {
+    let all = reported(run, reports);
+    let all = Vec::from_iter(all.iter().map(Owned::view));
+    let plan = &run.plan;
+    let answered = |node| reports.iter().any(|(other, _)| *other == node);
+    let nodes = run.nodes.iter().map(|(node, state)| JobNode {
+        host: state.host.clone(),
+        ranks: state.ranks(),
+        link: match () {
+            () if state.is_lost => NodeLink::Lost,
+            () if run.job.is_some() => NodeLink::Starting,
+            () if answered(node) || run.ending.is_leaving() => NodeLink::Connected,
+            () => NodeLink::Silent,
+        },
+        last_message_seconds: Some(seconds(state.heard_at.elapsed())),
+    });
+    let job = table::Job {
+        name: plan.kvsname.clone(),
+        spawner: None,
+        program: plan.program_names(),
+        size: plan.ranks,
+        running: run.nodes.all_running(),
+        fences: 0,
+        messages: 0,
+        waits: Vec::new(),
+        more_waits: 0,
+        ranks: Vec::new(),
+        more_ranks: 0,
+        nodes: nodes.collect(),
+    };
+    Table {
+        version: table::VERSION,
+        pid: std::process::id(),
+        host: plan.host.clone(),
+        seconds: seconds(run.reports.began.elapsed()),
+        jobs: vec![merge::job(job, &run.nodes.all_ended(), &all)],
+    }
+}
+
+/// Serves the status socket and its clients.
+///
+/// # Errors
+///
+/// Errors of the readiness calls.
+pub(super) fn serve_status(run: &mut HeadLoop, token: Token) -> io::Result<()> {
+    let now = Instant::now();
+    match token {
+        Token::StatusClient(number) => run.reports.socket.serve(number, &run.poller),
+        _ if run.reports.socket.wants_answer(now) => {
+            run.reports.socket.defer(now, &run.poller)?;
+            request_reports(run, Purpose::Clients);
+            check_collections(run)
+        }
+        _ => run.reports.socket.accept(now, &run.poller),
+    }
+}
+
+/// A report, with the host and the ranks of its node.
+struct Owned<'a> {
+    host: String,
+    ranks: Ranks,
+    report: &'a NodeReport,
+}
+
+impl Owned<'_> {
+    fn view(&self) -> Reported<'_> {
+        Reported { host: &self.host, ranks: &self.ranks, report: self.report }
+    }
+}
+
+/// Ranks of the first job that others wait for, as many as a report describes.
+fn missing(table: &Table) -> Ranks {
+    let of_job = |job| table.jobs.iter().flat_map(move |other| table::Job::missing_in(job, other));
+    let all = rank_sets::union(table.jobs.iter().flat_map(of_job));
+    rank_sets::first(&all, text::ROWS_MAX)
+}
+
+/// Delay of the reminder, long enough for ranks that terminate on request.
+const REMINDER: Duration = Duration::from_secs(1);

@@ -213,6 +213,8 @@ pub struct MovedNode {
     pub node: u32,
     /// Number of its attachment; a higher one is newer.
     pub epoch: u32,
+    /// The parent, an ancestor of the node by numbers.
+    pub parent: u32,
 }
 
 /// A piece of the contributions of a node, or the empty contributions of several nodes in a row.

@@ -68,9 +68,17 @@ impl HeadState {
         }
     }
 
-    /// True if the way from a node to the head passes `other`, or begins there.
-    fn is_at_or_below(&self, node: NodeId, other: NodeId, radix: u32) -> bool {
+    /// True if the way from a node to the head passes `other`, or begins there, before a node where it
+    /// `ends`.
+    fn is_at_or_below(
+        &self,
+        node: NodeId,
+        other: NodeId,
+        radix: u32,
+        ends: impl Fn(NodeId) -> bool,
+    ) -> bool {
         core::iter::successors(Some(node), |node| self.parent_of(*node, radix))
+            .take_while(|passed| !ends(*passed))
             .any(|passed| passed == other)
     }
 }
@@ -111,7 +119,7 @@ impl TreeNode {
     /// Reports a new child to the head.
     pub(crate) fn report_moved(&mut self, moved: MovedNode) {
         if self.head.is_some() {
-            return self.locate(moved, NodeId::HEAD);
+            return self.locate(moved);
         }
         let body = crate::edge::encode_item(&moved);
         self.send_up(Class::Control, Target::Head, (Content::Moved, body));
@@ -127,21 +135,24 @@ impl TreeNode {
     }
 
     /// Records the parent of a node that has moved: the node is not lost.
-    pub(crate) fn locate(&mut self, moved: MovedNode, parent: NodeId) {
+    pub(crate) fn locate(&mut self, moved: MovedNode) {
         let (node, radix) = (NodeId(moved.node), self.config.radix);
-        let Some(head) = &mut self.head else { return };
+        let (banned, Some(head)) = (&self.banned, &mut self.head) else { return };
         if head.located.get(&node).is_some_and(|(epoch, _)| *epoch >= moved.epoch) {
             return;
         }
-        head.located.insert(node, (moved.epoch, parent));
-        // Those below are found as well, but not those that left it before.
+        head.located.insert(node, (moved.epoch, NodeId(moved.parent)));
+        // Those below are found as well, but not those that left it before, nor those whose way passes a
+        // lost node: it leads nowhere.
         let found: Vec<NodeId> = head
             .suspects
             .iter()
             .filter(|(suspect, state)| {
                 **suspect == node
                     || (state.loss == EdgeLoss::Detached
-                        && head.is_at_or_below(**suspect, node, radix))
+                        && head.is_at_or_below(**suspect, node, radix, |passed| {
+                            banned.contains(&passed)
+                        }))
             })
             .map(|(suspect, _)| *suspect)
             .collect();
@@ -172,7 +183,7 @@ impl TreeNode {
         let Some(head) = &mut self.head else { return };
         for below in (1..head.nodes).map(NodeId) {
             let is_free = !self.banned.contains(&below) && below != node;
-            if is_free && head.is_at_or_below(below, node, radix) {
+            if is_free && head.is_at_or_below(below, node, radix, |_| false) {
                 let parent = head.parent_of(below, radix).unwrap_or(node);
                 let suspect = Suspect { until, parent, loss: EdgeLoss::Detached };
                 head.suspects.entry(below).or_insert(suspect);

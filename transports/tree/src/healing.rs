@@ -247,7 +247,8 @@ impl TreeNode {
             }
             return Ok(());
         }
-        let moved = MovedNode { node: peer.0, epoch: attach.epoch };
+        let (me, radix) = (self.config.node, self.config.radix);
+        let moved = MovedNode { node: peer.0, epoch: attach.epoch, parent: me.0 };
         if let Some(edge) = self.edges.get_mut(&peer) {
             edge.state = EdgeState::Open;
             edge.due.greeting = true;
@@ -256,11 +257,13 @@ impl TreeNode {
             // Those below it may have less, but it has kept that for them.
             edge.cursor.acked = attach.acknowledged;
         }
-        self.add_route(moved, peer);
+        self.add_route(moved);
         for below in ListItems::<MovedNode>::new(attach.moved.0) {
             let below = below?;
-            if NodeId(below.node).is_below(peer, self.config.radix) {
-                self.add_route(below, peer);
+            let (node, parent) = (NodeId(below.node), NodeId(below.parent));
+            let is_its = parent == peer || parent.is_below(peer, radix);
+            if is_its && node.is_below(parent, radix) {
+                self.add_route(below);
             }
         }
         self.repeat_messages(peer, Some(attach.received));
@@ -268,7 +271,7 @@ impl TreeNode {
         for gathering in self.collectives.gatherings.values_mut() {
             gathering.complete.remove(&peer);
         }
-        let is_first_parent = peer.parent(self.config.radix) == Some(self.config.node);
+        let is_first_parent = peer.parent(radix) == Some(me);
         if self.gone.remove(&peer) || attach.epoch > 1 || !is_first_parent {
             self.report_moved(moved);
         }
@@ -300,11 +303,15 @@ impl TreeNode {
     pub(crate) fn write_attach(&mut self, peer: NodeId) {
         let mut moved = Vec::new();
         for (node, route) in &self.routes {
-            let is_open = self.edges.get(&route.edge).is_some_and(|edge| edge.is_open_child());
-            let is_first = *node == route.edge && route.epoch == 1;
+            let is_below = self.route(*node).is_some();
+            let is_first = route.epoch == 1 && node.parent(self.config.radix) == Some(route.parent);
             // A node that is left out here is found by the routes of this node.
-            if is_open && !is_first && moved.len() + ITEM_BYTES_MAX <= LIST_BYTES_MAX {
-                moved.extend(encode_item(&MovedNode { node: node.0, epoch: route.epoch }));
+            if is_below && !is_first && moved.len() + ITEM_BYTES_MAX <= LIST_BYTES_MAX {
+                moved.extend(encode_item(&MovedNode {
+                    node: node.0,
+                    epoch: route.epoch,
+                    parent: route.parent.0,
+                }));
             }
         }
         let frame = NodeFrame::Attach(AttachFrame {

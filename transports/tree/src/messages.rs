@@ -124,10 +124,11 @@ impl TreeNode {
             Content::Excluded => return Err(TreeError::OutOfOrder("an exclusion")),
             Content::Moved => {
                 let moved: MovedNode = item(&parcel.body)?;
-                if !is_own(NodeId(moved.node)) {
+                let (node, parent) = (NodeId(moved.node), NodeId(moved.parent));
+                if parent != parcel.from || !node.is_below(parent, self.config.radix) {
                     return Err(TreeError::OutOfRange("a node that has moved"));
                 }
-                self.add_route(moved, source.peer);
+                self.add_route(moved);
             }
         }
         let Some(head) = &mut self.head else {
@@ -166,7 +167,7 @@ impl TreeNode {
     fn handle_report(&mut self, parcel: &Parcel) -> Result<(), TreeError> {
         if parcel.content == Content::Moved {
             let moved: MovedNode = item(&parcel.body)?;
-            self.locate(moved, parcel.from);
+            self.locate(moved);
         } else {
             let gone: GoneNode = item(&parcel.body)?;
             self.suspect_child(NodeId(gone.node), parcel.from, gone.is_silent);
@@ -365,28 +366,38 @@ impl TreeNode {
     }
 
     /// The edge to a node below; none while it has no parent that this node knows of.
+    ///
+    /// It follows the parents up to this node, so that the move of one node takes those below it along.
     pub(crate) fn route(&self, target: NodeId) -> Option<NodeId> {
         let mut node = target;
-        while node != self.config.node {
-            if let Some(route) = self.routes.get(&node) {
-                let is_open = self.edges.get(&route.edge).is_some_and(|edge| edge.is_open_child());
-                return is_open.then_some(route.edge);
+        // Every parent has a lower number than its child.
+        while node > self.config.node {
+            let parent = match self.routes.get(&node) {
+                Some(route) => route.parent,
+                None => node.parent(self.config.radix)?,
+            };
+            if parent == self.config.node {
+                let is_open = self.edges.get(&node).is_some_and(|edge| edge.is_open_child());
+                return is_open.then_some(node);
             }
-            node = node.parent(self.config.radix)?;
+            node = parent;
         }
         None
     }
 
-    /// Records the edge to a node that has moved, and sends it what waits on the former one.
-    pub(crate) fn add_route(&mut self, moved: MovedNode, edge: NodeId) {
+    /// Records the parent of a node that has moved, and sends it what waits on the former way.
+    ///
+    /// Reports take different ways, so an earlier one may arrive later.
+    pub(crate) fn add_route(&mut self, moved: MovedNode) {
         let node = NodeId(moved.node);
-        let old = self.routes.get(&node);
-        if old.is_some_and(|route| route.epoch > moved.epoch) {
+        if self.routes.get(&node).is_some_and(|route| route.epoch >= moved.epoch) {
             return;
         }
-        let is_same = old.is_some_and(|route| route.edge == edge);
-        self.routes.insert(node, Route { epoch: moved.epoch, edge });
-        if !is_same {
+        let former = self.route(node);
+        self.routes.insert(node, Route { epoch: moved.epoch, parent: NodeId(moved.parent) });
+        if let Some(edge) = self.route(node)
+            && former != Some(edge)
+        {
             self.repeat_messages(edge, None);
         }
     }

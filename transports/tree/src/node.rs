@@ -84,11 +84,11 @@ pub(crate) struct Downlink {
     pub(crate) order: u64,
 }
 
-/// Edge to a node below this one.
+/// Parent of a node below this one, as of an attachment of the node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     pub(crate) epoch: u32,
-    pub(crate) edge: NodeId,
+    pub(crate) parent: NodeId,
 }
 
 /// One node of the tree.

@@ -264,7 +264,7 @@ fn moved_nodes_of_other_subtrees_are_passed_over() {
     let mut node = TreeNode::new(TreeConfig::new(NodeId(1), 100));
     node.connected(NodeId(5), NOW);
     let mut moved = vec![0; 40];
-    let len = nodes::write_item(&MovedNode { node: 6, epoch: 9 }, &mut moved).unwrap();
+    let len = nodes::write_item(&MovedNode { node: 6, epoch: 9, parent: 5 }, &mut moved).unwrap();
     let attach = AttachFrame { nodes: 100, moved: NodeBytes(&moved[..len]), ..attach(5) };
     node.receive(NodeId(5), &written(&NodeFrame::Attach(attach)), NOW).unwrap();
     assert_eq!(node.children().collect::<Vec<_>>(), [NodeId(5)]);

@@ -28,6 +28,8 @@ pub(super) struct TreeArgs {
     /// Bytes that a node contributes.
     pub(super) bytes: u64,
     pub(super) mutant: Option<TreeMutant>,
+    /// File with the seeds that earlier sweeps have run.
+    pub(super) cursor: Option<String>,
 }
 
 /// Commands, the name that each requires, and the largest number of names.
@@ -54,6 +56,7 @@ pub(super) const USAGE: &str =
   pmi-sim scale [--ranks N] [--seed S]                one fence of very many ranks, and its cost
   pmi-sim hashes [--seeds N] [--from S] [SCENARIO...] the hash of every trace, to compare machines
   pmi-sim tree sweep [--seeds N] [--from S]           trees of nodes with faults, by seed
+                                   [--cursor FILE]   continued where the last one of the file ended
   pmi-sim tree run --seed S                           one of them
   pmi-sim tree scale [--nodes N] [--bytes B]          one operation of very many nodes, and its cost
   pmi-sim list                                        the built-in scenarios
@@ -86,6 +89,7 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimArgs, String> {
             Long("mutant") => args.mutant = Some(value(&mut parser)?.parse()?),
             Long("nodes") => args.tree.nodes = Some(number("nodes", &value(&mut parser)?)?),
             Long("bytes") => args.tree.bytes = number("bytes", &value(&mut parser)?)?,
+            Long("cursor") => args.tree.cursor = Some(value(&mut parser)?),
             Long("tree-mutant") => args.tree.mutant = Some(value(&mut parser)?.parse()?),
             Value(word) => words.push(word.string().map_err(text)?),
             other => return Err(text(other.unexpected())),
@@ -149,9 +153,14 @@ mod tests {
         let scale = parsed("scale --ranks 9").unwrap();
         assert_eq!(scale, SimArgs { ranks: 9, ..expected("scale", &[]) });
         assert_eq!(parsed("hashes x").unwrap(), expected("hashes", &["x"]));
-        let tree = TreeArgs { nodes: Some(9), bytes: 7, mutant: Some(TreeMutant::Garbage) };
+        let tree = TreeArgs {
+            nodes: Some(9),
+            bytes: 7,
+            mutant: Some(TreeMutant::Garbage),
+            cursor: Some("f".into()),
+        };
         assert_eq!(
-            parsed("tree scale --nodes 9 --bytes 7 --tree-mutant garbage").unwrap(),
+            parsed("tree scale --nodes 9 --bytes 7 --tree-mutant garbage --cursor f").unwrap(),
             SimArgs { tree, ..expected("tree", &["scale"]) }
         );
         assert_eq!(parsed("").unwrap(), expected("help", &[]));

@@ -1,6 +1,7 @@
 //! `pmi-sim run | sweep | shrink | replay | scale | hashes | tree`: parsed here, done by the library.
 
 mod args;
+mod cursor;
 mod tree;
 
 use self::args::{SimArgs, USAGE};

@@ -2,21 +2,46 @@
 
 use super::SHOWN_MAX;
 use super::args::SimArgs;
-use pmi_sim::tree;
+use super::cursor::SeedCursor;
+use pmi_sim::tree::{self, TreeSummary};
 
 /// True if every rule held.
 pub(super) fn act(name: &str, args: &SimArgs) -> Result<bool, String> {
     match name {
-        "sweep" => Ok(sweep(args)),
+        "sweep" => match &args.tree.cursor {
+            Some(cursor) => sweep_on(args, cursor),
+            None => Ok(sweep(args.from, args)),
+        },
         "run" => run(args),
         "scale" => scale(args),
         other => Err(format!("tree needs sweep, run or scale, not `{other}`")),
     }
 }
 
-fn sweep(args: &SimArgs) -> bool {
+fn sweep(from: u64, args: &SimArgs) -> bool {
     let seeds = args.seeds.unwrap_or(2_000);
-    let summary = tree::sweep(args.from, seeds, args.tree.mutant);
+    report(from, seeds, &tree::sweep(from, seeds, args.tree.mutant))
+}
+
+/// Runs seeds behind those of a file, which is written every few seconds.
+fn sweep_on(args: &SimArgs, path: &str) -> Result<bool, String> {
+    let mut cursor = SeedCursor::read(path)?;
+    let (from, seeds) = (cursor.next, args.seeds.unwrap_or(2_000));
+    let mut all = TreeSummary::default();
+    while all.runs < seeds {
+        let summary = tree::sweep(cursor.next, BATCH.min(seeds - all.runs), args.tree.mutant);
+        cursor.next += summary.runs;
+        cursor.broken.extend(summary.broken.iter().map(|run| run.seed));
+        cursor.write(path)?;
+        all.runs += summary.runs;
+        all.steps += summary.steps;
+        all.broken.extend(summary.broken);
+    }
+    println!("{path}: {} seeds, {} of them broke a rule.", cursor.next, cursor.broken.len());
+    Ok(report(from, seeds, &all))
+}
+
+fn report(from: u64, seeds: u64, summary: &TreeSummary) -> bool {
     for run in summary.broken.iter().take(SHOWN_MAX) {
         if let Some(violation) = &run.violation {
             println!("seed {}: {}: {}", run.seed, violation.rule, violation.what);
@@ -27,7 +52,7 @@ fn sweep(args: &SimArgs) -> bool {
     }
     println!(
         "trees with {seeds} seeds from {}: {} runs, {} steps, {} broken.",
-        args.from,
+        from,
         summary.runs,
         summary.steps,
         summary.broken.len()
@@ -65,3 +90,6 @@ fn scale(args: &SimArgs) -> Result<bool, String> {
     }
     Ok(true)
 }
+
+/// Seeds between two writes of a cursor.
+const BATCH: u64 = 500;

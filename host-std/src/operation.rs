@@ -16,6 +16,13 @@ pub(crate) enum OperationRequest {
     },
     /// A request of a PMIx client of the node, which all nodes handle.
     Forwarded(ForwardedMessage),
+    /// A request about a published name, which the head executes.
+    Name {
+        /// Session of the client, and number of the request there.
+        asker: Asker,
+        /// The request.
+        request: NameMessage,
+    },
 }
 
 /// Message of the head to agents.
@@ -34,6 +41,58 @@ pub(crate) enum OperationReply {
     },
     /// A request of a PMIx client of another node.
     Forwarded(ForwardedMessage),
+    /// Answer to a request about a published name.
+    Name {
+        /// As in the request.
+        asker: Asker,
+        /// The answer.
+        answer: NameAnswerMessage,
+    },
+}
+
+/// A request that waits for its answer, on the node of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asker {
+    pub(crate) session: u32,
+    pub(crate) exchange: u64,
+}
+
+/// A request about a published name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NameMessage {
+    /// PMI-1 and PMI-2: publishes a name.
+    Publish {
+        /// The process.
+        by: (u32, u32),
+        /// The name.
+        service: Vec<u8>,
+        /// Its port.
+        port: Vec<u8>,
+    },
+    /// PMI-1 and PMI-2: unpublishes a name.
+    Unpublish {
+        /// The name.
+        service: Vec<u8>,
+    },
+    /// PMI-1 and PMI-2: looks up a name.
+    Lookup {
+        /// The name.
+        service: Vec<u8>,
+    },
+    /// Request of a PMIx client.
+    Pmix(ForwardedMessage),
+}
+
+/// Answer to a [`NameMessage`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NameAnswerMessage {
+    Done,
+    Port(Vec<u8>),
+    Exists,
+    Unknown,
+    NoRoom,
+    /// Body of the answer to a PMIx client; empty without memory for it.
+    Pmix(Vec<u8>),
 }
 
 /// Part of one node in an operation.
@@ -91,11 +150,13 @@ pub(crate) struct ForwardedMessage {
 pub(crate) mod tests {
     use super::*;
 
+    const ASKER: Asker = Asker { session: 1 << 31, exchange: 4 };
+
     fn forwarded() -> ForwardedMessage {
         ForwardedMessage { job: 0, rank: 7, format: 3, body: b"\x01\0".to_vec() }
     }
 
-    pub(crate) fn requests() -> [OperationRequest; 3] {
+    pub(crate) fn requests() -> [OperationRequest; 5] {
         let operation = Operation {
             kind: OperationKind::Construct,
             name: Some(b"ours".to_vec()),
@@ -106,13 +167,24 @@ pub(crate) mod tests {
             OperationRequest::Part(part),
             OperationRequest::Withdrawn { number: u32::MAX },
             OperationRequest::Forwarded(forwarded()),
+            OperationRequest::Name {
+                asker: ASKER,
+                request: NameMessage::Publish {
+                    by: (0, 1),
+                    service: b"s".to_vec(),
+                    port: b"p\0".to_vec(),
+                },
+            },
+            OperationRequest::Name { asker: ASKER, request: NameMessage::Pmix(forwarded()) },
         ]
     }
 
-    pub(crate) fn replies() -> [OperationReply; 2] {
+    pub(crate) fn replies() -> [OperationReply; 4] {
         [
             OperationReply::Ended { number: 9, serial: 1, is_partial: false, data: vec![1] },
             OperationReply::Forwarded(forwarded()),
+            OperationReply::Name { asker: ASKER, answer: NameAnswerMessage::Port(b"p".to_vec()) },
+            OperationReply::Name { asker: ASKER, answer: NameAnswerMessage::Unknown },
         ]
     }
 }

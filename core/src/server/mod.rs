@@ -22,6 +22,7 @@ mod group_fence;
 mod input;
 mod job;
 mod member;
+mod name_service;
 mod node_attribute;
 mod outcome;
 mod pairs;
@@ -47,6 +48,7 @@ mod waits;
 pub use event::Event;
 pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
+pub use name_service::{NameAnswer, NameRequest};
 pub use pmi_session::{Peer, PmiPeerState};
 pub use response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes};
 pub use session::Session;
@@ -355,12 +357,16 @@ impl<S: Storage> Server<S> {
 
     /// Borrows the spawn request of a session, until [`spawn_read`](Self::spawn_read).
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
-        let Session { inbox, state } = self.sessions.get(session)?;
-        let message = inbox.as_slice().get(..state.lifecycle.held_len?)?;
-        match state.protocol.dialect_of(message).read_request(message).ok()?.request? {
+        match self.held_request(session)? {
             Request::Spawn(spawn) => Some(spawn),
             _ => None,
         }
+    }
+
+    fn held_request(&self, session: SessionId) -> Option<Request<'_>> {
+        let Session { inbox, state } = self.sessions.get(session)?;
+        let message = inbox.as_slice().get(..state.lifecycle.held_len?)?;
+        state.protocol.dialect_of(message).read_request(message).ok()?.request
     }
 
     /// Resumes the session after the owner has read its spawn request.

@@ -5,7 +5,7 @@ use super::job::Job;
 use super::member::Member;
 use super::response::{KvsListing, Response};
 use crate::command::{LimitedField, Place, Reason, Text};
-use crate::ids::{JobId, Key, ProcId};
+use crate::ids::{JobId, Key, ProcId, Rank};
 use crate::limits::{KEY_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs, Visibility};
@@ -16,27 +16,12 @@ pub(super) fn publish<K: Kvs>(
     port: Text<'_>,
     owner: ProcId,
 ) -> Response {
-    let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-    let too_long = |what, len_bytes, limit_bytes| {
-        Response::refused(Reason::Length {
-            what,
-            key: b"",
-            len_bytes,
-            limit_bytes,
-            rank: owner.rank.0,
-        })
-    };
-    let lens = (service.len(), port.len());
-    let Ok(service) = service.resolve(&mut service_room) else {
-        return too_long(LimitedField::Service, lens.0, KEY_BYTES);
-    };
-    if Key::check(service).is_err() {
-        return too_long(LimitedField::Service, lens.0, KEY_BYTES);
+    if let Some(refused) = check_publish(service, port, owner.rank) {
+        return refused;
     }
-    let port = match port.resolve(&mut port_room) {
-        Ok(port) if port.len() <= VALUE_BYTES => port,
-        _ => return too_long(LimitedField::Port, lens.1, VALUE_BYTES),
-    };
+    let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+    let service = service.resolve(&mut service_room).unwrap_or(b"");
+    let port = port.resolve(&mut port_room).unwrap_or(b"");
     if names.find(Keyspace::Names, service).is_some() {
         return Response::refused(Reason::Exists { what: "service" });
     }
@@ -44,6 +29,19 @@ pub(super) fn publish<K: Kvs>(
         Ok(_) => Response::Done,
         Err(_) => Response::refused(Reason::NoRoom { what: "names" }),
     }
+}
+
+/// Refusal of a name, or of a port, that is too long.
+pub(super) fn check_publish(service: Text<'_>, port: Text<'_>, by: Rank) -> Option<Response> {
+    let mut room = [0; KEY_BYTES];
+    let is_key = service.resolve(&mut room).is_ok_and(|service| Key::check(service).is_ok());
+    let (what, len_bytes, limit_bytes) = match (is_key, port.len()) {
+        (false, _) => (LimitedField::Service, service.len(), KEY_BYTES),
+        (true, len) if len > VALUE_BYTES => (LimitedField::Port, len, VALUE_BYTES),
+        (true, _) => return None,
+    };
+    let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 };
+    Some(Response::refused(reason))
 }
 
 pub(super) fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Response {

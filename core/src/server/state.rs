@@ -19,7 +19,9 @@ use super::member::{Member, MemberListener, Phase};
 use super::outcome::{PutTwice, Wake};
 use super::pmi_session::{PmiSessionState, PutAllState};
 use super::response::{PendingReply, RequestHeader, Response};
-use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
+use super::services::{
+    check_publish, connect, get_all, get_foreign, look_up, publish, reachable, unpublish,
+};
 use super::session::SessionPhase;
 use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
@@ -159,7 +161,21 @@ where
         (_, Request::Publish { .. } | Request::Unpublish { .. } | Request::Lookup { .. })
             if parts::NAMES && job.has_remote() =>
         {
-            response.refuse(&Reason::NotOffered { what: "a published name over several nodes" });
+            let refused = match request {
+                Request::Publish { service, port } => check_publish(service, port, rank),
+                _ => None,
+            };
+            let Some(refused) = refused else {
+                *context.spawns = context.spawns.wrapping_add(1);
+                let (session, number) = (context.id, *context.spawns);
+                state.push_request(PendingReply { header, response: Response::Name(number) });
+                let exchange = number as usize;
+                state.lifecycle.event = Some(Event::NameRequested { session, exchange });
+                // The request stays in the inbox until it is answered.
+                state.lifecycle.held_len = Some(bytes.len());
+                return Wake::None;
+            };
+            *response = refused;
         }
         (_, Request::Publish { service, port }) if parts::NAMES => {
             *response = publish(context.names, *service, *port, ProcId { job: own, rank });

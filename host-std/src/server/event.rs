@@ -177,7 +177,14 @@ pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<Ser
             Some(ServerEvent::PmixSilent { job, rank: rank.0, code, after })
         }
         Event::HostRequest { session, exchange } => {
-            Some(ServerEvent::PmixHostRequest { session, exchange })
+            match operations::take_pmix_name(service, session, exchange) {
+                Some(request) => Some(ServerEvent::Operation(Ok(request))),
+                None => Some(ServerEvent::PmixHostRequest { session, exchange }),
+            }
+        }
+        Event::NameRequested { session, exchange } => {
+            let request = operations::name_request(service, session, exchange)?;
+            Some(ServerEvent::Operation(Ok(request)))
         }
         Event::FenceHandedUp { job, generation } => {
             Some(ServerEvent::FenceHandedUp { job, generation })

@@ -2,9 +2,12 @@
 
 use super::service::Service;
 use crate::operation::{
-    ForwardedMessage, Operation, OperationKind, OperationPart, OperationReply, OperationRequest,
+    Asker, ForwardedMessage, NameAnswerMessage, NameMessage, Operation, OperationKind,
+    OperationPart, OperationReply, OperationRequest,
 };
+use pmi_core::command::{Request, Text};
 use pmi_core::ids::{JobId, ProcId, Rank, SessionId};
+use pmi_core::server::NameAnswer;
 use pmi_core::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest};
 use pmi_host_base::ranges::Ranks;
 use std::collections::BTreeSet;
@@ -52,12 +55,77 @@ fn by_job(procs: impl Iterator<Item = ProcId>) -> Vec<(u32, Ranks)> {
 
 /// The request of a session that all nodes handle; the session goes on.
 pub(super) fn take_forwarded(service: &mut Service, id: SessionId) -> Option<OperationRequest> {
-    let request = service.server.pmix_ref().forwarded(id).map(|request| {
-        let ForwardedRequest { peer: ProcId { job, rank }, format, body } = request;
-        ForwardedMessage { job: job.0, rank: rank.0, format, body: body.to_vec() }
-    });
+    let request = service.server.pmix_ref().forwarded(id).map(ForwardedMessage::from);
     service.server.pmix().request_read(id);
     request.map(OperationRequest::Forwarded)
+}
+
+impl From<ForwardedRequest<'_>> for ForwardedMessage {
+    fn from(request: ForwardedRequest<'_>) -> Self {
+        let ForwardedRequest { peer: ProcId { job, rank }, format, body } = request;
+        Self { job: job.0, rank: rank.0, format, body: body.to_vec() }
+    }
+}
+
+/// The request of a client of PMI-1 or PMI-2 about a published name.
+pub(super) fn name_request(
+    service: &Service,
+    id: SessionId,
+    exchange: usize,
+) -> Option<OperationRequest> {
+    let (job, rank) = service.server.peer(id)?;
+    let bytes = |text: Text<'_>| text.bytes().collect();
+    let request = match service.server.name_request(id)? {
+        Request::Publish { service, port } => {
+            let by = (job.0, rank?.0);
+            NameMessage::Publish { by, service: bytes(service), port: bytes(port) }
+        }
+        Request::Unpublish { service } => NameMessage::Unpublish { service: bytes(service) },
+        Request::Lookup { service } => NameMessage::Lookup { service: bytes(service) },
+        _ => return None,
+    };
+    Some(OperationRequest::Name { asker: asker(id, exchange), request })
+}
+
+/// The request of a PMIx client about published data; `None` if it is about something else, and waits for
+/// another answer.
+pub(super) fn take_pmix_name(
+    service: &mut Service,
+    id: SessionId,
+    exchange: usize,
+) -> Option<OperationRequest> {
+    use pmi_core::wire::pmix::Request;
+    let server = service.server.pmix_ref();
+    match server.request(id)? {
+        Request::Publish { .. } | Request::Unpublish(_) | Request::Lookup(_) => {}
+        _ => return None,
+    }
+    let request = NameMessage::Pmix(server.forwarded(id)?.into());
+    service.server.pmix().request_read(id);
+    Some(OperationRequest::Name { asker: asker(id, exchange), request })
+}
+
+fn asker(id: SessionId, exchange: usize) -> Asker {
+    Asker { session: id.0, exchange: u64::try_from(exchange).unwrap_or(u64::MAX) }
+}
+
+fn answer_name(service: &mut Service, asker: Asker, answer: &NameAnswerMessage) {
+    let id = SessionId(asker.session);
+    let exchange = usize::try_from(asker.exchange).unwrap_or(usize::MAX);
+    let answer = match answer {
+        NameAnswerMessage::Done => NameAnswer::Done,
+        NameAnswerMessage::Port(port) => NameAnswer::Port(port),
+        NameAnswerMessage::Exists => NameAnswer::Exists,
+        NameAnswerMessage::Unknown => NameAnswer::Unknown,
+        NameAnswerMessage::NoRoom => NameAnswer::NoRoom,
+        NameAnswerMessage::Pmix(body) => {
+            // The client may be gone, or may have waited too long; then the answer is dropped.
+            let _ = service.server.pmix().answer_with(id, exchange, body);
+            return;
+        }
+    };
+    // As above.
+    let _ = service.server.answer_name(id, exchange, answer);
 }
 
 /// Handles a message of the head.
@@ -79,6 +147,10 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
                 return Ok(());
             }
             service.server.pmix().handle_forwarded(ForwardedRequest { peer, format: *format, body })
+        }
+        OperationReply::Name { asker, answer } => {
+            answer_name(service, *asker, answer);
+            return Ok(());
         }
     };
     handled.map_err(|error| super::nodes::explain(&error))

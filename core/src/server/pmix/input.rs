@@ -75,8 +75,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         *asked = asked.wrapping_add(1);
         if let Some(state) = self.sessions.state_mut(id)
             && let Some(pending) = state.pending.get_mut(place)
+            && let PmixResponse::Host { number, .. } = &mut pending.response
         {
-            pending.response = PmixResponse::Host(*asked);
+            *number = *asked;
         }
         *asked as usize
     }

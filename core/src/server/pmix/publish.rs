@@ -19,25 +19,18 @@ use crate::wire::pmix::names::{Status, keys, persistence, range};
 use crate::wire::pmix::request::Names;
 use crate::wire::pmix::{Format, List, Packer, Proc, Request, Type, Unpacker, Value};
 
-/// Process that sends a lookup, and its wire format.
+/// Process that sends a request, its wire format, and the number of its node.
 #[derive(Clone, Copy)]
-struct LookupRequester {
-    peer: ProcId,
-    format: Format,
+pub(super) struct NamesRequester {
+    pub(super) peer: ProcId,
+    pub(super) format: Format,
+    pub(super) node: Option<u32>,
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Publishes all of a request, or nothing.
-    pub(super) fn publish(
-        &mut self,
-        state: &PmixSessionStateOf<P>,
-        owner: ProcId,
-        user: u32,
-        infos: &List<'_>,
-    ) -> Status {
-        if state.protocol.user.is_some_and(|claimed| claimed != user) {
-            return Status::NO_PERMISSIONS;
-        }
+    pub(super) fn publish(&mut self, requester: NamesRequester, infos: &List<'_>) -> Status {
+        let NamesRequester { peer: owner, format, node } = requester;
         let Some(name) = self.common.job(owner.job).map(|job| job.name().clone()) else {
             return Status::NOT_FOUND;
         };
@@ -66,9 +59,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                 key,
                 of: info.value.of,
                 value,
-                format: state.protocol.format,
+                format,
                 nspace,
                 owner,
+                node,
                 range,
                 persistence,
                 is_name,
@@ -88,7 +82,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         body: &[u8],
         target: &Names<'_>,
     ) -> PmixResponse<P::Bytes> {
-        match self.find_published(LookupRequester { peer, format: state.protocol.format }, target) {
+        match self.find_published(self.view().requester(state, peer), target) {
             Some(response) => response,
             None => match copy_bytes(body) {
                 Some(body) => {
@@ -146,9 +140,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     }
 
     /// Answers a lookup if enough is found, and removes data that is read once.
-    fn find_published(
+    pub(super) fn find_published(
         &mut self,
-        requester: LookupRequester,
+        requester: NamesRequester,
         target: &Names<'_>,
     ) -> Option<PmixResponse<P::Bytes>> {
         let view = self.view();
@@ -230,10 +224,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         &self,
         id: SessionId,
         from: usize,
-    ) -> Option<(usize, P::Bytes, LookupRequester)> {
+    ) -> Option<(usize, P::Bytes, NamesRequester)> {
         let state = self.sessions.state(id)?;
-        let requester =
-            LookupRequester { peer: state.protocol.peer?, format: state.protocol.format };
+        let requester = self.context.view().requester(state, state.protocol.peer?);
         let mut later = state.pending_requests().filter(|(place, _)| *place >= from);
         later.find_map(|(place, pending)| match &pending.response {
             PmixResponse::Lookup { body, .. } => Some((place, body.clone(), requester)),
@@ -243,31 +236,25 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 }
 
 impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+    /// The process of a session as a requester.
+    pub(super) fn requester(self, state: &PmixSessionStateOf<P>, peer: ProcId) -> NamesRequester {
+        NamesRequester { peer, format: state.protocol.format, node: self.node(peer) }
+    }
+
     fn published(self) -> impl Iterator<Item = (usize, &'a PublishedValue<P::Bytes>)> {
         let names = &self.pmix.names;
         (0..names.end()).filter_map(|at| Some((at, names.get(at)?)))
     }
 
     /// Place of a key that the requester may read.
-    fn known(self, requester: LookupRequester, key: &[u8]) -> Option<FoundName> {
+    fn known(self, requester: NamesRequester, key: &[u8]) -> Option<FoundName> {
         let own = self.published().find(|(_, own)| {
             own.key.as_ref() == key
-                && self.is_in_range(own, requester.peer)
+                && is_in_range(own, requester)
                 && (!own.is_name || self.name_of(own).is_some())
         });
         let name = || self.common.names.find(Keyspace::Names, key).map(FoundName::Name);
         own.map(|(at, _)| FoundName::Published(at)).or_else(name)
-    }
-
-    fn is_in_range(self, own: &PublishedValue<P::Bytes>, requester: ProcId) -> bool {
-        match own.range {
-            range::RM => false,
-            range::LOCAL => self.node(own.owner) == self.node(requester),
-            // No processes are named for `CUSTOM`.
-            range::NAMESPACE | range::CUSTOM => own.owner.job == requester.job,
-            range::PROC_LOCAL => own.owner == requester,
-            _ => true,
-        }
     }
 
     fn write_published(self, key: &[u8], known: FoundName, to: &mut Packer<'_>) {
@@ -295,6 +282,17 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         let id = self.common.names.find(Keyspace::Names, own.key.as_ref())?;
         let is_own = self.common.names.entry(id)?.visibility == Visibility::Published(own.owner);
         is_own.then_some(id)
+    }
+}
+
+fn is_in_range<B>(own: &PublishedValue<B>, requester: NamesRequester) -> bool {
+    match own.range {
+        range::RM => false,
+        range::LOCAL => own.node == requester.node,
+        // No processes are named for `CUSTOM`.
+        range::NAMESPACE | range::CUSTOM => own.owner.job == requester.peer.job,
+        range::PROC_LOCAL => own.owner == requester.peer,
+        _ => true,
     }
 }
 

@@ -14,6 +14,8 @@ pub struct PublishedValue<B> {
     /// The name space of its publisher, which may be gone when the data is not.
     pub(super) nspace: B,
     pub(super) owner: ProcId,
+    /// Number of the node of its publisher.
+    pub(super) node: Option<u32>,
     pub(super) range: u8,
     pub(super) persistence: u8,
     /// True if it is a name of the server as well.

@@ -40,7 +40,7 @@ pub(super) enum PmixResponse<B> {
     /// Published data under the keys of this request.
     Lookup { body: B, deadline: Option<Instant> },
     /// The response of the owner to the request with this number.
-    Host(u32),
+    Host { number: u32, deadline: Option<Instant> },
 }
 
 impl<B: SharedBytes> PendingRequest<B> {
@@ -97,6 +97,7 @@ impl<B> PmixResponse<B> {
             | Self::QueuedFence { deadline }
             | Self::Collective { deadline, .. }
             | Self::Lookup { deadline, .. }
+            | Self::Host { deadline, .. }
             | Self::Get { deadline, .. } => *deadline,
             _ => None,
         }

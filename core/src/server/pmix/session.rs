@@ -207,9 +207,10 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> SessionState<X, PmixPeerState<
 
     /// Place of the request with this number, which the owner has to answer.
     pub(super) fn host_request(&self, number: usize) -> Option<usize> {
-        let mut waiting = self.pending_requests().filter(
-            |(_, pending)| matches!(pending.response, PmixResponse::Host(of) if of as usize == number),
-        );
+        let mut waiting = self.pending_requests().filter(|(_, pending)| match pending.response {
+            PmixResponse::Host { number: of, .. } => of as usize == number,
+            _ => false,
+        });
         waiting.next().map(|(place, _)| place)
     }
 

@@ -24,6 +24,7 @@ use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::server::session::SessionPhase;
+use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
@@ -76,11 +77,20 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
     }
     let everywhere = ListedProc { job: peer.job, rank: WILDCARD };
     let (response, effect) = match request {
-        // Names are kept by each node for itself.
-        Request::Publish { .. } | Request::Lookup(_) | Request::Unpublish(_)
+        Request::Publish { user, .. }
+            if state.protocol.user.is_some_and(|claimed| claimed != *user) =>
+        {
+            (PmixResponse::Status(Status::NO_PERMISSIONS), PmixEffect::Nothing)
+        }
+        // The head holds the names of all nodes.
+        Request::Publish { .. } | Request::Unpublish(_)
             if context.view().has_remote(everywhere) =>
         {
-            (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing)
+            return ask_owner::<P>(state, (tag, None), body);
+        }
+        Request::Lookup(target) if context.view().has_remote(everywhere) => {
+            let deadline = context.view().deadline(&target.infos, None);
+            return ask_owner::<P>(state, (tag, deadline), body);
         }
         Request::Req => (context.describe(state, peer), PmixEffect::Nothing),
         Request::Commit(scopes) => {
@@ -101,8 +111,9 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             let message = Excerpt::new(message.unwrap_or(b"").iter().copied());
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Aborted { code: *code, message })
         }
-        Request::Publish { user, infos } => {
-            let status = context.publish(state, peer, *user, infos);
+        Request::Publish { infos, .. } => {
+            let requester = context.view().requester(state, peer);
+            let status = context.publish(requester, infos);
             (PmixResponse::Status(status), PmixEffect::Published)
         }
         Request::Lookup(target) => {
@@ -171,14 +182,14 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         }
         Request::Query(queries) => match context.view().query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),
-            None => return ask_owner::<P>(state, tag, body),
+            None => return ask_owner::<P>(state, (tag, None), body),
         },
         Request::JobControl { .. }
         | Request::Spawn { .. }
         | Request::Log { .. }
         | Request::GetCredential(_)
         | Request::ValidateCredential { .. } => {
-            return ask_owner::<P>(state, tag, body);
+            return ask_owner::<P>(state, (tag, None), body);
         }
         _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
     };
@@ -186,15 +197,15 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
     effect
 }
 
-/// Leaves the answer to the owner. The message stays in the inbox until the owner has read it, and is
-/// numbered when the owner receives its event.
+/// Leaves the answer to the owner, until the deadline of the request. The message stays in the inbox until
+/// the owner has read it, and is numbered when the owner receives its event.
 fn ask_owner<P: PmixStorage>(
     state: &mut PmixSessionStateOf<P>,
-    tag: u32,
+    (tag, deadline): (u32, Option<Instant>),
     body: &[u8],
 ) -> PmixEffect {
     hold::<P>(state, body);
-    PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host(0)))
+    PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host { number: 0, deadline }))
 }
 
 /// Keeps the message with this body in the inbox until the owner has read it.

@@ -68,7 +68,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
                     _ => None,
                 }
             }
-            PmixResponse::Host(_) => Some(PmixWait::Owner),
+            PmixResponse::Host { .. } => Some(PmixWait::Owner),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Jobs with ranks on several nodes, of which a server has some.
 
 use super::*;
+use crate::ids::ProcId;
 
 /// Node server of a job of `size` ranks with the members `ranks`, whose sessions are open in this order.
 fn node_server(size: u32, ranks: &[u32]) -> TestServer {
@@ -89,10 +90,6 @@ fn requests_that_need_ranks_of_other_nodes_are_refused_with_the_reason() {
         let reply = world.request(0, &std::format!("cmd=barrier_in {group}\n"));
         assert!(reply.contains("rc=14") && reply.contains(over_nodes), "{group}: {reply}");
     }
-    for request in ["cmd=publish_name service=a port=b\n", "cmd=lookup_name service=a\n"] {
-        let reply = world.request(0, request);
-        assert!(reply.contains("published_name_over_several_nodes"), "{reply}");
-    }
     // Those of this node are enough for these.
     assert_eq!(world.request(0, "cmd=barrier_in group=0,1\n"), "");
     assert!(world.request(1, "cmd=barrier_in group=0,1\n").contains("rc=0"));
@@ -108,7 +105,6 @@ fn pmi2_requests_that_need_other_nodes_are_refused_with_the_reason() {
     let frame = |text: &str| std::format!("{:6}{text}", text.len());
     for (request, what) in [
         ("cmd=ring;ring-count=1;ring-left=a;ring-right=b;", "a ring over several nodes"),
-        ("cmd=name-publish;name=a;port=b;infokeycount=0;", "a published name over several nodes"),
         ("cmd=job-connect;jobid=other;", "a connection of jobs over several nodes"),
         (
             "cmd=kvs-putall;jobid=kvs_1;npair=0;",
@@ -383,4 +379,70 @@ fn binary_clients_read_values_of_other_nodes() {
     let job = nodes.servers[0].server.job(nodes.servers[0].job).unwrap();
     let found = job.look_up(Some(Rank(0)), Place::Job(None), b"bytes");
     assert_eq!(job.kvs().entry(found.unwrap()).unwrap().value, b"\xff\n");
+}
+
+/// Has `head` execute the request about a name that `node` has handed up, and answers it.
+fn serve_name(node: &mut TestServer, head: &mut TestServer) {
+    let event = node.server.poll_event();
+    let Some(Event::NameRequested { session, exchange }) = event else { panic!("{event:?}") };
+    let mut room = [[0; 64]; 2];
+    let [one, other] = &mut room;
+    let request = match node.server.name_request(session).unwrap() {
+        Request::Publish { service, port } => NameRequest::Publish {
+            service: service.resolve(one).unwrap(),
+            port: port.resolve(other).unwrap(),
+        },
+        Request::Unpublish { service } => {
+            NameRequest::Unpublish { service: service.resolve(one).unwrap() }
+        }
+        Request::Lookup { service } => {
+            NameRequest::Lookup { service: service.resolve(one).unwrap() }
+        }
+        other => panic!("{other:?}"),
+    };
+    let by = ProcId { job: head.job, rank: Rank(0) };
+    let answer = head.server.serve_name(by, request);
+    assert!(node.server.answer_name(session, exchange + 1, answer).is_err());
+    node.server.answer_name(session, exchange, answer).unwrap();
+}
+
+#[test]
+fn names_are_held_by_the_head() {
+    let mut head = node_server(4, &[]);
+    let mut nodes = [node_server(4, &[0, 1]), node_server(4, &[2, 3])];
+    nodes.iter_mut().for_each(TestServer::init_all);
+    let mut ask = |node: usize, request: &str| {
+        assert_eq!(nodes[node].request(0, request), "");
+        serve_name(&mut nodes[node], &mut head);
+        nodes[node].recv(0)
+    };
+    assert!(ask(1, "cmd=lookup_name service=s\n").contains("rc=1"));
+    assert!(ask(0, "cmd=publish_name service=s port=p\n").contains("rc=0"));
+    assert!(ask(1, "cmd=publish_name service=s port=q\n").contains("rc=1"));
+    assert!(ask(1, "cmd=lookup_name service=s\n").contains("port=p"));
+    assert!(ask(1, "cmd=unpublish_name service=s\n").contains("rc=0"));
+    assert!(ask(0, "cmd=unpublish_name service=s\n").contains("rc=1"));
+    assert!(ask(0, "cmd=publish_name service=s port=again\n").contains("rc=0"));
+    assert!(ask(1, "cmd=lookup_name service=s\n").contains("port=again"));
+    // A name that is too long is refused at once, and the session goes on after each request.
+    let long = std::format!("cmd=publish_name service={} port=p\n", "x".repeat(300));
+    let refused = nodes[0].request(0, &long);
+    assert!(!refused.is_empty() && !refused.contains("rc=0"), "{refused}");
+    assert_eq!(nodes[0].server.poll_event(), None);
+    assert!(nodes[0].request(0, "cmd=get_universe_size\n").contains("size="));
+}
+
+#[test]
+fn names_of_pmi2_reach_the_head_as_they_are_meant() {
+    let mut head = node_server(4, &[]);
+    let mut node = node_server(4, &[1, 3]);
+    node.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    let frame = |text: &str| std::format!("{:6}{text}", text.len());
+    assert_eq!(node.request(0, &frame("cmd=name-publish;name=a b;port=p q;infokeycount=0;")), "");
+    serve_name(&mut node, &mut head);
+    assert!(node.recv(0).contains("rc=0"));
+    assert_eq!(node.request(0, &frame("cmd=name-lookup;name=a b;infokeycount=0;")), "");
+    serve_name(&mut node, &mut head);
+    let found = node.recv(0);
+    assert!(found.contains("p q") && found.contains("rc=0"), "{found}");
 }

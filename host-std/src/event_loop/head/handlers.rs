@@ -146,7 +146,7 @@ impl HeadLoop {
         if !self.ending.termination.has_failed() && self.ending.note_gone(gone) {
             self.send_all(&HeadMessage::RankGone(gone));
         }
-        operations::end_complete(self);
+        operations::note_end(self, rank);
     }
 
     fn handle_output(&mut self, from: NodeId, records: &[u8]) {

@@ -44,6 +44,7 @@ use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
 use crate::poller::{Interest, Poller, Token};
+use crate::server::names::PublishedNames;
 use crate::settings::{Environment, Settings};
 use crate::stdio::inputs::Inputs;
 use crate::stdio::label::RankNodes;
@@ -121,7 +122,8 @@ impl HeadLoop {
         let mut io = Io::new(Inputs::none(), outputs);
         servers.instructions().iter().for_each(|line| io.report(line));
         let ending = Ending::new(&settings.ending);
-        let operations = Operations::new(placed);
+        let names = PublishedNames::new(&plan.kvsname, plan.ranks, settings.job.kvs);
+        let operations = Operations::new(placed, names.map_err(prepare)?);
         let reports = Reports::new(&settings.watching);
         Ok(Self {
             poller,

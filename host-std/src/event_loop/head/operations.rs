@@ -4,9 +4,11 @@ use super::HeadLoop;
 use super::table::NodeTable;
 use crate::nodes::message::HeadMessage;
 use crate::operation::{
-    ForwardedMessage, Operation, OperationKind, OperationPart, OperationReply, OperationRequest,
+    Asker, ForwardedMessage, NameMessage, Operation, OperationKind, OperationPart, OperationReply,
+    OperationRequest,
 };
 use crate::placement::PlacedHosts;
+use crate::server::names::PublishedNames;
 use crate::verdict::Failure;
 use pmi_tree::{Destination, NodeId};
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(super) struct Operations {
     placed: Rc<PlacedHosts>,
+    names: PublishedNames,
     open: Vec<Gathering>,
     /// Number of the last group.
     serial: u32,
@@ -40,8 +43,8 @@ struct NodePart {
 
 impl Operations {
     /// Creates the table of a job with these places.
-    pub(super) const fn new(placed: Rc<PlacedHosts>) -> Self {
-        Self { placed, open: Vec::new(), serial: 0 }
+    pub(super) const fn new(placed: Rc<PlacedHosts>, names: PublishedNames) -> Self {
+        Self { placed, names, open: Vec::new(), serial: 0 }
     }
 
     /// Adds the part of a node; false if the node has no such operation.
@@ -128,6 +131,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
             true
         }
         OperationRequest::Forwarded(message) => forward(head, from, message),
+        OperationRequest::Name { asker, request } => serve_name(head, from, (asker, request)),
     };
     if !is_valid {
         let host = head.nodes.get(from).map_or("", |node| &node.host);
@@ -145,8 +149,31 @@ fn forward(head: &mut HeadLoop, from: NodeId, message: ForwardedMessage) -> bool
     is_its
 }
 
+fn serve_name(head: &mut HeadLoop, from: NodeId, (asker, request): (Asker, NameMessage)) -> bool {
+    let by = match &request {
+        NameMessage::Publish { by, .. } => Some(*by),
+        NameMessage::Pmix(ForwardedMessage { job, rank, .. }) => Some((*job, *rank)),
+        NameMessage::Unpublish { .. } | NameMessage::Lookup { .. } => None,
+    };
+    let is_its = |(job, rank)| job == 0 && head.nodes.number_on(from, rank).is_some();
+    if !by.is_none_or(is_its) {
+        return false;
+    }
+    for (node, asker, answer) in head.operations.names.handle(from, asker, request) {
+        let reply = OperationReply::Name { asker, answer };
+        head.send(Destination::Node(node), &HeadMessage::Operation(reply));
+    }
+    true
+}
+
+/// Handles the end of a rank.
+pub(super) fn note_end(head: &mut HeadLoop, rank: u32) {
+    head.operations.names.remove_of(rank);
+    end_complete(head);
+}
+
 /// Ends the operations that wait for no node any more.
-pub(super) fn end_complete(head: &mut HeadLoop) {
+fn end_complete(head: &mut HeadLoop) {
     while let Some(replies) = head.operations.take_ended(&head.nodes) {
         for (node, reply) in replies {
             head.send(Destination::Node(node), &HeadMessage::Operation(reply));

@@ -4,7 +4,7 @@ use super::events::{Said, yes};
 use super::nodes::Nodes;
 use super::*;
 use crate::ids::ProcId;
-use crate::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest};
+use crate::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest, NamesReply};
 
 /// A part that a node has handed up.
 #[derive(Debug)]
@@ -291,4 +291,71 @@ fn malformed_parts_and_requests_of_other_nodes_change_nothing() {
     assert!(matches!(forward(0, plain, &notify), Err(RemoteError::Misuse(_))));
     assert!(forward(1, 4, &notify).is_err() && forward(1, plain, &notify[..3]).is_err());
     assert_eq!(forward(1, plain, &notify), Ok(()));
+}
+
+/// Has `head` execute the request about published data that a node has handed up; the body of the answer.
+fn serve_names(nodes: &mut Nodes, node: usize, head: &mut Hall) -> Option<Vec<u8>> {
+    let hall = &mut nodes.halls[node];
+    let event = hall.world.server.poll_event();
+    let Some(Event::HostRequest { session, exchange }) = event else { panic!("{event:?}") };
+    let request = hall.view().forwarded(session).unwrap();
+    let reply = head.server().serve_names(request, count(node));
+    hall.server().request_read(session);
+    let NamesReply::Answer(body) = reply else { return None };
+    let body = body.unwrap();
+    hall.server().answer_with(session, exchange, &body).unwrap();
+    Some(body.to_vec())
+}
+
+#[test]
+fn published_data_is_held_by_the_head() {
+    let spec = JobSpec { size: Some(5), has_uplink: true, ..job_spec(JOB_NAME) };
+    let mut head = Hall::in_world(TestServer::of(spec, vec![]), b"");
+    let mut nodes = Nodes::new();
+    let publish = |nodes: &mut Nodes, rank: usize, of: u8| {
+        let (hall, client) = nodes.client(rank);
+        hall.ask(client, Command::PUBLISH, &|to| {
+            to.one(Type::UINT32).u32(7).one(Type::SIZE).size(2).op(Type::INFO, 2);
+            to.text(Some(b"name")).u32(0).of(Type::STRING).text(Some(b"port"));
+            to.text(Some(keys::RANGE)).u32(0).of(Type::DATA_RANGE).u8(of);
+        });
+    };
+    let lookup = |nodes: &mut Nodes, rank: usize| {
+        let (hall, client) = nodes.client(rank);
+        hall.ask(client, Command::LOOKUP, &|to| {
+            to.one(Type::UINT32)
+                .u32(7)
+                .one(Type::SIZE)
+                .size(1)
+                .one(Type::STRING)
+                .text(Some(b"name"));
+            to.one(Type::SIZE).size(0);
+        });
+    };
+    lookup(&mut nodes, 1);
+    assert!(serve_names(&mut nodes, 1, &mut head).is_some());
+    assert_eq!(nodes.status(1), [Status::NOT_FOUND]);
+    // Data for the own node is not found on the other one.
+    publish(&mut nodes, 0, range::LOCAL);
+    serve_names(&mut nodes, 0, &mut head).unwrap();
+    assert_eq!(nodes.status(0), [Status::SUCCESS]);
+    for (rank, status) in [(1, Status::NOT_FOUND), (2, Status::SUCCESS)] {
+        lookup(&mut nodes, rank);
+        serve_names(&mut nodes, rank % 2, &mut head).unwrap();
+        assert_eq!(nodes.status(rank), [status]);
+    }
+    // A text for all is found by PMI clients too.
+    publish(&mut nodes, 3, range::SESSION);
+    serve_names(&mut nodes, 1, &mut head).unwrap();
+    assert_eq!(nodes.status(3), [Status::SUCCESS]);
+    let by = ProcId { job: head.world.job, rank: Rank(4) };
+    let lookup_name = NameRequest::Lookup { service: b"name" };
+    let found = head.world.server.serve_name(by, lookup_name);
+    assert_eq!(found, NameAnswer::Port(b"port"));
+    // A client that is not who it claims to be is refused here.
+    let (hall, client) = nodes.client(0);
+    hall.ask(client, Command::PUBLISH, &|to| {
+        to.one(Type::UINT32).u32(8).one(Type::SIZE).size(0);
+    });
+    assert_eq!(nodes.status(0), [Status::NO_PERMISSIONS]);
 }

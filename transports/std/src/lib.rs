@@ -13,6 +13,7 @@
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
 //! | [`BoundedBuf`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
 //! | `pmix` | the calls of a client of PMIx, with the feature of that name |
+//! | `server` | a server for ranks that its owner has started, with the feature of that name |
 //! | `tls` | connections under TLS, with the feature of that name |
 //! | [`Notices`] | a second connection, on which the server announces checkpoints and the end of the job |
 //! | [`singleton`] | a launcher for a process that was started by itself |
@@ -30,6 +31,8 @@ mod owned;
 mod pmi;
 #[cfg(feature = "pmix")]
 pub mod pmix;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod shared;
 pub mod singleton;
 mod stream;

@@ -1,0 +1,113 @@
+//! Events for the owner of a server.
+
+use pmi_core::command::{Pair, Text};
+use pmi_core::ids::{JobId, SessionId};
+use pmi_core::server::{Event, Server};
+
+use super::HeapStorage;
+
+/// An event for the owner of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// A rank aborts its job: terminate the processes.
+    Aborted {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+        /// Exit code that it requests.
+        code: Option<i32>,
+        /// False if only this rank is to be terminated.
+        is_whole_job: bool,
+        /// Message of the rank.
+        message: Vec<u8>,
+    },
+    /// A rank requests processes; it waits for [`answer_spawn`](super::PmiServer::answer_spawn).
+    SpawnRequested(SpawnRequest),
+    /// A fence of this job can never end, because a rank is gone.
+    FenceStuck {
+        /// The job.
+        job: JobId,
+        /// The rank that is gone.
+        gone: u32,
+    },
+    /// The connection of a rank has ended.
+    Disconnected {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+        /// True if it has ended its session; otherwise it has failed, unless it never uses PMI.
+        is_finalized: bool,
+    },
+}
+
+/// Identity of a spawn that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpawnId {
+    pub(super) session: SessionId,
+    pub(super) exchange: usize,
+}
+
+/// A request for new processes, which become one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnRequest {
+    /// Identity, for the answer.
+    pub id: SpawnId,
+    /// Job of the rank that requests it.
+    pub job: JobId,
+    /// The programs, in the order of their ranks.
+    pub programs: Vec<SpawnProgram>,
+    /// Pairs for the key-value space of the new job.
+    pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// One program of a spawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnProgram {
+    /// The executable.
+    pub executable: Vec<u8>,
+    /// Its arguments, without its own name.
+    pub arguments: Vec<Vec<u8>>,
+    /// Number of processes.
+    pub processes: u32,
+    /// Hints; unknown ones may be ignored.
+    pub info: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl ServerEvent {
+    /// The event as its owner gets it; `None` for one that only a server of several nodes has.
+    pub(super) fn of(server: &mut Server<HeapStorage>, event: Event) -> Option<Self> {
+        Some(match event {
+            Event::Aborted { job, rank, code, world, message } => {
+                let message = message.as_bytes().to_vec();
+                Self::Aborted { job, rank: rank.0, code, is_whole_job: world, message }
+            }
+            Event::Spawn { session, exchange } => {
+                let request = SpawnRequest::read(server, SpawnId { session, exchange });
+                server.spawn_read(session);
+                Self::SpawnRequested(request?)
+            }
+            Event::FenceStuck { job, gone } => Self::FenceStuck { job, gone: gone.0 },
+            _ => return None,
+        })
+    }
+}
+
+impl SpawnRequest {
+    fn read(server: &Server<HeapStorage>, id: SpawnId) -> Option<Self> {
+        let (job, _) = server.peer(id.session)?;
+        let request = server.spawn_request(id.session)?;
+        let text = |text: Text<'_>| text.bytes().collect::<Vec<u8>>();
+        let pair = |pair: Pair<'_>| (text(pair.key), text(pair.value));
+        let programs = request.programs().map(|program| SpawnProgram {
+            executable: text(program.executable),
+            arguments: program.arguments.iter().map(text).collect(),
+            processes: program.processes,
+            info: program.info.iter().map(pair).collect(),
+        });
+        let preputs = request.preputs().map(pair).collect();
+        Some(Self { id, job, programs: programs.collect(), preputs })
+    }
+}

@@ -63,7 +63,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   layers     check permitted dependencies: crates, foreign packages, modules of core
   tidy       check house rules that compilers do not check
   vocabulary measure names, prose and structure: [--check | --list FIGURE [PATH]]
-  bench      compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs
+  bench      compare with Hydra and a floor: all, launch, kvs, memory, nodes, ...; --write into the docs
   bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
   capi       build the C libraries, libpmi and libpmi2, into target/capi [--profile P] [--directory D]
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]

@@ -2,13 +2,13 @@
 
 use super::args::PartArgs;
 use super::config::own_settings;
-use crate::launch::spawn_request;
+use crate::launch::spawn_request::{is_here, is_this_machine};
 use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
 use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
 use pmi_host_base::usage::UsageError;
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
@@ -54,7 +54,8 @@ impl JobHosts {
         let own_name = own_name(names, host, node.as_deref()).to_owned();
         for Allocation { hosts, .. } in &mut lists {
             let is_single = hosts.hosts().len() == 1;
-            let is_here = |name: &str| is_node(name, &node) || is_here(name, host, is_single);
+            let is_here =
+                |name: &str| is_node(name, &node) || is_this_machine(name, host, is_single);
             *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
         }
         let is_named = common.is_some();
@@ -152,7 +153,7 @@ fn own_name<'a>(
 ) -> &'a str {
     let Some(node) = node else { return host };
     let is_own = |name: &&String| {
-        **name == node || **name != "localhost" && !is_address(name) && is_here(name, host, false)
+        **name == node || **name != "localhost" && !is_address(name) && is_here(name, host)
     };
     names.find(is_own).map_or(host, |name| name)
 }
@@ -168,13 +169,6 @@ fn output(words: &[&str]) -> Result<String, String> {
         true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
         false => Err(format!("'{shown}' has failed ({})", ran.status)),
     }
-}
-
-/// True if a name or an address is this machine: only its own addresses can be bound here. A name is
-/// resolved only if it `is_single`: a list of a thousand names takes the name service too long.
-fn is_here(name: &str, host: &str, is_single: bool) -> bool {
-    spawn_request::is_here(name, host)
-        || (is_single || is_address(name)) && UdpSocket::bind((name, 0)).is_ok()
 }
 
 fn is_address(name: &str) -> bool {
@@ -203,11 +197,11 @@ mod tests {
     #[test]
     fn this_machine_has_addresses_too() {
         for name in ["node1", "node1.example", "localhost", "127.0.0.1", "127.0.0.2", "::1", ""] {
-            assert!(is_here(name, "node1", false), "{name}");
+            assert!(is_this_machine(name, "node1", false), "{name}");
         }
         // An address that is reserved for documentation.
         for name in ["192.0.2.7", "node2", "me@node1"] {
-            assert!(!is_here(name, "node1", false), "{name}");
+            assert!(!is_this_machine(name, "node1", false), "{name}");
         }
     }
 }

@@ -20,6 +20,7 @@ use pmi_host_base::program::{Program, ProgramError};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::{IpAddr, UdpSocket};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -288,6 +289,13 @@ fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
 pub(crate) fn is_here(wanted: &str, host: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     ["", "localhost", "127.0.0.1", "::1"].contains(&wanted) || first(wanted) == first(host)
+}
+
+/// True if a name or an address is this machine, which is called `host`: only its own addresses can be bound
+/// here. A name is resolved only if it `is_single`: the name service takes long for a thousand names.
+pub(crate) fn is_this_machine(name: &str, host: &str, is_single: bool) -> bool {
+    let is_address = || name.parse::<IpAddr>().is_ok();
+    is_here(name, host) || (is_single || is_address()) && UdpSocket::bind((name, 0)).is_ok()
 }
 
 fn bytes(text: Text<'_>) -> Vec<u8> {

@@ -75,10 +75,11 @@ impl SshHosts {
             self.path("known")
         ));
         fs::write(self.path("client"), client)?;
+        // A shell that is not the first one does not read the start files of the user.
         let server = format!(
             "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
              PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n\
-             MaxStartups 100\nUseDNS no\n",
+             MaxStartups 100\nUseDNS no\nSetEnv SHLVL=1\n",
             self.path("host"),
             self.path("authorized")
         );
@@ -124,6 +125,8 @@ impl SshHosts {
         let namespace = self.namespace(host);
         command.args(["netns", "exec", &namespace, "unshare", "--uts", "sh", "-c", script, "sh"]);
         command.arg(if host == 0 { "head".to_owned() } else { format!("n{host}") }).arg(program);
+        // As on the hosts: programs that a launcher starts there inherit it.
+        command.env("SHLVL", "1");
         command
     }
 
@@ -156,6 +159,12 @@ impl SshHosts {
     pub fn cut(&self, host: u32) {
         let wire = format!("v{host}");
         ip(&["-n", &self.namespace(0), "link", "set", &wire, "down"]).expect("the host is there");
+    }
+
+    /// Connects the wire of a host again.
+    pub fn mend(&self, host: u32) {
+        let wire = format!("v{host}");
+        ip(&["-n", &self.namespace(0), "link", "set", &wire, "up"]).expect("the host is there");
     }
 
     /// Commands of `pmi-host` that run on a host.
@@ -250,8 +259,8 @@ fn pids(namespace: &str) -> Vec<u32> {
     text.lines().filter_map(|pid| pid.trim().parse().ok()).collect()
 }
 
-/// Address of a host; the head is 254.
-fn address(host: u32) -> String {
+/// Address of a host; the head (0) has the last one.
+pub fn address(host: u32) -> String {
     match host {
         0 => "10.77.0.254".to_owned(),
         _ => format!("10.77.0.{host}"),

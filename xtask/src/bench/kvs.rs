@@ -40,7 +40,7 @@ struct KvsCase {
 }
 
 /// One run: median and mean of put, get and fence, in microseconds.
-type Run = [[f64; 2]; 3];
+pub(super) type Run = [[f64; 2]; 3];
 
 impl KvsCase {
     /// Runs of pmi-host and Hydra in PMI-1, of both in PMI-2; Hydra's last only where it ends.
@@ -116,7 +116,7 @@ impl KvsCase {
 }
 
 /// Reads the lines `put count=4 median_ns=21642 mean_ns=37444`, one for each operation.
-fn parse(output: &str) -> Result<Run, String> {
+pub(super) fn parse(output: &str) -> Result<Run, String> {
     let mut run = Run::default();
     for (took, name) in run.iter_mut().zip(OPERATIONS) {
         *took = times(output, name)?;

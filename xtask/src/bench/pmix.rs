@@ -77,10 +77,10 @@ struct Operation {
 
 /// One run: what it took until all were through init, and the medians of the other [`OPERATIONS`], in
 /// microseconds.
-type Run = [f64; 7];
+pub(super) type Run = [f64; 7];
 
 /// Reads the lines `fence count=20 median_ns=683266 mean_ns=701412`, one for each operation.
-fn parse(output: &str) -> Result<Run, String> {
+pub(super) fn parse(output: &str) -> Result<Run, String> {
     let mut run = Run::default();
     for (took, Operation { word, .. }) in run.iter_mut().zip(&OPERATIONS) {
         *took = times(output, word)?[0];

@@ -118,7 +118,7 @@ fn executable(messages: &str, name: &str) -> Option<String> {
     built.find_map(|message| message["executable"].as_str().map(str::to_owned))
 }
 
-const HYDRA: &str = "mpiexec.hydra";
+pub(super) const HYDRA: &str = "mpiexec.hydra";
 
 #[cfg(test)]
 mod tests {

@@ -3,10 +3,11 @@
 //! A starter has to do one thing: run `pmi-host node --to …` on a host, with the key of the run as its
 //! standard input. The node server connects to the head by itself, so all starters are alike afterwards.
 
+mod child;
 pub(super) mod pool;
 mod table;
 
-use crate::launch::spawn_request::is_here;
+use crate::launch::spawn_request::is_this_machine;
 use crate::settings::nodes::{NodeSettings, StarterName};
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -27,10 +28,12 @@ impl StarterHost {
     /// The hosts of a run, as nodes from 1 on.
     pub(crate) fn all(names: &[String], settings: &NodeSettings) -> Vec<Self> {
         let is_local = matches!(settings.starter, Some(StarterName::Local(_)));
+        let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let is_single = names.len() == 1;
         let host = |(name, node): (&String, u32)| Self {
             node,
             name: name.clone(),
-            is_here: is_local || is_this_machine(name),
+            is_here: is_local || is_this_machine(name, &own, is_single),
         };
         names.iter().zip(1..).map(host).collect()
     }
@@ -229,13 +232,6 @@ fn quoted(words: &[String]) -> Result<String, String> {
 fn is_name(name: &str) -> bool {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
-}
-
-/// True if `host` is a name or an address of this machine, on which a node server needs no starter.
-fn is_this_machine(host: &str) -> bool {
-    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // Only its own addresses can be bound here.
-    is_here(host, &own) || std::net::UdpSocket::bind((host, 0)).is_ok()
 }
 
 /// Words of a node server that connects to `addresses`.

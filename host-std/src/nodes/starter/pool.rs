@@ -1,17 +1,18 @@
 //! Processes of starters: few at a time, each with the key on its standard input and its output kept.
 
 use super::StarterCommand;
+use super::child::StarterChild;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::poller::{Interest, Poller, Token};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{PidfdFlags, Signal, pidfd_open};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// Starters of a run.
 pub(crate) struct StarterPool {
@@ -28,7 +29,7 @@ pub(crate) struct StarterPool {
 #[derive(Debug)]
 struct RunningStarter {
     command: StarterCommand,
-    child: Child,
+    child: StarterChild,
     /// Reports its end; closing it ends that.
     _handle: OwnedFd,
     /// Its standard output and error; `None` once both are closed.
@@ -143,10 +144,7 @@ impl StarterPool {
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.waiting.clear();
         for one in self.running.values() {
-            // Not reaped yet, so the pid is not reused.
-            if let Some(pid) = i32::try_from(one.child.id()).ok().and_then(Pid::from_raw) {
-                let _ = kill_process_group(pid, signal);
-            }
+            one.child.signal(signal);
         }
     }
 
@@ -162,32 +160,20 @@ impl RunningStarter {
         (key_line, limit): (&str, &DescriptorLimit),
         (number, poller): (u32, &Poller),
     ) -> io::Result<Self> {
-        let (program, arguments) = command.words.split_first().ok_or(ErrorKind::InvalidInput)?;
         let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let flags = fcntl_getfl(&output)?;
         fcntl_setfl(&output, flags | OFlags::NONBLOCK)?;
         let (input, mut key) = io::pipe()?;
-        let both = theirs.try_clone()?;
-        let mut starter = Command::new(program);
-        starter
-            .args(arguments)
-            .stdin(input)
-            // Some programs report their failures there, such as the shell of an account that is locked.
-            .stdout(both)
-            .stderr(theirs)
-            // Signals of the terminal are for the head, which ends its nodes in order.
-            .process_group(0);
-        let mut child = starter.spawn()?;
+        let child = StarterChild::spawn(&command.words, &input, &theirs)?;
         limit.restore_in(child.id());
         // Its ends of the pipes.
-        drop(starter);
+        drop((input, theirs));
         // The pipe is empty, so the key fits. A starter that has ended already is reported by its exit.
         let handed = key.write_all(key_line.as_bytes());
         drop(key);
         let broken = handed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
         let prepared = || -> io::Result<OwnedFd> {
-            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            let handle = pidfd_open(pid.ok_or(ErrorKind::NotFound)?, PidfdFlags::empty())?;
+            let handle = pidfd_open(child.pid, PidfdFlags::empty())?;
             poller.add(Token::StarterExit(number), &handle, Interest::Read)?;
             poller.add(Token::StarterOutput(number), &output, Interest::Read)?;
             Ok(handle)
@@ -199,8 +185,8 @@ impl RunningStarter {
                 Ok(Self { command, child, _handle: handle, output, tail, awaited })
             }
             Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
+                child.signal(Signal::KILL);
+                child.wait();
                 Err(error)
             }
         }
@@ -261,6 +247,7 @@ const TAIL_LINES: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::signal::{SigSet, Signal as NixSignal};
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -303,6 +290,19 @@ mod tests {
     }
 
     #[test]
+    fn starter_leads_a_session_and_blocks_no_signal_of_the_head() {
+        let blocked: SigSet = [NixSignal::SIGTERM].into_iter().collect();
+        blocked.thread_block().unwrap();
+        let mut poller = Poller::new().unwrap();
+        let script = "cut -d' ' -f6 /proc/$$/stat; echo $$; kill $$; exec sleep 60";
+        let commands = vec![command(1, &["sh", "-c", script])];
+        let ends = finish(&mut StarterPool::new(commands, String::new(), limit()), &mut poller);
+        assert_eq!(ends[0].how, "'sh' was terminated by signal 15");
+        let (session, pid) = ends[0].output.split_once('\n').unwrap();
+        assert_eq!(session, pid);
+    }
+
+    #[test]
     fn program_that_is_missing_and_one_that_is_terminated_are_reported() {
         let mut poller = Poller::new().unwrap();
         let commands =
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!((pool.start_due(&poller), pool.running.len()), (Vec::new(), AT_ONCE + 10));
         pool.signal(Signal::KILL);
         for one in pool.running.values_mut() {
-            one.child.wait().unwrap();
+            one.child.wait();
         }
     }
 

@@ -1,0 +1,83 @@
+//! Process of a starter.
+
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, Signal as NixSignal};
+use rustix::fd::{AsFd, AsRawFd};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use std::ffi::CString;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// A starter that was not waited for, so that its number is not used again.
+#[derive(Debug)]
+pub(super) struct StarterChild {
+    /// Its number.
+    pub(super) pid: Pid,
+}
+
+impl StarterChild {
+    /// Executes `words`, the first of which is found in `PATH`.
+    ///
+    /// It leads a session: signals of the terminal are for the head, which ends its nodes in order, and where
+    /// the kernel divides time by session, each starter has a share of its own. The head has blocked the
+    /// signals that it reads; a starter blocks none, or nothing but a kill would end it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub(super) fn spawn(words: &[String], input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
+        let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| ErrorKind::InvalidInput);
+        let words = words.iter().map(|word| text(word.clone().into_bytes()));
+        let words = words.collect::<Result<Vec<_>, _>>()?;
+        let program = words.first().ok_or(ErrorKind::InvalidInput)?;
+        let variables = std::env::vars_os()
+            .map(|(name, value)| text([name.into_vec(), b"=".to_vec(), value.into_vec()].concat()));
+        let variables = variables.collect::<Result<Vec<_>, _>>()?;
+        let mut actions = PosixSpawnFileActions::init()?;
+        actions.add_dup2(input.as_fd().as_raw_fd(), 0)?;
+        // Some programs report their failures there, such as the shell of an account that is locked.
+        actions.add_dup2(output.as_fd().as_raw_fd(), 1)?;
+        actions.add_dup2(output.as_fd().as_raw_fd(), 2)?;
+        let mut attributes = PosixSpawnAttr::init()?;
+        attributes.set_sigmask(&SigSet::empty())?;
+        // The runtime of Rust ignores it.
+        let broken_pipe: SigSet = [NixSignal::SIGPIPE].into_iter().collect();
+        attributes.set_sigdefault(&broken_pipe)?;
+        let signals =
+            PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
+        attributes.set_flags(signals | SETSID)?;
+        let pid = posix_spawnp(program, &actions, &attributes, &words, &variables)?;
+        let pid = Pid::from_raw(pid.as_raw()).ok_or(ErrorKind::NotFound)?;
+        Ok(Self { pid })
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// Status of a process that has ended, which is not to be asked again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub(super) fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
+        let ended = waitpid(Some(self.pid), WaitOptions::NOHANG)?;
+        Ok(ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
+    }
+
+    /// Sends a signal to the starter and to the processes in its group.
+    pub(super) fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(self.pid, signal);
+    }
+
+    /// Waits for the end.
+    pub(super) fn wait(&self) {
+        let _ = waitpid(Some(self.pid), WaitOptions::empty());
+    }
+}
+
+/// Begins a session. The crate has no name for the flag, which is the same in every C library of Linux.
+const SETSID: PosixSpawnFlags = PosixSpawnFlags::from_bits_retain(0x80);

@@ -1,0 +1,81 @@
+//! Fences and gets of ranks on several hosts.
+
+use super::bench_hosts::{BenchHosts, SshLauncher};
+use super::{NodeRow, micros};
+use crate::bench::run::{Contestant, contestant, take_turns};
+use crate::bench::{Comparison, kvs, pmix};
+use std::process::Command;
+use std::time::Duration;
+
+/// Adds the rows of this comparison with that many hosts and ranks; `limit` is the largest ratio of a fence
+/// to that of Hydra.
+///
+/// # Errors
+///
+/// A launcher fails.
+pub(super) fn measure(
+    bench: &BenchHosts<'_>,
+    table: &mut Comparison,
+    (hosts, ranks, limit): (u32, u32, f64),
+) -> Result<(), String> {
+    let timed = |mut command: Command, protocol: &str| -> Contestant<'_, kvs::Run> {
+        command.args([&bench.tools.client, "time", protocol, VALUE_BYTES, PUTS, PUTS, FENCES]);
+        contestant(command, |outcome| kvs::parse(&outcome.output))
+    };
+    let of = |launcher| bench.launcher(launcher, hosts, ranks);
+    let mut contestants = [
+        timed(of(SshLauncher::PmiHost), "pmi1"),
+        timed(of(SshLauncher::PmiHost), "pmi2"),
+        timed(bench.tools.host(ranks), "pmi1"),
+        timed(of(SshLauncher::Hydra), "pmi1"),
+        timed(of(SshLauncher::NewerHydra), "pmi1"),
+    ];
+    let took = take_turns(&mut contestants, TURNS, BUDGET)?;
+    let (fence, get) = (|run: &kvs::Run| run[2][0], |run: &kvs::Run| run[1][0]);
+    let rows = [
+        ("PMI-1 fence", SshLauncher::Hydra.name(), limit, (0, 3)),
+        ("PMI-1 fence", SshLauncher::NewerHydra.name(), limit, (0, 4)),
+        ("PMI-2 fence", "its PMI-1", 1.1, (1, 0)),
+    ];
+    for (figure, beside, limit, places) in rows {
+        let row = NodeRow { figure, hosts, ranks, beside, limit: Some(limit) };
+        row.add(table, &took, places, (fence, micros));
+    }
+    let (figure, beside) = ("get after a fence", "it on one host");
+    let row = NodeRow { figure, hosts, ranks, beside, limit: Some(1.05) };
+    row.add(table, &took, (0, 2), (get, micros));
+    Ok(())
+}
+
+/// Adds the row of PMIx, beside `prterun`.
+///
+/// # Errors
+///
+/// A launcher fails.
+pub(super) fn measure_pmix(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<(), String> {
+    let (hosts, ranks) = (8, 16);
+    let mut contestants = [SshLauncher::PmiHost, SshLauncher::Prterun].map(|launcher| {
+        let mut command = bench.launcher(launcher, hosts, ranks);
+        command.env("LAUNCHER_STARTED_NS", "0");
+        command.args([&bench.open_mpi.client, "time", "20"]);
+        contestant(command, |outcome| pmix::parse(&outcome.output))
+    });
+    let beside = SshLauncher::Prterun.name();
+    // Now and then that program never ends under `prterun` over several hosts.
+    let Ok(took) = take_turns(&mut contestants, TURNS, BUDGET) else {
+        table.notes.push(format!("The program of PMIx did not end, mostly under {beside}."));
+        return Ok(());
+    };
+    let row = NodeRow { figure: "PMIx fence with data", hosts, ranks, beside, limit: Some(1.0) };
+    row.add(table, &took, (0, 1), (|run: &pmix::Run| run[5], micros));
+    Ok(())
+}
+
+const VALUE_BYTES: &str = "64";
+/// Of each rank.
+const PUTS: &str = "20";
+const FENCES: &str = "100";
+const TURNS: usize = 9;
+
+/// For one number of hosts and ranks.
+const BUDGET: Duration = Duration::from_secs(40);

@@ -32,8 +32,9 @@ pub const WORD_BYTES: usize = 32;
 /// Bytes kept of a free text of a peer, for display.
 pub const EXCERPT_BYTES: usize = 120;
 
-/// Largest number of jobs that a job is directly connected to.
-pub const JOB_LINKS: usize = 8;
+/// Largest number of jobs that a job is directly connected to: few on a board, and on a host, which has
+/// PMIx, more than jobs spawn.
+pub const JOB_LINKS: usize = if cfg!(feature = "pmix") { 256 } else { 8 };
 
 /// Largest number of runs of processes with equal codes in the reply to a spawn.
 pub const SPAWN_RUNS: usize = 8;

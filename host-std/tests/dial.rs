@@ -319,6 +319,43 @@ mod out_of_band {
         assert_eq!(host.child.wait().unwrap().code(), Some(1));
     }
 
+    #[test]
+    fn signal_of_the_second_connection_is_one_that_the_system_has() {
+        let rank = RANK.replace("$PMI_ID;", "$PMI_ID; echo $$;");
+        let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", &rank]);
+        let mut out = ready(&mut host);
+        let hello = |signal: &str| {
+            format!("cmd=init_oob signal={signal} pmi_version=2 pmi_subversion=0 pmiid=0\n")
+        };
+        for unknown in ["SIGFOO", "SIGRTMIN+1", "64"] {
+            let said = ask(&mut host.dial(), &hello(unknown));
+            assert!(said.contains("rc=-1") || said.contains("rc=14"), "{unknown}: {said}");
+        }
+        // The example of the specification, which is sent and not only promised.
+        let mut second = host.dial();
+        let said = ask(&mut second, &hello("SIGSTOP"));
+        assert!(said.contains("rc=0"), "{said}");
+        signal(&host, "USR2");
+        let mut notice = [0; 21];
+        second.read_exact(&mut notice).unwrap();
+        assert_eq!(&notice, b"    15cmd=checkpoint;");
+        let pid: u32 = line(&mut out).trim().parse().unwrap();
+        while !is_stopped(pid) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(
+            Command::new("kill").args(["-s", "CONT", &pid.to_string()]).status().unwrap().success()
+        );
+        signal(&host, "TERM");
+        host.child.wait().unwrap();
+    }
+
+    /// True if the process is stopped, by `/proc`.
+    fn is_stopped(pid: u32) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        status.rsplit(')').next().unwrap().trim_start().starts_with('T')
+    }
+
     /// The second connection of the rank that connects to `port` as `id`, by the client of this project.
     fn listen(port: &str, id: &str, version: Version) -> Notices {
         let (host, port) = port.rsplit_once(':').unwrap();

@@ -1,7 +1,7 @@
 //! Clients that break the protocol, or their obligations: every job ends, with a code and a message.
 
 mod common;
-use common::{job, run, shell};
+use common::{Ran, job, run, shell};
 
 /// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
@@ -215,4 +215,28 @@ fn endless_message_takes_no_more_memory_than_a_long_one() {
     let kilobytes = ran.out.split_whitespace().nth(1).and_then(|number| number.parse::<u32>().ok());
     assert!(kilobytes.is_some_and(|kilobytes| kilobytes < 32 * 1024), "{}", ran.out);
     ran.says(&["does not end within 1048576 bytes"]);
+}
+
+/// One rank aborts itself alone, in a PMI-2 frame, while the other waits a moment and ends well.
+fn abort_of_one(options: &[&str], message: &str) -> Ran {
+    let body = format!("cmd=abort;isworld=false;exitcode=5;msg={message};");
+    let script = format!(
+        "{INIT_2} if [ $PMI_RANK = 1 ]; then printf '%-6d%s' {} '{body}' >&$PMI_FD; exec sleep 60; fi;
+         sleep 1; echo rank 0 is well; printf '13    cmd=finalize;' >&$PMI_FD",
+        body.len()
+    );
+    let words: Vec<_> = options.iter().copied().chain(shell(&script)).collect();
+    run(&mut job(2, words))
+}
+
+#[test]
+fn abort_of_one_rank_ends_that_rank_and_others_by_the_rules_of_failure() {
+    let message = "no way on ".repeat(30);
+    let ran = abort_of_one(&[], &message).exits_with(5);
+    // The whole text is shown, not only its front.
+    let ran = ran.says(&["rank 1 of 2", "called abort with code 5", message.trim()]);
+    assert!(!ran.out.contains("well"), "{}", ran.out);
+    let ran = abort_of_one(&["--on-exit-error", "ignore"], "bye").exits_with(5);
+    let ran = ran.says(&["called abort with code 5 and message 'bye'"]);
+    assert!(ran.out.contains("rank 0 is well"), "{}", ran.out);
 }

@@ -165,6 +165,11 @@ impl<S: Storage> Server<S> {
         let effect = T::handle_message(state, context, dialect, message);
         if HOLDS_REQUESTS && state.lifecycle.held_len.is_some() {
             if !is_held && inbox.extend(fresh).is_err() {
+                if state.lifecycle.phase == SessionPhase::Ended {
+                    // An abort counts without the rest of its text.
+                    state.lifecycle.held_len = None;
+                    return;
+                }
                 (state.lifecycle.held_len, state.lifecycle.event) = (None, None);
                 let error = PeerError::MessageTooLong { limit_bytes: inbox.room() };
                 return T::fail(state, (Verb::Spawn, dialect), error);

@@ -63,7 +63,7 @@ use self::session::{SessionPhase, SessionState};
 use self::session_table::{HAS_EVENT, READY, SessionTable};
 use self::shared::Shared;
 use self::storage::{JobsOf, SessionsOf};
-use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
+use crate::command::{CodeRun, Notice, Request, Spawn, Text, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{JobId, Key, Rank, SessionId};
 use crate::machine::Machine;
@@ -137,6 +137,9 @@ impl<S: Storage> Server<S> {
         let at = self.shared.jobs.insert(job).ok_or(full)?;
         let id = JobId(u32::try_from(at).map_err(|_| full)?);
         connected_jobs::start(&mut self.shared.jobs, id);
+        if parts::CONNECT {
+            connected_jobs::connect_with_spawner(&mut self.shared.jobs, id);
+        }
         Ok(id)
     }
 
@@ -163,6 +166,22 @@ impl<S: Storage> Server<S> {
     /// [`Misuse`] for an unknown job, no room, or an invalid key.
     pub fn preset(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
         self.store(job, Keyspace::Attributes, key, value)
+    }
+
+    /// Sets an attribute of a node of the job, which its members there read from the start; `localRanks` for
+    /// one. Spec: PMI-2 API, `PMI2_Info_GetNodeAttr`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`preset`](Self::preset).
+    pub fn preset_node(
+        &mut self,
+        job: JobId,
+        node: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Misuse> {
+        self.store(job, Keyspace::Node(node), key, value)
     }
 
     /// Puts a value into the key-value space of a job before it starts, as a spawn requests.
@@ -363,6 +382,7 @@ impl<S: Storage> Server<S> {
         }
     }
 
+    /// The message at the front of the inbox that the owner has not read.
     fn held_request(&self, session: SessionId) -> Option<Request<'_>> {
         let Session { inbox, state } = self.sessions.get(session)?;
         let message = inbox.as_slice().get(..state.lifecycle.held_len?)?;
@@ -373,6 +393,15 @@ impl<S: Storage> Server<S> {
     pub fn spawn_read(&mut self, session: SessionId) {
         if self.sessions.get_mut(session).is_some_and(Session::drop_held) {
             self.sessions.push(READY, session);
+        }
+    }
+
+    /// The text of the abort that a session has sent, as long as the session is open; an event has the front
+    /// of it only.
+    pub fn abort_message(&self, session: SessionId) -> Option<Text<'_>> {
+        match self.held_request(session)? {
+            Request::Abort { message, .. } => Some(message),
+            _ => None,
         }
     }
 

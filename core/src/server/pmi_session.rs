@@ -139,7 +139,7 @@ impl<S: Storage> Protocol<S> for PmiPeerState {
     ) -> MessageEffect {
         let MessageContext { id, now, shared, spawns, .. } = context;
         let (jobs, names) = (&mut shared.jobs, &mut shared.names);
-        let context = Context { id, jobs, names, spawns, now };
+        let context = Context { id, jobs, names, spawns, has_signal: S::has_signal, now };
         MessageEffect::Wake(state::handle_message(state, context, dialect, bytes))
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Context<'a, J, K> {
     pub(super) names: &'a mut K,
     /// The number of spawn requests so far.
     pub(super) spawns: &'a mut u32,
+    /// True for the name of a signal that the system has.
+    pub(super) has_signal: fn(&[u8]) -> bool,
     pub(super) now: Instant,
 }
 
@@ -140,6 +142,10 @@ where
             state.lifecycle.event = Some(Event::Aborted { job: own, rank, code, world, message });
             // There is no answer, and some clients send further requests at once.
             state.lifecycle.phase = SessionPhase::Ended;
+            if parts::SPAWN {
+                // Its text stays in the inbox, since it may be longer than the event.
+                state.lifecycle.held_len = Some(bytes.len());
+            }
             job.advance(rank, Phase::Lost);
             return Wake::None;
         }
@@ -264,6 +270,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
             PeerError::OutOfOrder { expected, .. } if parts::LISTEN => {
                 Reason::OutOfOrder { expected }
             }
+            PeerError::NotOffered { what } if parts::LISTEN => Reason::NotOffered { what },
             PeerError::UnknownPeer { .. } if parts::LISTEN => Reason::NoSuch { what: "rank" },
             PeerError::AlreadyConnected { .. } if parts::LISTEN => {
                 Reason::Exists { what: "a session of this rank" }
@@ -344,7 +351,14 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 }
             }
             Request::OutOfBand { id, signal, version } => {
-                let found = id.and_then(|id| find_by_token(context.jobs, self.protocol.job, id));
+                let found = match id {
+                    Some(id) => find_by_token(context.jobs, self.protocol.job, id),
+                    // The specification has no identity here; that of the only rank is known.
+                    None if job.size() == 1 => {
+                        Some(ProcId { job: self.protocol.job, rank: Rank(0) })
+                    }
+                    None => None,
+                };
                 let has_token = |ProcId { job, rank }: ProcId| {
                     context.jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
                 };
@@ -354,6 +368,11 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 let Some(ProcId { job: found, rank }) = found else {
                     return self.fail(header, PeerError::UnknownPeer { id });
                 };
+                if signal.is_some_and(|name| !(context.has_signal)(name.as_plain().unwrap_or(b"")))
+                {
+                    let what = "a signal of this name";
+                    return self.fail(header, PeerError::NotOffered { what });
+                }
                 self.protocol.job = found;
                 let Some(job) = context.jobs.get_mut(found.0 as usize) else {
                     return Wake::None;

@@ -32,6 +32,12 @@ pub trait Storage {
     type Jobs<T: 'static>: Slots<T>;
     /// Storage of the sessions of PMIx clients; `()` for a server that serves none.
     type Pmix: PmixStorage;
+
+    /// True if the system has a signal of this name, so that a member may request it with each notice; the
+    /// owner sends it then. Spec: PMI-2 wire protocol, Out-of-Band Messaging.
+    fn has_signal(_name: &[u8]) -> bool {
+        true
+    }
 }
 
 /// A session in the memory of `S`, for an owner that lends its slots from a `static`.

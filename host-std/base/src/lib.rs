@@ -7,6 +7,7 @@
 //! library     MPI libraries of a program, from its file
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
+//! signals     signals by the names and numbers that ranks use
 //! storage     the server's storage: map_kvs within kvs_budget, with pairs of other nodes in sealed_blocks
 //! ```
 //!
@@ -26,6 +27,7 @@ pub mod map_kvs;
 pub mod program;
 pub mod ranges;
 mod sealed_blocks;
+mod signals;
 pub mod storage;
 pub mod usage;
 pub mod variables;

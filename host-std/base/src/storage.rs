@@ -2,6 +2,7 @@
 //! misbehaving peers.
 
 use crate::map_kvs::MapKvs;
+use crate::signals;
 use core::marker::PhantomData;
 use pmi_core::server::pmix::PmixStorage;
 use pmi_core::server::{Member, Storage};
@@ -21,4 +22,8 @@ impl<P: PmixStorage> Storage for Heap<P> {
     type Members = Vec<Member>;
     type Jobs<T: 'static> = Slab<T>;
     type Pmix = P;
+
+    fn has_signal(name: &[u8]) -> bool {
+        core::str::from_utf8(name).is_ok_and(signals::is_known)
+    }
 }

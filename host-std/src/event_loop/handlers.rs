@@ -6,7 +6,7 @@ use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::unconnected;
-use super::{EventLoop, agent};
+use super::{EventLoop, agent, self_abort};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
@@ -43,6 +43,7 @@ impl EventLoop {
     fn handle_server_event(&mut self, event: ServerEvent) {
         match event {
             ServerEvent::Failed { job, failure } => self.fail(job, failure),
+            ServerEvent::AbortedSelf { job, failure } => self_abort::handle(self, job, failure),
             ServerEvent::Closed { job, rank } => self.handle_closed(job, rank),
             ServerEvent::Spawn { job, rank, request, asked } => {
                 self.handle_spawn(Requester { job, rank, asked }, request);
@@ -273,7 +274,9 @@ impl EventLoop {
             // Before any consequence of the exit.
             self.service.pmix_notifier().notify_exit(job, rank, end, phase);
         }
-        match judge(rank, end, phase).filter(|_| self.jobs.is_wanted(job)) {
+        let aborted = self.processes.take_abort((job, rank));
+        let failure = aborted.or_else(|| judge(rank, end, phase));
+        match failure.filter(|_| self.jobs.is_wanted(job)) {
             Some(failure) if self.tolerate(job, rank, &failure) => self.io.outputs.drain(number),
             Some(failure) => {
                 self.io.outputs.drain(number);
@@ -375,7 +378,7 @@ impl EventLoop {
 
     /// Lets the other ranks continue after a failure of `rank` if the user wants that and the failure allows
     /// it. Returns true if they continue.
-    fn tolerate(&mut self, job: JobId, rank: u32, failure: &Failure) -> bool {
+    pub(super) fn tolerate(&mut self, job: JobId, rank: u32, failure: &Failure) -> bool {
         if !self.summary.tolerates(failure) || self.termination.has_failed() {
             return false;
         }

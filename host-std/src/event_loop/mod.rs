@@ -41,6 +41,7 @@ mod listeners;
 mod pmix;
 mod processes;
 mod query;
+mod self_abort;
 mod singleton;
 mod spawn;
 mod status;

@@ -8,6 +8,7 @@ use crate::launch::signal::Arrived;
 use crate::numbers::index;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::pmix::control::ControlAction;
+use crate::verdict::Failure;
 use pmi_core::ids::JobId;
 use rustix::process::Signal;
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ pub(super) struct Processes {
     kill_deadlines: VecDeque<(Instant, u32)>,
     /// Processes whose connection closed while they ran, with the time at which that counts.
     closed_early: Vec<(Instant, u32)>,
+    /// Aborts of ranks of themselves alone, whose processes have not exited.
+    aborts: Vec<((JobId, u32), Failure)>,
     /// Files to remove when a rank has exited, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
     /// Time of the next check for processes that ranks left behind.
@@ -68,6 +71,7 @@ impl Processes {
             shutdown: Shutdown::default(),
             kill_deadlines: VecDeque::new(),
             closed_early: Vec::new(),
+            aborts: Vec::new(),
             cleanups: Vec::new(),
             sweep_at: None,
             reap_at: None,
@@ -113,6 +117,17 @@ impl Processes {
         }
         self.running_count -= 1;
         Some((*job, *rank))
+    }
+
+    /// Records that a rank has aborted itself alone.
+    pub(super) fn note_abort(&mut self, who: (JobId, u32), failure: Failure) {
+        self.aborts.push((who, failure));
+    }
+
+    /// The abort of a rank of itself alone, once.
+    pub(super) fn take_abort(&mut self, who: (JobId, u32)) -> Option<Failure> {
+        let at = self.aborts.iter().position(|(of, _)| *of == who)?;
+        Some(self.aborts.swap_remove(at).1)
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&ProcessEntry> {

@@ -109,7 +109,10 @@ impl Summary {
     /// allows it.
     pub(super) fn tolerates(&self, failure: &Failure) -> bool {
         self.settings.on_exit_error == OnExitError::Ignore
-            && matches!(failure, Failure::Ended { .. } | Failure::LeftEarly { .. })
+            && matches!(
+                failure,
+                Failure::Ended { .. } | Failure::LeftEarly { .. } | Failure::Abort { .. }
+            )
     }
 
     /// Records a failure after which the other ranks continue, with its report.

@@ -168,12 +168,16 @@ pub(crate) fn short_name(signal: i32) -> String {
     known_name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 
-/// The signal that a client calls `name`, with or without the prefix `SIG`.
+/// The signal that a rank or a user calls `name`: its name with or without `SIG`, or its number.
+///
+/// `None` for a name that the system does not have, and for the signals from 32 on.
 pub(crate) fn named(name: &str) -> Option<Signal> {
+    if let Ok(number) = name.parse() {
+        return Signal::from_named_raw(number);
+    }
     let name = name.strip_prefix("SIG").unwrap_or(name);
-    let is_it =
-        |signal: &&i32| known_name(**signal).and_then(|one| one.strip_prefix("SIG")) == Some(name);
-    NAMED.iter().find(is_it).and_then(|signal| Signal::from_named_raw(*signal))
+    let signal: NixSignal = format!("SIG{name}").parse().ok()?;
+    Signal::from_named_raw(signal as i32)
 }
 
 fn known_name(signal: i32) -> Option<&'static str> {
@@ -247,9 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn client_names_signals_in_two_ways() {
-        assert_eq!([named("SIGUSR1"), named("USR1")], [Some(Signal::USR1); 2]);
-        assert_eq!([named("SIG"), named(""), named("usr1"), named("9")], [None; 4]);
+    fn client_names_signals_in_two_ways_or_by_number() {
+        assert_eq!(["SIGUSR1", "USR1", "10"].map(named), [Some(Signal::USR1); 3]);
+        assert_eq!(["SIGSTOP", "SIGIO"].map(named), [Some(Signal::STOP), Some(Signal::IO)]);
+        assert_eq!(["SIG", "", "usr1", "64", "SIGRTMIN"].map(named), [None; 5]);
+        // Those that a second connection may request.
+        assert!((1..32).all(|number| named(&number.to_string()).is_some()));
     }
 
     #[test]

@@ -23,6 +23,13 @@ pub(crate) enum ServerEvent {
         /// Cause.
         failure: Failure,
     },
+    /// A rank has aborted itself alone.
+    AbortedSelf {
+        /// Job of the rank.
+        job: JobId,
+        /// Its abort.
+        failure: Failure,
+    },
     /// A rank has closed its connection.
     Closed {
         /// Job of the rank.
@@ -134,16 +141,22 @@ pub(crate) struct PendingSpawn {
     pub(crate) exchange: usize,
 }
 
-/// Converts an event of the server.
-pub(super) fn translate_event(service: &mut Service, event: Event) -> Option<ServerEvent> {
+/// Converts an event of the server; `text` is that of an abort whose session is closed.
+pub(super) fn translate_event(
+    service: &mut Service,
+    event: Event,
+    text: Option<Vec<u8>>,
+) -> Option<ServerEvent> {
     match event {
-        Event::Aborted { job, rank, code, message, .. } => {
-            let failure = Failure::Abort {
-                rank: rank.0,
-                code: code.unwrap_or(ABORT_CODE),
-                message: printable(message.as_bytes()),
-            };
-            Some(ServerEvent::Failed { job, failure })
+        Event::Aborted { job, rank, code, world, message } => {
+            let whole = text.or_else(|| service.abort_message(job, rank));
+            let message = whole.unwrap_or_else(|| message.as_bytes().to_vec());
+            let (rank, code) = (rank.0, code.unwrap_or(ABORT_CODE));
+            let failure = Failure::Abort { rank, code, message: printable(&message) };
+            Some(match world {
+                true => ServerEvent::Failed { job, failure },
+                false => ServerEvent::AbortedSelf { job, failure },
+            })
         }
         Event::FenceStuck { job, gone } => {
             service.suspects.push((job, gone));

@@ -4,11 +4,12 @@ use crate::launch::plan::Plan;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::error::{Full, Misuse};
 use pmi_core::ids::{JobId, KvsName, Rank};
-use pmi_core::limits::PMI1_MAX_VALLEN;
+use pmi_core::limits::{PMI1_MAX_VALLEN, PMI2_MAX_ATTRVALUE};
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_host_base::storage::Heap;
 use pmi_trace::JobFacts;
+use std::collections::BTreeMap;
 use std::io;
 
 /// Description of the job of `plan`, and its members.
@@ -84,11 +85,42 @@ pub(super) fn fill(
         server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
     }
     server.preset(job, b"hasNameServ", b"TRUE")?;
+    preset_topology(server, job, plan)?;
     for (key, value) in &plan.pairs.attributes {
         server.preset(job, key.as_bytes(), value.as_bytes())?;
     }
     plan.pairs.preputs.iter().try_for_each(|(key, value)| server.preput(job, key, value))?;
     Ok(mapping.err().map(|full| full.needed))
+}
+
+/// Sets the attributes of the topology that the launcher knows: the ranks of each node, and the network of
+/// the nodes. One node is a complete network by itself; several reach each other by IP, each one every
+/// other. Coordinates and pools of shared memory are unknown, and so are the data models of several nodes.
+/// Spec: PMI-2 API, Information about the node or job.
+fn preset_topology(
+    server: &mut Server<Heap<PmixHeap>>,
+    job: JobId,
+    plan: &Plan,
+) -> Result<(), Misuse> {
+    let mut nodes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for rank in plan.served().iter() {
+        nodes.entry(node(plan, rank)).or_default().push(rank.to_string());
+    }
+    for (label, ranks) in nodes {
+        server.preset_node(job, label, b"localRanksCount", ranks.len().to_string().as_bytes())?;
+        let list = ranks.join(",");
+        // A longer list is left out: its front would be taken for the whole.
+        if list.len() < PMI2_MAX_ATTRVALUE {
+            server.preset_node(job, label, b"localRanks", list.as_bytes())?;
+        }
+    }
+    let facts: &[(&[u8], &[u8])] = match plan.placement.hosts {
+        None => &[(b"physTopology", b"complete"), (b"isHeterogeneous", b"false")],
+        Some(_) => {
+            &[(b"physTopology", b"hierarchical"), (b"physTopologyLevels", b"complete,complete")]
+        }
+    };
+    facts.iter().try_for_each(|(key, value)| server.preset(job, key, value))
 }
 
 /// Process mapping of ranks on these nodes.

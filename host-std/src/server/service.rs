@@ -23,6 +23,7 @@ use crate::verdict::{Failure, PmiPhase};
 use pmi_core::command::{CodeRun, Notice};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::ids::{JobId, Rank, SessionId};
+use pmi_core::limits::PMI2_MAX_VALLEN;
 use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
@@ -46,8 +47,8 @@ pub(crate) struct Service {
     pub(super) rank_conns: RankConns,
     /// By session.
     connections: Connections,
-    /// Events of sessions that were left when they were closed.
-    pub(super) events: VecDeque<Event>,
+    /// Events of sessions that were left when they were closed, an abort with its text.
+    pub(super) events: VecDeque<(Event, Option<Vec<u8>>)>,
     pub(super) launcher_events: VecDeque<ServerEvent>,
     /// Ranks whose closed connection blocks a fence. Their exit status, which follows soon, tells more.
     pub(super) suspects: Vec<(JobId, Rank)>,
@@ -243,8 +244,12 @@ impl Service {
     /// The next event for the rest of the launcher. Each may make responses due, which requires a
     /// [`flush`](Self::flush).
     pub(crate) fn poll_event(&mut self) -> Option<ServerEvent> {
-        while let Some(event) = self.events.pop_front().or_else(|| self.server.poll_event()) {
-            let events = translate_event(self, event);
+        let next = |service: &mut Self| {
+            let left = service.events.pop_front();
+            left.or_else(|| service.server.poll_event().map(|event| (event, None)))
+        };
+        while let Some((event, text)) = next(self) {
+            let events = translate_event(self, event, text);
             self.launcher_events.extend(events);
         }
         let stuck = disconnect_event(self);
@@ -426,7 +431,14 @@ impl Service {
             self.tracer.event(subject(&self.server, session), Content::Closed);
         }
         self.unauthenticated.pending.remove(session);
-        self.events.extend(self.server.close(session));
+        let text = abort_message(&self.server, session);
+        self.events.extend(self.server.close(session).map(|event| (event, text)));
+    }
+
+    /// The text of the abort of a rank whose session is open.
+    pub(super) fn abort_message(&self, job: JobId, rank: Rank) -> Option<Vec<u8>> {
+        let session = self.server.job(job)?.member(rank)?.session()?;
+        abort_message(&self.server, session)
     }
 
     pub(super) fn connection(&self, session: SessionId) -> Option<&Connection> {
@@ -527,6 +539,12 @@ impl Service {
     fn may_time_out(&self) -> bool {
         !self.unauthenticated.pending.is_empty() || self.pmix_links() > 0
     }
+}
+
+/// Text of the abort that a session has sent, up to the length of a value.
+fn abort_message(server: &Server<Heap<PmixHeap>>, session: SessionId) -> Option<Vec<u8>> {
+    let text = server.abort_message(session)?;
+    Some(text.bytes().take(PMI2_MAX_VALLEN).collect())
 }
 
 /// Maximum number of pending replies per client: one for each thread that calls PMI.

@@ -526,7 +526,7 @@ fn spawn_is_lent_to_the_owner_and_answered_later() {
         let program = spawn.programs().next().unwrap();
         assert_eq!(program.executable, *b"/bin/a b");
         assert_eq!(program.processes, 2);
-        assert!(program.arguments.iter().eq([crate::command::Text::from("x=y z")]));
+        assert!(program.arguments.iter().eq([Text::from("x=y z")]));
         assert_eq!(spawn.preputs().next().unwrap().value, *b"v w");
         world.server.spawn_read(session);
         assert_eq!(world.recv(0), "");

@@ -298,7 +298,7 @@ fn spawn_lets_other_threads_go_on() {
     let spawn = world.server.spawn_request(session).unwrap();
     let programs: Vec<_> = spawn.programs().collect();
     assert_eq!(programs.len(), 2);
-    assert!(programs[0].arguments.iter().eq([b"a b", b"c=d"].map(crate::command::Text::from)));
+    assert!(programs[0].arguments.iter().eq([b"a b", b"c=d"].map(Text::from)));
     assert_eq!(programs[1].executable, *b"/bin/b");
     assert_eq!(spawn.preputs().next().unwrap().value, *b"v;w");
     world.server.spawn_read(session);
@@ -702,6 +702,82 @@ fn spawn_may_have_a_message_for_each_program() {
     assert!(world.send(0, &right("cmd=job-getid;thrid=8;")).is_err());
 }
 
-fn text(text: crate::command::Text<'_>) -> String {
+fn text(text: Text<'_>) -> String {
     String::from_utf8(text.bytes().collect()).unwrap()
+}
+
+#[test]
+fn spawned_job_and_its_spawner_read_each_other() {
+    let mut world = world(1);
+    let mut children = Vec::new();
+    // More than a board has room for.
+    for number in 0..12 {
+        let spec = JobSpec {
+            spawner: Some(crate::ids::KvsName::new(JOB_NAME.as_bytes()).unwrap()),
+            ..job_spec(&format!("child_{number}"))
+        };
+        let job = world.add_job(spec, vec![Member::new(0, 0)]);
+        world.open(Peer::Member { job, rank: Rank(0) });
+        children.push(job);
+        if number < 11 {
+            let session = world.sessions.pop().unwrap();
+            world.server.close(session);
+            if number < 10 {
+                // The table of the kit has few places.
+                world.server.remove_job(job).unwrap();
+            }
+        }
+    }
+    let of_child = world.sessions.len() - 1;
+    world.request(of_child, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    for (session, other) in [(0, "child_11"), (of_child, "kvs_1")] {
+        let own = if session == 0 { of_child } else { 0 };
+        world.request(own, &left("cmd=kvs-put;key=a;value=1;"));
+        world.request(own, &left("cmd=kvs-fence;"));
+        let received = world.request(session, &left(&format!("cmd=kvs-get;jobid={other};key=a;")));
+        assert!(received.contains("found=TRUE;value=1;"), "{received}");
+    }
+}
+
+#[test]
+fn attribute_of_a_node_may_be_there_from_the_start() {
+    let mut world = world(4);
+    world.server.preset_node(world.job, 1, b"localRanks", b"2,3").unwrap();
+    let get = left("cmd=info-getnodeattr;key=localRanks;wait=TRUE;");
+    assert!(world.request(2, &get).contains("found=TRUE;value=2,3;"));
+    assert_eq!(world.request(0, &get), "");
+}
+
+#[test]
+fn text_of_an_abort_is_there_as_long_as_its_session() {
+    let text = "x;".repeat(500);
+    for (opening, abort) in [
+        (
+            "cmd=init pmi_version=1 pmi_subversion=1\n",
+            format!("cmd=abort exitcode=3 message={text}\n"),
+        ),
+        (
+            "cmd=init pmi_version=2 pmi_subversion=0\n",
+            left(&format!("cmd=abort;isworld=FALSE;msg={};", text.replace(';', ";;"))),
+        ),
+    ] {
+        let mut world = TestServer::new(1);
+        world.request(0, opening);
+        assert_eq!(world.server.abort_message(world.sessions[0]), None);
+        world.send(0, &abort).unwrap();
+        assert!(matches!(world.server.poll_event(), Some(Event::Aborted { .. })));
+        let whole = world.server.abort_message(world.sessions[0]).unwrap();
+        assert!(whole == *text.as_bytes());
+    }
+}
+
+#[test]
+fn second_connection_needs_no_identity_where_only_one_rank_is() {
+    for (size, is_known) in [(1, true), (2, false)] {
+        let mut world = TestServer::without_sessions(size);
+        let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
+        world.open(peer);
+        let hello = "cmd=init_oob signal=SIGSTOP pmi_version=2 pmi_subversion=0\n";
+        assert_eq!(world.send(0, hello).is_ok(), is_known, "{size}");
+    }
 }

@@ -232,7 +232,7 @@ impl Service {
                 rank_conn.last_traffic.add(connection.traffic);
             }
         }
-        self.events.extend(self.server.close(id));
+        self.events.extend(self.server.close(id).map(|event| (event, None)));
     }
 
     /// Traffic of each open connection of a rank.

@@ -267,8 +267,14 @@ pub(super) fn found(reply: &Reply) -> Result<Option<&[u8]>, Finding> {
 
 /// A whole frame around `cmd=REQUEST`, its length aligned to the right.
 pub(super) fn framed(request: &[u8]) -> Vec<u8> {
-    let length = format!("{:6}", request.len() + CMD.len());
+    let len = request.len() + CMD.len();
+    // The clients whose opening has this field align the length left; a server may tell by that who speaks.
+    let is_left = request.windows(THREADED.len()).any(|part| part == THREADED);
+    let length = if is_left { format!("{len:<6}") } else { format!("{len:6}") };
     [length.as_bytes(), CMD, request].concat()
 }
 
 const CMD: &[u8] = b"cmd=";
+
+/// Field of the opening of MPICH up to 4.0 and of Slurm's client.
+const THREADED: &[u8] = b";threaded=";

@@ -1,0 +1,21 @@
+//! Aborts of ranks of themselves alone. Spec: PMI-2 wire protocol, PMI_Abort, `isworld=false`.
+
+use super::EventLoop;
+use crate::server::pmix::control::ControlAction;
+use crate::verdict::Failure;
+use pmi_core::ids::JobId;
+
+/// Ends the process of a rank that has aborted itself alone. Its end is judged as that abort; a rank
+/// without a process here has ended with its message.
+pub(super) fn handle(run: &mut EventLoop, job: JobId, failure: Failure) {
+    let Failure::Abort { rank, .. } = failure else { return };
+    let number = run.jobs.process_of(job, rank);
+    match number.filter(|number| run.processes.running(*number).is_some()) {
+        Some(number) => {
+            run.processes.note_abort((job, rank), failure);
+            run.processes.act_on(std::iter::once(number), ControlAction::Terminate);
+        }
+        None if run.tolerate(job, rank, &failure) => {}
+        None => run.fail(job, failure),
+    }
+}

@@ -30,6 +30,8 @@ pub(crate) enum OperationRequest {
 pub(crate) enum OperationReply {
     /// All nodes with members have handed up their parts.
     Ended {
+        /// Kind of the operation.
+        kind: OperationKind,
         /// Number of the part of this node.
         number: u32,
         /// Number of the constructed group; no other group of the run has it.
@@ -131,6 +133,22 @@ pub(crate) enum OperationKind {
     Construct,
     /// PMIx: destruction of a group.
     Destruct,
+    /// PMI-1: fence of some ranks, with its tag.
+    GroupFence(u32),
+    /// PMI-2: ring of all ranks.
+    Ring,
+}
+
+impl OperationKind {
+    /// True if the operation ends without members that have ended.
+    pub(crate) const fn tolerates_ends(self) -> bool {
+        !matches!(self, Self::GroupFence(_) | Self::Ring)
+    }
+
+    /// True if both have numbers from the same sequence on each node.
+    pub(crate) fn shares_numbers(self, other: Self) -> bool {
+        self == other || self.tolerates_ends() && other.tolerates_ends()
+    }
 }
 
 /// A request of a PMIx client that the servers of all nodes handle.
@@ -181,7 +199,13 @@ pub(crate) mod tests {
 
     pub(crate) fn replies() -> [OperationReply; 4] {
         [
-            OperationReply::Ended { number: 9, serial: 1, is_partial: false, data: vec![1] },
+            OperationReply::Ended {
+                kind: OperationKind::GroupFence(2),
+                number: 9,
+                serial: 1,
+                is_partial: false,
+                data: vec![1],
+            },
             OperationReply::Forwarded(forwarded()),
             OperationReply::Name { asker: ASKER, answer: NameAnswerMessage::Port(b"p".to_vec()) },
             OperationReply::Name { asker: ASKER, answer: NameAnswerMessage::Unknown },

@@ -281,3 +281,44 @@ fn rank_that_never_enters_a_fence_is_named_wherever_others_wait() {
     let ran = run(&mut nodes(6, 5, &words)).exits_with(1);
     ran.says(&["rank 5 of 6", "on local6", "without taking part"]);
 }
+
+/// Functions of a rank that speaks PMI-1.2 from a script: `ask REQUEST` prints the answer.
+const ASK: &str = "ask() { echo \"cmd=$1\" >&$PMI_FD; read -r answer <&$PMI_FD; echo \"$answer\"; }; \
+                   ask 'init pmi_version=1 pmi_subversion=2' >/dev/null; \
+                   space=$(ask get_my_kvsname); space=${space##*name=};";
+
+#[test]
+fn ranks_of_a_group_on_several_nodes_read_what_they_have_put() {
+    // Rank 2 takes no part in the fence, and ends when the others have.
+    let exchange = "if [ $PMI_RANK != 2 ]; then \
+                    ask \"put kvsname=$space key=k$PMI_RANK value=v$PMI_RANK\" >/dev/null; \
+                    ask 'barrier_in group=0,1,3:3' >/dev/null; \
+                    for of in 0 1 3; do found=$(ask \"get kvsname=$space key=k$of\"); \
+                    echo $PMI_RANK ${found##*value=}; done; fi; \
+                    ask barrier_in >/dev/null; ask finalize >/dev/null";
+    let ran = script(3, 4, &["--pmi", "1"], &format!("{ASK} {exchange}")).exits_with(0);
+    let all = [0, 1, 3].iter().flat_map(|rank| [0, 1, 3].map(|of| format!("{rank} v{of}")));
+    assert_eq!(sorted(&ran), all.collect::<Vec<_>>());
+}
+
+#[test]
+fn rank_that_ends_is_named_by_the_fence_of_a_group_on_other_nodes() {
+    let leaves =
+        "[ $PMI_RANK = 1 ] || ask 'barrier_in group=0,1' >/dev/null; ask finalize >/dev/null";
+    let ran = script(2, 2, &["--pmi", "1"], &format!("{ASK} {leaves}")).exits_with(1);
+    ran.says(&["rank 1 "]);
+}
+
+#[test]
+fn ring_of_pmi2_goes_over_nodes() {
+    let ring = "frame() { printf '%-6s%s' ${#1} \"$1\" >&$PMI_FD; \
+                n=$(dd bs=1 count=6 <&$PMI_FD 2>/dev/null); \
+                dd bs=1 count=$((n + 0)) <&$PMI_FD 2>/dev/null; }; \
+                echo 'cmd=init pmi_version=2 pmi_subversion=0' >&$PMI_FD; read -r answer <&$PMI_FD; \
+                frame \"cmd=fullinit;pmirank=$PMI_RANK;threaded=FALSE;\" >/dev/null; \
+                told=$(frame \"cmd=ring;ring-count=1;ring-left=l$PMI_RANK;ring-right=r$PMI_RANK;\"); \
+                told=${told#*ring-left=}; echo $PMI_RANK ${told%%;*} ${told##*ring-right=}; \
+                frame 'cmd=finalize;' >/dev/null";
+    let ran = script(3, 4, &["--pmi", "2"], ring).exits_with(0);
+    assert_eq!(sorted(&ran), ["0 r3 l1;", "1 r0 l2;", "2 r1 l3;", "3 r2 l0;"]);
+}

@@ -50,19 +50,31 @@ where
     X: Slots<super::PendingReply>,
 {
     session.state.pending_requests().filter_map(|(_, exchange)| match exchange.response {
-        Response::Group(group) => Some(group),
+        Response::Group(group) | Response::GroupHandedUp(group, _) => Some(group),
         _ => None,
     })
 }
 
 impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
-    /// Keeps the ranks of a group if its sum does not determine them.
-    pub(super) fn list_group(&mut self, group: &GroupFence, list: &[u8]) {
+    /// Keeps the ranks of a group if its sum does not determine them; false without room for them. Within one
+    /// node the list has no use but reports.
+    pub(super) fn list_group(&mut self, group: &GroupFence, list: &[u8]) -> bool {
         let key = group.key();
-        if self.size() > u64::BITS && self.kvs.find(Keyspace::Groups, &key).is_none() {
-            // Without the list fewer ranks are reported; it has no other use.
-            let _ = self.kvs.put(Keyspace::Groups, &key, list, Visibility::Manager);
-        }
+        self.size() <= u64::BITS
+            || self.kvs.find(Keyspace::Groups, &key).is_some()
+            || self.kvs.put(Keyspace::Groups, &key, list, Visibility::Manager).is_ok()
+    }
+
+    /// The members of a group that other nodes have members of.
+    pub(super) fn group_ranks(&self, group: GroupFence) -> impl Iterator<Item = u32> {
+        let is_world = group.size == self.size();
+        let is_small = !is_world && self.size() <= u64::BITS;
+        let kept = || self.kvs.entry(self.kvs.find(Keyspace::Groups, &group.key())?);
+        let list = if is_world || is_small { None } else { kept() };
+        let list = list.map_or(&b""[..], |entry| entry.value);
+        let listed = list.split(|b| *b == b',').filter_map(|named| Text::plain(named).number());
+        let all = if is_world { 0..self.size() } else { 0..0 };
+        all.chain(group.small_ranks().filter(move |_| is_small)).chain(listed)
     }
 
     /// Removes the list of a group whose fence has completed.
@@ -101,11 +113,12 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
     ) -> impl Iterator<Item = Rank> {
         let ranks = || self.ranked().map(|(rank, member)| (rank.0, member));
         let all_of = |node: Option<u32>| {
-            let ranks = ranks().filter(|(_, member)| node.is_none_or(|node| member.node == node));
+            let ranks = ranks().filter(|(_, member)| Some(member.node) == node);
             ranks.fold(GroupFence::empty(group.tag), |sum, (rank, _)| sum.with(rank))
         };
         let node = self.members().iter().find(|member| is_in(member)).map(|member| member.node);
-        let (is_world, is_node) = (group == all_of(None), group == all_of(node));
+        let is_world = group.size == self.size();
+        let is_node = group.has_members_of(&all_of(node));
         let inside = ranks().filter(|(_, member)| is_in(member));
         let inside = inside.fold(GroupFence::empty(group.tag), |sum, (rank, _)| sum.with(rank));
         let takes_part = move |rank: u32, member: &Member| {

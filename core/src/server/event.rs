@@ -67,6 +67,25 @@ pub enum Event {
         /// Number of the fence.
         generation: u32,
     },
+    /// All members here of a group are in its fence, and other nodes have members too: send
+    /// [`group_ranks`](super::Server::group_ranks) and [`group_puts`](super::Server::group_puts), and call
+    /// [`end_group`](super::Server::end_group) when all members are inside.
+    GroupHandedUp {
+        /// The job.
+        job: JobId,
+        /// Number of the fence.
+        number: u32,
+        /// Tag that distinguishes fences of the group.
+        tag: u32,
+    },
+    /// All members here are in the ring: send [`ring_values`](super::Server::ring_values), and call
+    /// [`end_ring`](super::Server::end_ring) with those of all nodes when their members are inside too.
+    RingHandedUp {
+        /// The job.
+        job: JobId,
+        /// Number of the ring.
+        generation: u32,
+    },
     /// A notice was sent to a member that requested a signal after each.
     Signal {
         /// The job.

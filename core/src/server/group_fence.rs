@@ -6,19 +6,20 @@ use super::outcome::{Outcome, Wake};
 use super::response::{GroupFence, Response};
 use crate::command::{FenceGroup, Reason, Text};
 use crate::ids::Rank;
+use crate::parts;
 use crate::store::Kvs;
 use crate::wire::names_twice;
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
-    /// Lets a member into the fence of a group. All of its ranks are on this node.
+    /// Lets a member into the fence of a group.
     pub(super) fn enter_group(&mut self, rank: Rank, asked: FenceGroup<'_>, tag: u32) -> Outcome {
         let node = self.member(rank).map(|member| member.node);
-        let ranks = || self.ranked().map(|(other, member)| (other.0, member));
+        let is_local = |rank| self.member(Rank(rank)).is_some();
         let (group, has_caller) = match asked {
-            FenceGroup::World if self.has_remote() => return Outcome::refused(OVER_NODES_GROUP),
-            FenceGroup::World => sum(ranks().map(|(other, _)| other), tag, rank),
+            FenceGroup::World => sum(0..self.size(), tag, rank, is_local),
             FenceGroup::Node => {
-                sum(ranks().filter(|(_, other)| Some(other.node) == node).map(|r| r.0), tag, rank)
+                let ranks = self.ranked().filter(|(_, other)| Some(other.node) == node);
+                sum(ranks.map(|(rank, _)| rank.0), tag, rank, is_local)
             }
             // No member could stand in for the second place of a rank: the fence would never complete.
             FenceGroup::Ranks(list) if names_twice(list) => {
@@ -31,10 +32,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
                 if named.clone().any(|named| named >= self.size()) {
                     return Outcome::refused(Reason::NoSuch { what: "rank" });
                 }
-                if named.clone().any(|named| self.is_remote(Rank(named))) {
-                    return Outcome::refused(OVER_NODES_GROUP);
-                }
-                sum(named, tag, rank)
+                sum(named, tag, rank, is_local)
             }
         };
         if !has_caller {
@@ -42,19 +40,25 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
         self.may_have_stuck_group |= self.gone > 0;
         if let FenceGroup::Ranks(list) = asked {
-            self.list_group(&group, list);
+            let is_listed = self.list_group(&group, list);
+            // Other nodes have to know the members.
+            if parts::NODES && group.is_over_nodes() && !is_listed {
+                return Outcome::refused(Reason::NoRoom { what: "values" });
+            }
         }
         Outcome::wake(Response::Group(group), Wake::GroupEntered)
     }
 }
 
 /// The fence of these ranks, and whether `own` is among them.
-fn sum(ranks: impl Iterator<Item = u32>, tag: u32, own: Rank) -> (GroupFence, bool) {
+fn sum(
+    ranks: impl Iterator<Item = u32>,
+    tag: u32,
+    own: Rank,
+    is_local: impl Fn(u32) -> bool,
+) -> (GroupFence, bool) {
     ranks.fold((GroupFence::empty(tag), false), |(group, has_own), rank| {
-        (group.with(rank), has_own || rank == own.0)
+        let local = group.local + u32::from(is_local(rank));
+        (GroupFence { local, ..group.with(rank) }, has_own || rank == own.0)
     })
 }
-
-/// Refusal of a fence of some ranks that are not all on this node.
-const OVER_NODES_GROUP: Reason<'static> =
-    Reason::NotOffered { what: "a fence of some ranks over several nodes" };

@@ -262,8 +262,11 @@ impl<S: Storage> Server<S> {
                 .map(|(at, _)| at)
         };
         let entered = job.members().iter().filter(|member| is_in(member.session()).is_some());
-        if entered.count() < group.size as usize {
+        if entered.count() < group.local as usize {
             return;
+        }
+        if parts::NODES && group.is_over_nodes() {
+            return self.hand_up_group(id, group);
         }
         job.publish_puts(|member| is_in(member.session()).is_some());
         job.forget_group(&group);

@@ -19,6 +19,7 @@ mod blocked_fence;
 mod connected_jobs;
 mod event;
 mod group_fence;
+mod group_uplink;
 mod input;
 mod job;
 mod member;
@@ -330,6 +331,10 @@ impl<S: Storage> Server<S> {
             let job = self.shared.job_mut(id)?;
             if let Some(generation) = job.take_hand_up() {
                 return Some(Event::FenceHandedUp { job: id, generation });
+            }
+            if parts::CONNECT && parts::NODES && job.ring.take_hand_up() {
+                let generation = job.ring.generation();
+                return Some(Event::RingHandedUp { job: id, generation });
             }
             let stuck = job.stuck();
             let in_group = || if parts::GROUPS { self.stuck_group(id) } else { None };

@@ -60,6 +60,8 @@ pub enum Response {
     Fence(u32),
     /// The end of a fence of a group.
     Group(GroupFence),
+    /// The same, after all members of this node are inside and it was handed up with this number.
+    GroupHandedUp(GroupFence, u32),
     /// The group's fence has ended.
     Released(u32),
     /// An attribute of a node that does not exist yet.
@@ -108,6 +110,8 @@ pub struct GroupFence {
     pub ranks: u64,
     /// Number of members.
     pub size: u32,
+    /// Number of members on this node.
+    pub local: u32,
     /// Distinguishes fences of the same group.
     pub tag: u32,
 }
@@ -158,7 +162,7 @@ impl SpawnCodes {
 impl GroupFence {
     /// A group without ranks.
     pub(super) const fn empty(tag: u32) -> Self {
-        Self { members: 0, ranks: 0, size: 0, tag }
+        Self { members: 0, ranks: 0, size: 0, local: 0, tag }
     }
 
     /// The same group with one more rank.
@@ -169,6 +173,22 @@ impl GroupFence {
             size: self.size + 1,
             ..self
         }
+    }
+
+    /// True if other nodes have members.
+    pub(super) const fn is_over_nodes(&self) -> bool {
+        self.size > self.local
+    }
+
+    /// True if the members are those of `other`.
+    pub(super) const fn has_members_of(&self, other: &Self) -> bool {
+        self.members == other.members && self.size == other.size
+    }
+
+    /// The ranks below 64 that are members, in a job of up to 64 ranks.
+    pub(super) fn small_ranks(&self) -> impl Iterator<Item = u32> + use<> {
+        let ranks = self.ranks;
+        (0..u64::BITS).filter(move |rank| ranks >> rank & 1 == 1)
     }
 
     /// Key that distinguishes it from the other group fences of the job.

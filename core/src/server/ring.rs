@@ -40,9 +40,6 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let RequestContext { rank, now } = context;
         let generation = self.ring.generation();
         let all = self.local_size();
-        if self.has_remote() {
-            return Outcome::refused(Reason::NotOffered { what: "a ring over several nodes" });
-        }
         if self.member(rank).is_none_or(|member| member.rings != generation) {
             return Outcome::refused(Reason::OutOfOrder {
                 expected: "the end of the ring it is in",
@@ -62,7 +59,14 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if let Some(member) = self.member_mut(rank) {
             member.rings = generation.wrapping_add(1);
         }
-        let wake = if self.ring.enter(now, all) { Wake::RingEnded } else { Wake::None };
+        let wake = match self.ring.enter(now, all) {
+            true if self.has_remote() => {
+                self.ring.hand_up();
+                Wake::None
+            }
+            true => Wake::RingEnded,
+            false => Wake::None,
+        };
         Outcome::wake(Response::Ring(generation), wake)
     }
 
@@ -85,13 +89,13 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
 }
 
 /// Key of a rank's value in a ring.
-struct RingKey {
+pub(super) struct RingKey {
     bytes: [u8; 11],
     len: usize,
 }
 
 impl RingKey {
-    fn new(side: u8, rank: Rank) -> Self {
+    pub(super) fn new(side: u8, rank: Rank) -> Self {
         let mut bytes = [0; 11];
         let mut writer = Writer::new(&mut bytes);
         writer.byte(side).number(rank.0);
@@ -99,14 +103,14 @@ impl RingKey {
         Self { bytes, len }
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    pub(super) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }
 
-const fn ring_keyspace(generation: u32) -> Keyspace {
+pub(super) const fn ring_keyspace(generation: u32) -> Keyspace {
     Keyspace::Ring(generation % 2 == 1)
 }
 
-const LEFT: u8 = b'L';
-const RIGHT: u8 = b'R';
+pub(super) const LEFT: u8 = b'L';
+pub(super) const RIGHT: u8 = b'R';

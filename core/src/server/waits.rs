@@ -39,7 +39,9 @@ impl<S: Storage> Server<S> {
             state.pending_requests().filter_map(move |(_, exchange)| match &exchange.response {
                 response if context.is_due(response) => None,
                 Response::Fence(generation) => Some(Wait::Fence(*generation)),
-                Response::Group(group) => Some(Wait::Group(*group)),
+                Response::Group(group) | Response::GroupHandedUp(group, _) => {
+                    Some(Wait::Group(*group))
+                }
                 Response::Ring(generation) => Some(Wait::Ring(*generation)),
                 Response::Attribute(_, key) => Some(Wait::Attribute(key)),
                 Response::Spawn(_) => Some(Wait::Spawn),

@@ -195,6 +195,14 @@ pub(super) fn translate_event(
                 None => Some(ServerEvent::PmixHostRequest { session, exchange }),
             }
         }
+        Event::GroupHandedUp { job, number, tag } => {
+            let part = operations::group_part(service, job, (number, tag));
+            Some(ServerEvent::Operation(Ok(part)))
+        }
+        Event::RingHandedUp { job, generation } => {
+            let part = operations::ring_part(service, job, generation);
+            Some(ServerEvent::Operation(Ok(part)))
+        }
         Event::NameRequested { session, exchange } => {
             let request = operations::name_request(service, session, exchange)?;
             Some(ServerEvent::Operation(Ok(request)))

@@ -3,23 +3,29 @@
 use super::service::Service;
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::{Member, RemoteError};
-use pmi_core::store::{BlockError, Fence};
+use pmi_core::store::{BlockError, BlockRecord, Fence};
 use std::rc::Rc;
 
 /// Contribution of this node to the fence of a job that was handed up: the number of its ranks, and a block
 /// of the pairs that they have put since the last fence, and of the data that PMIx clients have committed.
 pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>) {
-    let mut block = Vec::new();
     let server = &service.server;
-    for record in server.fence_puts(id).chain(server.pmix_ref().fence_modex(id)) {
+    let block = block(server.fence_puts(id).chain(server.pmix_ref().fence_modex(id)));
+    let members = service.server.job(id).map_or(0, |job| job.members().len());
+    (u32::try_from(members).unwrap_or(u32::MAX), block)
+}
+
+/// Writes records one after the other.
+pub(super) fn block<'a>(records: impl Iterator<Item = BlockRecord<'a>>) -> Vec<u8> {
+    let mut block = Vec::new();
+    for record in records {
         let start = block.len();
         block.resize(start + record.len_bytes(), 0);
         // The room is as long as the record.
         let written = record.write(&mut block[start..]);
         debug_assert!(written.is_ok());
     }
-    let members = service.server.job(id).map_or(0, |job| job.members().len());
-    (u32::try_from(members).unwrap_or(u32::MAX), block)
+    block
 }
 
 /// Ends the fence of a job with the contributions of all nodes.

@@ -1,5 +1,6 @@
 //! Operations of ranks on several nodes: parts of this node, and results.
 
+use super::nodes::block;
 use super::service::Service;
 use crate::operation::{
     Asker, ForwardedMessage, NameAnswerMessage, NameMessage, Operation, OperationKind,
@@ -11,6 +12,7 @@ use pmi_core::server::NameAnswer;
 use pmi_core::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest};
 use pmi_host_base::ranges::Ranks;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Part of this node in a collective of PMIx clients.
 ///
@@ -51,6 +53,28 @@ fn by_job(procs: impl Iterator<Item = ProcId>) -> Vec<(u32, Ranks)> {
         }
     }
     jobs
+}
+
+/// Part of this node in a fence of a group.
+pub(super) fn group_part(
+    service: &Service,
+    id: JobId,
+    (number, tag): (u32, u32),
+) -> OperationRequest {
+    let ranks = service.server.group_ranks(id, number);
+    let members = by_job(ranks.map(|rank| ProcId { job: id, rank: Rank(rank) }));
+    let data = block(service.server.group_puts(id, number));
+    let operation = Operation { kind: OperationKind::GroupFence(tag), name: None, members };
+    OperationRequest::Part(OperationPart { number, operation, is_partial: false, data })
+}
+
+/// Part of this node in a ring.
+pub(super) fn ring_part(service: &Service, id: JobId, number: u32) -> OperationRequest {
+    let size = service.server.job(id).map_or(0, |job| job.size());
+    let members = vec![(id.0, (0..size).collect())];
+    let data = block(service.server.ring_values(id));
+    let operation = Operation { kind: OperationKind::Ring, name: None, members };
+    OperationRequest::Part(OperationPart { number, operation, is_partial: false, data })
 }
 
 /// The request of a session that all nodes handle; the session goes on.
@@ -134,11 +158,16 @@ fn answer_name(service: &mut Service, asker: Asker, answer: &NameAnswerMessage) 
 ///
 /// The reason, as a part of a sentence; ranks wait for the result.
 pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Result<(), String> {
-    let mut server = service.server.pmix();
     let handled = match reply {
-        OperationReply::Ended { number, serial, is_partial, data } => {
+        OperationReply::Ended { kind: OperationKind::GroupFence(_), number, data, .. } => {
+            service.server.end_group(JOB, *number, &Rc::from(data.as_slice()))
+        }
+        OperationReply::Ended { kind: OperationKind::Ring, data, .. } => {
+            service.server.end_ring(JOB, data)
+        }
+        OperationReply::Ended { number, serial, is_partial, data, .. } => {
             let end = CollectiveEnd { serial: *serial, is_partial: *is_partial, data };
-            server.end_remote_collective(*number, &end)
+            service.server.pmix().end_remote_collective(*number, &end)
         }
         OperationReply::Forwarded(ForwardedMessage { job, rank, format, body }) => {
             let peer = ProcId { job: JobId(*job), rank: Rank(*rank) };
@@ -155,3 +184,6 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
     };
     handled.map_err(|error| super::nodes::explain(&error))
 }
+
+/// A run on several nodes has one job.
+const JOB: JobId = JobId(0);

@@ -80,17 +80,14 @@ fn rank_that_is_gone_is_named_by_its_rank() {
 }
 
 #[test]
-fn requests_that_need_ranks_of_other_nodes_are_refused_with_the_reason() {
+fn groups_of_ranks_that_do_not_exist_are_refused() {
     let mut world = node_server(4, &[0, 1]);
     for rank in 0..2 {
         world.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
     }
-    let over_nodes = "a_fence_of_some_ranks_over_several_nodes";
-    for group in ["group=0,2", "group=0,1,2,3", "group=WORLD:3"] {
-        let reply = world.request(0, &std::format!("cmd=barrier_in {group}\n"));
-        assert!(reply.contains("rc=14") && reply.contains(over_nodes), "{group}: {reply}");
-    }
-    // Those of this node are enough for these.
+    assert!(!world.request(0, "cmd=barrier_in group=0,4\n").contains("rc=0"));
+    assert!(!world.request(0, "cmd=barrier_in group=2,3\n").contains("rc=0"));
+    // Ranks of this node need no other one.
     assert_eq!(world.request(0, "cmd=barrier_in group=0,1\n"), "");
     assert!(world.request(1, "cmd=barrier_in group=0,1\n").contains("rc=0"));
     assert_eq!(world.request(1, "cmd=barrier_in group=NODE\n"), "");
@@ -104,7 +101,6 @@ fn pmi2_requests_that_need_other_nodes_are_refused_with_the_reason() {
     world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
     let frame = |text: &str| std::format!("{:6}{text}", text.len());
     for (request, what) in [
-        ("cmd=ring;ring-count=1;ring-left=a;ring-right=b;", "a ring over several nodes"),
         ("cmd=job-connect;jobid=other;", "a connection of jobs over several nodes"),
         (
             "cmd=kvs-putall;jobid=kvs_1;npair=0;",
@@ -445,4 +441,143 @@ fn names_of_pmi2_reach_the_head_as_they_are_meant() {
     serve_name(&mut node, &mut head);
     let found = node.recv(0);
     assert!(found.contains("p q") && found.contains("rc=0"), "{found}");
+}
+
+impl Nodes {
+    /// Parts of fences of groups that the nodes hand up now: node, number, tag and ranks.
+    fn groups(&mut self) -> Vec<(usize, u32, u32, Vec<u32>)> {
+        let mut all = Vec::new();
+        for (at, node) in self.servers.iter_mut().enumerate() {
+            while let Some(event) = node.server.poll_event() {
+                let Event::GroupHandedUp { job, number, tag } = event else { panic!("{event:?}") };
+                all.push((at, number, tag, node.server.group_ranks(job, number).collect()));
+            }
+        }
+        all
+    }
+
+    /// Ends the fence of a group that these nodes have handed up.
+    fn end_group(&mut self, parts: &[(usize, u32, u32, Vec<u32>)]) {
+        let mut block = Vec::new();
+        for (at, number, ..) in parts {
+            let node = &self.servers[*at];
+            for record in node.server.group_puts(node.job, *number) {
+                crate::testkit::kvs::append(&mut block, &record);
+            }
+        }
+        for (at, number, ..) in parts {
+            let node = &mut self.servers[*at];
+            let cut = node.server.end_group(node.job, *number, b"\xff");
+            assert!(matches!(cut, Err(RemoteError::Block(_))), "{cut:?}");
+            node.server.end_group(node.job, *number, &block).unwrap();
+            // The second end finds no fence.
+            node.server.end_group(node.job, *number, &block).unwrap();
+        }
+    }
+}
+
+#[test]
+fn fence_of_a_group_over_nodes_shows_the_puts_of_its_members() {
+    let mut nodes = Nodes::new();
+    for rank in 0..6 {
+        nodes.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        nodes.put(rank, &std::format!("k{rank}"), "v");
+    }
+    // Ranks 0 and 3 are on the first node, 1 on the second.
+    assert_eq!(nodes.request(0, "cmd=barrier_in group=0,1,3:7\n"), "");
+    assert_eq!(nodes.request(1, "cmd=barrier_in group=3,1,0:7\n"), "");
+    let mut parts = nodes.groups();
+    assert_eq!(parts.len(), 1, "{parts:?}");
+    assert_eq!(nodes.request(3, "cmd=barrier_in group=1,0,3:7\n"), "");
+    parts.extend(nodes.groups());
+    assert!(
+        parts.iter().all(|(_, _, tag, ranks)| (*tag, &ranks[..]) == (7, &[0, 1, 3])),
+        "{parts:?}"
+    );
+    assert_eq!(parts.len(), 2);
+    nodes.end_group(&parts);
+    for rank in [0, 1, 3] {
+        assert!(nodes.recv(rank).contains("rc=0"));
+        for other in [0, 1, 3] {
+            assert_eq!(nodes.get(rank, &std::format!("k{other}")), "v", "{rank} of {other}");
+        }
+    }
+    assert_eq!((nodes.get(0, "k4"), nodes.get(2, "k0")), (String::new(), String::new()));
+    // All ranks, by name and as a list.
+    for rank in 0..6 {
+        let group = if rank % 2 == 0 { "WORLD" } else { "5,4,3,2,1,0" };
+        assert_eq!(nodes.request(rank, &std::format!("cmd=barrier_in group={group}:1\n")), "");
+    }
+    let parts = nodes.groups();
+    assert!(parts.iter().all(|(_, _, _, ranks)| *ranks == [0, 1, 2, 3, 4, 5]), "{parts:?}");
+    nodes.end_group(&parts);
+    for rank in 0..6 {
+        assert!(nodes.recv(rank).contains("rc=0"));
+        assert_eq!((nodes.get(rank, "k4"), nodes.get(rank, "k0")), ("v".into(), "v".into()));
+    }
+    // The fence of the job carries them once more, so that all nodes agree on the values.
+    for rank in 0..6 {
+        assert_eq!(nodes.request(rank, "cmd=barrier_in\n"), "");
+    }
+    nodes.end_fence();
+    assert_eq!(nodes.read("k5"), ["v"; 6]);
+}
+
+#[test]
+fn group_of_a_large_job_is_listed_and_names_its_missing_member() {
+    let mut node = node_server(1000, &[2, 5, 700]);
+    for rank in 0..3 {
+        node.request(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+    }
+    let enter = "cmd=barrier_in group=700,5,999\n";
+    assert_eq!(node.request(2, enter), "");
+    node.server.close(node.sessions[1]);
+    node.server.member_gone(node.job, Rank(5));
+    let told = Event::FenceStuck { job: node.job, gone: Rank(5) };
+    assert_eq!(node.server.poll_event(), Some(told));
+    let enter = "cmd=barrier_in group=2,300,999\n";
+    assert_eq!(node.request(0, enter), "");
+    let Some(Event::GroupHandedUp { number, .. }) = node.server.poll_event() else {
+        panic!("the only member here is inside");
+    };
+    let ranks: Vec<u32> = node.server.group_ranks(node.job, number).collect();
+    assert_eq!(ranks, [2, 300, 999]);
+}
+
+#[test]
+fn ring_over_nodes_brings_the_values_of_neighbours() {
+    let mut nodes = Nodes::new();
+    let frame = |text: &str| std::format!("{:<6}{text}", text.len());
+    for rank in 0..6 {
+        nodes.request(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        nodes.request(rank, &frame(&std::format!("cmd=fullinit;pmirank={rank};threaded=FALSE;")));
+    }
+    for round in 0..3 {
+        for rank in 0..6 {
+            let ring = std::format!(
+                "cmd=ring;ring-count=1;ring-left=l{round}{rank};ring-right=r{round}{rank};"
+            );
+            assert_eq!(nodes.request(rank, &frame(&ring)), "");
+        }
+        let mut values = Vec::new();
+        for node in &mut nodes.servers {
+            let told = Event::RingHandedUp { job: node.job, generation: round };
+            assert_eq!((node.server.poll_event(), node.server.poll_event()), (Some(told), None));
+            for record in node.server.ring_values(node.job) {
+                crate::testkit::kvs::append(&mut values, &record);
+            }
+        }
+        for node in &mut nodes.servers {
+            assert!(node.server.end_ring(node.job, &values[1..]).is_err());
+            node.server.end_ring(node.job, &values).unwrap();
+            assert!(node.server.end_ring(node.job, &values).is_err(), "the ring has ended");
+        }
+        for rank in 0..6 {
+            let told = nodes.recv(rank);
+            let (before, behind) = ((rank + 5) % 6, (rank + 1) % 6);
+            let left = std::format!("ring-left=r{round}{before};");
+            let right = std::format!("ring-right=l{round}{behind};");
+            assert!(told.contains(&left) && told.contains(&right), "{rank}: {told}");
+        }
+    }
 }

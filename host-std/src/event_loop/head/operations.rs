@@ -11,7 +11,7 @@ use crate::placement::PlacedHosts;
 use crate::server::names::PublishedNames;
 use crate::verdict::Failure;
 use pmi_tree::{Destination, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Operations that some nodes have handed up.
@@ -50,7 +50,7 @@ impl Operations {
     /// Adds the part of a node; false if the node has no such operation.
     fn add(&mut self, from: NodeId, part: OperationPart) -> bool {
         let OperationPart { number, operation, is_partial, data } = part;
-        self.withdraw(from, number);
+        self.withdraw(from, number, operation.kind);
         // A node may be in the next operation of the same members already.
         let is_it = |one: &Gathering| one.operation == operation && !one.parts.contains_key(&from);
         let at = match self.open.iter().position(is_it) {
@@ -90,9 +90,11 @@ impl Operations {
     }
 
     /// Removes a part of a node.
-    fn withdraw(&mut self, from: NodeId, number: u32) {
+    fn withdraw(&mut self, from: NodeId, number: u32, kind: OperationKind) {
         for gathering in &mut self.open {
-            if gathering.parts.get(&from).is_some_and(|part| part.number == number) {
+            if gathering.operation.kind.shares_numbers(kind)
+                && gathering.parts.get(&from).is_some_and(|part| part.number == number)
+            {
                 gathering.parts.remove(&from);
             }
         }
@@ -100,24 +102,51 @@ impl Operations {
     }
 
     /// The results of the next operation that waits for no node any more.
-    fn take_ended(&mut self, nodes: &NodeTable) -> Option<Vec<(NodeId, OperationReply)>> {
+    fn take_ended(&mut self, nodes: &NodeTable) -> Option<Vec<(Destination, OperationReply)>> {
         let at = self.open.iter().position(|gathering| gathering.is_complete(nodes))?;
         let Gathering { operation, members, parts } = self.open.remove(at);
         self.serial += u32::from(operation.kind == OperationKind::Construct);
         let is_partial = parts.len() < members.len() || parts.values().any(|part| part.is_partial);
         let data: Vec<u8> = parts.values().flat_map(|part| part.data.iter().copied()).collect();
+        let (kind, serial) = (operation.kind, self.serial);
+        let numbers: BTreeSet<u32> = parts.values().map(|part| part.number).collect();
+        let nodes = self.placed.hosts.len();
+        if let (1, Some(number)) = (numbers.len(), numbers.first().copied())
+            && parts.len() == nodes
+        {
+            // One message for all, which the tree multiplies.
+            let ended = OperationReply::Ended { kind, number, serial, is_partial, data };
+            return Some(vec![(Destination::All, ended)]);
+        }
         let reply = |(node, part): (NodeId, NodePart)| {
-            let (number, serial, data) = (part.number, self.serial, data.clone());
-            (node, OperationReply::Ended { number, serial, is_partial, data })
+            let (number, data) = (part.number, data.clone());
+            let ended = OperationReply::Ended { kind, number, serial, is_partial, data };
+            (Destination::Node(node), ended)
         };
         Some(parts.into_iter().map(reply).collect())
+    }
+
+    /// A rank that has ended, and for which members of an operation wait that cannot end without it, and the
+    /// number of these members.
+    fn blocked(&self, nodes: &NodeTable) -> Option<(u32, usize)> {
+        let strict = self.open.iter().filter(|one| !one.operation.kind.tolerates_ends());
+        let mut blocked = strict.filter_map(|gathering| {
+            let (here, absent): (Vec<_>, Vec<_>) =
+                gathering.members.iter().partition(|(node, _)| gathering.parts.contains_key(node));
+            let mut absent = absent.into_iter().flat_map(|(_, ranks)| ranks);
+            let gone = absent.find(|rank| nodes.has_ended(**rank))?;
+            Some((*gone, here.into_iter().map(|(_, ranks)| ranks.len()).sum()))
+        });
+        blocked.next()
     }
 }
 
 impl Gathering {
     /// True if each node has handed up its part, or has no member that runs.
     fn is_complete(&self, nodes: &NodeTable) -> bool {
-        let has_ended = |ranks: &[u32]| ranks.iter().all(|rank| nodes.has_ended(*rank));
+        let is_tolerant = self.operation.kind.tolerates_ends();
+        let has_ended =
+            |ranks: &[u32]| is_tolerant && ranks.iter().all(|rank| nodes.has_ended(*rank));
         self.members.iter().all(|(node, ranks)| self.parts.contains_key(node) || has_ended(ranks))
     }
 }
@@ -127,7 +156,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
     let is_valid = match request {
         OperationRequest::Part(part) => head.operations.add(from, part),
         OperationRequest::Withdrawn { number } => {
-            head.operations.withdraw(from, number);
+            head.operations.withdraw(from, number, OperationKind::Fence);
             true
         }
         OperationRequest::Forwarded(message) => forward(head, from, message),
@@ -175,9 +204,14 @@ pub(super) fn note_end(head: &mut HeadLoop, rank: u32) {
 /// Ends the operations that wait for no node any more.
 fn end_complete(head: &mut HeadLoop) {
     while let Some(replies) = head.operations.take_ended(&head.nodes) {
-        for (node, reply) in replies {
-            head.send(Destination::Node(node), &HeadMessage::Operation(reply));
+        for (to, reply) in replies {
+            head.send(to, &HeadMessage::Operation(reply));
         }
+    }
+    if !head.ending.termination.has_failed()
+        && let Some((gone, waiting_count)) = head.operations.blocked(&head.nodes)
+    {
+        head.fail(Failure::Missing { gone: vec![gone], gone_count: 1, waiting_count }, None);
     }
 }
 

@@ -81,6 +81,13 @@ pub(crate) fn program(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
+/// The words of its command line; `None` if there is no such process.
+pub(crate) fn arguments(pid: i32) -> Option<Vec<String>> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = line.split(|byte| *byte == 0);
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
 /// True if a process was started with `entry` in its environment.
 pub(crate) fn has_entry(pid: i32, entry: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ"))

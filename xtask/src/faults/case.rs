@@ -1,6 +1,6 @@
 //! One case: the parameters drawn for it from the seed, and its form in a state file.
 
-use super::table::{FAULTS, Fault, FaultPhase, PHASES, expected_code};
+use super::table::{FAULTS, Fault, FaultPhase, NODE_FAULTS, PHASES, expected_code};
 use serde::{Deserialize, Serialize};
 
 /// All that decides the course of a case, except the machine.
@@ -41,6 +41,9 @@ pub(super) struct Selection {
     /// Their number; `None` for every combination once.
     pub(super) cases: Option<u32>,
     pub(super) sizes: Vec<u32>,
+    /// Number of nodes of each run; 0 for runs without nodes.
+    #[serde(default)]
+    pub(super) nodes: u32,
     /// All if empty.
     pub(super) faults: Vec<Fault>,
     pub(super) phases: Vec<FaultPhase>,
@@ -50,10 +53,12 @@ pub(super) struct Selection {
 /// before any of them comes again with other parameters.
 pub(super) fn list(selection: &Selection) -> Vec<FaultCase> {
     let mut grid = Vec::new();
-    for &(fault, ..) in FAULTS {
+    let of_nodes = if selection.nodes > 0 { NODE_FAULTS } else { &[] };
+    for &(fault, ..) in FAULTS.iter().chain(of_nodes) {
         for &(phase, ..) in PHASES {
             let wanted = (selection.faults.is_empty() || selection.faults.contains(&fault))
-                && (selection.phases.is_empty() || selection.phases.contains(&phase));
+                && (selection.phases.is_empty() || selection.phases.contains(&phase))
+                && (selection.nodes == 0 || phase != FaultPhase::Spawn);
             if wanted && fault.meets(phase) {
                 grid.extend(selection.sizes.iter().map(|&ranks| (fault, phase, ranks)));
             }

@@ -113,6 +113,8 @@ impl Play<'_> {
                 self.signal_group(Signal::CONT);
             }
             Fault::GuardKill => self.kill_guard()?,
+            Fault::NodeKill => self.signal_node(Signal::KILL)?,
+            Fault::NodeStop => self.signal_node(Signal::STOP)?,
             Fault::HangUp => drop(self.terminal.take()),
             Fault::Streams if case.variant == 0 => drop(self.input.take()),
             Fault::Streams => {
@@ -147,6 +149,25 @@ impl Play<'_> {
     fn signal_group(&self, signal: Signal) {
         if let Some(group) = Pid::from_raw(self.run.launcher) {
             let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Sends a signal to the server of a node that follows from the victim.
+    fn signal_node(&mut self, signal: Signal) -> Result<(), Stop> {
+        let until = Instant::now() + Duration::from_secs(5);
+        let nodes = self.launcher.nodes.min(self.case.ranks);
+        loop {
+            let servers = self.launcher.node_servers(self.run.launcher, &processes::processes());
+            if servers.len() >= nodes as usize {
+                let server = &servers[self.case.victim as usize % servers.len()];
+                processes::send(server.pid, Some(server.since), signal);
+                return Ok(());
+            }
+            if Instant::now() > until {
+                self.note = "the node servers do not run".into();
+                return Ok(());
+            }
+            self.control.pause(Duration::from_millis(2))?;
         }
     }
 

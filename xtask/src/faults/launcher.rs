@@ -28,23 +28,30 @@ pub(super) struct Launcher {
     pub(super) words: Vec<String>,
     /// The rank program, built for what the launcher speaks.
     pub(super) rank: PathBuf,
+    /// Number of nodes of its runs; 0 for runs without nodes.
+    #[serde(default)]
+    pub(super) nodes: u32,
 }
 
 impl Launcher {
-    /// Ours: `program`, or the release build.
+    /// Ours: `program`, or the release build; with node servers on this machine if `nodes` is not 0.
     ///
     /// # Errors
     ///
     /// It cannot be built, or the rank program cannot.
-    pub(super) fn ours(program: Option<&str>) -> Result<Self, String> {
+    pub(super) fn ours(program: Option<&str>, nodes: u32) -> Result<Self, String> {
         let program = match program {
             Some(program) => program.to_owned(),
             None => name(&toolchain::build_host()?),
         };
         let about = process::output(process::command(&program).arg("--version"))?;
-        let label = about.lines().next().unwrap_or("pmi-host").trim().to_owned();
-        let words = vec![program, "run".into()];
-        Ok(Self { label, kind: LauncherKind::Ours, words, rank: rank_program(None)? })
+        let mut label = about.lines().next().unwrap_or("pmi-host").trim().to_owned();
+        let mut words = vec![program, "run".to_owned()];
+        if nodes > 0 {
+            label += &format!(" over {nodes} nodes");
+            words.extend(["--starter".to_owned(), format!("local:{nodes}")]);
+        }
+        Ok(Self { label, kind: LauncherKind::Ours, words, rank: rank_program(None)?, nodes })
     }
 
     /// Another one, by the words of its command line.
@@ -80,7 +87,7 @@ impl Launcher {
             }
         };
         let name = if kind == LauncherKind::Prte { "prterun" } else { "Hydra" };
-        Ok(Self { label: format!("{name} {version}"), kind, words, rank })
+        Ok(Self { label: format!("{name} {version}"), kind, words, rank, nodes: 0 })
     }
 
     /// There is such a case with this launcher.
@@ -130,9 +137,12 @@ impl Launcher {
         command
     }
 
-    /// The process that a case of [`Fault::GuardKill`] is about, once it is there.
+    /// The process that a case of [`Fault::GuardKill`] is about, once it is there: over nodes, that of one of
+    /// them.
     pub(super) fn guard(&self, launcher: i32, all: &[Process]) -> Option<Process> {
-        let children = all.iter().filter(|process| process.parent == launcher);
+        let servers = self.node_servers(launcher, all);
+        let above = if self.nodes > 0 { servers.first()?.pid } else { launcher };
+        let children = all.iter().filter(|process| process.parent == above);
         let own = processes::program(launcher)?;
         let is_guard = |process: &&Process| match self.kind {
             LauncherKind::Ours => processes::program(process.pid).as_ref() == Some(&own),
@@ -141,6 +151,19 @@ impl Launcher {
         };
         // A rank is a copy of the launcher too, for a moment; the guard is older than all of them.
         children.filter(is_guard).min_by_key(|process| (process.since, process.pid)).cloned()
+    }
+
+    /// The node servers, oldest first, as far as they are there.
+    pub(super) fn node_servers(&self, launcher: i32, all: &[Process]) -> Vec<Process> {
+        let is_server = |process: &&Process| {
+            process.parent == launcher
+                && processes::arguments(process.pid)
+                    .is_some_and(|words| words.contains(&"node".to_owned()))
+        };
+        let mut servers: Vec<Process> =
+            all.iter().filter(|_| self.nodes > 0).filter(is_server).cloned().collect();
+        servers.sort_by_key(|process| (process.since, process.pid));
+        servers
     }
 }
 
@@ -216,7 +239,7 @@ mod tests {
 
     fn launcher(kind: LauncherKind) -> Launcher {
         let words = vec!["launcher".to_owned(), "run".to_owned()];
-        Launcher { label: "L 1".into(), kind, words, rank: "rank".into() }
+        Launcher { label: "L 1".into(), kind, words, rank: "rank".into(), nodes: 0 }
     }
 
     fn case(fault: Fault, phase: FaultPhase) -> FaultCase {

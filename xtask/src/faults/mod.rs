@@ -27,14 +27,14 @@ mod table;
 
 use crate::args::Arguments;
 use crate::toolchain;
-use case::{FaultCase, Selection, list};
+use case::{Selection, list};
 use launcher::Launcher;
 use pool::{PoolState, Settings};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, thread};
-use table::{FAULTS, PHASES, SIZES, name, named};
+use table::{FAULTS, NODE_FAULTS, PHASES, SIZES, name, named};
 
 /// The command line, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,6 +60,7 @@ const USAGE: &str = "usage: cargo xtask faults [OPTION...]
   --seed N           the seed of the list of cases (1)
   --cases N          number of cases (every combination of fault, phase and size once)
   --size N           a number of ranks, at least 2; may be repeated (2, 16, 128)
+  --nodes N          over node servers on this machine, with the faults of nodes; pmi-host only
   --fault NAME       only this fault; may be repeated
   --phase NAME       only this phase; may be repeated
   --against COMMAND  another launcher beside pmi-host; may be repeated
@@ -88,18 +89,18 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     if !wish.report.is_empty() {
         let states: Result<Vec<_>, _> =
             wish.report.iter().map(|path| PoolState::read(path)).collect();
-        let text = report::render(&states?);
-        println!("{text}");
+        let states = states?;
+        println!("{}", report::render(&states));
         if wish.writes {
-            report::write(&text)?;
+            report::write(&states)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     let (state, ours) = run(&wish)?;
-    let text = report::render(std::slice::from_ref(&state));
-    println!("\n{text}");
+    let states = std::slice::from_ref(&state);
+    println!("\n{}", report::render(states));
     if wish.writes {
-        report::write(&text)?;
+        report::write(states)?;
     }
     let bad = ours.map_or(0, |label| report::bad(&state, &label));
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -109,7 +110,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
     let mut launchers = Vec::new();
     if !wish.is_without_ours {
-        launchers.push(Launcher::ours(wish.ours.as_deref())?);
+        launchers.push(Launcher::ours(wish.ours.as_deref(), wish.selection.nodes)?);
     }
     let ours = launchers.first().map(|launcher| launcher.label.clone());
     for line in &wish.against {
@@ -120,7 +121,7 @@ fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
     let (mut state, file) = match &wish.resume {
         Some(path) if path.exists() => (PoolState::read(path)?, path.clone()),
         Some(path) => (fresh, path.clone()),
-        None => (fresh, state_file(wish.selection.seed)?),
+        None => (fresh, state_file(&wish.selection)?),
     };
     for launcher in &launchers {
         if !state.labels.contains(&launcher.label) {
@@ -133,45 +134,50 @@ fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
     Ok((state, ours))
 }
 
-fn state_file(seed: u64) -> Result<PathBuf, String> {
+fn state_file(selection: &Selection) -> Result<PathBuf, String> {
     let directory = toolchain::target_directory().join("faults");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    Ok(directory.join(format!("seed-{seed}.jsonl")))
+    let nodes =
+        if selection.nodes > 0 { format!("-nodes-{}", selection.nodes) } else { String::new() };
+    Ok(directory.join(format!("seed-{}{nodes}.jsonl", selection.seed)))
 }
 
-/// The step of `cargo xtask test`: some cases with our launcher, which is built already.
+/// The step of `cargo xtask test`: some cases with our launcher, which is built already, on one node and over
+/// several.
 pub(crate) fn check() -> Result<Vec<String>, String> {
     let ours = toolchain::target_directory().join("release/pmi-host");
-    let wish = Wish {
+    let of = |nodes, cases, seconds| Wish {
         selection: Selection {
             seed: 1,
-            cases: Some(80),
+            cases: Some(cases),
             sizes: vec![2, 5],
+            nodes,
             ..Selection::default()
         },
         ours: Some(ours.to_string_lossy().into_owned()),
         resume: None,
-        time: Some(Duration::from_secs(45)),
+        time: Some(Duration::from_secs(seconds)),
         ..Wish::default()
     };
-    let (state, _) = run(&wish)?;
-    println!("{} cases", state.done.len());
-    let bad = state.done.values().filter(|(_, outcome)| !outcome.is_good());
-    let title = |case: &FaultCase| {
-        format!(
-            "case {} ({} {}, {} ranks)",
-            case.id,
-            name(case.fault),
-            name(case.phase),
-            case.ranks
-        )
-    };
-    Ok(bad.map(|(case, outcome)| format!("{}: {}", title(case), outcome.describe(case))).collect())
+    let mut bad = Vec::new();
+    for wish in [of(0, 80, 45), of(3, 40, 30)] {
+        let (state, _) = run(&wish)?;
+        println!("{} cases", state.done.len());
+        for ((label, _), (case, outcome)) in
+            state.done.iter().filter(|(_, (_, outcome))| !outcome.is_good())
+        {
+            let (id, fault, phase, ranks) =
+                (case.id, name(case.fault), name(case.phase), case.ranks);
+            let what = outcome.describe(case);
+            bad.push(format!("{label}: case {id} ({fault} {phase}, {ranks} ranks): {what}"));
+        }
+    }
+    Ok(bad)
 }
 
 fn print_list(selection: &Selection) {
     println!("faults:\n");
-    for (fault, about) in FAULTS {
+    for (fault, about) in FAULTS.iter().chain(NODE_FAULTS) {
         println!("  {:<16} {about}", name(fault));
     }
     println!("\nphases:\n");
@@ -191,6 +197,7 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
         seed: arguments.value("--seed")?.unwrap_or(1),
         cases: arguments.value("--cases")?,
         sizes: arguments.values("--size")?,
+        nodes: arguments.value("--nodes")?.unwrap_or(0),
         faults: arguments.values_by("--fault", named)?,
         phases: arguments.values_by("--phase", named)?,
     };
@@ -212,6 +219,9 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
     }
     if wish.selection.sizes.iter().any(|size| *size < 2) {
         return Err("a case needs two ranks".into());
+    }
+    if wish.selection.nodes > 0 && !wish.against.is_empty() {
+        return Err("--nodes is for pmi-host alone".into());
     }
     if wish.is_without_ours && wish.against.is_empty() {
         return Err("--only-against needs an --against".into());
@@ -238,16 +248,26 @@ mod tests {
             seed: 7,
             cases: Some(20),
             sizes: vec![2, 16],
+            nodes: 0,
             faults: vec![Fault::Exit],
             phases: vec![],
         };
         assert_eq!((wish.selection, wish.against), (selection, vec!["hydra -x".to_owned()]));
         assert_eq!(words("").unwrap().selection.sizes, SIZES);
+        assert_eq!(words("--nodes_3").unwrap().selection.nodes, 3);
     }
 
     #[test]
     fn senseless_arguments_are_rejected() {
-        for line in ["--seed", "--seed_x", "--size_1", "--fault_none", "--only-against", "--typo"] {
+        for line in [
+            "--nodes_3_--against_x",
+            "--seed",
+            "--seed_x",
+            "--size_1",
+            "--fault_none",
+            "--only-against",
+            "--typo",
+        ] {
             assert!(words(line).is_err(), "{line}");
         }
     }

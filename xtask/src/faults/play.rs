@@ -420,7 +420,9 @@ impl Play<'_> {
 
     /// Waits until no process of the run is alive, at most for the grace; gives those that are.
     fn await_ends(&self) -> Vec<Process> {
-        let has_launcher = !self.case.fault.kills_launcher() && self.case.fault != Fault::GuardKill;
+        let fault = self.case.fault;
+        let has_launcher =
+            !fault.kills_launcher() && fault != Fault::GuardKill && !fault.is_of_node();
         let until = Instant::now() + if has_launcher { GRACE } else { GRACE_WITHOUT_LAUNCHER };
         let stranger = self.stranger_pid();
         loop {

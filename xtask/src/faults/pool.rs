@@ -266,6 +266,7 @@ mod tests {
             seed: 9,
             cases: Some(3),
             sizes: vec![2, 16],
+            nodes: 8,
             faults: vec![Fault::Exit],
             phases: vec![FaultPhase::Put],
         };

@@ -3,7 +3,7 @@
 use super::case::FaultCase;
 use super::outcome::{CaseOutcome, DEFECTS};
 use super::pool::PoolState;
-use super::table::{FAULTS, Fault, name};
+use super::table::{FAULTS, Fault, NODE_FAULTS, name};
 use crate::page;
 
 /// Counts of one launcher, over some of its cases.
@@ -93,20 +93,27 @@ pub(super) fn render(states: &[PoolState]) -> String {
     };
     let header: Vec<&str> =
         ["fault"].into_iter().chain(labels.iter().map(|label| label.as_str())).collect();
-    text + &page::table(&header, [":--", ":--"], &FAULTS.iter().map(by_fault).collect::<Vec<_>>())
+    let is_met = |(fault, _): &&(Fault, &str)| {
+        states.iter().flat_map(|state| state.done.values()).any(|(case, _)| case.fault == *fault)
+    };
+    let rows = FAULTS.iter().chain(NODE_FAULTS.iter().filter(is_met)).map(by_fault);
+    text + &page::table(&header, [":--", ":--"], &rows.collect::<Vec<_>>())
 }
 
-/// Puts `text` into the page, between its two marks.
+/// Puts the tables of these states into the page, between their two marks.
 ///
 /// # Errors
 ///
 /// The page cannot be read or written, or does not have the marks.
-pub(super) fn write(text: &str) -> Result<(), String> {
-    page::write(PAGE, MARKS, text)
+pub(super) fn write(states: &[PoolState]) -> Result<(), String> {
+    let is_over_nodes = states.iter().any(|state| state.selection.nodes > 0);
+    let marks = if is_over_nodes { NODE_MARKS } else { MARKS };
+    page::write(PAGE, marks, &render(states))
 }
 
 const PAGE: &str = "docs/reliability.md";
 const MARKS: [&str; 2] = ["<!-- faults -->", "<!-- end faults -->"];
+const NODE_MARKS: [&str; 2] = ["<!-- faults over nodes -->", "<!-- end faults over nodes -->"];
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A fault; described in [`FAULTS`].
+/// A fault; described in [`FAULTS`] and [`NODE_FAULTS`].
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Fault {
@@ -27,6 +27,8 @@ pub(super) enum Fault {
     Children,
     DiskFull,
     Inherited,
+    NodeKill,
+    NodeStop,
 }
 
 /// The time of a fault; described in [`PHASES`].
@@ -69,6 +71,12 @@ pub(super) const FAULTS: &[(Fault, &str)] = &[
     (Fault::Inherited, "the launcher has a child of the shell it replaced; a rank exits"),
 ];
 
+/// Description of the faults of runs over several nodes.
+pub(super) const NODE_FAULTS: &[(Fault, &str)] = &[
+    (Fault::NodeKill, "the server of a node receives KILL"),
+    (Fault::NodeStop, "the server of a node receives STOP, and is silent from then on"),
+];
+
 /// Description of every phase.
 pub(super) const PHASES: &[(FaultPhase, &str)] = &[
     (FaultPhase::Before, "the launcher runs and no rank does; for a rank: as the first of all"),
@@ -106,6 +114,12 @@ impl Fault {
     pub(super) const fn loses_output(self) -> bool {
         self.kills_launcher()
             || matches!(self, Self::Unread | Self::Streams | Self::DiskFull | Self::HangUp)
+            || self.is_of_node()
+    }
+
+    /// It takes a node from the run.
+    pub(super) const fn is_of_node(self) -> bool {
+        matches!(self, Self::NodeKill | Self::NodeStop)
     }
 
     /// A rank does it by itself. Else it happens to the launcher or around it.
@@ -127,7 +141,8 @@ impl Fault {
     }
 
     /// There is such a case. A program that does not exist is found on the command line (`before`,
-    /// `starting`) or in a spawn, which a rank can only ask for between two other requests.
+    /// `starting`) or in a spawn, which a rank can only ask for between two other requests. A node that is
+    /// silent before its ranks start may be one that takes long, for a minute.
     pub(super) const fn meets(self, phase: FaultPhase) -> bool {
         match self {
             Self::ExecFailure => matches!(
@@ -139,6 +154,7 @@ impl Fault {
                     | FaultPhase::Spawn
                     | FaultPhase::Finalize
             ),
+            Self::NodeStop => !matches!(phase, FaultPhase::Before),
             _ => true,
         }
     }
@@ -171,8 +187,8 @@ pub(super) fn expected_code(fault: Fault, phase: FaultPhase, variant: i32) -> i3
         // A spawn that cannot be done is answered with an error, and the job goes on.
         Fault::ExecFailure if matches!(phase, FaultPhase::Before | FaultPhase::Starting) => variant,
         Fault::ExecFailure => 0,
-        // No rank fails, but its output is lost.
-        Fault::DiskFull => 1,
+        // No rank fails, but its output is lost, or its node.
+        Fault::DiskFull | Fault::NodeKill | Fault::NodeStop => 1,
     }
 }
 
@@ -192,6 +208,11 @@ mod tests {
         let faults: BTreeSet<String> = FAULTS.iter().map(|(fault, _)| name(fault)).collect();
         let phases: BTreeSet<String> = PHASES.iter().map(|(phase, _)| name(phase)).collect();
         assert_eq!((faults.len(), phases.len()), (20, 10));
+        assert!(
+            NODE_FAULTS
+                .iter()
+                .all(|(fault, _)| fault.is_of_node() && !faults.contains(&name(fault)))
+        );
         assert!(faults.contains("launcher-kill") && phases.contains("finalize"));
         assert!(FAULTS.iter().all(|(fault, _)| named(&name(fault)) == Some(*fault)));
         assert!(PHASES.iter().all(|(phase, _)| named(&name(phase)) == Some(*phase)));

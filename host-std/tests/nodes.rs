@@ -159,7 +159,7 @@ fn program_that_cannot_be_started_is_reported_with_its_host() {
 
 #[test]
 fn options_of_one_node_are_rejected_before_the_start() {
-    for option in ["--pty=0", "--trace=/tmp/t", "--show-messages", "--on-exit-error=ignore"] {
+    for option in ["--pty=0", "--trace=/tmp/t", "--show-messages"] {
         let ran = run(&mut nodes(2, 2, &[option, "true"])).exits_with(2);
         ran.says(&["works on one node only"]);
     }

@@ -177,6 +177,14 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.tolerates_failures = true);
     }
 
+    /// The same for all members.
+    #[cfg(feature = "pmix")]
+    pub(super) fn set_all_tolerate_failures(&mut self) {
+        for member in self.members.as_mut() {
+            member.tolerates_failures = true;
+        }
+    }
+
     /// Removes `rank` from the fence that it is in, whose deadline has passed.
     #[cfg(feature = "pmix")]
     pub(super) fn withdraw(&mut self, rank: Rank) {

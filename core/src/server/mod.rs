@@ -329,6 +329,8 @@ impl<S: Storage> Server<S> {
         }
         self.shared.ids().find_map(|id| {
             let job = self.shared.job_mut(id)?;
+            #[cfg(feature = "pmix")]
+            job.check_gone_in_fence();
             if let Some(generation) = job.take_hand_up() {
                 return Some(Event::FenceHandedUp { job: id, generation });
             }

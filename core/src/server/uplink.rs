@@ -42,6 +42,59 @@ impl<S: Storage> Server<S> {
         }
         job.kvs.add_block(block).map_err(RemoteError::Block)
     }
+
+    /// Lets fences of a whole job on several nodes end without members that are gone; by default they are
+    /// reported as [`Event::FenceStuck`](super::Event::FenceStuck).
+    #[cfg(feature = "pmix")]
+    pub fn tolerate_failures(&mut self, job: JobId) {
+        if let Some(job) = self.shared.job_mut(job) {
+            job.set_all_tolerate_failures();
+        }
+    }
+
+    /// Hands up the fence of a job with this number if no member of this node will enter it, because all of
+    /// them are gone: ranks of other nodes wait in it. True if it is handed up.
+    ///
+    /// Changes after: [`member_gone`](Self::member_gone), [`end_fence`](Self::end_fence).
+    #[cfg(feature = "pmix")]
+    pub fn hand_up_empty_fence(&mut self, job: JobId, generation: u32) -> bool {
+        let job = self.shared.job_mut(job);
+        job.is_some_and(|job| job.hand_up_empty(generation))
+    }
+}
+
+#[cfg(feature = "pmix")]
+impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
+    /// Hands up the current fence if it waits only for members that are gone, and all of those inside
+    /// tolerate that.
+    pub(super) fn check_gone_in_fence(&mut self) {
+        let generation = self.fence().generation();
+        if self.gone == 0 || !self.is_over_nodes() || self.fence().is_handed_up() {
+            return;
+        }
+        let mut members = self.members().iter();
+        let ends = members.all(|member| match member.fences == generation {
+            true => member.is_gone(),
+            false => member.tolerates_failures,
+        });
+        if ends && self.fence().inside() > 0 {
+            self.complete_fence();
+        }
+    }
+
+    fn hand_up_empty(&mut self, generation: u32) -> bool {
+        let fence = self.fence();
+        if !self.is_over_nodes() || fence.is_handed_up() || fence.generation() != generation {
+            return false;
+        }
+        let is_empty = self.members().iter().all(|member| {
+            member.fences == generation && member.tolerates_failures && member.is_gone()
+        });
+        if is_empty {
+            self.complete_fence();
+        }
+        is_empty
+    }
 }
 
 /// Why the contributions of other nodes were not added.

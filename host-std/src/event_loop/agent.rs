@@ -9,7 +9,7 @@ use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
 use crate::launch::signal::Arrived;
 use crate::nodes::job_message::{JobMessage, Origin};
-use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded};
+use crate::nodes::message::{AgentMessage, FailedRanks, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
@@ -138,7 +138,8 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.environment = Environment { report: false, ..job.environment };
     settings.placement = job.placement;
     // The head judges the whole run.
-    settings.watching.stall_report = job.standstill;
+    settings.watching.stall_report = job.supervision.standstill;
+    settings.ending.on_exit_error = job.supervision.on_exit_error;
     (settings.watching.progress, settings.watching.control) = (false, false);
     settings.output.stdin = match job.streams.readers {
         StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
@@ -196,6 +197,10 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
         handle_uplink(run, event)?;
     }
     check_blocked_fence(run);
+    if let Some(number) = run.uplink.as_ref().and_then(Uplink::fence) {
+        nodes::join_without_ranks(&mut run.service, run.jobs.first(), number);
+        is_any |= run.handle_server_events();
+    }
     Ok(is_any)
 }
 
@@ -212,11 +217,11 @@ fn check_blocked_fence(run: &mut EventLoop) {
 fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
     match event {
         UplinkEvent::Message(message) => handle_head_message(run, message)?,
-        UplinkEvent::CollectiveEnded { id, data } => {
+        UplinkEvent::CollectiveEnded { id, data, members } => {
             // A run has one job, and fences are its only collective operations.
             let job = run.jobs.first();
             if id.kind == FENCE
-                && let Err(why) = nodes::end_fence(&mut run.service, job, &data)
+                && let Err(why) = nodes::end_fence(&mut run.service, job, (&data, members))
             {
                 let what = format!("fence {} cannot end: {why}", id.number);
                 run.fail(job, Failure::Launcher { what });
@@ -272,6 +277,14 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::CloseOutput(stream) => run.io.outputs.close_stream(stream),
         HeadMessage::RankGone(gone) => {
             run.uplink.iter_mut().for_each(|uplink| uplink.note_gone(gone));
+        }
+        HeadMessage::Failed(FailedRanks { all, new }) => {
+            let job = run.jobs.first();
+            nodes::publish_failures(&mut run.service, job, &new);
+            run.publish_failed_ranks(job, &all);
+        }
+        HeadMessage::FenceEntered(number) => {
+            run.uplink.iter_mut().for_each(|uplink| uplink.note_fence(number));
         }
         HeadMessage::Report(request) => report_ranks(run, &request),
         HeadMessage::Finish => {
@@ -368,10 +381,27 @@ pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
     let (members, data) = nodes::fence_contribution(&run.service, job);
     let Some(uplink) = &mut run.uplink else { return };
     let id = CollectiveId { job: job.0, kind: FENCE, number: generation };
+    if run.summary.continues_after_failures() {
+        uplink.send(&AgentMessage::FenceEntered(generation));
+    }
     if let Err(error) = uplink.network.contribute(id, Contribution { members, data }) {
         let what = format!("fence {generation} cannot be handed up: {error}");
         run.fail(job, Failure::Launcher { what });
     }
+}
+
+/// Lets the job continue after failures of ranks, if this is an agent and the run wants that.
+pub(super) fn prepare_for_failures(run: &mut EventLoop) {
+    if run.uplink.is_some() && run.summary.continues_after_failures() {
+        nodes::tolerate_failures(&mut run.service, run.jobs.first());
+    }
+}
+
+/// Reports a failure to the head after which the other ranks continue. Returns false if this is no agent.
+pub(super) fn report_tolerated(run: &mut EventLoop, failure: &Failure) -> bool {
+    let Some(uplink) = &mut run.uplink else { return false };
+    uplink.send(&AgentMessage::Tolerated(failure.clone()));
+    true
 }
 
 /// Kind of the fence of a whole job among collective operations.

@@ -385,21 +385,28 @@ impl EventLoop {
         if let Some(plan) = self.jobs.plan(job) {
             let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
             self.summary.record_report(&what);
-            let running = self.processes.running_count();
-            self.io.report(crate::run_report::text::tolerated(&what, running));
+            if !agent::report_tolerated(self, failure) {
+                let running = self.processes.running_count();
+                self.io.report(crate::run_report::text::tolerated(&what, running));
+            }
         }
         self.summary.note_tolerated(failure);
         self.service.set_gone(job, rank);
-        self.publish_failed_ranks(job);
+        // The ranks of all nodes are those that the head knows.
+        if self.uplink.is_none()
+            && let Some(plan) = self.jobs.plan(job)
+        {
+            let failed = self.summary.failed_ranks(plan);
+            self.publish_failed_ranks(job, &failed);
+        }
         true
     }
 
     /// Publishes the failed ranks of a job where MPI libraries look for them, and signals the processes
     /// that wait for such news. Only processes that catch SIGUSR1 are signalled, since it would kill
     /// others.
-    fn publish_failed_ranks(&mut self, job: JobId) {
-        let Some(plan) = self.jobs.plan(job) else { return };
-        self.service.publish_failed(job, &self.summary.failed_ranks(plan));
+    pub(super) fn publish_failed_ranks(&mut self, job: JobId, failed: &[u32]) {
+        self.service.publish_failed(job, failed);
         let of_job = self.processes.iter().filter(|entry| entry.job == job);
         let running = of_job.filter_map(|entry| entry.process.as_ref());
         for process in running.filter(|process| process.catches(Signal::USR1)) {

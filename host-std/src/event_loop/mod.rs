@@ -226,6 +226,7 @@ impl EventLoop {
     }
 
     fn run(mut self) -> u8 {
+        agent::prepare_for_failures(&mut self);
         if let Err(error) = self.turn_until_done() {
             // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
             // wait in: all processes must be killed, and pending reports must be written.

@@ -105,10 +105,15 @@ impl Summary {
         }
     }
 
+    /// True if the user wants ranks to continue after failures of others.
+    pub(super) fn continues_after_failures(&self) -> bool {
+        self.settings.on_exit_error == OnExitError::Ignore
+    }
+
     /// True if the other ranks may continue after a failure of one: the user wants that, and the failure
     /// allows it.
     pub(super) fn tolerates(&self, failure: &Failure) -> bool {
-        self.settings.on_exit_error == OnExitError::Ignore
+        self.continues_after_failures()
             && matches!(
                 failure,
                 Failure::Ended { .. } | Failure::LeftEarly { .. } | Failure::Abort { .. }

@@ -24,6 +24,8 @@ pub(super) struct Uplink {
     input: ReaderPipe,
     /// The rank that left before all others, if any has left.
     gone: Option<RankGone>,
+    /// The last fence that other nodes have entered, in a run that continues after failures.
+    fence: Option<u32>,
     state: UplinkState,
 }
 
@@ -46,7 +48,7 @@ pub(super) enum UplinkEvent {
     /// Message of the head.
     Message(HeadMessage),
     /// A collective operation has ended on all nodes.
-    CollectiveEnded { id: CollectiveId, data: Rc<[u8]> },
+    CollectiveEnded { id: CollectiveId, data: Rc<[u8]>, members: u64 },
     /// The head is lost: all ranks are to be killed.
     HeadLost,
 }
@@ -80,6 +82,7 @@ impl Uplink {
             outputs_count: 0,
             input,
             gone: None,
+            fence: None,
             state: UplinkState::Busy,
         })
     }
@@ -95,8 +98,8 @@ impl Uplink {
                         None => self.lose(),
                     });
                 }
-                NetworkEvent::Tree(TreeEvent::CollectiveEnded { id, data, .. }) => {
-                    return Some(UplinkEvent::CollectiveEnded { id, data });
+                NetworkEvent::Tree(TreeEvent::CollectiveEnded { id, data, members, .. }) => {
+                    return Some(UplinkEvent::CollectiveEnded { id, data, members });
                 }
                 NetworkEvent::HeadLost { .. } if self.state != UplinkState::Finished => {
                     return Some(self.lose());
@@ -120,6 +123,16 @@ impl Uplink {
     /// The rank that left before all others.
     pub(super) fn gone(&self) -> Option<RankGone> {
         self.gone
+    }
+
+    /// Records a fence that other nodes have entered.
+    pub(super) fn note_fence(&mut self, number: u32) {
+        self.fence = Some(number);
+    }
+
+    /// The last fence that other nodes have entered.
+    pub(super) fn fence(&self) -> Option<u32> {
+        self.fence
     }
 
     /// Sends the start of processes that was not reported yet.

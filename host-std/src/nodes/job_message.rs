@@ -3,6 +3,7 @@
 
 use crate::launch::plan::App;
 use crate::placement::NodeMap;
+use crate::settings::ending::OnExitError;
 use crate::settings::environment::Environment;
 use crate::settings::job::Universe;
 use crate::settings::output::StdinTo;
@@ -39,8 +40,17 @@ pub(crate) struct JobMessage {
     pub(crate) placement: Placement,
     /// Standard streams of the ranks.
     pub(crate) streams: StreamsMessage,
+    /// Supervision of the ranks.
+    pub(crate) supervision: Supervision,
+}
+
+/// Supervision of the ranks of a job on each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Supervision {
     /// Time without progress after which a node with waiting ranks reports it to the head.
     pub(crate) standstill: Option<Duration>,
+    /// Effect of the failure of one rank on the others.
+    pub(crate) on_exit_error: OnExitError,
 }
 
 /// Ranks that run the same program.
@@ -167,7 +177,10 @@ pub(super) mod tests {
                 are_one: false,
                 shows_prompts: true,
             },
-            standstill: Some(Duration::from_secs(10)),
+            supervision: Supervision {
+                standstill: Some(Duration::from_secs(10)),
+                on_exit_error: OnExitError::Ignore,
+            },
         }
     }
 

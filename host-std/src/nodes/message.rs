@@ -49,6 +49,10 @@ pub(crate) enum HeadMessage {
     CloseOutput(Stream),
     /// A rank has ended and will enter no further fence.
     RankGone(RankGone),
+    /// Ranks have failed, and the others continue.
+    Failed(FailedRanks),
+    /// Ranks wait in the fence with this number; nodes without a rank contribute to it at once.
+    FenceEntered(u32),
     /// Requests the state of ranks.
     Report(ReportRequest),
     /// Ends the agent. No rank is left.
@@ -77,6 +81,10 @@ pub(crate) enum AgentMessage {
     InputWanted,
     /// The readers of the node take no more input.
     InputClosed,
+    /// A failure after which the other ranks continue.
+    Tolerated(Failure),
+    /// The node has contributed to the fence with this number, in a run that continues after failures.
+    FenceEntered(u32),
     /// Ranks of the node wait, and none has made progress for a while.
     Standstill,
     /// State of ranks.
@@ -105,6 +113,15 @@ pub(crate) struct RankEnded {
     pub(crate) fence_count: u32,
     /// Its messages and bytes.
     pub(crate) traffic: Traffic,
+}
+
+/// Ranks that have failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FailedRanks {
+    /// Ranks of the job that have failed, for its key-value space: as many as a value may list.
+    pub(crate) all: Vec<u32>,
+    /// Those that have failed now, with their ends.
+    pub(crate) new: Vec<(u32, ProcessEnd, PmiPhase)>,
 }
 
 /// A rank that has ended, and the first fence that it has not entered.
@@ -215,6 +232,11 @@ mod tests {
             HeadMessage::InputEnded,
             HeadMessage::CloseOutput(Stream::Err),
             HeadMessage::RankGone(RankGone { rank: 3, fence: 1 << 20 }),
+            HeadMessage::Failed(FailedRanks {
+                all: vec![1, 7],
+                new: vec![(7, ProcessEnd::Exited(3), PmiPhase::Open)],
+            }),
+            HeadMessage::FenceEntered(3),
             HeadMessage::Report(ReportRequest { number: 1, rows: RowsWanted::NoRank }),
             HeadMessage::Report(ReportRequest {
                 number: u32::MAX,
@@ -242,6 +264,8 @@ mod tests {
             AgentMessage::Output(b"\0\x01\x00".to_vec()),
             AgentMessage::InputWanted,
             AgentMessage::InputClosed,
+            AgentMessage::Tolerated(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
+            AgentMessage::FenceEntered(u32::MAX),
             AgentMessage::Standstill,
             AgentMessage::Report(report()),
             AgentMessage::Quiet { outputs: 1 << 40 },

@@ -1,6 +1,8 @@
 //! Fences of a job on several nodes: the contribution of this node, and those of all of them.
 
 use super::service::Service;
+use crate::launch::process::ProcessEnd;
+use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::{Member, RemoteError};
 use pmi_core::store::{BlockError, BlockRecord, Fence};
@@ -11,8 +13,9 @@ use std::rc::Rc;
 pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>) {
     let server = &service.server;
     let block = block(server.fence_puts(id).chain(server.pmix_ref().fence_modex(id)));
-    let members = service.server.job(id).map_or(0, |job| job.members().len());
-    (u32::try_from(members).unwrap_or(u32::MAX), block)
+    // Members that are gone are missing in the sum of all nodes.
+    let members = service.server.job(id).map_or(0, |job| job.fence().inside());
+    (members, block)
 }
 
 /// Writes records one after the other.
@@ -33,8 +36,15 @@ pub(super) fn block<'a>(records: impl Iterator<Item = BlockRecord<'a>>) -> Vec<u
 /// # Errors
 ///
 /// The reason, as a part of a sentence; the fence has not ended then.
-pub(crate) fn end_fence(service: &mut Service, id: JobId, data: &Rc<[u8]>) -> Result<(), String> {
+pub(crate) fn end_fence(
+    service: &mut Service,
+    id: JobId,
+    (data, members): (&Rc<[u8]>, u64),
+) -> Result<(), String> {
     let server = &mut service.server;
+    if server.job(id).is_some_and(|job| members < u64::from(job.size())) {
+        server.pmix().set_partial_fence(id);
+    }
     let added = server.add_remote(id, data).and_then(|()| server.pmix().add_remote(id, data));
     added.map_err(|error| explain(&error))?;
     service.server.end_fence(id).map_err(|error| error.to_string())
@@ -49,6 +59,33 @@ pub(super) fn explain(error: &RemoteError) -> String {
                 .to_owned()
         }
         other => other.to_string(),
+    }
+}
+
+/// Lets the fences of a job end without ranks that are gone.
+pub(crate) fn tolerate_failures(service: &mut Service, id: JobId) {
+    service.server.tolerate_failures(id);
+}
+
+/// Contributes to the fence of a job with this number, in which ranks of other nodes wait, if no rank of this
+/// node is left.
+pub(crate) fn join_without_ranks(service: &mut Service, id: JobId, number: u32) {
+    service.server.hand_up_empty_fence(id, number);
+}
+
+/// Publishes the ends of ranks of other nodes, which have failed.
+pub(crate) fn publish_failures(
+    service: &mut Service,
+    id: JobId,
+    failed: &[(u32, ProcessEnd, PmiPhase)],
+) {
+    let is_remote = |service: &Service, rank| {
+        service.server.job(id).is_some_and(|job| job.is_remote(Rank(rank)))
+    };
+    for (rank, end, phase) in failed {
+        if is_remote(service, *rank) {
+            service.pmix_notifier().notify_exit(id, *rank, *end, *phase);
+        }
     }
 }
 

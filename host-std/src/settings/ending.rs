@@ -1,5 +1,6 @@
 //! The end of a run.
 
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(crate) struct Ending {
 }
 
 /// Effect of the failure of one rank on the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OnExitError {
     /// They are terminated.
     #[default]

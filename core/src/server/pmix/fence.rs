@@ -90,6 +90,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
     }
 
+    /// Marks the current fence of a job as one without some ranks, which its clients receive as
+    /// `PARTIAL_SUCCESS`: ranks of other nodes are gone.
+    pub fn set_partial_fence(&mut self, job: JobId) {
+        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+            namespace.is_partial = true;
+        }
+    }
+
     /// Times out the current fence: all ranks inside are answered and leave it.
     pub(super) fn expire_fence(&mut self, job: JobId) {
         let Some(current) = self.common().job(job).map(|job| job.fence().generation()) else {

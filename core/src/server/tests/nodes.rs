@@ -79,6 +79,38 @@ fn rank_that_is_gone_is_named_by_its_rank() {
     assert_eq!(world.server.poll_event(), Some(told));
 }
 
+#[cfg(feature = "pmix")]
+#[test]
+fn fence_is_handed_up_without_ranks_that_are_gone_if_that_is_tolerated() {
+    let mut world = node_server(9, &[3, 6]);
+    world.init_all();
+    world.server.tolerate_failures(world.job);
+    world.request(0, "cmd=barrier_in\n");
+    assert_eq!(world.server.poll_event(), None);
+    let leave = |world: &mut TestServer, place: usize, rank| {
+        world.server.close(world.sessions[place]);
+        world.server.member_gone(world.job, Rank(rank));
+    };
+    leave(&mut world, 1, 6);
+    let handed_up = |generation| Event::FenceHandedUp { job: world.job, generation };
+    let handed_up = [handed_up(0), handed_up(1), handed_up(2)];
+    let [first, second, third] = handed_up;
+    assert_eq!((world.server.poll_event(), world.server.poll_event()), (Some(first), None));
+    world.server.end_fence(world.job).unwrap();
+    assert_eq!(world.recv(0), "cmd=barrier_out rc=0\n");
+    world.request(0, "cmd=barrier_in\n");
+    assert_eq!((world.server.poll_event(), world.server.poll_event()), (Some(second), None));
+    world.server.end_fence(world.job).unwrap();
+    // Without a rank here, the fence is handed up when other nodes wait in it.
+    assert!(!world.server.hand_up_empty_fence(world.job, 2), "rank 3 may enter it");
+    leave(&mut world, 0, 3);
+    assert_eq!(world.server.poll_event(), None);
+    assert!(!world.server.hand_up_empty_fence(world.job, 3));
+    assert!(world.server.hand_up_empty_fence(world.job, 2));
+    assert!(!world.server.hand_up_empty_fence(world.job, 2), "once");
+    assert_eq!((world.server.poll_event(), world.server.poll_event()), (Some(third), None));
+}
+
 #[test]
 fn groups_of_ranks_that_do_not_exist_are_refused() {
     let mut world = node_server(4, &[0, 1]);

@@ -4,6 +4,7 @@ use crate::nodes::node_report::{NodeReport, ReportRequest, RowsWanted};
 use crate::rank_sets;
 use crate::watch::stall::StallAction;
 use crate::watch::table::Table;
+use pmi_host_base::ranges::Ranks;
 use pmi_tree::NodeId;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -22,8 +23,11 @@ pub(super) enum Purpose {
     },
     /// Table of all ranks for the user.
     All,
-    /// Table of ranks that run although a failure terminates them.
-    Running,
+    /// Table of ranks that a failure terminates.
+    Running {
+        /// The ranks that ran before that.
+        running: Ranks,
+    },
     /// Table of ranks that run although a signal was forwarded.
     Interrupted,
     /// Answer to status requests.
@@ -66,7 +70,7 @@ impl Purpose {
                 RowsWanted::Listed(listed.collect())
             }
             Self::All => RowsWanted::All { most },
-            Self::Running | Self::Interrupted => RowsWanted::Running { most },
+            Self::Running { .. } | Self::Interrupted => RowsWanted::Running { most },
             Self::Clients => RowsWanted::All { most: u32::MAX },
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Ending {
     closed: [bool; 2],
     /// First fence that cannot complete, because a rank has ended without entering it.
     blocked_fence: Option<u32>,
+    /// Last fence that a node has contributed to, in a run that continues after failures.
+    entered_fence: Option<u32>,
 }
 
 /// Report of a failure that follows the output of its node.
@@ -70,6 +72,7 @@ impl Ending {
             is_over: false,
             closed: [false; 2],
             blocked_fence: None,
+            entered_fence: None,
         }
     }
 
@@ -80,6 +83,20 @@ impl Ending {
             self.blocked_fence = Some(gone.fence);
         }
         is_earlier
+    }
+
+    /// Records a fence that a node has contributed to; false if that one or a later one was known.
+    pub(super) fn note_fence(&mut self, number: u32) -> bool {
+        let is_later = self.entered_fence.is_none_or(|last| last < number);
+        if is_later {
+            self.entered_fence = Some(number);
+        }
+        is_later
+    }
+
+    /// The last fence that a node has contributed to.
+    pub(super) const fn entered_fence(&self) -> Option<u32> {
+        self.entered_fence
     }
 
     /// Records that the reader of a stream has gone; false if that was done before.

@@ -3,11 +3,12 @@
 use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
-use super::{HeadLoop, operations, reports};
+use super::{HeadLoop, failures, operations, reports};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
 use crate::nodes::start::{FailedHost, StartEvent, failed_hosts};
+use crate::rank_sets;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
@@ -104,6 +105,8 @@ impl HeadLoop {
                 self.input.remove(from);
                 self.serve_input()?;
             }
+            Some(AgentMessage::Tolerated(failure)) => failures::handle_tolerated(self, &failure),
+            Some(AgentMessage::FenceEntered(number)) => failures::handle_fence(self, number),
             Some(AgentMessage::Standstill) => reports::handle_standstill(self),
             Some(AgentMessage::Report(report)) => reports::handle_report(self, from, report)?,
             Some(AgentMessage::Quiet { outputs }) => node.set_quiet(outputs),
@@ -143,8 +146,10 @@ impl HeadLoop {
         // Ranks of other nodes may wait for it in a fence. At the end of a job all have entered the same
         // number of fences, so one message is enough.
         let gone = RankGone { rank, fence: fence_count };
-        if !self.ending.termination.has_failed() && self.ending.note_gone(gone) {
-            self.send_all(&HeadMessage::RankGone(gone));
+        match self.summary.continues_after_failures() {
+            true => failures::handle_end(self, from),
+            false if self.ending.termination.has_failed() || !self.ending.note_gone(gone) => {}
+            false => self.send_all(&HeadMessage::RankGone(gone)),
         }
         operations::note_end(self, rank);
     }
@@ -204,6 +209,9 @@ impl HeadLoop {
             why: why.to_owned(),
             output: self.servers.output_of(node.0).unwrap_or_default(),
         };
+        let has_started = state.has_started_all();
+        let lost: Vec<u32> =
+            rank_sets::common(&failure.ranks, &self.nodes.all_running()).iter().collect();
         for number in self.nodes.note_loss(node) {
             Stream::BOTH.into_iter().for_each(|stream| self.io.outputs.end_remote(stream, number));
         }
@@ -211,6 +219,11 @@ impl HeadLoop {
         self.reports.remove_node(node);
         self.servers.network.exclude(node);
         if self.ending.is_leaving() {
+            return;
+        }
+        // Other ranks cannot do without one that never was.
+        if has_started && failures::tolerate_loss(self, &failure, &lost) {
+            lost.into_iter().for_each(|rank| operations::note_end(self, rank));
             return;
         }
         self.fail(Failure::NodeLost(failure), None);
@@ -323,7 +336,8 @@ impl HeadLoop {
     /// Terminates the run for a reason outside its ranks, and reports the ranks that ran before that.
     fn fail_with_state(&mut self, failure: Failure) {
         if !self.ending.termination.has_failed() {
-            reports::request_reports(self, Purpose::Running);
+            let running = self.nodes.all_running();
+            reports::request_reports(self, Purpose::Running { running });
             self.fail(failure, None);
         }
     }

@@ -23,6 +23,7 @@
 
 mod collection;
 mod ending;
+mod failures;
 mod handlers;
 mod input;
 mod merge;
@@ -38,7 +39,7 @@ use crate::launch::env;
 use crate::launch::plan::Plan;
 use crate::launch::signal::{Ignored, Signals};
 use crate::nodes::greeting::NodeTask;
-use crate::nodes::job_message::{AppMessage, JobMessage, Origin, StreamsMessage};
+use crate::nodes::job_message::{AppMessage, JobMessage, Origin, StreamsMessage, Supervision};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
@@ -151,7 +152,10 @@ impl HeadLoop {
         let _ = self.io.finish();
         let code = match self.ending.termination.failure() {
             Some(failure) => failure.exit_code(),
-            None => u8::from(self.io.outputs.has_failed()),
+            None => match self.summary.tolerated_code() {
+                Some(code) => code,
+                None => u8::from(self.io.outputs.has_failed()),
+            },
         };
         self.summary.write(code)
     }
@@ -237,7 +241,7 @@ fn describe(
     placed: &PlacedHosts,
     shows_prompts: bool,
 ) -> Result<JobMessage, String> {
-    let Settings { job, environment, output, placement, watching, .. } = &config.settings;
+    let Settings { job, environment, output, placement, ending, watching, .. } = &config.settings;
     let directory = std::env::current_dir()
         .map_err(|error| format!("the working directory has no path: {error}"))?;
     // There is no call that only reads it.
@@ -260,6 +264,9 @@ fn describe(
             are_one: Places::are_one(output),
             shows_prompts,
         },
-        standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),
+        supervision: Supervision {
+            standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),
+            on_exit_error: ending.on_exit_error,
+        },
     })
 }

@@ -1,18 +1,16 @@
 //! Options that work on one node only, which are rejected before anything starts.
 
 use crate::settings::Settings;
-use crate::settings::ending::OnExitError;
 
 /// The reason to reject the settings, if there is one.
 pub(super) fn option(settings: &Settings) -> Option<String> {
-    let Settings { job, output, ending, tracing, .. } = settings;
+    let Settings { job, output, tracing, .. } = settings;
     let given = [
         (job.listen.is_some(), "--listen"),
         (job.websocket.is_some(), "--websocket"),
         (output.pty.is_some(), "--pty"),
         (tracing.file.is_some(), "--trace"),
         (tracing.shows_messages, "--show-messages"),
-        (ending.on_exit_error == OnExitError::Ignore, "--on-exit-error ignore"),
     ];
     let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
     Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))

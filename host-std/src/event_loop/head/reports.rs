@@ -164,8 +164,16 @@ fn handle_collection(run: &mut HeadLoop, done: Collection) -> io::Result<()> {
                 }
             }
         }
-        Purpose::All | Purpose::Running => {
+        Purpose::All => {
             let table = table(run, &reports);
+            run.io.report_table(&text::table(&table, Rows::Few));
+        }
+        Purpose::Running { running } => {
+            let mut table = table(run, &reports);
+            // Some may have ended before the last answer came.
+            for job in &mut table.jobs {
+                job.running = running.clone();
+            }
             run.io.report_table(&text::table(&table, Rows::Few));
         }
         Purpose::Interrupted => {

@@ -5,6 +5,7 @@ use crate::numbers::index;
 use crate::placement::PlacedHosts;
 use pmi_host_base::ranges::Ranks;
 use pmi_tree::NodeId;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// All nodes with ranks, and the processes of all ranks.
@@ -17,6 +18,8 @@ pub(super) struct NodeTable {
     /// Processes of ranks that were started, by process number.
     processes: Vec<RemoteProcess>,
     running_count: usize,
+    /// Ranks that have failed in a run that continues.
+    failed: BTreeSet<u32>,
 }
 
 /// One node.
@@ -61,6 +64,7 @@ impl NodeTable {
             numbers: vec![None; index(placed.map.ranks())],
             processes: Vec::new(),
             running_count: 0,
+            failed: BTreeSet::new(),
         }
     }
 
@@ -122,6 +126,17 @@ impl NodeTable {
         process.is_some_and(|process| !process.is_running)
     }
 
+    /// Records ranks that have failed, and returns all of them.
+    pub(super) fn note_failed(&mut self, ranks: impl Iterator<Item = u32>) -> &BTreeSet<u32> {
+        self.failed.extend(ranks);
+        &self.failed
+    }
+
+    /// True if all ranks of a node have ended.
+    pub(super) fn is_empty(&self, node: NodeId) -> bool {
+        self.get(node).is_some_and(|state| state.ranks.iter().all(|rank| self.has_ended(rank)))
+    }
+
     /// Process of a rank, if it was started.
     pub(super) fn pid(&self, rank: u32) -> Option<i32> {
         let number = (*self.numbers.get(index(rank))?)?;
@@ -166,6 +181,11 @@ impl NodeState {
     /// All its ranks.
     pub(super) fn ranks(&self) -> Ranks {
         self.ranks.iter().collect()
+    }
+
+    /// True if all its ranks were started.
+    pub(super) fn has_started_all(&self) -> bool {
+        self.started_count == self.ranks.count()
     }
 
     /// Counts an output message.

@@ -300,18 +300,20 @@ fn universe_and_what_is_configured_can_be_asked_for() {
     let script = format!(
         "{INIT} echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD; name=${{name#*kvsname=}};
          echo cmd=get_universe_size >&$PMI_FD; read answer <&$PMI_FD; echo $answer;
-         {} {} {} {} {FINALIZE}",
+         {} {} {} {} {} {FINALIZE}",
         ask("universeSize"),
         ask("hasNameServ"),
         ask("cartDims"),
-        ask("physTopology")
+        ask("physTopology"),
+        ask("cartCoords")
     );
     let words = ["run", "-n", "1", "--universe", "9", "--attribute", "cartDims=3,3", "sh", "-c"];
     let ran = run(host(words).arg(&script)).exits_with(0);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines[0], "cmd=universe_size rc=0 size=9");
     assert!(lines[1].ends_with("value=9") && lines[2].ends_with("value=TRUE"), "{}", ran.out);
-    assert!(lines[3].ends_with("value=3,3") && !lines[4].contains("value="), "{}", ran.out);
+    assert!(lines[3].ends_with("value=3,3") && lines[4].ends_with("value=complete"), "{}", ran.out);
+    assert!(!lines[5].contains("value="), "{}", ran.out);
 }
 
 #[test]

@@ -293,7 +293,7 @@ mod out_of_band {
     }
 
     #[test]
-    fn member_that_listens_hears_of_checkpoint_and_abort_before_it_is_ended() {
+    fn member_that_listens_receives_checkpoint_and_abort_before_it_is_ended() {
         let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", RANK]);
         let mut out = ready(&mut host);
         // Without a listener the second user signal is a signal.

@@ -51,10 +51,10 @@ fn events_reach_clients_on_other_nodes() {
     let Some(events) = pmix_program("pmix_events") else { return };
     let ran = over_nodes(3, 3, &events, "say").exits_with(0).says_nothing();
     let expected = [
-        "rank 0 hears -3001 of rank 2: to all",
-        "rank 0 hears -3003 of rank 2: to one who asks later",
-        "rank 1 hears -3001 of rank 2: to all",
-        "rank 1 hears -3002 of rank 2: to one",
+        "rank 0 receives -3001 of rank 2: to all",
+        "rank 0 receives -3003 of rank 2: to one who asks later",
+        "rank 1 receives -3001 of rank 2: to all",
+        "rank 1 receives -3002 of rank 2: to one",
         "rank 2 is answered -29",
     ];
     assert_eq!(sorted(&ran), expected);

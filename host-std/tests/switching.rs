@@ -271,8 +271,7 @@ fn nodes_of_a_batch_system_are_filled() {
         command
     };
     let ran = run(&mut slurm(&["--dry-run", "true"])).exits_with(0);
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    for (row, rank) in [(host.as_str(), "0,1"), ("n002", "2,3"), ("n003", "4,5"), ("n130", "6")] {
+    for (row, rank) in [("n001", "0,1"), ("n002", "2,3"), ("n003", "4,5"), ("n130", "6")] {
         let is_row = |line: &&str| line.starts_with(rank) && line.contains(row);
         assert!(ran.lines().iter().any(is_row), "{row}: {}", ran.out);
     }

@@ -26,21 +26,21 @@ elif "PMI_PORT" in os.environ:
     server = socket.create_connection((host, int(port)))
 else:
     sys.exit("there is no server")
-heard = b""
+received = b""
 
 
 def take(length):
     """The next bytes, or those to the end of the line."""
-    global heard
-    while len(heard) < length if length else b"\n" not in heard:
+    global received
+    while len(received) < length if length else b"\n" not in received:
         piece = server.recv(4096)
         while not piece and fault == "patient":
             time.sleep(1)
         if not piece:
             sys.exit("the server is gone")
-        heard += piece
-    length = length or heard.index(b"\n") + 1
-    taken, heard = heard[:length], heard[length:]
+        received += piece
+    length = length or received.index(b"\n") + 1
+    taken, received = received[:length], received[length:]
     return taken.decode()
 
 
@@ -86,7 +86,7 @@ def frames():
         body = "".join(f"{pair};" for pair in said)
         server.sendall(f"{len(body):6}{body}".encode())
 
-    def hear(name):
+    def recv(name):
         found = fields(take(int(take(6))), name, ";")
         if found.get("rc", "0") != "0" or found.get("found") == "FALSE":
             sys.exit(f"{name} says no")
@@ -97,21 +97,21 @@ def frames():
         sys.exit("the server does not speak PMI-2")
     rank = os.environ.get("PMI_RANK") or os.environ["PMI_ID"]
     say("cmd=fullinit", f"pmirank={rank}", "threaded=TRUE")
-    rank = int(hear("fullinit-response")["rank"])
+    rank = int(recv("fullinit-response")["rank"])
     for name in ("a", "b"):
         say("cmd=kvs-put", "thrid=1", f"key={name}{rank}", f"value={name}")
-        hear("kvs-put-response")
+        recv("kvs-put-response")
     say("cmd=kvs-fence", "thrid=1")
-    hear("kvs-fence-response")
+    recv("kvs-fence-response")
     for name in ("a", "b"):
         say("cmd=kvs-get", f"thrid={name}", f"key={name}{rank}")
     values = {}
     for name in ("a", "b"):
-        found = hear("kvs-get-response")
+        found = recv("kvs-get-response")
         values[name if fault == "ordered" else found["thrid"]] = found["value"]
     print(values["a"], values["b"])
     say("cmd=finalize", "thrid=1")
-    hear("finalize-response")
+    recv("finalize-response")
 
 
 frames() if fault in ("threads", "ordered") else lines()

@@ -1,8 +1,8 @@
 /* Events between PMIx clients, and those that the launcher tells of. What arrives is printed with a number that
  * counts up, and how many are waited for is known.
  *     pmix_events say       the last rank says something to all, to one, and to one that asks later
- *     pmix_events ends      rank 0 hears how the others end: well, by a signal, with 7, without a goodbye
- *     pmix_events spawn     rank 0 hears how a job that it has spawned comes and goes
+ *     pmix_events ends      rank 0 receives how the others end: well, by a signal, with 7, without a goodbye
+ *     pmix_events spawn     rank 0 receives how a job that it has spawned comes and goes
  *     pmix_events fence     rank 1 dies; what becomes of the fence of the others?
  * An alarm ends whoever waits in vain. */
 #include <pmix.h>
@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pmix_proc_t self;
 static pmix_nspace_t child;
-static int heard, registered;
+static int received, registered;
 
 static void check(pmix_status_t status, const char *what)
 {
@@ -27,12 +27,12 @@ static void check(pmix_status_t status, const char *what)
     }
 }
 
-static void hear(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+static void on_event(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
 {
     (void)id, (void)results, (void)nresults;
     pthread_mutex_lock(&lock);
-    printf("rank %u hears %d of rank %u", self.rank, code, source->rank);
+    printf("rank %u receives %d of rank %u", self.rank, code, source->rank);
     for (size_t i = 0; i < ninfo; i++) {
         if (strcmp(info[i].key, "my.key") == 0)
             printf(": %s", info[i].value.data.string);
@@ -45,7 +45,7 @@ static void hear(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_
     }
     printf("\n");
     fflush(stdout);
-    heard++;
+    received++;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     if (done != NULL)
@@ -76,7 +76,7 @@ static void is_answered(pmix_status_t status, void *data)
     pthread_mutex_lock(&lock);
     printf("rank %u is answered %d\n", self.rank, status);
     fflush(stdout);
-    heard++;
+    received++;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -84,7 +84,7 @@ static void is_answered(pmix_status_t status, void *data)
 static void listen_for(pmix_status_t *codes, size_t count)
 {
     int before = registered;
-    PMIx_Register_event_handler(codes, count, NULL, 0, hear, is_registered, NULL);
+    PMIx_Register_event_handler(codes, count, NULL, 0, on_event, is_registered, NULL);
     wait_for(&registered, before + 1);
 }
 
@@ -127,14 +127,14 @@ static int saying(void)
         memset(large, 'x', sizeof large - 1);
         PMIX_INFO_LOAD(&info, "my.key", large, PMIX_STRING);
         check(PMIx_Notify_event(-3001, &self, PMIX_RANGE_SESSION, &info, 1, is_answered, NULL), "notify");
-        wait_for(&heard, 1);
+        wait_for(&received, 1);
     }
     if (self.rank == 1)
-        wait_for(&heard, 2);
+        wait_for(&received, 2);
     fence();
     if (self.rank == 0) {
         listen_for(&other, 1);
-        wait_for(&heard, 2);
+        wait_for(&received, 2);
     }
     fence();
     return 0;
@@ -150,7 +150,7 @@ static int ending(void)
     fence();
     switch (self.rank) {
     case 0:
-        wait_for(&heard, 4);
+        wait_for(&received, 4);
         break;
     case 2:
         raise(SIGKILL);
@@ -173,7 +173,7 @@ static int spawning(void)
     check(PMIx_Spawn(NULL, 0, &app, 1, child), "spawn");
     /* All has happened, or will. */
     listen_for(codes, 3);
-    wait_for(&heard, 3);
+    wait_for(&received, 3);
     return 0;
 }
 

@@ -97,7 +97,7 @@ static void is_registered(pmix_status_t status, size_t id, void *data)
     pthread_mutex_unlock(&lock);
 }
 
-static void hear(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+static void on_event(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
 {
     (void)id, (void)info, (void)ninfo, (void)results, (void)nresults;
@@ -139,7 +139,7 @@ static void invite(uint32_t count)
     pmix_proc_t *friends = calloc(count, sizeof *friends), all;
 
     if (self.rank > 0) {
-        PMIx_Register_event_handler(codes, 2, NULL, 0, hear, is_registered, NULL);
+        PMIx_Register_event_handler(codes, 2, NULL, 0, on_event, is_registered, NULL);
         wait_for(&registered);
     }
     check(PMIx_Fence(NULL, 0, NULL, 0), "fence");

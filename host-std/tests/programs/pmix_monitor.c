@@ -51,7 +51,7 @@ int main(int argc, char **argv)
         holds(PMIx_Register_event_handler(&code, 1, NULL, 0, note, NULL, NULL) >= 0, "we may be told");
         while (!was_told)
             usleep(1000);
-        say("rank 0 was not heard");
+        say("rank 0 was not received");
     }
     meet();
     (void) argv;

@@ -323,7 +323,7 @@ fn client_proves_its_secret_or_is_rejected() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
     let wrong = Secret::new(b"0123456789abcdef").unwrap();
     for piece in PIECES {
-        let refused = Err(CallError::Peer(PeerError::Refused(Code::FAIL)));
+        let refused = Err(CallError::Peer(PeerError::Refused(Code::OTHER)));
         for (proves_with, expected) in [
             (Some(&secret), Ok(3)),
             (Some(&wrong), refused),

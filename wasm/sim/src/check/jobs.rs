@@ -26,7 +26,7 @@ struct Begun {
     is_told: bool,
 }
 
-/// Two jobs with a request to connect.
+/// Two jobs with a request to connect, or a job and its spawner.
 #[derive(Clone, Copy, Debug)]
 struct JobLink {
     jobs: (usize, usize),
@@ -64,6 +64,10 @@ impl JobRules {
             SimEvent::Spawned { rank, job } => {
                 if let Some(at) = self.named(job) {
                     self.begun[at] = Some(Begun { by: *rank, is_told: false });
+                }
+                // A job is connected with its spawner from the start.
+                if let Some(link) = self.link(*rank, job) {
+                    link.may_be = true;
                 }
             }
             SimEvent::Started { rank } => {

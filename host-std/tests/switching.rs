@@ -266,7 +266,8 @@ fn nodes_of_a_batch_system_are_filled() {
     assert_eq!(run(&mut one).exits_with(0).lines(), ["x"; 3]);
     let slurm = |words: &[&str]| {
         let mut command = mpiexec(words);
-        command.env("SLURM_JOB_NUM_NODES", "4").env("SLURM_JOB_NODELIST", "n[001-003,130]");
+        command.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NUM_NODES", "4");
+        command.env("SLURM_JOB_NODELIST", "n[001-003,130]");
         command.env("SLURM_TASKS_PER_NODE", "2(x3),1").env("SLURMD_NODENAME", "n001");
         command
     };
@@ -276,7 +277,8 @@ fn nodes_of_a_batch_system_are_filled() {
         assert!(ran.lines().iter().any(is_row), "{row}: {}", ran.out);
     }
     let mut elsewhere = slurm(&["-launcher", "ssh", "echo", "x"]);
-    let ran = run(elsewhere.env("HYDRA_LAUNCHER_EXEC", "false")).exits_with(1);
+    elsewhere.env("HYDRA_LAUNCHER", "ssh").env("HYDRA_LAUNCHER_EXEC", "false");
+    let ran = run(&mut elsewhere).exits_with(1);
     let ran = ran.says(&["on 3 of 4 hosts"]);
     assert!(["n002", "n003", "n130"].iter().all(|name| ran.err.contains(name)), "{}", ran.err);
     for words in [&["-hosts", "localhost", "echo", "x"][..], &["-rmk", "user", "echo", "x"]] {

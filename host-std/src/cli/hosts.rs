@@ -2,7 +2,7 @@
 
 use super::args::PartArgs;
 use super::config::own_settings;
-use crate::launch::spawn_request::{is_here, is_this_machine};
+use crate::launch::spawn_request::{is_here, is_node, is_this_machine, slurm_node};
 use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
 use crate::settings::HostSettings;
@@ -54,8 +54,9 @@ impl JobHosts {
         let own_name = own_name(names, host, node.as_deref()).to_owned();
         for Allocation { hosts, .. } in &mut lists {
             let is_single = hosts.hosts().len() == 1;
-            let is_here =
-                |name: &str| is_node(name, &node) || is_this_machine(name, host, is_single);
+            let is_here = |name: &str| {
+                is_node(name, node.as_deref()) || is_this_machine(name, host, is_single)
+            };
             *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
         }
         let is_named = common.is_some();
@@ -131,17 +132,6 @@ fn allocated() -> Result<Option<Allocation>, UsageError> {
         output: &output,
     };
     of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })
-}
-
-/// Name of the node of this process in Slurm: `Some` within an allocation, empty if the node is not part of
-/// it, which is where `salloc` runs its command.
-fn slurm_node() -> Option<String> {
-    std::env::var_os("SLURM_JOB_ID")?;
-    Some(std::env::var("SLURMD_NODENAME").unwrap_or_default())
-}
-
-fn is_node(name: &str, node: &Option<String>) -> bool {
-    !name.is_empty() && node.as_deref() == Some(name)
 }
 
 /// Name of this host among `names`: `host`, which the system reports, but within Slurm the listed one, since

@@ -298,6 +298,18 @@ pub(crate) fn is_this_machine(name: &str, host: &str, is_single: bool) -> bool {
     is_here(name, host) || (is_single || is_address()) && UdpSocket::bind((name, 0)).is_ok()
 }
 
+/// Name of the node of this process in Slurm: `Some` within an allocation, empty if the node is not part of
+/// it, which is where `salloc` runs its command.
+pub(crate) fn slurm_node() -> Option<String> {
+    std::env::var_os("SLURM_JOB_ID")?;
+    Some(std::env::var("SLURMD_NODENAME").unwrap_or_default())
+}
+
+/// True if `node`, that of this process in Slurm, is called `name`.
+pub(crate) fn is_node(name: &str, node: Option<&str>) -> bool {
+    !name.is_empty() && node == Some(name)
+}
+
 fn bytes(text: Text<'_>) -> Vec<u8> {
     text.bytes().collect()
 }

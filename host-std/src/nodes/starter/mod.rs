@@ -7,7 +7,7 @@ mod child;
 pub(super) mod pool;
 mod table;
 
-use crate::launch::spawn_request::is_this_machine;
+use crate::launch::spawn_request::{is_node, is_this_machine, slurm_node};
 use crate::settings::nodes::{NodeSettings, StarterName};
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -30,10 +30,13 @@ impl StarterHost {
         let is_local = matches!(settings.starter, Some(StarterName::Local(_)));
         let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let is_single = names.len() == 1;
+        let slurm = slurm_node();
         let host = |(name, node): (&String, u32)| Self {
             node,
             name: name.clone(),
-            is_here: is_local || is_this_machine(name, &own, is_single),
+            is_here: is_local
+                || is_node(name, slurm.as_deref())
+                || is_this_machine(name, &own, is_single),
         };
         names.iter().zip(1..).map(host).collect()
     }

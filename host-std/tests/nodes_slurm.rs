@@ -144,13 +144,13 @@ fn batch_script_runs_ranks_on_its_own_node_too() {
 fn scancel_terminates_all_ranks_and_leaves_nothing() {
     let Some(slurm) = slurm_nodes("cancel", 3) else { return };
     let rank = "trap \"echo rank $PMI_RANK got TERM; exit 0\" TERM; echo rank $PMI_RANK is up; \
-                while sleep 0.1; do :; done";
-    let text = format!("'{}' mpiexec sh -c '{rank}' 7777783; echo over", host_path());
+                while :; do sleep 0.1; done";
+    // Slurm signals the shell of the script, too, and kills all processes of its node as soon as it has ended.
+    let text = format!("exec '{}' mpiexec sh -c '{rank}' 7777783", host_path());
     let job = BatchJob::submit(&slurm, &[], &script("cancel", &text));
     job.wait_for(&["rank 0 is up", "rank 1 is up", "rank 2 is up"]);
     job.cancel(&[]);
-    // Rank 0 is on the node of the script, where Slurm kills all processes as soon as the script has ended.
-    job.wait_for(&["rank 1 got TERM", "rank 2 got TERM"]);
+    job.wait_for(&["rank 0 got TERM", "rank 1 got TERM", "rank 2 got TERM"]);
     wait_until_gone("7777783");
     // The command of `salloc` gets a signal of its own.
     let running = start(&mut allocated(&slurm, 3, &["mpiexec", "sh", "-c", rank, "7777784"]));

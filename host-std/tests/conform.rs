@@ -146,8 +146,8 @@ fn rows(ran: &Ran) -> Vec<(&str, &str)> {
 fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
     let own = own();
     for (client, asks) in [
-        (format!("'{own}' demo-rank"), "rank 0 sent: init get_maxes"),
-        (format!("env PMI_VERSION=2 '{own}' demo-rank"), "rank 0 sent: init fullinit"),
+        (format!("env PMI_REQUEST_VERSION=1 '{own}' demo-rank"), "rank 0 sent: init get_maxes"),
+        (format!("env PMI_REQUEST_VERSION=2 '{own}' demo-rank"), "rank 0 sent: init fullinit"),
     ] {
         let ran = check_client(&client, &["-n", "3"]).exits_with(0);
         let rows = rows(&ran);
@@ -171,7 +171,7 @@ fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
         assert!(found("client-abort").ends_with("terminates on the signal"), "{}", ran.out);
     }
     // A client that requests the newest version falls back to the offered one.
-    let client = format!("env PMI_VERSION=newest '{own}' demo-rank");
+    let client = format!("env PMI_REQUEST_VERSION=newest '{own}' demo-rank");
     let ran = check_client(&client, &["--only", "1.1-offered"]).exits_with(0);
     assert!(rows(&ran)[0].1.ends_with("continues"), "{}", ran.out);
 }

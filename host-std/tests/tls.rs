@@ -14,8 +14,12 @@ use std::thread;
 fn environment(host: &Host, id: u32, version: &str) -> Environment {
     let words = host.listens.split([' ', ';', '\n']).filter_map(|word| word.split_once('='));
     let id = id.to_string();
-    let own =
-        [("PMI_ID", id.as_str()), ("PMI_RANK", &id), ("PMI_SIZE", "2"), ("PMI_VERSION", version)];
+    let own = [
+        ("PMI_ID", id.as_str()),
+        ("PMI_RANK", &id),
+        ("PMI_SIZE", "2"),
+        ("PMI_REQUEST_VERSION", version),
+    ];
     Environment::from_variables(own.into_iter().chain(words)).unwrap()
 }
 

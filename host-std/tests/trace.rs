@@ -114,7 +114,7 @@ fn program_that_leaves_its_record_is_told_where() {
     // The wait for a silent rank is bounded.
     let ran =
         run(host(["replay", "--timeout", "1"]).arg(&demo).args(["sleep", "60"])).exits_with(1);
-    assert!(ran.out.contains("rank 1 has not sent 'init version=1.1'"), "{}", ran.out);
+    assert!(ran.out.contains("rank 1 has not sent 'init version=2.0'"), "{}", ran.out);
     // A silent rank does not prevent a termination by signal either.
     let running = start(host(["replay"]).arg(&demo).args(["sh", "-c", "echo started; sleep 60"]));
     running.signal("TERM");
@@ -129,9 +129,13 @@ fn program_that_leaves_its_record_is_told_where() {
 fn answer_that_differs_is_told_with_its_question() {
     let demo = recorded("changed", 2, &[]);
     let json = with(&["trace", "export", "--format", "json"], [demo.as_path()]).exits_with(0).out;
-    assert!(json.contains("cmd=put_result rc=0"));
+    assert!(json.contains("cmd=kvs-put-response;rc=0"));
     let path = file("changed.json");
-    std::fs::write(&path, json.replacen("cmd=put_result rc=0", "cmd=put_result rc=7", 1)).unwrap();
+    std::fs::write(
+        &path,
+        json.replacen("cmd=kvs-put-response;rc=0", "cmd=kvs-put-response;rc=7", 1),
+    )
+    .unwrap();
     let ran = with(&["replay"], [path.as_path()]).exits_with(1);
     assert!(ran.out.contains("was answered to 'put key="), "{}", ran.out);
     assert!(ran.out.contains("recorded: put rc=7\n  now:      put rc=0"), "{}", ran.out);

@@ -185,7 +185,7 @@ pub const REMOVED: &[VariableRule] = &[
 pub const KEPT: &[VariableRule] = &[
     rule("PMI_DEBUG", "makes clients print debug messages"),
     rule("PMI_USE_LOGFILE", "makes clients write a log"),
-    rule("PMI_VERSION", "selects the protocol of some clients"),
+    rule("PMI_REQUEST_VERSION", "selects the protocol of `pmi-std`"),
     rule("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 

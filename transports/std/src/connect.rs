@@ -112,7 +112,7 @@ pub struct ConnectOptions {
 }
 
 /// Finds the server through the environment of this process, and opens a session in the version of
-/// `PMI_VERSION`: PMI-1.1 by default.
+/// `PMI_REQUEST_VERSION`: by default the newest that the server speaks.
 ///
 /// `None` is a singleton: the process was not started as part of a job, so it is rank 0 of 1, and
 /// may start a launcher of its own ([`singleton`](crate::singleton)).

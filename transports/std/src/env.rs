@@ -18,8 +18,9 @@ pub struct Environment {
     pub spawned: bool,
     /// `PMI_JOBID`: the launcher's id of the job. Only PMI-2 sends it to the server.
     pub job: Option<String>,
-    /// `PMI_VERSION`: the version to request; PMI-1.1 if it is missing. No launcher sets it, but a
-    /// user may.
+    /// Versions to request: that of `PMI_REQUEST_VERSION`, which a user may set. Without it the newest one, or
+    /// PMI-1.1 where `PMI_VERSION` of the launcher prefers version 1, where Hydra is the launcher, and where
+    /// `PMI_ID` is not the rank, but its proof.
     pub versions: RequestedVersions,
     /// `PMI_SOCKTYPE`: transport security of the connection to a server that is reached by TCP.
     pub sockets: Sockets,
@@ -130,7 +131,7 @@ impl Environment {
         };
         let spawned = variables.text("PMI_SPAWNED").is_some_and(|text| !matches!(text, "" | "0"));
         let job = variables.text("PMI_JOBID").filter(|job| !job.is_empty()).map(str::to_owned);
-        let versions = variables.versions()?;
+        let versions = variables.versions(&transport, rank)?;
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let (rank, size) = (narrow(rank), size.map_or(1, narrow));
         let sockets = if let Transport::Tcp { .. } = transport {
@@ -159,9 +160,9 @@ impl Environment {
         Self::from_variables(variables.into_iter().filter(|(name, _)| !is_first(name)))
     }
 
-    /// An environment with these values alone; `versions` is PMI-1.1.
+    /// An environment with these values alone; the newest version is requested.
     pub const fn new(transport: Transport, rank: u32, size: u32) -> Self {
-        let (versions, sockets) = (RequestedVersions::Only(Version::V1_1), Sockets::Posix);
+        let (versions, sockets) = (RequestedVersions::Newest, Sockets::Posix);
         Self { transport, rank, size, spawned: false, job: None, versions, sockets, pin: None }
     }
 }
@@ -232,14 +233,25 @@ impl Variables {
         }
     }
 
-    fn versions(&self) -> Result<RequestedVersions, EnvError> {
-        Ok(match self.text("PMI_VERSION").unwrap_or_default().trim() {
-            "" | "1" | "1.1" => RequestedVersions::Only(Version::V1_1),
+    /// Spec: RFC 13, "Version Negotiation"; PMI-2 API, `PMI2_Init`, for `PMI_VERSION`.
+    fn versions(&self, transport: &Transport, rank: u64) -> Result<RequestedVersions, EnvError> {
+        // Such an identity proves the rank in PMI-1. PMI-2 has no field for it, and proves a secret instead.
+        let has_identity =
+            matches!(transport, Transport::Tcp { id, .. } if *id != rank || *id > MOST);
+        Ok(match self.text(VERSION_VARIABLE).unwrap_or_default().trim() {
+            "" if has_identity || self.prefers_pmi1() => RequestedVersions::Only(Version::V1_1),
+            "1" | "1.1" => RequestedVersions::Only(Version::V1_1),
             "1.2" => RequestedVersions::Only(Version::V1_2),
             "2" | "2.0" => RequestedVersions::Only(Version::V2_0),
-            "newest" => RequestedVersions::Newest,
-            _ => return Err(self.invalid("PMI_VERSION", "1.1, 1.2, 2 or newest")),
+            "" | "newest" => RequestedVersions::Newest,
+            _ => return Err(self.invalid(VERSION_VARIABLE, "1.1, 1.2, 2 or newest")),
         })
+    }
+
+    /// True if the launcher prefers PMI-1, or has it alone without a fault.
+    fn prefers_pmi1(&self) -> bool {
+        let preferred = self.text("PMI_VERSION").unwrap_or_default().trim();
+        preferred == "1" || preferred.starts_with("1.") || self.text(HYDRA).is_some()
     }
 }
 
@@ -254,8 +266,15 @@ fn split_address(address: &str) -> Option<(&str, u16)> {
 /// The variable with the certificate that a rank trusts.
 pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";
 
+/// The variable with the version that a user requests.
+pub const VERSION_VARIABLE: &str = "PMI_REQUEST_VERSION";
+
+/// Set by the launcher of MPICH, Hydra, for its ranks. Its fences of PMI-2 are answered before all ranks have
+/// entered, and a get of 256 ranks behind one was seen to block for ever.
+const HYDRA: &str = "HYDI_CONTROL_FD";
+
 /// The variables that are read.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "PMI_FD",
     "PMI_PORT",
     "PMI_ID",
@@ -266,6 +285,8 @@ const NAMES: [&str; 10] = [
     "PMI_SOCKTYPE",
     PIN_VARIABLE,
     "PMI_VERSION",
+    VERSION_VARIABLE,
+    HYDRA,
 ];
 
 /// C clients keep ranks and sizes in an `int`.
@@ -294,7 +315,9 @@ mod tests {
 
     fn over_tcp(host: &str, port: u16, id: u64, rank: u32) -> Result<Environment, EnvError> {
         let transport = Transport::Tcp { host: host.into(), port, id };
-        Ok(Environment { transport, rank, ..alone() })
+        let first = RequestedVersions::Only(Version::V1_1);
+        let versions = if id == rank.into() { RequestedVersions::Newest } else { first };
+        Ok(Environment { transport, rank, versions, ..alone() })
     }
 
     fn alone() -> Environment {
@@ -346,14 +369,14 @@ mod tests {
     fn process_without_fd_and_port_is_a_singleton() {
         assert_eq!(read(&[]), Ok(alone()));
         assert_eq!(read(&[("PMI_RANK", "x"), ("PMI_SIZE", "4"), ("HOME", "/")]), Ok(alone()));
-        assert_eq!(read(&[("PMI_VERSION", "x"), ("PMI_SOCKTYPE", "x")]), Ok(alone()));
+        assert_eq!(read(&[(VERSION_VARIABLE, "x"), ("PMI_SOCKTYPE", "x")]), Ok(alone()));
     }
 
     #[test]
     fn user_selects_the_version_and_a_launcher_the_job() {
         let (fd, only) = (("PMI_FD", "7"), |version| Ok(RequestedVersions::Only(version)));
         for (word, versions) in [
-            ("", only(Version::V1_1)),
+            ("", Ok(RequestedVersions::Newest)),
             ("1", only(Version::V1_1)),
             ("1.1", only(Version::V1_1)),
             ("1.2", only(Version::V1_2)),
@@ -362,12 +385,38 @@ mod tests {
             ("newest", Ok(RequestedVersions::Newest)),
         ] {
             assert_eq!(
-                read(&[fd, ("PMI_VERSION", word)]).map(|variables| variables.versions),
+                read(&[fd, (VERSION_VARIABLE, word)]).map(|variables| variables.versions),
                 versions
             );
         }
         let job = |text| read(&[fd, ("PMI_JOBID", text)]).unwrap().job;
         assert_eq!((job("3.0-1"), job("")), (Some("3.0-1".into()), None));
+    }
+
+    #[test]
+    fn newest_version_is_requested_unless_the_launcher_prefers_or_needs_an_older_one() {
+        let versions = |more: &[(&str, &str)]| {
+            read(&[&[("PMI_FD", "7")], more].concat()).map(|variables| variables.versions)
+        };
+        let (newest, first) =
+            (Ok(RequestedVersions::Newest), Ok(RequestedVersions::Only(Version::V1_1)));
+        assert_eq!(versions(&[]), newest);
+        let (hydra, chosen) = (("HYDI_CONTROL_FD", "9"), (VERSION_VARIABLE, "2"));
+        for (preferred, expected) in
+            [("2", &newest), ("3", &newest), ("x", &newest), ("1", &first), ("1.1", &first)]
+        {
+            assert_eq!(&versions(&[("PMI_VERSION", preferred)]), expected, "{preferred}");
+        }
+        assert_eq!(versions(&[hydra]), first);
+        assert_eq!(versions(&[hydra, ("PMI_VERSION", "2")]), first);
+        for (id, expected) in [("3", &newest), ("30", &first)] {
+            let dialled = [("PMI_PORT", "h:1"), ("PMI_ID", id), ("PMI_RANK", "3")];
+            assert_eq!(&read(&dialled).map(|variables| variables.versions), expected, "{id}");
+        }
+        // The choice of the user counts everywhere.
+        let second = Ok(RequestedVersions::Only(Version::V2_0));
+        assert_eq!(versions(&[hydra, chosen]), second);
+        assert_eq!(versions(&[chosen, ("PMI_VERSION", "1")]), second);
     }
 
     #[test]
@@ -410,8 +459,8 @@ mod tests {
             (&[("PMI_PORT", "host:65536"), ("PMI_ID", "0")], "PMI_PORT"),
             (&[("PMI_PORT", "h:1"), ("PMI_ID", "x")], "PMI_ID"),
             (&[("PMI_PORT", "h:1"), ("PMI_ID", "0"), ("PMI_SOCKTYPE", "tls")], "PMI_SOCKTYPE"),
-            (&[fd, ("PMI_VERSION", "3")], "PMI_VERSION"),
-            (&[fd, ("PMI_VERSION", "1.3")], "PMI_VERSION"),
+            (&[fd, (VERSION_VARIABLE, "3")], VERSION_VARIABLE),
+            (&[fd, (VERSION_VARIABLE, "1.3")], VERSION_VARIABLE),
         ] {
             match read(variables) {
                 Err(EnvError::Invalid { variable, .. }) => assert_eq!(variable, wrong),

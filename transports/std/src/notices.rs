@@ -53,7 +53,7 @@ impl Notices {
     /// `None` without `PMI_PORT`: a launcher without a listener sends no notices. `signal` is the
     /// name of a signal that follows every notice, as `SIGUSR1`.
     /// Wire: `cmd=init_oob signal=S pmi_version=V pmi_subversion=V pmiid=ID\n`; the version is that
-    /// of `PMI_VERSION`.
+    /// of `PMI_REQUEST_VERSION`, and PMI-2 without it.
     ///
     /// # Errors
     ///

@@ -33,8 +33,10 @@ fn serve_over(link: impl Link, dials: bool, challenge: Option<Challenge>) {
     server.serve_until_closed();
 }
 
+/// The environment of a spawned rank that requests PMI-1.1.
 fn environment(transport: Transport) -> Environment {
-    Environment { spawned: true, ..Environment::new(transport, 0, 1) }
+    let versions = RequestedVersions::Only(Version::V1_1);
+    Environment { spawned: true, versions, ..Environment::new(transport, 0, 1) }
 }
 
 fn dial(port: u16, id: u64) -> Transport {

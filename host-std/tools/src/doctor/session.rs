@@ -4,13 +4,13 @@ use pmi_core::command::Version;
 use pmi_core::limits::VALUE_BYTES;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
 use pmi_link::CallError;
-use pmi_std::env::{Environment, RequestedVersions};
+use pmi_std::env::Environment;
 use pmi_std::{Member, Pmi};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use std::{env, fmt, io, thread};
+use std::{fmt, io, thread};
 
 /// Result of the PMI session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,12 +155,7 @@ fn converse(
     card: &DoctorCard,
     steps: &Sender<SessionProgress>,
 ) -> Result<SessionResult, (&'static str, String)> {
-    let mut environment =
-        Environment::of_this_process().map_err(|error| (INIT, error.to_string()))?;
-    // The user has chosen no version, so the best available one is requested.
-    if env::var_os("PMI_VERSION").is_none() {
-        environment.versions = RequestedVersions::Newest;
-    }
+    let environment = Environment::of_this_process().map_err(|error| (INIT, error.to_string()))?;
     let member = pmi_std::connect_by(environment).map_err(|error| (INIT, error.to_string()))?;
     let Some(Member { mut pmi, rank, size, .. }) = member else {
         return Ok(SessionResult::Singleton);

@@ -90,7 +90,7 @@ fn under_hydra_it_works_as_under_ours() {
     let parts = [
         "rank 0 of 3",
         "started by hydra_pmi_proxy",
-        "PMI-2.0: init",
+        "PMI-1.1: init",
         "nothing is wrong on ranks 0-2",
     ];
     let is_right = |ran: &Ran| ran.code == 0 && parts.iter().all(|part| ran.out.contains(part));

@@ -18,9 +18,9 @@ pub struct Environment {
     pub spawned: bool,
     /// `PMI_JOBID`: the launcher's id of the job. Only PMI-2 sends it to the server.
     pub job: Option<String>,
-    /// Versions to request: that of `PMI_REQUEST_VERSION`, which a user may set. Without it the newest one, or
-    /// PMI-1.1 where `PMI_VERSION` of the launcher prefers version 1, where Hydra is the launcher, and where
-    /// `PMI_ID` is not the rank, but its proof.
+    /// Versions to request: that of `PMI_REQUEST_VERSION`, which a user may set. Without it the newest one,
+    /// or PMI-1.1 where `PMI_VERSION` of the launcher prefers version 1, where Hydra is the launcher, and
+    /// where `PMI_ID` is not the rank, but its proof.
     pub versions: RequestedVersions,
     /// `PMI_SOCKTYPE`: transport security of the connection to a server that is reached by TCP.
     pub sockets: Sockets,

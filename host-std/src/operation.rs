@@ -32,6 +32,8 @@ pub(crate) enum OperationReply {
     Ended {
         /// Kind of the operation.
         kind: OperationKind,
+        /// Job of the first member.
+        job: u32,
         /// Number of the part of this node.
         number: u32,
         /// Number of the constructed group; no other group of the run has it.
@@ -201,6 +203,7 @@ pub(crate) mod tests {
         [
             OperationReply::Ended {
                 kind: OperationKind::GroupFence(2),
+                job: 1,
                 number: 9,
                 serial: 1,
                 is_partial: false,

@@ -327,10 +327,6 @@ pub(crate) fn singletons(
 /// Heading of the table of ranks that still run a moment after a signal was forwarded.
 pub(crate) const STILL_RUNNING: &str = "these still run:";
 
-/// Message for a spawn in a job on several nodes.
-pub(crate) const NO_SPAWN_OVER_NODES: &str = "a spawn is refused: ranks of a job on several nodes cannot \
-    spawn yet; run the job on one node for that";
-
 /// Message if a rank cannot be killed.
 pub(crate) fn given_up(running: usize) -> String {
     format!(

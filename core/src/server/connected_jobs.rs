@@ -17,8 +17,8 @@ pub(super) fn start<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>
     }
 }
 
-/// Connects a new job with the job that spawned it, unless one of them is on several nodes: the server of one
-/// node cannot read all data of such a job.
+/// Connects a new job with the job that spawned it. If they are on several nodes, each server has both jobs,
+/// and reads what fences have carried from the other nodes.
 /// Spec: PMI-2 API, Basic Concepts.
 pub(super) fn connect_with_spawner<K: Kvs, M: AsRef<[Member]>>(
     jobs: &mut impl Slots<Job<K, M>>,
@@ -26,8 +26,7 @@ pub(super) fn connect_with_spawner<K: Kvs, M: AsRef<[Member]>>(
 ) {
     let Some(spawner) = jobs.get(id.0 as usize).and_then(Job::spawner).cloned() else { return };
     let found = find_named(jobs, |name| name == spawner.as_bytes());
-    let is_here = |id: JobId| jobs.get(id.0 as usize).is_some_and(|job| !job.has_remote());
-    if let Some(by) = found.filter(|by| is_here(*by) && is_here(id)) {
+    if let Some(by) = found {
         connect(jobs, by, id);
     }
 }

@@ -165,7 +165,7 @@ where
             response.refuse(&Reason::Lacking { field: "program" });
         }
         (_, Request::Publish { .. } | Request::Unpublish { .. } | Request::Lookup { .. })
-            if parts::NAMES && job.has_remote() =>
+            if parts::NAMES && job.is_over_nodes() =>
         {
             let refused = match request {
                 Request::Publish { service, port } => check_publish(service, port, rank),

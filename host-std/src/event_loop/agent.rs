@@ -1,15 +1,15 @@
 //! The event loop as the agent of one node: its start, and messages to and from the head of the run.
 
-use super::EventLoop;
 use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
+use super::{EventLoop, agent_spawn};
 use crate::cli::config::Config;
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
 use crate::launch::signal::Arrived;
 use crate::nodes::job_message::{JobMessage, Origin};
-use crate::nodes::message::{AgentMessage, FailedRanks, HeadMessage, RankEnded};
+use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
@@ -93,9 +93,8 @@ impl WaitingAgent {
     /// Reports that the job cannot be prepared, and waits for the end of the run.
     fn fail(mut self, what: String) -> u8 {
         let failure = Failure::Launcher { what };
-        for message in
-            [AgentMessage::Failed { failure, outputs: 0 }, AgentMessage::Quiet { outputs: 0 }]
-        {
+        let failed = AgentMessage::Failed { job: 0, failure, outputs: 0 };
+        for message in [failed, AgentMessage::Quiet { outputs: 0, jobs: 1 }] {
             let _ = self.network.send(Destination::Head, Class::Control, message.body());
         }
         while self.next_message().is_some_and(|message| message != HeadMessage::Finish) {}
@@ -187,7 +186,7 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
     // The queue is free again for the ranks.
     run.io.outputs.flush(&mut run.poller)?;
     if is_quiet && run.io.outputs.is_done() {
-        uplink.report_quiet();
+        uplink.report_quiet(run.jobs.next_group());
     }
     uplink.network.flush(&run.poller)?;
     uplink.network.tick(Instant::now(), &run.poller)?;
@@ -197,8 +196,9 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
         handle_uplink(run, event)?;
     }
     check_blocked_fence(run);
-    if let Some(number) = run.uplink.as_ref().and_then(Uplink::fence) {
-        nodes::join_without_ranks(&mut run.service, run.jobs.first(), number);
+    let fences = run.uplink.as_ref().map(Uplink::fences).unwrap_or_default();
+    for FenceNumber { job, number } in fences {
+        nodes::join_without_ranks(&mut run.service, JobId(job), number);
         is_any |= run.handle_server_events();
     }
     Ok(is_any)
@@ -206,11 +206,12 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
 
 /// Fails the run if ranks of this node wait in a fence that a rank of another node will never enter.
 fn check_blocked_fence(run: &mut EventLoop) {
-    let Some(gone) = run.uplink.as_ref().and_then(Uplink::gone) else { return };
-    let job = run.jobs.first();
-    let waiting_count = nodes::waiting_count(&run.service, job, gone.fence);
-    if waiting_count > 0 {
-        run.fail(job, Failure::Missing { gone: vec![gone.rank], gone_count: 1, waiting_count });
+    for gone in run.uplink.as_ref().map(Uplink::gone).unwrap_or_default() {
+        let job = JobId(gone.job);
+        let waiting_count = nodes::waiting_count(&run.service, job, gone.fence);
+        if waiting_count > 0 {
+            run.fail(job, Failure::Missing { gone: vec![gone.rank], gone_count: 1, waiting_count });
+        }
     }
 }
 
@@ -218,14 +219,16 @@ fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
     match event {
         UplinkEvent::Message(message) => handle_head_message(run, message)?,
         UplinkEvent::CollectiveEnded { id, data, members } => {
-            // A run has one job, and fences are its only collective operations.
-            let job = run.jobs.first();
-            if id.kind == FENCE
-                && let Err(why) = nodes::end_fence(&mut run.service, job, (&data, members))
-            {
+            // Fences are the only collective operations.
+            let job = JobId(id.job);
+            if id.kind != FENCE {
+                return Ok(());
+            }
+            if let Err(why) = nodes::end_fence(&mut run.service, job, (&data, members)) {
                 let what = format!("fence {} cannot end: {why}", id.number);
                 run.fail(job, Failure::Launcher { what });
             }
+            nodes::join_next_without_members(&mut run.service, job);
         }
         UplinkEvent::HeadLost => {
             request_end(run);
@@ -278,14 +281,15 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::RankGone(gone) => {
             run.uplink.iter_mut().for_each(|uplink| uplink.note_gone(gone));
         }
-        HeadMessage::Failed(FailedRanks { all, new }) => {
-            let job = run.jobs.first();
+        HeadMessage::Failed(FailedRanks { job, all, new }) => {
+            let job = JobId(job);
             nodes::publish_failures(&mut run.service, job, &new);
             run.publish_failed_ranks(job, &all);
         }
-        HeadMessage::FenceEntered(number) => {
-            run.uplink.iter_mut().for_each(|uplink| uplink.note_fence(number));
+        HeadMessage::FenceEntered(fence) => {
+            run.uplink.iter_mut().for_each(|uplink| uplink.note_fence(fence));
         }
+        HeadMessage::Spawn(notice) => agent_spawn::handle_notice(run, notice),
         HeadMessage::Report(request) => report_ranks(run, &request),
         HeadMessage::Finish => {
             run.uplink.iter_mut().for_each(|uplink| uplink.finish());
@@ -368,21 +372,25 @@ pub(super) fn feed_readers(run: &mut EventLoop) -> io::Result<()> {
 }
 
 /// Reports the end of a rank to the head, if this is an agent.
-pub(super) fn report_end(run: &mut EventLoop, rank: u32, end: RankEnd) {
+pub(super) fn report_end(run: &mut EventLoop, (job, rank): (JobId, u32), end: RankEnd) {
     let Some(uplink) = &mut run.uplink else { return };
     uplink.report_starts(&run.processes);
     let RankEnd { ending, phase, was_over, traffic, .. } = end;
-    let fence_count = nodes::fence_count(&run.service, run.jobs.first(), rank);
-    uplink.report_end(RankEnded { rank, ending, phase, was_over, fence_count, traffic });
+    let fence_count = nodes::fence_count(&run.service, job, rank);
+    let job = job.0;
+    uplink.report_end(RankEnded { job, rank, ending, phase, was_over, fence_count, traffic });
 }
 
 /// Hands the contribution of this node to a fence up to the head.
 pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
     let (members, data) = nodes::fence_contribution(&run.service, job);
+    let has_ranks = run.jobs.plan(job).is_some_and(|plan| plan.local() > 0);
     let Some(uplink) = &mut run.uplink else { return };
     let id = CollectiveId { job: job.0, kind: FENCE, number: generation };
-    if run.summary.continues_after_failures() {
-        uplink.send(&AgentMessage::FenceEntered(generation));
+    // Nodes without ranks of the job are always in its next fence.
+    if has_ranks && run.summary.continues_after_failures() {
+        let fence = FenceNumber { job: job.0, number: generation };
+        uplink.send(&AgentMessage::FenceEntered(fence));
     }
     if let Err(error) = uplink.network.contribute(id, Contribution { members, data }) {
         let what = format!("fence {generation} cannot be handed up: {error}");
@@ -390,17 +398,17 @@ pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
     }
 }
 
-/// Lets the job continue after failures of ranks, if this is an agent and the run wants that.
-pub(super) fn prepare_for_failures(run: &mut EventLoop) {
+/// Lets a job continue after failures of ranks, if this is an agent and the run wants that.
+pub(super) fn prepare_for_failures(run: &mut EventLoop, job: JobId) {
     if run.uplink.is_some() && run.summary.continues_after_failures() {
-        nodes::tolerate_failures(&mut run.service, run.jobs.first());
+        nodes::tolerate_failures(&mut run.service, job);
     }
 }
 
 /// Reports a failure to the head after which the other ranks continue. Returns false if this is no agent.
-pub(super) fn report_tolerated(run: &mut EventLoop, failure: &Failure) -> bool {
+pub(super) fn report_tolerated(run: &mut EventLoop, job: JobId, failure: &Failure) -> bool {
     let Some(uplink) = &mut run.uplink else { return false };
-    uplink.send(&AgentMessage::Tolerated(failure.clone()));
+    uplink.send(&AgentMessage::Tolerated(job.0, failure.clone()));
     true
 }
 

@@ -6,7 +6,7 @@ use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::unconnected;
-use super::{EventLoop, agent, self_abort};
+use super::{EventLoop, agent, agent_spawn, self_abort};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
@@ -134,8 +134,7 @@ impl EventLoop {
             return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
         }
         if self.uplink.is_some() {
-            self.io.report(report::NO_SPAWN_OVER_NODES);
-            return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
+            return agent_spawn::forward(self, who, request);
         }
         let (mut spawning, listeners) = self.spawning();
         spawning.handle_request(who, request, listeners);
@@ -145,6 +144,9 @@ impl EventLoop {
     pub(super) fn handle_start(&mut self, event: StartEvent) {
         match event {
             StartEvent::Started => {}
+            StartEvent::Failed { job, failure } if job != self.jobs.first() => {
+                agent_spawn::report_not_started(self, job, failure);
+            }
             StartEvent::Failed { job, failure } => self.fail(job, failure),
             StartEvent::Undone(job) => {
                 self.check_job_ended(job);
@@ -307,7 +309,7 @@ impl EventLoop {
             traffic: self.service.traffic(job, rank),
         };
         self.summary.note_end(number, end);
-        agent::report_end(self, rank, end);
+        agent::report_end(self, (job, rank), end);
         let ended = match ending {
             ProcessEnd::Exited(code) => Content::Exited { code: code.into() },
             ProcessEnd::Killed { signal, .. } => Content::Killed { signal },
@@ -346,7 +348,7 @@ impl EventLoop {
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
         if let Some(uplink) = &mut self.uplink {
             uplink.report_starts(&self.processes);
-            uplink.report_failure(&failure);
+            uplink.report_failure(job.0, &failure);
         }
         // The reader of the output closed it on purpose, and knows the effect on writers.
         else if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
@@ -385,7 +387,7 @@ impl EventLoop {
         if let Some(plan) = self.jobs.plan(job) {
             let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
             self.summary.record_report(&what);
-            if !agent::report_tolerated(self, failure) {
+            if !agent::report_tolerated(self, job, failure) {
                 let running = self.processes.running_count();
                 self.io.report(crate::run_report::text::tolerated(&what, running));
             }
@@ -416,6 +418,10 @@ impl EventLoop {
 
     /// Checks whether a spawned job has ended.
     fn check_job_ended(&mut self, id: JobId) {
+        // The head knows the ranks of all nodes.
+        if self.uplink.is_some() {
+            return;
+        }
         let Some(ended) = self.jobs.check_ended(id) else { return };
         if self.listeners.has_pmix() {
             self.service.pmix_notifier().notify_job_end(id);

@@ -147,6 +147,11 @@ impl Io {
         self.linger_until = Some(now + LINGER);
     }
 
+    /// Stops that wait: ranks of another job follow.
+    pub(super) fn end_linger(&mut self) {
+        self.linger_until = None;
+    }
+
     /// Closes pipes that are held open when no rank is left, at the deadline.
     pub(super) fn check_linger(&mut self, now: Instant) {
         if self.linger_until.is_some_and(|until| now >= until) {

@@ -112,6 +112,11 @@ impl Jobs {
         self.starts.push_front(start);
     }
 
+    /// Drops the ranks of a job that are not started yet.
+    pub(super) fn clear_starts_of(&mut self, job: JobId) {
+        self.starts.retain(|start| start.job != job);
+    }
+
     /// Drops all ranks that are not started yet.
     pub(super) fn clear_starts(&mut self) {
         self.starts.clear();

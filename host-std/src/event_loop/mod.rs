@@ -31,6 +31,7 @@
 //! decides the exit code and starts the shutdown; see [`Shutdown`](crate::launch::shutdown::Shutdown).
 
 mod agent;
+mod agent_spawn;
 mod delivery;
 mod dial_in;
 mod handlers;
@@ -158,7 +159,9 @@ impl EventLoop {
             }
             Some(AgentStart { poller, network, are_one, shows_prompts, head_pid }) => {
                 let has_readers = streams.stdin != StdinTo::NoRank;
-                uplink = Some(Uplink::new(network, has_readers, &poller).map_err(prepare)?);
+                let identity = (head_pid, config.node.unwrap_or_default());
+                let opened = Uplink::new(network, identity, has_readers, &poller);
+                uplink = Some(opened.map_err(prepare)?);
                 (poller, Outputs::of_node(are_one, shows_prompts), head_pid)
             }
         };
@@ -226,7 +229,8 @@ impl EventLoop {
     }
 
     fn run(mut self) -> u8 {
-        agent::prepare_for_failures(&mut self);
+        let first = self.jobs.first();
+        agent::prepare_for_failures(&mut self, first);
         if let Err(error) = self.turn_until_done() {
             // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
             // wait in: all processes must be killed, and pending reports must be written.

@@ -1,7 +1,7 @@
 //! Connection of an agent to the head of its run: messages in both directions, and input for ranks.
 
 use super::processes::Processes;
-use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
+use crate::nodes::message::{AgentMessage, FenceNumber, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::poller::{Interest, Poller, Token};
 use crate::stdio::outputs::Outputs;
@@ -10,6 +10,7 @@ use pmi_tree::{Class, CollectiveId, Destination, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -17,15 +18,17 @@ use std::time::Instant;
 /// The agent's side of a run on several nodes.
 pub(super) struct Uplink {
     pub(super) network: Network,
+    /// Process number of the head, which makes names of jobs unique, and number of this node among the hosts.
+    identity: (u32, u32),
     /// Number of processes whose start was reported.
     started_count: usize,
     /// Number of output messages sent.
     outputs_count: u64,
     input: ReaderPipe,
-    /// The rank that left before all others, if any has left.
-    gone: Option<RankGone>,
-    /// The last fence that other nodes have entered, in a run that continues after failures.
-    fence: Option<u32>,
+    /// By job: the rank that left before all others.
+    gone: BTreeMap<u32, RankGone>,
+    /// By job: the last fence that other nodes have entered, in a run that continues after failures.
+    fences: BTreeMap<u32, u32>,
     state: UplinkState,
 }
 
@@ -71,20 +74,31 @@ impl Uplink {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(super) fn new(network: Network, has_readers: bool, poller: &Poller) -> io::Result<Self> {
+    pub(super) fn new(
+        network: Network,
+        identity: (u32, u32),
+        has_readers: bool,
+        poller: &Poller,
+    ) -> io::Result<Self> {
         let mut input = ReaderPipe::default();
         if has_readers {
             input.open(poller)?;
         }
         Ok(Self {
             network,
+            identity,
             started_count: 0,
             outputs_count: 0,
             input,
-            gone: None,
-            fence: None,
+            gone: BTreeMap::new(),
+            fences: BTreeMap::new(),
             state: UplinkState::Busy,
         })
+    }
+
+    /// Process number of the head, and number of this node among the hosts.
+    pub(super) fn identity(&self) -> (u32, u32) {
+        self.identity
     }
 
     /// The next event, after connections were [served](Network::ready).
@@ -117,31 +131,32 @@ impl Uplink {
     /// Records a rank that has left earlier than those known: fences from the one that it has not entered
     /// cannot complete.
     pub(super) fn note_gone(&mut self, gone: RankGone) {
-        self.gone = Some(gone);
+        self.gone.insert(gone.job, gone);
     }
 
-    /// The rank that left before all others.
-    pub(super) fn gone(&self) -> Option<RankGone> {
-        self.gone
+    /// For each job, the rank that left before all others.
+    pub(super) fn gone(&self) -> Vec<RankGone> {
+        self.gone.values().copied().collect()
     }
 
     /// Records a fence that other nodes have entered.
-    pub(super) fn note_fence(&mut self, number: u32) {
-        self.fence = Some(number);
+    pub(super) fn note_fence(&mut self, fence: FenceNumber) {
+        self.fences.insert(fence.job, fence.number);
     }
 
-    /// The last fence that other nodes have entered.
-    pub(super) fn fence(&self) -> Option<u32> {
-        self.fence
+    /// For each job, the last fence that other nodes have entered.
+    pub(super) fn fences(&self) -> Vec<FenceNumber> {
+        self.fences.iter().map(|(job, number)| FenceNumber { job: *job, number: *number }).collect()
     }
 
     /// Sends the start of processes that was not reported yet.
     pub(super) fn report_starts(&mut self, processes: &Processes) {
-        let pids: Vec<i32> =
-            processes.iter().skip(self.started_count).map(|entry| entry.pid).collect();
-        self.started_count += pids.len();
-        if !pids.is_empty() {
-            self.send(&AgentMessage::Started(pids));
+        let new: Vec<_> = processes.iter().skip(self.started_count).collect();
+        self.started_count += new.len();
+        for of_job in new.chunk_by(|one, other| one.job == other.job) {
+            let pids = of_job.iter().map(|entry| entry.pid).collect();
+            let job = of_job.first().map_or(0, |entry| entry.job.0);
+            self.send(&AgentMessage::Started { job, pids });
         }
     }
 
@@ -151,9 +166,9 @@ impl Uplink {
     }
 
     /// Sends the first failure on this node.
-    pub(super) fn report_failure(&mut self, failure: &Failure) {
+    pub(super) fn report_failure(&mut self, job: u32, failure: &Failure) {
         let failure = failure.clone();
-        self.send(&AgentMessage::Failed { failure, outputs: self.outputs_count });
+        self.send(&AgentMessage::Failed { job, failure, outputs: self.outputs_count });
     }
 
     /// Sends queued output as far as the head takes it.
@@ -170,11 +185,18 @@ impl Uplink {
         }
     }
 
-    /// Reports once that no rank is left, and that everything was sent.
-    pub(super) fn report_quiet(&mut self) {
+    /// Reports once that no rank is left of this many jobs, and that everything was sent.
+    pub(super) fn report_quiet(&mut self, jobs: u32) {
         if self.state == UplinkState::Busy {
             self.state = UplinkState::Quiet;
-            self.send(&AgentMessage::Quiet { outputs: self.outputs_count });
+            self.send(&AgentMessage::Quiet { outputs: self.outputs_count, jobs });
+        }
+    }
+
+    /// Records a new job, after which ranks may run again.
+    pub(super) fn note_job(&mut self) {
+        if self.state == UplinkState::Quiet {
+            self.state = UplinkState::Busy;
         }
     }
 

@@ -32,7 +32,7 @@ fn of_app(app: &App<'_>, common: &List<'_>) -> Option<AppSpec> {
         name: words(app.command),
         args: app.words.iter().skip(1).map(words).collect(),
         processes: u32::try_from(app.processes).unwrap_or(0),
-        directory: app.directory.map(|directory| words(directory).into()),
+        directory: app.directory.map(words),
         variables: app.variables.iter().filter_map(assigned).collect(),
         ..AppSpec::default()
     };
@@ -64,8 +64,8 @@ fn take(wanted: &mut AppSpec, info: &Info<'_>) -> bool {
             let list = String::from_utf8_lossy(text()).into_owned();
             wanted.hosts = list.split(',').map(|host| host.trim().to_owned()).collect();
         }
-        keys::HOSTFILE => wanted.host_file = Some(words(text()).into()),
-        keys::WDIR => wanted.directory = Some(words(text()).into()),
+        keys::HOSTFILE => wanted.host_file = Some(words(text())),
+        keys::WDIR => wanted.directory = Some(words(text())),
         keys::SET_ENVAR => wanted.variables.extend(info.value.variable().map(pair)),
         keys::ADD_ENVAR => {
             let added = info.value.variable().map(pair);

@@ -2,7 +2,7 @@
 //!
 //! | key | meaning here |
 //! |---|---|
-//! | `host`, `hosts` | target: this host by its name, or `localhost`; a list with commas. Another host is refused |
+//! | `host`, `hosts` | target: this host by its name, or `localhost`, or any host of a run on several nodes; a list with commas. Another host is refused |
 //! | `hostfile` | the same, from a file with a host on each line; text behind the name, or behind a `#`, is ignored |
 //! | `wdir`, `cwd` | the working directory; a relative path of the program is resolved from there |
 //! | `path` | directories to search for the program before those of `PATH`, with colons |
@@ -17,6 +17,7 @@ use super::soft;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_core::error::Code;
 use pmi_host_base::program::{Program, ProgramError};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,7 +26,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// One spawn request. It owns its strings, so its message can be dropped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpawnRequest {
     /// The programs, in the order of their ranks.
     pub(crate) wanted: Vec<AppSpec>,
@@ -33,8 +34,20 @@ pub(crate) struct SpawnRequest {
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// Hosts on which programs may be started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunHosts<'a> {
+    /// This one alone.
+    One(&'a str),
+    /// Those of a run on several nodes, and the name of the requesting rank's host.
+    Several(&'a [String], &'a str),
+}
+
+/// Ranks of a program, and the nodes that are requested for them; none for any.
+pub(crate) type PartWithNodes = (App, Vec<u32>);
+
 /// One program of an order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AppSpec {
     pub(super) name: OsString,
     pub(super) args: Vec<OsString>,
@@ -42,8 +55,8 @@ pub(crate) struct AppSpec {
     pub(super) processes: u32,
     pub(super) soft: Option<String>,
     pub(super) hosts: Vec<String>,
-    pub(super) host_file: Option<PathBuf>,
-    pub(super) directory: Option<PathBuf>,
+    pub(super) host_file: Option<OsString>,
+    pub(super) directory: Option<OsString>,
     pub(super) search: Option<OsString>,
     pub(super) variables: Vec<(OsString, OsString)>,
 }
@@ -68,6 +81,18 @@ pub(crate) enum SpawnError {
         wanted: String,
         /// The name of this host.
         host: String,
+    },
+    /// A program is requested on a host that is none of the run.
+    #[error(
+        "program '{}' is to run on '{wanted}', which is no host of this run; name one of its hosts, or leave \
+         the hint 'host' out",
+        .name.display()
+    )]
+    Unknown {
+        /// The program.
+        name: OsString,
+        /// Requested host.
+        wanted: String,
     },
     /// The file of hosts for a program cannot be read.
     #[error(
@@ -143,17 +168,31 @@ impl SpawnRequest {
     pub(crate) fn resolve(
         self,
         host: &str,
-        mut room: u32,
+        room: u32,
     ) -> Result<(Vec<App>, Commands), (SpawnError, Vec<CodeRun>)> {
+        let (parts, commands) = self.resolve_on(RunHosts::One(host), room)?;
+        Ok((parts.into_iter().map(|(part, _)| part).collect(), commands))
+    }
+
+    /// The same for the hosts of a run, with the nodes that are requested for each program.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub(crate) fn resolve_on(
+        self,
+        hosts: RunHosts<'_>,
+        mut room: u32,
+    ) -> Result<(Vec<PartWithNodes>, Commands), (SpawnError, Vec<CodeRun>)> {
         let asked = self.wanted.iter().map(|wanted| Command { asked: wanted.processes, taken: 0 });
         let mut commands: Vec<Command> = asked.collect();
         let mut parts = Vec::new();
         for (at, wanted) in self.wanted.into_iter().enumerate() {
-            match wanted.resolve(host, room) {
-                Ok(part) => {
+            match wanted.resolve(hosts, room) {
+                Ok((part, nodes)) => {
                     room -= part.ranks;
                     commands[at].taken = part.ranks;
-                    parts.extend(Some(part).filter(|part| part.ranks > 0));
+                    parts.extend(Some((part, nodes)).filter(|(part, _)| part.ranks > 0));
                 }
                 Err(why) => {
                     let codes = Commands::new(commands).refused(at, why.code());
@@ -176,8 +215,8 @@ impl AppSpec {
             b"host" | b"hosts" => {
                 self.hosts = text().split(',').map(|host| host.trim().to_owned()).collect();
             }
-            b"hostfile" => self.host_file = Some(words(value).into()),
-            b"wdir" | b"cwd" => self.directory = Some(words(value).into()),
+            b"hostfile" => self.host_file = Some(words(value)),
+            b"wdir" | b"cwd" => self.directory = Some(words(value)),
             b"path" => self.search = Some(words(value)),
             b"soft" => self.soft = Some(text()),
             b"env" => self.variables.extend(variables(&bytes(value))),
@@ -185,7 +224,7 @@ impl AppSpec {
         }
     }
 
-    fn resolve(self, host: &str, room: u32) -> Result<App, SpawnError> {
+    fn resolve(self, known: RunHosts<'_>, room: u32) -> Result<PartWithNodes, SpawnError> {
         let Self {
             name,
             args,
@@ -197,14 +236,19 @@ impl AppSpec {
             search,
             variables,
         } = self;
-        if let Some(file) = host_file {
+        let directory = directory.map(PathBuf::from);
+        if let Some(file) = host_file.map(PathBuf::from) {
             match read_hosts(&file) {
                 Ok(more) => hosts.extend(more),
                 Err(why) => return Err(SpawnError::HostFile { name, file, why }),
             }
         }
-        if let Some(wanted) = hosts.into_iter().find(|wanted| !is_here(wanted, host)) {
-            return Err(SpawnError::Elsewhere { name, wanted, host: host.to_owned() });
+        let mut nodes = Vec::new();
+        for wanted in hosts {
+            match known.nodes_of(&wanted) {
+                Some(of_host) => nodes.extend(of_host),
+                None => return Err(known.refusal(name, wanted)),
+            }
         }
         let ranks = match soft {
             None if processes > room => {
@@ -222,7 +266,41 @@ impl AppSpec {
         };
         let path = Program::find(&name, search.map(with_path), directory.as_deref())?;
         let program = Program { directory, variables, ..Program::new(path, name, args) };
-        Ok(App { program, ranks })
+        Ok((App { program, ranks }, nodes))
+    }
+}
+
+impl RunHosts<'_> {
+    /// Node with this name, as often as the number behind the name; `None` if there is none.
+    fn nodes_of(self, wanted: &str) -> Option<impl Iterator<Item = u32> + use<>> {
+        let (node, count) = match self {
+            Self::One(host) => (is_here(wanted, host).then_some(0), 1),
+            Self::Several(hosts, own) => {
+                let count = wanted.rsplit_once(':').and_then(|(name, count)| {
+                    let count = count.parse::<u16>().ok().filter(|count| *count > 0)?;
+                    Some((name, usize::from(count)))
+                });
+                let find = |name: &str| {
+                    let is_own = ["", "localhost", "127.0.0.1", "::1"].contains(&name);
+                    let name = if is_own { own } else { name };
+                    let exact = hosts.iter().position(|host| host == name);
+                    exact.or_else(|| hosts.iter().position(|host| is_here(name, host)))
+                };
+                match (find(wanted), count) {
+                    (None, Some((name, count))) => (find(name), count),
+                    (found, _) => (found, 1),
+                }
+            }
+        };
+        let node = u32::try_from(node?).ok()?;
+        Some(std::iter::repeat_n(node, count))
+    }
+
+    fn refusal(self, name: OsString, wanted: String) -> SpawnError {
+        match self {
+            Self::One(host) => SpawnError::Elsewhere { name, wanted, host: host.to_owned() },
+            Self::Several(..) => SpawnError::Unknown { name, wanted },
+        }
     }
 }
 
@@ -325,6 +403,7 @@ impl SpawnError {
             Self::TooMany { .. } => Code::NOMEM,
             Self::Program(_)
             | Self::Elsewhere { .. }
+            | Self::Unknown { .. }
             | Self::HostFile { .. }
             | Self::Soft { .. }
             | Self::Nothing => Code::INVALID_ARG,

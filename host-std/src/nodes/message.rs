@@ -8,6 +8,7 @@
 
 use super::job_message::JobMessage;
 use super::node_report::{NodeReport, ReportRequest};
+use super::spawn_message::{SpawnMessage, SpawnNotice};
 use crate::launch::process::ProcessEnd;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
@@ -51,25 +52,34 @@ pub(crate) enum HeadMessage {
     RankGone(RankGone),
     /// Ranks have failed, and the others continue.
     Failed(FailedRanks),
-    /// Ranks wait in the fence with this number; nodes without a rank contribute to it at once.
-    FenceEntered(u32),
+    /// Ranks wait in this fence; nodes without a rank that runs contribute to it at once.
+    FenceEntered(FenceNumber),
     /// Requests the state of ranks.
     Report(ReportRequest),
     /// Ends the agent. No rank is left.
     Finish,
     /// Operation of ranks on several nodes.
     Operation(OperationReply),
+    /// Spawned job.
+    Spawn(SpawnNotice),
 }
 
 /// Message of an agent to the head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum AgentMessage {
-    /// The next ranks of the node were started, in ascending order, as these processes.
-    Started(Vec<i32>),
+    /// The next ranks of a job on the node were started, in ascending order, as these processes.
+    Started {
+        /// The job.
+        job: u32,
+        /// Numbers of the processes.
+        pids: Vec<i32>,
+    },
     /// A rank has ended.
     Ended(RankEnded),
     /// The first failure on the node. Its ranks are being terminated.
     Failed {
+        /// Job of the rank that it is about.
+        job: u32,
         /// Cause.
         failure: Failure,
         /// Number of output messages that the agent had sent before.
@@ -81,26 +91,39 @@ pub(crate) enum AgentMessage {
     InputWanted,
     /// The readers of the node take no more input.
     InputClosed,
-    /// A failure after which the other ranks continue.
-    Tolerated(Failure),
-    /// The node has contributed to the fence with this number, in a run that continues after failures.
-    FenceEntered(u32),
+    /// A failure of a rank of this job after which the other ranks continue.
+    Tolerated(u32, Failure),
+    /// The node has contributed to this fence, in a run that continues after failures.
+    FenceEntered(FenceNumber),
     /// Ranks of the node wait, and none has made progress for a while.
     Standstill,
     /// State of ranks.
     Report(NodeReport),
     /// All ranks of the node have ended.
     Quiet {
-        /// Number of output messages that the agent has sent; no other follows.
+        /// Number of output messages that the agent has sent; no other follows, unless a job is spawned.
         outputs: u64,
+        /// Number of jobs that it knows.
+        jobs: u32,
     },
     /// Operation of ranks on several nodes.
     Operation(OperationRequest),
+    /// Spawn request of a rank of the node.
+    Spawn(Box<SpawnMessage>),
+    /// A rank of a spawned job cannot be started on the node.
+    NotStarted {
+        /// The job.
+        job: u32,
+        /// Cause.
+        failure: Failure,
+    },
 }
 
 /// End of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankEnded {
+    /// Its job.
+    pub(crate) job: u32,
     /// The rank.
     pub(crate) rank: u32,
     /// Exit code or signal.
@@ -118,6 +141,8 @@ pub(crate) struct RankEnded {
 /// Ranks that have failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FailedRanks {
+    /// Their job.
+    pub(crate) job: u32,
     /// Ranks of the job that have failed, for its key-value space: as many as a value may list.
     pub(crate) all: Vec<u32>,
     /// Those that have failed now, with their ends.
@@ -127,10 +152,21 @@ pub(crate) struct FailedRanks {
 /// A rank that has ended, and the first fence that it has not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankGone {
+    /// Its job.
+    pub(crate) job: u32,
     /// The rank.
     pub(crate) rank: u32,
     /// Number of the fence.
     pub(crate) fence: u32,
+}
+
+/// A fence of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FenceNumber {
+    /// The job.
+    pub(crate) job: u32,
+    /// Number of the fence among those of the job.
+    pub(crate) number: u32,
 }
 
 impl HeadMessage {
@@ -171,6 +207,7 @@ fn write(message: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::job_message::tests::job;
+    use super::super::spawn_message::tests::{notices, request};
     use super::*;
     use crate::nodes::node_report::{JobReport, NodeWait, RowsWanted};
     use crate::operation::tests::{replies, requests};
@@ -231,12 +268,13 @@ mod tests {
             HeadMessage::Input(b"a\0b".to_vec()),
             HeadMessage::InputEnded,
             HeadMessage::CloseOutput(Stream::Err),
-            HeadMessage::RankGone(RankGone { rank: 3, fence: 1 << 20 }),
+            HeadMessage::RankGone(RankGone { job: 1, rank: 3, fence: 1 << 20 }),
             HeadMessage::Failed(FailedRanks {
+                job: 0,
                 all: vec![1, 7],
                 new: vec![(7, ProcessEnd::Exited(3), PmiPhase::Open)],
             }),
-            HeadMessage::FenceEntered(3),
+            HeadMessage::FenceEntered(FenceNumber { job: 1, number: 3 }),
             HeadMessage::Report(ReportRequest { number: 1, rows: RowsWanted::NoRank }),
             HeadMessage::Report(ReportRequest {
                 number: u32::MAX,
@@ -245,17 +283,19 @@ mod tests {
             HeadMessage::Finish,
         ];
         all.extend(replies().map(HeadMessage::Operation));
+        all.extend(notices().map(HeadMessage::Spawn));
         all
     }
 
     fn of_agent() -> Vec<AgentMessage> {
-        let failure = |failure| AgentMessage::Failed { failure, outputs: 300 };
+        let failure = |failure| AgentMessage::Failed { job: 0, failure, outputs: 300 };
         let ending = ProcessEnd::Killed { signal: 11, dumped: true };
         let traffic = Traffic { requests: 1, received_bytes: 2, sent_bytes: 3 };
         let (rank, phase) = (u32::MAX, PmiPhase::Open);
-        let ended = RankEnded { rank, ending, phase, was_over: true, fence_count: 2, traffic };
+        let ended =
+            RankEnded { job: 1, rank, ending, phase, was_over: true, fence_count: 2, traffic };
         let mut all = vec![
-            AgentMessage::Started(vec![7, i32::MAX]),
+            AgentMessage::Started { job: 0, pids: vec![7, i32::MAX] },
             AgentMessage::Ended(ended),
             failure(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
             failure(Failure::Abort { rank: 1, code: -1, message: "ä".to_owned() }),
@@ -264,11 +304,19 @@ mod tests {
             AgentMessage::Output(b"\0\x01\x00".to_vec()),
             AgentMessage::InputWanted,
             AgentMessage::InputClosed,
-            AgentMessage::Tolerated(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
-            AgentMessage::FenceEntered(u32::MAX),
+            AgentMessage::Tolerated(
+                1,
+                Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase },
+            ),
+            AgentMessage::FenceEntered(FenceNumber { job: 0, number: u32::MAX }),
             AgentMessage::Standstill,
             AgentMessage::Report(report()),
-            AgentMessage::Quiet { outputs: 1 << 40 },
+            AgentMessage::Quiet { outputs: 1 << 40, jobs: 1 },
+            AgentMessage::Spawn(Box::new(request())),
+            AgentMessage::NotStarted {
+                job: 1,
+                failure: Failure::Launcher { what: "no".to_owned() },
+            },
         ];
         all.extend(requests().map(AgentMessage::Operation));
         all
@@ -316,7 +364,7 @@ mod tests {
     #[test]
     fn lengths_beyond_the_body_take_no_memory() {
         // Variant 0 of the agent: a list of 2^32 - 1 processes, of which none follows.
-        assert_eq!(AgentMessage::read(b"\x00\xff\xff\xff\xff\x0f"), None);
+        assert_eq!(AgentMessage::read(b"\x00\x00\xff\xff\xff\xff\x0f"), None);
         assert_eq!(AgentMessage::read(b"\x03\xff\xff\xff\xff\x0fabc"), None);
     }
 }

@@ -10,7 +10,7 @@
 //! start      starters and network of the head, until all nodes are in the tree
 //! node       the command of the node server
 //! message    messages between the head and the agents on its nodes; job_message: the job;
-//!            node_report: state of its ranks
+//!            spawn_message: spawned jobs; node_report: state of its ranks
 //! check      'pmi-host doctor --hosts'
 //! addresses  addresses and ports of this machine
 //! ```
@@ -27,5 +27,6 @@ pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod node_report;
 mod record;
+pub(crate) mod spawn_message;
 pub(crate) mod start;
 pub(crate) mod starter;

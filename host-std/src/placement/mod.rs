@@ -9,6 +9,7 @@
 //! allocation  hosts of Slurm, PBS, Cobalt, LSF, Grid Engine and Flux
 //! fill        ranks on hosts, in the order of slots or of nodes
 //! rank_map    explicit map of ranks to hosts
+//! spawned     ranks of spawned jobs on the nodes of a run
 //! node_map    node of every rank, in memory for its runs only
 //! ```
 
@@ -21,12 +22,14 @@ mod host_item;
 mod host_range;
 mod node_map;
 mod rank_map;
+mod spawned;
 
 pub(crate) use fill::{FillRules, HostOrder, PartHosts, place};
 pub(crate) use host::HostList;
 pub(crate) use host_file::parse as parse_file;
 pub(crate) use node_map::NodeMap;
 pub(crate) use rank_map::RankMap;
+pub(crate) use spawned::{NodeLoad, SpawnedPart, place_spawned};
 
 use allocation::AllocationSource;
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Node of every rank of a job. Nodes have numbers from 0; each has at least one rank.
+/// Node of every rank of a job. Nodes have numbers from 0; each has at least one rank, except for those of a
+/// spawned job.
 ///
 /// The layout is a sequence of rounds, each of which is repeated: block, cyclic and ragged layouts of any
 /// number of ranks take a few rounds.
@@ -54,6 +55,35 @@ struct PlacedBlock {
 }
 
 impl NodeMap {
+    /// Map of a spawned job, from nodes with numbers of ranks, in the order of the ranks. Some of the `nodes`
+    /// of its run may have none. `None` if there is no rank, or a number that cannot be.
+    pub(crate) fn of_blocks(blocks: &[(u32, u32)], nodes: u32) -> Option<Self> {
+        let (mut placed, mut first) = (Vec::with_capacity(blocks.len()), 0_u32);
+        for (node, ranks) in blocks {
+            if *node >= nodes || *ranks == 0 {
+                return None;
+            }
+            let block = NodeBlock { node: *node, nodes: 1, ranks: *ranks };
+            placed.push(PlacedBlock { first, block });
+            first = first.checked_add(*ranks)?;
+        }
+        let round = PlacedRound { first: 0, ranks: first, times: 1, blocks: placed };
+        (first > 0).then(|| Self { rounds: vec![round], ranks: first, nodes })
+    }
+
+    /// Nodes with numbers of ranks, in the order of the ranks: the form that
+    /// [`of_blocks`](Self::of_blocks) reads.
+    pub(crate) fn blocks(&self) -> Vec<(u32, u32)> {
+        let mut blocks: Vec<(u32, u32)> = Vec::new();
+        for node in self.nodes_by_rank() {
+            match blocks.last_mut().filter(|(last, _)| *last == node) {
+                Some((_, ranks)) => *ranks += 1,
+                None => blocks.push((node, 1)),
+            }
+        }
+        blocks
+    }
+
     /// Number of ranks.
     pub(crate) const fn ranks(&self) -> u32 {
         self.ranks

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct PublishedNames {
     server: Server<Heap<PmixHeap>>,
+    budget: Rc<KvsBudget>,
     waiting: Vec<WaitingLookup>,
 }
 
@@ -43,7 +44,18 @@ impl PublishedNames {
     pub(crate) fn new(name: &str, ranks: u32, limits: KvsLimits) -> io::Result<Self> {
         let budget = Rc::new(KvsBudget::new(limits));
         heap::limit_blocks(limits.bytes);
-        let mut server = new_server(MapKvs::new(&budget, "of published names"));
+        let server = new_server(MapKvs::new(&budget, "of published names"));
+        let mut names = Self { server, budget, waiting: Vec::new() };
+        names.add_job(name, ranks)?;
+        Ok(names)
+    }
+
+    /// Adds the next job of the run, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// A name that cannot be served.
+    pub(crate) fn add_job(&mut self, name: &str, ranks: u32) -> io::Result<JobId> {
         let spec = JobSpec {
             name: KvsName::new(name.as_bytes()).map_err(io::Error::other)?,
             spawner: None,
@@ -51,9 +63,8 @@ impl PublishedNames {
             size: Some(ranks),
             has_uplink: true,
         };
-        let kvs = MapKvs::new(&budget, name);
-        server.add_job(spec, Vec::new(), kvs).map_err(io::Error::other)?;
-        Ok(Self { server, waiting: Vec::new() })
+        let kvs = MapKvs::new(&self.budget, name);
+        self.server.add_job(spec, Vec::new(), kvs).map_err(io::Error::other)
     }
 
     /// Executes a request of a node. Returns the answers that are due.
@@ -91,8 +102,8 @@ impl PublishedNames {
     }
 
     /// Removes names that do not outlive their publisher, which has ended.
-    pub(crate) fn remove_of(&mut self, rank: u32) {
-        self.server.pmix().names_owner_gone(JobId(0), Rank(rank));
+    pub(crate) fn remove_of(&mut self, (job, rank): (u32, u32)) {
+        self.server.pmix().names_owner_gone(JobId(job), Rank(rank));
     }
 
     /// Answers waiting lookups as far as names are published for them, in the order of their arrival.

@@ -73,6 +73,14 @@ pub(crate) fn join_without_ranks(service: &mut Service, id: JobId, number: u32) 
     service.server.hand_up_empty_fence(id, number);
 }
 
+/// Contributes to the next fence of a job that has no rank on this node.
+pub(crate) fn join_next_without_members(service: &mut Service, id: JobId) {
+    let job = service.server.job(id).filter(|job| job.members().is_empty());
+    if let Some(number) = job.map(|job| job.fence().generation()) {
+        service.server.hand_up_empty_fence(id, number);
+    }
+}
+
 /// Publishes the ends of ranks of other nodes, which have failed.
 pub(crate) fn publish_failures(
     service: &mut Service,

@@ -159,11 +159,11 @@ fn answer_name(service: &mut Service, asker: Asker, answer: &NameAnswerMessage) 
 /// The reason, as a part of a sentence; ranks wait for the result.
 pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Result<(), String> {
     let handled = match reply {
-        OperationReply::Ended { kind: OperationKind::GroupFence(_), number, data, .. } => {
-            service.server.end_group(JOB, *number, &Rc::from(data.as_slice()))
+        OperationReply::Ended { kind: OperationKind::GroupFence(_), job, number, data, .. } => {
+            service.server.end_group(JobId(*job), *number, &Rc::from(data.as_slice()))
         }
-        OperationReply::Ended { kind: OperationKind::Ring, data, .. } => {
-            service.server.end_ring(JOB, data)
+        OperationReply::Ended { kind: OperationKind::Ring, job, data, .. } => {
+            service.server.end_ring(JobId(*job), data)
         }
         OperationReply::Ended { number, serial, is_partial, data, .. } => {
             let end = CollectiveEnd { serial: *serial, is_partial: *is_partial, data };
@@ -184,6 +184,3 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
     };
     handled.map_err(|error| super::nodes::explain(&error))
 }
-
-/// A run on several nodes has one job.
-const JOB: JobId = JobId(0);

@@ -2,9 +2,11 @@
 
 use super::StreamOwner;
 use super::pattern::{Pattern, PatternError, PatternValues};
+use crate::numbers::index;
 use crate::placement::PlacedHosts;
 use crate::settings::Output;
 use pmi_host_base::ranges::ranges;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Instant;
@@ -23,8 +25,8 @@ pub(crate) struct Labels {
 pub(crate) enum RankNodes {
     /// All ranks are on the node of this name.
     One(String),
-    /// Ranks of the first job are on several nodes.
-    Several(Rc<PlacedHosts>),
+    /// Ranks of each job are on several nodes; the index is the number of the job.
+    Several(Rc<RefCell<Vec<Rc<PlacedHosts>>>>),
 }
 
 impl Labels {
@@ -77,17 +79,31 @@ impl Labels {
 
     fn filled_in(&self, pattern: &Pattern, (group, of): (u32, &[u32]), secs: u64) -> String {
         let rank = ranges(of, ",");
-        let (node, host) = self.nodes.of(of);
+        let (node, host) = self.nodes.of(group, of);
         pattern.filled_in(PatternValues { rank: &rank, group, node: &node, host: &host, secs })
     }
 }
 
 impl RankNodes {
-    /// Numbers and names of the nodes of these ranks.
-    fn of(&self, of: &[u32]) -> (String, String) {
+    /// Nodes of the ranks of the first job.
+    pub(crate) fn several(first: &Rc<PlacedHosts>) -> Self {
+        Self::Several(Rc::new(RefCell::new(vec![Rc::clone(first)])))
+    }
+
+    /// Adds the places of the next job.
+    pub(crate) fn add_job(&self, placed: &Rc<PlacedHosts>) {
+        if let Self::Several(jobs) = self {
+            jobs.borrow_mut().push(Rc::clone(placed));
+        }
+    }
+
+    /// Numbers and names of the nodes of these ranks of a job.
+    fn of(&self, group: u32, of: &[u32]) -> (String, String) {
         match self {
             Self::One(host) => ("0".to_owned(), host.clone()),
-            Self::Several(placed) => {
+            Self::Several(jobs) => {
+                let jobs = jobs.borrow();
+                let Some(placed) = jobs.get(index(group)) else { return Default::default() };
                 let nodes = of.iter().filter_map(|rank| placed.map.node_of(*rank));
                 let nodes: Vec<u32> = BTreeSet::from_iter(nodes).into_iter().collect();
                 let host = |node: &u32| placed.hosts.get(usize::try_from(*node).ok()?);
@@ -121,7 +137,7 @@ mod tests {
     #[test]
     fn nodes_of_several_ranks_are_named_once() {
         let settings = Output { label: Some("%r %p %h".to_owned()), ..Output::default() };
-        let nodes = RankNodes::Several(Rc::new(placed("a:2,b:1,c:1", 4)));
+        let nodes = RankNodes::several(&Rc::new(placed("a:2,b:1,c:1", 4)));
         let labels = Labels::new(&settings, nodes).unwrap();
         let text = |written_by: &[u32]| labels.text(0, written_by, Instant::now());
         assert_eq!((text(&[1]), text(&[0, 1, 3])), ("1 0 a".into(), "0-1,3 0,2 a,c".into()));

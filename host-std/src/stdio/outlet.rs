@@ -152,8 +152,8 @@ impl Outlet {
         for text in text.chunks(TEXT_BYTES) {
             let record = match writer {
                 Writer::Launcher => OutputRecord::Message(text),
-                Writer::Rank(StreamOwner { rank, .. }, stream) => {
-                    OutputRecord::Text { rank, stream, text }
+                Writer::Rank(StreamOwner { group, rank }, stream) => {
+                    OutputRecord::Text { job: group, rank, stream, text }
                 }
             };
             record.append(&mut self.waiting);
@@ -161,9 +161,10 @@ impl Outlet {
     }
 
     /// Queues the end of a stream of a rank, if the queue is sent to the head.
-    pub(crate) fn put_end(&mut self, StreamOwner { rank, .. }: StreamOwner, stream: Stream) {
+    pub(crate) fn put_end(&mut self, owner: StreamOwner, stream: Stream) {
         if self.target.is_none() {
-            OutputRecord::Ended { rank, stream }.append(&mut self.waiting);
+            let StreamOwner { group: job, rank } = owner;
+            OutputRecord::Ended { job, rank, stream }.append(&mut self.waiting);
         }
     }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum OutputRecord<'a> {
     /// Text of a rank. A line may be cut into several texts.
     Text {
+        /// Number of its job.
+        job: u32,
         /// The rank.
         rank: u32,
         /// Stream of the text.
@@ -20,6 +22,8 @@ pub(crate) enum OutputRecord<'a> {
     },
     /// A stream of a rank has ended.
     Ended {
+        /// Number of its job.
+        job: u32,
         /// The rank.
         rank: u32,
         /// The stream.
@@ -55,9 +59,9 @@ mod tests {
     #[test]
     fn records_follow_one_another() {
         let records = [
-            OutputRecord::Text { rank: 3, stream: Stream::Out, text: b"a\nb\n" },
+            OutputRecord::Text { job: 0, rank: 3, stream: Stream::Out, text: b"a\nb\n" },
             OutputRecord::Message(b"the agent"),
-            OutputRecord::Ended { rank: u32::MAX, stream: Stream::Err },
+            OutputRecord::Ended { job: 1, rank: u32::MAX, stream: Stream::Err },
         ];
         let mut bytes = Vec::new();
         records.iter().for_each(|record| record.append(&mut bytes));
@@ -75,7 +79,7 @@ mod tests {
 
     #[test]
     fn malformed_records_are_left() {
-        for bytes in [&b"\x03"[..], b"\x00\x01\x02\x00", b"\x00\x01\x00\x7fab"] {
+        for bytes in [&b"\x03"[..], b"\x00\x00\x01\x02\x00", b"\x00\x00\x01\x00\x7fab"] {
             let mut from = bytes;
             assert_eq!((OutputRecord::next(&mut from), from), (None, bytes));
         }

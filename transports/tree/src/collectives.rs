@@ -148,6 +148,15 @@ impl TreeNode {
             .filter(|node| self.awaits(*node))
     }
 
+    /// Drops the unfinished collective operations of a job that has ended: contributions of nodes that had
+    /// entered an operation which none of its ranks will.
+    pub fn end_job(&mut self, job: u32) {
+        let Collectives { gatherings, assemblies, chunks, .. } = &mut self.collectives;
+        gatherings.retain(|id, _| id.job != job);
+        assemblies.retain(|id, _| id.job != job);
+        chunks.retain(|chunk| chunk.id.job != job);
+    }
+
     fn awaits(&self, node: NodeId) -> bool {
         let head = self.head.as_ref();
         node != NodeId::HEAD && head.is_some_and(|head| !head.excluded.contains(&node))

@@ -161,8 +161,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         procs.procs().any(is_all) || self.digest(participants) == world()
     }
 
-    /// True if a participant is on another node, or may be, and for each group of a job that other nodes
-    /// have ranks of: its context id is unique in the job.
+    /// True if a participant is on another node, or may be, and for each group of a run on several nodes: its
+    /// context id is unique in the run.
     fn is_over_nodes(
         self,
         peer: ProcId,
@@ -171,7 +171,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     ) -> bool {
         let own = ListedProc { job: peer.job, rank: WILDCARD };
         match participants {
-            _ if kind == CollectiveKind::Construct && self.has_remote(own) => true,
+            _ if kind == CollectiveKind::Construct && self.is_served_by_head(peer.job) => true,
             Participants::Listed(procs) => procs
                 .procs()
                 .filter_map(|proc| self.listed_proc(proc))

@@ -207,6 +207,11 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         })
     }
 
+    /// True for a job of a run on several nodes, even if all of its ranks are on this one.
+    pub(super) fn is_served_by_head(self, job: JobId) -> bool {
+        self.job(job).is_some_and(Job::is_over_nodes)
+    }
+
     /// The jobs that PMIx clients know.
     pub(super) fn namespaces(self) -> impl Iterator<Item = &'a NamespaceOf<P>> + Clone {
         let namespaces = &self.pmix.namespaces;

@@ -236,7 +236,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             range::CUSTOM => procs(infos, keys::EVENT_CUSTOM_RANGE)
                 .filter_map(|proc| self.listed_proc(proc))
                 .any(|listed| self.has_remote(listed)),
-            _ => self.has_remote(ListedProc { job: source.job, rank: WILDCARD }),
+            _ => self.is_served_by_head(source.job),
         }
     }
 

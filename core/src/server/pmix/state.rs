@@ -12,7 +12,7 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | any | discarded | |
 
-use super::collective::{CollectiveKind, ListedProc};
+use super::collective::CollectiveKind;
 use super::collective_request::CollectiveRequest;
 
 use super::context::{PmixContext, PmixEffect};
@@ -28,7 +28,7 @@ use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::{Request, Unpacker, WILDCARD};
+use crate::wire::pmix::{Request, Unpacker};
 
 /// Handles one complete message. A failure of the peer that ends the session is set as its phase.
 pub(super) fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
@@ -75,7 +75,6 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         state.push_response(tag, PmixResponse::Status(Status::NOT_SUPPORTED));
         return PmixEffect::Nothing;
     }
-    let everywhere = ListedProc { job: peer.job, rank: WILDCARD };
     let (response, effect) = match request {
         Request::Publish { user, .. }
             if state.protocol.user.is_some_and(|claimed| claimed != *user) =>
@@ -84,11 +83,11 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         }
         // The head holds the names of all nodes.
         Request::Publish { .. } | Request::Unpublish(_)
-            if context.view().has_remote(everywhere) =>
+            if context.view().is_served_by_head(peer.job) =>
         {
             return ask_owner::<P>(state, (tag, None), body);
         }
-        Request::Lookup(target) if context.view().has_remote(everywhere) => {
+        Request::Lookup(target) if context.view().is_served_by_head(peer.job) => {
             let deadline = context.view().deadline(&target.infos, None);
             return ask_owner::<P>(state, (tag, deadline), body);
         }

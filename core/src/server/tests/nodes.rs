@@ -409,6 +409,24 @@ fn binary_clients_read_values_of_other_nodes() {
     assert_eq!(job.kvs().entry(found.unwrap()).unwrap().value, b"\xff\n");
 }
 
+#[test]
+fn job_with_all_ranks_here_hands_up_fences_and_names_and_reads_its_spawner() {
+    let mut world = node_server(3, &[1]);
+    let name = crate::ids::KvsName::new(JOB_NAME.as_bytes()).unwrap();
+    let spec =
+        JobSpec { spawner: Some(name), size: Some(1), has_uplink: true, ..job_spec("child") };
+    let child = world.add_job(spec, vec![Member::new(0, 0).with_rank(Rank(0))]);
+    world.open(Peer::Member { job: child, rank: Rank(0) });
+    world.init_all();
+    world.request(1, "cmd=barrier_in\n");
+    let event = world.server.poll_event();
+    assert_eq!(event, Some(Event::FenceHandedUp { job: child, generation: 0 }));
+    world.server.end_fence(child).unwrap();
+    world.request(1, "cmd=lookup_name service=s\n");
+    let event = world.server.poll_event();
+    assert!(matches!(event, Some(Event::NameRequested { .. })), "{event:?}");
+}
+
 /// Has `head` execute the request about a name that `node` has handed up, and answers it.
 fn serve_name(node: &mut TestServer, head: &mut TestServer) {
     let event = node.server.poll_event();

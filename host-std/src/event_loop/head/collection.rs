@@ -25,8 +25,8 @@ pub(super) enum Purpose {
     All,
     /// Table of ranks that a failure terminates.
     Running {
-        /// The ranks that ran before that.
-        running: Ranks,
+        /// The ranks of each job that ran before that.
+        running: Vec<Ranks>,
     },
     /// Table of ranks that run although a signal was forwarded.
     Interrupted,

@@ -1,10 +1,11 @@
 //! The order in which a run on several nodes ends: first failure, its report, and deadlines.
 
 use super::super::termination::Termination;
-use crate::nodes::message::RankGone;
+use crate::nodes::message::{FenceNumber, RankGone};
 use crate::settings;
 use crate::stream::Stream;
 use pmi_tree::NodeId;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Progress of a run on several nodes towards its end.
@@ -27,10 +28,10 @@ pub(super) struct Ending {
     is_over: bool,
     /// True for streams whose readers have gone, once the nodes know.
     closed: [bool; 2],
-    /// First fence that cannot complete, because a rank has ended without entering it.
-    blocked_fence: Option<u32>,
-    /// Last fence that a node has contributed to, in a run that continues after failures.
-    entered_fence: Option<u32>,
+    /// By job: first fence that cannot complete, because a rank has ended without entering it.
+    blocked_fences: BTreeMap<u32, u32>,
+    /// By job: last fence that a node has contributed to, in a run that continues after failures.
+    entered_fences: BTreeMap<u32, u32>,
 }
 
 /// Report of a failure that follows the output of its node.
@@ -71,32 +72,33 @@ impl Ending {
             leave_at: None,
             is_over: false,
             closed: [false; 2],
-            blocked_fence: None,
-            entered_fence: None,
+            blocked_fences: BTreeMap::new(),
+            entered_fences: BTreeMap::new(),
         }
     }
 
-    /// Records a rank that has ended; true if that blocks an earlier fence than those before it.
+    /// Records a rank that has ended; true if that blocks an earlier fence of its job than those before it.
     pub(super) fn note_gone(&mut self, gone: RankGone) -> bool {
-        let is_earlier = self.blocked_fence.is_none_or(|fence| gone.fence < fence);
+        let is_earlier = self.blocked_fences.get(&gone.job).is_none_or(|fence| gone.fence < *fence);
         if is_earlier {
-            self.blocked_fence = Some(gone.fence);
+            self.blocked_fences.insert(gone.job, gone.fence);
         }
         is_earlier
     }
 
     /// Records a fence that a node has contributed to; false if that one or a later one was known.
-    pub(super) fn note_fence(&mut self, number: u32) -> bool {
-        let is_later = self.entered_fence.is_none_or(|last| last < number);
+    pub(super) fn note_fence(&mut self, FenceNumber { job, number }: FenceNumber) -> bool {
+        let is_later = self.entered_fences.get(&job).is_none_or(|last| *last < number);
         if is_later {
-            self.entered_fence = Some(number);
+            self.entered_fences.insert(job, number);
         }
         is_later
     }
 
-    /// The last fence that a node has contributed to.
-    pub(super) const fn entered_fence(&self) -> Option<u32> {
-        self.entered_fence
+    /// The last fence of a job that a node has contributed to.
+    pub(super) fn entered_fence(&self, job: u32) -> Option<FenceNumber> {
+        let number = *self.entered_fences.get(&job)?;
+        Some(FenceNumber { job, number })
     }
 
     /// Records that the reader of a stream has gone; false if that was done before.

@@ -2,7 +2,7 @@
 
 use super::HeadLoop;
 use crate::launch::process::ProcessEnd;
-use crate::nodes::message::{FailedRanks, HeadMessage};
+use crate::nodes::message::{FailedRanks, FenceNumber, HeadMessage};
 use crate::report;
 use crate::run_report::text;
 use crate::verdict::{Failure, NodeLoss, PmiPhase};
@@ -10,7 +10,7 @@ use pmi_tree::{Destination, NodeId};
 use rustix::process::Signal;
 
 /// Handles the failure of a rank that its node has reported, whose end is known.
-pub(super) fn handle_tolerated(head: &mut HeadLoop, failure: &Failure) {
+pub(super) fn handle_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure) {
     if head.ending.termination.has_failed() {
         return;
     }
@@ -24,59 +24,63 @@ pub(super) fn handle_tolerated(head: &mut HeadLoop, failure: &Failure) {
         // No other failure is tolerated, so the sender is wrong.
         _ => return,
     };
-    report_tolerated(head, failure);
-    publish(head, new);
+    report_tolerated(head, job, failure);
+    publish(head, job, new);
 }
 
 /// Handles the loss of a node, whose ranks count as failed. Returns false if that ends the run.
-pub(super) fn tolerate_loss(head: &mut HeadLoop, loss: &NodeLoss, lost: &[u32]) -> bool {
+pub(super) fn tolerate_loss(head: &mut HeadLoop, loss: &NodeLoss, lost: &[(u32, u32)]) -> bool {
     if !head.summary.continues_after_failures() || head.ending.termination.has_failed() {
         return false;
     }
-    report_tolerated(head, &Failure::NodeLost(loss.clone()));
+    report_tolerated(head, 0, &Failure::NodeLost(loss.clone()));
     let end = ProcessEnd::Killed { signal: Signal::KILL.as_raw(), dumped: false };
-    publish(head, lost.iter().map(|rank| (*rank, end, PmiPhase::Open)).collect());
+    for of_job in lost.chunk_by(|one, other| one.0 == other.0) {
+        let job = of_job.first().map_or(0, |(job, _)| *job);
+        publish(head, job, of_job.iter().map(|(_, rank)| (*rank, end, PmiPhase::Open)).collect());
+    }
     true
 }
 
 /// Handles the report of a node that it has contributed to a fence: nodes without a rank contribute as well.
-pub(super) fn handle_fence(head: &mut HeadLoop, number: u32) {
-    if head.ending.note_fence(number) {
+pub(super) fn handle_fence(head: &mut HeadLoop, fence: FenceNumber) {
+    if head.ending.note_fence(fence) {
         let empty: Vec<NodeId> = head
             .nodes
             .iter()
             .map(|(node, _)| node)
-            .filter(|node| head.nodes.is_empty(*node))
+            .filter(|node| head.nodes.is_empty(*node, fence.job))
             .collect();
-        empty.into_iter().for_each(|node| send_fence(head, node, number));
+        empty.into_iter().for_each(|node| send_fence(head, node, fence));
     }
 }
 
-/// Lets a node whose last rank has ended contribute to the fence that ranks of other nodes wait in.
-pub(super) fn handle_end(head: &mut HeadLoop, node: NodeId) {
-    if let Some(number) = head.ending.entered_fence().filter(|_| head.nodes.is_empty(node)) {
-        send_fence(head, node, number);
+/// Lets a node whose last rank of a job has ended contribute to the fence that ranks of other nodes wait in.
+pub(super) fn handle_end(head: &mut HeadLoop, node: NodeId, job: u32) {
+    let fence = head.ending.entered_fence(job).filter(|_| head.nodes.is_empty(node, job));
+    if let Some(fence) = fence {
+        send_fence(head, node, fence);
     }
 }
 
-fn send_fence(head: &mut HeadLoop, node: NodeId, number: u32) {
+fn send_fence(head: &mut HeadLoop, node: NodeId, fence: FenceNumber) {
     if !head.ending.is_leaving() {
-        head.send(Destination::Node(node), &HeadMessage::FenceEntered(number));
+        head.send(Destination::Node(node), &HeadMessage::FenceEntered(fence));
     }
 }
 
-fn report_tolerated(head: &mut HeadLoop, failure: &Failure) {
-    let what = report::failure(failure, &head.plan, |rank| head.nodes.pid(rank), 0);
+fn report_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure) {
+    let what = report::failure(failure, head.plan(job), |rank| head.nodes.pid((job, rank)), 0);
     head.summary.record_report(&what);
     head.summary.note_tolerated(failure);
     head.io.report(text::tolerated(&what, head.nodes.running_count()));
 }
 
-/// Publishes failed ranks on all nodes.
-fn publish(head: &mut HeadLoop, new: Vec<(u32, ProcessEnd, PmiPhase)>) {
-    let all = head.nodes.note_failed(new.iter().map(|(rank, ..)| *rank));
-    let all = all.iter().copied().take(LISTED_MAX).collect();
-    head.send_all(&HeadMessage::Failed(FailedRanks { all, new }));
+/// Publishes failed ranks of a job on all nodes.
+fn publish(head: &mut HeadLoop, job: u32, new: Vec<(u32, ProcessEnd, PmiPhase)>) {
+    let mut all = head.nodes.note_failed(job, new.iter().map(|(rank, ..)| *rank));
+    all.truncate(LISTED_MAX);
+    head.send_all(&HeadMessage::Failed(FailedRanks { job, all, new }));
 }
 
 /// Number of ranks that a value can list, at most: each takes a digit and a comma.

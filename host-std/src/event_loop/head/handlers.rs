@@ -3,12 +3,11 @@
 use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
-use super::{HeadLoop, failures, operations, reports};
+use super::{HeadLoop, failures, operations, reports, spawn};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
 use crate::nodes::start::{FailedHost, StartEvent, failed_hosts};
-use crate::rank_sets;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
@@ -88,10 +87,10 @@ impl HeadLoop {
         let Some(node) = self.nodes.get_mut(from) else { return Ok(()) };
         node.heard_at = Instant::now();
         match AgentMessage::read(body) {
-            Some(AgentMessage::Started(pids)) => self.handle_starts(from, &pids),
+            Some(AgentMessage::Started { job, pids }) => self.handle_starts(from, job, &pids),
             Some(AgentMessage::Ended(ended)) => self.handle_end(from, ended),
-            Some(AgentMessage::Failed { failure, outputs }) => {
-                self.handle_failure(from, failure, outputs);
+            Some(AgentMessage::Failed { job, failure, outputs }) => {
+                self.handle_failure(from, job, failure, outputs);
             }
             Some(AgentMessage::Output(records)) => {
                 node.note_output();
@@ -105,11 +104,24 @@ impl HeadLoop {
                 self.input.remove(from);
                 self.serve_input()?;
             }
-            Some(AgentMessage::Tolerated(failure)) => failures::handle_tolerated(self, &failure),
-            Some(AgentMessage::FenceEntered(number)) => failures::handle_fence(self, number),
+            Some(AgentMessage::Tolerated(job, failure)) => {
+                failures::handle_tolerated(self, job, &failure);
+            }
+            Some(AgentMessage::FenceEntered(fence)) => failures::handle_fence(self, fence),
             Some(AgentMessage::Standstill) => reports::handle_standstill(self),
             Some(AgentMessage::Report(report)) => reports::handle_report(self, from, report)?,
-            Some(AgentMessage::Quiet { outputs }) => node.set_quiet(outputs),
+            Some(AgentMessage::Quiet { outputs, jobs }) => {
+                // Ranks of a job that it did not know then may follow.
+                if jobs == self.nodes.job_count()
+                    && let Some(node) = self.nodes.get_mut(from)
+                {
+                    node.set_quiet(outputs);
+                }
+            }
+            Some(AgentMessage::Spawn(request)) => spawn::handle_request(self, from, *request),
+            Some(AgentMessage::NotStarted { job, failure }) => {
+                spawn::handle_not_started(self, job, &failure);
+            }
             Some(AgentMessage::Operation(request)) => {
                 operations::handle_request(self, from, request)
             }
@@ -123,20 +135,22 @@ impl HeadLoop {
         Ok(())
     }
 
-    fn handle_starts(&mut self, from: NodeId, pids: &[i32]) {
+    fn handle_starts(&mut self, from: NodeId, job: u32, pids: &[i32]) {
         for pid in pids {
-            let Some((number, rank)) = self.nodes.note_start(from, *pid) else { return };
-            self.io.outputs.add_remote((number, StreamOwner { group: 0, rank }));
-            self.summary.enter_start(Rc::clone(&self.plan), rank, *pid);
+            let Some((number, rank)) = self.nodes.note_start(from, job, *pid) else { return };
+            self.io.outputs.add_remote((number, StreamOwner { group: job, rank }));
+            self.summary.enter_start(Rc::clone(self.plan(job)), rank, *pid);
         }
-        if self.nodes.started_count() == usize::try_from(self.plan.ranks).unwrap_or(usize::MAX) {
+        if job > 0 {
+            spawn::check_started(self, job);
+        } else if self.nodes.has_started_all(0) {
             self.summary.note_all_started();
         }
     }
 
     fn handle_end(&mut self, from: NodeId, ended: RankEnded) {
-        let RankEnded { rank, ending, phase, was_over, fence_count, traffic } = ended;
-        let Some(number) = self.nodes.note_end(from, rank) else { return };
+        let RankEnded { job, rank, ending, phase, was_over, fence_count, traffic } = ended;
+        let Some(number) = self.nodes.note_end(from, (job, rank)) else { return };
         let end = RankEnd { at: Instant::now(), ending, phase, was_over, traffic };
         self.summary.note_end(number, end);
         if self.ending.termination.has_failed() && !end.is_good() {
@@ -145,26 +159,28 @@ impl HeadLoop {
         }
         // Ranks of other nodes may wait for it in a fence. At the end of a job all have entered the same
         // number of fences, so one message is enough.
-        let gone = RankGone { rank, fence: fence_count };
+        let gone = RankGone { job, rank, fence: fence_count };
         match self.summary.continues_after_failures() {
-            true => failures::handle_end(self, from),
+            true => failures::handle_end(self, from, job),
+            false if self.nodes.is_undone(job) => {}
             false if self.ending.termination.has_failed() || !self.ending.note_gone(gone) => {}
             false => self.send_all(&HeadMessage::RankGone(gone)),
         }
-        operations::note_end(self, rank);
+        operations::note_end(self, (job, rank));
+        spawn::check_ended(self, job);
     }
 
     fn handle_output(&mut self, from: NodeId, records: &[u8]) {
         let mut rest = records;
         while let Some(record) = OutputRecord::next(&mut rest) {
             match record {
-                OutputRecord::Text { rank, stream, text } => {
-                    if let Some(number) = self.nodes.number_on(from, rank) {
+                OutputRecord::Text { job, rank, stream, text } => {
+                    if let Some(number) = self.nodes.number_on(from, (job, rank)) {
                         self.io.outputs.receive(stream, number, text);
                     }
                 }
-                OutputRecord::Ended { rank, stream } => {
-                    if let Some(number) = self.nodes.number_on(from, rank) {
+                OutputRecord::Ended { job, rank, stream } => {
+                    if let Some(number) = self.nodes.number_on(from, (job, rank)) {
                         self.io.outputs.end_remote(stream, number);
                     }
                 }
@@ -180,7 +196,7 @@ impl HeadLoop {
 /// Failures and the end.
 impl HeadLoop {
     /// Handles the first failure on a node.
-    fn handle_failure(&mut self, from: NodeId, failure: Failure, outputs: u64) {
+    fn handle_failure(&mut self, from: NodeId, job: u32, failure: Failure, outputs: u64) {
         let host = self.nodes.get(from).map_or("", |node| &node.host);
         let failure = match failure {
             // A signal to the agent, not to the head.
@@ -191,7 +207,7 @@ impl HeadLoop {
             Failure::Launcher { what } => Failure::Launcher { what: format!("{what} (on {host})") },
             failure => failure,
         };
-        self.fail(failure, Some((from, outputs)));
+        self.fail_in(job, failure, Some((from, outputs)));
     }
 
     /// Handles the loss of a node: its ranks are gone, and no other rank can do without them.
@@ -204,15 +220,15 @@ impl HeadLoop {
         };
         let failure = NodeLoss {
             host: state.host.clone(),
-            ranks: state.ranks(),
+            ranks: self.nodes.ranks(node, 0),
             silent_for: state.heard_at.elapsed(),
             why: why.to_owned(),
             output: self.servers.output_of(node.0).unwrap_or_default(),
         };
-        let has_started = state.has_started_all();
-        let lost: Vec<u32> =
-            rank_sets::common(&failure.ranks, &self.nodes.all_running()).iter().collect();
-        for number in self.nodes.note_loss(node) {
+        let has_started = self.nodes.has_started_on(node);
+        let (lost, numbers): (Vec<(u32, u32)>, Vec<u32>) =
+            self.nodes.note_loss(node).into_iter().unzip();
+        for number in numbers {
             Stream::BOTH.into_iter().for_each(|stream| self.io.outputs.end_remote(stream, number));
         }
         self.input.remove(node);
@@ -230,17 +246,22 @@ impl HeadLoop {
         self.terminate(Some(KILL_AFTER_LOSS));
     }
 
-    /// Records a failure: the first one decides the exit code and is reported, after the output of `node`
-    /// up to the message with this number.
+    /// Records a failure of the run, or of its first job: see [`fail_in`](Self::fail_in).
     pub(super) fn fail(&mut self, failure: Failure, after: Option<(NodeId, u64)>) {
+        self.fail_in(0, failure, after);
+    }
+
+    /// Records a failure in a job: the first one decides the exit code and is reported, after the output of
+    /// `node` up to the message with this number.
+    pub(super) fn fail_in(&mut self, job: u32, failure: Failure, after: Option<(NodeId, u64)>) {
         if self.ending.termination.has_failed() {
             return;
         }
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
         if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
-            let pid = |rank| self.nodes.pid(rank);
+            let pid = |rank| self.nodes.pid((job, rank));
             let running = self.nodes.running_count();
-            let text = report::failure(&failure, &self.plan, pid, running);
+            let text = report::failure(&failure, self.plan(job), pid, running);
             self.summary.record_report(&text);
             match after {
                 Some((node, outputs)) => self.ending.hold_report(text, node, outputs),
@@ -336,7 +357,8 @@ impl HeadLoop {
     /// Terminates the run for a reason outside its ranks, and reports the ranks that ran before that.
     fn fail_with_state(&mut self, failure: Failure) {
         if !self.ending.termination.has_failed() {
-            let running = self.nodes.all_running();
+            let jobs = 0..self.nodes.job_count();
+            let running = jobs.map(|job| self.nodes.all_running(job)).collect();
             reports::request_reports(self, Purpose::Running { running });
             self.fail(failure, None);
         }

@@ -73,12 +73,14 @@ pub(super) fn rows(reports: &[Reported<'_>], name: &str) -> Vec<Rank> {
     rows
 }
 
-/// Time since which ranks of a job wait for others that make no progress; `None` if no rank waits.
-pub(super) fn standstill(reports: &[Reported<'_>], name: &str) -> Option<Duration> {
-    let of_job = of_job(reports, name);
-    let waits_for = of_job.iter().filter_map(|(_, report)| report.waits_for).max()?;
+/// Time since which ranks wait for others that make no progress; `None` if no rank waits.
+pub(super) fn standstill<'a>(
+    reports: impl Iterator<Item = &'a NodeReport> + Clone,
+) -> Option<Duration> {
+    let jobs = reports.flat_map(|report| &report.jobs);
+    let waits_for = jobs.clone().filter_map(|report| report.waits_for).max()?;
     // The rank that others wait for makes progress on its own node.
-    let progress_ago = of_job.iter().filter_map(|(_, report)| report.progress_ago).min();
+    let progress_ago = jobs.filter_map(|report| report.progress_ago).min();
     Some(progress_ago.map_or(waits_for, |ago| ago.min(waits_for)))
 }
 
@@ -260,12 +262,8 @@ mod tests {
     #[test]
     fn progress_of_one_node_ends_the_standstill_of_all() {
         let secs = Duration::from_secs;
-        let (all, other) = (ranks([0]), ranks([1]));
         let (mut one, mut two) = (report(Vec::new()), report(Vec::new()));
-        let standstill = |one: &NodeReport, two: &NodeReport| {
-            let reports = [reported("n1", &all, one), reported("n2", &other, two)];
-            standstill(&reports, "kvs_7_0")
-        };
+        let standstill = |one: &NodeReport, two: &NodeReport| standstill([one, two].into_iter());
         two.jobs[0].progress_ago = Some(secs(4));
         assert_eq!(standstill(&one, &two), None);
         (one.jobs[0].waits_for, one.jobs[0].progress_ago) = (Some(secs(9)), Some(secs(9)));

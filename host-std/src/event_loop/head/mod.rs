@@ -8,6 +8,7 @@
 //! Io           output of ranks, reports to the user
 //! HeadInput    standard input for the nodes of its readers
 //! Summary      start and end of every rank
+//! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
 //! Reports      no progress, tables of ranks, status requests
 //! Ending       first failure, signals, the order of the end
 //! ```
@@ -30,6 +31,7 @@ mod merge;
 mod operations;
 mod refused;
 mod reports;
+mod spawn;
 mod table;
 
 use super::io::Io;
@@ -62,6 +64,7 @@ use pmi_tree::{Class, Destination, NodeId};
 use reports::Reports;
 use rustix::fs::Mode;
 use rustix::process::umask;
+use spawn::HeadJobs;
 use std::io::{Error, Result as IoResult};
 use std::rc::Rc;
 use std::time::Instant;
@@ -87,8 +90,8 @@ struct HeadLoop {
     poller: Poller,
     signals: Signals,
     servers: NodeServers,
-    plan: Rc<Plan>,
-    /// Description of the job, until it is sent.
+    jobs: HeadJobs,
+    /// Description of the first job, until it is sent.
     job: Option<JobMessage>,
     nodes: NodeTable,
     operations: Operations,
@@ -109,9 +112,9 @@ impl HeadLoop {
         let plan = Rc::new(Plan::first(config.job(), None, std::process::id()));
         let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
         let input = HeadInput::new(&settings.output.stdin, plan.ranks, node_of)?;
-        let nodes = RankNodes::Several(Rc::clone(&placed));
+        let nodes = RankNodes::several(&placed);
         let mut outputs =
-            Outputs::new(&settings.output, nodes).map_err(|error| error.to_string())?;
+            Outputs::new(&settings.output, nodes.clone()).map_err(|error| error.to_string())?;
         outputs.prepare(0, plan.started()).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
@@ -119,18 +122,19 @@ impl HeadLoop {
         let hosts = StarterHost::all(&placed.hosts, &settings.nodes);
         let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let job = Some(describe(config, &placed, outputs.is_watched_by_user())?);
+        let jobs = HeadJobs::new(plan.clone(), placed.clone(), nodes);
         let nodes = NodeTable::new(&placed);
         let mut io = Io::new(Inputs::none(), outputs);
         servers.instructions().iter().for_each(|line| io.report(line));
         let ending = Ending::new(&settings.ending);
         let names = PublishedNames::new(&plan.kvsname, plan.ranks, settings.job.kvs);
-        let operations = Operations::new(placed, names.map_err(prepare)?);
+        let operations = Operations::new(Rc::clone(&placed), names.map_err(prepare)?);
         let reports = Reports::new(&settings.watching);
         Ok(Self {
             poller,
             signals,
             servers,
-            plan,
+            jobs,
             job,
             nodes,
             operations,
@@ -188,6 +192,11 @@ impl HeadLoop {
             self.check_readers();
             self.servers.network.flush(&self.poller)?;
         }
+    }
+
+    /// Plan of a job; that of the first one if there is none with this number.
+    fn plan(&self, job: u32) -> &Rc<Plan> {
+        self.jobs.plan(job)
     }
 
     fn is_done(&self) -> bool {

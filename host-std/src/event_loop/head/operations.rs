@@ -3,6 +3,7 @@
 use super::HeadLoop;
 use super::table::NodeTable;
 use crate::nodes::message::HeadMessage;
+use crate::numbers::index;
 use crate::operation::{
     Asker, ForwardedMessage, NameMessage, Operation, OperationKind, OperationPart, OperationReply,
     OperationRequest,
@@ -12,12 +13,14 @@ use crate::server::names::PublishedNames;
 use crate::verdict::Failure;
 use pmi_tree::{Destination, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::rc::Rc;
 
 /// Operations that some nodes have handed up.
 #[derive(Debug)]
 pub(super) struct Operations {
-    placed: Rc<PlacedHosts>,
+    /// Places of the ranks, by number of the job.
+    jobs: Vec<Rc<PlacedHosts>>,
     names: PublishedNames,
     open: Vec<Gathering>,
     /// Number of the last group.
@@ -28,8 +31,8 @@ pub(super) struct Operations {
 #[derive(Debug)]
 struct Gathering {
     operation: Operation,
-    /// Members by node.
-    members: BTreeMap<NodeId, Vec<u32>>,
+    /// Members by node: jobs and ranks.
+    members: BTreeMap<NodeId, Vec<(u32, u32)>>,
     parts: BTreeMap<NodeId, NodePart>,
 }
 
@@ -42,9 +45,20 @@ struct NodePart {
 }
 
 impl Operations {
-    /// Creates the table of a job with these places.
-    pub(super) const fn new(placed: Rc<PlacedHosts>, names: PublishedNames) -> Self {
-        Self { placed, names, open: Vec::new(), serial: 0 }
+    /// Creates the table of a run whose first job has these places.
+    pub(super) fn new(placed: Rc<PlacedHosts>, names: PublishedNames) -> Self {
+        Self { jobs: vec![placed], names, open: Vec::new(), serial: 0 }
+    }
+
+    /// Adds the next job.
+    ///
+    /// # Errors
+    ///
+    /// A name that cannot be served.
+    pub(super) fn add_job(&mut self, name: &str, placed: Rc<PlacedHosts>) -> io::Result<()> {
+        self.names.add_job(name, placed.map.ranks())?;
+        self.jobs.push(placed);
+        Ok(())
     }
 
     /// Adds the part of a node; false if the node has no such operation.
@@ -73,17 +87,16 @@ impl Operations {
     }
 
     /// Members of an operation by node; `None` if one does not exist.
-    fn members(&self, operation: &Operation) -> Option<BTreeMap<NodeId, Vec<u32>>> {
-        let mut all: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+    fn members(&self, operation: &Operation) -> Option<BTreeMap<NodeId, Vec<(u32, u32)>>> {
+        let mut all: BTreeMap<NodeId, Vec<(u32, u32)>> = BTreeMap::new();
         for (job, ranks) in &operation.members {
-            // A run has one job.
-            let count = u64::from(self.placed.map.ranks());
-            if *job != 0 || ranks.count() > count {
+            let map = &self.jobs.get(index(*job))?.map;
+            if ranks.count() > u64::from(map.ranks()) {
                 return None;
             }
             for rank in ranks.iter() {
-                let node = NodeId(self.placed.map.node_of(rank)? + 1);
-                all.entry(node).or_default().push(rank);
+                let node = NodeId(map.node_of(rank)? + 1);
+                all.entry(node).or_default().push((*job, rank));
             }
         }
         Some(all)
@@ -110,17 +123,18 @@ impl Operations {
         let data: Vec<u8> = parts.values().flat_map(|part| part.data.iter().copied()).collect();
         let (kind, serial) = (operation.kind, self.serial);
         let numbers: BTreeSet<u32> = parts.values().map(|part| part.number).collect();
-        let nodes = self.placed.hosts.len();
+        let nodes = self.jobs.first().map_or(0, |placed| placed.hosts.len());
+        let job = operation.members.first().map_or(0, |(job, _)| *job);
         if let (1, Some(number)) = (numbers.len(), numbers.first().copied())
             && parts.len() == nodes
         {
             // One message for all, which the tree multiplies.
-            let ended = OperationReply::Ended { kind, number, serial, is_partial, data };
+            let ended = OperationReply::Ended { kind, job, number, serial, is_partial, data };
             return Some(vec![(Destination::All, ended)]);
         }
         let reply = |(node, part): (NodeId, NodePart)| {
             let (number, data) = (part.number, data.clone());
-            let ended = OperationReply::Ended { kind, number, serial, is_partial, data };
+            let ended = OperationReply::Ended { kind, job, number, serial, is_partial, data };
             (Destination::Node(node), ended)
         };
         Some(parts.into_iter().map(reply).collect())
@@ -128,7 +142,7 @@ impl Operations {
 
     /// A rank that has ended, and for which members of an operation wait that cannot end without it, and the
     /// number of these members.
-    fn blocked(&self, nodes: &NodeTable) -> Option<(u32, usize)> {
+    fn blocked(&self, nodes: &NodeTable) -> Option<((u32, u32), usize)> {
         let strict = self.open.iter().filter(|one| !one.operation.kind.tolerates_ends());
         let mut blocked = strict.filter_map(|gathering| {
             let (here, absent): (Vec<_>, Vec<_>) =
@@ -146,7 +160,7 @@ impl Gathering {
     fn is_complete(&self, nodes: &NodeTable) -> bool {
         let is_tolerant = self.operation.kind.tolerates_ends();
         let has_ended =
-            |ranks: &[u32]| is_tolerant && ranks.iter().all(|rank| nodes.has_ended(*rank));
+            |ranks: &[(u32, u32)]| is_tolerant && ranks.iter().all(|rank| nodes.has_ended(*rank));
         self.members.iter().all(|(node, ranks)| self.parts.contains_key(node) || has_ended(ranks))
     }
 }
@@ -171,7 +185,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
 }
 
 fn forward(head: &mut HeadLoop, from: NodeId, message: ForwardedMessage) -> bool {
-    let is_its = message.job == 0 && head.nodes.number_on(from, message.rank).is_some();
+    let is_its = head.nodes.number_on(from, (message.job, message.rank)).is_some();
     if is_its {
         head.send_all(&HeadMessage::Operation(OperationReply::Forwarded(message)));
     }
@@ -184,7 +198,7 @@ fn serve_name(head: &mut HeadLoop, from: NodeId, (asker, request): (Asker, NameM
         NameMessage::Pmix(ForwardedMessage { job, rank, .. }) => Some((*job, *rank)),
         NameMessage::Unpublish { .. } | NameMessage::Lookup { .. } => None,
     };
-    let is_its = |(job, rank)| job == 0 && head.nodes.number_on(from, rank).is_some();
+    let is_its = |by| head.nodes.number_on(from, by).is_some();
     if !by.is_none_or(is_its) {
         return false;
     }
@@ -196,7 +210,7 @@ fn serve_name(head: &mut HeadLoop, from: NodeId, (asker, request): (Asker, NameM
 }
 
 /// Handles the end of a rank.
-pub(super) fn note_end(head: &mut HeadLoop, rank: u32) {
+pub(super) fn note_end(head: &mut HeadLoop, rank: (u32, u32)) {
     head.operations.names.remove_of(rank);
     end_complete(head);
 }
@@ -209,9 +223,10 @@ fn end_complete(head: &mut HeadLoop) {
         }
     }
     if !head.ending.termination.has_failed()
-        && let Some((gone, waiting_count)) = head.operations.blocked(&head.nodes)
+        && let Some(((job, gone), waiting_count)) = head.operations.blocked(&head.nodes)
     {
-        head.fail(Failure::Missing { gone: vec![gone], gone_count: 1, waiting_count }, None);
+        let failure = Failure::Missing { gone: vec![gone], gone_count: 1, waiting_count };
+        head.fail_in(job, failure, None);
     }
 }
 

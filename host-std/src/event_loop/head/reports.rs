@@ -72,14 +72,13 @@ pub(super) fn request_reports(run: &mut HeadLoop, purpose: Purpose) {
     let asked: BTreeSet<NodeId> = match &purpose {
         // Few ranks are described, so few nodes are asked.
         Purpose::Missing { table, .. } => {
-            let of = |node: NodeId| run.nodes.get(node).map(|state| state.ranks());
-            let missing = missing(table);
-            there
-                .map(|(node, _)| node)
-                .filter(|node| {
-                    of(*node).is_some_and(|of| !rank_sets::common(&of, &missing).is_empty())
+            let has_missing = |node: NodeId| {
+                (0..).zip(&table.jobs).any(|(job, row)| {
+                    let missing = missing(table, row);
+                    !rank_sets::common(&run.nodes.ranks(node, job), &missing).is_empty()
                 })
-                .collect()
+            };
+            there.map(|(node, _)| node).filter(|node| has_missing(*node)).collect()
         }
         _ => there.map(|(node, _)| node).collect(),
     };
@@ -142,9 +141,10 @@ fn handle_collection(run: &mut HeadLoop, done: Collection) -> io::Result<()> {
     match purpose {
         Purpose::Progress => check_progress(run, &reports),
         Purpose::Missing { action, mut table } => {
-            let all = reported(run, &reports);
-            let all = Vec::from_iter(all.iter().map(Owned::view));
             for at in 0..table.jobs.len() {
+                let number = u32::try_from(at).unwrap_or(u32::MAX);
+                let all = reported(run, number, &reports);
+                let all = Vec::from_iter(all.iter().map(Owned::view));
                 let Some(job) = table.jobs.get(at) else { continue };
                 let of_all = table.jobs.iter().flat_map(|other| job.missing_in(other));
                 let count = rank_sets::union(of_all).count();
@@ -171,8 +171,8 @@ fn handle_collection(run: &mut HeadLoop, done: Collection) -> io::Result<()> {
         Purpose::Running { running } => {
             let mut table = table(run, &reports);
             // Some may have ended before the last answer came.
-            for job in &mut table.jobs {
-                job.running = running.clone();
+            for (job, running) in table.jobs.iter_mut().zip(running) {
+                job.running = running;
             }
             run.io.report_table(&text::table(&table, Rows::Few));
         }
@@ -192,13 +192,12 @@ fn handle_collection(run: &mut HeadLoop, done: Collection) -> io::Result<()> {
 
 /// Decides whether the run makes progress, by the reports of its nodes.
 fn check_progress(run: &mut HeadLoop, reports: &[(NodeId, NodeReport)]) {
-    if run.nodes.started_count() < usize::try_from(run.plan.ranks).unwrap_or(usize::MAX) {
+    if !run.nodes.have_started() {
         run.reports.excuse_stall();
     }
     let now = Instant::now();
-    let all = reported(run, reports);
-    let all = Vec::from_iter(all.iter().map(Owned::view));
-    let lasts = merge::standstill(&all, &run.plan.kvsname);
+    // Progress of one job may end a wait of another.
+    let lasts = merge::standstill(reports.iter().map(|(_, report)| report));
     let lasts = lasts.filter(|_| !run.ending.termination.has_failed());
     let since = lasts.and_then(|lasts| now.checked_sub(lasts));
     if let Some(action) = run.reports.stall.check(now, since) {
@@ -207,38 +206,53 @@ fn check_progress(run: &mut HeadLoop, reports: &[(NodeId, NodeReport)]) {
     }
 }
 
-/// Reports with the hosts and ranks of their nodes.
-fn reported<'a>(run: &HeadLoop, reports: &'a [(NodeId, NodeReport)]) -> Vec<Owned<'a>> {
+/// Reports with the hosts of their nodes, and the ranks of a job there.
+fn reported<'a>(run: &HeadLoop, job: u32, reports: &'a [(NodeId, NodeReport)]) -> Vec<Owned<'a>> {
     let of = |(node, report): &'a (NodeId, NodeReport)| {
         let state = run.nodes.get(*node)?;
-        Some(Owned { host: state.host.clone(), ranks: state.ranks(), report })
+        Some(Owned { host: state.host.clone(), ranks: run.nodes.ranks(*node, job), report })
     };
     reports.iter().filter_map(of).collect()
 }
 
-/// State of the run.
+/// State of the run: its first job, and spawned ones that have not ended.
 fn table(run: &HeadLoop, reports: &[(NodeId, NodeReport)]) -> Table {
-    let all = reported(run, reports);
+    let is_shown = |job: &u32| *job == 0 || !run.nodes.has_job_ended(*job);
+    let jobs = (0..run.nodes.job_count()).filter(is_shown);
+    Table {
+        version: table::VERSION,
+        pid: std::process::id(),
+        host: run.plan(0).host.clone(),
+        seconds: seconds(run.reports.began.elapsed()),
+        jobs: jobs.map(|job| job_row(run, job, reports)).collect(),
+    }
+}
+
+fn job_row(run: &HeadLoop, number: u32, reports: &[(NodeId, NodeReport)]) -> table::Job {
+    let all = reported(run, number, reports);
     let all = Vec::from_iter(all.iter().map(Owned::view));
-    let plan = &run.plan;
+    let plan = run.plan(number);
     let answered = |node| reports.iter().any(|(other, _)| *other == node);
-    let nodes = run.nodes.iter().map(|(node, state)| JobNode {
-        host: state.host.clone(),
-        ranks: state.ranks(),
-        link: match () {
-            () if state.is_lost => NodeLink::Lost,
-            () if run.job.is_some() => NodeLink::Starting,
-            () if answered(node) || run.ending.is_leaving() => NodeLink::Connected,
-            () => NodeLink::Silent,
-        },
-        last_message_seconds: Some(seconds(state.heard_at.elapsed())),
-    });
+    let with_ranks =
+        run.nodes.iter().map(|(node, state)| (node, state, run.nodes.ranks(node, number)));
+    let nodes =
+        with_ranks.filter(|(.., ranks)| !ranks.is_empty()).map(|(node, state, ranks)| JobNode {
+            host: state.host.clone(),
+            ranks,
+            link: match () {
+                () if state.is_lost => NodeLink::Lost,
+                () if run.job.is_some() => NodeLink::Starting,
+                () if answered(node) || run.ending.is_leaving() => NodeLink::Connected,
+                () => NodeLink::Silent,
+            },
+            last_message_seconds: Some(seconds(state.heard_at.elapsed())),
+        });
     let job = table::Job {
         name: plan.kvsname.clone(),
-        spawner: None,
+        spawner: plan.spawner.as_ref().map(|by| by.kvsname.clone()),
         program: plan.program_names(),
         size: plan.ranks,
-        running: run.nodes.all_running(),
+        running: run.nodes.all_running(number),
         fences: 0,
         messages: 0,
         waits: Vec::new(),
@@ -247,13 +261,7 @@ fn table(run: &HeadLoop, reports: &[(NodeId, NodeReport)]) -> Table {
         more_ranks: 0,
         nodes: nodes.collect(),
     };
-    Table {
-        version: table::VERSION,
-        pid: std::process::id(),
-        host: plan.host.clone(),
-        seconds: seconds(run.reports.began.elapsed()),
-        jobs: vec![merge::job(job, &run.nodes.all_ended(), &all)],
-    }
+    merge::job(job, &run.nodes.all_ended(number), &all)
 }
 
 /// Serves the status socket and its clients.
@@ -287,10 +295,9 @@ impl Owned<'_> {
     }
 }
 
-/// Ranks of the first job that others wait for, as many as a report describes.
-fn missing(table: &Table) -> Ranks {
-    let of_job = |job| table.jobs.iter().flat_map(move |other| table::Job::missing_in(job, other));
-    let all = rank_sets::union(table.jobs.iter().flat_map(of_job));
+/// Ranks of a job that others wait for, as many as a report describes.
+fn missing(table: &Table, job: &table::Job) -> Ranks {
+    let all = rank_sets::union(table.jobs.iter().flat_map(|other| job.missing_in(other)));
     rank_sets::first(&all, text::ROWS_MAX)
 }
 

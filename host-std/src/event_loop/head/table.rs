@@ -1,8 +1,8 @@
-//! Nodes of a run and their ranks, as the head knows them.
+//! Nodes of a run and the ranks of its jobs, as the head knows them.
 
 use crate::launch::local_ranks::LocalRanks;
 use crate::numbers::index;
-use crate::placement::PlacedHosts;
+use crate::placement::{NodeLoad, PlacedHosts};
 use pmi_host_base::ranges::Ranks;
 use pmi_tree::NodeId;
 use std::collections::BTreeSet;
@@ -13,13 +13,11 @@ use std::time::Instant;
 pub(super) struct NodeTable {
     /// In the order of the hosts; the first one is node 1 of the tree.
     nodes: Vec<NodeState>,
-    /// Process numbers of ranks that were started, by rank.
-    numbers: Vec<Option<u32>>,
+    /// By number of the job.
+    jobs: Vec<JobRanks>,
     /// Processes of ranks that were started, by process number.
     processes: Vec<RemoteProcess>,
     running_count: usize,
-    /// Ranks that have failed in a run that continues.
-    failed: BTreeSet<u32>,
 }
 
 /// One node.
@@ -27,9 +25,6 @@ pub(super) struct NodeTable {
 pub(super) struct NodeState {
     /// Name of its host.
     pub(super) host: String,
-    ranks: LocalRanks,
-    /// Number of ranks that were started.
-    started_count: u32,
     /// Number of output messages that have arrived.
     outputs_count: u64,
     /// Number of output messages that the agent had sent when its last rank had ended.
@@ -37,6 +32,29 @@ pub(super) struct NodeState {
     pub(super) is_lost: bool,
     /// Time of its last message.
     pub(super) heard_at: Instant,
+}
+
+/// Ranks of one job.
+#[derive(Debug)]
+struct JobRanks {
+    /// By node, in the order of the hosts.
+    nodes: Vec<JobNodeRanks>,
+    /// Process numbers of ranks that were started, by rank.
+    numbers: Vec<Option<u32>>,
+    started_count: u32,
+    running_count: u32,
+    /// Ranks that have failed in a run that continues.
+    failed: BTreeSet<u32>,
+    /// True if it was not started completely; its ranks are killed, which is no failure.
+    is_undone: bool,
+}
+
+/// Ranks of one job on one node.
+#[derive(Debug)]
+struct JobNodeRanks {
+    ranks: LocalRanks,
+    /// Number of ranks that were started.
+    started_count: u32,
 }
 
 /// Process of a rank.
@@ -47,25 +65,44 @@ struct RemoteProcess {
 }
 
 impl NodeTable {
-    /// Creates the table without processes.
+    /// Creates the table of a run whose first job has these places, without processes.
     pub(super) fn new(placed: &PlacedHosts) -> Self {
         let now = Instant::now();
-        let node = |(host, node): (&String, u32)| NodeState {
+        let node = |host: &String| NodeState {
             host: host.clone(),
-            ranks: LocalRanks::of(placed.map.ranks_of(node)),
-            started_count: 0,
             outputs_count: 0,
             outputs_total: None,
             is_lost: false,
             heard_at: now,
         };
-        Self {
-            nodes: placed.hosts.iter().zip(0..).map(node).collect(),
+        let nodes = placed.hosts.iter().map(node).collect();
+        let mut table = Self { nodes, jobs: Vec::new(), processes: Vec::new(), running_count: 0 };
+        table.add_job(placed);
+        table
+    }
+
+    /// Adds the next job.
+    pub(super) fn add_job(&mut self, placed: &PlacedHosts) {
+        let of_node = |node: u32| {
+            let mut ranks: Vec<u32> = placed.map.ranks_of(node).collect();
+            ranks.sort_unstable();
+            JobNodeRanks { ranks: LocalRanks::of(ranks.into_iter()), started_count: 0 }
+        };
+        self.jobs.push(JobRanks {
+            nodes: (0..).zip(&self.nodes).map(|(node, _)| of_node(node)).collect(),
             numbers: vec![None; index(placed.map.ranks())],
-            processes: Vec::new(),
+            started_count: 0,
             running_count: 0,
             failed: BTreeSet::new(),
-        }
+            is_undone: false,
+        });
+        // They have something to do again, or hear of it.
+        self.nodes.iter_mut().for_each(|node| node.outputs_total = None);
+    }
+
+    /// Number of jobs.
+    pub(super) fn job_count(&self) -> u32 {
+        u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)
     }
 
     /// The node with this number in the tree.
@@ -82,70 +119,131 @@ impl NodeTable {
         (1..).map(NodeId).zip(&self.nodes)
     }
 
-    /// Records the start of the next rank of a node. Returns its process number and rank; `None` if the
-    /// node has no further one.
-    pub(super) fn note_start(&mut self, node: NodeId, pid: i32) -> Option<(u32, u32)> {
-        let state = self.get_mut(node)?;
-        let rank = state.ranks.at(state.started_count)?;
-        state.started_count += 1;
+    /// Ranks of a job on a node.
+    pub(super) fn ranks(&self, node: NodeId, job: u32) -> Ranks {
+        self.on(node, job).map(|of| of.ranks.iter().collect()).unwrap_or_default()
+    }
+
+    /// Slots and ranks of each node: as many slots as it has ranks of the first job.
+    pub(super) fn loads(&self) -> Vec<NodeLoad> {
+        let is_there = |job: &&JobRanks| !job.has_ended();
+        let load = |node: usize| {
+            let count = |job: &JobRanks| job.nodes.get(node).map_or(0, |of| of.ranks.count());
+            let slots = self.jobs.first().map_or(1, count).max(1);
+            let used = self.jobs.iter().filter(is_there).map(count).fold(0, u32::saturating_add);
+            NodeLoad { slots, used }
+        };
+        (0..self.nodes.len()).map(load).collect()
+    }
+
+    fn on(&self, node: NodeId, job: u32) -> Option<&JobNodeRanks> {
+        self.jobs.get(index(job))?.nodes.get(index(node.0.checked_sub(1)?))
+    }
+
+    /// Records the start of the next rank of a job on a node. Returns its process number and rank; `None` if
+    /// the node has no further one.
+    pub(super) fn note_start(&mut self, node: NodeId, job: u32, pid: i32) -> Option<(u32, u32)> {
+        let job = self.jobs.get_mut(index(job))?;
+        let of = job.nodes.get_mut(index(node.0.checked_sub(1)?))?;
+        let rank = of.ranks.at(of.started_count)?;
+        of.started_count += 1;
         let number = u32::try_from(self.processes.len()).ok()?;
-        *self.numbers.get_mut(index(rank))? = Some(number);
+        *job.numbers.get_mut(index(rank))? = Some(number);
+        job.started_count += 1;
+        job.running_count += 1;
         self.processes.push(RemoteProcess { pid, is_running: true });
         self.running_count += 1;
         Some((number, rank))
     }
 
     /// Records the end of a rank of a node. Returns its process number; `None` if it does not run there.
-    pub(super) fn note_end(&mut self, node: NodeId, rank: u32) -> Option<u32> {
-        let number = self.number_on(node, rank)?;
+    pub(super) fn note_end(&mut self, node: NodeId, (job, rank): (u32, u32)) -> Option<u32> {
+        let number = self.number_on(node, (job, rank))?;
         let process = self.processes.get_mut(index(number)).filter(|one| one.is_running)?;
         process.is_running = false;
         self.running_count -= 1;
+        if let Some(job) = self.jobs.get_mut(index(job)) {
+            job.running_count -= 1;
+        }
         Some(number)
     }
 
-    /// Records the loss of a node: its ranks do not run any more. Returns their process numbers.
-    pub(super) fn note_loss(&mut self, node: NodeId) -> Vec<u32> {
+    /// Records the loss of a node: its ranks do not run any more. Returns them, and their process numbers.
+    pub(super) fn note_loss(&mut self, node: NodeId) -> Vec<((u32, u32), u32)> {
         let Some(state) = self.get_mut(node) else { return Vec::new() };
         state.is_lost = true;
-        let ranks = state.ranks.clone();
-        let numbers = ranks.iter().filter_map(|rank| self.note_end(node, rank));
-        numbers.collect()
+        let mut lost = Vec::new();
+        for job in 0..self.job_count() {
+            let ranks = self.on(node, job).map(|of| of.ranks.clone()).unwrap_or_default();
+            lost.extend(ranks.iter().filter_map(|rank| {
+                let number = self.note_end(node, (job, rank))?;
+                Some(((job, rank), number))
+            }));
+        }
+        lost
     }
 
     /// Process number of a rank of a node, if it was started there.
-    pub(super) fn number_on(&self, node: NodeId, rank: u32) -> Option<u32> {
-        self.get(node)?.ranks.local_rank(rank)?;
-        *self.numbers.get(index(rank))?
+    pub(super) fn number_on(&self, node: NodeId, (job, rank): (u32, u32)) -> Option<u32> {
+        self.on(node, job)?.ranks.local_rank(rank)?;
+        *self.jobs.get(index(job))?.numbers.get(index(rank))?
     }
 
     /// True if a rank was started and does not run any more.
-    pub(super) fn has_ended(&self, rank: u32) -> bool {
-        let number = self.numbers.get(index(rank)).copied().flatten();
+    pub(super) fn has_ended(&self, (job, rank): (u32, u32)) -> bool {
+        let numbers = self.jobs.get(index(job)).map(|job| &job.numbers);
+        let number = numbers.and_then(|all| all.get(index(rank)).copied().flatten());
         let process = number.and_then(|number| self.processes.get(index(number)));
         process.is_some_and(|process| !process.is_running)
     }
 
-    /// Records ranks that have failed, and returns all of them.
-    pub(super) fn note_failed(&mut self, ranks: impl Iterator<Item = u32>) -> &BTreeSet<u32> {
-        self.failed.extend(ranks);
-        &self.failed
+    /// Records ranks of a job that have failed, and returns all of them.
+    pub(super) fn note_failed(&mut self, job: u32, ranks: impl Iterator<Item = u32>) -> Vec<u32> {
+        let Some(job) = self.jobs.get_mut(index(job)) else { return Vec::new() };
+        job.failed.extend(ranks);
+        job.failed.iter().copied().collect()
     }
 
-    /// True if all ranks of a node have ended.
-    pub(super) fn is_empty(&self, node: NodeId) -> bool {
-        self.get(node).is_some_and(|state| state.ranks.iter().all(|rank| self.has_ended(rank)))
+    /// True if all ranks of a job on a node have ended.
+    pub(super) fn is_empty(&self, node: NodeId, job: u32) -> bool {
+        self.on(node, job).is_some_and(|of| of.ranks.iter().all(|rank| self.has_ended((job, rank))))
     }
 
     /// Process of a rank, if it was started.
-    pub(super) fn pid(&self, rank: u32) -> Option<i32> {
-        let number = (*self.numbers.get(index(rank))?)?;
+    pub(super) fn pid(&self, (job, rank): (u32, u32)) -> Option<i32> {
+        let number = (*self.jobs.get(index(job))?.numbers.get(index(rank))?)?;
         self.processes.get(index(number)).map(|process| process.pid)
     }
 
-    /// Number of ranks that were started.
-    pub(super) fn started_count(&self) -> usize {
-        self.processes.len()
+    /// True if all ranks of a job were started.
+    pub(super) fn has_started_all(&self, job: u32) -> bool {
+        self.jobs.get(index(job)).is_some_and(JobRanks::has_started)
+    }
+
+    /// True if the ranks of all jobs were started.
+    pub(super) fn have_started(&self) -> bool {
+        self.jobs.iter().all(JobRanks::has_started)
+    }
+
+    /// True if all ranks of the first job on a node were started.
+    pub(super) fn has_started_on(&self, node: NodeId) -> bool {
+        self.on(node, 0).is_some_and(|of| of.started_count == of.ranks.count())
+    }
+
+    /// True if all ranks of a job were started and have ended.
+    pub(super) fn has_job_ended(&self, job: u32) -> bool {
+        self.jobs.get(index(job)).is_some_and(JobRanks::has_ended)
+    }
+
+    /// Records that a job is not started completely; false if that was done before, or there is no such job.
+    pub(super) fn set_undone(&mut self, job: u32) -> bool {
+        let job = self.jobs.get_mut(index(job));
+        job.is_some_and(|job| !std::mem::replace(&mut job.is_undone, true))
+    }
+
+    /// True if a job was not started completely.
+    pub(super) fn is_undone(&self, job: u32) -> bool {
+        self.jobs.get(index(job)).is_some_and(|job| job.is_undone)
     }
 
     /// Number of ranks that run.
@@ -153,19 +251,20 @@ impl NodeTable {
         self.running_count
     }
 
-    /// Ranks that run.
-    pub(super) fn all_running(&self) -> Ranks {
-        self.with_state(|process| process.is_running)
+    /// Ranks of a job that run.
+    pub(super) fn all_running(&self, job: u32) -> Ranks {
+        self.with_state(job, |process| process.is_running)
     }
 
-    /// Ranks that have ended, and ranks of lost nodes.
-    pub(super) fn all_ended(&self) -> Ranks {
-        self.with_state(|process| !process.is_running)
+    /// Ranks of a job that have ended, and those of lost nodes.
+    pub(super) fn all_ended(&self, job: u32) -> Ranks {
+        self.with_state(job, |process| !process.is_running)
     }
 
-    fn with_state(&self, is_wanted: impl Fn(&RemoteProcess) -> bool) -> Ranks {
+    fn with_state(&self, job: u32, is_wanted: impl Fn(&RemoteProcess) -> bool) -> Ranks {
+        let numbers = self.jobs.get(index(job)).map_or(&[][..], |job| &job.numbers);
         let process = |number: &Option<u32>| self.processes.get(index((*number)?));
-        let of_rank = (0..).zip(&self.numbers).filter_map(|(rank, number)| {
+        let of_rank = (0..).zip(numbers).filter_map(|(rank, number)| {
             process(number).filter(|process| is_wanted(process)).map(|_| rank)
         });
         of_rank.collect()
@@ -177,17 +276,17 @@ impl NodeTable {
     }
 }
 
+impl JobRanks {
+    fn has_started(&self) -> bool {
+        self.is_undone || index(self.started_count) == self.numbers.len()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.running_count == 0 && self.has_started()
+    }
+}
+
 impl NodeState {
-    /// All its ranks.
-    pub(super) fn ranks(&self) -> Ranks {
-        self.ranks.iter().collect()
-    }
-
-    /// True if all its ranks were started.
-    pub(super) fn has_started_all(&self) -> bool {
-        self.started_count == self.ranks.count()
-    }
-
     /// Counts an output message.
     pub(super) fn note_output(&mut self) {
         self.outputs_count += 1;
@@ -222,19 +321,41 @@ mod tests {
     fn starts_and_ends_are_those_of_the_node() {
         let mut table = table();
         let (first, second) = (NodeId(1), NodeId(2));
-        assert_eq!(table.note_start(second, 21), Some((0, 1)));
-        assert_eq!(table.note_start(first, 10), Some((1, 0)));
-        assert_eq!(table.note_start(first, 12), Some((2, 2)));
-        assert_eq!((table.note_start(first, 13), table.note_start(NodeId(0), 1)), (None, None));
-        assert_eq!((table.pid(1), table.pid(2), table.pid(3)), (Some(21), Some(12), None));
-        assert_eq!(table.note_end(second, 0), None, "the rank of another node");
-        assert_eq!(table.note_end(first, 0), Some(1));
-        assert_eq!(table.note_end(first, 0), None, "it has ended");
+        assert_eq!(table.note_start(second, 0, 21), Some((0, 1)));
+        assert_eq!(table.note_start(first, 0, 10), Some((1, 0)));
+        assert_eq!(table.note_start(first, 0, 12), Some((2, 2)));
+        assert_eq!(table.note_start(first, 0, 13), None);
+        assert_eq!(table.note_start(NodeId(0), 0, 1), None);
+        assert_eq!(
+            (table.pid((0, 1)), table.pid((0, 2)), table.pid((0, 3))),
+            (Some(21), Some(12), None)
+        );
+        assert_eq!(table.note_end(second, (0, 0)), None, "the rank of another node");
+        assert_eq!(table.note_end(first, (0, 0)), Some(1));
+        assert_eq!(table.note_end(first, (0, 0)), None, "it has ended");
         let ranks = |all: &[u32]| all.iter().copied().collect::<Ranks>();
-        assert_eq!((table.all_running(), table.all_ended()), (ranks(&[1, 2]), ranks(&[0])));
-        assert_eq!(table.note_loss(first), [2]);
-        assert_eq!((table.all_running(), table.all_ended()), (ranks(&[1]), ranks(&[0, 2])));
+        assert_eq!((table.all_running(0), table.all_ended(0)), (ranks(&[1, 2]), ranks(&[0])));
+        assert_eq!(table.note_loss(first), [((0, 2), 2)]);
+        assert_eq!((table.all_running(0), table.all_ended(0)), (ranks(&[1]), ranks(&[0, 2])));
         assert_eq!(table.running_count(), 1);
+    }
+
+    #[test]
+    fn jobs_have_ranks_of_their_own() {
+        let mut table = table();
+        let first = NodeId(1);
+        assert_eq!(table.note_start(first, 0, 10), Some((0, 0)));
+        table.get_mut(first).unwrap().set_quiet(0);
+        table.add_job(&placed("n1:2,n2", 3));
+        assert!(!table.are_quiet() && table.job_count() == 2);
+        assert_eq!(table.loads().iter().map(|load| load.used).collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(table.note_start(first, 1, 11), Some((1, 0)));
+        assert_eq!((table.pid((0, 0)), table.pid((1, 0))), (Some(10), Some(11)));
+        assert_eq!(table.note_end(first, (1, 0)), Some(1));
+        assert_eq!((table.has_ended((1, 0)), table.has_ended((0, 0))), (true, false));
+        assert!(!table.has_job_ended(1) && table.set_undone(1) && !table.set_undone(1));
+        assert!(table.has_job_ended(1) && !table.have_started());
+        assert_eq!(table.note_loss(first), [((0, 0), 0)]);
     }
 
     #[test]

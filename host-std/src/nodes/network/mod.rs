@@ -412,6 +412,11 @@ impl Network {
         self.tree.as_mut().map_or(Err(TreeError::Over), |tree| tree.contribute(id, own))
     }
 
+    /// Drops the unfinished collective operations of a job that has ended.
+    pub(crate) fn end_job(&mut self, job: u32) {
+        self.tree.iter_mut().for_each(|tree| tree.end_job(job));
+    }
+
     /// True while any other node is connected as parent or child.
     pub(crate) fn has_members(&self) -> bool {
         !self.links.members.is_empty()

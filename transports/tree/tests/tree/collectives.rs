@@ -108,3 +108,21 @@ fn excluded_node_is_not_awaited() {
     assert_eq!(net.events[4], [TreeEvent::Expelled]);
     assert_eq!(net.node(0).exclude(NodeId(0)), Err(TreeError::NoNode(NodeId(0))));
 }
+
+#[test]
+fn unfinished_operations_of_an_ended_job_take_no_place() {
+    let mut net = Net::new(7, 2);
+    // More than a node may have open at once.
+    for number in 0..1100 {
+        net.contribute(1, number, b"a");
+        net.contribute(6, number, b"b");
+        net.run();
+        let job = id(number).job;
+        (0..7).for_each(|node| net.node(node).end_job(job));
+    }
+    for node in 1..7 {
+        net.contribute(node, 2000, b"");
+    }
+    net.run();
+    assert_eq!(net.results(2000).len(), 7);
+}

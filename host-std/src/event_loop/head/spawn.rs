@@ -1,0 +1,186 @@
+//! Jobs of a run on several nodes, and spawn requests of their ranks.
+//!
+//! The head resolves a request, places the ranks and sends the job to all nodes, also to those without a rank
+//! of it: they serve reads of its data. The answer follows when all ranks are started.
+
+use super::HeadLoop;
+use crate::launch::codes::Commands;
+use crate::launch::local_ranks::LocalRanks;
+use crate::launch::plan::{App, Plan};
+use crate::launch::spawn_request::RunHosts;
+use crate::nodes::job_message::AppMessage;
+use crate::nodes::message::HeadMessage;
+use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
+use crate::numbers::index;
+use crate::operation::Asker;
+use crate::placement::{PlacedHosts, SpawnedPart, place_spawned};
+use crate::report;
+use crate::stdio::label::RankNodes;
+use crate::verdict::Failure;
+use pmi_core::command::CodeRun;
+use pmi_core::error::Code;
+use pmi_tree::{Destination, NodeId};
+use std::fmt::Display;
+use std::rc::Rc;
+
+/// Plans of all jobs, and requests that wait for an answer.
+pub(super) struct HeadJobs {
+    first: Rc<Plan>,
+    /// Spawned jobs, in the order of their numbers, which begin at 1.
+    spawned: Vec<Rc<Plan>>,
+    /// Places of the ranks of the first job, with all hosts of the run.
+    placed: Rc<PlacedHosts>,
+    /// Hosts of all ranks, for labels.
+    labels: RankNodes,
+    waiting: Vec<WaitingSpawn>,
+}
+
+/// A spawn request whose job is being started.
+struct WaitingSpawn {
+    job: u32,
+    from: SpawnOrigin,
+    commands: Commands,
+}
+
+/// Origin of a spawn request.
+#[derive(Clone, Copy)]
+struct SpawnOrigin {
+    node: NodeId,
+    asker: Asker,
+    by: (u32, u32),
+}
+
+impl HeadJobs {
+    pub(super) const fn new(first: Rc<Plan>, placed: Rc<PlacedHosts>, labels: RankNodes) -> Self {
+        Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new() }
+    }
+
+    /// Plan of a job; that of the first one if there is none with this number.
+    pub(super) fn plan(&self, job: u32) -> &Rc<Plan> {
+        let spawned = job.checked_sub(1).and_then(|at| self.spawned.get(index(at)));
+        spawned.unwrap_or(&self.first)
+    }
+
+    fn take_waiting(&mut self, job: u32) -> Option<WaitingSpawn> {
+        let at = self.waiting.iter().position(|one| one.job == job)?;
+        Some(self.waiting.swap_remove(at))
+    }
+}
+
+/// Accepts or rejects a spawn request of a rank. It gets an answer either way, and its job continues.
+pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMessage) {
+    let SpawnMessage { asker, by, request } = message;
+    let from = SpawnOrigin { node, asker, by };
+    if head.ending.termination.has_failed() || head.ending.is_leaving() {
+        return answer(head, from, Err(Code::FAIL), &[]);
+    }
+    if head.nodes.number_on(node, by).is_none() {
+        let host = head.nodes.get(node).map_or("", |node| &node.host);
+        let what = format!("the agent on {host} sent a spawn of a rank that it does not have");
+        return head.fail(Failure::Launcher { what }, None);
+    }
+    let placed = Rc::clone(&head.jobs.placed);
+    let loads = head.nodes.loads();
+    let used = loads.iter().map(|load| load.used).fold(0, u32::saturating_add);
+    let own = placed.name(node.0.saturating_sub(1));
+    let preputs = request.preputs.clone();
+    let room = RANKS_MAX.saturating_sub(used);
+    let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, own), room);
+    let (parts, commands) = match resolved {
+        Ok(resolved) => resolved,
+        Err((refusal, codes)) => return refuse(head, from, (refusal.code(), &codes), refusal),
+    };
+    let job = head.nodes.job_count();
+    let (apps, nodes): (Vec<App>, Vec<Vec<u32>>) = parts.into_iter().unzip();
+    let wanted = apps.iter().zip(nodes);
+    let wanted: Vec<SpawnedPart> =
+        wanted.map(|(app, nodes)| SpawnedPart { ranks: app.ranks, nodes }).collect();
+    let mut loads = loads;
+    let Some(map) = place_spawned(&wanted, &mut loads) else {
+        return refuse(head, from, (Code::FAIL, &[]), "its ranks have no places");
+    };
+    let blocks = map.blocks();
+    let hosts = placed.hosts.clone();
+    let places = Rc::new(PlacedHosts { hosts, map, source: placed.source });
+    let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
+    let pid = std::process::id();
+    let mut plan = head.plan(by.0).spawned(by.1, apps, preputs.clone(), (pid, job));
+    plan.placement.ranks = LocalRanks::default();
+    plan.placement.hosts = Some(Rc::clone(&places));
+    if let Err(error) = head.io.outputs.prepare(job, plan.started()) {
+        return refuse(head, from, (Code::FAIL, &[]), error);
+    }
+    if let Err(error) = head.operations.add_job(&plan.kvsname, Rc::clone(&places)) {
+        return refuse(head, from, (Code::FAIL, &[]), error);
+    }
+    head.nodes.add_job(&places);
+    head.jobs.labels.add_job(&places);
+    head.jobs.spawned.push(Rc::new(plan));
+    head.jobs.waiting.push(WaitingSpawn { job, from, commands });
+    let spawned = SpawnedJob { job, by, apps: messages, blocks, preputs };
+    send_all(head, SpawnNotice::New(Box::new(spawned)));
+}
+
+/// Answers the request for a job once all its ranks are started.
+pub(super) fn check_started(head: &mut HeadLoop, job: u32) {
+    if !head.nodes.has_started_all(job) || head.nodes.is_undone(job) {
+        return;
+    }
+    let Some(WaitingSpawn { from, commands, .. }) = head.jobs.take_waiting(job) else { return };
+    send_all(head, SpawnNotice::Started { job });
+    answer(head, from, Ok(job), &commands.done());
+}
+
+/// Handles a rank of a spawned job that cannot be started: the job is undone.
+pub(super) fn handle_not_started(head: &mut HeadLoop, job: u32, failure: &Failure) {
+    if job == 0 || !head.nodes.set_undone(job) {
+        return;
+    }
+    send_all(head, SpawnNotice::Undone { job });
+    if let Some(WaitingSpawn { from, commands, .. }) = head.jobs.take_waiting(job) {
+        let rank = match failure {
+            Failure::Start { rank, .. } => *rank,
+            _ => 0,
+        };
+        let codes = commands.refused(commands.of_rank(rank), Code::FAIL);
+        let why = report::failure(failure, head.plan(job), |_| None, 0);
+        refuse(head, from, (Code::FAIL, &codes), why);
+    }
+    check_ended(head, job);
+}
+
+/// Reports the end of a spawned job to all nodes once no rank of it is left.
+pub(super) fn check_ended(head: &mut HeadLoop, job: u32) {
+    if job > 0 && head.nodes.has_job_ended(job) && !head.ending.is_leaving() {
+        head.servers.network.end_job(job);
+        send_all(head, SpawnNotice::Ended { job });
+    }
+}
+
+fn send_all(head: &mut HeadLoop, notice: SpawnNotice) {
+    head.send_all(&HeadMessage::Spawn(notice));
+}
+
+/// Reports to the user, and answers to the requesting rank, why nothing was spawned.
+fn refuse(
+    head: &mut HeadLoop,
+    from: SpawnOrigin,
+    (code, codes): (Code, &[CodeRun]),
+    why: impl Display,
+) {
+    let (job, rank) = from.by;
+    let pid = head.nodes.pid(from.by);
+    let text = report::not_spawned(head.plan(job), (rank, pid), why);
+    head.io.report(text);
+    answer(head, from, Err(code), codes);
+}
+
+fn answer(head: &mut HeadLoop, from: SpawnOrigin, made: Result<u32, Code>, codes: &[CodeRun]) {
+    let codes = codes.iter().map(|run| (run.count, run.code.0)).collect();
+    let made = made.map_err(|code| code.0);
+    let answer = SpawnAnswer { asker: from.asker, made, codes };
+    head.send(Destination::Node(from.node), &HeadMessage::Spawn(SpawnNotice::Answer(answer)));
+}
+
+/// Number of ranks that all jobs of a run have together, at most.
+const RANKS_MAX: u32 = 1 << 20;

@@ -1,0 +1,184 @@
+//! Spawned jobs of runs on several nodes, which are node servers on this machine here: unmodified MPI programs,
+//! requested hosts, output, failures, and reads between jobs.
+
+mod common;
+
+use common::hosts::local_nodes as nodes;
+use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use common::{Ran, run};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+fn sorted(ran: &Ran) -> Vec<&str> {
+    let mut lines = ran.lines();
+    lines.sort_unstable();
+    lines
+}
+
+/// Functions of a rank that speaks PMI-1: `ask REQUEST` prints the answer, `spawn COUNT HOSTS SCRIPT` too.
+const CLIENT: &str = r#"
+    ask() { echo "cmd=$1" >&$PMI_FD; read answer <&$PMI_FD; echo "$answer"; }
+    spawn() {
+        printf 'mcmd=spawn\nnprocs=%s\nexecname=sh\ntotspawns=1\nspawnssofar=1\narg1=-c\n' $1 >&$PMI_FD
+        printf 'arg2=%s\nargcnt=2\npreput_num=1\npreput_key_0=k\npreput_val_0=v\n' "$3" >&$PMI_FD
+        [ -z "$2" ] && echo info_num=0 >&$PMI_FD
+        [ -n "$2" ] && printf 'info_num=1\ninfo_key_0=host\ninfo_val_0=%s\n' "$2" >&$PMI_FD
+        echo endcmd >&$PMI_FD
+        read answer <&$PMI_FD; echo "$answer" | cut -d ' ' -f 1,2
+    }
+    ask 'init pmi_version=1 pmi_subversion=1' >/dev/null
+"#;
+
+/// Two ranks on each of three nodes with labels; the first one runs `script`, and all finalize.
+fn client(options: &[&str], script: &str) -> Command {
+    let text = format!("{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask finalize >/dev/null");
+    let labels = ["--label-format", "%g:%r@%h "];
+    nodes(3, 3, &[options, &labels, &["sh", "-c", &text]].concat())
+}
+
+#[test]
+fn mpi_programs_spawn_over_nodes() {
+    let mut programs: Vec<(Command, &str)> = Vec::new();
+    for (library, name) in
+        [(MPICH_5, "MPICH 5"), (OPEN_MPI_4, "Open MPI 4"), (OPEN_MPI_5, "Open MPI 5")]
+    {
+        let Some(program) = (library.build)("spawn") else { continue };
+        let mut command = nodes(3, 3, &[]);
+        // All nodes are this machine, where files of shared memory would collide.
+        command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_btl_tcp_if_include", "lo");
+        library.prepare(command.arg(program));
+        programs.push((command, name));
+    }
+    for (mut command, name) in programs {
+        let ran = run(command.arg("4")).exits_with(0).says_nothing();
+        let children = (0..4).map(|child| format!("child {child} of 4 has 3 parents"));
+        let mut expected: Vec<String> = children.collect();
+        expected.push("the children say 406".to_owned());
+        assert_eq!(sorted(&ran), expected, "{name}");
+    }
+}
+
+#[test]
+fn spawned_ranks_continue_the_turns_of_the_run() {
+    let child = "echo $PMI_SIZE $PMI_SPAWNED";
+    let ran = run(&mut client(&[], &format!("spawn 4 '' '{child}'"))).exits_with(0).says_nothing();
+    let expected = [
+        "0:0@local1 cmd=spawn_result rc=0",
+        "1:0@local1 4 1",
+        "1:1@local2 4 1",
+        "1:2@local3 4 1",
+        "1:3@local1 4 1",
+    ];
+    assert_eq!(sorted(&ran), expected);
+}
+
+#[test]
+fn spawned_ranks_run_on_requested_hosts() {
+    for (hosts, places) in [
+        ("local2", ["local2", "local2", "local2"]),
+        ("local3,local1", ["local3", "local1", "local3"]),
+        ("local3:2, localhost", ["local3", "local3", "local1"]),
+    ] {
+        let script = format!("spawn 3 '{hosts}' 'echo here'");
+        let ran = run(&mut client(&[], &script)).exits_with(0).says_nothing();
+        let row = |(rank, host): (usize, &str)| format!("1:{rank}@{host} here");
+        let rows: Vec<String> = places.into_iter().enumerate().map(row).collect();
+        assert_eq!(sorted(&ran)[1..], rows, "{hosts}");
+    }
+}
+
+#[test]
+fn spawn_that_cannot_be_is_refused_and_the_spawner_goes_on() {
+    let script = "spawn 2 elsewhere 'echo no'; ask barrier_in";
+    let text = format!("{CLIENT} [ $PMI_RANK = 0 ] && {{ {script}; }} || ask barrier_in");
+    let words = ["sh", "-c", &format!("{text}; ask finalize >/dev/null")];
+    let ran = run(&mut nodes(3, 3, &words)).exits_with(0);
+    let mut expected = vec!["cmd=barrier_out rc=0"; 3];
+    expected.push("cmd=spawn_result rc=3");
+    assert_eq!(sorted(&ran), expected);
+    ran.says(&["the spawn of rank 0 of 3", "on local1) is refused", "no host of this run"]);
+}
+
+#[test]
+fn program_that_does_not_start_on_other_nodes_is_undone() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-spawn-no-interpreter");
+    fs::write(&path, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let spawn = CLIENT.replace("execname=sh", &format!("execname={}", path.display()));
+    let text = format!(
+        "{spawn} if [ $PMI_RANK = 0 ]; then spawn 3 local2,local3 x; fi; ask barrier_in; ask finalize"
+    );
+    let ran = run(&mut nodes(3, 3, &["sh", "-c", &text])).exits_with(0);
+    assert!(ran.out.contains("cmd=spawn_result rc=-1"), "{}", ran.out);
+    assert_eq!(ran.out.matches("cmd=barrier_out rc=0").count(), 3, "{}", ran.out);
+    ran.says(&["the spawn of rank 0 of 3", "is refused: ", "in the spawned job kvs_"]);
+}
+
+#[test]
+fn spawned_rank_that_fails_ends_the_ranks_of_all_nodes() {
+    let child = "[ $PMI_RANK = 1 ] && exit 5; exec sleep 100";
+    let script = format!("spawn 2 local2,local3 '{child}'; exec sleep 100");
+    let ran = run(&mut client(&[], &script)).exits_with(5);
+    ran.says(&["rank 1 of 2 in the spawned job kvs_", "on local3) exited with code 5"]);
+}
+
+#[test]
+fn spawned_ranks_spawn_in_their_turn_over_nodes() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-spawn-child.sh");
+    let child = format!("{CLIENT}\nspawn 1 local3 'echo grandchild'\nask finalize >/dev/null\n");
+    fs::write(&program, child).unwrap();
+    let script = format!("spawn 1 local2 'exec sh {}'", program.display());
+    let ran = run(&mut client(&[], &script)).exits_with(0).says_nothing();
+    let expected = [
+        "0:0@local1 cmd=spawn_result rc=0",
+        "1:0@local2 cmd=spawn_result rc=0",
+        "2:0@local3 grandchild",
+    ];
+    assert_eq!(sorted(&ran), expected);
+}
+
+/// A rank that speaks PMI-2: the spawner puts a value, spawns this program on `local2` and reads a value of
+/// the spawned job, which reads that of the spawner.
+const READS: &str = r#"
+import os, sys, time
+f = os.fdopen(int(os.environ['PMI_FD']), 'r+b', 0)
+def ask(body):
+    f.write(b'%6d' % len(body) + body.encode())
+    answer = f.read(int(f.read(6)))
+    return dict(pair.split('=', 1) for pair in answer.decode().split(';') if pair)
+def read(job, key):
+    until = time.time() + 20
+    while time.time() < until:
+        answer = ask(f'cmd=kvs-get;jobid={job};srcid=-1;key={key};')
+        if answer['found'] == 'TRUE':
+            return answer['value']
+        time.sleep(0.01)
+    return None
+f.write(b'cmd=init pmi_version=2 pmi_subversion=0\n')
+while f.read(1) != b'\n': pass
+rank = int(os.environ['PMI_RANK'])
+opened = ask(f'cmd=fullinit;pmirank={rank};')
+spawner = opened.get('spawner-jobid')
+ask(f'cmd=kvs-put;key=of-{rank};value={"child" if spawner else "parent"} {rank};')
+ask('cmd=kvs-fence;')
+if spawner:
+    print(rank, 'reads', read(spawner, 'of-2'))
+elif rank == 1:
+    answer = ask('cmd=spawn;ncmds=1;preputcount=0;subcmd=python3;maxprocs=2;argc=1;'
+                 f'argv0={sys.argv[0]};infokeycount=1;infokey0=host;infoval0=local2;')
+    print(rank, 'reads', read(answer['jobid'], 'of-1'))
+if not spawner:
+    ask('cmd=kvs-fence;')
+ask('cmd=finalize;')
+"#;
+
+#[test]
+fn spawned_job_and_its_spawner_read_each_other_over_nodes() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-spawn-reads.py");
+    fs::write(&program, READS).unwrap();
+    let words = ["--pmi", "2", "python3", program.to_str().unwrap()];
+    let ran = run(&mut nodes(3, 3, &words)).exits_with(0).says_nothing();
+    assert_eq!(sorted(&ran), ["0 reads parent 2", "1 reads child 1", "1 reads parent 2"]);
+}

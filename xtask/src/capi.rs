@@ -26,9 +26,10 @@ struct SharedLibrary {
     description: &'static str,
 }
 
-const LIBRARIES: [SharedLibrary; 2] = [
+const LIBRARIES: [SharedLibrary; 3] = [
     SharedLibrary { name: "pmi", description: "Process Management Interface, version 1" },
     SharedLibrary { name: "pmi2", description: "Process Management Interface, version 2" },
+    SharedLibrary { name: "pmi_server", description: "Embeddable server of PMI-1 and PMI-2" },
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -66,7 +67,9 @@ impl Product {
             create(&directory)?;
         }
         place(&lib.join("libpmi.a"), |fresh| copy(&archive, fresh))?;
-        place(&lib.join("libpmi2.a"), |fresh| link("libpmi.a", fresh))?;
+        for other in ["libpmi2.a", "libpmi_server.a"] {
+            place(&lib.join(other), |fresh| link("libpmi.a", fresh))?;
+        }
         let mut findings = Vec::new();
         for library in &LIBRARIES {
             let header = format!("{}.h", library.name);

@@ -57,3 +57,8 @@ fn names_attributes_and_a_spawn_of_slurm_s_client_are_served() {
     let all = ["child 0", "child 1", "rank 0", "rank 1"];
     assert_eq!(lines(&output), all.map(|rank| format!("{rank} of 2: all as expected")));
 }
+
+#[test]
+fn example_has_at_most_60_lines() {
+    assert!(include_str!("../src/main.rs").lines().count() <= 60);
+}

@@ -55,3 +55,18 @@ fn built(name: &str, program: &str, flags: &str) -> PathBuf {
 pub fn with_libraries(command: &mut Command) -> &mut Command {
     command.env("LD_LIBRARY_PATH", libraries())
 }
+
+/// Valgrind, which fails for errors and lost memory; prints a note if it is missing.
+pub fn valgrind() -> Option<Command> {
+    let mut checked = Command::new("valgrind");
+    if checked.arg("--version").output().is_err() {
+        let remedy = "valgrind cannot be started; Debian's package valgrind brings it";
+        assert!(std::env::var_os("CI").is_none(), "{remedy}");
+        eprintln!("skipped: {remedy}");
+        return None;
+    }
+    let mut checked = Command::new("valgrind");
+    checked.args(["-q", "--error-exitcode=9", "--leak-check=full"]);
+    checked.arg("--errors-for-leak-kinds=definite");
+    Some(checked)
+}

@@ -50,6 +50,21 @@ pub struct SpawnId {
     pub(super) exchange: usize,
 }
 
+impl SpawnId {
+    /// The identity as a number, for owners in other languages.
+    pub fn to_bits(self) -> u64 {
+        let exchange = u32::try_from(self.exchange).unwrap_or(u32::MAX);
+        u64::from(self.session.0) << 32 | u64::from(exchange)
+    }
+
+    /// The identity of this number; [`answer_spawn`](super::PmiServer::answer_spawn) refuses one that no
+    /// spawn has.
+    pub fn from_bits(bits: u64) -> Self {
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or_default();
+        Self { session: SessionId(half(bits >> 32)), exchange: half(bits) as usize }
+    }
+}
+
 /// A request for new processes, which become one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnRequest {

@@ -1,0 +1,2 @@
+/* The example of a launcher in C, where the tests find their programs. */
+#include "../../../examples/embedded-server/c/launcher.c"

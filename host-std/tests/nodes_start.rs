@@ -87,6 +87,65 @@ fn template_starts_one_node_server_for_each_host() {
     run(&mut doctor(&["--hosts", "a,b", "--starter-cmd", &shell])).exits_with(0);
 }
 
+/// A pod in which the command line of `kubectl exec` runs, and the script of the MPI operator of Kubernetes,
+/// which Open MPI, MPICH and Intel MPI call as their remote shell. Standard input reaches a pod with `-i` only.
+fn operator(test: &str, options: &str) -> (PathBuf, PathBuf) {
+    let kubectl = program(
+        test,
+        "kubectl",
+        "[ $1 = exec ] || exit 64; shift; [ $1 = -i ] && shift || exec </dev/null\n\
+         pod=$1; shift; [ $1 = -- ] || exit 64; shift; POD=$pod exec \"$@\"",
+    );
+    let script = format!(
+        "set -x\nPOD_NAME=$1\nshift\n'{}' exec {options} ${{POD_NAME}} -- /bin/sh -c \"$*\"",
+        kubectl.display()
+    );
+    let agent = program(test, "kubexec.sh", &script);
+    let hosts = agent.with_file_name("hostfile");
+    fs::write(&hosts, "job-worker-0 slots=2\njob-worker-1 slots=2\n").unwrap();
+    (agent, hosts)
+}
+
+#[test]
+fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
+    let (agent, hosts) = operator("operator", "-i");
+    for (names, hostfile) in [
+        (&["OMPI_MCA_plm_rsh_agent"][..], "OMPI_MCA_orte_default_hostfile"),
+        (&["HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER"], "HYDRA_HOST_FILE"),
+        (&["I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_BOOTSTRAP"], "I_MPI_HYDRA_HOST_FILE"),
+    ] {
+        let mut command = host(["mpiexec", "-l", "-n", "4", "sh", "-c", "echo $PMI_SIZE"]);
+        command.env("XDG_CONFIG_HOME", "/nowhere").env(hostfile, &hosts);
+        command.env("OMPI_MCA_plm_rsh_args", "").env(names[0], &agent);
+        names.get(1).iter().for_each(|name| {
+            command.env(name, "rsh");
+        });
+        let ran = run(&mut command).exits_with(0);
+        let mut lines = ran.lines();
+        lines.sort_unstable();
+        assert_eq!(lines, ["[0] 4", "[1] 4", "[2] 4", "[3] 4"], "{names:?} {}", ran.err);
+    }
+    // A script of older versions, which does not pass standard input on.
+    let (agent, hosts) = operator("operator-without-input", "");
+    let mut command = host(["mpiexec", "-n", "4", "true"]);
+    command.env("XDG_CONFIG_HOME", "/nowhere").env("HYDRA_HOST_FILE", &hosts);
+    let ran = run(command.env("HYDRA_LAUNCHER", "rsh").env("HYDRA_LAUNCHER_EXEC", &agent));
+    let ran = ran.exits_with(1).says(&["on 2 of 2 hosts"]);
+    assert!(ran.err.contains("'kubectl exec -i'"), "{}", ran.err);
+}
+
+#[test]
+fn nodes_have_as_many_nodes_below_them_as_were_requested() {
+    for radix in ["2", "64"] {
+        let ran = run(&mut doctor(&["--starter", "local:9", "--tree-radix", radix])).exits_with(0);
+        assert_eq!(rows(&ran.out).len(), 9, "{}", ran.out);
+    }
+    // Hosts of any names are this machine.
+    let ran = run(&mut doctor(&["--hosts", "a,b", "--starter", "local"])).exits_with(0);
+    let names: Vec<&str> = rows(&ran.out).iter().map(|row| row[0]).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
 #[test]
 fn remote_shell_of_hydra_is_used_as_hydra_does() {
     // A remote shell joins its words and has a shell read them.

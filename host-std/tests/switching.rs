@@ -5,6 +5,7 @@ mod common;
 use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
 use common::{Ran, host, run, run_with_input, shell};
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -276,9 +277,8 @@ fn nodes_of_a_batch_system_are_filled() {
         let is_row = |line: &&str| line.starts_with(rank) && line.contains(row);
         assert!(ran.lines().iter().any(is_row), "{row}: {}", ran.out);
     }
-    let mut elsewhere = slurm(&["-launcher", "ssh", "echo", "x"]);
-    elsewhere.env("HYDRA_LAUNCHER", "ssh").env("HYDRA_LAUNCHER_EXEC", "false");
-    let ran = run(&mut elsewhere).exits_with(1);
+    let mut elsewhere = slurm(&["-launcher", "ssh", "-launcher-exec", "false", "echo", "x"]);
+    let ran = run(elsewhere.env("SLURM_JOB_ID", "7")).exits_with(1);
     let ran = ran.says(&["on 3 of 4 hosts"]);
     assert!(["n002", "n003", "n130"].iter().all(|name| ran.err.contains(name)), "{}", ran.err);
     for words in [&["-hosts", "localhost", "echo", "x"][..], &["-rmk", "user", "echo", "x"]] {
@@ -289,6 +289,112 @@ fn nodes_of_a_batch_system_are_filled() {
         .exits_with(2)
         .says(&["SLURM_JOB_NODELIST: it names 4"]);
     refused(&["-rmk", "loadleveler", "true"], &["that batch system is not supported"]);
+}
+
+/// A remote shell for hosts that are this machine: it notes its options and the host in a file.
+fn remote_shell(name: &str) -> (PathBuf, PathBuf) {
+    let (shell, log) = (scratch(name), scratch(&format!("{name}-log")));
+    let script = format!(
+        "#!/bin/sh\nseen=\nwhile case $1 in -*) true ;; *) false ;; esac; do seen=\"$seen$1 \"; shift; done\n\
+         echo \"$seen$1\" >> '{}'\nshift\nexec sh -c \"$*\"\n",
+        log.display()
+    );
+    std::fs::write(&shell, script).unwrap();
+    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (shell, log)
+}
+
+/// Calls in the log of a remote shell, which is removed.
+fn calls(log: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let _ = std::fs::remove_file(log);
+    let mut calls: Vec<String> = text.lines().map(str::to_owned).collect();
+    calls.sort_unstable();
+    calls
+}
+
+#[test]
+fn launcher_and_its_program_are_chosen_as_under_hydra() {
+    let (shell, log) = remote_shell("my-rsh");
+    let shell = shell.to_str().unwrap();
+    let is_there = Command::new("mpiexec.hydra").arg("--version").output().is_ok();
+    let what = ["-hosts", "a,u@b", "-n", "2", "echo", "x"];
+    for (words, variables) in [
+        (&["-launcher", "rsh", "-launcher-exec", shell][..], &[][..]),
+        (&["-bootstrap", "rsh", "-bootstrap-exec", shell], &[]),
+        (&["-launcher", "rsh"], &[("HYDRA_LAUNCHER_EXEC", shell)]),
+        (&["-launcher", "rsh", "-launcher-exec", shell], &[("HYDRA_LAUNCHER", "slurm")]),
+        (&["-launcher-exec", shell], &[("HYDRA_LAUNCHER", "rsh")]),
+        (&[], &[("HYDRA_BOOTSTRAP", "rsh"), ("HYDRA_BOOTSTRAP_EXEC", shell)]),
+        (&["-launcher", "rsh", "-launcher-exec", shell], &[("HYDRA_LAUNCHER_EXTRA_ARGS", "-v -w")]),
+    ] {
+        let words = [words, &what].concat();
+        // Within an allocation of Slurm as well, whose own starter would be the default.
+        let mut ours = mpiexec(&words);
+        ours.envs(variables.iter().copied()).env("SLURM_JOB_ID", "7").env("PATH", "/usr/bin:/bin");
+        assert_eq!(run(&mut ours).exits_with(0).lines(), ["x", "x"], "{words:?}");
+        let extra =
+            if variables.iter().any(|(_, value)| *value == "-v -w") { "-v -w " } else { "" };
+        let expected = [format!("{extra}a"), format!("{extra}u@b")];
+        assert_eq!(calls(&log), expected, "{words:?} {variables:?}");
+        if is_there {
+            let mut hydra = Command::new("mpiexec.hydra");
+            hydra.args(&words).envs(variables.iter().copied());
+            one_of_three(
+                || theirs(&hydra, None),
+                |ran| calls(&log) == expected && ran.lines() == ["x", "x"],
+            );
+        }
+    }
+    // Options that Hydra does not have, or that Intel MPI has in addition.
+    for (words, variables, expected) in [
+        (&["-bootstrap", "rsh", "-bootstrap-exec-args", "-v -w"][..], &[][..], "-v -w a"),
+        (&["--starter", "rsh", "--starter-args", "-v"], &[], "-v a"),
+        (&[], &[("I_MPI_HYDRA_BOOTSTRAP", "rsh")], "a"),
+        (
+            &["-bootstrap=rsh", "-branch-count", "2"],
+            &[("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "-q")],
+            "-q a",
+        ),
+    ] {
+        let words = [words, &["-launcher-exec", shell], &what].concat();
+        let mut ours = mpiexec(&words);
+        run(ours.envs(variables.iter().copied())).exits_with(0);
+        assert_eq!(calls(&log)[0], expected, "{words:?}");
+    }
+    // All hosts are this machine.
+    let words = [&["-launcher", "fork", "-launcher-exec", shell], &what[..]].concat();
+    assert_eq!(alike(&words).exits_with(0).lines(), ["x", "x"]);
+    assert_eq!(calls(&log), [""; 0]);
+}
+
+#[test]
+fn variables_of_intel_mpi_and_open_mpi_name_hosts_and_their_ranks() {
+    let file = scratch("hosts-of-others");
+    std::fs::write(&file, "a slots=2\nb slots=2\n").unwrap();
+    let lines = |variables: &[(&str, &str)]| {
+        let mut command = mpiexec(["--dry-run", "-n", "2", "true"]);
+        let ran = run(command.envs(variables.iter().copied())).exits_with(0);
+        let rows = ran.out.lines().skip(1).take_while(|line| !line.contains("PMI_process_mapping"));
+        Vec::from_iter(rows.map(|row| row.split_whitespace().take(2).collect::<Vec<_>>().join(" ")))
+    };
+    let file = file.to_str().unwrap();
+    for name in [
+        "OMPI_MCA_orte_default_hostfile",
+        "PRTE_MCA_prte_default_hostfile",
+        "I_MPI_HYDRA_HOST_FILE",
+        "HYDRA_HOST_FILE",
+    ] {
+        assert_eq!(lines(&[(name, file)]), ["0,1 a"], "{name}");
+        assert_eq!(lines(&[(name, file), ("I_MPI_PERHOST", "1")]), ["0 a", "1 b"], "{name}");
+        assert_eq!(lines(&[(name, file), ("I_MPI_PERHOST", "allcores")]), ["0,1 a"], "{name}");
+    }
+    let mut command = mpiexec(["--show-config", "true"]);
+    let ran = run(command.env("I_MPI_HYDRA_IFACE", "lo").env("I_MPI_HYDRA_BRANCH_COUNT", "8"));
+    for (option, variable) in [("node-interface", "IFACE"), ("tree-radix", "BRANCH_COUNT")] {
+        let line = ran.out.lines().find(|line| line.contains(option)).expect(option);
+        assert!(line.contains(&format!("I_MPI_HYDRA_{variable}")), "{line}");
+    }
 }
 
 #[test]
@@ -474,8 +580,8 @@ fn defaults_can_be_requested() {
 #[test]
 fn unavailable_options_are_refused_with_a_remedy() {
     for (words, part) in [
-        (&["-launcher", "slurm"][..], "'--starter'"),
-        (&["-launcher-exec", "ssh"], "HYDRA_LAUNCHER_EXEC"),
+        (&["-launcher", "persist"][..], "'--starter-cmd'"),
+        (&["-branch-count", "1"], "try '4'"),
         (&["-enable-x"], "DISPLAY"),
         (&["-rmk", "ll"], "batch system"),
         (&["-topolib", "other"], "from the system"),

@@ -5,6 +5,7 @@ use crate::cli::options::{self, Topic};
 use crate::nodes::check;
 use crate::placement::HostList;
 use crate::settings::Settings;
+use crate::settings::nodes::StarterName;
 use clap::{Arg, ArgMatches, Command};
 use pmi_host_base::exit::{print, refuse};
 use pmi_host_base::usage::UsageError;
@@ -62,8 +63,7 @@ fn of_hosts(matches: &ArgMatches) -> ExitCode {
             return refuse(&UsageError::Value { given, why });
         }
     };
-    let is_local =
-        matches!(settings.nodes.starter, Some(crate::settings::nodes::StarterName::Local(_)));
+    let is_local = matches!(settings.nodes.starter, Some(StarterName::Local(_)));
     if hosts.is_empty() && !is_local {
         return refuse(&UsageError::Alone { option: "--starter", other: "--hosts" });
     }

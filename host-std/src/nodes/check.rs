@@ -36,7 +36,9 @@ pub(crate) fn run(
     program: Option<String>,
 ) -> ExitCode {
     let hosts = match settings.starter {
-        Some(StarterName::Local(nodes)) => (1..=nodes).map(|node| format!("local{node}")).collect(),
+        Some(StarterName::Local(nodes)) if hosts.is_empty() => {
+            (1..=nodes).map(|node| format!("local{node}")).collect()
+        }
         _ => hosts,
     };
     let hosts = StarterHost::all(&hosts, settings);

@@ -64,7 +64,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
         Err(error) => {
             let why = format!(
                 "standard input has no key of a run ({error}); the starter has to pass on its own \
-                 standard input"
+                 standard input, as 'kubectl exec -i' does"
             );
             return complain(&why, FAILED);
         }

@@ -10,7 +10,7 @@ use super::starter::{NODE, Starter, StarterHost, node_words};
 use crate::admission::secret::GeneratedSecret;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
-use crate::settings::nodes::NodeSettings;
+use crate::settings::NodeSettings;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -112,7 +112,7 @@ impl NodeServers {
         });
         let pool = StarterPool::new(starter.commands(&hosts, &words)?, key.line(), limit);
         let names = hosts.iter().map(|host| host.name.clone()).collect();
-        let roster = Roster::new(names, RADIX, settings.timeout, task);
+        let roster = Roster::new(names, settings.radix, settings.timeout, task);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
         Ok(Self {
             network: network.map_err(cannot)?,
@@ -290,9 +290,6 @@ pub(crate) fn failed_hosts(failed: &[FailedHost], all: usize) -> String {
     }
     text
 }
-
-/// Children of a node. Four are best for small and for large data at every number of nodes.
-pub(crate) const RADIX: u32 = 4;
 
 /// Time without a further node after which the start has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -158,14 +158,9 @@ impl<'a> HydraReader<'a> {
                 self.place_option(given, part);
             }
             HydraEffect::ConfigFile => self.config_file = Some(value.to_owned()),
-            HydraEffect::Verbose => {
-                for (ours, value) in [
-                    ("env-report", "true"),
-                    ("display", "map"),
-                    ("show-messages", "true"),
-                    ("print-all-exitcodes", "true"),
-                ] {
-                    let given = self.given_option(ours, value.into(), &wrong)?;
+            HydraEffect::Several(all) => {
+                for (ours, reword) in all {
+                    let given = self.given_option(ours, reword(value).map_err(wrong)?, &wrong)?;
                     self.args.given.push(given);
                 }
             }
@@ -202,7 +197,7 @@ impl<'a> HydraReader<'a> {
     /// Reads the variables of Hydra.
     pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
         let own = OPTIONS.iter().filter_map(|option| Some((option.variable?, option.names[0])));
-        for (variable, name) in own.chain(table::VARIABLES.iter().copied()) {
+        for (variable, name) in table::VARIABLES.iter().copied().chain(own) {
             let Some(value) = variable_of(self.context.variables, variable) else { continue };
             self.origin = Origin::Variable(variable.to_owned());
             let option = OPTIONS.iter().find(|option| option.names[0] == name);
@@ -210,6 +205,10 @@ impl<'a> HydraReader<'a> {
             // The value of a flag's variable is on or off.
             let is_off = ["0", "no", "false", "off"].contains(&&*value);
             if option.words == FollowingWords::Nothing && is_off {
+                continue;
+            }
+            // Intel MPI's names for as many ranks as processors, which hosts take here without the variable.
+            if name == "ppn" && ["all", "allcores"].contains(&&*value) {
                 continue;
             }
             let value = if option.words == FollowingWords::Nothing {

@@ -1,8 +1,9 @@
 //! Hydra's options: their names, and their equivalents here.
 
 use self::HydraEffect::{
-    ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Verbose, Whole,
+    ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Several, Whole,
 };
+use crate::settings::nodes::StarterName;
 use crate::stdio::pattern::Pattern;
 use std::ffi::{OsStr, OsString};
 
@@ -42,8 +43,8 @@ pub(super) enum HydraEffect {
     HostFile,
     /// Names a file with words.
     ConfigFile,
-    /// Prints more about the run.
-    Verbose,
+    /// Several options of `run`, for the whole run.
+    Several(&'static [(&'static str, Translation)]),
     /// Accepts these values, which are the only behaviour here; the message refuses all others.
     Only(&'static [&'static str], &'static str),
     /// Prints version and abilities.
@@ -84,17 +85,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["envnone"], Own("inherit", |_| Ok("none".into()))),
     flag(&["envall"], Own("inherit", |_| Ok("all".into()))),
     word(&["n", "np"], Own("ranks", same)),
-    word(
-        &["launcher", "bootstrap"],
-        Only(
-            &["fork", "ssh", "rsh"],
-            "'--starter' names the starters of node servers, and HYDRA_LAUNCHER selects one by its name here",
-        ),
-    ),
-    word(
-        &["launcher-exec", "bootstrap-exec"],
-        Refused("set HYDRA_LAUNCHER_EXEC in its place, or '--starter-cmd'"),
-    ),
+    word(&["launcher", "bootstrap"], Whole("starter", starter)),
+    word(&["launcher-exec", "bootstrap-exec"], Whole("starter-exec", same)),
+    word(&["launcher-exec-args", "bootstrap-exec-args"], Whole("starter-args", same)),
+    word(&["branch-count"], Whole("tree-radix", same)).or("I_MPI_HYDRA_BRANCH_COUNT"),
     flag(
         &["enable-x"],
         Refused(
@@ -119,10 +113,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     )
     .or("HYDRA_MEMBIND"),
     word(&["demux"], Only(&["poll", "select"], "there is no such engine; leave it out")),
-    flag(&["verbose", "v", "debug"], Verbose).or("HYDRA_DEBUG"),
+    flag(&["verbose", "v", "debug"], Several(VERBOSE)).or("HYDRA_DEBUG"),
     flag(&["info", "version"], Info),
     flag(&["print-all-exitcodes"], Whole("print-all-exitcodes", yes)),
-    word(&["iface"], Whole("env", interface)).or("HYDRA_IFACE"),
+    word(&["iface"], Several(&[("env", interface), ("node-interface", same)])).or("HYDRA_IFACE"),
     flag(
         &["profile"],
         Refused("'--trace FILE' records every message with its time, and '--result FILE' sums up"),
@@ -165,10 +159,25 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["timeout"], Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
-/// Variables of Intel MPI that repeat options above.
+/// Variables of Intel MPI and Open MPI that repeat options above; those of Hydra override them.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
-    // The operator of Kubernetes for MPI sets it.
+    // The operator of Kubernetes for MPI sets these.
+    ("OMPI_MCA_orte_default_hostfile", "f"),
+    ("PRTE_MCA_prte_default_hostfile", "f"),
     ("I_MPI_HYDRA_HOST_FILE", "f"),
+    ("I_MPI_HYDRA_IFACE", "iface"),
+    ("I_MPI_PERHOST", "ppn"),
+    ("I_MPI_HYDRA_RMK", "rmk"),
+    ("I_MPI_HYDRA_DEBUG", "verbose"),
+    ("I_MPI_JOB_TIMEOUT", "timeout"),
+];
+
+/// Options that print more about the run.
+const VERBOSE: &[(&str, Translation)] = &[
+    ("env-report", yes),
+    ("display", |_| Ok("map".into())),
+    ("show-messages", yes),
+    ("print-all-exitcodes", yes),
 ];
 
 const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
@@ -196,8 +205,9 @@ impl HydraOption {
             ConfigFile => {
                 "reads further arguments from a file, with a line for each program".to_owned()
             }
-            Verbose => {
-                "--env-report --display map --show-messages --print-all-exitcodes".to_owned()
+            Several(all) => {
+                let all: Vec<String> = all.iter().map(|(ours, _)| format!("--{ours}")).collect();
+                all.join(" ")
             }
             Only(values, _) if values == &[""] => "the default".to_owned(),
             Only(values, why) => {
@@ -249,6 +259,21 @@ fn universe(value: &OsStr) -> Result<OsString, String> {
         Some("INFINITE") => "endless".into(),
         _ => value.to_owned(),
     })
+}
+
+/// Translates a launcher.
+fn starter(value: &OsStr) -> Result<OsString, String> {
+    let name = value.to_string_lossy();
+    match StarterName::of_hydra(&name) {
+        Some(StarterName::Row(ours)) => Ok(ours.into()),
+        Some(StarterName::Here) => Ok("local".into()),
+        Some(_) => Ok(value.to_owned()),
+        None => Err(
+            "that launcher is not supported; 'ssh' is, and '--starter-cmd' starts node servers by \
+                     any other command"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Translates a batch system. There is one at a time, and the environment names it.

@@ -3,7 +3,7 @@
 use super::OptionSpec;
 use super::Topic::Nodes;
 use super::value::{put, seconds, text};
-use crate::settings::nodes::{PortRange, STARTERS, StarterName};
+use crate::settings::nodes::{MANUAL, PortRange, STARTERS, StarterName};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Nodes.value(
         "starter",
         "NAME",
-        "start node servers by: ssh, rsh, srun, flux, blaunch, qrsh, manual, or local:N for N of them on \
-         this machine (default: as the batch system suggests, else ssh)",
+        "start node servers by: ssh, rsh, srun, flux, blaunch, qrsh, manual, local for this \
+         machine, or local:N for N of them on it (default: as the batch system suggests, else ssh)",
         |settings, value| put(&mut settings.nodes.starter, starter(value).map(Some)),
         |settings| settings.nodes.starter.as_ref().map(shown_starter),
     ),
@@ -23,6 +23,20 @@ pub(super) const ROWS: &[OptionSpec] = &[
          standard input has to reach {cmd}",
         |settings, value| put(&mut settings.nodes.template, Ok(Some(text(value)))),
         |settings| settings.nodes.template.clone(),
+    ),
+    Nodes.value(
+        "starter-exec",
+        "FILE",
+        "program of the starter in place of its own, which then gets no options but those of --starter-args",
+        |settings, value| put(&mut settings.nodes.program, Ok(Some(text(value)))),
+        |settings| settings.nodes.program.clone(),
+    ),
+    Nodes.value(
+        "starter-args",
+        "ARGS",
+        "further arguments of the starter, in front of the host, as '-p 2222'",
+        |settings, value| put(&mut settings.nodes.arguments, words(value).map(Some)),
+        |settings| settings.nodes.arguments.clone(),
     ),
     Nodes.value(
         "node-timeout",
@@ -45,12 +59,22 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.nodes.ports, ports(value).map(Some)),
         |settings| settings.nodes.ports.map(|ports| ports.to_string()),
     ),
+    Nodes.value(
+        "tree-radix",
+        "N",
+        "number of nodes below each node of the tree (default: 4)",
+        |settings, value| put(&mut settings.nodes.radix, radix(value)),
+        |settings| Some(settings.nodes.radix.to_string()),
+    ),
 ];
 
 fn starter(value: &OsStr) -> Result<StarterName, String> {
     let got = text(value);
     if got == MANUAL {
         return Ok(StarterName::Manual);
+    }
+    if got == HERE {
+        return Ok(StarterName::Here);
     }
     if let Some(nodes) = got.strip_prefix(LOCAL) {
         return match nodes.parse() {
@@ -60,7 +84,7 @@ fn starter(value: &OsStr) -> Result<StarterName, String> {
     }
     match STARTERS.iter().find(|name| **name == got) {
         Some(name) => Ok(StarterName::Row(name)),
-        None => Err(format!("that is not one of {}, manual, local:N", STARTERS.join(", "))),
+        None => Err(format!("that is not one of {}, manual, local, local:N", STARTERS.join(", "))),
     }
 }
 
@@ -68,7 +92,24 @@ fn shown_starter(starter: &StarterName) -> String {
     match starter {
         StarterName::Row(name) => (*name).to_owned(),
         StarterName::Local(nodes) => format!("{LOCAL}{nodes}"),
+        StarterName::Here => HERE.to_owned(),
         StarterName::Manual => MANUAL.to_owned(),
+    }
+}
+
+/// Text that a shell would split into words.
+fn words(value: &OsStr) -> Result<String, String> {
+    let got = text(value);
+    match shlex::split(&got) {
+        Some(_) => Ok(got),
+        None => Err("a quotation mark is missing".to_owned()),
+    }
+}
+
+fn radix(value: &OsStr) -> Result<u32, String> {
+    match text(value).parse() {
+        Ok(radix) if (2..=RADIX_MAX).contains(&radix) => Ok(radix),
+        _ => Err("a node has 2 to 1024 nodes below it; try '4'".to_owned()),
     }
 }
 
@@ -84,11 +125,14 @@ fn ports(value: &OsStr) -> Result<PortRange, String> {
     range.ok_or_else(|| "that is not a range of ports; try '5000-5100'".to_owned())
 }
 
-const MANUAL: &str = "manual";
+const HERE: &str = "local";
 const LOCAL: &str = "local:";
 
 /// Most node servers on one machine; each is a process.
 const LOCAL_MAX: u32 = 4096;
+
+/// Most nodes below one: each is a connection.
+const RADIX_MAX: u32 = 1024;
 
 /// Shortest and longest time: the system probes a silent connection once a second.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);

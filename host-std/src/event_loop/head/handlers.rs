@@ -240,6 +240,9 @@ impl HeadLoop {
         // Other ranks cannot do without one that never was.
         if has_started && failures::tolerate_loss(self, &failure, &lost) {
             lost.into_iter().for_each(|rank| operations::note_end(self, rank));
+            spawn::handle_loss(self, node);
+            let spawned = 1..self.nodes.job_count();
+            spawned.for_each(|job| spawn::check_ended(self, job));
             return;
         }
         self.fail(Failure::NodeLost(failure), None);

@@ -81,10 +81,9 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
     }
     let placed = Rc::clone(&head.jobs.placed);
     let loads = head.nodes.loads();
-    let used = loads.iter().map(|load| load.used).fold(0, u32::saturating_add);
     let own = placed.name(node.0.saturating_sub(1));
     let preputs = request.preputs.clone();
-    let room = RANKS_MAX.saturating_sub(used);
+    let room = RANKS_MAX.saturating_sub(head.nodes.rank_count());
     let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, own), room);
     let (parts, commands) = match resolved {
         Ok(resolved) => resolved,
@@ -100,6 +99,11 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
         return refuse(head, from, (Code::FAIL, &[]), "its ranks have no places");
     };
     let blocks = map.blocks();
+    let is_lost = |node: u32| head.nodes.get(NodeId(node + 1)).is_none_or(|node| node.is_lost);
+    if let Some((node, _)) = blocks.iter().find(|(node, _)| is_lost(*node)) {
+        let why = format!("node {} is lost; name another one", placed.name(*node));
+        return refuse(head, from, (Code::FAIL, &[]), why);
+    }
     let hosts = placed.hosts.clone();
     let places = Rc::new(PlacedHosts { hosts, map, source: placed.source });
     let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
@@ -147,6 +151,15 @@ pub(super) fn handle_not_started(head: &mut HeadLoop, job: u32, failure: &Failur
         refuse(head, from, (Code::FAIL, &codes), why);
     }
     check_ended(head, job);
+}
+
+/// Undoes the jobs that are being started on a node that is lost.
+pub(super) fn handle_loss(head: &mut HeadLoop, node: NodeId) {
+    let host = head.nodes.get(node).map(|node| node.host.clone()).unwrap_or_default();
+    for job in head.nodes.starting_on(node) {
+        let what = format!("node {host} is lost");
+        handle_not_started(head, job, &Failure::Launcher { what });
+    }
 }
 
 /// Reports the end of a spawned job to all nodes once no rank of it is left.

@@ -124,16 +124,30 @@ impl NodeTable {
         self.on(node, job).map(|of| of.ranks.iter().collect()).unwrap_or_default()
     }
 
-    /// Slots and ranks of each node: as many slots as it has ranks of the first job.
+    /// Slots and ranks of each node: as many slots as it has ranks of the first job. A lost node is full.
     pub(super) fn loads(&self) -> Vec<NodeLoad> {
         let is_there = |job: &&JobRanks| !job.has_ended();
         let load = |node: usize| {
             let count = |job: &JobRanks| job.nodes.get(node).map_or(0, |of| of.ranks.count());
             let slots = self.jobs.first().map_or(1, count).max(1);
             let used = self.jobs.iter().filter(is_there).map(count).fold(0, u32::saturating_add);
-            NodeLoad { slots, used }
+            let is_lost = self.nodes.get(node).is_some_and(|node| node.is_lost);
+            NodeLoad { slots, used: if is_lost { u32::MAX } else { used } }
         };
         (0..self.nodes.len()).map(load).collect()
+    }
+
+    /// Number of ranks that have not ended, or not started.
+    pub(super) fn rank_count(&self) -> u32 {
+        let there = self.jobs.iter().filter(|job| !job.has_ended());
+        there.map(|job| job.numbers.len()).sum::<usize>().try_into().unwrap_or(u32::MAX)
+    }
+
+    /// Jobs that are not started completely and have ranks on a node.
+    pub(super) fn starting_on(&self, node: NodeId) -> Vec<u32> {
+        let is_starting =
+            |job: &u32| !self.has_started_all(*job) && !self.ranks(node, *job).is_empty();
+        (0..self.job_count()).filter(is_starting).collect()
     }
 
     fn on(&self, node: NodeId, job: u32) -> Option<&JobNodeRanks> {

@@ -15,6 +15,7 @@ const VALUE: [u8; limits::VALUE_BYTES] = [b';'; limits::VALUE_BYTES];
 const NAME: [u8; limits::KVSNAME_BYTES] = [b'n'; limits::KVSNAME_BYTES];
 const TAG: [u8; limits::TAG_BYTES] = [b't'; limits::TAG_BYTES];
 
+// Coverage: W2-18
 #[test]
 fn longest_requests_fit_a_frame_and_a_message() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);

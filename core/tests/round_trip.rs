@@ -164,6 +164,7 @@ proptest! {
     }
 }
 
+// Coverage: R13-27
 #[test]
 fn messages_that_no_line_can_express_are_not_written() {
     let text = |bytes: &'static [u8]| Text::plain(bytes);

@@ -48,6 +48,7 @@ enum Answers {
 }
 
 proptest! {
+    // Coverage: W2-17
     #[test]
     fn request_is_read_as_it_was_meant(says in says(text()), tag in tag()) {
         let request = says.request();
@@ -59,6 +60,7 @@ proptest! {
         prop_assert_eq!(pmi2::read_request(bytes), Ok((&tag[..], read_as(request))));
     }
 
+    // Coverage: W2-15
     #[test]
     fn length_on_the_right_says_the_same_if_there_is_no_semicolon(says in says(plain()), tag in tag()) {
         let request = says.request();
@@ -104,6 +106,7 @@ proptest! {
         }
     }
 
+    // Coverage: W2-33
     #[test]
     fn spawn_is_read_as_it_was_meant(
         starts in vec(starts(), 1..4),
@@ -180,6 +183,7 @@ fn exchange_is_not_called_what_would_be_misread() {
     }
 }
 
+// Coverage: W2-21
 #[test]
 fn spawn_goes_on_in_further_frames_of_a_length_that_peers_read() {
     // One argument that ends the first frame, at and beyond what six digits can say, and then many.

@@ -41,6 +41,7 @@ fn work_under(launcher: &Command, words_1: &str, words_2: &str) {
     }
 }
 
+// Coverage: R13-4
 #[test]
 fn functions_of_pmi_1_do_as_the_text_has_them() {
     let program = capi_program("capi_pmi1", "pmi");
@@ -51,6 +52,7 @@ fn functions_of_pmi_1_do_as_the_text_has_them() {
     }
 }
 
+// Coverage: A2-2
 #[test]
 fn functions_of_pmi_2_do_as_the_text_has_them() {
     let program = capi_program("capi_pmi2", "pmi2");
@@ -64,6 +66,7 @@ fn functions_of_pmi_2_do_as_the_text_has_them() {
     }
 }
 
+// Coverage: A2-3
 #[test]
 fn program_built_with_another_header_runs_with_this_library() {
     let Some(program) = common::slurm_program("slurm") else { return };
@@ -72,6 +75,7 @@ fn program_built_with_another_header_runs_with_this_library() {
     assert!(ran.lines().iter().all(|line| line.ends_with("all as expected")), "{}", ran.out);
 }
 
+// Coverage: A2-5
 #[test]
 fn process_without_a_launcher_is_alone_and_leaks_nothing() {
     for (name, library) in [("capi_pmi1", "pmi"), ("capi_pmi2", "pmi2")] {
@@ -192,6 +196,7 @@ fn alone_twice() -> Vec<String> {
     [expected(1), expected(1)].concat()
 }
 
+// Coverage: A2-8
 #[test]
 fn launcher_reports_the_abort_of_each_interface() {
     for (name, library, code) in [("capi_abort", "pmi", 7), ("capi_abort2", "pmi2", 1)] {

@@ -112,6 +112,7 @@ fn both_generations_get_in_with_the_secret() {
     assert_eq!((code, said.lines().count()), (0, 1), "{said}");
 }
 
+// Coverage: W2-27
 #[test]
 fn peer_without_the_secret_is_rejected_and_the_job_goes_on() {
     let file = secret_file("wrong.secret", 0o600);
@@ -241,6 +242,7 @@ fn no_port_is_opened_with_a_secret_that_others_can_read() {
     refused(&["--listen", &address, "--expect", "1"], &[&address, "another port"]);
 }
 
+// Coverage: W2-52
 #[test]
 fn without_being_asked_the_launcher_listens_nowhere() {
     let script =
@@ -292,6 +294,7 @@ mod out_of_band {
         line
     }
 
+    // Coverage: W2-51
     #[test]
     fn member_that_listens_receives_checkpoint_and_abort_before_it_is_ended() {
         let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", RANK]);
@@ -319,6 +322,7 @@ mod out_of_band {
         assert_eq!(host.child.wait().unwrap().code(), Some(1));
     }
 
+    // Coverage: W2-49
     #[test]
     fn signal_of_the_second_connection_is_one_that_the_system_has() {
         let rank = RANK.replace("$PMI_ID;", "$PMI_ID; echo $$;");

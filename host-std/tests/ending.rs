@@ -131,6 +131,7 @@ fn with_ignore_the_others_go_on_and_the_first_failure_is_the_code() {
     (0..4).for_each(|rank| fs::remove_file(format!("{}.{rank}", pids.display())).unwrap());
 }
 
+// Coverage: A2-18
 #[test]
 fn dead_are_where_mpi_libraries_look_and_who_catches_the_news_is_woken() {
     let script = "if [ $PMI_RANK = 1 ]; then exit 5; fi
@@ -176,6 +177,7 @@ fn ranks_that_run_on_too_long_after_the_first_are_ended() {
     told(3, &["--exit-timeout", "20"], "sleep 0.1").exits_with(0).says_nothing();
 }
 
+// Coverage: A2-6
 #[test]
 fn unsupported_version_is_refused_and_the_rank_named() {
     let script = "if [ $PMI_RANK = 1 ]; then

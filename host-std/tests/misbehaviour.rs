@@ -6,6 +6,7 @@ use common::{Ran, job, run, shell};
 /// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
 
+// Coverage: R13-21
 #[test]
 fn bytes_that_are_not_pmi_are_named() {
     let ran = run(&mut job(2, shell("printf 'GET / HTTP/1.1\\r\\n' >&$PMI_FD; exec sleep 60")));
@@ -18,6 +19,7 @@ fn line_without_end_is_not_read_for_ever() {
     ran.exits_with(1).says(&["not PMI", "does not end"]);
 }
 
+// Coverage: R13-22
 #[test]
 fn unknown_command_is_refused_and_harms_no_other_rank() {
     let script = format!(
@@ -75,6 +77,7 @@ fn ranks_without_pmi_among_themselves_are_no_failure() {
         .says_nothing();
 }
 
+// Coverage: R13-8
 #[test]
 fn abort_ends_all_ranks_with_its_code() {
     for (text, code, said) in [
@@ -205,6 +208,7 @@ fn messages_after_finalize_are_ignored() {
     assert_eq!(ran.exits_with(0).says_nothing().out.trim(), "cmd=finalize_ack rc=0");
 }
 
+// Coverage: W2-54
 #[test]
 fn endless_message_takes_no_more_memory_than_a_long_one() {
     // The launcher's own highest use of memory, when it has read as much of a line as it does.
@@ -229,6 +233,7 @@ fn abort_of_one(options: &[&str], message: &str) -> Ran {
     run(&mut job(2, words))
 }
 
+// Coverage: W2-30
 #[test]
 fn abort_of_one_rank_ends_that_rank_and_others_by_the_rules_of_failure() {
     let message = "no way on ".repeat(30);

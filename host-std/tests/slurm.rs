@@ -4,6 +4,7 @@
 mod common;
 use common::{job, run, slurm_program};
 
+// Coverage: W2-46
 #[test]
 fn keys_attributes_names_threads_and_a_spawn_are_as_slurms_client_expects() {
     let Some(slurm) = slurm_program("slurm") else { return };

@@ -49,6 +49,7 @@ fn spawn(blocks: &[Block<'_>]) -> Ran {
     run(&mut job(1, shell(&format!("{}{FINALIZE}", spawner(blocks)))))
 }
 
+// Coverage: R13-3
 #[test]
 fn new_ranks_are_a_job_of_their_own() {
     let child = format!(
@@ -71,6 +72,7 @@ fn new_ranks_are_a_job_of_their_own() {
     assert_eq!(ran.lines()[1..], [row(0, 0), row(1, 0), row(2, 1)]);
 }
 
+// Coverage: R13-13
 #[test]
 fn words_arrive_as_they_were_sent() {
     let many: Vec<String> = (0..200).map(|number| format!("word {number}=x")).collect();
@@ -105,6 +107,7 @@ fn output_of_new_ranks_is_labelled_with_the_number_of_their_job() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
+// Coverage: W2-36
 #[test]
 fn hints_are_followed() {
     let script = "echo in $(pwd) $COLOUR/$SHAPE of $PMI_SIZE";
@@ -176,6 +179,7 @@ fn spawn_whose_second_program_is_bad_starts_neither() {
     assert_eq!(ran.out, "parent: cmd=spawn_result rc=3 errcodes=14,3\n");
 }
 
+// Coverage: R13-14
 #[test]
 fn hint_that_leaves_ranks_out_has_a_code_of_its_own() {
     let blocks = [
@@ -245,6 +249,7 @@ fn spawned_ranks_spawn_in_their_turn() {
     assert!(ran.out.contains("the last\n"), "{}", ran.out);
 }
 
+// Coverage: A2-16
 #[test]
 fn names_are_seen_by_jobs_that_are_not_connected() {
     let child = format!(
@@ -260,6 +265,7 @@ fn names_are_seen_by_jobs_that_are_not_connected() {
     assert!(ran.out.contains("child: cmd=lookup_result rc=0 info=ok port=room-12"), "{}", ran.out);
 }
 
+// Coverage: W2-29
 #[test]
 fn pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
     let ask = |body: &str| format!("printf '%6d%s' {} '{body}' >&$PMI_FD;", body.len());
@@ -290,6 +296,7 @@ fn pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
     assert_eq!(spawner.split(';').next().unwrap(), format!("{launcher}_0"), "{}", ran.out);
 }
 
+// Coverage: A2-15
 #[test]
 fn universe_and_what_is_configured_can_be_asked_for() {
     let ask = |key: &str| {

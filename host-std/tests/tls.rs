@@ -30,6 +30,7 @@ fn secured(words: &[&str]) -> Host {
     host
 }
 
+// Coverage: W2-9
 #[test]
 fn both_generations_exchange_values_under_tls() {
     let host = secured(&["--expect", "2"]);
@@ -92,6 +93,7 @@ fn ranks_that_are_started_find_the_certificate_in_their_environment() {
     assert_eq!((code, out), (0, format!("ssl {pin}\n")), "{said}");
 }
 
+// Coverage: W2-9
 #[test]
 fn peer_without_tls_is_rejected_with_the_reason_by_a_job_under_tls() {
     let mut host = secured(&["--expect", "1"]);

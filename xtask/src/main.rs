@@ -8,6 +8,7 @@ mod args;
 mod bare_metal;
 mod bench;
 mod capi;
+mod coverage;
 mod documents;
 mod faults;
 mod fuzz;
@@ -46,6 +47,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
     ("capi", capi::command),
+    ("coverage", coverage::command),
     ("sizes", sizes::command),
     ("faults", faults::command),
     ("fuzz", fuzz::command),
@@ -66,6 +68,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench      compare with Hydra and a floor: all, launch, kvs, memory, nodes, ...; --write into the docs
   bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
   capi       build the C libraries, libpmi and libpmi2, into target/capi [--profile P] [--directory D]
+  coverage   check the tables of what the specifications require, and the tests that prove it [--write]
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
   faults     inject faults into runs of launchers, by seed: --help lists its options
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]

@@ -4,7 +4,7 @@
 use crate::source::{Token, tokens};
 use crate::tree::{self, File};
 use crate::vocabulary::PERSONS;
-use crate::{documents, report};
+use crate::{coverage, documents, report};
 use std::process::ExitCode;
 
 /// Allowed names at the top of the tree; a trailing `*` stands for any ending.
@@ -69,6 +69,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     let files = tree::files()?;
     let mut findings: Vec<String> = files.iter().flat_map(check_file).collect();
     findings.extend(documents::check(&files, &crate::names()));
+    findings.extend(coverage::check(&files));
     let mut strangers: Vec<&str> =
         files.iter().map(|file| top(&file.path)).filter(|t| !known(t)).collect();
     strangers.dedup();

@@ -149,6 +149,7 @@ mod tests {
         std::string::String::from_utf8(out[..len].to_vec()).unwrap()
     }
 
+    // Coverage: R13-29
     #[test]
     fn blocks_cycles_and_irregular_layouts_are_written_whole() {
         for (nodes, text) in [
@@ -180,6 +181,7 @@ mod tests {
         }
     }
 
+    // Coverage: R13-9
     #[test]
     fn neighbours_on_a_node_are_found() {
         let clique = |rank| node_ranks(b"(vector,(0,2,1),(0,2,1))", 4, rank).map(Vec::from_iter);
@@ -188,6 +190,7 @@ mod tests {
         assert_eq!(clique(4), None);
     }
 
+    // Coverage: R13-30
     #[test]
     fn mapping_that_does_not_fit_says_how_long_it_is() {
         assert_eq!(write_mapping([0, 0].into_iter(), &mut [0; 3]), Err(Full { needed: 16 }));

@@ -190,6 +190,7 @@ mod tests {
         (name.into(), value.into())
     }
 
+    // Coverage: R13-2
     #[test]
     fn variables_that_the_launcher_sets_are_in_the_table() {
         let (port, pin) = ("node1:7".to_owned(), Some("7f".to_owned()));

@@ -218,6 +218,7 @@ fn refusal_names_what_was_refused_and_the_conversation_goes_on() {
     assert_eq!(pmi.finalize(), Ok(()));
 }
 
+// Coverage: A2-12
 #[test]
 fn value_that_does_not_fit_can_be_asked_for_again() {
     let answer = "cmd=get_result rc=0 value=12345\n";

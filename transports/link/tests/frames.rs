@@ -98,6 +98,7 @@ fn unsayable() -> CallError<core::convert::Infallible> {
     CallError::Misuse(Misuse::NotRepresentable { what: "a fence of a group in PMI-2" })
 }
 
+// Coverage: W2-43
 #[test]
 fn attributes_are_waited_for_and_read_as_numbers() {
     for piece in PIECES {
@@ -164,6 +165,7 @@ fn ring_gives_each_rank_the_values_of_both_neighbours() {
     }
 }
 
+// Coverage: W2-38
 #[test]
 fn connected_jobs_read_and_copy_each_others_spaces() {
     for piece in PIECES {
@@ -261,6 +263,7 @@ fn message_that_a_small_client_has_no_room_for_is_not_sent() {
     assert!(roomy <= PMI2_FRAME);
 }
 
+// Coverage: W2-33
 #[test]
 fn spawn_gives_the_new_job_and_what_it_has_been_given() {
     for piece in PIECES {

@@ -334,6 +334,7 @@ mod tests {
         assert!(second(&both[..2]).is_err());
     }
 
+    // Coverage: R13-2
     #[test]
     fn inherited_descriptor_wins_and_what_is_missing_has_a_default() {
         let (fd, port) = (("PMI_FD", "7"), ("PMI_PORT", "invalid"));
@@ -393,6 +394,7 @@ mod tests {
         assert_eq!((job("3.0-1"), job("")), (Some("3.0-1".into()), None));
     }
 
+    // Coverage: A2-7, R13-20
     #[test]
     fn newest_version_is_requested_unless_the_launcher_prefers_or_needs_an_older_one() {
         let versions = |more: &[(&str, &str)]| {
@@ -419,6 +421,7 @@ mod tests {
         assert_eq!(versions(&[chosen, ("PMI_VERSION", "1")]), second);
     }
 
+    // Coverage: W2-12
     #[test]
     fn socket_types_apply_to_tcp_addresses_only() {
         let (port, id) = (("PMI_PORT", "h:1"), ("PMI_ID", "0"));

@@ -43,6 +43,7 @@ fn dial(port: u16, id: u64) -> Transport {
     Transport::Tcp { host: "127.0.0.1".into(), port, id }
 }
 
+// Coverage: W2-10
 #[test]
 fn inherited_descriptor_leads_to_a_conversation() {
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -59,6 +60,7 @@ fn inherited_descriptor_leads_to_a_conversation() {
     server.join().unwrap();
 }
 
+// Coverage: W2-11, A2-4
 #[test]
 fn server_reached_by_tcp_sends_the_identity() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -123,6 +125,7 @@ fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
     }
 }
 
+// Coverage: W2-3, A2-17
 #[test]
 fn server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
     let refuses = |mut theirs: UnixStream, again: bool| {
@@ -317,6 +320,7 @@ mod under_tls {
         serving.join().unwrap();
     }
 
+    // Coverage: W2-56
     #[test]
     fn sharing_a_tls_connection_is_rejected() {
         let (port, pin, serving) = listen(None);

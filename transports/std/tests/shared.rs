@@ -105,6 +105,7 @@ fn child<'a>(arguments: &'a [Text<'static>]) -> Program<'a> {
     }
 }
 
+// Coverage: W2-4, A2-9
 #[test]
 fn spawn_that_is_pending_keeps_no_other_thread_from_its_calls() {
     let world = World::new(1, Version::V2_0);
@@ -132,6 +133,7 @@ fn spawn_that_is_pending_keeps_no_other_thread_from_its_calls() {
     world.end();
 }
 
+// Coverage: W2-55
 #[test]
 fn many_threads_hear_each_its_own_answers() {
     for version in [Version::V2_0, Version::V1_1] {
@@ -178,6 +180,7 @@ fn thread_waits_for_what_another_puts_over_the_same_connection() {
     world.end();
 }
 
+// Coverage: W2-42
 #[test]
 fn whole_spaces_names_and_rings_work_between_threads() {
     let world = World::new(2, Version::V2_0);

@@ -175,6 +175,7 @@ fn opening_in_lines_goes_on_in_frames_at_every_split() {
     }
 }
 
+// Coverage: W2-3
 #[test]
 fn server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
     for (answer, error) in [
@@ -205,6 +206,7 @@ fn server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
     assert_eq!(refused, Err(PeerError::Refused(Code(3))));
 }
 
+// Coverage: W2-29
 #[test]
 fn spawned_client_knows_it_and_its_owner_sees_the_spawner() {
     let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
@@ -231,6 +233,7 @@ fn spawned_client_knows_it_and_its_owner_sees_the_spawner() {
     assert!(client.is_spawned());
 }
 
+// Coverage: W2-25
 #[test]
 fn challenge_is_answered_with_the_proof_of_the_secret() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
@@ -279,6 +282,7 @@ fn challenge_is_answered_with_the_proof_of_the_secret() {
     }
 }
 
+// Coverage: W2-6
 #[test]
 fn exchanges_of_several_threads_are_named_and_answered_in_any_order() {
     let mut client = ready::<4>();
@@ -338,6 +342,7 @@ fn answer_by_a_name_that_was_not_given_ends_the_session() {
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Err(fault));
 }
 
+// Coverage: W2-40
 #[test]
 fn whole_space_comes_pair_by_pair_for_one_ticket() {
     for slots_named in [false, true] {
@@ -420,6 +425,7 @@ fn announced_pairs_are_said_one_by_one_and_answered_once() {
     assert_eq!(receives(&mut client, &both).1, Code(1));
 }
 
+// Coverage: W2-34
 #[test]
 fn spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let program = crate::command::Program {

@@ -222,6 +222,7 @@ fn requests_that_no_line_can_express_are_refused_before_anything_is_kept() {
     }
 }
 
+// Coverage: R13-19
 #[test]
 fn nothing_is_asked_before_its_time() {
     let mut client = fresh();

@@ -5,6 +5,7 @@ use super::*;
 use crate::command::CodeRun;
 use crate::time::Duration;
 
+// Coverage: R13-6
 #[test]
 fn member_learns_who_it_is_and_how_long_things_may_be() {
     let mut world = TestServer::new(2);
@@ -20,6 +21,7 @@ fn member_learns_who_it_is_and_how_long_things_may_be() {
     assert_eq!(world.phase(1), Phase::Open);
 }
 
+// Coverage: R13-10
 #[test]
 fn put_is_seen_by_others_after_the_fence_and_by_oneself_at_once() {
     let mut world = TestServer::new(2);
@@ -67,6 +69,7 @@ fn values_of_the_manager_cannot_be_replaced() {
     assert_eq!(world.request(0, "cmd=get key=PARENT\n"), "cmd=get_result rc=0 value=port\n");
 }
 
+// Coverage: R13-12
 #[test]
 fn many_fences_follow_each_other_and_a_fast_rank_waits() {
     let mut world = TestServer::new(3);
@@ -81,6 +84,7 @@ fn many_fences_follow_each_other_and_a_fast_rank_waits() {
     }
 }
 
+// Coverage: R13-18
 #[test]
 fn questions_sent_in_one_piece_are_answered_in_their_order() {
     let mut world = TestServer::new(2);
@@ -109,6 +113,7 @@ fn message_may_come_in_any_pieces() {
     }
 }
 
+// Coverage: R13-7
 #[test]
 fn finalize_is_answered_and_then_the_session_is_over() {
     let mut world = TestServer::new(1);
@@ -170,6 +175,7 @@ fn mistake_is_told_and_the_session_goes_on() {
     }
 }
 
+// Coverage: R13-21
 #[test]
 fn bytes_that_are_no_message_end_only_their_session() {
     for garbage in ["GET / HTTP/1.1\r\n", "\0\0\0\0", "x y", "cmd\n", "     41cmd=fullinit;"] {
@@ -195,6 +201,7 @@ fn message_without_an_end_is_given_up_when_the_memory_is() {
     assert!(world.recv(0).contains("the_end_of_a_message"));
 }
 
+// Coverage: W2-13, R13-1
 #[test]
 fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
     for (asked, agreed) in [((1, 0), (1, 1)), ((1, 1), (1, 1)), ((1, 2), (1, 2)), ((1, 9), (1, 2))]
@@ -305,6 +312,7 @@ fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
     assert_eq!(job.gone_from(group(&[0, 1, 6, 71]), inside), None);
 }
 
+// Coverage: A2-11
 #[test]
 fn same_key_put_twice_between_fences_is_told_with_both_ranks() {
     let mut world = TestServer::new(2);
@@ -361,6 +369,7 @@ fn session_with_something_to_tell_waits_until_it_was_heard() {
     assert_eq!(world.recv(1), "cmd=appnum rc=0 appnum=0\n");
 }
 
+// Coverage: R13-15
 #[test]
 fn names_are_published_for_all_jobs_and_go_with_their_own() {
     let mut world = TestServer::new(2);
@@ -500,6 +509,7 @@ fn unexpected_caller_is_refused() {
     }
 }
 
+// Coverage: R13-28
 #[test]
 fn spawn_is_lent_to_the_owner_and_answered_later() {
     let text = "mcmd=spawn\nnprocs=2\nexecname=/bin/a b\ntotspawns=1\nspawnssofar=1\n\

@@ -31,6 +31,7 @@ fn world(size: u32) -> TestServer {
     world
 }
 
+// Coverage: W2-7
 #[test]
 fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
     let mut world = world(2);
@@ -58,6 +59,7 @@ fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
     }
 }
 
+// Coverage: W2-16
 #[test]
 fn semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
     let mut world = world(2);
@@ -113,6 +115,7 @@ fn lines_are_still_answered_after_frames_were_agreed_on() {
     );
 }
 
+// Coverage: W2-5
 #[test]
 fn several_threads_wait_at_once_and_each_gets_its_own_answer() {
     let mut world = world(2);
@@ -135,6 +138,7 @@ fn several_threads_wait_at_once_and_each_gets_its_own_answer() {
     assert_eq!(received, right("cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=1;"));
 }
 
+// Coverage: W2-45
 #[test]
 fn attributes_of_a_node_stay_on_it() {
     let mut world = world(3);
@@ -144,6 +148,7 @@ fn attributes_of_a_node_stay_on_it() {
     assert!(world.request(2, &get).contains("found=FALSE;"));
 }
 
+// Coverage: W2-38
 #[test]
 fn connected_jobs_read_each_other_and_no_other_job_does() {
     let mut world = world(1);
@@ -169,6 +174,7 @@ fn connected_jobs_read_each_other_and_no_other_job_does() {
     );
 }
 
+// Coverage: W2-23
 #[test]
 fn caller_of_this_generation_says_who_it_is_in_fullinit() {
     let mut world = TestServer::without_sessions(2);
@@ -189,6 +195,7 @@ fn caller_of_this_generation_says_who_it_is_in_fullinit() {
     assert!(world.recv(2).contains("errmsg=expected fullinit;"));
 }
 
+// Coverage: W2-23
 #[test]
 fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
     let mut world = TestServer::without_sessions(2);
@@ -224,6 +231,7 @@ fn fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
     assert!(world.request(1, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
 }
 
+// Coverage: W2-43
 #[test]
 fn attribute_wakes_only_the_sessions_that_wait_for_it() {
     let mut world = world(4);
@@ -243,6 +251,7 @@ fn attribute_wakes_only_the_sessions_that_wait_for_it() {
     assert_eq!(world.recv(2), "", "the other node has not put it");
 }
 
+// Coverage: W2-24, W2-44
 #[test]
 fn attribute_that_no_rank_is_left_to_put_is_not_waited_for() {
     let wait = |key: &str| left(&format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
@@ -287,6 +296,7 @@ fn attribute_that_no_rank_is_left_to_put_is_not_waited_for() {
     assert!(recv(&mut world, 0).contains("found=TRUE;value=v;"));
 }
 
+// Coverage: W2-4
 #[test]
 fn spawn_lets_other_threads_go_on() {
     let text = "cmd=spawn;thrid=7;ncmds=2;preputcount=1;ppkey0=k;ppval0=v;;w;subcmd=/bin/a;maxprocs=2;\
@@ -330,6 +340,7 @@ fn lengths_of_nothing_and_of_too_much_end_the_session() {
     assert_eq!(error, PeerError::MessageTooLong { limit_bytes: MESSAGE_BYTES });
 }
 
+// Coverage: W2-30
 #[test]
 fn abort_of_one_member_says_so() {
     let mut world = world(1);
@@ -341,6 +352,7 @@ fn abort_of_one_member_says_so() {
     assert_eq!(message.as_bytes(), b"a;b");
 }
 
+// Coverage: W2-25
 #[test]
 fn caller_proves_that_it_knows_the_secret_once() {
     use crate::auth::{Challenge, Nonce, Secret};
@@ -414,6 +426,7 @@ fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
     assert!(world.recv(2).starts_with("cmd=initack rc=0 rank=1 size=2"));
 }
 
+// Coverage: W2-40
 #[test]
 fn whole_space_is_listed_and_filled_pair_by_pair() {
     let mut world = world(2);
@@ -509,6 +522,7 @@ fn ring_that_can_never_end_is_told_once_with_the_one_who_is_gone() {
     }
 }
 
+// Coverage: W2-20
 #[test]
 fn message_may_go_on_in_another_frame() {
     let mut world = world(1);
@@ -545,6 +559,7 @@ fn message_may_go_on_in_another_frame() {
     assert!(world.send(0, &left("cmd=kvs-fence;")).is_err());
 }
 
+// Coverage: W2-19
 #[test]
 fn rest_of_a_torn_value_is_not_stored() {
     let mut world = world(1);
@@ -556,6 +571,7 @@ fn rest_of_a_torn_value_is_not_stored() {
     assert!(world.request(0, &right("cmd=kvs-get;key=a;")).contains("found=FALSE"));
 }
 
+// Coverage: W2-48
 #[test]
 fn second_connection_receives_notices_without_a_request() {
     use crate::command::Notice;
@@ -625,6 +641,7 @@ fn rank_of_another_job_is_known_by_its_own_number() {
     }
 }
 
+// Coverage: W2-8, W2-14, W2-35
 #[test]
 fn client_of_the_text_alone_is_understood_and_answered_in_its_words() {
     let mut world = TestServer::new(1);
@@ -661,6 +678,7 @@ fn client_of_the_text_alone_is_understood_and_answered_in_its_words() {
     }
 }
 
+// Coverage: W2-32
 #[test]
 fn spawn_may_have_a_message_for_each_program() {
     let messages = [
@@ -706,6 +724,7 @@ fn text(text: Text<'_>) -> String {
     String::from_utf8(text.bytes().collect()).unwrap()
 }
 
+// Coverage: A2-1
 #[test]
 fn spawned_job_and_its_spawner_read_each_other() {
     let mut world = world(1);
@@ -739,6 +758,7 @@ fn spawned_job_and_its_spawner_read_each_other() {
     }
 }
 
+// Coverage: A2-13
 #[test]
 fn attribute_of_a_node_may_be_there_from_the_start() {
     let mut world = world(4);
@@ -748,6 +768,7 @@ fn attribute_of_a_node_may_be_there_from_the_start() {
     assert_eq!(world.request(0, &get), "");
 }
 
+// Coverage: W2-31
 #[test]
 fn text_of_an_abort_is_there_as_long_as_its_session() {
     let text = "x;".repeat(500);
@@ -771,6 +792,7 @@ fn text_of_an_abort_is_there_as_long_as_its_session() {
     }
 }
 
+// Coverage: W2-50
 #[test]
 fn second_connection_needs_no_identity_where_only_one_rank_is() {
     for (size, is_known) in [(1, true), (2, false)] {

@@ -8,6 +8,9 @@
 //! | `path` | directories to search for the program before those of `PATH`, with colons |
 //! | `soft` | acceptable numbers of processes: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
 //! | `env` | variables: `NAME=VALUE`, more of them after a line end, or after a comma if `NAME=` follows |
+//! | `arch` | the processor of this host, as `x86_64`; any other is refused |
+//! | `timeout`, `threadsPerRank` | numbers from 1, in ms the first; neither changes a start, which waits for no resource |
+//! | `file`, `credential` | refused: no format of such a file is known, and processes belong to the user of the launcher |
 //!
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
 
@@ -18,6 +21,7 @@ use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_core::error::Code;
 use pmi_host_base::program::{Program, ProgramError};
 use serde::{Deserialize, Serialize};
+use std::env::consts::ARCH;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -59,6 +63,8 @@ pub(crate) struct AppSpec {
     pub(super) directory: Option<OsString>,
     pub(super) search: Option<OsString>,
     pub(super) variables: Vec<(OsString, OsString)>,
+    /// Key and value of a hint that cannot be followed.
+    pub(super) impossible: Option<(String, String)>,
 }
 
 /// Cause of a refused order. The text ends with the remedy.
@@ -108,6 +114,21 @@ pub(crate) enum SpawnError {
         file: PathBuf,
         /// The error.
         why: String,
+    },
+    /// A hint cannot be followed.
+    #[error(
+        "program '{}' has the hint '{key}={value}', {reason}; leave the hint '{key}' out",
+        .name.display()
+    )]
+    Hint {
+        /// The program.
+        name: OsString,
+        /// Its key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// The reason, behind a comma.
+        reason: &'static str,
     },
     /// None of the acceptable numbers is possible.
     #[error(
@@ -220,6 +241,13 @@ impl AppSpec {
             b"path" => self.search = Some(words(value)),
             b"soft" => self.soft = Some(text()),
             b"env" => self.variables.extend(variables(&bytes(value))),
+            b"arch" if text().trim().eq_ignore_ascii_case(ARCH) => {}
+            b"timeout" | b"threadsPerRank" if value.number().is_some_and(|number| number > 0) => {}
+            b"arch" | b"timeout" | b"threadsPerRank" | b"file" => {
+                self.impossible = Some((String::from_utf8_lossy(key).into_owned(), text()));
+            }
+            // A secret does not belong into a message.
+            b"credential" => self.impossible = Some(("credential".to_owned(), "…".to_owned())),
             _ => {}
         }
     }
@@ -235,7 +263,17 @@ impl AppSpec {
             directory,
             search,
             variables,
+            impossible,
         } = self;
+        if let Some((key, value)) = impossible {
+            let reason = match key.as_str() {
+                "arch" => "and this host has another kind of processor",
+                "timeout" | "threadsPerRank" => "which is no number from 1",
+                "file" => "and this launcher reads no file with descriptions of programs",
+                _ => "and this launcher starts programs as its own user only",
+            };
+            return Err(SpawnError::Hint { name, key, value, reason });
+        }
         let directory = directory.map(PathBuf::from);
         if let Some(file) = host_file.map(PathBuf::from) {
             match read_hosts(&file) {
@@ -405,6 +443,7 @@ impl SpawnError {
             | Self::Elsewhere { .. }
             | Self::Unknown { .. }
             | Self::HostFile { .. }
+            | Self::Hint { .. }
             | Self::Soft { .. }
             | Self::Nothing => Code::INVALID_ARG,
         }
@@ -446,6 +485,25 @@ mod tests {
         assert_eq!(program.variables, [("A".into(), "1,2".into()), ("B".into(), "x=y".into())]);
         assert_eq!(variables(b"A=1\nB=2\n").len(), 2);
         assert_eq!(variables(b"=1,2=3,nothing"), []);
+    }
+
+    // Coverage: W2-37, W2-57
+    #[test]
+    fn hints_of_the_specification_are_followed_or_refused_with_the_reason() {
+        for (key, value) in [("arch", ARCH), ("timeout", "500"), ("threadsPerRank", "4")] {
+            assert!(taken(1, &[(key, value)]).is_ok(), "{key}");
+        }
+        for (key, value, reason) in [
+            ("arch", "vax", "another kind of processor"),
+            ("timeout", "soon", "no number from 1"),
+            ("threadsPerRank", "0", "no number from 1"),
+            ("file", "programs.txt", "reads no file"),
+            ("credential", "geheim", "as its own user only"),
+        ] {
+            let refused = taken(1, &[(key, value)]).unwrap_err();
+            assert!(refused.contains(reason) && refused.contains(key), "{refused}");
+            assert!(!refused.contains("geheim"), "{refused}");
+        }
     }
 
     #[test]

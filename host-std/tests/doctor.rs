@@ -1,6 +1,7 @@
 //! Report of a rank's environment and launcher, under several launchers and under none.
 
 mod common;
+use common::capi::{capi_program, libraries, with_libraries};
 use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
 use common::{Ran, host, host_path, job, mpi_program, run, shell};
 use std::process::Command;
@@ -77,6 +78,17 @@ fn rank_that_does_not_take_part_is_not_waited_for_for_ever() {
     let script = format!("[ $PMI_RANK = 1 ] && exec sleep 60; exec {} doctor", host_path());
     let ran = run(&mut job(2, shell(&script))).exits_with(1);
     assert!(ran.out.contains("the fence with the other ranks is not answered"), "{}", ran.out);
+}
+
+#[test]
+fn library_of_this_project_is_recognised() {
+    let program = capi_program("capi_pmi2", "pmi2");
+    let mut command = host(["doctor"]);
+    let ran = run(with_libraries(command.arg(&program))).exits_with(0);
+    let library = libraries().join("libpmi2.so.0");
+    let shown = format!("no MPI library, {} (of pmi-host)", library.display());
+    assert!(ran.out.contains(&shown), "{}", ran.out);
+    assert!(!ran.out.contains("links no MPI library"), "{}", ran.out);
 }
 
 #[test]

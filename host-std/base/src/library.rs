@@ -86,11 +86,13 @@ impl Libraries {
         })
     }
 
-    /// Libraries related to finding a launcher: MPI and clients of process managers.
-    pub fn of_interest(&self) -> impl Iterator<Item = &Library> {
+    /// Libraries related to finding a launcher: MPI and clients of process managers; true for a client that
+    /// `cargo xtask capi` makes.
+    pub fn of_interest(&self) -> impl Iterator<Item = (&Library, bool)> {
         let starts = ["libmpi", "libpmi", "libopen-", "libprrte", "libflux"];
         let is = move |name: &str| starts.iter().any(|start| name.starts_with(start));
-        self.found.iter().filter(move |library| is(&library.name))
+        let found = self.found.iter().filter(move |library| is(&library.name));
+        found.map(|library| (library, is_pmi(&library.name) && is_own(&library.path)))
     }
 }
 
@@ -158,6 +160,11 @@ pub fn takes_newer_pmi1(path: &Path) -> bool {
 /// True if the MPI library in this file is Intel's, whose ranks yield a processor that they share.
 pub fn is_intel(path: &Path) -> bool {
     has_symbol(path, Symbols::Defined, &|name| name == YIELD_OF_INTEL).unwrap_or(false)
+}
+
+/// True if this is a library that `cargo xtask capi` makes.
+fn is_own(path: &Path) -> bool {
+    has_symbol(path, Symbols::Defined, &|name| name == VERSION_OF_OWN_CLIENTS).unwrap_or(false)
 }
 
 /// True if the library of this name is a client of a process manager, as Flux and Slurm have.
@@ -338,6 +345,9 @@ pub const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
 
 /// A function of MPICH from 4.1 on that its derivatives lack.
 const SINCE_MPICH_4_1: &[u8] = b"MPIX_Stream_create";
+
+/// The function by which the C libraries of this project are recognised.
+const VERSION_OF_OWN_CLIENTS: &[u8] = b"pmi_capi_version";
 
 /// The function of Intel MPI that yields the processor; other derivatives of MPICH lack it.
 const YIELD_OF_INTEL: &[u8] = b"I_MPI_PW_Sched_yield";

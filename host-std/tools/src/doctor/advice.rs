@@ -3,7 +3,7 @@
 use super::limits::ResourceLimits;
 use super::rank_environment::{DescriptorState, RankEnvironment};
 use super::session::{SessionFacts, SessionResult};
-use pmi_host_base::library::{Family, Libraries};
+use pmi_host_base::library::{Family, Libraries, is_pmi};
 use std::fmt;
 
 /// Observations about the process and its launcher.
@@ -149,6 +149,8 @@ fn library(facts: &Facts) -> Option<Advice> {
     let (pmi, pmix) = (facts.environment.offers_pmi(), facts.environment.offers_pmix());
     let has_pmix = libraries.found.iter().any(|library| library.name.starts_with("libpmix"));
     match libraries.family() {
+        // It uses PMI by itself.
+        None if libraries.found.iter().any(|library| is_pmi(&library.name)) => None,
         None => note(format!("{name} links no MPI library that its file names")),
         Some(Family::OpenMpi) if pmi && !pmix => wrong(format!(
             "{name} is linked with Open MPI, which finds its launcher through PMIx alone, and here is PMI: \
@@ -209,8 +211,9 @@ impl fmt::Display for CheckedProgram {
         let family =
             libraries.family().map_or("no MPI library".to_owned(), |family| family.to_string());
         write!(f, "{}: {family}", self.name)?;
-        for library in libraries.of_interest() {
-            write!(f, ", {}", library.path.display())?;
+        for (library, is_own) in libraries.of_interest() {
+            let mark = if is_own { " (of pmi-host)" } else { "" };
+            write!(f, ", {}{mark}", library.path.display())?;
         }
         Ok(())
     }
@@ -293,6 +296,7 @@ mod tests {
         let under_pmix = facts(PMIX, &["libmpich.so.12"], SessionResult::Singleton);
         assert!(of(&under_pmix).iter().any(|one| one.text.contains("is linked with MPICH")));
         says(&facts(PMI, &["libc.so.6"], done(2)), false, "no MPI library");
+        assert_eq!(of(&facts(PMI, &["libpmi2.so.0"], done(2))), []);
     }
 
     #[test]

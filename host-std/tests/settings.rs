@@ -125,8 +125,23 @@ fn programs_of_torchrun_find_their_variables() {
     assert_eq!(ran.lines(), ["1"; 3]);
     let refused = torch(&["--env-for", "torch", "--env", "RANK=1"], "true").exits_with(2);
     refused.says(&["'--env-for torch' sets RANK", "'--env RANK=…'"]);
-    let refused = torch(&["--env-for", "torch", "--hosts", "localhost,n5"], "true").exits_with(2);
-    refused.says(&["runs on one host"]);
+    // Three hosts that are this machine, and two of which one has the name of another machine.
+    let spread = |words: &[&str], local: bool| {
+        let words = [&["--env-for", "torch"], words].concat();
+        let ran = torch(&words, script).exits_with(0);
+        let mut lines: Vec<String> = ran.lines().into_iter().map(str::to_owned).collect();
+        lines.sort_unstable();
+        let port = lines[0].rsplit(' ').next().unwrap().to_owned();
+        let address = if local { "127.0.0.1" } else { "n7" };
+        (lines, format!("{address} {port}"))
+    };
+    let (lines, at) = spread(&["--starter", "local:3"], true);
+    let line = |rank| format!("{rank}/3 0/1 {rank}/3 {at}");
+    assert_eq!(lines, [line(0), line(1), line(2)]);
+    let starter = "sh -c 'exec {cmd}' {host}";
+    let (lines, at) = spread(&["--hosts", "me@n7:2,n8", "--starter-cmd", starter], false);
+    let line = |rank, local, count, group| format!("{rank}/3 {local}/{count} {group}/2 {at}");
+    assert_eq!(lines, [line(0, 0, 2, 0), line(1, 1, 2, 0), line(2, 0, 1, 1)]);
     assert_eq!(torch(&[], "echo $RANK").exits_with(0).lines(), ["7"; 3]);
 }
 

@@ -122,8 +122,7 @@ impl Config {
             settings.environment.pmi_libraries = Some(found.map_err(other)?);
         }
         if settings.environment.for_torch {
-            settings.environment.rendezvous =
-                Some(rendezvous(&settings.environment.set, &parts, hosts.is_some())?);
+            settings.environment.rendezvous = Some(rendezvous(&settings, &parts, hosts.as_ref())?);
         }
         let job = &settings.job;
         let secret = job.proof.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
@@ -187,10 +186,11 @@ impl Config {
 
 /// Address for `--env-for torch`.
 fn rendezvous(
-    common: &[(OsString, OsString)],
+    settings: &Settings,
     parts: &[App],
-    has_other_hosts: bool,
+    hosts: Option<&PlacedHosts>,
 ) -> Result<Rendezvous, ConfigError> {
+    let common = &settings.environment.set;
     let own = parts.iter().flat_map(|part| &part.program.variables);
     if let Some((name, _)) = common.iter().chain(own).find(|(name, _)| torch::is_own(name)) {
         let what = format!(
@@ -199,12 +199,12 @@ fn rendezvous(
         );
         return Err(UsageError::Other { what }.into());
     }
-    if has_other_hosts {
-        let what = "'--env-for torch' is for runs on one host; set the variables in a script that reads \
-                    PMI_RANK and PMI_SIZE instead";
-        return Err(UsageError::Other { what: what.to_owned() }.into());
-    }
-    Rendezvous::on_this_machine().map_err(ConfigError::Listen)
+    let is_here = settings.nodes.starter.as_ref().is_some_and(StarterName::is_here);
+    let chosen = match hosts.filter(|_| !is_here).and_then(|placed| placed.host_of(0)) {
+        Some(name) => Rendezvous::on_host(name),
+        None => Rendezvous::on_this_machine(),
+    };
+    chosen.map_err(ConfigError::Listen)
 }
 
 /// Place of a part without a program, from 1.

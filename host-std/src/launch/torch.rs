@@ -26,19 +26,37 @@ impl Rendezvous {
         })?;
         Ok(Self { address: Ipv4Addr::LOCALHOST.to_string(), port })
     }
+
+    /// Address on the host of rank 0, by the name that the list of hosts has for it. The port is free on this
+    /// machine, which may be another one.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
+    pub(crate) fn on_host(name: &str) -> Result<Self, String> {
+        let address = name.rsplit('@').next().unwrap_or_default().to_owned();
+        Ok(Self { address, ..Self::on_this_machine()? })
+    }
 }
 
 /// Variables with the same value in every rank; none in spawned jobs, whose rank 0 would listen at the port
 /// of the first job.
 pub(super) fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
     let Some(Rendezvous { address, port }) = rendezvous(plan) else { return Vec::new() };
+    let first = plan.placement.ranks.at(0).unwrap_or_default();
+    let groups = plan
+        .placement
+        .hosts
+        .as_ref()
+        .map(|placed| (placed.map.node_of(first).unwrap_or_default(), placed.hosts.len()));
+    let (group, groups) = groups.unwrap_or((0, 1));
     vec![
         ("MASTER_ADDR", address.clone()),
         ("MASTER_PORT", port.to_string()),
         ("WORLD_SIZE", plan.ranks.to_string()),
         ("LOCAL_WORLD_SIZE", plan.local().to_string()),
-        ("GROUP_RANK", "0".to_owned()),
-        ("GROUP_WORLD_SIZE", "1".to_owned()),
+        ("GROUP_RANK", group.to_string()),
+        ("GROUP_WORLD_SIZE", groups.to_string()),
     ]
 }
 

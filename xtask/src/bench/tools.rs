@@ -15,6 +15,8 @@ pub(super) struct Tools {
     pub(super) client: String,
     /// Spawns and waits, nothing else.
     pub(super) floor: String,
+    /// Root, relays and ranks of the least fence on several hosts.
+    pub(super) relay: String,
     hydra_version: String,
 }
 
@@ -37,6 +39,7 @@ impl Tools {
             host: find("pmi-host")?,
             client: find("put-fence-get")?,
             floor: find("spawn-and-wait")?,
+            relay: find("relay-fence")?,
             hydra_version,
         })
     }

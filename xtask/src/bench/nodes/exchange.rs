@@ -2,9 +2,10 @@
 
 use super::bench_hosts::{BenchHosts, SshLauncher};
 use super::{NodeRow, micros};
-use crate::bench::run::{Contestant, contestant, take_turns};
+use crate::bench::run::{Contestant, contestant, run, take_turns, times};
 use crate::bench::{Comparison, kvs, pmix};
-use std::process::Command;
+use pmi_host_testkit::ssh::address;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Adds the rows of this comparison with that many hosts and ranks; `limit` is the largest ratio of a fence
@@ -29,22 +30,47 @@ pub(super) fn measure(
         timed(bench.tools.host(ranks), "pmi1"),
         timed(of(SshLauncher::Hydra), "pmi1"),
         timed(of(SshLauncher::NewerHydra), "pmi1"),
+        relays(bench, hosts, ranks),
     ];
     let took = take_turns(&mut contestants, TURNS, BUDGET)?;
     let (fence, get) = (|run: &kvs::Run| run[2][0], |run: &kvs::Run| run[1][0]);
     let rows = [
-        ("PMI-1 fence", SshLauncher::Hydra.name(), limit, (0, 3)),
-        ("PMI-1 fence", SshLauncher::NewerHydra.name(), limit, (0, 4)),
-        ("PMI-2 fence", "its PMI-1", 1.1, (1, 0)),
+        ("PMI-1 fence", SshLauncher::Hydra.name(), Some(limit), (0, 3)),
+        ("PMI-1 fence", SshLauncher::NewerHydra.name(), Some(limit), (0, 4)),
+        ("PMI-1 fence", "bytes through relays", None, (0, 5)),
+        ("PMI-2 fence", "its PMI-1", Some(1.1), (1, 0)),
     ];
     for (figure, beside, limit, places) in rows {
-        let row = NodeRow { figure, hosts, ranks, beside, limit: Some(limit) };
+        let row = NodeRow { figure, hosts, ranks, beside, limit };
         row.add(table, &took, places, (fence, micros));
     }
     let (figure, beside) = ("get after a fence", "it on one host");
     let row = NodeRow { figure, hosts, ranks, beside, limit: Some(1.05) };
     row.add(table, &took, (0, 2), (get, micros));
     Ok(())
+}
+
+/// The least fence: a byte of each rank to a relay on its host, one of each relay to a root, and back.
+fn relays<'a>(bench: &'a BenchHosts<'_>, hosts: u32, ranks: u32) -> Contestant<'a, kvs::Run> {
+    Box::new(move || {
+        let to = format!("{}:{RELAY_PORT}", address(0));
+        let start = |host| {
+            let mut relay = bench.hosts.command(host, &bench.tools.relay);
+            relay.args(["relay", &to, &(ranks / hosts).to_string()]).stdin(Stdio::null());
+            relay.spawn().map_err(|error| format!("a relay cannot be started: {error}"))
+        };
+        let mut relays = (1..=hosts).map(start).collect::<Result<Vec<_>, _>>()?;
+        let mut root = bench.hosts.command(0, &bench.tools.relay);
+        root.args(["root", RELAY_PORT, &hosts.to_string(), FENCES]);
+        let outcome = run(&mut root);
+        for relay in &mut relays {
+            // They end with the root, if it ran.
+            let _ = relay.kill();
+            let _ = relay.wait();
+        }
+        let fence = times(&outcome?.output, "fence")?;
+        Ok([[f64::NAN; 2], [f64::NAN; 2], fence])
+    })
 }
 
 /// Adds the row of PMIx, beside `prterun`.
@@ -75,6 +101,8 @@ const VALUE_BYTES: &str = "64";
 /// Of each rank.
 const PUTS: &str = "20";
 const FENCES: &str = "100";
+/// At the root of the relays, in its own network namespace.
+const RELAY_PORT: &str = "7777";
 const TURNS: usize = 9;
 
 /// For one number of hosts and ranks.

@@ -3,6 +3,7 @@
 use nix::unistd::{self, Pid};
 use procfs::process::{Process, all_processes};
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 use std::{fs, iter};
 
 /// Unique identity of a process: its pid may be reused later, but not with the same start.
@@ -84,6 +85,23 @@ pub(crate) fn descendants(
     }
 }
 
+/// The process `pid` and its descendants, without those for which `is_barred` holds and their descendants.
+///
+/// Reads only these where the system lists children, and else all processes: many launchers may run on one
+/// machine, and each would read all processes of the others.
+pub(crate) fn family_of(pid: i32, is_barred: impl Fn(&Relations) -> bool) -> Vec<Relations> {
+    if !Path::new("/proc/thread-self/children").exists() {
+        return descendants(&all(), |one| one.id.pid == pid, is_barred);
+    }
+    let (mut found, mut waiting) = (Vec::new(), vec![pid]);
+    while let Some(pid) = waiting.pop() {
+        let Some(one) = relations(pid).filter(|one| !is_barred(one)) else { continue };
+        found.push(one);
+        waiting.extend(children_of(pid));
+    }
+    found
+}
+
 /// The process `pid` and its descendants, those close to it first.
 pub(crate) fn family(pid: i32) -> impl Iterator<Item = i32> {
     let (mut waiting, mut last) = (VecDeque::from([pid]), None);
@@ -139,6 +157,8 @@ fn of(process: &Process) -> Option<Relations> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{self, BufRead};
+    use std::process::Stdio;
 
     fn process(pid: i32, parent: i32) -> Relations {
         let id = ProcessIdentity { pid, start: 1 };
@@ -152,6 +172,35 @@ mod tests {
         let mut pids: Vec<i32> = found.iter().map(|one| one.id.pid).collect();
         pids.sort_unstable();
         assert_eq!(pids, [2, 7, 9]);
+    }
+
+    #[test]
+    fn family_is_read_without_other_processes_and_not_behind_a_barred_one() {
+        let spawn = |program: &str, words: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+        };
+        let script = "sleep 60 & sleep 60 & echo \"$!\"; wait";
+        let (mut shell, mut other) = (spawn("sh", &["-c", script]), spawn("sleep", &["60"]));
+        let mut last = String::new();
+        io::BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut last).unwrap();
+        let [pid, other_pid] = [&shell, &other].map(|child| i32::try_from(child.id()).unwrap());
+        let last: i32 = last.trim().parse().unwrap();
+        let pids = |barred: i32| -> BTreeSet<i32> {
+            family_of(pid, |one| one.id.pid == barred).iter().map(|one| one.id.pid).collect()
+        };
+        let all = pids(other_pid);
+        let rest = pids(last);
+        let none = pids(pid);
+        for child in
+            all.iter().chain([&other_pid]).filter_map(|pid| rustix::process::Pid::from_raw(*pid))
+        {
+            let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+        }
+        shell.wait().unwrap();
+        other.wait().unwrap();
+        assert!(all.len() == 3 && all.contains(&last) && all.contains(&pid), "{all:?}");
+        assert!(rest.len() == 2 && !rest.contains(&last) && none.is_empty(), "{rest:?}");
     }
 
     #[test]

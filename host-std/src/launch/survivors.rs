@@ -88,12 +88,9 @@ impl Survivors {
         }
         for _ in 0..ROUNDS {
             let inside: BTreeSet<i32> = group.members().into_iter().collect();
-            let all = processes::all();
-            let ours = processes::descendants(
-                &all,
-                |one| one.id.pid == launcher,
-                |one| self.inherited.contains(&one.id) || one.id.pid == own_pid(),
-            );
+            let is_barred =
+                |one: &Relations| self.inherited.contains(&one.id) || one.id.pid == own_pid();
+            let ours = processes::family_of(launcher, is_barred);
             let outside = ours.iter().filter(|one| one.is_alive && !inside.contains(&one.id.pid));
             // A process that cannot be moved would be tried indefinitely.
             if outside.filter(|one| group.add(one.id.pid).is_ok()).count() == 0 {

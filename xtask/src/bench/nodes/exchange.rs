@@ -79,7 +79,8 @@ fn relays<'a>(bench: &'a BenchHosts<'_>, hosts: u32, ranks: u32) -> Contestant<'
 ///
 /// A launcher fails.
 pub(super) fn measure_pmix(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<(), String> {
-    let (hosts, ranks) = (8, 16);
+    // With more ranks on several hosts, that program does not end under `prterun`.
+    let (hosts, ranks) = (2, 2);
     let mut contestants = [SshLauncher::PmiHost, SshLauncher::Prterun].map(|launcher| {
         let mut command = bench.launcher(launcher, hosts, ranks);
         command.env("LAUNCHER_STARTED_NS", "0");
@@ -87,7 +88,6 @@ pub(super) fn measure_pmix(bench: &BenchHosts<'_>, table: &mut Comparison) -> Re
         contestant(command, |outcome| pmix::parse(&outcome.output))
     });
     let beside = SshLauncher::Prterun.name();
-    // Now and then that program never ends under `prterun` over several hosts.
     let Ok(took) = take_turns(&mut contestants, TURNS, BUDGET) else {
         table.notes.push(format!("The program of PMIx did not end, mostly under {beside}."));
         return Ok(());

@@ -14,15 +14,22 @@ use std::fs;
 ///
 /// A launcher fails.
 pub(super) fn measure(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<(), String> {
-    let launchers = [(SshLauncher::PmiHost, "pmi-host"), (SshLauncher::Hydra, "hydra_pmi_proxy")];
+    let launchers = [
+        (SshLauncher::PmiHost, &["pmi-host", "pmi-guard"][..]),
+        (SshLauncher::Hydra, &["hydra_pmi_proxy"]),
+    ];
     let mut mib = [Vec::new(), Vec::new()];
+    let mut rollups = Vec::new();
     for _ in 0..TURNS {
-        for ((launcher, program), found) in launchers.iter().zip(&mut mib) {
+        for ((launcher, programs), found) in launchers.iter().zip(&mut mib) {
             let command = bench.launcher(*launcher, HOSTS, RANKS);
             let words = [&bench.tools.client, "memory", "pmi1", "1023"];
             let mut job = SleepingJob::start(command, RANKS, &words)?;
-            let pids = bench.hosts.pids(OBSERVED);
-            found.push(resident(&pids, program) as f64 / 1024.0);
+            let pids = processes_of(&bench.hosts.pids(OBSERVED), programs);
+            found.push(resident(&pids) as f64 / 1024.0);
+            if *launcher == SshLauncher::PmiHost {
+                rollups.push(["Pss:", "Private_Dirty:"].map(|name| rollup(&pids, name)));
+            }
             job.end();
         }
     }
@@ -40,19 +47,45 @@ pub(super) fn measure(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<
         Some(ours / theirs),
         TURNS,
     );
+    let of = |at: usize| {
+        let kib = rollups.iter().filter_map(|rollup| rollup.get(at));
+        median(kib.map(|kib| *kib as f64 / 1024.0)).unwrap_or(f64::NAN)
+    };
+    table.notes.push(format!(
+        "Of a node server and its guard {:.1} MiB are their own (private and dirty); their proportional \
+         share (PSS), with pages of files divided among {HOSTS} node servers on one machine, is {:.1} MiB.",
+        of(1),
+        of(0)
+    ));
     Ok(())
 }
 
-/// KiB of all processes of this program, with pages of files counted once: on a host of its own, nothing else
+/// Processes of these programs.
+fn processes_of(pids: &[u32], programs: &[&str]) -> Vec<u32> {
+    let is_one = |pid: &&u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = name.trim();
+        // The kernel keeps 15 characters of a name.
+        !name.is_empty() && programs.iter().any(|program| program.starts_with(name))
+    };
+    pids.iter().filter(is_one).copied().collect()
+}
+
+/// KiB of one figure of the kernel, over all processes.
+fn rollup(pids: &[u32], figure: &str) -> u64 {
+    let of = |pid: &u32| -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(figure))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    pids.iter().filter_map(of).sum()
+}
+
+/// KiB of all these processes, with pages of files counted once: on a host of its own, nothing else
 /// shares them.
-fn resident(pids: &[u32], program: &str) -> u64 {
+fn resident(pids: &[u32]) -> u64 {
     let (mut files, mut own) = (BTreeMap::new(), 0);
     for pid in pids {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        // The kernel keeps 15 characters of a name.
-        if !program.starts_with(name.trim()) || name.trim().is_empty() {
-            continue;
-        }
         let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
         own += add_mappings(&maps, &mut files);
     }

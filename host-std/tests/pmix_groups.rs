@@ -66,7 +66,7 @@ fn mpi_sessions_make_communicators_of_groups() {
         let half = size / 2;
         let of_halves = (0..size).filter(|_| size > 1).map(|rank| {
             let others = if rank < half { half..size } else { 0..half };
-            format!("rank {rank} is told {} by the other half", others.sum::<u32>())
+            format!("rank {rank} gets {} from the other half", others.sum::<u32>())
         });
         let mut expected: Vec<String> = of_all.chain(of_even).chain(of_halves).collect();
         expected.sort_unstable();

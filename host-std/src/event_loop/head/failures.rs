@@ -73,7 +73,7 @@ fn report_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure) {
     let what = report::failure(failure, head.plan(job), |rank| head.nodes.pid((job, rank)), 0);
     head.summary.record_report(&what);
     head.summary.note_tolerated(failure);
-    head.io.report(text::tolerated(&what, head.nodes.running_count()));
+    head.io.report(text::tolerated(&what, head.nodes.remaining_count()));
 }
 
 /// Publishes failed ranks of a job on all nodes.

@@ -265,6 +265,11 @@ impl NodeTable {
         self.running_count
     }
 
+    /// Number of ranks that run or are about to start: nodes report starts independently of each other.
+    pub(super) fn remaining_count(&self) -> usize {
+        self.jobs.iter().map(JobRanks::remaining_count).sum()
+    }
+
     /// Ranks of a job that run.
     pub(super) fn all_running(&self, job: u32) -> Ranks {
         self.with_state(job, |process| process.is_running)
@@ -297,6 +302,11 @@ impl JobRanks {
 
     fn has_ended(&self) -> bool {
         self.running_count == 0 && self.has_started()
+    }
+
+    fn remaining_count(&self) -> usize {
+        let starting = self.numbers.len() - index(self.started_count);
+        index(self.running_count) + if self.is_undone { 0 } else { starting }
     }
 }
 
@@ -336,6 +346,7 @@ mod tests {
         let mut table = table();
         let (first, second) = (NodeId(1), NodeId(2));
         assert_eq!(table.note_start(second, 0, 21), Some((0, 1)));
+        assert_eq!((table.running_count(), table.remaining_count()), (1, 3));
         assert_eq!(table.note_start(first, 0, 10), Some((1, 0)));
         assert_eq!(table.note_start(first, 0, 12), Some((2, 2)));
         assert_eq!(table.note_start(first, 0, 13), None);
@@ -369,6 +380,7 @@ mod tests {
         assert_eq!((table.has_ended((1, 0)), table.has_ended((0, 0))), (true, false));
         assert!(!table.has_job_ended(1) && table.set_undone(1) && !table.set_undone(1));
         assert!(table.has_job_ended(1) && !table.have_started());
+        assert_eq!(table.remaining_count(), 3, "those of the first job");
         assert_eq!(table.note_loss(first), [((0, 0), 0)]);
     }
 

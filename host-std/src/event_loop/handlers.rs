@@ -10,6 +10,7 @@ use super::{EventLoop, agent, agent_spawn, self_abort};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
+use crate::numbers::index;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::server::event::ServerEvent;
@@ -379,7 +380,7 @@ impl EventLoop {
     }
 
     /// Lets the other ranks continue after a failure of `rank` if the user wants that and the failure allows
-    /// it. Returns true if they continue.
+    /// it. Returns true if they continue; those that are being started are counted with them.
     pub(super) fn tolerate(&mut self, job: JobId, rank: u32, failure: &Failure) -> bool {
         if !self.summary.tolerates(failure) || self.termination.has_failed() {
             return false;
@@ -388,8 +389,8 @@ impl EventLoop {
             let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
             self.summary.record_report(&what);
             if !agent::report_tolerated(self, job, failure) {
-                let running = self.processes.running_count();
-                self.io.report(crate::run_report::text::tolerated(&what, running));
+                let remaining = self.processes.running_count() + index(self.jobs.waiting_count());
+                self.io.report(crate::run_report::text::tolerated(&what, remaining));
             }
         }
         self.summary.note_tolerated(failure);

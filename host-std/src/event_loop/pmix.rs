@@ -78,7 +78,10 @@ impl PmixRequests<'_> {
             }
         };
         self.service.refuse_pmix(session, status);
-        self.io.report_rejected(from, Some(socket), &why);
+        // A rank that was killed right after it had connected does not hold its socket any more.
+        if is_it || !self.processes.are_terminating() {
+            self.io.report_rejected(from, Some(socket), &why);
+        }
     }
 
     /// Number of connections that may be added to `links` existing ones without taking open files that a

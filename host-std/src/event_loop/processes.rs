@@ -244,6 +244,11 @@ impl Processes {
 
 /// Shutdown, and processes that are left.
 impl Processes {
+    /// True once all running processes were asked to terminate.
+    pub(super) fn are_terminating(&self) -> bool {
+        self.shutdown.has_begun()
+    }
+
     /// Asks all running processes to terminate, unless that was done.
     pub(super) fn terminate(&mut self, now: Instant) {
         if let Some(step) = self.shutdown.terminate(now) {

@@ -68,6 +68,11 @@ impl Shutdown {
         }
     }
 
+    /// True once a shutdown was requested.
+    pub(crate) fn has_begun(&self) -> bool {
+        *self != Self::Up
+    }
+
     /// True after the grace period.
     pub(crate) fn is_killing(&self) -> bool {
         matches!(self, Self::Killed { .. } | Self::Left)

@@ -174,31 +174,17 @@ static void measure(start_t own, unsigned count)
     }
 }
 
-/* Prints pid, name and peak resident memory of all ancestors that may be looked at, nearest first. */
-static void report_ancestors(void)
+/* Lets another program print the processes of this machine. */
+static void report_processes(const char *reporter)
 {
-    char path[64] = "/proc/self/status", line[256], name[64];
-    unsigned long pid = 0, parent, peak;
-    do {
-        FILE *status = fopen(path, "r");
-        if (status == NULL)
-            return;
-        parent = peak = 0;
-        name[0] = 0;
-        while (fgets(line, sizeof line, status) != NULL) {
-            sscanf(line, "Name: %63s", name);
-            sscanf(line, "PPid: %lu", &parent);
-            sscanf(line, "VmHWM: %lu", &peak);
-        }
-        fclose(status);
-        if (pid != 0 && peak != 0)
-            printf("ancestor pid=%lu name=%s peak_kib=%lu\n", pid, name, peak);
-        pid = parent;
-        snprintf(path, sizeof path, "/proc/%lu/status", pid);
-    } while (pid != 0);
+    char command[4096];
+    snprintf(command, sizeof command, "exec '%s' processes process", reporter);
+    fflush(stdout);
+    if (system(command) != 0)
+        exit(1);
 }
 
-static void measure_memory(void)
+static void measure_memory(const char *reporter)
 {
     char text[VALUE_BYTES + 1];
     fill(text, self.rank);
@@ -208,8 +194,8 @@ static void measure_memory(void)
     PMIX_VALUE_RELEASE(found);
     fence();
     if (self.rank == 0)
-        report_ancestors();
-    /* Nobody leaves, and gives memory back, before rank 0 has looked. */
+        report_processes(reporter);
+    /* No rank exits, and releases memory, before rank 0 has measured. */
     fence();
 }
 
@@ -217,9 +203,9 @@ int main(int argc, char **argv)
 {
     pmix_value_t *found;
     unsigned count = argc == 3 && strcmp(argv[1], "time") == 0 ? strtoul(argv[2], NULL, 10) : 0;
-    bool is_memory = argc == 2 && strcmp(argv[1], "memory") == 0;
+    bool is_memory = argc == 3 && strcmp(argv[1], "memory") == 0;
     if (!is_memory && (count == 0 || count > COUNT_MAX)) {
-        fprintf(stderr, "usage: pmix time COUNT | pmix memory\n");
+        fprintf(stderr, "usage: pmix time COUNT | pmix memory REPORTER\n");
         return 2;
     }
     start_t own = {.load = now_by(CLOCK_PROCESS_CPUTIME_ID)};
@@ -234,7 +220,7 @@ int main(int argc, char **argv)
     size = found->data.uint32;
     PMIX_VALUE_RELEASE(found);
     if (is_memory)
-        measure_memory();
+        measure_memory(argv[2]);
     else
         measure(own, count);
     fflush(stdout);

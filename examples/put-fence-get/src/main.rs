@@ -4,13 +4,18 @@
 //! rank puts 500 values of 64 bytes under keys of its own, fences, gets 500 values of others, and fences 100
 //! times more. Rank 0 prints one line per operation: count, median and mean in nanoseconds.
 //!
-//! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints the peak memory
-//! of the processes it descends from, the launcher among them.
+//! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints memory and processor
+//! time of all other processes, the launcher among them. `put-fence-get work pmi1 64 10 10 10` prints them before
+//! and after so many puts, gets and fences of every rank.
+//!
+//! `put-fence-get init pmi1`: every rank prints the time (nanoseconds of the real-time clock) at which its
+//! initialization was complete, after all have fenced. `put-fence-get processes LABEL` is no rank: it prints the
+//! processes at once.
 //!
 //! No operation waits longer than a fixed time, so a launcher that loses a reply fails and does not hang.
 #![forbid(unsafe_code)]
 
-mod ancestors;
+mod processes;
 mod wire;
 
 use std::env;
@@ -19,7 +24,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::{Wire, WireDialect};
 
 fn main() -> ExitCode {
@@ -35,6 +40,11 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[String]) -> io::Result<()> {
+    if let [mode, label] = words
+        && mode == "processes"
+    {
+        return processes::report(label);
+    }
     let (Ok(rank), Ok(size)) = (variable("PMI_RANK"), variable("PMI_SIZE")) else {
         return Err(io::Error::other(
             "PMI_RANK and PMI_SIZE are not set: start this by a launcher",
@@ -55,13 +65,31 @@ fn run(words: &[String]) -> io::Result<()> {
             job.time(&mut wire, number(value_len)?, counts)?;
             wire.finalize()
         }
+        ["work", dialect, value_len, puts, gets, fences] => {
+            let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
+            let counts =
+                Counts { puts: number(puts)?, gets: number(gets)?, fences: number(fences)? };
+            job.report("before", &mut wire)?;
+            job.time(&mut wire, number(value_len)?, counts)?;
+            job.report("after", &mut wire)?;
+            wire.finalize()
+        }
+        ["init", dialect] => {
+            let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
+            let at = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+            // No rank writes while others still start.
+            wire.fence()?;
+            println!("initialized at_ns={}", at.as_nanos());
+            wire.finalize()
+        }
         ["memory", dialect, value_len] => {
             let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
             job.fill(&mut wire, number(value_len)?)?;
             wire.finalize()
         }
         _ => Err(io::Error::other(
-            "usage: put-fence-get time pmi1|pmi2 VALUE_BYTES PUTS GETS FENCES | memory pmi1|pmi2 VALUE_BYTES",
+            "usage: put-fence-get time|work pmi1|pmi2 VALUE_BYTES PUTS GETS FENCES | memory pmi1|pmi2 VALUE_BYTES \
+             | init pmi1|pmi2",
         )),
     }
 }
@@ -126,11 +154,16 @@ impl Membership {
         wire.fence()?;
         wire.get(&key((self.rank + 1) % self.size, 0))?;
         wire.expect_value(&value((self.rank + 1) % self.size, value_len))?;
+        // No rank exits, and releases memory, before rank 0 has measured.
+        self.report("process", wire)
+    }
+
+    /// Prints the processes of the machine once all ranks are here, and lets none go on before.
+    fn report(self, label: &str, wire: &mut Wire) -> io::Result<()> {
         wire.fence()?;
         if self.rank == 0 {
-            ancestors::report()?;
+            processes::report(label)?;
         }
-        // No rank exits, and releases memory, before rank 0 has measured.
         wire.fence()
     }
 }

@@ -1,33 +1,82 @@
 //! Put, get and fence, as a rank sees them, while all ranks do the same.
 
-use super::run::{Contestant, contestant, take_turns, times};
+use super::run::{Contestant, contestant, take_turns, times, words};
 use super::stats::{Turns, micros};
+use super::tools::Launcher;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
+/// PMI-1 beside a server without a space and other launchers.
 pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     let mut table = Comparison::new(&[
         "ranks",
         "value, bytes",
         "operation",
-        "pmi-host PMI-1, µs",
-        "Hydra PMI-1, µs",
-        "pmi-host ÷ Hydra",
+        "floor, µs",
+        "pmi-host, µs",
+        "pmi-host ÷ floor",
         "target",
-        "pmi-host PMI-2, µs",
-        "Hydra PMI-2, µs",
-        "PMI-2 ÷ PMI-1, pmi-host",
+        "÷ Hydra 5",
+        "÷ Hydra 4",
+        "÷ Intel",
         "target",
     ]);
-    for &value_len in VALUES {
-        for &ranks in RANKS {
-            let case = KvsCase { ranks, value_len };
-            let took = case.measure(tools)?;
-            for (operation, name) in OPERATIONS.iter().enumerate() {
-                let row = case.row(&mut table, operation, name, &took);
-                table.add(row, took.count());
-            }
+    for case in cases() {
+        let floor = words(&tools.canned, &[&case.ranks.to_string(), &case.value_len.to_string()]);
+        let launchers = LAUNCHERS.map(|launcher| tools.launcher(launcher, case.ranks));
+        let commands = [floor].into_iter().chain(launchers);
+        let took = case.take_turns(tools, commands.map(|command| (command, "pmi1")))?;
+        for (operation, name) in OPERATIONS.iter().enumerate() {
+            let ratio = |to| took.ratio(1, to, |run| run[operation][0]).unwrap_or(f64::NAN);
+            let what = format!("{name} of {} bytes, n = {}", case.value_len, case.ranks);
+            let to_floor = table.judge(&format!("{what}, to the floor"), ratio(0), FLOOR_TARGET);
+            let to_intel = match case.ranks {
+                2 => table.judge(&format!("{what}, to Intel"), ratio(4), INTEL_TARGET),
+                _ => String::new(),
+            };
+            let mut row = case.start_of_row(name);
+            row.extend([shown(&took, 0, operation), shown(&took, 1, operation)]);
+            row.extend([format!("{:.2}", ratio(0)), to_floor]);
+            row.extend([2, 3, 4].map(|to| format!("{:.2}", ratio(to))));
+            row.push(to_intel);
+            table.add(row, took.count());
+        }
+    }
+    Ok(table)
+}
+
+/// PMI-2 beside PMI-1, and beside Hydra.
+pub(super) fn measure_pmi2(tools: &Tools) -> Result<Comparison, String> {
+    let mut table = Comparison::new(&[
+        "ranks",
+        "value, bytes",
+        "operation",
+        "pmi-host PMI-2, µs",
+        "÷ its PMI-1",
+        "target",
+        "Hydra 5 PMI-2, µs",
+        "pmi-host ÷ Hydra 5",
+    ]);
+    for case in cases() {
+        let mut commands = vec![(tools.host(case.ranks), "pmi2"), (tools.host(case.ranks), "pmi1")];
+        if case.ranks <= HYDRA_PMI2_RANKS_MAX {
+            commands.push((tools.launcher(Launcher::Hydra5, case.ranks), "pmi2"));
+        }
+        let took = case.take_turns(tools, commands)?;
+        for (operation, name) in OPERATIONS.iter().enumerate() {
+            let ratio = |to| took.ratio(0, to, |run| run[operation][0]);
+            let to_pmi1 = ratio(1).unwrap_or(f64::NAN);
+            let what = format!("PMI-2 {name} of {} bytes, n = {}", case.value_len, case.ranks);
+            let target = match case.ranks == PMI2_TARGET_RANKS {
+                true => table.judge(&what, to_pmi1, PMI2_TARGET),
+                false => String::new(),
+            };
+            let mut row = case.start_of_row(name);
+            row.extend([shown(&took, 0, operation), format!("{to_pmi1:.2}"), target]);
+            row.push(shown(&took, 2, operation));
+            row.push(ratio(2).map_or("–".into(), |ratio| format!("{ratio:.2}")));
+            table.add(row, took.count());
         }
     }
     Ok(table)
@@ -39,20 +88,23 @@ struct KvsCase {
     value_len: u32,
 }
 
+fn cases() -> impl Iterator<Item = KvsCase> {
+    let of = |&value_len| RANKS.iter().map(move |&ranks| KvsCase { ranks, value_len });
+    VALUES.iter().flat_map(of)
+}
+
 /// One run: median and mean of put, get and fence, in microseconds.
 pub(super) type Run = [[f64; 2]; 3];
 
 impl KvsCase {
-    /// Runs of pmi-host and Hydra in PMI-1, of both in PMI-2; Hydra's last only where it ends.
-    fn measure(self, tools: &Tools) -> Result<Turns<Run>, String> {
-        let mut contestants = vec![
-            self.contestant(tools, tools.host(self.ranks), "pmi1"),
-            self.contestant(tools, tools.hydra(self.ranks), "pmi1"),
-            self.contestant(tools, tools.host(self.ranks), "pmi2"),
-        ];
-        if self.ranks <= HYDRA_PMI2_RANKS_MAX {
-            contestants.push(self.contestant(tools, tools.hydra(self.ranks), "pmi2"));
-        }
+    fn take_turns(
+        self,
+        tools: &Tools,
+        commands: impl IntoIterator<Item = (Command, &'static str)>,
+    ) -> Result<Turns<Run>, String> {
+        let all = commands.into_iter();
+        let mut contestants: Vec<_> =
+            all.map(|(command, dialect)| self.contestant(tools, command, dialect)).collect();
         take_turns(&mut contestants, TURNS, BUDGET)
     }
 
@@ -69,50 +121,16 @@ impl KvsCase {
         contestant(command, |outcome| parse(&outcome.output))
     }
 
-    fn row(
-        self,
-        table: &mut Comparison,
-        operation: usize,
-        name: &str,
-        took: &Turns<Run>,
-    ) -> Vec<String> {
-        let shown = |place: usize| {
-            let [median, mean] =
-                [0, 1].map(|figure| took.median(place, |run| run[operation][figure]).map(micros));
-            median.zip(mean).map_or("–".into(), |(median, mean)| format!("{median} ({mean})"))
-        };
-        let ratio = |of, to| took.ratio(of, to, |run| run[operation][0]).unwrap_or(f64::NAN);
-        let (to_hydra, to_pmi1) = (ratio(0, 1), ratio(2, 0));
-        let what = format!("{name} of {} bytes, n = {}", self.value_len, self.ranks);
-        let first = match self.limit_to_hydra(name) {
-            Some(limit) => table.judge(&format!("PMI-1 {what}"), to_hydra, limit),
-            None => String::new(),
-        };
-        let second = match self.ranks == PMI2_TARGET_RANKS {
-            true => table.judge(&format!("PMI-2 {what}"), to_pmi1, PMI2_TARGET),
-            false => String::new(),
-        };
-        vec![
-            self.ranks.to_string(),
-            self.value_len.to_string(),
-            name.to_owned(),
-            shown(0),
-            shown(1),
-            format!("{to_hydra:.2}"),
-            first,
-            shown(2),
-            shown(3),
-            format!("{to_pmi1:.2}"),
-            second,
-        ]
+    fn start_of_row(self, operation: &str) -> Vec<String> {
+        vec![self.ranks.to_string(), self.value_len.to_string(), operation.to_owned()]
     }
+}
 
-    fn limit_to_hydra(self, operation: &str) -> Option<f64> {
-        match operation {
-            "fence" => (self.ranks == 256).then_some(0.5),
-            _ => Some(0.8),
-        }
-    }
+/// Median and, in brackets, mean.
+fn shown(took: &Turns<Run>, place: usize, operation: usize) -> String {
+    let [median, mean] =
+        [0, 1].map(|figure| took.median(place, |run| run[operation][figure]).map(micros));
+    median.zip(mean).map_or("–".into(), |(median, mean)| format!("{median} ({mean})"))
 }
 
 /// Reads the lines `put count=4 median_ns=21642 mean_ns=37444`, one for each operation.
@@ -130,6 +148,8 @@ fn at_most(count: u32) -> u32 {
 }
 
 const OPERATIONS: [&str; 3] = ["put", "get", "fence"];
+const LAUNCHERS: [Launcher; 4] =
+    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
 const RANKS: &[u32] = &[2, 16, 64, 256];
 /// A short address, and the longest value that PMI-1 clients may send.
 const VALUES: &[u32] = &[64, 1023];
@@ -137,14 +157,16 @@ const VALUES: &[u32] = &[64, 1023];
 const PUTS_TOTAL: u32 = 8192;
 /// Each fence takes as many messages as there are ranks.
 const FENCES_TOTAL: u32 = 6400;
+const FLOOR_TARGET: f64 = 1.05;
+const INTEL_TARGET: f64 = 1.0;
 /// With 256 ranks on one node Hydra's two layers wait for each other for ever in PMI-2.
 const HYDRA_PMI2_RANKS_MAX: u32 = 64;
 const PMI2_TARGET_RANKS: u32 = 64;
 const PMI2_TARGET: f64 = 1.2;
 /// Runs of few ranks are short, and differ by which cores the ranks happen to get.
-const TURNS: usize = 61;
+const TURNS: usize = 41;
 /// For one number of ranks and one length of value.
-const BUDGET: Duration = Duration::from_secs(40);
+const BUDGET: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

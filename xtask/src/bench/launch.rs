@@ -1,7 +1,7 @@
 //! Starting and ending a program that does nothing, n times.
 
 use super::run::{Contestant, run_silent, take_turns, words};
-use super::stats::Turns;
+use super::tools::Launcher;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -11,58 +11,45 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         "ranks",
         "floor, ms",
         "pmi-host, ms",
-        "Hydra, ms",
         "pmi-host ÷ floor",
-        "Hydra ÷ floor",
         "target",
+        "Hydra 5 ÷ floor",
+        "Hydra 4 ÷ floor",
+        "Intel ÷ floor",
     ]);
-    for &(ranks, turns) in SIZES {
-        let took = measure_one(tools, ranks, turns)?;
-        let absolute =
-            |place| took.median(place, |seconds| seconds * 1e3).map_or(String::new(), millis);
-        let to_floor = took.ratio(1, 0, |seconds| *seconds).unwrap_or(f64::NAN);
-        let target = match ranks >= TARGET_FROM {
-            true => table.judge(&format!("launch, n = {ranks}"), to_floor, TARGET),
-            false => String::new(),
+    for &(ranks, turns, limit) in SIZES {
+        let floor = words(&tools.floor, &[&ranks.to_string(), PROGRAM]);
+        let launchers = LAUNCHERS.map(|launcher| {
+            let mut command = tools.launcher(launcher, ranks);
+            command.arg(PROGRAM);
+            command
+        });
+        let mut contestants: Vec<_> = [floor].into_iter().chain(launchers).map(seconds).collect();
+        let took = take_turns(&mut contestants, turns, BUDGET)?;
+        let absolute = |place| {
+            let median = took.median(place, |seconds| seconds * 1e3);
+            median.map_or(String::new(), |millis| format!("{millis:.1}"))
         };
-        let row = vec![
-            ranks.to_string(),
-            absolute(0),
-            absolute(1),
-            absolute(2),
-            format!("{to_floor:.2}"),
-            took.ratio(2, 0, |seconds| *seconds)
-                .map_or(String::new(), |ratio| format!("{ratio:.2}")),
-            target,
-        ];
+        let to_floor = |place| took.ratio(place, 0, |seconds| *seconds).unwrap_or(f64::NAN);
+        let target = table.judge(&format!("launch, n = {ranks}"), to_floor(1), limit);
+        let mut row = vec![ranks.to_string(), absolute(0), absolute(1)];
+        row.extend([format!("{:.2}", to_floor(1)), target]);
+        row.extend((2..=LAUNCHERS.len()).map(|place| format!("{:.2}", to_floor(place))));
         table.add(row, took.count());
     }
     Ok(table)
 }
 
-/// Seconds of floor, ours and Hydra.
-fn measure_one(tools: &Tools, ranks: u32, turns: usize) -> Result<Turns<f64>, String> {
-    let seconds = |mut command: Command| -> Contestant<'_, f64> {
-        Box::new(move || run_silent(&mut command).map(|outcome| outcome.took.as_secs_f64()))
-    };
-    let with = |mut command: Command| {
-        command.arg(PROGRAM);
-        command
-    };
-    let floor = words(&tools.floor, &[&ranks.to_string(), PROGRAM]);
-    let all = [floor, with(tools.host(ranks)), with(tools.hydra(ranks))];
-    take_turns(&mut all.map(seconds), turns, BUDGET)
-}
-
-fn millis(millis: f64) -> String {
-    format!("{millis:.1}")
+/// Seconds from the start to the end of one run.
+pub(super) fn seconds(mut command: Command) -> Contestant<'static, f64> {
+    Box::new(move || run_silent(&mut command).map(|outcome| outcome.took.as_secs_f64()))
 }
 
 const PROGRAM: &str = "/bin/true";
-/// Number of ranks, and how often at most: short runs need more turns.
-const SIZES: &[(u32, usize)] = &[(1, 41), (8, 41), (32, 31), (128, 21), (512, 11)];
+const LAUNCHERS: [Launcher; 4] =
+    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
+/// Number of ranks, how often at most (short runs need more turns), and the target.
+const SIZES: &[(u32, usize, f64)] =
+    &[(1, 41, 1.4), (8, 41, 1.25), (32, 31, 1.15), (128, 21, 1.1), (512, 9, 1.1)];
 /// For one row of the table.
 const BUDGET: Duration = Duration::from_secs(30);
-/// With one rank, what is compared is the start of the launcher itself.
-const TARGET_FROM: u32 = 8;
-const TARGET: f64 = 1.3;

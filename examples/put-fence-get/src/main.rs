@@ -4,13 +4,11 @@
 //! rank puts 500 values of 64 bytes under keys of its own, fences, gets 500 values of others, and fences 100
 //! times more. Rank 0 prints one line per operation: count, median and mean in nanoseconds.
 //!
-//! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints memory and processor
-//! time of all other processes, the launcher among them. `put-fence-get work pmi1 64 10 10 10` prints them before
-//! and after so many puts, gets and fences of every rank.
+//! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints memory and
+//! processor time of all other processes, the launcher among them. `put-fence-get work pmi1 64 10 10 10`
+//! prints them before and after so many puts, gets and fences of every rank.
 //!
-//! `put-fence-get init pmi1`: every rank prints the time (nanoseconds of the real-time clock) at which its
-//! initialization was complete, after all have fenced. `put-fence-get processes LABEL` is no rank: it prints the
-//! processes at once.
+//! `put-fence-get processes LABEL` is no rank: it prints the processes at once.
 //!
 //! No operation waits longer than a fixed time, so a launcher that loses a reply fails and does not hang.
 #![forbid(unsafe_code)]
@@ -24,7 +22,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use wire::{Wire, WireDialect};
 
 fn main() -> ExitCode {
@@ -74,22 +72,14 @@ fn run(words: &[String]) -> io::Result<()> {
             job.report("after", &mut wire)?;
             wire.finalize()
         }
-        ["init", dialect] => {
-            let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
-            let at = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
-            // No rank writes while others still start.
-            wire.fence()?;
-            println!("initialized at_ns={}", at.as_nanos());
-            wire.finalize()
-        }
         ["memory", dialect, value_len] => {
             let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
             job.fill(&mut wire, number(value_len)?)?;
             wire.finalize()
         }
         _ => Err(io::Error::other(
-            "usage: put-fence-get time|work pmi1|pmi2 VALUE_BYTES PUTS GETS FENCES | memory pmi1|pmi2 VALUE_BYTES \
-             | init pmi1|pmi2",
+            "usage: put-fence-get time|work pmi1|pmi2 VALUE_BYTES PUTS GETS FENCES | \
+             memory pmi1|pmi2 VALUE_BYTES | processes LABEL",
         )),
     }
 }
@@ -204,7 +194,8 @@ fn with_socket_on_stdin() -> io::Error {
         Err(error) => return error,
     };
     let mut shell = Command::new("bash");
-    shell.args(["-c", r#"exec "$0" "$@" <&"$PMI_FD""#]).arg(myself);
+    // A shell whose standard input is a socket, as under Intel's launcher, reads the user's start-up file.
+    shell.args(["--norc", "-c", r#"exec "$0" "$@" <&"$PMI_FD""#]).arg(myself);
     shell.args(env::args().skip(1)).arg(ON_STDIN).exec()
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 
-/// Prints a line for each process of this machine but the ranks: `LABEL pid=5 parent=1 name=x peak_kib=7 pss_kib=3
-/// cpu_ns=9`. The reader chooses those of the launcher, which are no ancestors of a rank where they serve others.
+/// Prints a line for each process of this machine but the ranks, like `LABEL pid=5 parent=1 name=x peak_kib=7
+/// pss_kib=3 cpu_ns=9`. The reader chooses those of the launcher, not all of which are ancestors of a rank.
 pub(crate) fn report(label: &str) -> io::Result<()> {
     let own = fs::read_to_string("/proc/self/comm")?;
     for entry in fs::read_dir("/proc")?.flatten() {

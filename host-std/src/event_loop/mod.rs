@@ -87,7 +87,7 @@ pub(crate) use singleton::serve;
 use spawn::Spawning;
 use status::{RunView, Status, Which};
 use std::io::{Error, Result as IoResult};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use summary::Summary;
 use termination::Termination;
 use uplink::Uplink;
@@ -282,16 +282,24 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Starts the next rank, if there is one. Returns true if it did: responses may be due then, so the
-    /// loop must not wait.
+    /// Starts ranks for the duration of [`STARTS_AT_ONCE`], if there are any left. Returns true if it did:
+    /// responses may be due then, so the loop must not wait.
+    ///
+    /// A turn of the loop after every start would let each rank wait for the starts of all others just the
+    /// same, and cost every rank three turns: initialization is of use only when all have started.
     fn start_next(&mut self) -> IoResult<bool> {
-        if self.termination.has_failed() {
-            self.jobs.clear_starts();
+        let start = Instant::now();
+        let mut has_started = false;
+        while start.elapsed() < STARTS_AT_ONCE {
+            if self.termination.has_failed() {
+                self.jobs.clear_starts();
+            }
+            let (mut spawning, listeners) = self.spawning();
+            let Some(event) = spawning.start_next(listeners.has_pmix())? else { break };
+            self.handle_start(event);
+            has_started = true;
         }
-        let (mut spawning, listeners) = self.spawning();
-        let Some(event) = spawning.start_next(listeners.has_pmix())? else { return Ok(false) };
-        self.handle_start(event);
-        Ok(true)
+        Ok(has_started)
     }
 
     fn handle_ready(&mut self, ready: &[Token]) -> IoResult<()> {
@@ -515,6 +523,8 @@ fn head(plan: &Plan, facts: JobFacts) -> Head {
 
 /// Number of the first job; spawned jobs continue from it.
 const FIRST_GROUP: u32 = 0;
+/// How long ranks are started before others are served.
+const STARTS_AT_ONCE: Duration = Duration::from_millis(10);
 
 /// Number of unauthenticated connections that have room.
 const PENDING: u32 = 64;

@@ -2,8 +2,9 @@
 
 use super::launch::seconds;
 use super::run::{Contestant, Outcome, run, take_turns};
-use super::tools::{Launcher, compile};
+use super::tools::{BenchLauncher, compile};
 use super::{Comparison, Tools};
+use crate::process;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,27 +22,36 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     let program = tools.directory()?.join("init");
     compile(&tools.hydra5, MPI_PROGRAM, &program)?;
     let program = program.to_string_lossy().into_owned();
+    let rank = tools.directory()?.join("pmi-init");
+    process::output(process::command("cc").args(["-O2", PMI_PROGRAM, "-o"]).arg(&rank))?;
+    let rank = rank.to_string_lossy().into_owned();
     for figure in FIGURES {
         // Intel's launcher does not start MPICH 5 with its own libraries in the environment.
         let launchers = match figure.kind {
-            Kind::LastInit => &LAUNCHERS[..],
-            Kind::Mpi | Kind::Whole(_) => &LAUNCHERS[..3],
+            InitFigureKind::Mpi => &LAUNCHERS[..3],
+            InitFigureKind::LastInit | InitFigureKind::Puts | InitFigureKind::Whole => {
+                &LAUNCHERS[..]
+            }
         };
         let mut contestants: Vec<_> = launchers
             .iter()
             .map(|launcher| {
                 let mut command = tools.launcher(*launcher, figure.ranks);
                 match figure.kind {
-                    Kind::LastInit => {
-                        command.args([&tools.client, "init", "pmi1"]);
+                    InitFigureKind::LastInit => {
+                        command.arg(&rank);
                         last_init(command)
                     }
-                    Kind::Mpi => {
+                    InitFigureKind::Mpi => {
                         command.arg(&program).stderr(Stdio::null());
                         seconds(command)
                     }
-                    Kind::Whole(words) => {
-                        command.arg(&tools.client).args(words);
+                    InitFigureKind::Puts => {
+                        command.arg(&tools.client).args(PUTS);
+                        seconds(command)
+                    }
+                    InitFigureKind::Whole => {
+                        command.arg(&rank);
                         seconds(command)
                     }
                 }
@@ -88,43 +98,47 @@ fn latest(outcome: &Outcome) -> Option<f64> {
     times.filter_map(|nanos| nanos.parse().ok()).max_by(f64::total_cmp)
 }
 
-struct Figure {
+struct InitFigure {
     name: &'static str,
-    kind: Kind,
+    kind: InitFigureKind,
     ranks: u32,
     limit: f64,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum InitFigureKind {
     /// Launch until the last rank is initialized.
     LastInit,
     /// Start to end of a program of MPICH 5.
     Mpi,
-    /// Start to end of the client with these words.
-    Whole(&'static [&'static str]),
+    /// Start to end of a job that puts many values.
+    Puts,
+    /// Start to end of a job that initializes and fences.
+    Whole,
 }
 
-const fn figure(name: &'static str, kind: Kind, ranks: u32, limit: f64) -> Figure {
-    Figure { name, kind, ranks, limit }
+const fn figure(name: &'static str, kind: InitFigureKind, ranks: u32, limit: f64) -> InitFigure {
+    InitFigure { name, kind, ranks, limit }
 }
 
 const LAST_INIT: &str = "launch to last init";
 const MPI: &str = "MPI_Init to exit, MPICH 5";
-const FIGURES: &[Figure] = &[
-    figure(LAST_INIT, Kind::LastInit, 16, 0.9),
-    figure(LAST_INIT, Kind::LastInit, 64, 0.9),
-    figure(LAST_INIT, Kind::LastInit, 256, 0.9),
-    figure(MPI, Kind::Mpi, 2, 0.95),
-    figure(MPI, Kind::Mpi, 8, 0.95),
-    figure(MPI, Kind::Mpi, 16, 0.95),
-    figure(MPI, Kind::Mpi, 32, 0.95),
-    figure("200,000 puts", Kind::Whole(&["time", "pmi1", "64", "25000", "1", "1"]), 8, 0.7),
-    figure("start, init, fence and end", Kind::Whole(&["init", "pmi1"]), 1000, 0.7),
+const FIGURES: &[InitFigure] = &[
+    figure(LAST_INIT, InitFigureKind::LastInit, 16, 0.9),
+    figure(LAST_INIT, InitFigureKind::LastInit, 64, 0.9),
+    figure(LAST_INIT, InitFigureKind::LastInit, 256, 0.9),
+    figure(MPI, InitFigureKind::Mpi, 2, 0.95),
+    figure(MPI, InitFigureKind::Mpi, 8, 0.95),
+    figure(MPI, InitFigureKind::Mpi, 16, 0.95),
+    figure(MPI, InitFigureKind::Mpi, 32, 0.95),
+    figure("200,000 puts", InitFigureKind::Puts, 8, 0.7),
+    figure("start, init, fence and end", InitFigureKind::Whole, 1000, 0.7),
 ];
-const LAUNCHERS: [Launcher; 4] =
-    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
+const LAUNCHERS: [BenchLauncher; 4] =
+    [BenchLauncher::PmiHost, BenchLauncher::Hydra5, BenchLauncher::Hydra4, BenchLauncher::Intel];
+const PUTS: [&str; 6] = ["time", "pmi1", "64", "25000", "1", "1"];
 const MPI_PROGRAM: &str = "examples/put-fence-get/init.c";
+const PMI_PROGRAM: &str = "examples/put-fence-get/pmi-init.c";
 const TURNS: usize = 31;
 /// For one row.
 const BUDGET: Duration = Duration::from_secs(30);

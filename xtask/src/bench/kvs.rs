@@ -2,7 +2,7 @@
 
 use super::run::{Contestant, contestant, take_turns, times, words};
 use super::stats::{Turns, micros};
-use super::tools::Launcher;
+use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(super) fn measure_pmi2(tools: &Tools) -> Result<Comparison, String> {
     for case in cases() {
         let mut commands = vec![(tools.host(case.ranks), "pmi2"), (tools.host(case.ranks), "pmi1")];
         if case.ranks <= HYDRA_PMI2_RANKS_MAX {
-            commands.push((tools.launcher(Launcher::Hydra5, case.ranks), "pmi2"));
+            commands.push((tools.launcher(BenchLauncher::Hydra5, case.ranks), "pmi2"));
         }
         let took = case.take_turns(tools, commands)?;
         for (operation, name) in OPERATIONS.iter().enumerate() {
@@ -148,8 +148,8 @@ fn at_most(count: u32) -> u32 {
 }
 
 const OPERATIONS: [&str; 3] = ["put", "get", "fence"];
-const LAUNCHERS: [Launcher; 4] =
-    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
+const LAUNCHERS: [BenchLauncher; 4] =
+    [BenchLauncher::PmiHost, BenchLauncher::Hydra5, BenchLauncher::Hydra4, BenchLauncher::Intel];
 const RANKS: &[u32] = &[2, 16, 64, 256];
 /// A short address, and the longest value that PMI-1 clients may send.
 const VALUES: &[u32] = &[64, 1023];

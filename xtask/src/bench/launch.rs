@@ -1,7 +1,7 @@
 //! Starting and ending a program that does nothing, n times.
 
 use super::run::{Contestant, run_silent, take_turns, words};
-use super::tools::Launcher;
+use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub(super) fn seconds(mut command: Command) -> Contestant<'static, f64> {
 }
 
 const PROGRAM: &str = "/bin/true";
-const LAUNCHERS: [Launcher; 4] =
-    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
+const LAUNCHERS: [BenchLauncher; 4] =
+    [BenchLauncher::PmiHost, BenchLauncher::Hydra5, BenchLauncher::Hydra4, BenchLauncher::Intel];
 /// Number of ranks, how often at most (short runs need more turns), and the target.
 const SIZES: &[(u32, usize, f64)] =
     &[(1, 41, 1.4), (8, 41, 1.25), (32, 31, 1.15), (128, 21, 1.1), (512, 9, 1.1)];

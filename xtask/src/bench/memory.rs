@@ -2,7 +2,7 @@
 
 use super::run::{Outcome, contestant, take_turns};
 use super::stats::Turns;
-use super::tools::Launcher;
+use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -22,7 +22,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         let pss = table.judge("proportional share of memory in MiB", pss, limits[1]);
         format!("peak {peak}, share {pss}")
     };
-    Ok(compare(&LAUNCHERS.map(Launcher::name), &found, |table, all| judge(table, all[0])))
+    Ok(compare(&LAUNCHERS.map(BenchLauncher::name), &found, |table, all| judge(table, all[0])))
 }
 
 /// Processor time that puts, gets and fences of all ranks cost the launcher.
@@ -42,7 +42,7 @@ pub(super) fn measure_work(tools: &Tools) -> Result<Comparison, String> {
         let time = nanos.median(place, |nanos| nanos / 1e6).unwrap_or(f64::NAN);
         let ratio = nanos.ratio(0, place, |nanos| *nanos).unwrap_or(f64::NAN);
         let target = match launcher {
-            Launcher::Hydra5 => table.judge("processor time to Hydra 5", ratio, WORK_TARGET),
+            BenchLauncher::Hydra5 => table.judge("processor time to Hydra 5", ratio, WORK_TARGET),
             _ => String::new(),
         };
         let row = vec![launcher.name().into(), format!("{time:.1}"), format!("{ratio:.2}"), target];
@@ -99,8 +99,8 @@ pub(super) struct Footprint {
     names: Vec<String>,
 }
 
-/// Adds up the lines `LABEL pid=5 parent=1 name=x peak_kib=7 pss_kib=3 cpu_ns=9` of rank 0 that belong to the launcher
-/// we have started and to its descendants, except ranks.
+/// Adds up the lines `LABEL pid=5 parent=1 name=x peak_kib=7 pss_kib=3 cpu_ns=9` of rank 0 that belong to the
+/// launcher we have started and to its descendants, except ranks.
 pub(super) fn footprint(outcome: &Outcome, label: &str) -> Footprint {
     let lines = outcome.output.lines().filter_map(|line| line.strip_prefix(label));
     let field = |line: &str, name: &str| -> String {
@@ -142,8 +142,8 @@ pub(super) fn footprint(outcome: &Outcome, label: &str) -> Footprint {
     found
 }
 
-const LAUNCHERS: [Launcher; 4] =
-    [Launcher::PmiHost, Launcher::Hydra5, Launcher::Hydra4, Launcher::Intel];
+const LAUNCHERS: [BenchLauncher; 4] =
+    [BenchLauncher::PmiHost, BenchLauncher::Hydra5, BenchLauncher::Hydra4, BenchLauncher::Intel];
 /// Programs that a launcher runs as ranks here, and the shells that start one.
 const RANK_NAMES: &[&str] = &["put-fence-get", "pmix", "bash", "sh"];
 const RANKS: u32 = 256;

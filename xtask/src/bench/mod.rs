@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: `pmi-host` beside Hydra of MPICH 5 and 4, Intel's, both of Open MPI's launchers, and programs
-//! that do the least which the task needs.
+//! `cargo xtask bench`: `pmi-host` beside Hydra of MPICH 5 and 4, Intel's launcher, both of Open MPI's, and
+//! programs that do the least which the task needs.
 //!
 //! Contestants take turns (A B C A B C …), so that other load of the machine affects all alike;
 //! figures are medians, and a ratio is the median of the ratios within one turn. A slow result is
@@ -65,7 +65,7 @@ const SECTIONS: &[Section] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let Plan { sections, write, is_busy } = parse(arguments)?;
+    let BenchPlan { sections, write, is_busy } = parse(arguments)?;
     let tools = Tools::prepare()?;
     let _spinners = match is_busy {
         true => Some(Spinners::start()?),
@@ -94,7 +94,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 
 /// The parsed command line.
 #[derive(Debug)]
-struct Plan {
+struct BenchPlan {
     sections: Vec<&'static Section>,
     /// True if to write the tables into the page.
     write: bool,
@@ -102,7 +102,7 @@ struct Plan {
     is_busy: bool,
 }
 
-fn parse(arguments: &[String]) -> Result<Plan, String> {
+fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
     let mut arguments =
         Arguments::new(arguments, "cargo xtask bench [--write] [--busy] [SECTION...]");
     let (write, is_busy) = (arguments.flag("--write"), arguments.flag("--busy"));
@@ -119,7 +119,7 @@ fn parse(arguments: &[String]) -> Result<Plan, String> {
         true => !is_busy || BUSY.contains(name),
         false => names.contains(name),
     };
-    Ok(Plan { sections: SECTIONS.iter().filter(chosen).collect(), write, is_busy })
+    Ok(BenchPlan { sections: SECTIONS.iter().filter(chosen).collect(), write, is_busy })
 }
 
 /// Sections with a second table, of a busy machine.

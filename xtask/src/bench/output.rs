@@ -1,7 +1,7 @@
 //! Passing on what ranks write, as it is and with the rank in front of every line.
 
 use super::run::{contestant, take_turns};
-use super::tools::Launcher;
+use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +15,8 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
             contestant(command, |outcome| Ok(outcome.took.as_secs_f64()))
         };
         let mut both =
-            [tools.host_with_options(RANKS), tools.launcher(Launcher::Hydra5, RANKS)].map(seconds);
+            [tools.host_with_options(RANKS), tools.launcher(BenchLauncher::Hydra5, RANKS)]
+                .map(seconds);
         let took = take_turns(&mut both, TURNS, BUDGET)?;
         let speed = |place| {
             let speed = |seconds: &f64| f64::from(RANKS * BYTES_PER_RANK) / seconds / 1e6;

@@ -27,7 +27,7 @@ pub(super) struct Tools {
 
 /// Launchers that serve PMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Launcher {
+pub(super) enum BenchLauncher {
     /// Ours.
     PmiHost,
     /// Of MPICH 5, from the Python package index: the main peer.
@@ -38,7 +38,7 @@ pub(super) enum Launcher {
     Intel,
 }
 
-impl Launcher {
+impl BenchLauncher {
     /// The name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -105,12 +105,12 @@ impl Tools {
     }
 
     /// A launcher with `ranks` ranks on this machine; the program follows.
-    pub(super) fn launcher(&self, launcher: Launcher, ranks: u32) -> Command {
+    pub(super) fn launcher(&self, launcher: BenchLauncher, ranks: u32) -> Command {
         let program = match launcher {
-            Launcher::PmiHost => return self.host(ranks),
-            Launcher::Hydra5 => &self.hydra5,
-            Launcher::Hydra4 => Path::new(HYDRA),
-            Launcher::Intel => &self.intel,
+            BenchLauncher::PmiHost => return self.host(ranks),
+            BenchLauncher::Hydra5 => &self.hydra5,
+            BenchLauncher::Hydra4 => Path::new(HYDRA),
+            BenchLauncher::Intel => &self.intel,
         };
         let mut command = process::command(program);
         // By fork: a batch system's or a remote shell's way to this same machine is not what is compared.
@@ -146,8 +146,8 @@ fn directory_beside(host: &str) -> Result<PathBuf, String> {
     made.map(|()| directory).map_err(|error| format!("{}: {error}", built.display()))
 }
 
-/// The program `name` of wheels, which are installed beside `directory` unless they are there. The tests install
-/// the same ones there.
+/// The program `name` of wheels, which are installed beside `directory` unless they are there. The tests
+/// install the same ones there.
 ///
 /// # Errors
 ///

@@ -157,6 +157,10 @@ fn hosts_that_cannot_be_reached_are_reported() {
     assert_eq!(ran.out, "", "something was started");
     let ran = ran.says(&["on 1 of 2 hosts"]);
     assert!(ran.err.contains("n5.example  'false' exited with 1"), "{}", ran.err);
+    let starters =
+        ["--starter-cmd", "ssh {host} {cmd}", "--starter-exec", "rsh", "-hosts", "n5.example"];
+    let ran = run(&mut mpiexec([&starters[..], &["true"]].concat()));
+    assert!(ran.code != 0 && ran.err.contains("'--starter-exec' would not change"), "{ran:?}");
     refused(&["-hosts", "localhost:x", "echo"], &["'x' is not a number of ranks"]);
 }
 
@@ -387,8 +391,23 @@ fn variables_of_intel_mpi_and_open_mpi_name_hosts_and_their_ranks() {
     ] {
         assert_eq!(lines(&[(name, file)]), ["0,1 a"], "{name}");
         assert_eq!(lines(&[(name, file), ("I_MPI_PERHOST", "1")]), ["0 a", "1 b"], "{name}");
-        assert_eq!(lines(&[(name, file), ("I_MPI_PERHOST", "allcores")]), ["0,1 a"], "{name}");
     }
+    // As many ranks on each host as it has processors, in place of the slots of the file.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let count = (processors + 1).to_string();
+    for (value, of_all) in [("all", true), ("allcores", false)] {
+        let mut command = mpiexec(["--dry-run", "-f", file, "-n", &count, "true"]);
+        let ran = run(command.env("I_MPI_PERHOST", value)).exits_with(0);
+        let all = Vec::from_iter((0..processors).map(|rank| rank.to_string())).join(",");
+        let has_all = ran.lines().iter().any(|line| line.starts_with(&format!("{all} ")));
+        assert!(has_all || !of_all, "{value}: {}", ran.out);
+    }
+    let mut wrong = mpiexec(["true"]);
+    run(wrong.env("I_MPI_PERHOST", "cores")).exits_with(2).says(&["I_MPI_PERHOST", "try '4'"]);
+    let mut command = mpiexec(["--show-config", "true"]);
+    let ran = run(command.env("I_MPI_HYDRA_BRANCH_COUNT", "-1")).exits_with(0);
+    let line = ran.out.lines().find(|line| line.contains("tree-radix")).unwrap();
+    assert!(line.contains("  4 "), "{line}");
     let mut command = mpiexec(["--show-config", "true"]);
     let ran = run(command.env("I_MPI_HYDRA_IFACE", "lo").env("I_MPI_HYDRA_BRANCH_COUNT", "8"));
     for (option, variable) in [("node-interface", "IFACE"), ("tree-radix", "BRANCH_COUNT")] {
@@ -527,7 +546,9 @@ fn verbose_launcher_reports_more() {
 fn launcher_reports_its_version() {
     for word in ["-info", "-version", "--version"] {
         let ran = run(&mut mpiexec([word])).exits_with(0);
-        assert!(ran.out.contains("pmi-host") && ran.out.contains("PMI-2"), "{}", ran.out);
+        for part in ["pmi-host", "PMI-2, PMIx", "'-hosts', '-f'", "ssh", "Slurm"] {
+            assert!(ran.out.contains(part), "{part}: {}", ran.out);
+        }
     }
     for word in ["-help", "-h", "--help"] {
         assert!(run(&mut mpiexec([word])).exits_with(0).out.contains("-genvlist"));
@@ -582,7 +603,8 @@ fn unavailable_options_are_refused_with_a_remedy() {
     for (words, part) in [
         (&["-launcher", "persist"][..], "'--starter-cmd'"),
         (&["-branch-count", "1"], "try '4'"),
-        (&["-enable-x"], "DISPLAY"),
+        (&["-branch-count", "-2"], "try '4'"),
+        (&["-enable-x"], "'ssh -Y {host} -- {cmd}'"),
         (&["-rmk", "ll"], "batch system"),
         (&["-topolib", "other"], "from the system"),
         (&["-membind", "interleave:0"], "numactl"),
@@ -593,7 +615,7 @@ fn unavailable_options_are_refused_with_a_remedy() {
         (&["-localhost", "name"], "uname -n"),
         (&["-order-nodes", "UP"], "wanted order"),
         (&["-pmi-port"], "--listen"),
-        (&["-skip-launch-node"], "--listen"),
+        (&["-skip-launch-node"], "out of the list"),
         (&["-gpus-per-proc", "2"], "CUDA_VISIBLE_DEVICES"),
         (&["-gpu-subdevs-per-proc", "2"], "ZE_AFFINITY_MASK"),
         (&["-output-from", "0"], "-outfile-pattern"),

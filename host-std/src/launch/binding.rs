@@ -8,7 +8,7 @@
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::topology::{ROOT, Topology};
-use crate::settings::placement::{BindTo, Placement, Units};
+use crate::settings::placement::{BindTo, Placement, Unit, Units};
 use pmi_host_base::ranges;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,6 +152,18 @@ pub(crate) fn allowed() -> Result<Vec<u32>, String> {
     })?;
     let all = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor));
     Ok(all.filter_map(|processor| u32::try_from(processor).ok()).collect())
+}
+
+/// Number of units of this machine with processors that this process may use.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+pub(crate) fn count(unit: Unit) -> Result<usize, String> {
+    let units = Topology::read(Path::new(ROOT), &allowed()?).and_then(|all| all.units(unit));
+    units.map(|units| units.len()).map_err(|error| {
+        format!("the topology of this machine cannot be read ({error}); specify the number itself")
+    })
 }
 
 /// A set of processors in list notation.

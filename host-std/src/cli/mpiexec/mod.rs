@@ -14,6 +14,7 @@ pub(crate) use table::{FollowingWords, OPTIONS};
 
 use super::args::RunArgs;
 use super::layers::Origin;
+use crate::settings::nodes::STARTERS;
 use clap::{Arg, ArgAction, Command};
 use pmi_host_base::usage::UsageError;
 use reader::{HydraReader, unreadable};
@@ -95,10 +96,12 @@ pub(crate) fn define(name: &'static str) -> Command {
 pub(crate) fn info(host: &str) -> String {
     format!(
         "pmi-host {} as mpiexec, with Hydra's command line\n\x20   starts ranks on:      this \
-         node only ({host}); others connect over TCP ('--listen')\n\x20   batch systems:        \
-         an allocation of several nodes is refused\n\x20   process managers:     PMI-1, \
-         PMI-2\n\x20   topology:             from the system itself\n",
-        env!("CARGO_PKG_VERSION")
+         node ({host}), and hosts of '-hosts', '-f' or a batch system\n\x20   batch systems:        \
+         Slurm, Flux, PBS, LSF, Grid Engine, Cobalt\n\x20   node servers by:      {}, or any \
+         command ('--starter-cmd')\n\x20   protocols:            PMI-1, PMI-2, \
+         PMIx\n\x20   topology:             from the system itself\n",
+        env!("CARGO_PKG_VERSION"),
+        STARTERS.join(", ")
     )
 }
 

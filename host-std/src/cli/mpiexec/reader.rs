@@ -207,10 +207,6 @@ impl<'a> HydraReader<'a> {
             if option.words == FollowingWords::Nothing && is_off {
                 continue;
             }
-            // Intel MPI's names for as many ranks as processors, which hosts take here without the variable.
-            if name == "ppn" && ["all", "allcores"].contains(&&*value) {
-                continue;
-            }
             let value = if option.words == FollowingWords::Nothing {
                 OsString::new()
             } else {

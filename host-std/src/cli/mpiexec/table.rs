@@ -3,7 +3,9 @@
 use self::HydraEffect::{
     ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Several, Whole,
 };
-use crate::settings::nodes::StarterName;
+use crate::launch::binding::count;
+use crate::settings::nodes::{NodeSettings, StarterName};
+use crate::settings::placement::Unit;
 use crate::stdio::pattern::Pattern;
 use std::ffi::{OsStr, OsString};
 
@@ -71,7 +73,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         OwnIfLater("hosts", same),
     ),
     word(&["rankmap"], Whole("rankmap", same)),
-    word(&["ppn", "perhost", "npernode", "N"], Whole("ppn", same)),
+    word(&["ppn", "perhost", "npernode", "N"], Whole("ppn", per_host)),
     flag(&["oversubscribe"], Whole("oversubscribe", yes)),
     flag(&["nooversubscribe"], Whole("oversubscribe", |_| Ok("false".into()))),
     flag(&["l", "prepend-rank"], Whole("label", yes)),
@@ -88,11 +90,12 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["launcher", "bootstrap"], Whole("starter", starter)),
     word(&["launcher-exec", "bootstrap-exec"], Whole("starter-exec", same)),
     word(&["launcher-exec-args", "bootstrap-exec-args"], Whole("starter-args", same)),
-    word(&["branch-count"], Whole("tree-radix", same)).or("I_MPI_HYDRA_BRANCH_COUNT"),
+    word(&["branch-count"], Whole("tree-radix", branches)).or("I_MPI_HYDRA_BRANCH_COUNT"),
     flag(
         &["enable-x"],
         Refused(
-            "nothing is forwarded, because ranks run on this node and see its DISPLAY; leave it out",
+            "node servers do not forward X11, and ranks of this node reach its DISPLAY anyway; for others, \
+             try --starter-cmd 'ssh -Y {host} -- {cmd}'",
         ),
     ),
     flag(&["disable-x"], Only(&[""], "")),
@@ -139,8 +142,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(
         &["skip-launch-node"],
         Refused(
-            "ranks are started on this node only; with '--listen', ranks of other nodes connect \
-            over TCP",
+            "ranks run on the hosts of '-hosts' or '-f', in their order; leave this one out of the list",
         ),
     ),
     word(
@@ -250,6 +252,23 @@ fn binding(value: &OsStr) -> Result<OsString, String> {
         );
     }
     Ok(if known == "rr" { "hwthread".into() } else { value.to_owned() })
+}
+
+/// Translates a number of ranks for each host. Intel MPI's `all` and `allcores` are the processors and the
+/// cores of a host; all hosts are taken to be like this one.
+fn per_host(value: &OsStr) -> Result<OsString, String> {
+    let unit = match value.to_str() {
+        Some("all") => Unit::HwThread,
+        Some("allcores") => Unit::Core,
+        _ => return Ok(value.to_owned()),
+    };
+    Ok(count(unit)?.to_string().into())
+}
+
+/// Translates a number of branches; Intel MPI's -1 is the default.
+fn branches(value: &OsStr) -> Result<OsString, String> {
+    let default = || NodeSettings::default().radix.to_string().into();
+    Ok(if value == "-1" { default() } else { value.to_owned() })
 }
 
 /// Translates a size of the universe.

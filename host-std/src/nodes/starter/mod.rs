@@ -82,6 +82,13 @@ impl Starter {
         let first =
             |names: &[&'static str]| names.iter().find_map(|name| Some((*name, variable(name)?)));
         if let Some(template) = &settings.template {
+            let others = [("exec", &settings.program), ("args", &settings.arguments)];
+            if let Some((name, _)) = others.iter().find(|(_, value)| value.is_some()) {
+                return Err(format!(
+                    "'--starter-cmd' is a whole command, which '--starter-{name}' would not change; \
+                     leave one of them out"
+                ));
+            }
             return Self::of_template(template);
         }
         let split = |name: &str, words: &str| {

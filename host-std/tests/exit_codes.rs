@@ -75,7 +75,13 @@ fn wrong_usage_is_2_and_says_the_way_out() {
         (&["run", "true"], &["-n"]),
         (&["run", "-n"], &["needs N"]),
         (&["run", "--rank", "4", "true"], &["--rank", "nearest is '--ranks'"]),
-        (&["run", "-m", "4", "true"], &["nearest is '-n'"]),
+        (&["run", "-m", "4", "true"], &["'-m'", "of srun is '--map-by WHAT'"]),
+        (&["run", "-z", "true"], &["'pmi-host run --help' lists all"]),
+        (&["run", "-timeout", "4", "true"], &["'-timeout'", "two dashes: '--timeout'"]),
+        (&["run", "-genv", "A", "1", "true"], &["'-genv'", "of Hydra is '--env'"]),
+        (&["run", "--tag-output", "true"], &["of Open MPI is '--label'"]),
+        (&["run", "--ntasks-per-node=2", "true"], &["'--ntasks-per-node'", "'--ppn N'"]),
+        (&["./a"], &["'pmi-host run -n 4 ./a' starts a program"]),
         (&["urn", "-n", "4"], &["nearest is 'run'"]),
     ] {
         run(&mut host(words)).exits_with(2).says(parts).says(&["pmi-host help"]);

@@ -5,25 +5,20 @@
 #[non_exhaustive]
 pub enum UsageError {
     /// The first word is no command of this program.
-    #[error(
-        "there is no command '{got}'; the nearest is '{nearest}', as in 'pmi-host run -n 4 ./hello'"
-    )]
+    #[error("there is no command '{got}'; {remedy}")]
     UnknownCommand {
         /// First word as typed.
         got: String,
-        /// Most similar command.
-        nearest: String,
+        /// Most similar command, or the command that starts a program.
+        remedy: String,
     },
     /// There is no such option.
-    #[error(
-        "there is no option '{got}'; the nearest is '{nearest}' (options of the program \
-         itself follow its name)"
-    )]
+    #[error("there is no option '{got}'; {remedy}")]
     UnknownOption {
         /// Option as typed, without its value.
         got: String,
-        /// Most similar option.
-        nearest: String,
+        /// Most similar option, the equivalent of an option of another launcher, or where all are listed.
+        remedy: String,
     },
     /// An option of the whole run precedes one of several programs.
     #[error("option '{got}' applies to all programs; write it in front of the first one")]
@@ -115,6 +110,28 @@ pub fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) ->
     { candidates }.min_by_key(distance).map_or_else(String::new, |name| name.as_ref().to_owned())
 }
 
+/// Candidate that `got` probably misspells: at most three letters differ, and fewer in a short word.
+pub fn near<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) -> Option<String> {
+    let found = nearest(got, candidates);
+    let edits_max = match got.trim_start_matches('-').len() {
+        0 | 1 => 0,
+        2 | 3 => 1,
+        4..=8 => 2,
+        _ => 3,
+    };
+    Some(found).filter(|found| edits(got.as_bytes(), found.as_bytes()) <= edits_max)
+}
+
+/// Remedy for an unknown option: the one that was probably meant, else `list`, where all are listed.
+pub fn remedy<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>, list: &str) -> String {
+    match near(got, candidates) {
+        Some(name) => {
+            format!("the nearest is '{name}' (options of the program itself follow its name)")
+        }
+        None => format!("'{list}' lists all (options of the program itself follow its name)"),
+    }
+}
+
 /// Edit distance: number of letters to add, drop or change to make `a` from `b`.
 fn edits(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -138,5 +155,15 @@ mod tests {
         assert_eq!(edits(b"", b"abc"), 3);
         assert_eq!(edits(b"abc", b"abc"), 0);
         assert_eq!(edits(b"kitten", b"sitting"), 3);
+    }
+
+    #[test]
+    fn only_near_misses_are_suggested() {
+        let near = |got| near(got, ["--ranks", "-verbose", "--secret-file", "-n"].iter());
+        assert_eq!(near("--rnaks").as_deref(), Some("--ranks"));
+        assert_eq!(near("-verbos").as_deref(), Some("-verbose"));
+        for got in ["--oversubscribe", "--use-hwthread-cpus", "-m", "--tag", ""] {
+            assert_eq!(near(got), None, "{got}");
+        }
     }
 }

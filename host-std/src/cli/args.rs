@@ -9,6 +9,7 @@ use super::layers::Origin;
 use super::options::{self, OptionSpec};
 use super::system;
 use crate::settings::Settings;
+use crate::settings::placement::Unit;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use pmi_host_base::usage::UsageError;
@@ -27,10 +28,35 @@ pub(crate) struct RunArgs {
     pub(crate) weakest: Vec<GivenOption>,
     /// True if a program is required, and its absence does not start the demo.
     pub(crate) needs_program: bool,
+    /// Number of ranks of a program where neither an option nor hosts state it.
+    pub(crate) default_ranks: DefaultRanks,
     /// Path of the configuration file, if given.
     pub(crate) config: Option<PathBuf>,
     /// Requested task.
     pub(crate) task: Task,
+}
+
+/// Number of ranks of a program where neither an option nor hosts state it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DefaultRanks {
+    /// None: the number is required.
+    #[default]
+    Required,
+    /// One, as under Hydra.
+    One,
+    /// One for each of these, as under Open MPI.
+    Slots(Unit),
+    /// As under the launcher of the MPI library that the program links.
+    OfLibrary(Unit),
+}
+
+/// Launcher whose meaning counts where launchers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Launcher {
+    /// Hydra, that of MPICH and Intel MPI.
+    Hydra,
+    /// Open MPI's.
+    OpenMpi,
 }
 
 /// Task of a command line.
@@ -49,8 +75,8 @@ pub(crate) enum Task {
     FullHelp,
     /// Print help for the options of Hydra.
     MpiexecHelp,
-    /// Print the version and the abilities of this program.
-    Info,
+    /// Print the version and the abilities of this program, in the words of a launcher.
+    Info(Launcher),
 }
 
 /// Arguments of one program.
@@ -547,11 +573,13 @@ mod tests {
     #[test]
     fn misspelt_option_suggests_the_nearest_one() {
         let nearest = |line| match parsed(line) {
-            Err(UsageError::UnknownOption { nearest, .. }) => nearest,
+            Err(UsageError::UnknownOption { remedy, .. }) => {
+                remedy.split('\'').nth(1).unwrap_or_default().to_owned()
+            }
             other => panic!("{line}: {other:?}"),
         };
         assert_eq!(nearest("--rank=4 a"), "--ranks");
-        assert_eq!(nearest("-m 4 a"), "-n");
+        assert_eq!(nearest("-m 4 a"), "pmi-host run --help");
         assert_eq!(nearest("--hlep"), "--help");
         assert_eq!(nearest("--no-colapse"), "--no-collapse");
     }

@@ -1,13 +1,13 @@
 //! Resolved configuration of a run: the program is found and executable, and the host has a name.
 
-use super::args::{GivenOption, PartArgs, RunArgs};
+use super::args::{DefaultRanks, GivenOption, PartArgs, RunArgs};
 use super::hosts::JobHosts;
 use super::options::RANKS_MAX;
 use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec};
-use crate::launch::{preload, torch};
+use crate::launch::{binding, preload, torch};
 use crate::placement::{HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
@@ -16,6 +16,7 @@ use crate::settings::hosts::HostSource;
 use crate::settings::nodes::StarterName;
 use crate::settings::{JobSettings, Settings, Universe};
 use pmi_host_base::exit::USAGE;
+use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
 use pmi_host_base::usage::UsageError;
 use std::env;
@@ -89,11 +90,17 @@ impl Config {
         let hosts = JobHosts::resolve(&settings.hosts, &args.parts, &host)?;
         let fallback = |part| {
             let of_hosts = hosts.default_ranks(part, &settings.hosts);
-            of_hosts.or_else(|| args.needs_program.then_some(1))
+            match of_hosts {
+                Some(ranks) => Ok(Some(ranks)),
+                None => default_ranks(args.default_ranks, &args.parts[part], &settings),
+            }
         };
         let counts = args.parts.iter().enumerate();
-        let counts = counts.map(|(at, part)| count(part, &settings, callers, fallback(at)));
-        let counts: Vec<u32> = counts.collect::<Result<_, _>>()?;
+        let counts = counts.map(|(at, part)| match stated_ranks(part, &settings)? {
+            Some(ranks) => Ok(count(Some(ranks), callers)?),
+            None => Ok(count(fallback(at)?, callers)?),
+        });
+        let counts: Vec<u32> = counts.collect::<Result<_, ConfigError>>()?;
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
         let all = ranks.saturating_add(callers);
         if settings.job.universe == Universe::Hosts {
@@ -236,14 +243,8 @@ fn callers(job: &JobSettings) -> Result<u32, UsageError> {
 }
 
 /// Number of ranks that run a program; `fallback` if none is given.
-fn count(
-    part: &PartArgs,
-    settings: &Settings,
-    callers: u32,
-    fallback: Option<u32>,
-) -> Result<u32, UsageError> {
-    let own = own_settings(part)?;
-    match own.job.ranks.or(settings.job.ranks).or(fallback) {
+fn count(ranks: Option<u32>, callers: u32) -> Result<u32, UsageError> {
+    match ranks {
         Some(ranks) if ranks > RANKS_MAX => Err(UsageError::Other {
             what: format!(
                 "the hosts take {ranks} ranks, which is more than the {RANKS_MAX} that one launcher \
@@ -254,6 +255,35 @@ fn count(
         None if callers > 0 => Ok(0),
         None => Err(UsageError::NoRanks),
     }
+}
+
+/// Number of ranks that an option states.
+fn stated_ranks(part: &PartArgs, settings: &Settings) -> Result<Option<u32>, UsageError> {
+    Ok(own_settings(part)?.job.ranks.or(settings.job.ranks))
+}
+
+/// Number of ranks of a program without an option or hosts that state it.
+fn default_ranks(
+    default: DefaultRanks,
+    part: &PartArgs,
+    settings: &Settings,
+) -> Result<Option<u32>, ConfigError> {
+    let unit = match default {
+        DefaultRanks::Required => return Ok(None),
+        DefaultRanks::One => return Ok(Some(1)),
+        DefaultRanks::Slots(unit) => unit,
+        DefaultRanks::OfLibrary(unit) => {
+            let program = program(part.clone(), settings)?;
+            let path = program.directory.as_deref().map(|directory| directory.join(&program.path));
+            let libraries = Libraries::of(path.as_deref().unwrap_or(&program.path));
+            if libraries.and_then(|all| all.family()) != Some(Family::OpenMpi) {
+                return Ok(Some(1));
+            }
+            unit
+        }
+    };
+    let units = binding::count(unit).map_err(ConfigError::Binding)?;
+    Ok(Some(u32::try_from(units).unwrap_or(u32::MAX)))
 }
 
 /// Settings of a program that are its own.

@@ -2,7 +2,7 @@
 
 use super::options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use pmi_host_base::usage::{UsageError, nearest};
+use pmi_host_base::usage::{UsageError, remedy};
 
 /// Translates an error of `command` into one of this program.
 pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
@@ -23,7 +23,11 @@ pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageErro
                 let long = arg.get_long().map(|long| format!("--{long}"));
                 [arg.get_short().map(|short| format!("-{short}")), long]
             });
-            UsageError::UnknownOption { nearest: nearest(&option, names.flatten()), got: option }
+            let list = "pmi-host run --help";
+            UsageError::UnknownOption {
+                remedy: remedy(&option, names.flatten(), list),
+                got: option,
+            }
         }
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             let name = option.trim_start_matches('-');

@@ -54,12 +54,16 @@ pub(super) fn of_run(in_full: bool) -> String {
     text
 }
 
-/// Hydra's options, and their equivalents here.
+/// Options of other launchers, and their equivalents here.
 pub(super) fn of_mpiexec() -> String {
     let mut text = String::from(MPIEXEC);
-    for option in mpiexec::OPTIONS {
-        let names: Vec<String> = option.names.iter().map(|name| format!("-{name}")).collect();
-        row(&mut text, &names.join(", "), &option.meaning());
+    for family in mpiexec::FAMILIES {
+        let _ = writeln!(text, "options of {}:", family.name);
+        for option in family.options {
+            let names: Vec<String> = option.names.iter().map(|name| format!("-{name}")).collect();
+            row(&mut text, &names.join(", "), &option.meaning());
+        }
+        text.push('\n');
     }
     text
 }

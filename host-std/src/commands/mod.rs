@@ -22,7 +22,7 @@ use crate::server::singleton::SingletonArgs;
 use crate::{demo_rank, event_loop};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, refuse};
-use pmi_host_base::usage::{UsageError, nearest};
+use pmi_host_base::usage::{UsageError, near, nearest};
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, replay, trace};
 use signal_hook::consts::SIGXFSZ;
@@ -46,7 +46,11 @@ pub(crate) struct Subcommand {
 /// All commands, in the order of the help text.
 pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
-    Subcommand { name: "mpiexec", define: || mpiexec::define("mpiexec"), run: mpiexec },
+    Subcommand {
+        name: "mpiexec",
+        define: || mpiexec::define("mpiexec"),
+        run: |words| mpiexec(words, "mpiexec"),
+    },
     Subcommand { name: "trace", define: trace::define, run: trace::run },
     Subcommand { name: "ps", define: ps::define, run: ps::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
@@ -84,9 +88,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         };
     }
     if let Some(name) = Path::new(&own).file_name()
-        && FACES.iter().any(|face| name == *face)
+        && let Some(face) = FACES.iter().find(|face| name == **face)
     {
-        return mpiexec(words);
+        return mpiexec(words, face);
     }
     let mut words = words.into_iter();
     let first = words.next().unwrap_or_else(|| "help".into());
@@ -103,7 +107,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             let names = COMMANDS.iter().map(|command| command.name);
             let typed =
                 names.filter(|name| ![DEMO_RANK, GUARD, TRAMPOLINE, RANK, NODE].contains(name));
-            refuse(&UsageError::UnknownCommand { nearest: nearest(&got, typed), got })
+            let remedy = match near(&got, typed) {
+                Some(name) => format!("the nearest is '{name}', as in 'pmi-host run -n 4 ./hello'"),
+                None => format!("'pmi-host run -n 4 {got}' starts a program"),
+            };
+            refuse(&UsageError::UnknownCommand { remedy, got })
         }
     }
 }
@@ -119,17 +127,26 @@ pub(crate) fn define() -> Command {
 }
 
 fn run(words: Vec<OsString>) -> ExitCode {
-    match args::parse(words) {
+    match args::parse(words.clone()) {
         Ok(args) => perform(args),
+        Err(UsageError::UnknownOption { got, remedy }) => {
+            // The parser reads a word with one dash as letters, and names the first.
+            let words = words.iter().map(|word| word.to_string_lossy());
+            let word = { words }.find(|word| word.starts_with(&got)).map(|word| word.into_owned());
+            let word = word.unwrap_or(got);
+            let remedy = mpiexec::answer(&word).unwrap_or(remedy);
+            let got = word.split('=').next().unwrap_or_default().to_owned();
+            refuse(&UsageError::UnknownOption { got, remedy })
+        }
         Err(error) => refuse(&error),
     }
 }
 
 /// Runs a job from the command line of Hydra.
-fn mpiexec(words: Vec<OsString>) -> ExitCode {
+fn mpiexec(words: Vec<OsString>, name: &str) -> ExitCode {
     let variables: Vec<_> = std::env::vars_os().collect();
     let read = |file: &Path| std::fs::read_to_string(file);
-    let context = mpiexec::ReadContext { variables: &variables, read };
+    let context = mpiexec::ReadContext { name, variables: &variables, read };
     match mpiexec::parse(words, &context) {
         Ok(args) => perform(args),
         Err(error) => refuse(&error),
@@ -147,7 +164,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
         Task::Help => return print(&help::of_run(false)),
         Task::FullHelp => return print(&help::of_run(true)),
         Task::MpiexecHelp => return print(&help::of_mpiexec()),
-        Task::Info => return print(&mpiexec::info(&node())),
+        Task::Info(launcher) => return print(&mpiexec::info(launcher, &node())),
         Task::Start | Task::Preview | Task::Show => {}
     }
     let variables: Vec<_> = std::env::vars_os().collect();
@@ -290,7 +307,7 @@ fn hidden(name: &'static str) -> Command {
 }
 
 /// Names of this program under which it reads the command line of Hydra.
-pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
+pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra", "prterun"];
 
 const SECRET_FILE: &str = "secret-file";
 const SHORT: &str = "short";

@@ -7,12 +7,18 @@
 //! Options in front of a program hold for it alone if they are local in Hydra (`-n`, `-env` and its
 //! family, `-wdir`), and for the whole run otherwise, in any position.
 
+mod intel;
+mod openmpi;
+#[cfg(test)]
+mod page;
+mod policies;
 mod reader;
 mod table;
 
-pub(crate) use table::{FollowingWords, OPTIONS};
+pub(crate) use table::{FollowingWords, HydraOption};
 
-use super::args::RunArgs;
+use super::args::{self, Launcher, RunArgs};
+use super::foreign;
 use super::layers::Origin;
 use crate::settings::nodes::STARTERS;
 use clap::{Arg, ArgAction, Command};
@@ -22,9 +28,32 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+/// One launcher, and the options that it adds to those of the launchers in front of it.
+#[derive(Debug)]
+pub(crate) struct OptionFamily {
+    /// Name of the launcher.
+    pub(crate) name: &'static str,
+    /// Its options.
+    pub(crate) options: &'static [HydraOption],
+}
+
+/// Options of all launchers; none is named twice.
+pub(crate) const FAMILIES: [OptionFamily; 3] = [
+    OptionFamily { name: "Hydra", options: table::OPTIONS },
+    OptionFamily { name: "Open MPI", options: openmpi::OPTIONS },
+    OptionFamily { name: "Intel MPI and PALS", options: intel::OPTIONS },
+];
+
+/// All options.
+fn all() -> impl Iterator<Item = &'static HydraOption> {
+    FAMILIES.into_iter().flat_map(|family| family.options)
+}
+
 /// Surroundings on which the meaning of words depends.
 #[derive(Debug)]
 pub(crate) struct ReadContext<'a> {
+    /// Name by which this program was called.
+    pub(crate) name: &'a str,
     /// Environment of this process.
     pub(crate) variables: &'a [(OsString, OsString)],
     /// Reads a file.
@@ -66,7 +95,7 @@ pub(crate) fn define(name: &'static str) -> Command {
     let command = Command::new(name)
         .about("Start the ranks of a program, with the command line of Hydra")
         .disable_help_flag(true);
-    let command = OPTIONS.iter().fold(command, |command, option| {
+    let command = all().fold(command, |command, option| {
         let letter = option.names.iter().find(|name| name.len() == 1);
         let letter = letter.and_then(|name| name.chars().next());
         let mut words = option.names.iter().copied().filter(|name| name.len() > 1);
@@ -92,10 +121,31 @@ pub(crate) fn define(name: &'static str) -> Command {
     )
 }
 
-/// Text of `-info`.
-pub(crate) fn info(host: &str) -> String {
+/// Answer to a word of `run` that is an option of another launcher, or one of `run` with one dash only.
+pub(crate) fn answer(word: &str) -> Option<String> {
+    let name = word.split('=').next().unwrap_or_default().trim_start_matches('-');
+    if !word.starts_with("--") && name.len() > 1 && args::takes_value(name).is_some() {
+        return Some(format!("it has two dashes: '--{name}'"));
+    }
+    let in_family = |family: &OptionFamily| {
+        let option = family.options.iter().find(|option| option.names.contains(&name))?;
+        let meaning = option.meaning();
+        Some(match meaning.starts_with("--") {
+            true => format!("that of {} is '{meaning}' here", family.name),
+            false => format!("it is one of {}: '{} {word}' reads it", family.name, MPIEXEC),
+        })
+    };
+    FAMILIES.iter().find_map(in_family).or_else(|| foreign::answer(word))
+}
+
+/// Text of `-info` and `-V`, which begins with the words by which scripts recognise a launcher.
+pub(crate) fn info(launcher: Launcher, host: &str) -> String {
+    let word = match launcher {
+        Launcher::Hydra => "HYDRA",
+        Launcher::OpenMpi => "Open MPI",
+    };
     format!(
-        "pmi-host {} as mpiexec, with Hydra's command line\n\x20   starts ranks on:      this \
+        "{word} command line of pmi-host {}\n\x20   starts ranks on:      this \
          node ({host}), and hosts of '-hosts', '-f' or a batch system\n\x20   batch systems:        \
          Slurm, Flux, PBS, LSF, Grid Engine, Cobalt\n\x20   node servers by:      {}, or any \
          command ('--starter-cmd')\n\x20   protocols:            PMI-1, PMI-2, \
@@ -103,6 +153,17 @@ pub(crate) fn info(host: &str) -> String {
         env!("CARGO_PKG_VERSION"),
         STARTERS.join(", ")
     )
+}
+
+impl ReadContext<'_> {
+    /// Launcher of the name by which this program was called, if that has only one meaning.
+    fn launcher(&self) -> Option<Launcher> {
+        match self.name {
+            PRTERUN => Some(Launcher::OpenMpi),
+            "mpiexec.hydra" => Some(Launcher::Hydra),
+            _ => None,
+        }
+    }
 }
 
 /// Value of a variable that is valid text.
@@ -113,3 +174,9 @@ fn variable_of(variables: &[(OsString, OsString)], name: &str) -> Option<String>
 
 /// Hydra's file in the home directory.
 const OWN_FILE: &str = ".mpiexec.hydra.conf";
+
+/// Command that reads the options of all launchers.
+const MPIEXEC: &str = "pmi-host mpiexec";
+
+/// Name of Open MPI's launcher that no other one has.
+const PRTERUN: &str = "prterun";

@@ -1,12 +1,14 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
-use super::table::{self, FollowingWords, HydraEffect, HydraOption, OPTIONS};
-use super::{ReadContext, variable_of};
-use crate::cli::args::{self, GivenOption, PartArgs, RunArgs, Task};
+use super::table::{self, FollowingWords, HydraEffect, HydraOption};
+use super::{ReadContext, all, variable_of};
+use crate::cli::args::{self, DefaultRanks, GivenOption, Launcher, PartArgs, RunArgs, Task};
+use crate::cli::foreign;
 use crate::cli::layers::Origin;
 use crate::cli::options;
 use crate::settings::Settings;
-use pmi_host_base::usage::{UsageError, nearest};
+use crate::settings::placement::Unit;
+use pmi_host_base::usage::{UsageError, remedy};
 use pmi_host_base::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -19,11 +21,22 @@ pub(super) struct HydraReader<'a> {
     args: RunArgs,
     /// Path of the file of words, if given.
     pub(super) config_file: Option<OsString>,
+    /// Launcher whose meaning counts, if given.
+    launcher: Option<Launcher>,
+    /// Pieces of this machine that take a rank each under Open MPI.
+    slots: Option<Unit>,
 }
 
 impl<'a> HydraReader<'a> {
     pub(super) fn new(context: &'a ReadContext<'a>, origin: Origin) -> Self {
-        Self { context, origin, args: RunArgs::default(), config_file: None }
+        Self {
+            context,
+            origin,
+            args: RunArgs::default(),
+            config_file: None,
+            launcher: None,
+            slots: None,
+        }
     }
 
     /// Reads a whole command line.
@@ -61,7 +74,7 @@ impl<'a> HydraReader<'a> {
         let bare = bytes.strip_prefix(b"--").unwrap_or(&bytes[1..]);
         let end = bare.iter().position(|byte| *byte == b'=').unwrap_or(bare.len());
         let (name, attached) = (String::from_utf8_lossy(&bare[..end]), bare.get(end + 1..));
-        let found = OPTIONS.iter().find(|option| option.names.contains(&&*name));
+        let found = all().find(|option| option.names.contains(&&*name));
         let Some(option) = found else { return self.read_own_option(word, &name, attached, words) };
         let mut next = |value: &str| {
             words.next().ok_or_else(|| UsageError::MissingValue {
@@ -97,10 +110,12 @@ impl<'a> HydraReader<'a> {
         let takes_value = args::takes_value(name).filter(|_| is_long);
         let Some(takes_value) = takes_value else {
             let ours = options::all().map(|option| format!("--{}", option.name));
-            let known = OPTIONS.iter().flat_map(|option| option.names);
+            let known = all().flat_map(|option| option.names);
             let known = known.map(|name| format!("-{name}")).chain(ours);
             let got = word.to_string_lossy().into_owned();
-            return Err(UsageError::UnknownOption { nearest: nearest(&got, known), got });
+            let remedy =
+                foreign::answer(&got).unwrap_or_else(|| remedy(&got, known, "mpiexec -help"));
+            return Err(UsageError::UnknownOption { remedy, got });
         };
         let mut ours = vec![word.to_owned()];
         if takes_value && attached.is_none() {
@@ -164,11 +179,32 @@ impl<'a> HydraReader<'a> {
                     self.args.given.push(given);
                 }
             }
+            HydraEffect::Options(_, expand) => {
+                for (ours, value) in expand(value, self.context).map_err(wrong)? {
+                    let given = self.given_option(ours, value, &wrong)?;
+                    match given.option.is_of_part {
+                        true => self.place_option(given, part),
+                        false => self.args.given.push(given),
+                    }
+                }
+            }
+            HydraEffect::Personality => {
+                let known = PERSONALITIES.iter().find(|(name, _)| value == *name);
+                let known =
+                    known.ok_or_else(|| wrong("there are 'ompi' and 'hydra'".to_owned()))?;
+                self.launcher = Some(known.1);
+            }
+            HydraEffect::HwThreads => self.slots = Some(Unit::HwThread),
+            HydraEffect::Preview => self.args.task = Task::Preview,
+            HydraEffect::Version => self.args.task = Task::Info(Launcher::OpenMpi),
             HydraEffect::Only(values, why) if !values.iter().any(|known| value == *known) => {
                 return Err(wrong(why.to_owned()));
             }
             HydraEffect::Only(..) => {}
-            HydraEffect::Info => self.args.task = Task::Info,
+            HydraEffect::Info => {
+                let launcher = self.launcher.or_else(|| self.context.launcher());
+                self.args.task = Task::Info(launcher.unwrap_or(Launcher::Hydra));
+            }
             HydraEffect::Help => self.args.task = Task::MpiexecHelp,
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
@@ -196,11 +232,11 @@ impl<'a> HydraReader<'a> {
 
     /// Reads the variables of Hydra.
     pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
-        let own = OPTIONS.iter().filter_map(|option| Some((option.variable?, option.names[0])));
+        let own = all().filter_map(|option| Some((option.variable?, option.names[0])));
         for (variable, name) in table::VARIABLES.iter().copied().chain(own) {
             let Some(value) = variable_of(self.context.variables, variable) else { continue };
             self.origin = Origin::Variable(variable.to_owned());
-            let option = OPTIONS.iter().find(|option| option.names[0] == name);
+            let option = all().find(|option| option.names[0] == name);
             let option = option.expect("the table names an option of its own");
             // The value of a flag's variable is on or off.
             let is_off = ["0", "no", "false", "off"].contains(&&*value);
@@ -245,7 +281,9 @@ impl<'a> HydraReader<'a> {
 
     /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
-        let Self { args, .. } = typed;
+        let Self { args, launcher, slots, .. } = typed;
+        self.launcher = launcher.or(self.launcher);
+        self.slots = slots.or(self.slots);
         let RunArgs { given, parts, config, task, .. } = args;
         let has_program = |parts: &[PartArgs]| parts.iter().any(|part| !part.words.is_empty());
         match (has_program(&parts), has_program(&self.args.parts)) {
@@ -277,6 +315,12 @@ impl<'a> HydraReader<'a> {
         let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
         self.args.weakest = weakest.into_iter().collect::<Result<_, _>>()?;
         self.args.needs_program = true;
+        let slots = self.slots.unwrap_or(Unit::Core);
+        self.args.default_ranks = match self.launcher.or_else(|| self.context.launcher()) {
+            Some(Launcher::Hydra) => DefaultRanks::One,
+            Some(Launcher::OpenMpi) => DefaultRanks::Slots(slots),
+            None => DefaultRanks::OfLibrary(slots),
+        };
         Ok(self.args)
     }
 }
@@ -286,6 +330,17 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
     let why = format!("it cannot be read ({error})");
     UsageError::Value { given: format!("{option} {}", file.display()), why }
 }
+
+/// Names of launchers for `--personality`.
+const PERSONALITIES: [(&str, Launcher); 7] = [
+    ("ompi", Launcher::OpenMpi),
+    ("ompi5", Launcher::OpenMpi),
+    ("prte", Launcher::OpenMpi),
+    ("prrte", Launcher::OpenMpi),
+    ("hydra", Launcher::Hydra),
+    ("mpich", Launcher::Hydra),
+    ("intel", Launcher::Hydra),
+];
 
 /// Separator of programs.
 const NEXT: &str = ":";

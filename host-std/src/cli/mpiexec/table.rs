@@ -1,8 +1,10 @@
 //! Hydra's options: their names, and their equivalents here.
 
 use self::HydraEffect::{
-    ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Several, Whole,
+    ConfigFile, Help, HostFile, Info, Only, Options, Own, OwnIfLater, Refused, Several, Whole,
 };
+use super::ReadContext;
+use super::policies::{Expansion, bind_to, map_by};
 use crate::launch::binding::count;
 use crate::settings::nodes::{NodeSettings, StarterName};
 use crate::settings::placement::Unit;
@@ -19,6 +21,8 @@ pub(crate) struct HydraOption {
     pub(super) effect: HydraEffect,
     /// Variable that replaces the option on the command line.
     pub(crate) variable: Option<&'static str>,
+    /// Difference from the other launcher, or values; empty if there is none.
+    pub(crate) note: &'static str,
 }
 
 /// Words that follow an option.
@@ -47,6 +51,17 @@ pub(super) enum HydraEffect {
     ConfigFile,
     /// Several options of `run`, for the whole run.
     Several(&'static [(&'static str, Translation)]),
+    /// Options of `run` that depend on the value, with their names for help: for the whole run in front of the
+    /// first program, else for the program behind it where they may differ.
+    Options(&'static str, fn(&OsStr, &ReadContext<'_>) -> Expansion),
+    /// Names the launcher whose meaning counts where launchers differ.
+    Personality,
+    /// One rank for each hardware thread, where the number of ranks is missing.
+    HwThreads,
+    /// Prints the job, and starts nothing.
+    Preview,
+    /// Prints the version in the words of Open MPI.
+    Version,
     /// Accepts these values, which are the only behaviour here; the message refuses all others.
     Only(&'static [&'static str], &'static str),
     /// Prints version and abilities.
@@ -105,8 +120,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
     )
     .or("HYDRA_TOPOLIB"),
-    word(&["bind-to", "binding"], Whole("bind-to", binding)).or("HYDRA_BINDING"),
-    word(&["map-by"], Whole("map-by", same)).or("HYDRA_MAPPING"),
+    word(&["bind-to", "binding"], Options("--bind-to", bind_to)).or("HYDRA_BINDING"),
+    word(&["map-by"], Options("--map-by", map_by)).or("HYDRA_MAPPING"),
     word(
         &["membind"],
         Only(
@@ -182,24 +197,26 @@ const VERBOSE: &[(&str, Translation)] = &[
     ("print-all-exitcodes", yes),
 ];
 
-const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
-    HydraOption { names, words: FollowingWords::Nothing, effect, variable: None }
+pub(super) const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Nothing, effect, variable: None, note: "" }
 }
 
-const fn word(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
-    HydraOption { names, words: FollowingWords::Word, effect, variable: None }
+pub(super) const fn word(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Word, effect, variable: None, note: "" }
 }
 
-const fn pair(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
-    HydraOption { names, words: FollowingWords::Pair, effect, variable: None }
+pub(super) const fn pair(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Pair, effect, variable: None, note: "" }
 }
 
 impl HydraOption {
     /// Equivalent of the option, for help.
     pub(crate) fn meaning(&self) -> String {
         match &self.effect {
-            Whole(ours, _) => format!("--{ours}"),
-            Own(ours, _) => format!("--{ours}, for the program that follows"),
+            Whole(ours, reword) => self.equivalent(ours, *reword),
+            Own(ours, reword) => {
+                format!("{}, for the program that follows", self.equivalent(ours, *reword))
+            }
             OwnIfLater(ours, _) => {
                 format!("--{ours}; behind a colon for the program that follows")
             }
@@ -208,9 +225,15 @@ impl HydraOption {
                 "reads further arguments from a file, with a line for each program".to_owned()
             }
             Several(all) => {
-                let all: Vec<String> = all.iter().map(|(ours, _)| format!("--{ours}")).collect();
+                let all: Vec<String> =
+                    all.iter().map(|(ours, reword)| self.equivalent(ours, *reword)).collect();
                 all.join(" ")
             }
+            Options(ours, _) => (*ours).to_owned(),
+            HydraEffect::Personality => "the launcher whose meaning counts".to_owned(),
+            HydraEffect::HwThreads => "-n".to_owned(),
+            HydraEffect::Preview => "--dry-run".to_owned(),
+            HydraEffect::Version => "prints the version".to_owned(),
             Only(values, _) if values == &[""] => "the default".to_owned(),
             Only(values, why) => {
                 format!("{}: the default; otherwise {why}", values.join(", "))
@@ -221,16 +244,35 @@ impl HydraOption {
         }
     }
 
-    const fn or(self, variable: &'static str) -> Self {
-        Self { names: self.names, words: self.words, effect: self.effect, variable: Some(variable) }
+    /// An option of `run`, with its value if that is always the same.
+    fn equivalent(&self, ours: &str, reword: Translation) -> String {
+        let value = reword(OsStr::new("")).unwrap_or_default();
+        match value.to_str() {
+            Some("true") => format!("--{ours}"),
+            Some("false") => format!("--no-{ours}"),
+            Some(value) if !value.is_empty() && self.words == FollowingWords::Nothing => {
+                format!("--{ours} {value}")
+            }
+            _ => format!("--{ours}"),
+        }
+    }
+
+    const fn or(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
+        self
+    }
+
+    pub(super) const fn note(mut self, note: &'static str) -> Self {
+        self.note = note;
+        self
     }
 }
 
-fn same(value: &OsStr) -> Result<OsString, String> {
+pub(super) fn same(value: &OsStr) -> Result<OsString, String> {
     Ok(value.to_owned())
 }
 
-fn yes(_: &OsStr) -> Result<OsString, String> {
+pub(super) fn yes(_: &OsStr) -> Result<OsString, String> {
     Ok("true".into())
 }
 
@@ -239,19 +281,6 @@ fn pattern(value: &OsStr) -> Result<OsString, String> {
     let text = value.to_str().ok_or("that is not text")?;
     Pattern::parse(text).map_err(|error| error.to_string())?;
     Ok(text.into())
-}
-
-/// Translates a binding. Hydra's `rr` assigns the processors in turn, in the order of the system.
-fn binding(value: &OsStr) -> Result<OsString, String> {
-    let known = value.to_str().ok_or("that is not text")?;
-    let device = |name: &&str| known.starts_with(name);
-    if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(device) {
-        return Err(
-            "devices are not supported; try 'numa', or 'user:0+1,2+3' for processors by number"
-                .into(),
-        );
-    }
-    Ok(if known == "rr" { "hwthread".into() } else { value.to_owned() })
 }
 
 /// Translates a number of ranks for each host. Intel MPI's `all` and `allcores` are the processors and the

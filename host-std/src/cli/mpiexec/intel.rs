@@ -1,0 +1,28 @@
+//! Options of Intel MPI and of HPE's PALS that neither Hydra nor Open MPI has.
+
+use super::policies::{cpu_bind, depth};
+use super::table::HydraEffect::{Only, Options, Refused, Several, Whole};
+use super::table::{HydraOption, flag, same, word};
+
+/// Intel's options, then those of PALS.
+pub(crate) const OPTIONS: &[HydraOption] = &[
+    flag(&["localonly"], Several(&[("hosts", |_| Ok("localhost".into()))]))
+        .note("hosts of a batch system are not used"),
+    flag(&["print-rank-map"], Whole("display", |_| Ok("map".into()))),
+    flag(&["ordered-output"], Only(&[""], "")).note("lines of ranks are never mixed"),
+    word(&["s"], Whole("stdin", same)).note("of Intel MPI; Open MPI's `-s` is `--preload-binary`"),
+    word(&["gtool"], Refused(TOOL)),
+    word(&["gtoolfile"], Refused(TOOL)),
+    flag(
+        &["check_mpi", "check-mpi"],
+        Refused("libraries are not exchanged; link the program with them"),
+    ),
+    flag(&["noconf"], Refused("files of Intel MPI are not read; leave it out")),
+    word(&["cpu-bind"], Options("--bind-to", cpu_bind))
+        .note("of PALS: `none`, `core`, `numa`, `depth`, `thread`, `list:0:1`"),
+    word(&["d", "depth"], Whole("bind-to", depth))
+        .note("of PALS: hardware threads of a rank; Open MPI's `-d` is `--debug-devel`"),
+];
+
+const TOOL: &str =
+    "start the tool as the program of those ranks, as in 'mpirun -n 1 valgrind ./a : -n 3 ./a'";

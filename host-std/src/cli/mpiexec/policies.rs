@@ -1,0 +1,421 @@
+//! Values of Open MPI's options as options of `run`: policies with modifiers, parameters, variables, lists.
+
+use super::{ReadContext, variable_of};
+use crate::launch::binding::count;
+use crate::settings::placement::Unit;
+use pmi_host_base::variables::removed;
+use pmi_host_base::words;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Names and values of options of `run`, or a message with the remedy.
+pub(super) type Expansion = Result<Vec<(&'static str, OsString)>, String>;
+
+/// `--map-by POLICY:MODIFIER…`. A number behind the policy is Hydra's, and stays there.
+pub(super) fn map_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let text = text(value)?;
+    let mut pieces = text.split([':', ',']).peekable();
+    let policy = pieces.next().unwrap_or_default().to_ascii_lowercase();
+    let mut found = Vec::new();
+    let mut policy = match &*policy {
+        "ppr" => {
+            let (ranks, object) = (pieces.next().unwrap_or_default(), pieces.next());
+            Some(per_object(ranks, object.unwrap_or_default())?)
+        }
+        "seq" | "rankfile" | "dist" | "pe-list" | "likwid" => {
+            return Err("that order is not supported; try '-rankmap 0,1,1,0', or '--map-by node'"
+                .to_owned());
+        }
+        "" => None,
+        name => Some(unit_name(name)),
+    };
+    for piece in pieces {
+        let (name, argument) = piece.split_once('=').unwrap_or((piece, ""));
+        match &*name.to_ascii_lowercase() {
+            "pe" => {
+                found.push(("bind-to", modifier("core", argument)?.into()));
+                // The next set of processors is the next piece of these already.
+                policy = policy.filter(|name| !["slot", "core", "hwthread"].contains(&&**name));
+            }
+            "oversubscribe" => found.push(("oversubscribe", "true".into())),
+            "nooversubscribe" => found.push(("oversubscribe", "false".into())),
+            "display" => found.push(("display", "map".into())),
+            "hwtcpus" | "corecpus" | "inherit" | "noinherit" | "donotresolve" | "ordered"
+            | "span" => {}
+            "donotlaunch" => return Err("'--dry-run' shows the map and starts nothing".to_owned()),
+            "nolocal" => return Err("name the hosts with '--host', without this one".to_owned()),
+            number if number.parse::<u32>().is_ok() => {
+                policy = policy.map(|policy| format!("{policy}:{number}"));
+            }
+            _ => {
+                return Err(format!(
+                    "'{piece}' is not a modifier that is known here; there are PE=N, OVERSUBSCRIBE and \
+                     NOOVERSUBSCRIBE, and {ANYWAY}"
+                ));
+            }
+        }
+    }
+    found.extend(policy.map(|policy| ("map-by", policy.into())));
+    Ok(found)
+}
+
+/// `--rank-by POLICY`: ranks are numbered in the order in which they are placed.
+pub(super) fn rank_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    match &*text(value)?.to_ascii_lowercase() {
+        "slot" | "fill" | "core" | "hwthread" => Ok(Vec::new()),
+        _ => Err("ranks are numbered as they are placed; '--map-by node' places them by turns"
+            .to_owned()),
+    }
+}
+
+/// `--bind-to WHAT:MODIFIER…`.
+pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let text = text(value)?;
+    let is_device = |name: &&str| text.starts_with(name);
+    if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(is_device) {
+        return Err(
+            "devices are not supported; try 'numa', or 'user:0+1,2+3' for processors by number"
+                .to_owned(),
+        );
+    }
+    if text.starts_with("user:") {
+        return Ok(vec![("bind-to", value.to_owned())]);
+    }
+    let mut found = Vec::new();
+    let mut kept: Vec<String> = Vec::new();
+    for (place, piece) in text.split(':').enumerate() {
+        match (place, &*piece.to_ascii_lowercase()) {
+            // Hydra's word: the processors in turn, in the order of the system.
+            (0, "rr") => kept.push("hwthread".to_owned()),
+            (0, name) => kept.push(unit_name(name)),
+            (_, "overload-allowed" | "no-overload" | "if-supported" | "limit" | "ordered") => {}
+            (_, "report") => found.push(("display", "map".into())),
+            _ => kept.push(piece.to_owned()),
+        }
+    }
+    found.push(("bind-to", kept.join(":").into()));
+    Ok(found)
+}
+
+/// `--ppr N:OBJECT`.
+pub(super) fn ppr(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let text = text(value)?;
+    let (ranks, object) = text.split_once(':').unwrap_or((text, ""));
+    Ok(vec![("map-by", per_object(ranks, object)?.into())])
+}
+
+/// `--npersocket N`.
+pub(super) fn sockets(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(vec![("map-by", per_object(text(value)?, "socket")?.into())])
+}
+
+/// `-x NAME`, `-x NAME=VALUE`, `-x PREFIX*`. A variable that is not set is not exported.
+pub(super) fn export(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    if value.as_bytes().contains(&b'=') {
+        return Ok(vec![("env", value.to_owned())]);
+    }
+    let is_named = |name: &OsStr| match value.as_bytes().strip_suffix(b"*") {
+        Some(prefix) => name.as_bytes().starts_with(prefix),
+        None => name == value,
+    };
+    let named = context.variables.iter().filter(|(name, _)| is_named(name));
+    let own = named.filter(|(name, _)| removed(name.as_bytes()).is_none());
+    Ok(own.map(|(name, value)| ("env", pair(name, value))).collect())
+}
+
+/// `--set-env NAME=VALUE`.
+pub(super) fn assignment(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(vec![("env", value.to_owned())])
+}
+
+/// `--prepend-env NAME VALUE`.
+pub(super) fn prepend(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let (name, value) = name_and_value(value)?;
+    Ok(vec![("env", joined(context, name, value, true).into())])
+}
+
+/// `--append-env NAME VALUE`.
+pub(super) fn append(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let (name, value) = name_and_value(value)?;
+    Ok(vec![("env", joined(context, name, value, false).into())])
+}
+
+/// `--prefix DIR`: programs and libraries of an installation.
+pub(super) fn prefix(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let directory = text(value)?.trim_end_matches('/');
+    let below =
+        |name, part| ("env", joined(context, name, &format!("{directory}/{part}"), true).into());
+    Ok(vec![below("PATH", "bin"), below("LD_LIBRARY_PATH", "lib")])
+}
+
+/// `--mca NAME VALUE`.
+pub(super) fn mca(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    parameter("OMPI_MCA_", value, context)
+}
+
+/// `--prtemca NAME VALUE`.
+pub(super) fn prte_mca(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    parameter("PRTE_MCA_", value, context)
+}
+
+/// `--pmixmca NAME VALUE`.
+pub(super) fn pmix_mca(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    parameter("PMIX_MCA_", value, context)
+}
+
+/// A variable for the ranks, and the options of parameters that the launcher itself reads.
+fn parameter(family: &str, value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let (name, argument) = name_and_value(value)?;
+    let is_on = !["0", "no", "false", "off", "f", "n"].contains(&&*argument.to_ascii_lowercase());
+    let shown = || OsString::from(is_on.to_string());
+    let mut found = match name {
+        "rmaps_base_oversubscribe" => vec![("oversubscribe", shown())],
+        "rmaps_base_no_oversubscribe" => vec![("oversubscribe", (!is_on).to_string().into())],
+        "rmaps_base_mapping_policy" | "rmaps_default_mapping_policy" => {
+            map_by(argument.as_ref(), context)?
+        }
+        "rmaps_base_ranking_policy" | "rmaps_default_ranking_policy" => {
+            rank_by(argument.as_ref(), context)?
+        }
+        "hwloc_base_binding_policy" | "hwloc_default_binding_policy" => {
+            bind_to(argument.as_ref(), context)?
+        }
+        "hwloc_base_report_bindings" | "orte_display_map" if is_on => {
+            vec![("display", "map".into())]
+        }
+        "orte_tag_output" => vec![("label", shown())],
+        "orte_timestamp_output" => vec![("timestamps", shown())],
+        "plm_rsh_agent" | "plm_ssh_agent" => agent(argument)?,
+        "plm_ssh_args" | "plm_rsh_args" => vec![("starter-args", argument.into())],
+        "orte_default_hostfile" | "prte_default_hostfile" => vec![("hostfile", argument.into())],
+        _ => Vec::new(),
+    };
+    found.push(("env", format!("{family}{name}={argument}").into()));
+    Ok(found)
+}
+
+/// The remote shell of Open MPI, the first of a list, with its arguments.
+fn agent(value: &str) -> Expansion {
+    let first = value.split(':').next().unwrap_or_default().trim();
+    let (program, arguments) = first.split_once(' ').unwrap_or((first, ""));
+    let mut found = vec![("starter-exec", program.into())];
+    if !arguments.is_empty() {
+        found.push(("starter-args", arguments.into()));
+    }
+    Ok(found)
+}
+
+/// `--tune FILE,FILE…`: words `-x` and `--mca`, or lines `NAME = VALUE`.
+pub(super) fn tune(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let mut found = Vec::new();
+    for file in text(value)?.split([',', ':']) {
+        let read = (context.read)(Path::new(file));
+        let lines = read.map_err(|error| format!("'{file}' cannot be read ({error})"))?;
+        for line in
+            lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
+            if !line.starts_with('-') {
+                let assigned = line.split_once('=').ok_or_else(|| of_file(file, line))?;
+                found.extend(mca(&pair(assigned.0.trim(), assigned.1.trim()), context)?);
+                continue;
+            }
+            let mut rest = words::split(line)?.into_iter();
+            while let Some(word) = rest.next() {
+                let name = word.trim_start_matches('-').to_owned();
+                let mut next = || rest.next().ok_or_else(|| of_file(file, &word));
+                match &*name {
+                    "x" => found.extend(export(next()?.as_ref(), context)?),
+                    "mca" | "gmca" | "omca" => found.extend(mca(&pair(next()?, next()?), context)?),
+                    _ => return Err(of_file(file, &word)),
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn of_file(file: &str, what: &str) -> String {
+    format!(
+        "'{file}': '{what}' is neither '-x NAME=VALUE' nor '--mca NAME VALUE' nor 'NAME = VALUE'"
+    )
+}
+
+/// `--with-ft TYPE`.
+pub(super) fn with_ft(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    match &*text(value)?.to_ascii_lowercase() {
+        "no" | "none" | "off" | "false" => Ok(Vec::new()),
+        "ulfm" | "mpi" | "yes" | "on" | "true" => {
+            Ok(vec![("env", "OMPI_MCA_mpi_ft_enable=1".into()), ("on-exit-error", "ignore".into())])
+        }
+        _ => Err("there is 'ulfm', and 'no'".to_owned()),
+    }
+}
+
+/// `--output LIST`.
+pub(super) fn output(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let mut found = Vec::new();
+    for item in text(value)?.split([',', ':']) {
+        let (name, argument) = item.split_once('=').unwrap_or((item, ""));
+        match &*name.to_ascii_lowercase() {
+            "tag" | "tag-detailed" | "tag-fullname" | "rank" => {
+                found.push(("label", "true".into()))
+            }
+            "timestamp" => found.push(("timestamps", "true".into())),
+            "dir" | "directory" | "file" | "filename" => {
+                found.extend(output_files(argument.as_ref(), context)?);
+            }
+            "nocopy" | "raw" => {}
+            "merge" | "merge-stderr-to-stdout" => {
+                return Err("write '2>&1' behind the command line in place of 'merge'".to_owned());
+            }
+            _ => {
+                return Err(format!(
+                    "'{item}' is not supported; there are tag, timestamp and file=NAME"
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `--output-filename NAME`.
+pub(super) fn output_files(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let name = text(value)?.split([',', ':']).next().unwrap_or_default().trim_end_matches('/');
+    if name.is_empty() {
+        return Err("that names no file; try 'out'".to_owned());
+    }
+    let name = name.replace('%', "%%");
+    Ok(vec![
+        ("stdout-to", format!("{name}.%r.out").into()),
+        ("stderr-to", format!("{name}.%r.err").into()),
+    ])
+}
+
+/// `--display LIST`.
+pub(super) fn display(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let items = text(value)?.to_ascii_lowercase();
+    for item in items.split([',', ':']) {
+        match item {
+            "map" | "map-devel" | "map-diff" | "bind" | "bindings" | "alloc" | "allocation"
+            | "parseable" => {}
+            _ => {
+                return Err(format!(
+                    "'{item}' cannot be displayed; 'map' shows ranks, hosts and processors"
+                ));
+            }
+        }
+    }
+    Ok(vec![("display", "map".into())])
+}
+
+/// `--runtime-options LIST`.
+pub(super) fn runtime_options(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let mut found = Vec::new();
+    for item in text(value)?.split(',') {
+        let (name, argument) = item.split_once('=').unwrap_or((item, "1"));
+        let is_on = !["0", "no", "false", "off"].contains(&&*argument.to_ascii_lowercase());
+        let effect = |kills: bool| ("on-exit-error", if kills { "kill" } else { "ignore" }.into());
+        match &*name.to_ascii_lowercase() {
+            "error-nonzero-status" | "abort-nonzero-status" => found.push(effect(is_on)),
+            "continuous" | "recoverable" => found.push(effect(!is_on)),
+            "show-progress" => found.push(("progress", is_on.to_string().into())),
+            "donotlaunch" => return Err("'--dry-run' shows the map and starts nothing".to_owned()),
+            _ => return Err(format!("'{item}' is not supported; {ANYWAY}")),
+        }
+    }
+    Ok(found)
+}
+
+/// `--cpu-bind WHAT` of PALS.
+pub(super) fn cpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let text = text(value)?;
+    let what = match text {
+        "none" | "core" | "numa" | "socket" => text.to_owned(),
+        "thread" | "depth" => "hwthread".to_owned(),
+        _ => match text.strip_prefix("list:") {
+            // PALS separates ranks by colons, and processors of a rank by commas.
+            Some(list) => format!("user:{}", list.replace(',', "+").replace(':', ",")),
+            None => {
+                return Err(
+                    "there are none, core, numa, socket, depth, thread and list:0,1:2,3".to_owned()
+                );
+            }
+        },
+    };
+    Ok(vec![("bind-to", what.into())])
+}
+
+/// `-d N` of PALS.
+pub(super) fn depth(value: &OsStr) -> Result<OsString, String> {
+    modifier("hwthread", text(value)?).map(Into::into)
+}
+
+/// A unit with a number of them.
+pub(super) fn modifier(unit: &str, number: &str) -> Result<String, String> {
+    match number.parse::<u32>() {
+        Ok(number) if number > 0 => Ok(format!("{unit}:{number}")),
+        _ => Err(format!("'{number}' is not a number of processors; try '2'")),
+    }
+}
+
+/// Ranks for each host, from those for each of its objects; all hosts are taken to be like this one.
+fn per_object(ranks: &str, object: &str) -> Result<String, String> {
+    let number: u32 = ranks.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
+        format!("'{ranks}' is not a number of ranks for each object; try 'ppr:2:node'")
+    })?;
+    let unit = match &*unit_name(object) {
+        "node" => return Ok(format!("ppr:{number}:node")),
+        "socket" => Unit::Socket,
+        "numa" => Unit::Numa,
+        "l1cache" => Unit::Cache(1),
+        "l2cache" => Unit::Cache(2),
+        "l3cache" => Unit::Cache(3),
+        "core" => Unit::Core,
+        "hwthread" => Unit::HwThread,
+        _ => {
+            return Err(format!(
+                "'{object}' is not an object; try 'ppr:2:node', or 'ppr:1:socket'"
+            ));
+        }
+    };
+    let objects = u32::try_from(count(unit)?).unwrap_or(u32::MAX);
+    Ok(format!("ppr:{}:node", number.saturating_mul(objects)))
+}
+
+/// Name of a unit here.
+fn unit_name(name: &str) -> String {
+    match &*name.to_ascii_lowercase() {
+        "package" => "socket".to_owned(),
+        "board" => "machine".to_owned(),
+        "thread" => "hwthread".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// `NAME=VALUE`, with `value` in front of that of the environment, or behind it.
+fn joined(context: &ReadContext<'_>, name: &str, value: &str, is_first: bool) -> String {
+    match variable_of(context.variables, name) {
+        Some(old) if is_first => format!("{name}={value}:{old}"),
+        Some(old) => format!("{name}={old}:{value}"),
+        None => format!("{name}={value}"),
+    }
+}
+
+fn name_and_value(value: &OsStr) -> Result<(&str, &str), String> {
+    let named = text(value)?.split_once('=').filter(|(name, _)| !name.is_empty());
+    named.ok_or_else(|| "a name and a value are missing; try 'btl self,tcp'".to_owned())
+}
+
+fn pair(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
+    let mut pair = name.as_ref().to_owned();
+    pair.push("=");
+    pair.push(value);
+    pair
+}
+
+fn text(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| "that is not text".to_owned())
+}
+
+const ANYWAY: &str = "others have no effect here; leave it out";

@@ -52,7 +52,7 @@ pub(crate) enum DefaultRanks {
 
 /// Launcher whose meaning counts where launchers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Launcher {
+pub(crate) enum Personality {
     /// Hydra, that of MPICH and Intel MPI.
     Hydra,
     /// Open MPI's.
@@ -76,7 +76,7 @@ pub(crate) enum Task {
     /// Print help for the options of Hydra.
     MpiexecHelp,
     /// Print the version and the abilities of this program, in the words of a launcher.
-    Info(Launcher),
+    Info(Personality),
 }
 
 /// Arguments of one program.

@@ -1,8 +1,9 @@
 //! Errors of the option parser as errors of this program, with the option that was probably meant.
 
 use super::options;
+use crate::cli::nearest::remedy;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use pmi_host_base::usage::{UsageError, remedy};
+use pmi_host_base::usage::UsageError;
 
 /// Translates an error of `command` into one of this program.
 pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {

@@ -7,8 +7,9 @@
 use super::args::GivenOption;
 use super::options::{self, OptionSpec, VARIABLES};
 use super::system::{MAXIMUM, SYSTEM_FILE};
+use crate::cli::nearest::nearest;
 use crate::settings::Settings;
-use pmi_host_base::usage::{UsageError, nearest};
+use pmi_host_base::usage::UsageError;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;

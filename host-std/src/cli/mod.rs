@@ -13,5 +13,6 @@ pub(crate) mod foreign;
 pub(crate) mod hosts;
 pub(crate) mod layers;
 pub(crate) mod mpiexec;
+pub(crate) mod nearest;
 pub(crate) mod options;
 pub(crate) mod system;

@@ -17,7 +17,7 @@ mod table;
 
 pub(crate) use table::{FollowingWords, HydraOption};
 
-use super::args::{self, Launcher, RunArgs};
+use super::args::{self, Personality, RunArgs};
 use super::foreign;
 use super::layers::Origin;
 use crate::settings::nodes::STARTERS;
@@ -139,10 +139,10 @@ pub(crate) fn answer(word: &str) -> Option<String> {
 }
 
 /// Text of `-info` and `-V`, which begins with the words by which scripts recognise a launcher.
-pub(crate) fn info(launcher: Launcher, host: &str) -> String {
+pub(crate) fn info(launcher: Personality, host: &str) -> String {
     let word = match launcher {
-        Launcher::Hydra => "HYDRA",
-        Launcher::OpenMpi => "Open MPI",
+        Personality::Hydra => "HYDRA",
+        Personality::OpenMpi => "Open MPI",
     };
     format!(
         "{word} command line of pmi-host {}\n\x20   starts ranks on:      this \
@@ -157,10 +157,10 @@ pub(crate) fn info(launcher: Launcher, host: &str) -> String {
 
 impl ReadContext<'_> {
     /// Launcher of the name by which this program was called, if that has only one meaning.
-    fn launcher(&self) -> Option<Launcher> {
+    fn launcher(&self) -> Option<Personality> {
         match self.name {
-            PRTERUN => Some(Launcher::OpenMpi),
-            "mpiexec.hydra" => Some(Launcher::Hydra),
+            PRTERUN => Some(Personality::OpenMpi),
+            "mpiexec.hydra" => Some(Personality::Hydra),
             _ => None,
         }
     }

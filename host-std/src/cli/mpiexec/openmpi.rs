@@ -47,9 +47,11 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     // Hosts and placement.
     word(&["default-hostfile"], HostFile),
     flag(&["pernode"], Whole("map-by", |_| Ok("ppr:1:node".into()))),
-    word(&["npersocket"], Options("--map-by ppr:N:node", sockets)).note("the sockets of this host are counted"),
+    word(&["npersocket"], Options("--map-by ppr:N:node", sockets))
+        .note("the sockets of this host are counted"),
     word(&["ppr"], Options("--map-by ppr:N:node", ppr)),
-    word(&["rank-by"], Options("the default", rank_by)).note("`slot`, `fill`, `core` and `hwthread`, the default"),
+    word(&["rank-by"], Options("the default", rank_by))
+        .note("`slot`, `fill`, `core` and `hwthread`, the default"),
     flag(&["bynode"], Whole("map-by", |_| Ok("node".into()))),
     flag(&["byslot"], Whole("map-by", |_| Ok("slot".into()))),
     flag(&["bycore"], Whole("map-by", |_| Ok("core".into()))),

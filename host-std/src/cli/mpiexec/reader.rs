@@ -2,13 +2,14 @@
 
 use super::table::{self, FollowingWords, HydraEffect, HydraOption};
 use super::{ReadContext, all, variable_of};
-use crate::cli::args::{self, DefaultRanks, GivenOption, Launcher, PartArgs, RunArgs, Task};
+use crate::cli::args::{self, DefaultRanks, GivenOption, PartArgs, Personality, RunArgs, Task};
 use crate::cli::foreign;
 use crate::cli::layers::Origin;
+use crate::cli::nearest::remedy;
 use crate::cli::options;
 use crate::settings::Settings;
 use crate::settings::placement::Unit;
-use pmi_host_base::usage::{UsageError, remedy};
+use pmi_host_base::usage::UsageError;
 use pmi_host_base::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -22,7 +23,7 @@ pub(super) struct HydraReader<'a> {
     /// Path of the file of words, if given.
     pub(super) config_file: Option<OsString>,
     /// Launcher whose meaning counts, if given.
-    launcher: Option<Launcher>,
+    launcher: Option<Personality>,
     /// Pieces of this machine that take a rank each under Open MPI.
     slots: Option<Unit>,
 }
@@ -196,14 +197,14 @@ impl<'a> HydraReader<'a> {
             }
             HydraEffect::HwThreads => self.slots = Some(Unit::HwThread),
             HydraEffect::Preview => self.args.task = Task::Preview,
-            HydraEffect::Version => self.args.task = Task::Info(Launcher::OpenMpi),
+            HydraEffect::Version => self.args.task = Task::Info(Personality::OpenMpi),
             HydraEffect::Only(values, why) if !values.iter().any(|known| value == *known) => {
                 return Err(wrong(why.to_owned()));
             }
             HydraEffect::Only(..) => {}
             HydraEffect::Info => {
                 let launcher = self.launcher.or_else(|| self.context.launcher());
-                self.args.task = Task::Info(launcher.unwrap_or(Launcher::Hydra));
+                self.args.task = Task::Info(launcher.unwrap_or(Personality::Hydra));
             }
             HydraEffect::Help => self.args.task = Task::MpiexecHelp,
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
@@ -317,8 +318,8 @@ impl<'a> HydraReader<'a> {
         self.args.needs_program = true;
         let slots = self.slots.unwrap_or(Unit::Core);
         self.args.default_ranks = match self.launcher.or_else(|| self.context.launcher()) {
-            Some(Launcher::Hydra) => DefaultRanks::One,
-            Some(Launcher::OpenMpi) => DefaultRanks::Slots(slots),
+            Some(Personality::Hydra) => DefaultRanks::One,
+            Some(Personality::OpenMpi) => DefaultRanks::Slots(slots),
             None => DefaultRanks::OfLibrary(slots),
         };
         Ok(self.args)
@@ -332,14 +333,14 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
 }
 
 /// Names of launchers for `--personality`.
-const PERSONALITIES: [(&str, Launcher); 7] = [
-    ("ompi", Launcher::OpenMpi),
-    ("ompi5", Launcher::OpenMpi),
-    ("prte", Launcher::OpenMpi),
-    ("prrte", Launcher::OpenMpi),
-    ("hydra", Launcher::Hydra),
-    ("mpich", Launcher::Hydra),
-    ("intel", Launcher::Hydra),
+const PERSONALITIES: [(&str, Personality); 7] = [
+    ("ompi", Personality::OpenMpi),
+    ("ompi5", Personality::OpenMpi),
+    ("prte", Personality::OpenMpi),
+    ("prrte", Personality::OpenMpi),
+    ("hydra", Personality::Hydra),
+    ("mpich", Personality::Hydra),
+    ("intel", Personality::Hydra),
 ];
 
 /// Separator of programs.

@@ -51,8 +51,8 @@ pub(super) enum HydraEffect {
     ConfigFile,
     /// Several options of `run`, for the whole run.
     Several(&'static [(&'static str, Translation)]),
-    /// Options of `run` that depend on the value, with their names for help: for the whole run in front of the
-    /// first program, else for the program behind it where they may differ.
+    /// Options of `run` that depend on the value, with their names for help: for the whole run in front of
+    /// the first program, else for the program behind it where they may differ.
     Options(&'static str, fn(&OsStr, &ReadContext<'_>) -> Expansion),
     /// Names the launcher whose meaning counts where launchers differ.
     Personality,

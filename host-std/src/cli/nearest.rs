@@ -38,16 +38,21 @@ pub(crate) fn remedy<S: AsRef<str>>(
     }
 }
 
-/// Edit distance: number of letters to add, drop or change to make `a` from `b`.
+/// Edit distance: number of letters to add, drop or change, and of neighbours to exchange, to make `a` from
+/// `b`.
 fn edits(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let first: Vec<usize> = (0..=b.len()).collect();
+    let (mut before, mut row) = (first.clone(), first);
     for (i, left) in a.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        let mut next = vec![i + 1; row.len()];
         for (j, right) in b.iter().enumerate() {
-            let change = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+            let change = row[j] + usize::from(left != right);
+            next[j + 1] = change.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && left == &b[j - 1] && right == &a[i - 1] {
+                next[j + 1] = next[j + 1].min(before[j - 1] + 1);
+            }
         }
+        before = std::mem::replace(&mut row, next);
     }
     row[b.len()]
 }
@@ -61,6 +66,8 @@ mod tests {
         assert_eq!(edits(b"", b"abc"), 3);
         assert_eq!(edits(b"abc", b"abc"), 0);
         assert_eq!(edits(b"kitten", b"sitting"), 3);
+        assert_eq!(edits(b"urn", b"run"), 1);
+        assert_eq!(edits(b"verison", b"version"), 1);
     }
 
     #[test]

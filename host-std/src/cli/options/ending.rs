@@ -12,7 +12,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         .value(
             "timeout",
             "SECONDS",
-            "terminate the run after this time, with exit code 124",
+            "terminate the run after this time, as 60, 1m or 2h, with exit code 124",
             |settings, value| put(&mut settings.ending.timeout, seconds(value)),
             |settings| shown_seconds(settings.ending.timeout),
         )

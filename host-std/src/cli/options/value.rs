@@ -41,12 +41,16 @@ pub(super) fn count(value: &OsStr) -> Result<u64, String> {
     text(value).parse().map_err(|_| "that is not a number; try '1000000'".to_owned())
 }
 
-/// Time in seconds, with an optional fraction; 0 means never.
+/// Time in seconds, with an optional fraction, or with a unit of `ms`, `s`, `m`, `h` or `d`; 0 means never.
 pub(super) fn seconds(value: &OsStr) -> Result<Option<Duration>, String> {
-    let parsed = text(value).parse().ok().map(Duration::try_from_secs_f64);
-    match parsed {
+    let value = text(value);
+    let end = value.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(end);
+    let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, seconds)| seconds);
+    let parsed = number.parse::<f64>().ok().zip(unit);
+    match parsed.map(|(number, unit)| Duration::try_from_secs_f64(number * unit)) {
         Some(Ok(time)) if time <= TIME_MAX => Ok(Some(time).filter(|time| !time.is_zero())),
-        _ => Err("that is not a time in seconds; try '60', or '0' for never".to_owned()),
+        _ => Err("that is not a time in seconds; try '60', '1m', or '0' for never".to_owned()),
     }
 }
 
@@ -119,5 +123,33 @@ pub(super) fn text(value: &OsStr) -> String {
 /// low enough that a typing error does not allocate a table of four thousand million ranks.
 pub(in crate::cli) const RANKS_MAX: u32 = 1 << 20;
 
+/// Units of time, in seconds.
+const UNITS: &[(&str, f64)] =
+    &[("", 1.0), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+
 /// A hundred years: in effect unlimited, and far below the range of a clock.
 const TIME_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let read = |value: &str| seconds(value.as_ref());
+        for (value, millis) in [
+            ("60", 60_000),
+            ("1.5", 1500),
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("1m", 60_000),
+            ("2h", 7_200_000),
+        ] {
+            assert_eq!(read(value), Ok(Some(Duration::from_millis(millis))), "{value}");
+        }
+        assert_eq!(read("0m"), Ok(None));
+        for value in ["", "m", "1 m", "1x", "1M", "-1s", "inf", "NaN", "1m30s", "99999999999d"] {
+            assert!(read(value).is_err(), "{value}");
+        }
+    }
+}

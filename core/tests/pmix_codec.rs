@@ -218,6 +218,7 @@ const CHECKS: &[Check] = &[
     ),
 ];
 
+// Coverage: X1-9, X2-7
 #[test]
 fn vectors_are_written_and_read_and_have_no_meaning_when_cut() {
     let vectors = vectors(include_str!("../vectors/pmix/values.txt"));
@@ -425,6 +426,7 @@ fn bytes_behind_a_greeting_are_taken_only_as_a_list() {
     assert_eq!(Greeting::read(&bytes).unwrap().extra, None);
 }
 
+// Coverage: X2-15
 #[test]
 fn arrays_lie_in_each_other_so_deep_and_no_deeper() {
     let nested = |depth: u32| {
@@ -469,6 +471,7 @@ fn no_count_is_believed_that_the_bytes_do_not_bear_out() {
     assert!(Unpacker::new(&[0xff, 0xff, 0xff, 0xff, 0x10], Format::PLAIN).u32().is_err());
 }
 
+// Coverage: X2-17
 #[test]
 fn value_of_an_unknown_type_ends_the_readable_part_and_is_kept() {
     for format in FORMATS {

@@ -19,6 +19,7 @@ fn launched(launcher: &Path, ranks: u32, program: &Path, words: &[&str]) -> Comm
     command
 }
 
+// Coverage: X1-22
 #[test]
 fn functions_of_the_server_do_as_the_header_says_and_leak_nothing() {
     let program = static_capi_program("capi_server", "pmi_server");

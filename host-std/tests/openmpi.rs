@@ -28,6 +28,7 @@ fn protocols_that_a_user_offers_are_those_that_a_program_finds() {
     }
 }
 
+// Coverage: X1-1
 #[test]
 fn job_has_ranks_of_both_generations() {
     let Some(pmix) = pmix_program("pmix_fence") else { return };

@@ -39,6 +39,7 @@ fn published_names_come_and_go() {
     all_say(3, "pmix_names", "names come and go");
 }
 
+// Coverage: X2-4, X2-5, X2-9, X2-10
 #[test]
 fn jobs_and_processes_are_known_to_who_asks() {
     all_say(2, "pmix_query", "all that was asked is known");
@@ -77,6 +78,7 @@ fn credential_is_good_for_others_and_a_forged_one_is_not() {
     all_say(3, "pmix_credential", "the credential is good");
 }
 
+// Coverage: X2-20
 #[test]
 fn logged_lines_stand_behind_the_output_of_the_rank() {
     let Some(program) = pmix_program("pmix_log") else { return };
@@ -113,6 +115,7 @@ fn ranks_are_signalled_by_their_own_job_and_by_who_has_spawned_them() {
     }
 }
 
+// Coverage: X1-17
 #[test]
 fn spawned_processes_connect_with_who_has_spawned_them() {
     let children: Vec<String> = (0..3).map(|rank| format!("child {rank} of rank 0")).collect();

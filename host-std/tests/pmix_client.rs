@@ -43,6 +43,7 @@ fn said(ran: &Ran) -> Vec<&str> {
     ran.lines().into_iter().filter(|line| line.starts_with("rank ")).collect()
 }
 
+// Coverage: X1-7
 #[test]
 fn values_are_read_by_all_ranks_under_every_launcher() {
     for ranks in [1, 2, 8] {
@@ -72,6 +73,7 @@ fn our_server_takes_every_way_to_write_values() {
     }
 }
 
+// Coverage: X1-14
 #[test]
 fn as_many_speak_for_a_rank_as_there_are_open_files_for() {
     let limited = |limit: &str| {

@@ -25,6 +25,7 @@ fn events_of_a_rank_reach_the_registered_clients() {
     assert_eq!(ran.lines(), expected);
 }
 
+// Coverage: X2-11
 #[test]
 fn registered_clients_receive_the_ends_of_other_ranks() {
     let Some(events) = pmix_program("pmix_events") else { return };

@@ -299,6 +299,7 @@ fn refused_request_is_answered_with_its_status_and_the_next_one_can_be_asked() {
     }
 }
 
+// Coverage: X1-10
 #[test]
 fn several_questions_are_out_at_once_and_answered_in_any_order() {
     let mut client = open(Format::PLAIN);
@@ -329,6 +330,7 @@ fn several_questions_are_out_at_once_and_answered_in_any_order() {
     assert_eq!((rest.len(), client.outstanding()), (0, 0));
 }
 
+// Coverage: X1-6
 #[test]
 fn commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
     for format in FORMATS {

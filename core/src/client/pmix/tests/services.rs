@@ -47,6 +47,7 @@ fn is_nothing_when_cut(format: Format, request: &PmixRequest<'_>, body: &[u8]) {
     }
 }
 
+// Coverage: X1-16
 #[test]
 fn name_is_published_found_and_taken_back() {
     for format in FORMATS {
@@ -102,6 +103,7 @@ fn name_is_published_found_and_taken_back() {
     }
 }
 
+// Coverage: X1-16
 #[test]
 fn program_is_spawned_and_jobs_are_connected() {
     for format in FORMATS {
@@ -167,6 +169,7 @@ fn event(format: Format, code: i32, text: &[u8]) -> Vec<u8> {
     )
 }
 
+// Coverage: X1-11
 #[test]
 fn registered_client_finds_events_between_answers() {
     for format in FORMATS {

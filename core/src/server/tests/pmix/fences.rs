@@ -29,6 +29,7 @@ fn fence_of_all_is_that_of_ranks_of_every_generation() {
     assert_eq!(hall.world.recv(2), "cmd=barrier_out rc=0\n");
 }
 
+// Coverage: X1-12
 #[test]
 fn fences_that_are_entered_at_once_end_in_their_order() {
     let mut hall = Hall::new(2);

@@ -15,6 +15,7 @@ fn abort_is_answered_and_told() {
     assert_eq!(hall.world.server.poll_event(), Some(told));
 }
 
+// Coverage: X2-24
 #[test]
 fn requests_for_the_owner_are_lent_to_it_until_they_were_read() {
     let mut hall = Hall::new(1);

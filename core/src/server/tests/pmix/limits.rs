@@ -30,6 +30,7 @@ fn bodies_that_are_no_requests_are_refused_and_harm_no_client() {
     assert_eq!(hall.status(1), Status::SUCCESS);
 }
 
+// Coverage: X1-15
 #[test]
 fn client_that_reads_nothing_is_taken_no_more_from() {
     let mut hall = Hall::new(1);

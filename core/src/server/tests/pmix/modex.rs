@@ -2,6 +2,7 @@
 
 use super::*;
 
+// Coverage: X1-5
 #[test]
 fn description_of_a_job_is_written_as_each_client_reads_it() {
     let mut hall = Hall::empty(2);
@@ -44,6 +45,7 @@ fn description_of_a_job_is_written_as_each_client_reads_it() {
     }
 }
 
+// Coverage: X1-13, X1-18
 #[test]
 fn values_for_one_scope_never_show_in_the_other() {
     // Ranks 0 and 1 share a node, 2 is elsewhere.
@@ -74,6 +76,7 @@ fn later_value_replaces_the_earlier_and_is_read_in_every_format() {
     assert_eq!(hall.object(other), Ok((0, vec!["a".into(), "b".into()])));
 }
 
+// Coverage: X1-7
 #[test]
 fn get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
     let mut hall = Hall::new(3);
@@ -159,6 +162,7 @@ fn get_waits_through_commits_without_its_key() {
     assert_eq!(object(hall.answers(1)), (2, vec!["any".into()]));
 }
 
+// Coverage: X2-19
 #[test]
 fn job_information_is_found_for_ranks_and_jobs() {
     let mut hall = Hall::new(2);

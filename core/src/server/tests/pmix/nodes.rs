@@ -105,6 +105,7 @@ impl Nodes {
     }
 }
 
+// Coverage: X1-2, X1-19
 #[test]
 fn data_of_ranks_on_other_nodes_is_read_after_the_fence() {
     let mut nodes = Nodes::new();
@@ -135,6 +136,7 @@ fn data_of_ranks_on_other_nodes_is_read_after_the_fence() {
     assert_eq!(nodes.get(2, 3, "both").unwrap().0, 3);
 }
 
+// Coverage: X1-20
 #[test]
 fn get_of_a_rank_on_another_node_waits_for_the_fence() {
     let mut nodes = Nodes::new();
@@ -177,6 +179,7 @@ fn data_that_is_committed_inside_a_fence_goes_with_the_next() {
     assert_eq!(nodes.get(1, 0, "k"), Ok((0, vec!["k".into()])));
 }
 
+// Coverage: X1-23
 #[test]
 fn pairs_and_data_of_all_generations_go_with_one_fence() {
     let mut nodes = Nodes::new();

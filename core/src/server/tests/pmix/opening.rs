@@ -80,6 +80,7 @@ fn impossible_claims_are_rejected_with_a_status() {
     assert_eq!(hall.hand_in(id, &native), Err(PeerError::TimedOut));
 }
 
+// Coverage: X1-14
 #[test]
 fn child_may_speak_for_its_rank_and_go_before_it() {
     let mut hall = Hall::new(1);

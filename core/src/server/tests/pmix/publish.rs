@@ -67,6 +67,7 @@ fn port(rank: u32, key: &str) -> (u32, String, String) {
     (rank, key.into(), "port".into())
 }
 
+// Coverage: X1-17
 #[test]
 fn published_names_are_found_by_their_audience_until_they_are_unpublished() {
     // Ranks 0 and 1 share a node.

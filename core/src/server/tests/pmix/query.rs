@@ -156,6 +156,7 @@ fn rank_is_asked_for_what_its_own_application_and_node_are() {
     }
 }
 
+// Coverage: X2-12
 #[test]
 fn query_has_an_answer_or_none_for_each_key() {
     let mut hall = Hall::new(2);
@@ -219,6 +220,7 @@ fn values_that_only_the_owner_knows_come_with_its_answer() {
     assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::OUT_OF_RESOURCE);
 }
 
+// Coverage: X2-13
 #[test]
 fn nodes_are_asked_about_one_by_one_or_together() {
     let mut hall = Hall::on_two_nodes();
@@ -287,6 +289,7 @@ fn known_values_are_given_again() {
     }
 }
 
+// Coverage: X1-21, X2-16
 #[test]
 fn unknown_required_directives_are_refused() {
     let mut hall = Hall::new(1);

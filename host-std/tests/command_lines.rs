@@ -136,6 +136,19 @@ fn options_of_open_mpi_have_their_effects() {
     for (file, text) in [("out.1.out", "a\n"), ("out.1.err", "b\n")] {
         assert_eq!(fs::read_to_string(directory.join(file)).unwrap(), text);
     }
+    for words in [
+        &["mpirun", "--merge-stderr-to-stdout", "-l"][..],
+        &["prterun", "--output", "tag,merge"],
+        &["mpiexec", "-l", "--merge-stderr"],
+    ] {
+        let script = ["-n", "1", "sh", "-c", "echo b; echo a >&2"];
+        let merged = ran(&directory, &[words, &script].concat()).exits_with(0);
+        assert_eq!((&*merged.out, &*merged.err), ("[0] b\n[0] a\n", ""), "{words:?}");
+    }
+    let merged = ["mpirun", "--output-filename", "one", "--output", "merge", "-n", "1"];
+    lines(&[&merged[..], &["sh", "-c", "echo b; echo a >&2"]].concat());
+    assert_eq!(fs::read_to_string(directory.join("one.0.out")).unwrap(), "b\na\n");
+    assert!(!directory.join("one.0.err").exists());
     let shown = |words: &[&str]| {
         let mut all = vec!["mpirun", "--show-config"];
         all.extend(words);

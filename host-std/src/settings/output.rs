@@ -20,6 +20,8 @@ pub(crate) struct Output {
     pub(crate) out_files: Option<String>,
     /// The same for standard error (`--stderr-to`).
     pub(crate) error_files: Option<String>,
+    /// True if the standard error of a rank is written where its standard output is (`--merge-stderr`).
+    pub(crate) merges_errors: bool,
     /// Readers of the launcher's standard input (`--stdin`).
     pub(crate) stdin: StdinTo,
     /// Rank with a terminal of its own (`--pty`).
@@ -36,6 +38,7 @@ impl Default for Output {
             collapse_wait: Some(Duration::from_millis(500)),
             out_files: None,
             error_files: None,
+            merges_errors: false,
             stdin: StdinTo::default(),
             pty: None,
         }
@@ -50,7 +53,8 @@ impl Output {
             StdinTo::All => true,
             StdinTo::Ranks(ranks) => ranks.len() > 1,
         };
-        let files = [self.out_files.is_some(), self.error_files.is_some(), feeds];
+        let has_error_files = self.error_files.is_some() && !self.merges_errors;
+        let files = [self.out_files.is_some(), has_error_files, feeds];
         files.into_iter().map(u64::from).sum()
     }
 }

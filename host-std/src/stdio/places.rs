@@ -74,8 +74,12 @@ impl Places {
         let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
         let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
         let places = Stream::BOTH.into_iter().zip(ours).rev();
+        let errors = match settings.merges_errors {
+            true => &settings.out_files,
+            false => &settings.error_files,
+        };
         Ok(Self {
-            patterns: [pattern(&settings.out_files)?, pattern(&settings.error_files)?],
+            patterns: [pattern(&settings.out_files)?, pattern(errors)?],
             are_one: Self::are_one(settings),
             all: places
                 .map(|(stream, number)| (number, Place::new(Target::ours(stream))))
@@ -110,6 +114,7 @@ impl Places {
     /// the order of writes to both.
     pub(crate) fn are_one(settings: &Output) -> bool {
         match (&settings.out_files, &settings.error_files) {
+            _ if settings.merges_errors => true,
             (None, None) => streams_are_one(),
             (out, err) => out == err,
         }

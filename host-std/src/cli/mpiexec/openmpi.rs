@@ -77,17 +77,14 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["cartofile", "cf"], Refused("the topology is read from the system; leave it out")),
     word(&["gpu-support"], Refused("set the variables of the MPI library with -x; leave it out")),
     // Output.
-    word(&["output"], Options("--label --timestamps --stdout-to --stderr-to", output)).note(
-        "`tag`, `rank`, `timestamp`, `dir=NAME`, `file=NAME`; labels are `[RANK] ` here",
+    word(&["output"], Options("--label --timestamps --stdout-to --stderr-to --merge-stderr", output)).note(
+        "`tag`, `rank`, `timestamp`, `merge`, `dir=NAME`, `file=NAME`; labels are `[RANK] ` here",
     ),
     flag(&["tag-output"], Whole("label", yes)).note("labels are `[RANK] ` here"),
     flag(&["timestamp-output"], Whole("timestamps", yes)).note("seconds since the start"),
     word(&["output-filename"], Options("--stdout-to --stderr-to", output_files))
         .note("`NAME.RANK.out` and `NAME.RANK.err`, which are not written to the terminal as well"),
-    flag(
-        &["merge-stderr-to-stdout"],
-        Refused("write '2>&1' behind the command line, which merges the streams of all ranks"),
-    ),
+    flag(&["merge-stderr-to-stdout"], Whole("merge-stderr", yes)),
     word(&["stream-buffering"], Refused("start the program with 'stdbuf -oL', or '-o0'")),
     word(&["xml-file"], Refused("'--result FILE' writes a report as JSON")),
     flag(&["xml"], Refused("'--result FILE' writes a report as JSON")),

@@ -266,12 +266,10 @@ pub(super) fn output(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
                 found.extend(output_files(argument.as_ref(), context)?);
             }
             "nocopy" | "raw" => {}
-            "merge" | "merge-stderr-to-stdout" => {
-                return Err("write '2>&1' behind the command line in place of 'merge'".to_owned());
-            }
+            "merge" | "merge-stderr-to-stdout" => found.push(("merge-stderr", "true".into())),
             _ => {
                 return Err(format!(
-                    "'{item}' is not supported; there are tag, timestamp and file=NAME"
+                    "'{item}' is not supported; there are tag, timestamp, merge and file=NAME"
                 ));
             }
         }

@@ -64,6 +64,12 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.output.error_files, Ok(Some(text(value)))),
         |settings| settings.output.error_files.clone(),
     ),
+    Output.switch(
+        "merge-stderr",
+        "write the standard error of each rank where its standard output goes",
+        |settings, on| settings.output.merges_errors = on,
+        |settings| settings.output.merges_errors,
+    ),
     Output.value(
         "stdin",
         "RANKS",

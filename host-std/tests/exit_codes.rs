@@ -74,6 +74,8 @@ fn wrong_usage_is_2_and_says_the_way_out() {
         (&["run", "-n", "many", "true"], &["not a number"]),
         (&["run", "true"], &["-n"]),
         (&["run", "-n"], &["needs N"]),
+        (&["run", "-n", "1", "--stdout-to", "out.%q", "true"], &["'%q'", "%r (rank)"]),
+        (&["run", "-n", "1", "--label-format", "%", "true"], &["lone '%'"]),
         (&["run", "--rank", "4", "true"], &["--rank", "nearest is '--ranks'"]),
         (&["run", "-m", "4", "true"], &["'-m'", "of srun is '--map-by WHAT'"]),
         (&["run", "-z", "true"], &["'pmi-host run --help' lists all"]),

@@ -80,7 +80,7 @@ fn label_names_the_rank_of_every_line() {
         time.parse::<f64>().unwrap()
     });
     assert!(times[0] < times[1], "{times:?}");
-    run(job(2, ["--label-format", "%x"]).arg("true")).exits_with(1).says(&["'%x'", "%r (rank)"]);
+    run(job(2, ["--label-format", "%x"]).arg("true")).exits_with(2).says(&["'%x'", "%r (rank)"]);
 }
 
 #[test]
@@ -127,7 +127,6 @@ fn files_that_cannot_be_written_are_told_before_the_start() {
     for (pattern, said) in [
         ("no/such/out.%r".to_owned(), "mkdir -p no/such"),
         ("old.%r".to_owned(), "it is a directory"),
-        ("100%".to_owned(), "lone '%'"),
         // No file can be created there.
         ("/sys/out.%r".to_owned(), "choose a directory where you may write"),
         ("pipe".to_owned(), "start the reader"),

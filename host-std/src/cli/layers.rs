@@ -208,7 +208,10 @@ fn plain(value: &Value) -> Option<String> {
 
 /// True if the file does not exist, which is no error.
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    // A home of another user holds no settings of this one, as after `su` or in a container.
+    let kinds =
+        [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
+    kinds.contains(&error.kind())
 }
 
 impl fmt::Display for Origin {
@@ -317,5 +320,13 @@ mod tests {
         assert_eq!(of("label-format"), pair("%h ", "f.toml"));
         assert_eq!(of("label"), pair("true", "f.toml"));
         assert_eq!(of("stall-report"), pair("10", "default"));
+    }
+
+    #[test]
+    fn default_file_of_an_unreadable_home_counts_as_missing() {
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied] {
+            assert!(is_absent(&kind.into()), "{kind}");
+        }
+        assert!(!is_absent(&io::ErrorKind::InvalidData.into()));
     }
 }

@@ -4,6 +4,7 @@ use super::OptionSpec;
 use super::Topic::Output;
 use super::value::{numbers, put, seconds, shown_seconds, text};
 use crate::settings::output::StdinTo;
+use crate::stdio::pattern::Pattern;
 use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
 
@@ -28,7 +29,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "PATTERN",
         "put this in front of every line: %r rank, %g number of the job, %p number of the node, %h its \
          name, %t seconds since the start, %% a percent sign",
-        |settings, value| put(&mut settings.output.label, Ok(Some(text(value)))),
+        |settings, value| put(&mut settings.output.label, pattern(value)),
         |settings| settings.output.label.clone(),
     ),
     Output.switch(
@@ -54,14 +55,14 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "stdout-to",
         "PATTERN",
         "write the standard output of each rank to a file of its own, as 'out.%r'",
-        |settings, value| put(&mut settings.output.out_files, Ok(Some(text(value)))),
+        |settings, value| put(&mut settings.output.out_files, pattern(value)),
         |settings| settings.output.out_files.clone(),
     ),
     Output.value(
         "stderr-to",
         "PATTERN",
         "the same for standard error",
-        |settings, value| put(&mut settings.output.error_files, Ok(Some(text(value)))),
+        |settings, value| put(&mut settings.output.error_files, pattern(value)),
         |settings| settings.output.error_files.clone(),
     ),
     Output.switch(
@@ -96,6 +97,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| settings.output.pty.map(|rank| rank.to_string()),
     ),
 ];
+
+/// Pattern as text, whose letters are known.
+fn pattern(value: &OsStr) -> Result<Option<String>, String> {
+    let text = text(value);
+    Pattern::parse(&text).map_err(|error| error.to_string())?;
+    Ok(Some(text))
+}
 
 fn stdin(value: &OsStr) -> Result<StdinTo, String> {
     match text(value).as_str() {

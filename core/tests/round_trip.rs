@@ -224,15 +224,6 @@ fn spawn_that_no_reader_would_understand_is_not_said() {
 }
 
 #[test]
-fn abort_message_keeps_a_carriage_return_at_its_end() {
-    let message = Text::plain(b"disk full\r");
-    let abort = Request::Abort { code: Some(1), world: true, message };
-    let mut out = [0; 64];
-    let len = pmi1::write_request(&abort, OWN, &mut out).unwrap();
-    assert_eq!(pmi1::read_request(&out[..len]), Ok(Some(abort)));
-}
-
-#[test]
 fn message_of_a_server_is_one_word() {
     // Clients up to MPICH 4.0 drop a message with bare words and continue with the fields of the last.
     let told = Answer::Message(Text::from("no such\nkey"));

@@ -44,6 +44,19 @@ fn agreed(program: &Path, name: &str) -> String {
 }
 
 #[test]
+fn ranks_of_mpich_5_read_one_file_with_the_topology() {
+    let Some(hello) = wheel_program("hello") else { return };
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("topology.trace");
+    let mut command = host(["run", "-n", "3", "--pmi", "1", "--trace"]);
+    run(on_loopback(command.arg(&trace).arg(&hello))).exits_with(0);
+    let shown = run(host(["trace", "show", "--raw"]).arg(&trace)).exits_with(0);
+    std::fs::remove_file(trace).unwrap();
+    let is_file = |line: &&str| line.contains("value=/proc/") && line.contains("/fd/");
+    let found: Vec<_> = shown.out.lines().filter(is_file).collect();
+    assert_eq!(found.len(), 3, "{}", shown.out);
+}
+
+#[test]
 fn mpich_5_reaches_pmi_1_2_which_it_does_not_request() {
     let Some(hello) = wheel_program("hello") else { return };
     let agreed = agreed(&hello, "mpich-5");

@@ -1,8 +1,8 @@
-//! Starting ranks and everything that ties a running rank to this process: its place in the job
-//! ([`plan`], [`preview`]) and in the machine ([`binding`], [`topology`]), its environment ([`mod@env`],
+//! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
+//! [`preview`]) and in the machine ([`binding`], [`topology`], [`hwloc`]), its environment ([`mod@env`],
 //! [`variables`]), the process itself ([`process`], [`trampoline`], [`script`]), signals to and from it
-//! ([`signal`]) and what it may leave behind ([`orphans`], [`guard`], [`survivors`], [`cgroup`]). What ranks
-//! start themselves comes as an [`order`] of [`program`]s.
+//! ([`signal`]) and what it may leave behind ([`orphans`], [`guard`], [`survivors`], [`cgroup`]). What
+//! ranks start themselves comes as an [`order`] of [`program`]s.
 
 pub(crate) mod apps;
 pub(crate) mod binding;
@@ -12,6 +12,7 @@ pub(crate) mod codes;
 pub(crate) mod descriptors;
 pub(crate) mod env;
 pub(crate) mod guard;
+pub(crate) mod hwloc;
 pub(crate) mod local_ranks;
 pub(crate) mod memory;
 pub(crate) mod orphans;

@@ -1,6 +1,7 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::{Binding, allowed};
+use super::hwloc::TopologyFile;
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
@@ -63,6 +64,8 @@ pub(crate) struct NodePlacement {
     pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
     pub(crate) neighbours: u32,
+    /// Topology of this node for ranks that would each detect it; `None` if there is no need for it.
+    pub(crate) topology: Option<Rc<TopologyFile>>,
 }
 
 /// Key-value pairs of a job before its ranks put any.
@@ -126,9 +129,12 @@ impl Plan {
             (Some(placed), Some(node)) => LocalRanks::of(placed.map.ranks_of(node)),
             (Some(_), None) => LocalRanks::default(),
         };
+        let offer = offered(parts, &settings.environment);
+        let processors = processors();
+        let topology = topology_for(&local, &offer, &processors);
         Self {
             ranks,
-            offer: offered(parts, &settings.environment),
+            offer,
             parts: parts.to_vec(),
             endpoint,
             pmix: None,
@@ -145,8 +151,9 @@ impl Plan {
                 ranks: local,
                 hosts: hosts.cloned(),
                 binding: binding.cloned(),
-                processors: processors(),
+                processors,
                 neighbours: 0,
+                topology,
             },
             pairs: InitialPairs {
                 attributes: settings.job.attributes.clone(),
@@ -164,9 +171,13 @@ impl Plan {
         (pid, count): (u32, u32),
     ) -> Self {
         let ranks = started(&parts);
+        let offer = offered(&parts, &self.environment);
+        let local = LocalRanks::first(ranks);
+        let NodePlacement { topology, processors, .. } = &self.placement;
+        let topology = topology.clone().or_else(|| topology_for(&local, &offer, processors));
         Self {
             ranks,
-            offer: offered(&parts, &self.environment),
+            offer,
             parts,
             endpoint: None,
             pmix: None,
@@ -176,9 +187,10 @@ impl Plan {
             universe: self.universe,
             environment: self.environment.clone(),
             placement: NodePlacement {
-                ranks: LocalRanks::first(ranks),
+                ranks: local,
                 hosts: None,
                 neighbours: 0,
+                topology,
                 ..self.placement.clone()
             },
             pairs: InitialPairs { attributes: self.pairs.attributes.clone(), preputs },
@@ -298,6 +310,16 @@ fn processors() -> Vec<u32> {
 /// Number of ranks of these parts.
 fn started(parts: &[App]) -> u32 {
     parts.iter().map(|part| part.ranks).sum()
+}
+
+/// The topology of this node as a file, if several ranks of MPICH would detect it.
+fn topology_for(
+    local: &LocalRanks,
+    offer: &[ProtocolOffer],
+    processors: &[u32],
+) -> Option<Rc<TopologyFile>> {
+    let is_used = local.count() > 1 && offer.iter().any(|offer| offer.takes_newer_pmi1);
+    is_used.then(|| TopologyFile::of_machine(processors).map(Rc::new)).flatten()
 }
 
 fn offered(parts: &[App], environment: &Environment) -> Vec<ProtocolOffer> {

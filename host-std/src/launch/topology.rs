@@ -32,6 +32,12 @@ impl Topology {
         Ok(this)
     }
 
+    /// Directory of the description.
+    #[cfg(test)]
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Usable processors of every unit of one kind, by unit.
     ///
     /// # Errors
@@ -133,12 +139,12 @@ pub(crate) fn places(root: &Path) -> io::Result<Vec<ProcessorLocation>> {
 }
 
 /// Newer and older kernels name the same file differently.
-fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
+pub(super) fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
     list(&directory.join(newer)).or_else(|error| list(&directory.join(older)).map_err(|_| error))
 }
 
 /// Reads a list like `0-3,8`.
-fn list(file: &Path) -> io::Result<Vec<u32>> {
+pub(super) fn list(file: &Path) -> io::Result<Vec<u32>> {
     let describe =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
     let text = fs::read_to_string(file).map_err(describe)?;
@@ -160,7 +166,7 @@ pub(crate) const ROOT: &str = "/sys/devices/system";
 const CACHES_MAX: u32 = 16;
 
 /// More than any machine has.
-const PROCESSORS_MAX: u32 = 1 << 16;
+pub(super) const PROCESSORS_MAX: u32 = 1 << 16;
 
 #[cfg(test)]
 pub(crate) mod tests {

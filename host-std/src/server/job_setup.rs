@@ -1,5 +1,6 @@
 //! What the server knows of a job before its ranks connect: members, and pairs of its key-value space.
 
+use crate::launch::hwloc;
 use crate::launch::plan::Plan;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::error::{Full, Misuse};
@@ -86,6 +87,9 @@ pub(super) fn fill(
     }
     server.preset(job, b"hasNameServ", b"TRUE")?;
     preset_topology(server, job, plan)?;
+    if let Some(file) = &plan.placement.topology {
+        server.preset(job, hwloc::KEY.as_bytes(), file.path().as_bytes())?;
+    }
     for (key, value) in &plan.pairs.attributes {
         server.preset(job, key.as_bytes(), value.as_bytes())?;
     }

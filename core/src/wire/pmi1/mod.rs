@@ -178,10 +178,6 @@ pub fn write_request(
             line.number("exitcode", code.unwrap_or(1));
             if !message.is_empty() {
                 line.free("message", message);
-                // A blank behind a carriage return, which the end of the line would absorb.
-                if message.bytes().last() == Some(b'\r') {
-                    line.writer().byte(b' ');
-                }
             }
         }
         _ => {}

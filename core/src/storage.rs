@@ -20,6 +20,17 @@ pub trait Buffer {
     /// [`Full`] if they do not fit; nothing was appended then.
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full>;
 
+    /// Lends all room behind the held bytes to `fill`, which returns the number of bytes that it has written
+    /// to the front of it; they are held from then on.
+    ///
+    /// # Errors
+    ///
+    /// The error of `fill`; nothing was appended then.
+    fn append_with<E>(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E>;
+
     /// Forgets the first `len` bytes, or all if there are fewer.
     fn drop_front(&mut self, len: usize);
 
@@ -62,6 +73,17 @@ impl<const N: usize> Buffer for heapless::Vec<u8, N> {
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let needed = self.len().saturating_add(bytes.len());
         self.extend_from_slice(bytes).map_err(|_| Full { needed })
+    }
+
+    fn append_with<E>(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let held = self.len();
+        let _all_room_is_there = self.resize_default(N);
+        let written = fill(self.get_mut(held..).unwrap_or(&mut []));
+        self.truncate(written.as_ref().map_or(held, |len| held.saturating_add(*len)));
+        written
     }
 
     fn drop_front(&mut self, len: usize) {
@@ -222,8 +244,16 @@ mod tests {
         Buffer::extend(&mut buffer, b"abc").unwrap();
         assert_eq!(Buffer::extend(&mut buffer, b"de"), Err(Full { needed: 5 }));
         assert_eq!((buffer.as_slice(), buffer.room()), (&b"abc"[..], 1));
+        assert_eq!(buffer.append_with(|_| Err::<usize, _>("refused")), Err("refused"));
+        assert_eq!(buffer.as_slice(), b"abc");
         buffer.drop_front(2);
         assert_eq!(buffer.as_slice(), b"c");
+        let appended = buffer.append_with(|room| {
+            assert_eq!(room.len(), 3);
+            room[..2].copy_from_slice(b"de");
+            Ok::<_, Full>(2)
+        });
+        assert_eq!((appended, buffer.as_slice()), (Ok(2), &b"cde"[..]));
         buffer.drop_front(9);
         assert!(buffer.is_empty());
     }

@@ -6,17 +6,20 @@
 //!   caller ◀─ poll_event ─ Reply ◀──── handle_input ◀─── wire
 //! ```
 //!
-//! # Two ways to send a request
+//! # Three ways to send a request
 //!
-//! [`Client::send`] writes the message at once into a slice that the caller sends; that is all a
-//! board needs that waits for each reply. [`Client::start`] keeps the request until
+//! [`Client::send`] writes the message at once into a slice that the caller sends.
+//! [`Client::send_in_place`] writes it into the buffer of the client, which lends it by
+//! [`Client::outgoing`]: a board needs no second slice, and a message that was sent in part is not lost
+//! with the call that has sent it. [`Client::start`] keeps the request until
 //! [`poll_transmit`], for an owner that drives a machine and a link and has no place for a message.
 //! A method that is not called is not linked.
 //!
 //! # One buffer
 //!
 //! A client owns one buffer and uses it for one thing at a time: for the texts of a request until
-//! [`poll_transmit`] has rendered it, then for the bytes of the reply. A call that finds it in use
+//! [`poll_transmit`] has rendered it, or for the request itself until it is sent; then for the
+//! bytes of the reply. A call that finds it in use
 //! loses nothing: [`Client::send`] and [`Client::start`] return [`Misuse::Busy`], [`handle_input`]
 //! takes nothing. The bytes that `handle_input` takes never reach beyond the end of a reply, so a reply
 //! can be lent in place.
@@ -72,13 +75,19 @@ pub use self::state::State;
 use crate::command::{Identity, Maxes, Reply, Request, Text, Verb, Version};
 use crate::error::Misuse;
 use crate::ids::KvsName;
-use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES};
+use crate::limits::{
+    KEY_BYTES, KVSNAME_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES,
+};
 use crate::parts;
 use crate::storage::Buffer;
 use crate::wire::WriteError;
 
 /// Size of a buffer for the texts of every PMI-1 request but spawn, and for every PMI-1 reply.
 pub const BUFFER_BYTES: usize = KEY_BYTES + VALUE_BYTES + 48;
+
+/// Size of a buffer for every PMI-1 request but spawn, and for every PMI-1 reply; see
+/// [`Client::send_in_place`].
+pub const PMI1_BUFFER_BYTES: usize = KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES + 32;
 
 /// Size of a buffer for the texts of every PMI-2 request but spawn, and for every PMI-2 reply,
 /// with each `;` of a value doubled.
@@ -113,6 +122,9 @@ pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
 /// Buffer of a client on a board, and of any other with the same need.
 pub type FixedBuffer = heapless::Vec<u8, BUFFER_BYTES>;
 
+/// Buffer of a client that renders its PMI-1 requests in place.
+pub type Pmi1Buffer = heapless::Vec<u8, PMI1_BUFFER_BYTES>;
+
 /// Buffer of a client that uses all of PMI-2.
 pub type Pmi2Buffer = heapless::Vec<u8, PMI2_BUFFER_BYTES>;
 
@@ -144,6 +156,8 @@ enum BufferUse {
     Incoming,
     /// Texts of the queued request.
     Outgoing,
+    /// A request of which this many bytes are sent.
+    Rendered { sent_bytes: usize },
     /// A whole reply that the owner has not polled.
     Whole,
     /// A reply that is lent to the owner; the next call releases it.
@@ -209,6 +223,61 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         let ticket = self.begin(request, verb)?;
         self.lifecycle.sent();
         Ok((ticket, len))
+    }
+
+    /// Writes `request` into the buffer of this client, which the owner sends before anything else:
+    /// [`outgoing`](Self::outgoing) has the bytes.
+    ///
+    /// Shape: as for [`send`](Self::send). An abort also drops a request that is sent in part, so that the
+    /// owner sends the rest of it first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send); [`Misuse::Busy`] also while the previous message is not sent.
+    pub fn send_in_place(&mut self, request: &Request<'_>) -> Result<Ticket, WriteError> {
+        let verb = request.verb();
+        self.admit(request, verb, true)?;
+        if verb == Verb::Abort {
+            self.forget_pending();
+        }
+        let mut digits = [0; TICKET_DIGITS];
+        let name = match verb {
+            // No reply will follow.
+            Verb::Abort => b"",
+            _ => self.exchange_name(self.next_ticket(), &mut digits),
+        };
+        let (dialect, space) = (self.dialect(), self.server_info.name());
+        self.buffer.append_with(|out| dialect.write(request, name, space, out))?;
+        self.buffer_use = BufferUse::Rendered { sent_bytes: 0 };
+        let ticket = self.begin(request, verb)?;
+        self.lifecycle.sent();
+        Ok(ticket)
+    }
+
+    /// The part of the message of [`send_in_place`](Self::send_in_place) that is not sent yet; `None` once
+    /// [`end_outgoing`](Self::end_outgoing) was called.
+    pub fn outgoing(&self) -> Option<&[u8]> {
+        let BufferUse::Rendered { sent_bytes } = self.buffer_use else { return None };
+        self.buffer.as_slice().get(sent_bytes..)
+    }
+
+    /// Records that the link has taken the first `len` bytes of [`outgoing`](Self::outgoing).
+    pub const fn advance_outgoing(&mut self, len: usize) {
+        if let BufferUse::Rendered { sent_bytes } = &mut self.buffer_use {
+            *sent_bytes = sent_bytes.saturating_add(len);
+        }
+    }
+
+    /// Releases the buffer for the reply, after the whole message was sent.
+    pub fn end_outgoing(&mut self) {
+        if matches!(self.buffer_use, BufferUse::Rendered { .. }) {
+            self.clear_buffer();
+        }
+    }
+
+    /// Number of bytes that the buffer of this client holds at most.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer.as_slice().len().saturating_add(self.buffer.room())
     }
 
     /// Starts an exchange as [`send`](Self::send) does, and queues `request` until
@@ -363,7 +432,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// True if a new request has to wait; `has_texts` if it needs the buffer.
     fn is_busy(&self, has_texts: bool) -> bool {
         self.queued.is_some()
-            || self.buffer_use == BufferUse::Whole
+            || matches!(self.buffer_use, BufferUse::Whole | BufferUse::Rendered { .. })
             || (has_texts && !self.buffer.as_slice().is_empty())
     }
 
@@ -444,6 +513,8 @@ const _: () = {
     assert!(key <= BUFFER_BYTES);
     let name = "cmd=my_kvsname rc=0 kvsname=\n".len() + PMI1_MAX_KVSNAME;
     assert!(name <= BUFFER_BYTES);
+    let put = "cmd=put kvsname= key= value=\n".len() + KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES;
+    assert!(put <= PMI1_BUFFER_BYTES && BUFFER_BYTES <= PMI1_BUFFER_BYTES);
     // Memory of a small board for a client.
     let client = size_of::<Client<FixedBuffer>>();
     assert!(client <= 1638);

@@ -59,8 +59,7 @@
 //! ```
 
 use embedded_io::{Read, Write};
-use pmi_core::client::{Client, FixedBuffer, Pmi2Buffer};
-use pmi_core::limits::{PMI1_LINE, PMI2_FRAME};
+use pmi_core::client::{Client, Pmi1Buffer, Pmi2Buffer};
 use pmi_core::storage::Buffer;
 
 use crate::SpawnError;
@@ -71,20 +70,18 @@ pub use crate::calls::{Codes, Opened, Opening, Prover, Ring, Spawned};
 
 /// A session with a PMI server, in which every call waits for its reply.
 ///
-/// Shape: as for [`task::AsyncPmi`](crate::task::AsyncPmi).
+/// Shape: as for [`task::AsyncStreamClient`](crate::task::AsyncStreamClient).
 #[derive(Debug)]
-pub struct Pmi<
-    IO,
-    B = Pmi2Buffer,
-    const MESSAGE_BYTES: usize = PMI2_FRAME,
-    const GENERATIONS: u16 = 2,
-> {
+pub struct StreamClient<IO, B, const GENERATIONS: u16> {
     io: IO,
     session: StreamSession<B, GENERATIONS>,
 }
 
+/// A session in PMI-1 or PMI-2, with room for every message: 2.9 KiB.
+pub type Pmi<IO> = StreamClient<IO, Pmi2Buffer, 2>;
+
 /// A session in PMI-1, without the code for more; see [`task::AsyncPmi1`](crate::task::AsyncPmi1).
-pub type Pmi1<IO> = Pmi<IO, FixedBuffer, PMI1_LINE, 1>;
+pub type Pmi1<IO> = StreamClient<IO, Pmi1Buffer, 1>;
 
 type CallResult<T, IO> = Result<T, CallError<<IO as embedded_io::ErrorType>::Error>>;
 
@@ -97,14 +94,12 @@ impl<IO: Read + Write> Pmi<IO> {
 
 impl<IO: Read + Write> Pmi1<IO> {
     /// Takes a connected stream; nothing is sent yet.
-    pub const fn over(io: IO) -> Self {
-        Self::with_buffer(io, FixedBuffer::new())
+    pub const fn new(io: IO) -> Self {
+        Self::with_buffer(io, Pmi1Buffer::new())
     }
 }
 
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
-    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
-{
+impl<IO: Read + Write, B: Buffer, const GENERATIONS: u16> StreamClient<IO, B, GENERATIONS> {
     /// Takes a connected stream and an empty buffer; nothing is sent yet.
     pub const fn with_buffer(io: IO, buffer: B) -> Self {
         Self { io, session: StreamSession::new(buffer) }

@@ -55,6 +55,17 @@ impl Buffer for BoundedBuf {
         Ok(())
     }
 
+    fn append_with<E>(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let held = self.bytes.len();
+        self.bytes.resize(self.limit_bytes, 0);
+        let written = fill(self.bytes.get_mut(held..).unwrap_or(&mut []));
+        self.bytes.truncate(written.as_ref().map_or(held, |len| held.saturating_add(*len)));
+        written
+    }
+
     fn drop_front(&mut self, len: usize) {
         self.bytes.drain(..len.min(self.bytes.len()));
         if self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES {

@@ -1,10 +1,9 @@
 //! The part of a client over a stream that waits for nothing: one client machine, and the bytes before and
 //! after it.
 
-use pmi_core::client::{BUFFER_BYTES, Client, ClientEvent, State};
+use pmi_core::client::{Client, ClientEvent, State};
 use pmi_core::command::{Answer, Pair, Reply, Request, Spawn};
-use pmi_core::error::{Full, PeerError};
-use pmi_core::limits::{KVSNAME_BYTES, PMI1_LINE};
+use pmi_core::error::{Full, Misuse, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
@@ -55,14 +54,34 @@ macro_rules! stream_driver {
         }
 
         $($async)? fn send_abort(&mut self, code: i32, message: &[u8]) -> CallResult<(), IO> {
-            let len = message.len().min(MESSAGE_BYTES.saturating_sub(ABORT_WORDS) / 2);
+            // The rest of a request whose call was dropped: the server would take the abort for a part of it.
+            self.write_outgoing()$(.$await)*?;
+            let room = self.session.client.buffer_bytes();
+            let len = message.len().min(room.saturating_sub(ABORT_WORDS) / 2);
             self.send(&calls::abort(code, message.get(..len).unwrap_or(b"")))$(.$await)*
         }
 
         $($async)? fn send(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
-            let mut message = [0; MESSAGE_BYTES];
-            let (_, len) = self.session.client.send(request, &mut message)?;
-            self.write(message.get(..len).unwrap_or(b""))$(.$await)*
+            self.session.client.send_in_place(request)?;
+            self.write_outgoing()$(.$await)*
+        }
+
+        // The message and its progress are in the client, so that a call which was dropped here leaves the
+        // rest to the next one.
+        $($async)? fn write_outgoing(&mut self) -> CallResult<(), IO> {
+            while let Some(rest) = self.session.client.outgoing() {
+                if rest.is_empty() {
+                    self.io.flush()$(.$await)*.map_err(CallError::Io)?;
+                    self.session.client.end_outgoing();
+                    break;
+                }
+                let len = self.io.write(rest)$(.$await)*.map_err(CallError::Io)?;
+                if len == 0 {
+                    return Err(CallError::Peer(PeerError::LeftEarly));
+                }
+                self.session.client.advance_outgoing(len);
+            }
+            Ok(())
         }
 
         $($async)? fn write(&mut self, bytes: &[u8]) -> CallResult<(), IO> {
@@ -88,7 +107,10 @@ macro_rules! stream_driver {
             Ok(())
         }
 
+        // What a call that was dropped has left: the rest of its request, and its reply.
         $($async)? fn drain(&mut self) -> CallResult<(), IO> {
+            self.session.check_whole()?;
+            self.write_outgoing()$(.$await)*?;
             while self.session.has_leftovers() {
                 self.recv(&mut |_| {})$(.$await)*?;
             }
@@ -112,11 +134,13 @@ pub(crate) type Reader<'r> = dyn FnMut(&Reply<'_>) + Send + 'r;
 #[derive(Debug)]
 pub(crate) struct StreamSession<B, const GENERATIONS: u16> {
     pub(crate) client: Client<B, 1, GENERATIONS>,
+    /// A message with bytes of the caller is being sent; if its call is dropped, no other can complete it.
+    pub(crate) is_borrowing: bool,
 }
 
 impl<B: Buffer, const GENERATIONS: u16> StreamSession<B, GENERATIONS> {
     pub(crate) const fn new(buffer: B) -> Self {
-        Self { client: Client::new(buffer) }
+        Self { client: Client::new(buffer), is_borrowing: false }
     }
 
     /// Reports an error that was found in bytes after the last reply.
@@ -127,15 +151,19 @@ impl<B: Buffer, const GENERATIONS: u16> StreamSession<B, GENERATIONS> {
         }
     }
 
+    /// Reports a message that was sent in part and cannot be completed.
+    pub(crate) const fn check_whole(&self) -> Result<(), Misuse> {
+        match self.is_borrowing {
+            true => Err(Misuse::WrongState { needed: "`spawn` or `put_all` has sent its request" }),
+            false => Ok(()),
+        }
+    }
+
     /// Checks pairs before the first one is announced, since all announced pairs must follow.
-    pub(crate) fn check_pairs<E>(
-        &self,
-        pairs: &[Pair<'_>],
-        message_bytes: usize,
-    ) -> Result<(), CallError<E>> {
+    pub(crate) fn check_pairs<E>(&self, pairs: &[Pair<'_>]) -> Result<(), CallError<E>> {
         for pair in pairs {
             let needed = self.client.message_bytes(&put_pair(*pair))?;
-            if needed > message_bytes {
+            if needed > self.client.buffer_bytes() {
                 return Err(CallError::Full(Full { needed }));
             }
         }
@@ -156,10 +184,10 @@ impl<B: Buffer, const GENERATIONS: u16> StreamSession<B, GENERATIONS> {
         Ok(len)
     }
 
-    /// True if the rest of a reply without a pending call is to be read: a refused `put_all` may leave some
-    /// behind.
+    /// True if a reply without a pending call is to be read: that to a call which was dropped, or those that
+    /// a refused `put_all` may leave behind.
     pub(crate) fn has_leftovers(&self) -> bool {
-        self.client.outstanding() == 0 && self.client.is_receiving()
+        self.client.outstanding() > 0 || self.client.is_receiving()
     }
 
     /// Handles the bytes of one read, none of which means the end; true if the last reply was in them.
@@ -193,15 +221,9 @@ impl<B: Buffer, const GENERATIONS: u16> StreamSession<B, GENERATIONS> {
 /// A client has no deadlines.
 const NOW: Instant = Instant::ZERO;
 
-/// Most replies fit at once; the longest takes a few reads.
-pub(crate) const READ_BYTES: usize = 256;
+/// Most replies fit at once; the longest takes a few reads. The bytes are a part of every future.
+pub(crate) const READ_BYTES: usize = 128;
 
 /// Room for everything but the text of an abort, in either generation; each byte of the text may take two.
 pub(crate) const ABORT_WORDS: usize =
     "123456cmd=abort;isworld=TRUE;exitcode=-2147483648;msg=;".len();
-
-const _: () = {
-    // A request that fits the client's buffer fits the line with the name of the space and the words.
-    let put = BUFFER_BYTES + KVSNAME_BYTES + "cmd=put kvsname= key= value=\n".len();
-    assert!(put <= PMI1_LINE);
-};

@@ -9,8 +9,7 @@
 //! [`pump`] is [`crate::pump()`] as a future, for a link that cannot wake a task.
 
 use embedded_io_async::{Read, Write};
-use pmi_core::client::{Client, FixedBuffer, Pmi2Buffer};
-use pmi_core::limits::{PMI1_LINE, PMI2_FRAME};
+use pmi_core::client::{Client, Pmi1Buffer, Pmi2Buffer};
 use pmi_core::machine::Machine;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
@@ -23,24 +22,29 @@ pub use crate::calls::{Codes, Opened, Opening, Prover, Ring, Spawned};
 
 /// A session with a PMI server.
 ///
-/// Shape: `B` holds one reply, and `MESSAGE_BYTES` is the size of one request, on the stack of the
-/// running call. By default that is 2.8 KiB each, enough for every message of both versions;
-/// [`AsyncPmi1`] is for boards. `GENERATIONS` is the client's. A future that is dropped before it
-/// completes leaves its request pending: every later call but [`abort`](Self::abort) then fails
-/// with [`Misuse::Busy`].
+/// Shape: `B` holds one request until it is sent, then one reply. [`AsyncPmi`] has room for
+/// every message of both versions; [`AsyncPmi1`] is for boards. `GENERATIONS` is the client's.
+///
+/// # Dropped calls
+///
+/// A future may be dropped before it completes, as by `with_timeout` or `select`, if reads and writes of the
+/// stream that are dropped lose no bytes. Its request counts as made: the next call first sends the rest of
+/// it and reads its reply, which is lost. So a call after a dropped [`fence`](Self::fence) waits for the end
+/// of that fence. Two requests are exceptions. After a dropped [`init`](Self::init) or [`open`](Self::open)
+/// the handshake cannot be repeated. After a [`spawn`](Self::spawn) or [`put_all`](Self::put_all) that was
+/// dropped before its request was sent, every call but [`abort`](Self::abort) fails with
+/// [`Misuse::WrongState`].
 #[derive(Debug)]
-pub struct AsyncPmi<
-    IO,
-    B = Pmi2Buffer,
-    const MESSAGE_BYTES: usize = PMI2_FRAME,
-    const GENERATIONS: u16 = 2,
-> {
+pub struct AsyncStreamClient<IO, B, const GENERATIONS: u16> {
     io: IO,
     session: StreamSession<B, GENERATIONS>,
 }
 
-/// A conversation in PMI-1, without the code for more: 1.6 KiB, and as much on the stack.
-pub type AsyncPmi1<IO> = AsyncPmi<IO, FixedBuffer, PMI1_LINE, 1>;
+/// A session in PMI-1 or PMI-2, with room for every message: 2.9 KiB.
+pub type AsyncPmi<IO> = AsyncStreamClient<IO, Pmi2Buffer, 2>;
+
+/// A session in PMI-1, without the code for more: 1.8 KiB, and 0.5 KiB for the future of a call.
+pub type AsyncPmi1<IO> = AsyncStreamClient<IO, Pmi1Buffer, 1>;
 
 type CallResult<T, IO> = Result<T, CallError<<IO as embedded_io_async::ErrorType>::Error>>;
 
@@ -53,14 +57,12 @@ impl<IO: Read + Write> AsyncPmi<IO> {
 
 impl<IO: Read + Write> AsyncPmi1<IO> {
     /// Takes a connected stream; nothing is sent yet.
-    pub const fn over(io: IO) -> Self {
-        Self::with_buffer(io, FixedBuffer::new())
+    pub const fn new(io: IO) -> Self {
+        Self::with_buffer(io, Pmi1Buffer::new())
     }
 }
 
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
-    AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
-{
+impl<IO: Read + Write, B: Buffer, const GENERATIONS: u16> AsyncStreamClient<IO, B, GENERATIONS> {
     /// Takes a connected stream and an empty buffer; nothing is sent yet.
     pub const fn with_buffer(io: IO, buffer: B) -> Self {
         Self { io, session: StreamSession::new(buffer) }

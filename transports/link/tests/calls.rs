@@ -7,7 +7,7 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use futures_lite::future::{block_on, poll_once, yield_now, zip};
+use futures_lite::future::{block_on, yield_now, zip};
 use pmi_core::command::{
     Argument, FenceGroup, InfoList, Maxes, Program, Spawn, Text, Verb, Version,
 };
@@ -344,17 +344,6 @@ fn group_meets_where_the_version_has_groups() {
         pmi.fence_group(FenceGroup::Ranks(b"0,2"), 7).await.unwrap();
     });
     assert!(pmi.into_inner().0.asked().ends_with("cmd=barrier_in group=0,2:7\n"));
-}
-
-#[test]
-fn call_that_is_dropped_leaves_its_question_open() {
-    let mut pmi = task::AsyncPmi::new(Awaited(script(5, &[INIT])));
-    block_on(async {
-        pmi.init(Version::V1_1).await.unwrap();
-        assert!(poll_once(pmi.fence()).await.is_none());
-        assert_eq!(pmi.maxes().await, Err(CallError::Misuse(Misuse::Busy)));
-        assert_eq!(pmi.abort(1, b"").await, Ok(()));
-    });
 }
 
 #[test]

@@ -4,25 +4,27 @@ mod stream;
 
 use futures_lite::future::{block_on, yield_now, zip};
 use pmi_core::auth::{Challenge, Nonce, Secret};
-use pmi_core::client::FixedBuffer;
 use pmi_core::client::prove;
+use pmi_core::client::{FixedBuffer, PMI2_BUFFER_BYTES};
 use pmi_core::command::{Argument, CodeRun, InfoList, Pair, Program, Spawn, Text, Verb, Version};
 use pmi_core::error::{Code, Full, Misuse, PeerError};
-use pmi_core::limits::PMI1_LINE;
-use pmi_core::limits::PMI2_FRAME;
+use pmi_core::ids::JobId;
 use pmi_core::server::{Event, Peer};
-use pmi_link::task::{AsyncPmi, AsyncPmi1, Opening};
+use pmi_link::task::{AsyncPmi, AsyncPmi1, AsyncStreamClient, Opening};
 use pmi_link::{CallError, SpawnError};
-use stream::{Shared, Stream, add_job, server};
+use pmi_testkit::server::{job_spec, kvsname, members};
+use stream::{Shared, Stream, server};
+
+/// Adds a job of one rank.
+fn add_job(server: &Shared, name: &str, spawner: Option<&str>) -> JobId {
+    let mut spec = job_spec(name);
+    spec.spawner = spawner.map(kvsname);
+    server.borrow_mut().add_job(spec, members(1, 1))
+}
 
 const PIECES: [usize; 4] = [1, 3, 100, usize::MAX];
 
-async fn open(
-    server: &Shared,
-    job: pmi_core::ids::JobId,
-    rank: u32,
-    piece: usize,
-) -> AsyncPmi<Stream> {
+async fn open(server: &Shared, job: JobId, rank: u32, piece: usize) -> AsyncPmi<Stream> {
     let mut pmi = AsyncPmi::new(Stream::member(server, job, rank, piece));
     let mut opening = Opening::new(Version::V2_0);
     opening.rank = Some(rank);
@@ -74,7 +76,7 @@ fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
 }
 
 /// A client for a board that knows the size of its values.
-type SmallPmi = AsyncPmi<Stream, FixedBuffer, PMI1_LINE>;
+type SmallPmi = AsyncStreamClient<Stream, FixedBuffer, 2>;
 
 fn small(stream: Stream) -> SmallPmi {
     SmallPmi::with_buffer(stream, FixedBuffer::new())
@@ -84,7 +86,7 @@ fn small(stream: Stream) -> SmallPmi {
 fn client_without_frames_asks_for_none() {
     let (server, job) = server(1);
     block_on(async {
-        let mut pmi = AsyncPmi1::over(Stream::member(&server, job, 0, 100));
+        let mut pmi = AsyncPmi1::new(Stream::member(&server, job, 0, 100));
         let what = "an unsupported version";
         let unsayable = CallError::Misuse(Misuse::NotRepresentable { what });
         assert_eq!(pmi.init(Version::V2_0).await, Err(unsayable));
@@ -248,7 +250,7 @@ fn message_that_a_small_client_has_no_room_for_is_not_sent() {
         let long = [b';'; 1023];
         let needed = "123456cmd=kvs-put;key=k;value=;".len() + 2 * 1023;
         assert_eq!(pmi.put(b"k", &long).await, Err(CallError::Full(Full { needed })));
-        assert_eq!(pmi.put(b"k", &long[..700]).await, Ok(()));
+        assert_eq!(pmi.put(b"k", &long[..500]).await, Ok(()));
         // An abort is sent, regardless of its message.
         pmi.abort(3, &[b';'; 3000]).await.unwrap();
         while let Some(event) = server.borrow_mut().server.poll_event() {
@@ -260,7 +262,7 @@ fn message_that_a_small_client_has_no_room_for_is_not_sent() {
         panic!("no abort");
     });
     let roomy = "123456cmd=kvs-put;key=;value=;".len() + 2 * (63 + 1023);
-    assert!(roomy <= PMI2_FRAME);
+    assert!(roomy <= PMI2_BUFFER_BYTES);
 }
 
 // Coverage: W2-33

@@ -55,7 +55,7 @@ fn calls_over_a_stream_wait_for_their_replies_on_a_lossy_wire() {
             let node = Node { net: &mut net, office: Some(&mut office), polls_left: POLLS };
             let mut stream = TcpStream::new(node, handle);
             stream.connect(server_at(), port).unwrap();
-            let mut pmi = Pmi1::over(stream);
+            let mut pmi = Pmi1::new(stream);
             assert_eq!(pmi.greet(0).unwrap().size, 1);
             pmi.init(Version::V1_1).unwrap();
             pmi.kvsname().unwrap();
@@ -91,7 +91,7 @@ fn stream_reports_an_unreachable_server_and_the_end_of_its_time() {
     let node = Node { net: &mut net, office: None, polls_left: 1_000 };
     let mut stream = TcpStream::new(node, handle);
     stream.connect(server_at(), 50_001).unwrap();
-    let mut pmi = Pmi1::over(stream);
+    let mut pmi = Pmi1::new(stream);
     assert_eq!(pmi.init(Version::V1_1), Err(CallError::Io(StreamError::TimedOut)));
 
     // Ended while connecting, the socket is closed.
@@ -110,7 +110,7 @@ fn stream_reports_a_reset() {
     let node = Resetting { net: &mut net, server };
     let mut stream = TcpStream::new(node, handle);
     stream.connect(server_at(), 50_000).unwrap();
-    let mut pmi = Pmi1::over(stream);
+    let mut pmi = Pmi1::new(stream);
     assert_eq!(pmi.init(Version::V1_1), Err(CallError::Io(StreamError::Reset)));
 }
 

@@ -18,14 +18,14 @@ use crate::stream::Stream;
 
 /// A session with a PMI server, in which every call waits for its reply and returns owned values.
 #[derive(Debug)]
-pub struct Pmi(blocking::Pmi<Stream, BoundedBuf>);
+pub struct Pmi(blocking::StreamClient<Stream, BoundedBuf, 2>);
 
 type CallResult<T> = Result<T, CallError<io::Error>>;
 
 impl Pmi {
     /// Takes a connected stream; nothing is sent yet.
     pub fn new(stream: Stream) -> Self {
-        Self(blocking::Pmi::with_buffer(stream, BoundedBuf::new(REPLY_BYTES)))
+        Self(blocking::StreamClient::with_buffer(stream, BoundedBuf::new(REPLY_BYTES)))
     }
 
     pmi_link::client_calls! { [] [] [&mut Self] io::Error, generations: 2, threaded: false }

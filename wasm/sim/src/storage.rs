@@ -133,6 +133,13 @@ impl Buffer for Bytes {
         self.counted(|own| own.extend(bytes))
     }
 
+    fn append_with<E>(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        self.counted(|own| own.append_with(fill))
+    }
+
     fn drop_front(&mut self, len: usize) {
         self.counted(|own| own.drop_front(len));
     }

@@ -3,11 +3,10 @@
 use core::fmt::Write;
 
 use pmi_core::auth::Secret;
-use pmi_core::client::{FixedBuffer, prove};
+use pmi_core::client::{Pmi1Buffer, prove};
 use pmi_core::command::{Reply, Version};
-use pmi_core::limits::PMI1_LINE;
 use pmi_core::time::{Duration, Instant};
-use pmi_link::blocking::{Opening, Pmi};
+use pmi_link::blocking::{Opening, StreamClient};
 use pmi_smoltcp::{Stack, StreamError, TcpStream};
 use smoltcp::iface::{Context, SocketHandle};
 use smoltcp::socket::tcp::Socket;
@@ -19,7 +18,7 @@ use crate::net::{Net, core_now};
 use crate::say;
 use crate::status::Failure;
 
-type Client<'n> = Pmi<TcpStream<LimitedNet<'n>>, FixedBuffer, PMI1_LINE>;
+type Client<'n> = StreamClient<TcpStream<LimitedNet<'n>>, Pmi1Buffer, 2>;
 pub(crate) type Name = heapless::String<64>;
 
 /// The stack, until the guest's time is over.
@@ -36,7 +35,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let handle = net.sockets()[0];
     let mut line = TcpStream::new(LimitedNet { net, limit }, handle);
     connect(&mut line, IpEndpoint::new(args.host.into(), args.port))?;
-    let mut pmi = Client::with_buffer(line, FixedBuffer::new());
+    let mut pmi = Client::with_buffer(line, Pmi1Buffer::new());
     open(&mut pmi, args)?;
     let identity = pmi.identity().ok_or(Failure::WrongCard)?;
     let (rank, size) = (identity.rank, identity.size);

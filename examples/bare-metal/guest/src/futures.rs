@@ -44,7 +44,7 @@ fn drive<T>(future: impl Future<Output = T>) -> T {
 
 async fn exchange(args: &Args, mut wire: Wire<'_>) -> Result<(), Failure> {
     wire.connect(IpEndpoint::new(args.host.into(), args.port)).await?;
-    let mut pmi = AsyncPmi1::over(wire);
+    let mut pmi = AsyncPmi1::new(wire);
     let identity = pmi.greet(args.id).await?;
     let (rank, size) = (identity.rank, identity.size);
     pmi.init(Version::V1_1).await?;

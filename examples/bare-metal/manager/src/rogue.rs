@@ -3,13 +3,13 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpListener;
 
-use pmi_core::client::BUFFER_BYTES;
+use pmi_core::client::PMI1_BUFFER_BYTES;
 
 /// Serves a single client as one of them.
 pub(crate) fn serve(listener: &TcpListener, fault: &str) -> io::Result<()> {
     let bad = match fault {
         "gone" => String::new(),
-        "long" => format!("cmd=get_result rc=0 value={}\n", "v".repeat(BUFFER_BYTES)),
+        "long" => format!("cmd=get_result rc=0 value={}\n", "v".repeat(PMI1_BUFFER_BYTES)),
         "malformed" => "this is no answer\n".into(),
         _ => return Err(io::Error::other("a fault is one of gone, long, malformed")),
     };

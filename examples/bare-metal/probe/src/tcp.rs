@@ -3,7 +3,7 @@
 use pmi_core::client::FixedBuffer;
 use pmi_core::command::Version;
 use pmi_link::CallError;
-use pmi_link::blocking::Pmi;
+use pmi_link::blocking::StreamClient;
 use pmi_smoltcp::{Stack, StreamError, TcpStream};
 use smoltcp::iface::{Config, Context, Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
@@ -13,7 +13,7 @@ use smoltcp::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 
 use crate::mcu::{self, Late, Lent};
 
-type Client = Pmi<TcpStream<Node>, FixedBuffer, 512, 1>;
+type Client = StreamClient<TcpStream<Node>, FixedBuffer, 1>;
 
 static CLIENT: Late<Client> = Late::late();
 static PLACES: Lent<[SocketStorage<'static>; 1]> = Lent::new([SocketStorage::EMPTY]);

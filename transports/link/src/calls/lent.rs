@@ -259,7 +259,9 @@ macro_rules! lent_calls {
             const { assert!(parts::SPAWN, "`spawn` needs the feature `dynamic` of pmi-core") }
             self.drain()$(.$await)*?;
             let len = self.session.begin_spawn(spawn, scratch)?;
+            self.session.is_borrowing = true;
             self.write(scratch.get(..len).unwrap_or(b""))$(.$await)*?;
+            self.session.is_borrowing = false;
             let spawned = self.recv_reply(calls::SpawnCodes(&mut *scratch))$(.$await)*?;
             calls::lend_spawned(spawned, scratch)
         }
@@ -284,13 +286,16 @@ macro_rules! lent_calls {
                     "`put_all` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
-            self.session.check_pairs(pairs, MESSAGE_BYTES)?;
+            self.session.check_pairs(pairs)?;
             self.drain()$(.$await)*?;
             self.session.check_state()?;
-            self.send(&calls::put_all(job, pairs))$(.$await)*?;
+            self.session.client.send_in_place(&calls::put_all(job, pairs))?;
+            self.session.is_borrowing = true;
+            self.write_outgoing()$(.$await)*?;
             for pair in pairs {
                 self.send(&calls::put_pair(*pair))$(.$await)*?;
             }
+            self.session.is_borrowing = false;
             self.recv_reply(DoneReply)$(.$await)*
         }
     };

@@ -11,7 +11,7 @@ use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::Peer;
 use pmi_testkit::TestServer;
-use pmi_testkit::server::{JOB_NAME, NOW, job_spec, kvsname, members};
+use pmi_testkit::server::{JOB_NAME, NOW, job_spec, members};
 
 /// A server that its clients share.
 pub(crate) type Shared = Rc<RefCell<TestServer>>;
@@ -21,13 +21,6 @@ pub(crate) fn server(size: u32) -> (Shared, JobId) {
     let server = TestServer::of(job_spec(JOB_NAME), members(size, size));
     let job = server.job;
     (Rc::new(RefCell::new(server)), job)
-}
-
-/// Adds a job of one rank.
-pub(crate) fn add_job(server: &Shared, name: &str, spawner: Option<&str>) -> JobId {
-    let mut spec = job_spec(name);
-    spec.spawner = spawner.map(kvsname);
-    server.borrow_mut().add_job(spec, members(1, 1))
 }
 
 /// One end of a stream to a server that answers while it is read.

@@ -11,7 +11,7 @@ pub fn exchange_cards<L: Read + Write>(
     id: u64,
     mut remember: impl FnMut(u8, &[u8]),
 ) -> Result<(), CallError<L::Error>> {
-    let mut pmi = Pmi1::over(line); // 1.6 KiB, and nothing else in RAM
+    let mut pmi = Pmi1::new(line); // 1.8 KiB, and nothing else in RAM
     let me = pmi.greet(id)?; // rank and size
     pmi.init(Version::V1_1)?;
     pmi.kvsname()?;

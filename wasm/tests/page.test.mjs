@@ -53,6 +53,40 @@ test("a rank that is killed is reported by name, and the report can be read", ()
   await page.getByRole("button", { name: /^rank 2: (?!killed)/ }).waitFor();
 }));
 
+test("presses of human length work while time runs", () => open(async (page) => {
+  const kill = page.getByRole("button", { name: /^Kill:/ });
+  for (let count = 0; count < 8; count++) {
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Space");
+    await kill.click({ delay: 100 });
+    assert.equal(await page.evaluate(() => playground.app.active.run.done.split("\n").filter(Boolean).length), 1, `press ${count}`);
+    await page.evaluate(() => playground.session.undo());
+    await page.evaluate(() => playground.app.pause());
+  }
+}, { fragment: "#scenario=many-fences&seed=1" }));
+
+test("focus and typed text survive while time runs, and Space triggers no button", () => open(async (page) => {
+  await page.keyboard.press("Home");
+  await page.getByLabel("Rank to act on").selectOption("1");
+  await page.getByRole("button", { name: "Be rank 1" }).click({ delay: 100 });
+  await page.keyboard.press("Home");
+  const bytes = page.getByLabel("Bytes to send");
+  await bytes.fill("cmd=");
+  const before = await step(page);
+  await page.evaluate(() => playground.app.play());
+  await page.waitForFunction((before) => Number(document.querySelector("[role=slider]").getAttribute("aria-valuenow")) > before + 3, before);
+  await page.keyboard.type("finalize");
+  assert.equal(await bytes.inputValue(), "cmd=finalize");
+  assert.ok(await bytes.evaluate((field) => field === document.activeElement));
+  await page.evaluate(() => playground.app.pause());
+  const done = await page.evaluate(() => playground.app.active.run.done);
+  await page.getByRole("button", { name: /^Kill:/ }).focus();
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => playground.app.active.run.done), done);
+  assert.ok(await page.getByRole("button", { name: /^Kill:/ }).evaluate((kill) => kill === document.activeElement));
+}, { fragment: "#scenario=many-fences&seed=1" }));
+
 test("somebody can be a rank: the next legal message, and any bytes", () => open(async (page) => {
   await page.keyboard.press("Home");
   await page.getByLabel("Rank to act on").selectOption("1");

@@ -36,14 +36,15 @@ export function actView(app, session) {
   const dialect = pane.story.lanes[lane].dialect;
   const { word } = stateOf(rank);
   const done = pane.run.done.split("\n").filter(Boolean);
-  const choice = h("select", { "aria-label": "Rank to act on", onchange: () => app.choose(Number(choice.value)) },
+  const choice = h("select", { "aria-label": "Rank to act on", onchange: (event) => app.choose(Number(event.currentTarget.value)) },
     view.ranks.map((other) => h("option", { value: other.rank, selected: other.rank === lane }, `rank ${other.rank}`)));
   return h("div", { class: "act" },
     h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, ${titled(dialect)}`)),
-    hand(session, rank),
+    // Above what changes its height as time runs: a button that moves during a press misses it.
     h("section", {}, h("h3", {}, "Inject a fault"),
       h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
         h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name)))),
+    hand(session, rank),
     h("section", {}, h("h3", {}, "Fork the run"),
       h("p", { class: "aside" }, "A copy of this run beside it. Later injections apply to the copy."),
       h("button", { type: "button", onclick: () => session.fork() }, icon("fork"), "Fork here")),
@@ -74,9 +75,13 @@ function hand(session, rank) {
   const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to send", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
   const say = (event) => {
     event.preventDefault();
-    if (raw.value) act(session, `say ${rank.rank} ${quoted(typed(raw.value))}`);
+    const form = event.currentTarget;
+    const { value } = form.querySelector("input");
+    if (!value) return;
+    form.reset();
+    act(session, `say ${rank.rank} ${quoted(typed(value))}`);
   };
-  return h("section", { class: "hand" }, h("h3", {}, `You are rank ${rank.rank}`),
+  return h("section", { class: "hand", key: `hand ${rank.rank}` }, h("h3", {}, `You are rank ${rank.rank}`),
     legal.length ? [h("h4", {}, "The next legal message"), h("div", { class: "orders" }, legal)]
       : h("p", { class: "aside" }, pause),
     h("h4", {}, "Or any bytes"), h("form", { class: "row", onsubmit: say }, raw, h("button", { type: "submit" }, "Send")),
@@ -94,9 +99,12 @@ function orderForm(form, order) {
     : slot));
   const send = (event) => {
     event.preventDefault();
-    order([word, ...fields.map((field) => (typeof field === "string" ? field : quoted(field.value.replaceAll("$", "$$$$"))))].join(" "));
+    const values = [...event.currentTarget.querySelectorAll("input")].map((field) => quoted(field.value.replaceAll("$", "$$$$")));
+    const words = fields.map((field) => (typeof field === "string" ? field : values.shift()));
+    event.currentTarget.reset();
+    order([word, ...words].join(" "));
   };
-  return h("form", { class: "order", onsubmit: send }, h("button", { type: "submit" }, word), fields.filter((field) => typeof field !== "string"));
+  return h("form", { class: "order", key: form, onsubmit: send }, h("button", { type: "submit" }, word), fields.filter((field) => typeof field !== "string"));
 }
 
 /// Injects at this moment, reports dropped injections, and shows the continuation.

@@ -1,10 +1,13 @@
 // Elements, made by one call each.
 
-/// An element with attributes, listeners (`onclick` and so on) and children.
+/// An element with attributes, listeners (`onclick` and so on) and children. `key` identifies it among its
+/// siblings when its parent is updated.
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+  const { key, ...others } = attributes;
+  made.set(element, { key, attributes: others, listeners: new Map() });
+  for (const [name, value] of Object.entries(others)) {
+    if (name.startsWith("on")) listen(element, name.slice(2), value);
     else if (name === "class") element.className = value;
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value != null) element.setAttribute(name, value);
@@ -25,6 +28,75 @@ export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false));
   return element;
 }
+
+/// Updates what an element holds to `children`, and keeps the nodes that stay: a focus, a typed text and a press
+/// that has begun survive. Listeners of kept nodes are those of the new ones, and must not hold new nodes.
+export function update(element, ...children) {
+  const next = children.flat(Infinity).filter((child) => child != null && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(child)));
+  const present = new Map();
+  for (const node of element.childNodes) {
+    const identity = identityOf(node);
+    present.set(identity, [...(present.get(identity) ?? []), node]);
+  }
+  const nodes = next.map((node) => {
+    const kept = present.get(identityOf(node))?.shift();
+    return kept && adopt(kept, node) ? kept : node;
+  });
+  const staying = new Set(nodes);
+  // Nodes that go are removed first: a node that is moved loses its focus.
+  for (const node of [...element.childNodes]) if (!staying.has(node)) node.remove();
+  let place = element.firstChild;
+  for (const node of nodes) {
+    if (node === place) place = place.nextSibling;
+    else element.insertBefore(node, place);
+  }
+}
+
+/// Identity of a node among its siblings. Buttons of different names never share a node.
+function identityOf(node) {
+  const key = made.get(node)?.key;
+  if (key != null) return key;
+  if (!made.has(node)) return node.nodeName;
+  const name = node.getAttribute("aria-label") ?? (node.localName === "button" ? node.textContent : "");
+  return `${node.localName} ${name}`;
+}
+
+/// Turns `kept` into `next`; false if it has to be replaced.
+function adopt(kept, next) {
+  if (kept.nodeType === Node.TEXT_NODE) {
+    if (kept.data !== next.data) kept.data = next.data;
+    return true;
+  }
+  const [was, is] = [made.get(kept), made.get(next)];
+  if (!was || !is || kept.localName !== next.localName) return kept.isEqualNode(next);
+  for (const name of Object.keys({ ...was.attributes, ...is.attributes })) {
+    if (name.startsWith("on")) {
+      listen(kept, name.slice(2), is.attributes[name]);
+    } else {
+      // What the page has set since, as a class of the moment, is left alone.
+      if (was.attributes[name] === is.attributes[name]) continue;
+      const value = next.getAttribute(name);
+      if (value == null) kept.removeAttribute(name);
+      else kept.setAttribute(name, value);
+    }
+  }
+  was.attributes = is.attributes;
+  const chosen = next.localName === "select" ? next.value : null;
+  update(kept, [...next.childNodes]);
+  if (chosen != null) kept.value = chosen;
+  return true;
+}
+
+/// Sets the listener to an event, in place of the one before.
+function listen(element, type, listener) {
+  const { listeners } = made.get(element);
+  if (!listeners.has(type)) element.addEventListener(type, (event) => listeners.get(type)?.(event));
+  listeners.set(type, listener);
+}
+
+/// Origin of each element that `h` has made.
+const made = new WeakMap();
 
 /// A picture of the page's own: strokes on a field of 24 by 24.
 export function icon(name) {

@@ -17,19 +17,18 @@ export function messageView(app) {
   const [from, to] = picked.up ? [who, "server"] : ["server", who];
   const { spoken } = story;
   const latency = story.recorded ? "not recorded" : picked.arrived ? spoken(picked.arrived[0] - picked.sent[0]) : "never";
-  const cells = [];
-  const lit = (index, isLit) => {
-    for (const cell of cells) cell.classList.toggle("lit", isLit && Number(cell.dataset.field) === index);
+  const lit = (index, isLit) => ({ currentTarget }) => {
+    for (const cell of currentTarget.closest(".message").querySelectorAll("[data-field]")) {
+      cell.classList.toggle("lit", isLit && Number(cell.dataset.field) === index);
+    }
   };
-  const light = (index) => ({ onpointerenter: () => lit(index, true), onpointerleave: () => lit(index, false),
-    onfocus: () => lit(index, true), onblur: () => lit(index, false) });
+  const light = (index) => ({ onpointerenter: lit(index, true), onpointerleave: lit(index, false),
+    onfocus: lit(index, true), onblur: lit(index, false) });
   const fieldAt = (at) => picked.fields.findIndex((field) => at >= field.start && at < field.end);
   const rows = picked.fields.map((field, index) => {
-    const row = h("tr", { "data-field": index, tabindex: "0", ...light(index) },
+    return h("tr", { "data-field": index, tabindex: "0", ...light(index) },
       h("th", { scope: "row" }, field.name, FIELD[field.name] && h("small", {}, FIELD[field.name])),
       h("td", {}, value(picked, field)));
-    cells.push(row);
-    return row;
   });
   const shownBytes = picked.bytes.slice(0, BYTES_MAX);
   const dump = h("div", { class: "dump", role: "group", "aria-label": "Bytes of the message" });
@@ -41,13 +40,12 @@ export function messageView(app) {
       const code = shownBytes.charCodeAt(at);
       const one = h("b", { "data-field": index, ...light(index) }, code.toString(16).padStart(2, "0"));
       const letter = h("b", { "data-field": index, ...light(index) }, code > 32 && code < 127 ? shownBytes[at] : code === 32 ? "\u00b7" : code === 10 ? "↵" : "▫");
-      cells.push(one, letter);
       hex.append(one, " ");
       letters.append(letter);
     }
     dump.append(h("span", { class: "at" }, start.toString(16).padStart(3, "0")), hex, letters);
   }
-  return h("div", { class: "message" },
+  return h("div", { class: "message", key: picked },
     h("h3", { class: picked.up ? "up" : "down" }, picked.name || (picked.raw ? "bytes by hand" : "a message"),
       h("span", {}, `${from} → ${to}`)),
     MEANING[picked.name] && h("p", { class: "meaning" }, MEANING[picked.name]),
@@ -70,7 +68,7 @@ function value(message, { value, end }) {
 function eventView(story, event) {
   const who = event.lane == null ? "server" : `rank ${story.lanes[event.lane].name}`;
   const rule = event.kind === "rule" && RULE[event.text.split(" ")[2]];
-  return h("div", { class: "message" },
+  return h("div", { class: "message", key: event },
     h("h3", { class: "bad" }, event.kind, h("span", {}, who)),
     h("p", { class: "meaning" }, said(event.text)), rule && h("p", {}, `The rule: ${rule}.`),
     h("dl", { class: "facts" }, pair("at", story.spoken(event.at[0])), pair("step", String(event.at[1]))));
@@ -118,7 +116,7 @@ export function machinesView(app) {
   const own = view.ranks[app.chosen];
   const list = h("div", { class: "chips", role: "group", "aria-label": "Ranks" }, view.ranks.map((rank) => {
     const state = stateOf(rank);
-    return h("button", { type: "button", class: "chip", "data-tone": state.tone, "aria-pressed": String(rank === own),
+    return h("button", { type: "button", class: "chip", key: rank.rank, "data-tone": state.tone, "aria-pressed": String(rank === own),
       "aria-label": `rank ${rank.rank}: ${state.word}`, title: state.word, onclick: () => app.choose(rank.rank) }, String(rank.rank));
   }));
   const facts = [
@@ -197,7 +195,7 @@ export function eventsView(app) {
     const who = one.lane == null ? "server" : `rank ${story.lanes[one.lane].name}`;
     const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${shown(one.label)}` : said(one.text);
     const tone = isMessage ? (one.raw || (one.code && one.code !== "0") ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
-    return h("li", {}, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
+    return h("li", { key: one }, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
       h("time", {}, story.spoken(at[0])), h("span", {}, words)));
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),

@@ -61,6 +61,10 @@ async function start() {
     remember(app, session);
   });
   addEventListener("keydown", (event) => key(event, { app, session, transport }));
+  // Space plays and pauses wherever the focus is; Enter presses the focused button. Firefox presses on release.
+  addEventListener("keyup", (event) => {
+    if (event.key === " " && event.target.closest("button") && !event.target.closest("dialog")) event.preventDefault();
+  });
   addEventListener("hashchange", () => session.restore().catch(notice));
   dropping(session);
   if (!(await session.restore().catch((error) => notice(error) ?? false))) await session.open("put-fence-get", { seed: 42n });
@@ -79,7 +83,6 @@ function remember(app, session) {
 function key(event, { app, session, transport }) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea, dialog")) return;
-  if (event.key === " " && event.target.closest("button, [role=tab]")) return;
   const { active } = app;
   const lanes = active.rows.map((row) => row.lanes[0]);
   const follow = (way) => {

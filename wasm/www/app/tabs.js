@@ -1,6 +1,6 @@
 // The panel's tabs.
 
-import { fill, h } from "./dom.js";
+import { h, update } from "./dom.js";
 
 export class Tabs {
   /// `views` are pairs of a name and what is shown under it.
@@ -49,13 +49,11 @@ export class Tabs {
     const { app } = this;
     const state = [this.at, app.active, app.active.story, app.step, app.picked, app.chosen, app.followed(app.active)];
     if (this.state?.every((one, index) => one === state[index])) return;
-    // While time runs, a panel that is rebuilt with every frame cannot be read.
+    // While time runs, a panel that changes with every frame cannot be read.
     const now = performance.now();
     if (app.isPlaying && now - this.shownAt < 120) return app.changed();
     this.shownAt = now;
     this.state = state;
-    const top = this.panel.scrollTop;
-    fill(this.panel, this.views[this.at][1](app));
-    this.panel.scrollTop = top;
+    update(this.panel, h("div", { key: this.name }, this.views[this.at][1](app)));
   }
 }

@@ -221,7 +221,8 @@ export class App {
     if (this.isPlaying) this.advance(passed);
     if (!this.#isDirty || !this.axis) return;
     this.#isDirty = false;
-    this.width = this.panes[0]?.width ?? 1;
+    // A pane that is new has no width before its first layout.
+    this.width = this.panes[0]?.width ?? this.width;
     for (const pane of this.panes) pane.draw();
     // Texts are not updated with every frame.
     if (this.isPlaying && time - this.#notified < 90) return this.changed();

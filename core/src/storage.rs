@@ -20,14 +20,18 @@ pub trait Buffer {
     /// [`Full`] if they do not fit; nothing was appended then.
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full>;
 
-    /// Lends all room behind the held bytes to `fill`, which returns the number of bytes that it has written
+    /// Lends the room behind the held bytes to `fill`, which returns the number of bytes that it has written
     /// to the front of it; they are held from then on.
+    ///
+    /// Shape: a buffer that grows lends the number of bytes that `needed` returns, or all it may have if that
+    /// is less; any other lends all it has, without calling `needed`.
     ///
     /// # Errors
     ///
     /// The error of `fill`; nothing was appended then.
     fn append_with<E>(
         &mut self,
+        needed: impl FnOnce() -> usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E>;
 
@@ -77,6 +81,7 @@ impl<const N: usize> Buffer for heapless::Vec<u8, N> {
 
     fn append_with<E>(
         &mut self,
+        _needed: impl FnOnce() -> usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         let held = self.len();
@@ -244,15 +249,18 @@ mod tests {
         Buffer::extend(&mut buffer, b"abc").unwrap();
         assert_eq!(Buffer::extend(&mut buffer, b"de"), Err(Full { needed: 5 }));
         assert_eq!((buffer.as_slice(), buffer.room()), (&b"abc"[..], 1));
-        assert_eq!(buffer.append_with(|_| Err::<usize, _>("refused")), Err("refused"));
+        assert_eq!(buffer.append_with(|| 1, |_| Err::<usize, _>("refused")), Err("refused"));
         assert_eq!(buffer.as_slice(), b"abc");
         buffer.drop_front(2);
         assert_eq!(buffer.as_slice(), b"c");
-        let appended = buffer.append_with(|room| {
-            assert_eq!(room.len(), 3);
-            room[..2].copy_from_slice(b"de");
-            Ok::<_, Full>(2)
-        });
+        let appended = buffer.append_with(
+            || 1,
+            |room| {
+                assert_eq!(room.len(), 3);
+                room[..2].copy_from_slice(b"de");
+                Ok::<_, Full>(2)
+            },
+        );
         assert_eq!((appended, buffer.as_slice()), (Ok(2), &b"cde"[..]));
         buffer.drop_front(9);
         assert!(buffer.is_empty());

@@ -9,6 +9,15 @@ use crate::parts;
 use crate::storage::Buffer;
 use crate::wire::{WriteError, Writer, is_list, names_twice};
 
+/// Length of a message that was written into no room at all.
+pub(super) const fn needed_bytes(written: Result<usize, WriteError>) -> Result<usize, Misuse> {
+    match written {
+        Ok(len) => Ok(len),
+        Err(WriteError::Full(full)) => Ok(full.needed),
+        Err(WriteError::Misuse(misuse)) => Err(misuse),
+    }
+}
+
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// Length of the message for `request`, if the server and the wire accept it.
     ///
@@ -18,11 +27,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
         self.check(request)?;
         // The codec decides if the dialect can express the request.
-        match self.write(request, self.next_ticket(), &mut []) {
-            Ok(len) => Ok(len),
-            Err(WriteError::Full(full)) => Ok(full.needed),
-            Err(WriteError::Misuse(misuse)) => Err(misuse),
-        }
+        needed_bytes(self.write(request, self.next_ticket(), &mut []))
     }
 
     /// Checks that the server and the agreed version allow `request`.

@@ -64,6 +64,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
+use self::check::needed_bytes;
 use self::dialect::ClientDialect;
 use self::inflight::{Inflight, InflightRequest, Received};
 pub use self::listener::{LISTENER_BYTES, Listener, ListenerEvent};
@@ -247,7 +248,11 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             _ => self.exchange_name(self.next_ticket(), &mut digits),
         };
         let (dialect, space) = (self.dialect(), self.server_info.name());
-        self.buffer.append_with(|out| dialect.write(request, name, space, out))?;
+        self.buffer.append_with(
+            // A request that the dialect cannot express needs no room to be refused.
+            || needed_bytes(dialect.write(request, name, space, &mut [])).unwrap_or(0),
+            |out| dialect.write(request, name, space, out),
+        )?;
         self.buffer_use = BufferUse::Rendered { sent_bytes: 0 };
         let ticket = self.begin(request, verb)?;
         self.lifecycle.sent();

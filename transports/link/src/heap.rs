@@ -57,10 +57,11 @@ impl Buffer for BoundedBuf {
 
     fn append_with<E>(
         &mut self,
+        needed: impl FnOnce() -> usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         let held = self.bytes.len();
-        self.bytes.resize(self.limit_bytes, 0);
+        self.bytes.resize(held + needed().min(self.room()), 0);
         let written = fill(self.bytes.get_mut(held..).unwrap_or(&mut []));
         self.bytes.truncate(written.as_ref().map_or(held, |len| held.saturating_add(*len)));
         written
@@ -151,6 +152,26 @@ mod tests {
         assert_eq!((bytes.as_slice(), bytes.room()), (&b"d"[..], 3));
         bytes.drop_front(usize::MAX);
         assert_eq!((bytes.as_slice(), bytes.room()), (&b""[..], 4));
+    }
+
+    #[test]
+    fn buffer_grows_by_what_is_needed_up_to_the_bound() {
+        let mut bytes = BoundedBuf::new(8);
+        bytes.extend(b"ab").unwrap();
+        let appended = bytes.append_with(
+            || 3,
+            |room| {
+                assert_eq!(room.len(), 3);
+                room[..2].copy_from_slice(b"cd");
+                Ok::<_, Full>(2)
+            },
+        );
+        assert_eq!((appended, bytes.as_slice()), (Ok(2), &b"abcd"[..]));
+        assert_eq!(bytes.append_with(|| 5, |room| Err::<usize, _>(room.len())), Err(4));
+        assert_eq!((bytes.as_slice(), bytes.room()), (&b"abcd"[..], 4));
+        let mut large = BoundedBuf::new(1 << 16);
+        large.append_with(|| 40, |_| Ok::<_, Full>(40)).unwrap();
+        assert!(large.memory_bytes() < 1 << 10, "{}", large.memory_bytes());
     }
 
     #[test]

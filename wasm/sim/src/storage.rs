@@ -135,9 +135,10 @@ impl Buffer for Bytes {
 
     fn append_with<E>(
         &mut self,
+        needed: impl FnOnce() -> usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        self.counted(|own| own.append_with(fill))
+        self.counted(|own| own.append_with(needed, fill))
     }
 
     fn drop_front(&mut self, len: usize) {

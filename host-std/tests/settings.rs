@@ -244,3 +244,17 @@ fn file(name: &str, text: &str) -> PathBuf {
     std::fs::write(&path, text).unwrap();
     path
 }
+
+#[test]
+fn variable_without_a_value_is_that_of_the_launcher() {
+    let words = ["run", "-n", "1", "--inherit", "PATH", "--env", "TAKEN", "--env", "EMPTY=", "env"];
+    let ran = run(host(words).env("TAKEN", "a=b c")).exits_with(0);
+    assert!(
+        ran.out.contains("\nTAKEN=a=b c\n") || ran.out.starts_with("TAKEN=a=b c\n"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("EMPTY=\n"), "{}", ran.out);
+    let unset = run(host(words).env_remove("TAKEN")).exits_with(2);
+    unset.says(&["--env TAKEN", "no variable of this name", "NAME=VALUE"]);
+}

@@ -146,7 +146,9 @@ fn answer_that_differs_is_told_with_its_question() {
 fn two_runs_of_one_program_do_not_differ_and_those_of_two_do() {
     let (first, second) = (recorded("first", 2, &[]), recorded("second", 2, &[]));
     let same = with(&["trace", "diff"], [first.as_path(), &second]).exits_with(0).says_nothing();
-    assert_eq!(same.out, "");
+    assert_eq!(same.out, "no difference, values of keys aside (--values compares them)\n");
+    let itself = with(&["trace", "diff", "--values"], [first.as_path(), &first]).exits_with(0);
+    assert_eq!(itself.out, "no difference\n");
     let third = recorded("third", 3, &[]);
     let ran = with(&["trace", "diff"], [first.as_path(), &third]).exits_with(1);
     assert!(ran.out.starts_with("rank ") && ran.out.contains("second: "), "{}", ran.out);

@@ -121,7 +121,13 @@ fn perform(name: &str, matches: &ArgMatches) -> Result<ExitCode, String> {
                     print(&format!("{difference}\n"));
                     ExitCode::from(FAILED)
                 }
-                None => ExitCode::SUCCESS,
+                None => {
+                    print(match options.values {
+                        true => "no difference\n",
+                        false => "no difference, values of keys aside (--values compares them)\n",
+                    });
+                    ExitCode::SUCCESS
+                }
             }
         }
         _ => {

@@ -6,14 +6,16 @@ use super::value::{add, choice, path, put, shown_path, text};
 use crate::settings::environment::Offer;
 use pmi_host_base::program::Inherit;
 use pmi_host_base::variables::SET;
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 pub(super) const ROWS: &[OptionSpec] = &[
     Environment.value(
         "env",
-        "NAME=VALUE",
-        "set a variable for the ranks; may be repeated",
+        "NAME[=VALUE]",
+        "set a variable for the ranks, by default to its value in the environment of the launcher; may be \
+         repeated",
         |settings, value| add(&mut settings.environment.set, assignment(value)),
         |settings| {
             let pairs = settings.environment.set.iter();
@@ -91,20 +93,27 @@ pub(super) const ROWS: &[OptionSpec] = &[
     ),
 ];
 
-/// Cuts `NAME=VALUE`; the first `=` counts.
+/// Cuts `NAME=VALUE`; the first `=` counts. A lone `NAME` has the value that it has for the launcher.
 fn assignment(value: &OsStr) -> Result<(OsString, OsString), String> {
     let bytes = value.as_bytes();
-    let cut = bytes.iter().position(|byte| *byte == b'=').filter(|cut| *cut > 0);
-    let Some(cut) = cut else {
-        return Err("that is not NAME=VALUE; try 'OMP_NUM_THREADS=4'".to_owned());
+    let cut = bytes.iter().position(|byte| *byte == b'=');
+    let (name, stated) = match cut {
+        Some(cut) => (&bytes[..cut], Some(&bytes[cut + 1..])),
+        None => (bytes, None),
     };
-    if SET.iter().any(|entry| entry.means(&bytes[..cut])) {
+    if name.is_empty() {
+        return Err("that is not NAME=VALUE; try 'OMP_NUM_THREADS=4'".to_owned());
+    }
+    if SET.iter().any(|entry| entry.means(name)) {
         return Err(
             "the launcher itself sets this one; 'pmi-host run --env-report' shows which".to_owned()
         );
     }
     let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-    Ok((owned(&bytes[..cut]), owned(&bytes[cut + 1..])))
+    let name = owned(name);
+    let value = stated.map(owned).or_else(|| env::var_os(&name));
+    let value = value.ok_or("the launcher has no variable of this name; give it as NAME=VALUE")?;
+    Ok((name, value))
 }
 
 fn offer(value: &OsStr) -> Result<Offer, String> {

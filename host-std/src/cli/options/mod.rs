@@ -382,7 +382,7 @@ mod tests {
             ("node-timeout", "0", "1 to 3600 seconds"),
             ("node-ports", "9-8", "'5000-5100'"),
             ("node-ports", "0-8", "'5000-5100'"),
-            ("env", "A", "NAME=VALUE"),
+            ("env", "PMI_HOST_UNSET", "NAME=VALUE"),
             ("env", "=x", "NAME=VALUE"),
             ("env-for", "tf", "'torch'"),
             ("env", "PMI_RANK=7", "the launcher itself"),

@@ -3,7 +3,7 @@
 use super::dialect::ClientDialect;
 use super::inflight::Inflight;
 use super::{Client, TICKET_DIGITS, Ticket, UNSUPPORTED};
-use crate::command::{FenceGroup, Maxes, Place, Request, Text, Version};
+use crate::command::{FenceGroup, Maxes, Place, Request, Text, Verb, Version};
 use crate::error::Misuse;
 use crate::parts;
 use crate::storage::Buffer;
@@ -109,10 +109,12 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// Name of an exchange on the wire, if it has one: the opening has none.
     pub(super) fn exchange_name<'d>(
         &self,
+        verb: Verb,
         ticket: Ticket,
         digits: &'d mut [u8; TICKET_DIGITS],
     ) -> &'d [u8] {
-        if !Inflight::<SLOTS>::HAS_NAMES || !self.lifecycle.is_open() {
+        // No reply to an abort will follow.
+        if !Inflight::<SLOTS>::HAS_NAMES || !self.lifecycle.is_open() || verb == Verb::Abort {
             return b"";
         }
         let len = Writer::new(digits).unsigned(ticket.0.into()).len();

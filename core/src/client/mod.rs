@@ -234,7 +234,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send); [`Misuse::Busy`] also while the previous message is not sent.
+    /// As for [`send`](Self::send), except that an abort with [`WriteError::Full`] has dropped the other
+    /// exchanges; [`Misuse::Busy`] also while the previous message is not sent.
     pub fn send_in_place(&mut self, request: &Request<'_>) -> Result<Ticket, WriteError> {
         let verb = request.verb();
         self.admit(request, verb, true)?;
@@ -242,11 +243,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             self.forget_pending();
         }
         let mut digits = [0; TICKET_DIGITS];
-        let name = match verb {
-            // No reply will follow.
-            Verb::Abort => b"",
-            _ => self.exchange_name(self.next_ticket(), &mut digits),
-        };
+        let name = self.exchange_name(verb, self.next_ticket(), &mut digits);
         let (dialect, space) = (self.dialect(), self.server_info.name());
         self.buffer.append_with(
             // A request that the dialect cannot express needs no room to be refused.
@@ -360,11 +357,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         out: &mut [u8],
     ) -> Result<usize, WriteError> {
         let mut digits = [0; TICKET_DIGITS];
-        let name = match request {
-            // No reply will follow.
-            Request::Abort { .. } => b"",
-            _ => self.exchange_name(ticket, &mut digits),
-        };
+        let name = self.exchange_name(request.verb(), ticket, &mut digits);
         self.dialect().write(request, name, self.server_info.name(), out)
     }
 

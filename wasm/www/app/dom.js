@@ -12,9 +12,12 @@ export function h(tag, attributes = {}, ...children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value != null) element.setAttribute(name, value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
+  element.append(...present(children));
   return element;
 }
+
+/// Children in any nesting, without those that a condition has left out.
+const present = (children) => children.flat(Infinity).filter((child) => child != null && child !== false);
 
 /// A button with a name that is read aloud, and a key that does the same.
 export function button(name, label, onclick, more = {}) {
@@ -25,22 +28,17 @@ export function button(name, label, onclick, more = {}) {
 
 /// Replaces what an element holds.
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false));
+  element.replaceChildren(...present(children));
   return element;
 }
 
 /// Updates what an element holds to `children`, and keeps the nodes that stay: a focus, a typed text and a press
 /// that has begun survive. Listeners of kept nodes are those of the new ones, and must not hold new nodes.
 export function update(element, ...children) {
-  const next = children.flat(Infinity).filter((child) => child != null && child !== false)
-    .map((child) => (child instanceof Node ? child : document.createTextNode(child)));
-  const present = new Map();
-  for (const node of element.childNodes) {
-    const identity = identityOf(node);
-    present.set(identity, [...(present.get(identity) ?? []), node]);
-  }
+  const next = present(children).map((child) => (child instanceof Node ? child : document.createTextNode(child)));
+  const held = Map.groupBy(element.childNodes, identityOf);
   const nodes = next.map((node) => {
-    const kept = present.get(identityOf(node))?.shift();
+    const kept = held.get(identityOf(node))?.shift();
     return kept && adopt(kept, node) ? kept : node;
   });
   const staying = new Set(nodes);

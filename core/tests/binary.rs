@@ -205,7 +205,14 @@ proptest! {
         for answer in [
             Answer::Nothing, Answer::Missing, Answer::Number(b), Answer::Name(k), Answer::Value(v),
             Answer::Count(a), Answer::Pair(Pair { key: k, value: v }), Answer::Message(v),
-            Answer::Identity(Identity { rank: a, size: a, appnum: b, spawner: flag.then_some(k) }),
+            Answer::Identity(Identity {
+                rank: a,
+                size: a,
+                appnum: b,
+                spawner: flag.then_some(k),
+                is_debugged: false,
+                is_verbose: false,
+            }),
             Answer::Released { tag: None },
         ] {
             let reply = Reply { to: Verb::Get, tag: &tag, code: Code(b), answer };

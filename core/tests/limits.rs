@@ -4,7 +4,8 @@ mod transcript;
 mod wording;
 
 use pmi_core::command::{
-    Answer, Identity, LimitedField, Maxes, Place, Reason, Reply, Request, Text, Verb, Version,
+    Answer, Identity, LimitedField, Maxes, Place, ProcessCodes, Reason, Reply, Request, Text, Verb,
+    Version,
 };
 use pmi_core::error::{Code, Full};
 use pmi_core::ids::{Excerpt, Key, KvsName, Tag, Value, Word};
@@ -101,7 +102,14 @@ fn longest_replies_fit_what_is_kept_for_one() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);
     let most = |to, answer| Reply { to, tag: b"", code: Code(i32::MIN), answer };
     let version = Version { major: u16::MAX, minor: u16::MAX };
-    let who = Identity { rank: u32::MAX, size: u32::MAX, appnum: i32::MIN, spawner: Some(name) };
+    let who = Identity {
+        rank: u32::MAX,
+        size: u32::MAX,
+        appnum: i32::MIN,
+        spawner: Some(name),
+        is_debugged: false,
+        is_verbose: false,
+    };
     let too_long = Reason::Length {
         what: LimitedField::Value,
         key: &KEY,
@@ -121,7 +129,10 @@ fn longest_replies_fit_what_is_kept_for_one() {
         most(Verb::Lookup, Answer::Value(value)),
         most(Verb::Put, Answer::Refused(too_long)),
         most(Verb::Fence, Answer::Released { tag: Some(u32::MAX) }),
-        most(Verb::Spawn, Answer::Spawned { job: Some(name), codes: Some(key) }),
+        most(
+            Verb::Spawn,
+            Answer::Spawned { job: Some(name), codes: Some(ProcessCodes::List(key)) },
+        ),
     ] {
         let written = pmi1::write_reply(&reply, b"", &mut [0; limits::REPLY_BYTES]);
         assert!(written.is_ok(), "{:?} gives {written:?}", reply.to);

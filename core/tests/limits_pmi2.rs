@@ -1,8 +1,8 @@
 //! Every size at its limit in frames, where each `;` may take two bytes.
 
 use pmi_core::command::{
-    Answer, Identity, LimitedField, Notice, Pair, Place, Reason, Reply, Request, Text, Verb,
-    Version,
+    Answer, Identity, LimitedField, Notice, Pair, Place, ProcessCodes, Reason, Reply, Request,
+    Text, Verb, Version,
 };
 use pmi_core::error::{Code, Full};
 use pmi_core::limits;
@@ -64,7 +64,14 @@ fn ring_whose_values_are_at_their_limit_fits_a_message_unless_they_are_full_of_s
 fn longest_replies_fit_what_is_kept_for_one() {
     let [key, value, name] = [&KEY[..], &VALUE, &NAME].map(Text::plain);
     let most = |to, answer| Reply { to, tag: &TAG, code: Code(i32::MIN), answer };
-    let who = Identity { rank: u32::MAX, size: u32::MAX, appnum: i32::MIN, spawner: Some(name) };
+    let who = Identity {
+        rank: u32::MAX,
+        size: u32::MAX,
+        appnum: i32::MIN,
+        spawner: Some(name),
+        is_debugged: false,
+        is_verbose: false,
+    };
     let too_long = Reason::Length {
         what: LimitedField::Value,
         key: &KEY,
@@ -86,7 +93,10 @@ fn longest_replies_fit_what_is_kept_for_one() {
         most(Verb::GetAll, Answer::Count(u32::MAX)),
         most(Verb::GetAll, Answer::Pair(Pair { key, value })),
         most(Verb::Put, Answer::Refused(too_long)),
-        most(Verb::Spawn, Answer::Spawned { job: Some(name), codes: Some(key) }),
+        most(
+            Verb::Spawn,
+            Answer::Spawned { job: Some(name), codes: Some(ProcessCodes::List(key)) },
+        ),
         most(Verb::Notice, Answer::Notice(Notice::Abort(i32::MIN))),
         most(Verb::Unknown, Answer::Refused(Reason::NotSupported { word: &word })),
         most(

@@ -142,7 +142,14 @@ fn machines_converse_in_frames_without_memory() {
     let (key, value) = (Text::plain(&KEY[1..]), Text::plain(&VALUE[1..]));
     let (own, node) = (Place::Job(None), Place::Node);
     let full = Request::FullInit { rank: Some(0), job: None, threaded: false, method: None };
-    let who = Identity { rank: 0, size: 1, appnum: 0, spawner: None };
+    let who = Identity {
+        rank: 0,
+        size: 1,
+        appnum: 0,
+        spawner: None,
+        is_debugged: false,
+        is_verbose: false,
+    };
     let (service, port) = (Text::from("svc"), Text::from("a;b"));
     let (left, right) = (Text::from("to the left"), Text::from("to the right"));
     converse(&[

@@ -5,8 +5,8 @@ mod starts;
 mod transcript;
 
 use pmi_core::command::{
-    Answer, Argument, FenceGroup, Identity, InfoList, Maxes, Pair, Place, Program, Reply, Request,
-    Spawn, Text, Verb, Version,
+    Answer, Argument, FenceGroup, Identity, InfoList, Maxes, Pair, Place, ProcessCodes, Program,
+    Reply, Request, Spawn, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Misuse};
 use pmi_core::wire::{Framed, WriteError, pmi1};
@@ -398,7 +398,14 @@ impl Answers {
             }
             Self::Identity(rank, size, appnum, spawner) => {
                 let spawner = spawner.as_ref().map(text);
-                let who = Identity { rank: *rank, size: *size, appnum: *appnum, spawner };
+                let who = Identity {
+                    rank: *rank,
+                    size: *size,
+                    appnum: *appnum,
+                    spawner,
+                    is_debugged: false,
+                    is_verbose: false,
+                };
                 ok(Verb::InitAck, Answer::Identity(who))
             }
             Self::Maxes(kvsname, key, value) => {
@@ -416,7 +423,7 @@ impl Answers {
             Self::Released(tag) => ok(Verb::Fence, Answer::Released { tag: *tag }),
             Self::Port(port) => ok(Verb::Lookup, Answer::Value(text(port))),
             Self::Spawned(job, list) => {
-                let codes = list.is_some().then(|| Text::plain(codes));
+                let codes = list.is_some().then(|| ProcessCodes::List(Text::plain(codes)));
                 ok(Verb::Spawn, Answer::Spawned { job: job.as_ref().map(text), codes })
             }
             Self::Failed(to, code, msg) => {

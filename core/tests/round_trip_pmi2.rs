@@ -3,8 +3,8 @@
 mod starts;
 
 use pmi_core::command::{
-    Answer, Argument, FenceGroup, Identity, InfoList, Notice, Pair, Place, Program, Reply, Request,
-    Spawn, Text, Verb,
+    Answer, Argument, FenceGroup, Identity, InfoList, Notice, Pair, Place, ProcessCodes, Program,
+    Reply, Request, Spawn, Text, Verb,
 };
 use pmi_core::error::{Code, Misuse};
 use pmi_core::limits::PMI2_LENGTH_DIGITS;
@@ -371,7 +371,14 @@ impl Answers {
         match self {
             Self::Identity(rank, size, appnum, spawner) => {
                 let spawner = spawner.as_ref().map(text);
-                let who = Identity { rank: *rank, size: *size, appnum: *appnum, spawner };
+                let who = Identity {
+                    rank: *rank,
+                    size: *size,
+                    appnum: *appnum,
+                    spawner,
+                    is_debugged: false,
+                    is_verbose: false,
+                };
                 ok(Verb::FullInit, Answer::Identity(who))
             }
             Self::One(Verb::KvsName, name) => ok(Verb::KvsName, Answer::Name(text(name))),
@@ -387,8 +394,8 @@ impl Answers {
                 ok(Verb::Ring, Answer::Ring { count: *count, left, right })
             }
             Self::Spawned(job, codes) => {
-                let (job, codes) = (job.as_ref().map(text), codes.as_ref().map(text));
-                ok(Verb::Spawn, Answer::Spawned { job, codes })
+                let codes = codes.as_ref().map(|codes| ProcessCodes::List(text(codes)));
+                ok(Verb::Spawn, Answer::Spawned { job: job.as_ref().map(text), codes })
             }
             Self::Count(count) => ok(Verb::GetAll, Answer::Count(*count)),
             Self::Notice(None) => ok(Verb::Notice, Answer::Notice(Notice::Checkpoint)),

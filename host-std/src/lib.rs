@@ -16,6 +16,7 @@
 //! nodes       node servers on hosts: starters, authenticated connections, places in the tree
 //! operation   messages about operations of ranks on several nodes
 //! control     status queries to a running launcher: 'pmi-host ps'
+//! mpir        variables by which debuggers find the ranks
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
 //! ends        end of every rank, for users and for programs
@@ -44,7 +45,9 @@ mod control;
 mod create;
 mod demo_rank;
 mod event_loop;
+mod install;
 mod launch;
+mod mpir;
 mod nodes;
 mod numbers;
 mod operation;

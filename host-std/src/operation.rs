@@ -1,6 +1,7 @@
 //! Operations of ranks on several nodes besides fences of the whole job: an agent hands up the part of its
 //! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
 
+use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,26 @@ pub(crate) enum OperationRequest {
         asker: Asker,
         /// The request.
         request: NameMessage,
+    },
+    /// A request for committed data of a rank on another node.
+    Fetch(FetchMessage),
+    /// Answer to such requests of other nodes.
+    Fetched(FetchAnswer),
+    /// Request of a rank for a change that all nodes make.
+    Change {
+        /// Session of the rank, and number of the request there.
+        asker: Asker,
+        /// Job and number of the rank.
+        by: (u32, u32),
+        /// The change.
+        change: JobChange,
+    },
+    /// The node has made a change.
+    Changed {
+        /// Its number.
+        number: u32,
+        /// The result.
+        result: ChangeResult,
     },
 }
 
@@ -52,6 +73,105 @@ pub(crate) enum OperationReply {
         /// The answer.
         answer: NameAnswerMessage,
     },
+    /// A request of another node for committed data of a rank of the receiving node.
+    Fetch {
+        /// Number of the other node in the tree.
+        node: u32,
+        /// The request.
+        request: FetchMessage,
+    },
+    /// Answer to a request for committed data.
+    Fetched {
+        /// The request.
+        request: FetchMessage,
+        /// As in [`FetchAnswer`].
+        data: Option<Vec<u8>>,
+    },
+    /// A change that all nodes make in the order of its arrival.
+    Change {
+        /// Its number.
+        number: u32,
+        /// The change.
+        change: JobChange,
+    },
+    /// Answer to a request for a change, which all nodes have made.
+    Changed {
+        /// As in the request.
+        asker: Asker,
+        /// The result: that of a node which could not make it, if there is one.
+        result: ChangeResult,
+    },
+}
+
+/// A change of jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum JobChange {
+    /// Connects two jobs, or ends their connection.
+    Connect {
+        /// Job of the rank that requests it.
+        one: u32,
+        /// The other job.
+        other: u32,
+        /// False for the end.
+        is_connect: bool,
+    },
+    /// Adds pairs to the space of a job.
+    PutAll {
+        /// The job.
+        job: u32,
+        /// The pairs.
+        block: Vec<u8>,
+    },
+}
+
+/// Result of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ChangeResult {
+    Done,
+    NoRoom,
+    NotConnected,
+}
+
+impl From<ChangeAnswer> for ChangeResult {
+    fn from(answer: ChangeAnswer) -> Self {
+        match answer {
+            ChangeAnswer::Done => Self::Done,
+            ChangeAnswer::NoRoom => Self::NoRoom,
+            ChangeAnswer::NotConnected => Self::NotConnected,
+        }
+    }
+}
+
+impl From<ChangeResult> for ChangeAnswer {
+    fn from(result: ChangeResult) -> Self {
+        match result {
+            ChangeResult::Done => Self::Done,
+            ChangeResult::NoRoom => Self::NoRoom,
+            ChangeResult::NotConnected => Self::NotConnected,
+        }
+    }
+}
+
+/// A request for data that a PMIx client of another node has committed, or will commit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct FetchMessage {
+    /// Job of the client.
+    pub(crate) job: u32,
+    /// Rank of the client.
+    pub(crate) rank: u32,
+    /// The key; `None` for any data.
+    pub(crate) key: Option<Vec<u8>>,
+}
+
+/// Answer to [`FetchMessage`]s.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FetchAnswer {
+    /// Numbers of the requesting nodes in the tree.
+    pub(crate) nodes: Vec<u32>,
+    /// The request.
+    pub(crate) request: FetchMessage,
+    /// The record of all data of the client; `None` if it will not commit the requested data.
+    pub(crate) data: Option<Vec<u8>>,
 }
 
 /// A request that waits for its answer, on the node of its client.
@@ -176,7 +296,11 @@ pub(crate) mod tests {
         ForwardedMessage { job: 0, rank: 7, format: 3, body: b"\x01\0".to_vec() }
     }
 
-    pub(crate) fn requests() -> [OperationRequest; 5] {
+    fn fetch() -> FetchMessage {
+        FetchMessage { job: 1, rank: 300, key: Some(b"k".to_vec()) }
+    }
+
+    pub(crate) fn requests() -> [OperationRequest; 9] {
         let operation = Operation {
             kind: OperationKind::Construct,
             name: Some(b"ours".to_vec()),
@@ -196,10 +320,22 @@ pub(crate) mod tests {
                 },
             },
             OperationRequest::Name { asker: ASKER, request: NameMessage::Pmix(forwarded()) },
+            OperationRequest::Fetch(fetch()),
+            OperationRequest::Fetched(FetchAnswer {
+                nodes: vec![1, 300],
+                request: fetch(),
+                data: Some(b"d".to_vec()),
+            }),
+            OperationRequest::Change {
+                asker: ASKER,
+                by: (1, 2),
+                change: JobChange::Connect { one: 1, other: 0, is_connect: true },
+            },
+            OperationRequest::Changed { number: 300, result: ChangeResult::NotConnected },
         ]
     }
 
-    pub(crate) fn replies() -> [OperationReply; 4] {
+    pub(crate) fn replies() -> [OperationReply; 8] {
         [
             OperationReply::Ended {
                 kind: OperationKind::GroupFence(2),
@@ -212,6 +348,13 @@ pub(crate) mod tests {
             OperationReply::Forwarded(forwarded()),
             OperationReply::Name { asker: ASKER, answer: NameAnswerMessage::Port(b"p".to_vec()) },
             OperationReply::Name { asker: ASKER, answer: NameAnswerMessage::Unknown },
+            OperationReply::Fetch { node: 300, request: fetch() },
+            OperationReply::Fetched { request: fetch(), data: None },
+            OperationReply::Change {
+                number: 300,
+                change: JobChange::PutAll { job: 1, block: vec![0, 255] },
+            },
+            OperationReply::Changed { asker: ASKER, result: ChangeResult::NoRoom },
         ]
     }
 }

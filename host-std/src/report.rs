@@ -32,7 +32,8 @@ pub(crate) fn failure(
             format!("{} could not be started: {why}{}", who(rank), start_hint(*code))
         }
         Failure::Ended { rank, ending, phase } => {
-            format!("{} {}", who(rank), ended(*ending, *phase))
+            let hint = closed_descriptor_hint(plan, *rank, (*ending, *phase));
+            format!("{} {}{hint}", who(rank), ended(*ending, *phase))
         }
         Failure::LeftEarly { rank } => format!(
             "{} exited with 0 but without finalize; an MPI program must call MPI_Finalize first",
@@ -120,6 +121,14 @@ pub(crate) fn without_heartbeat(
     format!(
         "{} has sent no heartbeat for {secs} s, although it announced one ({code}); it may hang",
         local_rank(plan, rank, pid)
+    )
+}
+
+/// Report on a tool that has not read all output it requested; once for each request.
+pub(crate) fn output_dropped(tool: &str, bytes: u64) -> String {
+    format!(
+        "tool {tool} reads output more slowly than ranks write it, and has lost {bytes} bytes so far; a \
+         larger PMIX_IOF_CACHE_SIZE would keep more"
     )
 }
 
@@ -271,6 +280,23 @@ fn start_hint(code: u8) -> &'static str {
         _ => "; start fewer ranks, or raise the limits of this session ('ulimit -a' shows them)",
     }
 }
+
+/// Remedy if a rank seems to have started a program of MPICH that has found its descriptor closed: such a
+/// program fails with this code.
+fn closed_descriptor_hint(plan: &Plan, rank: u32, end: (ProcessEnd, PmiPhase)) -> &'static str {
+    let offer = plan.offer(plan.appnum(rank));
+    let is_starter = offer.pmi && offer.may_load_pmi1 && !plan.has_port();
+    match end {
+        (ProcessEnd::Exited(MPICH_FAILED), PmiPhase::Silent) if is_starter => {
+            "; if it starts an MPI program with closed files, as Python's subprocess does, '--pmi-port' \
+             gives that one a port in place of PMI_FD"
+        }
+        _ => "",
+    }
+}
+
+/// Exit code of a program of MPICH whose `MPI_Init` has failed.
+const MPICH_FAILED: u8 = 15;
 
 /// End of a rank, as the predicate of a sentence about it.
 pub(crate) fn ended(ending: ProcessEnd, phase: PmiPhase) -> String {

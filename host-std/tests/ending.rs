@@ -98,6 +98,71 @@ fn run_that_goes_well_has_no_failure_in_its_report() {
 }
 
 #[test]
+fn report_for_ci_systems_has_a_case_for_the_run_and_for_every_rank() {
+    let file = file("result.xml");
+    let script = "case $PMI_RANK in 1) exit 3;; 2) exec sleep 60;; *) exit 0;; esac";
+    // The name of the program is text of the user.
+    let words = ["--on-exit-error=kill", "--result", file.to_str().unwrap()];
+    let wait = format!("[ $PMI_RANK = 1 ] && sleep 0.3; {script}");
+    told(4, &words, &wait).exits_with(3);
+    let text = fs::read_to_string(&file).unwrap();
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let root = document.root_element();
+    assert_eq!(root.tag_name().name(), "testsuites");
+    let counts = |node: roxmltree::Node| {
+        ["tests", "failures", "skipped"].map(|name| node.attribute(name).unwrap().to_owned())
+    };
+    assert_eq!(counts(root), ["5", "2", "1"]);
+    let is = |name: &'static str| move |node: &roxmltree::Node| node.has_tag_name(name);
+    let suites: Vec<_> = root.children().filter(is("testsuite")).collect();
+    assert_eq!(
+        (counts(suites[0]), counts(suites[1])),
+        (["1", "1", "0"].map(str::to_owned), ["4", "1", "1"].map(str::to_owned))
+    );
+    let message = |case: roxmltree::Node| -> Option<(String, String)> {
+        let verdict = case.children().find(roxmltree::Node::is_element)?;
+        Some((verdict.tag_name().name().to_owned(), verdict.attribute("message")?.to_owned()))
+    };
+    let case = |name: &str| {
+        let mut all = document.descendants().filter(is("testcase"));
+        all.find(|case| case.attribute("name") == Some(name)).unwrap_or_else(|| panic!("{text}"))
+    };
+    let (tag, report) = message(case("run")).unwrap();
+    assert!(tag == "failure" && report.starts_with("rank 1 of 4 (pid "), "{text}");
+    assert_eq!(message(case("rank 0 of 4")), None);
+    assert_eq!(case("rank 0 of 4").attribute("classname"), Some("sh"));
+    let (tag, how) = message(case("rank 1 of 4")).unwrap();
+    assert!(tag == "failure" && how.starts_with("exited with code 3 on "), "{text}");
+    let (tag, how) = message(case("rank 2 of 4")).unwrap();
+    assert!(tag == "skipped" && how.contains("SIGTERM"), "{text}");
+    let seconds: f64 = case("rank 1 of 4").attribute("time").unwrap().parse().unwrap();
+    assert!(seconds > 0.2, "{text}");
+}
+
+#[test]
+fn report_for_ci_systems_is_xml_whatever_a_rank_says() {
+    let file = file("hostile.XML");
+    let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read a <&$PMI_FD; \
+                  printf 'cmd=abort exitcode=9 message=<&\"\\033[2J>\\n' >&$PMI_FD; exec sleep 60";
+    told(1, &["--result", file.to_str().unwrap()], script).exits_with(9);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(roxmltree::Document::parse(&text).is_ok(), "{text}");
+}
+
+#[test]
+fn run_is_summed_up_in_one_line() {
+    let start = "pmi-host: 3 ranks on 1 host: 3 succeeded; exit code 0 after ";
+    let ran = told(3, &["--summary"], "exit 0").exits_with(0);
+    assert!(ran.err.starts_with(start) && ran.err.lines().count() == 1, "{}", ran.err);
+    let script = "[ $PMI_RANK = 0 ] && exit 5; exec sleep 60";
+    let ran = told(2, &["--summary"], script).exits_with(5);
+    let last = ran.err.lines().last().unwrap();
+    let start =
+        "pmi-host: 2 ranks on 1 host: 1 failed, 1 terminated by the launcher; exit code 5 after ";
+    assert!(last.starts_with(start), "{}", ran.err);
+}
+
+#[test]
 fn report_that_cannot_be_written_is_told_before_anything_starts() {
     let flag = file("not-started");
     let words = ["run", "-n", "1", "--result", "/no/such/directory/r.json", "touch"];

@@ -108,8 +108,8 @@ fn writer_of_the_input_learns_when_no_rank_reads_any_more() {
 }
 
 #[test]
-fn readers_that_are_no_ranks_are_told_before_the_start() {
-    let ran = run(job(2, ["--stdin", "1-3"]).args(["echo", "started"])).exits_with(1);
+fn readers_that_are_no_ranks_are_refused_before_the_start() {
+    let ran = run(job(2, ["--stdin", "1-3"]).args(["echo", "started"])).exits_with(2);
     assert_eq!(ran.out, "");
     ran.says(&["rank 2 cannot read standard input", "2 ranks"]);
 }

@@ -2,7 +2,7 @@
 //! environment.
 
 mod common;
-use common::{Running, host_path, job, run, shell, signal_group, start};
+use common::{Running, host, host_path, job, run, shell, signal_group, start};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -212,6 +212,20 @@ fn socket_of_a_killed_launcher_is_removed() {
     launcher.signal("KILL");
     assert_eq!(launcher.end().code, 137);
     assert!(comes(|| sockets(&place) == 0), "the socket is left");
+}
+
+#[test]
+fn directory_for_ranks_of_a_killed_launcher_is_removed() {
+    let place = directory("ranks");
+    let mut command = host(["run", "--no-tools", "--pmi", "x", "-n", "1", "sleep", "600"]);
+    let launcher = start(command.env("TMPDIR", &place));
+    let is_there = || fs::read_dir(&place).unwrap().next().is_some();
+    assert!(comes(is_there));
+    // Its guard has the report once the rank runs.
+    sleep(Duration::from_millis(300));
+    launcher.signal("KILL");
+    assert_eq!(launcher.end().code, 137);
+    assert!(comes(|| !is_there()), "the directory is left");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn published_name_is_found_and_connected_to(library: &Library) {
     let expected = [
         "rank 1: after that there is no desk",
         "rank 2: after that there is no desk",
-        "the desk was told 4711",
+        "the directory received 4711",
     ];
     assert_eq!(ran.lines(), expected);
 }

@@ -61,6 +61,15 @@ fn events_reach_clients_on_other_nodes() {
 }
 
 #[test]
+fn committed_data_is_fetched_from_other_nodes_without_a_fence() {
+    let Some(get) = pmix_program("pmix_get") else { return };
+    let ran = over_nodes(3, 3, &get, "apart").exits_with(0).says_nothing();
+    let expected =
+        [0, 1, 2].map(|rank| format!("{rank}: what is posted is found by whom it is for"));
+    assert_eq!(sorted(&ran), expected);
+}
+
+#[test]
 fn published_data_is_found_on_other_nodes() {
     let Some(names) = pmix_program("pmix_names") else { return };
     let ran = run(&mut nodes(3, 3, &[names.to_str().unwrap()])).exits_with(0).says_nothing();

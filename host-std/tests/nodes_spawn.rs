@@ -74,6 +74,39 @@ fn spawned_ranks_continue_the_turns_of_the_run() {
     assert_eq!(sorted(&ran), expected);
 }
 
+/// Agents of these hosts, which are this machine; the first rank runs `script`, and all pass a fence.
+fn on_hosts(hosts: &str, options: &[&str], script: &str) -> Command {
+    let text = format!(
+        "{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in >/dev/null; ask finalize >/dev/null"
+    );
+    let mut command = nodes(1, 1, &[]);
+    let at = ["--starter", "local", "--hosts", hosts, "--label-format", "%g:%r@%h "];
+    command.args([&at, options, &["sh", "-c", &text]].concat());
+    command
+}
+
+#[test]
+fn spawned_ranks_take_slots_that_are_free() {
+    let options = ["-n", "2", "--rankmap", "0,1"];
+    let mut command = on_hosts("a:3,b:2", &options, "spawn 4 '' 'echo here'");
+    let ran = run(&mut command).exits_with(0).says_nothing();
+    let expected =
+        ["0:0@a cmd=spawn_result rc=0", "1:0@a here", "1:1@a here", "1:2@b here", "1:3@a here"];
+    assert_eq!(sorted(&ran), expected);
+}
+
+#[test]
+fn hosts_without_ranks_take_spawned_ones_if_all_take_part() {
+    let script = "spawn 3 '' 'echo here'; spawn 1 c 'echo again'";
+    let ran = run(&mut on_hosts("a,b,c", &["-n", "1", "--all-hosts"], script));
+    let ran = ran.exits_with(0).says_nothing();
+    let mut expected = vec!["0:0@a cmd=spawn_result rc=0"; 2];
+    expected.extend(["1:0@b here", "1:1@c here", "1:2@a here", "2:0@c again"]);
+    assert_eq!(sorted(&ran), expected);
+    let refused = run(&mut on_hosts("a,b,c", &["-n", "1"], "spawn 1 c true")).exits_with(0);
+    assert!(refused.err.contains("no host of this run"), "{}", refused.err);
+}
+
 #[test]
 fn spawned_ranks_run_on_requested_hosts() {
     for (hosts, places) in [
@@ -183,6 +216,70 @@ fn spawned_job_and_its_spawner_read_each_other_over_nodes() {
     assert_eq!(sorted(&ran), ["0 reads parent 2", "1 reads child 1", "1 reads parent 2"]);
 }
 
+/// Ranks that speak PMI-2: the first one spawns this program, and puts two pairs into the space of the spawned
+/// job; two others end the connection of the jobs, and connect them again.
+const CONNECTS: &str = r#"
+import os, sys, time
+f = os.fdopen(int(os.environ['PMI_FD']), 'r+b', 0)
+def send(body):
+    f.write(b'%6d' % len(body) + body.encode())
+def ask(body):
+    send(body)
+    answer = f.read(int(f.read(6)))
+    return dict(pair.split('=', 1) for pair in answer.decode().split(';') if pair)
+def get(job, key):
+    answer = ask(f'cmd=kvs-get;jobid={job};srcid=-1;key={key};')
+    return answer.get('value') if answer['found'] == 'TRUE' else None
+f.write(b'cmd=init pmi_version=2 pmi_subversion=0\n')
+while f.read(1) != b'\n': pass
+rank = int(os.environ['PMI_RANK'])
+opened = ask(f'cmd=fullinit;pmirank={rank};')
+own = ask('cmd=job-getid;')['jobid']
+if 'spawner-jobid' in opened:
+    while get(own, 'y') is None:
+        time.sleep(0.01)
+    print('child', rank, 'has', get(own, 'x'))
+    ask('cmd=finalize;')
+    sys.exit()
+if rank == 0:
+    child = ask('cmd=spawn;ncmds=1;preputcount=0;subcmd=python3;maxprocs=2;argc=1;'
+                f'argv0={sys.argv[0]};infokeycount=1;infokey0=hosts;infoval0=local2,local3;')['jobid']
+    send(f'cmd=kvs-putall;jobid={child};npair=2;')
+    send('cmd=kvs-putall-pair;key=x;val=a b;')
+    print('put', ask('cmd=kvs-putall-pair;key=y;val=2;')['rc'])
+    ask(f'cmd=kvs-put;key=child;value={child};')
+ask('cmd=kvs-fence;')
+child = get(own, 'child')
+print(rank, 'reads', get(child, 'x'))
+ask('cmd=kvs-fence;')
+if rank == 2:
+    print('disconnect', ask(f'cmd=job-disconnect;jobid={child};')['rc'])
+    print('disconnect', ask(f'cmd=job-disconnect;jobid={child};')['rc'] != '0')
+ask('cmd=kvs-fence;')
+print(rank, 'reads', get(child, 'x'))
+ask('cmd=kvs-fence;')
+if rank == 1:
+    print('connect', ask(f'cmd=job-connect;jobid={child};')['rc'])
+ask('cmd=kvs-fence;')
+print(rank, 'reads', get(child, 'x'))
+ask('cmd=finalize;')
+"#;
+
+#[test]
+fn jobs_are_connected_and_receive_pairs_on_all_nodes() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-spawn-connects.py");
+    fs::write(&program, CONNECTS).unwrap();
+    let words = ["--node-timeout", "60", "--pmi", "2", "python3", program.to_str().unwrap()];
+    let ran = run(&mut nodes(3, 3, &words)).exits_with(0).says_nothing();
+    let mut expected = vec!["child 0 has a b", "child 1 has a b", "connect 0"];
+    expected.extend(["disconnect 0", "disconnect True", "put 0"]);
+    let reads =
+        (0..3).flat_map(|rank| ["a b", "a b", "None"].map(|value| format!("{rank} reads {value}")));
+    let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).chain(reads).collect();
+    expected.sort_unstable();
+    assert_eq!(sorted(&ran), expected);
+}
+
 #[test]
 fn spawned_rank_outside_a_fence_is_named_in_reports_and_failures() {
     let child = |rest: &str| {
@@ -205,7 +302,9 @@ fn spawned_rank_outside_a_fence_is_named_in_reports_and_failures() {
 
 #[test]
 fn lost_host_takes_no_spawned_rank_in_a_run_that_continues() {
-    let script = "if [ $PMI_RANK = 2 ]; then kill -KILL $PPID; exec sleep 60; fi
+    // An agent reports the start of its ranks at the end of the turn in which it answers the first request; a loss
+    // before that ends the run.
+    let script = "if [ $PMI_RANK = 2 ]; then ask get_maxes; kill -KILL $PPID; exec sleep 60; fi
         if [ $PMI_RANK = 0 ]; then
             until spawn 1 local3 true | grep -q rc=-1; do :; done
             spawn 3 '' 'echo here'

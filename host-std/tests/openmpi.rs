@@ -1,7 +1,10 @@
 //! Programs of PMIx clients, Open MPI's among them, beyond the cases of all libraries.
 
 mod common;
+use common::library::{OPEN_MPI_4, OPEN_MPI_5};
 use common::{host, job, mpi_program, openmpi_program, pmix_program, run};
+use std::fs;
+use std::path::Path;
 
 #[test]
 fn both_libraries_run_with_no_option_also_through_a_shell() {
@@ -13,6 +16,21 @@ fn both_libraries_run_with_no_option_also_through_a_shell() {
             let said = ran.lines().into_iter().map(|line| line.split(" on ").next().unwrap());
             assert_eq!(said.collect::<Vec<_>>(), ["rank 0 of 2", "rank 1 of 2"], "{words:?}");
         }
+    }
+}
+
+#[test]
+fn libraries_leave_nothing_in_the_directory_for_temporary_files() {
+    for (number, library) in [OPEN_MPI_4, OPEN_MPI_5].iter().enumerate() {
+        let Some(program) = (library.build)("hello") else { continue };
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("open-mpi-left-{number}"));
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir(&place).unwrap();
+        let mut command = host(["run", "--no-tools", "-n", "2"]);
+        run(command.arg(&program).env("TMPDIR", &place)).exits_with(0);
+        let left: Vec<_> =
+            fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

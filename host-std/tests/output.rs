@@ -80,7 +80,9 @@ fn label_names_the_rank_of_every_line() {
         time.parse::<f64>().unwrap()
     });
     assert!(times[0] < times[1], "{times:?}");
-    run(job(2, ["--label-format", "%x"]).arg("true")).exits_with(2).says(&["'%x'", "%r (rank)"]);
+    run(job(2, ["--label-format", "%x"]).arg("true"))
+        .exits_with(2)
+        .says(&["'%x'", "%r and %R (rank)"]);
 }
 
 #[test]

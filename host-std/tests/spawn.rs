@@ -124,6 +124,17 @@ fn hints_are_followed() {
     assert_eq!(lines, ["in /usr red,green/round of 7"; 7]);
 }
 
+// Coverage: W2-57
+#[test]
+fn spawn_that_takes_longer_than_its_time_is_undone() {
+    let words = ["sleep", "60"];
+    let hints = [("timeout", "1")];
+    // No system starts as many processes in a millisecond.
+    let ran = spawn(&[Block { processes: 200, words: &words, hints: &hints }]).exits_with(0);
+    assert!(ran.out.starts_with("parent: cmd=spawn_result rc=-1"), "{}", ran.out);
+    ran.says(&["is refused", "the time of the hint 'timeout' is over"]);
+}
+
 #[test]
 fn program_is_looked_for_in_the_path_of_the_hint_first() {
     use std::os::unix::fs::PermissionsExt;

@@ -614,8 +614,6 @@ fn unavailable_options_are_refused_with_a_remedy() {
         (&["-enable-hostname-propagation"], "PMI_HOSTNAME"),
         (&["-localhost", "name"], "uname -n"),
         (&["-order-nodes", "UP"], "wanted order"),
-        (&["-pmi-port"], "--listen"),
-        (&["-skip-launch-node"], "out of the list"),
         (&["-gpus-per-proc", "2"], "CUDA_VISIBLE_DEVICES"),
         (&["-gpu-subdevs-per-proc", "2"], "ZE_AFFINITY_MASK"),
         (&["-output-from", "0"], "-outfile-pattern"),
@@ -628,6 +626,16 @@ fn unavailable_options_are_refused_with_a_remedy() {
     // The same rule holds for a variable.
     let mut command = mpiexec(["true"]);
     run(command.env("HYDRA_RMK", "ll")).exits_with(2).says(&["HYDRA_RMK", "batch system"]);
+}
+
+#[test]
+fn this_host_can_be_left_out() {
+    refused(&["-skip-launch-node", "-n", "1", "true"], &["'--no-local' leaves no host"]);
+    refused(&["-skip-launch-node", "-hosts", "localhost", "true"], &["leaves no host"]);
+    let ran = run(mpiexec(["-skip-launch-node", "-hosts", "localhost,other", "-n", "2"])
+        .args(["--dry-run", "true"]));
+    let shown = ran.exits_with(0).out;
+    assert!(shown.contains("other") && !shown.contains("localhost"), "{shown}");
 }
 
 #[test]

@@ -141,9 +141,9 @@ fn input_that_is_no_terminal_is_typed_too() {
 
 #[test]
 fn terminal_for_no_rank_is_refused_before_the_start() {
-    let ran = run(job(2, ["--pty", "2"]).args(["echo", "started"])).exits_with(1);
+    let ran = run(job(2, ["--pty", "2"]).args(["echo", "started"])).exits_with(2);
     ran.says(&["rank 2 cannot have a terminal", "2 ranks"]);
-    let ran = run(job(2, ["--pty", "0", "--stdin", "all"]).args(["echo", "started"])).exits_with(1);
+    let ran = run(job(2, ["--pty", "0", "--stdin", "all"]).args(["echo", "started"])).exits_with(2);
     ran.says(&["forwarded to the terminal of rank 0", "--stdin"]);
 }
 

@@ -1,6 +1,7 @@
 //! Recorded runs, views of their records, and replay of the records.
 
 mod common;
+use common::library::MPICH_5;
 use common::{Ran, host, job, mpi_program, openmpi_program, run, shell, start};
 use pmi_trace::{Content, Direction, Trace, import};
 use std::path::{Path, PathBuf};
@@ -70,6 +71,111 @@ fn real_run_is_recorded_shown_counted_and_drawn() {
     assert!(drawn.out.starts_with("<svg ") && drawn.out.contains("fence 1 · ranks 0-3"));
     let other = with(&["trace", "export", "--format", "chrome"], [path.as_path()]).exits_with(0);
     assert!(other.out.starts_with('{') && other.out.contains("\"traceEvents\""));
+}
+
+/// Records a run of `program` on node servers, which must succeed.
+fn recorded_on_nodes(name: &str, (nodes, ranks): (u32, u32), words: &[&Path]) -> PathBuf {
+    let path = file(name);
+    let (starter, ranks) = (format!("local:{nodes}"), ranks.to_string());
+    let mut command = host(["run", "--starter", &starter, "-n", &ranks, "--trace"]);
+    run(command.arg(&path).args(words)).exits_with(0).says_nothing();
+    path
+}
+
+#[test]
+fn run_on_several_nodes_is_recorded_as_one() {
+    let Some(ring) = mpi_program("ring") else { return };
+    let path = recorded_on_nodes("nodes", (3, 6), &[&ring]);
+    let import::Imported { trace, notes, .. } = read(&path);
+    assert_eq!(notes, [""; 0]);
+    assert_eq!((trace.head.jobs[0].ranks, trace.exit_code()), (6, Some(0)));
+    for word in [&b"init"[..], b"get_maxes", b"finalize"] {
+        assert_eq!(asked(&trace, word), 6);
+    }
+    let mut hosts: Vec<(u32, &str)> = Vec::new();
+    for record in &trace.records {
+        if let Content::Started { host, .. } = &record.what {
+            hosts.push((record.rank.unwrap(), host));
+        }
+    }
+    hosts.sort_unstable();
+    let expected = ["local1", "local2", "local3", "local1", "local2", "local3"];
+    assert_eq!(hosts, (0..).zip(expected).collect::<Vec<_>>());
+    assert!(trace.records.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns));
+    // Connections of different ranks have different numbers, and all of them are closed.
+    let is_new = |what: &Content| matches!(what, Content::Connected { .. });
+    let opened = trace.records.iter().filter(|one| is_new(&one.what)).filter_map(|one| one.session);
+    assert_eq!(opened.collect::<std::collections::BTreeSet<u32>>().len(), 6);
+    let count = |is: fn(&Content) -> bool| trace.records.iter().filter(|one| is(&one.what)).count();
+    assert_eq!(count(|what| *what == Content::Closed), 6);
+    assert_eq!(count(|what| matches!(what, Content::Exited { code: 0 })), 6);
+    // No rank leaves a fence before the last one has entered it, by the times of the trace.
+    let mut entered = 0;
+    for (_, record, direction, bytes) in trace.messages() {
+        match (direction, pmi_trace::message::word(bytes)) {
+            (Direction::ToServer, b"barrier_in") => entered += 1,
+            (Direction::ToClient, b"barrier_out") => {
+                assert!(entered >= 6, "rank {:?} at {}", record.rank, record.time_ns);
+            }
+            _ => {}
+        }
+    }
+    let drawn = with(&["trace", "export", "--format", "svg"], [path.as_path()]).exits_with(0);
+    assert!(drawn.out.contains("fence 1 · ranks 0-5"));
+}
+
+#[test]
+fn spawned_job_on_several_nodes_is_recorded_once() {
+    let Some(spawn) = (MPICH_5.build)("spawn") else { return };
+    let path = recorded_on_nodes("nodes-spawn", (2, 2), &[&spawn, Path::new("2")]);
+    let trace = read(&path).trace;
+    let jobs: Vec<_> = trace.jobs().map(|job| (job.job, job.spawner)).collect();
+    assert_eq!(jobs, [(0, None), (1, Some(0))]);
+    let of_spawned = |record: &&pmi_trace::Record| record.job == 1 && record.rank.is_some();
+    let children: Vec<_> = trace.records.iter().filter(of_spawned).collect();
+    assert!(!children.is_empty());
+}
+
+#[test]
+fn failure_on_several_nodes_is_recorded_with_its_report() {
+    let path = file("nodes-failure");
+    let words = ["run", "--starter", "local:2", "-n", "4", "--trace"];
+    let script = ["sh", "-c", "[ $PMI_RANK = 3 ] && exit 7; exec sleep 60"];
+    run(host(words).arg(&path).args(script)).exits_with(7);
+    let trace = read(&path).trace;
+    let reports: Vec<&str> = trace
+        .records
+        .iter()
+        .filter_map(|one| match &one.what {
+            Content::Report { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert!(reports[0].contains("rank 3 of 4") && reports[0].contains("local2"), "{reports:?}");
+    assert_eq!(trace.exit_code(), Some(7));
+    let is_seven = |one: &pmi_trace::Record| one.what == Content::Exited { code: 7 };
+    assert!(trace.records.iter().any(|one| is_seven(one) && one.rank == Some(3)));
+}
+
+#[test]
+fn messages_of_several_nodes_are_shown_as_they_pass() {
+    let Some(hello) = mpi_program("hello") else { return };
+    let words = ["run", "--starter", "local:2", "-n", "4", "--show-messages"];
+    let ran = run(host(words).arg(hello)).exits_with(0);
+    for rank in 0..4 {
+        for part in [format!("rank {rank} → init "), format!("rank {rank} ← finalize")] {
+            assert!(ran.err.contains(&part), "{part}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn trace_of_several_nodes_that_cannot_be_written_is_refused_before_the_start() {
+    let words = ["run", "--starter", "local:2", "-n", "2", "--trace", "/no/such/file", "echo", "x"];
+    let ran = run(&mut host(words)).exits_with(1);
+    assert_eq!(ran.out, "");
+    ran.says(&["the trace cannot be written to '/no/such/file'", "--trace"]);
 }
 
 #[test]

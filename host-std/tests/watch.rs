@@ -98,13 +98,26 @@ fn stall_report_of_zero_reports_nothing() {
 fn get_that_waits_is_told_with_its_key() {
     let script = "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD
          say() { printf '%6d%s' ${#1} \"$1\" >&$PMI_FD; }
-         say \"cmd=fullinit;pmijobid=x;pmirank=$PMI_RANK;threaded=FALSE;\"
+         say \"cmd=fullinit;pmijobid=$PMI_JOBID;pmirank=$PMI_RANK;threaded=FALSE;\"
          if [ $PMI_RANK = 0 ]; then say 'cmd=info-getnodeattr;key=card;wait=TRUE;'; fi
          exec sleep 60";
     let options = ["--stall-report", "0.5", "--stall-abort", "0.8"];
     let ran = run(&mut watched(2, &options, script)).exits_with(124);
     let line = report(&ran)[0];
     assert_eq!(line, "  rank 0 of 2 waits until a rank on the same node puts 'card'");
+}
+
+// Coverage: R13-31
+#[test]
+fn spawn_of_which_a_block_is_missing_is_reported() {
+    let script = format!(
+        "{INIT} printf '%s\\n' mcmd=spawn execname=true totspawns=2 spawnssofar=1 endcmd >&$PMI_FD
+         exec sleep 60"
+    );
+    let options = ["--stall-report", "0.5", "--stall-abort", "0.8"];
+    let ran = run(&mut watched(1, &options, &script)).exits_with(124);
+    let line = report(&ran)[0];
+    assert_eq!(line, "  rank 0 of 1 waits for the answer to a message that lacks its end");
 }
 
 #[test]

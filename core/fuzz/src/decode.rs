@@ -88,7 +88,7 @@ pub fn decode_binary(bytes: &[u8]) {
 }
 
 /// Cuts off the first message; it is the same for any bytes behind it, and for any cut of the bytes.
-fn front(bytes: &[u8], frame: fn(&[u8]) -> Result<Framed, Malformed>) -> Option<&[u8]> {
+pub(crate) fn front(bytes: &[u8], frame: fn(&[u8]) -> Result<Framed, Malformed>) -> Option<&[u8]> {
     let Ok(Framed::Whole(len)) = frame(bytes) else { return None };
     assert!(0 < len && len <= bytes.len());
     let message = &bytes[..len];
@@ -146,7 +146,7 @@ fn written(write: impl Fn(&mut [u8]) -> Result<usize, WriteError>) -> Option<Vec
 }
 
 /// Writes into exactly the room that `write` requires.
-fn fits(write: impl Fn(&mut [u8]) -> Result<usize, Full>) -> Vec<u8> {
+pub(crate) fn fits(write: impl Fn(&mut [u8]) -> Result<usize, Full>) -> Vec<u8> {
     let Err(Full { needed }) = write(&mut []) else { panic!("nothing is written into no room") };
     let mut tight = vec![0; needed - 1];
     assert_eq!(write(&mut tight), Err(Full { needed }));

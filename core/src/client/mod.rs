@@ -226,6 +226,19 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok((ticket, len))
     }
 
+    /// Writes `request` into `out` as [`send`](Self::send) does, without starting an exchange: for an owner
+    /// that
+    /// hands the message to the server by other means than the stream, and without a reply.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send), but never [`Misuse::Busy`].
+    pub fn encode(&self, request: &Request<'_>, out: &mut [u8]) -> Result<usize, WriteError> {
+        self.lifecycle.may_start(request.verb(), true)?;
+        self.check(request)?;
+        self.write(request, self.next_ticket(), out)
+    }
+
     /// Writes `request` into the buffer of this client, which the owner sends before anything else:
     /// [`outgoing`](Self::outgoing) has the bytes.
     ///

@@ -50,6 +50,8 @@ impl ServerInfo {
                     appnum: identity.appnum,
                     // Its bytes are released after the event, which shows it to the owner.
                     spawner: None,
+                    is_debugged: identity.is_debugged,
+                    is_verbose: identity.is_verbose,
                 });
             }
             _ => {}

@@ -4,10 +4,12 @@
 //! client know only these. A request that several generations express in different words is one variant
 //! here; where they differ a little, the variant carries a field for the difference.
 
+mod process_codes;
 mod reason;
 mod spawn;
 mod text;
 
+pub use process_codes::{CodeFields, ProcessCodes};
 pub(crate) use reason::ReasonText;
 pub use reason::{LimitedField, Reason};
 pub use spawn::{Argument, Field, InfoList, Pair, Program, Programs, Spawn, SpawnText, SpawnWords};
@@ -330,8 +332,8 @@ pub enum Answer<'a> {
     Spawned {
         /// The new job's id.
         job: Option<Text<'a>>,
-        /// One code for each process, as a list with commas; none means success for all.
-        codes: Option<Text<'a>>,
+        /// One code for each process; none means success for all.
+        codes: Option<ProcessCodes<'a>>,
     },
     /// Why it did not work, as the server knows it.
     Refused(Reason<'a>),
@@ -368,6 +370,11 @@ pub struct Identity<'a> {
     pub appnum: i32,
     /// The job that spawned it.
     pub spawner: Option<Text<'a>>,
+    /// True if a debugger controls the job: `debugged` of PMI-2, which the other dialects cannot express.
+    pub is_debugged: bool,
+    /// True if the client shall print debug messages: `pmiverbose` of PMI-2, which the other dialects cannot
+    /// express.
+    pub is_verbose: bool,
 }
 
 /// The longest name, key and value, each counting a C terminator.

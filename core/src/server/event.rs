@@ -58,6 +58,36 @@ pub enum Event {
         /// Number of the request, to be passed back with the answer.
         exchange: usize,
     },
+    /// A member of a job on several nodes requests that its job is connected with another one, or that their
+    /// connection ends: have all nodes do that ([`connect_jobs`](super::Server::connect_jobs)), then call
+    /// [`answer_change`](super::Server::answer_change).
+    ConnectRequested {
+        /// The session of the rank.
+        session: SessionId,
+        /// Number of the request, to be passed back with the answer.
+        exchange: usize,
+        /// Its job.
+        job: JobId,
+        /// The other job.
+        other: JobId,
+        /// False for the end of the connection.
+        is_connect: bool,
+    },
+    /// A member puts several pairs at once into the space of a job on several nodes; this is one of them:
+    /// read [`pair_request`](super::Server::pair_request), and call
+    /// [`spawn_read`](super::Server::spawn_read). After the last one, have all nodes add them
+    /// ([`add_pairs`](super::Server::add_pairs)), then call
+    /// [`answer_change`](super::Server::answer_change).
+    PairRequested {
+        /// The session of the rank.
+        session: SessionId,
+        /// For the last pair, the number of the request, to be passed back with the answer.
+        exchange: Option<usize>,
+        /// Job of the space.
+        job: JobId,
+        /// True for the first pair; those of an earlier put without a last one are dropped.
+        is_first: bool,
+    },
     /// All members here are in the fence: send [`fence_puts`](super::Server::fence_puts) to the other nodes,
     /// pass theirs to [`add_remote`](super::Server::add_remote), and call
     /// [`end_fence`](super::Server::end_fence) when their members are inside too.
@@ -116,6 +146,18 @@ pub enum Event {
         /// The user that the peer claims to run as, if any.
         user: Option<u32>,
     },
+    /// A PMIx tool connects. Verify its user, add a job of one member with the
+    /// [namespace that the tool brings](super::pmix::PmixServerRef::tool_nspace), or with a new one, and call
+    /// [`admit_tool`](super::pmix::PmixServer::admit_tool); or call
+    /// [`refuse`](super::pmix::PmixServer::refuse). The tool waits for that, and its job is to be removed
+    /// when its session is closed.
+    #[cfg(feature = "pmix")]
+    ToolAdmissionRequested {
+        /// The session.
+        session: SessionId,
+        /// The user that the tool claims to run as, if any.
+        user: Option<u32>,
+    },
     /// An invalid greeting of a PMIx client. Call [`refuse`](super::pmix::PmixServer::refuse) with this
     /// status; the peer waits for that.
     #[cfg(feature = "pmix")]
@@ -138,6 +180,14 @@ pub enum Event {
         code: Status,
         /// Length of the interval.
         after: Duration,
+    },
+    /// A PMIx client waits for a debugger.
+    #[cfg(feature = "pmix")]
+    ReadyForDebug {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
     },
     /// A collective of PMIx clients is complete on this node, and other nodes may take part: hand
     /// [`collective_part`](super::pmix::PmixServerRef::collective_part) up, in place of a former part with
@@ -163,6 +213,26 @@ pub enum Event {
     RequestForwarded {
         /// The session.
         session: SessionId,
+    },
+    /// A get of a PMIx client waits for data of a rank on another node: read
+    /// [`modex_request`](super::pmix::PmixServerRef::modex_request), call
+    /// [`request_read`](super::pmix::PmixServer::request_read), fetch the data from the server of the rank
+    /// ([`committed`](super::pmix::PmixServer::committed)), and pass it to
+    /// [`add_fetched`](super::pmix::PmixServer::add_fetched) or call
+    /// [`fail_fetches`](super::pmix::PmixServer::fail_fetches).
+    #[cfg(feature = "pmix")]
+    ModexRequested {
+        /// The session.
+        session: SessionId,
+    },
+    /// A rank whose data other nodes have requested has committed data, or is gone: repeat the requests that
+    /// wait for it.
+    #[cfg(feature = "pmix")]
+    ModexCommitted {
+        /// Job of the rank.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
     },
     /// A request of a PMIx client that only the owner can answer: read
     /// [`request`](super::pmix::PmixServerRef::request), then call

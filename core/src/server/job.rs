@@ -21,6 +21,10 @@ pub struct Job<K, M> {
     size: Option<u32>,
     has_uplink: bool,
     members: M,
+    /// True if a debugger controls it.
+    pub(super) is_debugged: bool,
+    /// True if clients are asked to print debug messages.
+    pub(super) is_verbose: bool,
     pub(super) kvs: K,
     fence: Fence,
     /// The members inside are marked in the members.
@@ -88,6 +92,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             size: if parts::NODES { size } else { None },
             has_uplink,
             members,
+            is_debugged: false,
+            is_verbose: false,
             kvs,
             fence,
             ring: Fence::default(),

@@ -22,6 +22,7 @@ mod group_fence;
 mod group_uplink;
 mod input;
 mod job;
+mod job_changes;
 mod member;
 mod name_service;
 mod node_attribute;
@@ -30,6 +31,7 @@ mod pairs;
 mod pmi_session;
 #[cfg(feature = "pmix")]
 pub mod pmix;
+mod put_all;
 mod queue;
 mod reply;
 mod response;
@@ -48,6 +50,7 @@ mod waits;
 
 pub use event::Event;
 pub use job::{Job, JobSpec};
+pub use job_changes::ChangeAnswer;
 pub use member::{Member, Phase};
 pub use name_service::{NameAnswer, NameRequest};
 pub use pmi_session::{Peer, PmiPeerState};
@@ -297,6 +300,29 @@ impl<S: Storage> Server<S> {
         }
     }
 
+    /// Sets whether a debugger controls a job. The server reports it in later PMI-2 `fullinit` responses.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] for an unknown job.
+    pub fn set_debugged(&mut self, job: JobId, is_debugged: bool) -> Result<(), Misuse> {
+        let unknown = Misuse::NoSuch { what: "job" };
+        self.shared.job_mut(job).ok_or(unknown)?.is_debugged = is_debugged;
+        Ok(())
+    }
+
+    /// Sets whether the clients of a job shall print debug messages (`pmiverbose`); otherwise as
+    /// [`set_debugged`](Self::set_debugged).
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] for an unknown job.
+    pub fn set_verbose(&mut self, job: JobId, is_verbose: bool) -> Result<(), Misuse> {
+        let unknown = Misuse::NoSuch { what: "job" };
+        self.shared.job_mut(job).ok_or(unknown)?.is_verbose = is_verbose;
+        Ok(())
+    }
+
     /// The next session to serve: to transmit, then to hand it an empty input.
     ///
     /// Changes after: any call on any session, [`poll_event`](Self::poll_event),
@@ -323,7 +349,7 @@ impl<S: Storage> Server<S> {
         }
         #[cfg(feature = "pmix")]
         if S::Pmix::ENABLED
-            && let Some(event) = self.pmix().take_collective_event()
+            && let Some(event) = self.next_pmix_event()
         {
             return Some(event);
         }
@@ -482,6 +508,13 @@ impl<S: Storage> Server<S> {
         Key::check(key)?;
         let job = self.shared.job_mut(job).ok_or(NO_JOB)?;
         job.preset(keyspace, key, value).map_err(|_| Misuse::NoRoom { what: "value" })
+    }
+}
+
+impl<S: Storage> SessionMut<'_, S> {
+    /// The server of the session, read-only.
+    pub const fn server(&self) -> &Server<S> {
+        self.server
     }
 }
 

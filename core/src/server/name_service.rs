@@ -104,7 +104,7 @@ impl<S: Storage> Server<S> {
             }
         }
         let of = self.sessions.get_mut(session).ok_or(missing)?;
-        let is_it = |waits: &Response| *waits == Response::Name(number);
+        let is_it = |waits: &Response| *waits == Response::Head(number);
         let mut pending = of.state.pending_requests();
         let (place, _) = pending.find(|(_, waits)| is_it(&waits.response)).ok_or(missing)?;
         drop(pending);

@@ -46,6 +46,8 @@ pub(super) struct PutAllState {
     pub(super) header: RequestHeader,
     pub(super) job: JobId,
     pub(super) left: u32,
+    /// True after a pair that was handed up for other nodes.
+    pub(super) is_handed_up: bool,
     /// Answer after the last pair: the first refusal, if any.
     pub(super) response: Response,
 }

@@ -74,8 +74,8 @@ pub enum Response {
     Notice(Notice),
     /// Result of the spawn with this number.
     Spawn(u32),
-    /// Answer of the owner to the request with this number about a published name.
-    Name(u32),
+    /// Answer of the head to the request with this number: about a published name, or for a change of jobs.
+    Head(u32),
     /// Result of a spawn: the new job or an error code, and the codes of its processes.
     Spawned(u32, Result<JobId, Code>, SpawnCodes),
 }

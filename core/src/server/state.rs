@@ -17,11 +17,9 @@ use super::Event;
 use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{PutTwice, Wake};
-use super::pmi_session::{PmiSessionState, PutAllState};
+use super::pmi_session::PmiSessionState;
 use super::response::{PendingReply, RequestHeader, Response};
-use super::services::{
-    check_publish, connect, get_all, get_foreign, look_up, publish, reachable, unpublish,
-};
+use super::services::{check_publish, connect, get_all, get_foreign, look_up, publish, unpublish};
 use super::session::SessionPhase;
 use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
@@ -106,6 +104,11 @@ where
         (_, Request::FullInit { rank: Some(claimed), .. }) if parts::PMI2 && *claimed != rank.0 => {
             response.refuse(&Reason::Lacking { field: "the caller's own rank in pmirank" });
         }
+        (_, Request::FullInit { job: Some(named), .. })
+            if parts::PMI2 && !quirks::is_job(*named, job.name().as_bytes()) =>
+        {
+            response.refuse(&Reason::NoSuch { what: "job" });
+        }
         (_, Request::InitAck { .. } | Request::FullInit { .. }) if parts::LISTEN || parts::PMI2 => {
             *response = Response::Identity;
         }
@@ -174,7 +177,7 @@ where
             let Some(refused) = refused else {
                 *context.spawns = context.spawns.wrapping_add(1);
                 let (session, number) = (context.id, *context.spawns);
-                state.push_request(PendingReply { header, response: Response::Name(number) });
+                state.push_request(PendingReply { header, response: Response::Head(number) });
                 let exchange = number as usize;
                 state.lifecycle.event = Some(Event::NameRequested { session, exchange });
                 // The request stays in the inbox until it is answered.
@@ -192,11 +195,14 @@ where
         (_, Request::Lookup { service }) if parts::NAMES => {
             *response = look_up(context.names, *service);
         }
-        (_, Request::Connect { job }) if parts::CONNECT => {
-            *response = connect(context.jobs, own, *job, true);
-        }
-        (_, Request::Disconnect { job }) if parts::CONNECT => {
-            *response = connect(context.jobs, own, *job, false);
+        (_, Request::Connect { job: name } | Request::Disconnect { job: name })
+            if parts::CONNECT =>
+        {
+            let is_connect = matches!(request, Request::Connect { .. });
+            if parts::NODES && job.is_over_nodes() {
+                return state.hand_up_connection(&mut context, header, *name, is_connect);
+            }
+            *response = connect(context.jobs, own, *name, is_connect);
         }
         (_, Request::GetAll { job }) if parts::CONNECT => {
             *response = get_all(context.jobs, ProcId { job: own, rank }, *job);
@@ -205,7 +211,7 @@ where
             return state.start_put_all(context.jobs, header, *job, *pairs);
         }
         (_, Request::PutPair { key, value }) if parts::CONNECT => {
-            return state.put_pair(context.jobs, header, *key, *value);
+            return state.put_pair(&mut context, header, (*key, *value), bytes.len());
         }
         (_, Request::Get { place: Place::Job(Some(name)), key, .. })
             if parts::CONNECT && *name != *job.name().as_bytes() =>
@@ -309,9 +315,20 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
         M: AsRef<[Member]> + AsMut<[Member]>,
         J: Slots<Job<K, M>>,
     {
+        // A rank of a spawned job connects to the same listener, with a number of its own.
+        if let Request::InitAck { id } = *request
+            && let Some(found) = find_by_token(&*context.jobs, self.protocol.job, id)
+        {
+            self.protocol.job = found.job;
+        }
         let Some(job) = context.jobs.get_mut(self.protocol.job.0 as usize) else {
             return Wake::None;
         };
+        if let Request::FullInit { job: Some(named), .. } = *request
+            && !quirks::is_job(named, job.name().as_bytes())
+        {
+            return self.fail(header, PeerError::NotOffered { what: "another job" });
+        }
         let claimed = match *request {
             Request::InitAck { id } => {
                 let rank = job.find_token(id);
@@ -439,65 +456,6 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
         self.lifecycle.phase = SessionPhase::Open;
         self.protocol.version = Some(agreed);
         Some(agreed)
-    }
-
-    /// Starts a put of several pairs, which is answered after the last one.
-    fn start_put_all<K: Kvs, M: AsRef<[Member]>>(
-        &mut self,
-        jobs: &impl Slots<Job<K, M>>,
-        header: RequestHeader,
-        name: Text<'_>,
-        pairs: u32,
-    ) -> Wake {
-        // An unreachable job is reported after the last pair, like every other refusal.
-        let (job, response) = match reachable(jobs, self.protocol.job, name) {
-            Some(job) if jobs.get(job.0 as usize).is_some_and(Job::has_remote) => {
-                let what = "a put of several pairs at once over several nodes";
-                (job, Response::refused(Reason::NotOffered { what }))
-            }
-            Some(job) => (job, Response::Done),
-            None => {
-                (self.protocol.job, Response::refused(Reason::NoSuch { what: "connected job" }))
-            }
-        };
-        if pairs == 0 {
-            self.push_request(PendingReply { header, response });
-        } else {
-            self.protocol.put_all = Some(PutAllState { header, job, left: pairs, response });
-        }
-        Wake::None
-    }
-
-    /// Puts one of the announced pairs.
-    fn put_pair<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
-        &mut self,
-        jobs: &mut impl Slots<Job<K, M>>,
-        header: RequestHeader,
-        key: Text<'_>,
-        value: Text<'_>,
-    ) -> Wake {
-        let Some(mut announced) = self.protocol.put_all.take() else {
-            let response = Response::refused(Reason::OutOfOrder { expected: "kvs-putall" });
-            self.push_request(PendingReply { header, response });
-            return Wake::None;
-        };
-        // The first refusal holds, and nothing is stored after it.
-        if announced.response == Response::Done {
-            announced.response = match jobs.get_mut(announced.job.0 as usize) {
-                Some(job) => job.put_visible(key, value),
-                None => Response::refused(Reason::NoSuch { what: "job" }),
-            };
-        }
-        announced.left = announced.left.saturating_sub(1);
-        if announced.left == 0 {
-            self.push_request(PendingReply {
-                header: announced.header,
-                response: announced.response,
-            });
-        } else {
-            self.protocol.put_all = Some(announced);
-        }
-        Wake::None
     }
 }
 

@@ -4,8 +4,10 @@ use super::blocked_fence::groups;
 use super::member::Member;
 use super::reply::ReplyContext;
 use super::response::{GroupFence, Response};
+use super::session::{ReadState, Session};
 use super::{Server, Storage};
 use crate::ids::{JobId, Key, Rank, SessionId};
+use crate::storage::Buffer;
 
 /// Condition that a member waits for and that other processes have to fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +22,26 @@ pub enum Wait<'a> {
     Attribute(&'a Key),
     /// The job it has asked for.
     Spawn,
+    /// The answer to a message of which it has sent a part alone.
+    Message,
 }
 
 impl<S: Storage> Server<S> {
-    /// Pending operations of the peer of a session: one for each waiting request, none if all of
-    /// its responses are due.
+    /// Pending operations of the peer of a session: one for each waiting request and for a message that has
+    /// not ended, none if all of its responses are due.
     ///
     /// Changes after: any call on any session of the job, [`end_fence`](Self::end_fence),
     /// [`answer_spawn`](Self::answer_spawn).
     pub fn waits(&self, session: SessionId) -> impl Iterator<Item = Wait<'_>> {
-        let state = self.sessions.get(session).map(|session| &session.state);
+        let open = self.sessions.get(session);
+        // A session that accepts messages has handled all whole ones.
+        let is_part = open.is_some_and(|Session { inbox, state }| {
+            state.read_state() == ReadState::Accept && !inbox.as_slice().is_empty()
+        });
+        let state = open.map(|session| &session.state);
         let found = state.and_then(|state| Some((state, self.shared.job(state.protocol.job)?)));
-        found.into_iter().flat_map(|(state, job)| {
+        let part = is_part.then_some(Wait::Message);
+        part.into_iter().chain(found.into_iter().flat_map(|(state, job)| {
             let rank = state.protocol.rank;
             let names = &self.shared.names;
             let context =
@@ -47,7 +57,7 @@ impl<S: Storage> Server<S> {
                 Response::Spawn(_) => Some(Wait::Spawn),
                 _ => None,
             })
-        })
+        }))
     }
 
     /// The ranks that are not in the fence of `group` and certainly take part in it: all that are

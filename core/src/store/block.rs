@@ -3,12 +3,12 @@
 //! ```text
 //!   block    record record …
 //!   record   writer key_len key value_len value              a pair
-//!            writer 0 format value_len value                 committed data of a PMIx client
+//!            writer 0 version format value_len value         committed data of a PMIx client
 //! ```
 //!
-//! `writer` and the lengths are variable-length integers of 32 bits: seven bits a byte, the lowest first, the
-//! highest bit set in all bytes but the last. `format` is one byte. Nodes concatenate what they contribute,
-//! so a block needs no header, and nothing has to read it on its way.
+//! `writer`, `version` and the lengths are variable-length integers of 32 bits: seven bits a byte, the
+//! lowest first, the highest bit set in all bytes but the last. `format` is one byte. Nodes concatenate what
+//! they contribute, so a block needs no header, and nothing has to read it on its way.
 //!
 //! A block comes from another node: [`BlockReader`] checks every length and every limit.
 
@@ -33,6 +33,8 @@ pub enum BlockRecord<'a> {
     Modex {
         /// The rank that committed it.
         writer: Rank,
+        /// Number of its commits so far: of two records of a rank, the one with more commits holds.
+        version: u32,
         /// Its wire format, as a number that only servers read.
         format: u8,
         /// The data.
@@ -55,8 +57,9 @@ impl<'a> BlockRecord<'a> {
                 let lens = varint_bytes(key.len()) + key.len() + varint_bytes(value.len());
                 varint_bytes(writer.0 as usize) + lens + value.len()
             }
-            Self::Modex { writer, data, .. } => {
-                varint_bytes(writer.0 as usize) + 2 + varint_bytes(data.len()) + data.len()
+            Self::Modex { writer, version, data, .. } => {
+                let numbers = varint_bytes(writer.0 as usize) + varint_bytes(*version as usize);
+                numbers + 2 + varint_bytes(data.len()) + data.len()
             }
         }
     }
@@ -77,7 +80,9 @@ impl<'a> BlockRecord<'a> {
         };
         let (writer, key, value) = match self {
             Self::Pair { writer, key, value } => (writer, Ok(*key), value),
-            Self::Modex { writer, format, data } => (writer, Err([0, *format]), data),
+            Self::Modex { writer, version, format, data } => {
+                (writer, Err((*version, *format)), data)
+            }
         };
         let (buffer, len) = varint(writer.0 as usize);
         let _ = put(buffer.get(..len).unwrap_or_default());
@@ -87,7 +92,12 @@ impl<'a> BlockRecord<'a> {
                 let _ = put(buffer.get(..len).unwrap_or_default());
                 let _ = put(key);
             }
-            Err(modex) => drop(put(&modex)),
+            Err((version, format)) => {
+                let (buffer, len) = varint(version as usize);
+                let _ = put(&[0]);
+                let _ = put(buffer.get(..len).unwrap_or_default());
+                let _ = put(&[format]);
+            }
         }
         let (buffer, len) = varint(value.len());
         let _ = put(buffer.get(..len).unwrap_or_default());
@@ -107,11 +117,12 @@ impl<'a> BlockRecord<'a> {
         let key_at = from.at;
         let key_len = from.varint("the length of a key")?;
         if key_len == 0 {
+            let version = from.varint("the version of committed data")?;
             let format = from.bytes(1, "the format of committed data")?;
             let len = from.varint("the length of committed data")?;
             let data = from.bytes(len, "committed data")?;
             let format = format.first().copied().unwrap_or_default();
-            return Ok((Self::Modex { writer, format, data }, from.at));
+            return Ok((Self::Modex { writer, version, format, data }, from.at));
         }
         let key = from.bytes(key_len, "a key")?;
         Key::check(key).map_err(|_| Malformed::new(key_at, "a key within the limits"))?;
@@ -220,9 +231,9 @@ mod tests {
 
     #[test]
     fn records_are_written_as_documented() {
-        let modex = BlockRecord::Modex { writer: Rank(200), format: 3, data: b"d" };
+        let modex = BlockRecord::Modex { writer: Rank(200), version: 9, format: 3, data: b"d" };
         let block = written(&[pair(1, b"key", b""), modex]);
-        assert_eq!(block, b"\x01\x03key\x00\xc8\x01\x00\x03\x01d");
+        assert_eq!(block, b"\x01\x03key\x00\xc8\x01\x00\x09\x03\x01d");
     }
 
     #[test]
@@ -231,8 +242,13 @@ mod tests {
         let records = [
             pair(0, b"k", b"v"),
             pair(u32::MAX, &[b'k'; crate::limits::KEY_BYTES], &long),
-            BlockRecord::Modex { writer: Rank(300), format: 255, data: &[1; 5000] },
-            BlockRecord::Modex { writer: Rank(0), format: 0, data: b"" },
+            BlockRecord::Modex {
+                writer: Rank(300),
+                version: u32::MAX,
+                format: 255,
+                data: &[1; 5000],
+            },
+            BlockRecord::Modex { writer: Rank(0), version: 0, format: 0, data: b"" },
         ];
         let block = written(&records);
         let read: Result<Vec<_>, _> = BlockReader::new(&block).collect();
@@ -258,7 +274,8 @@ mod tests {
             b"\x01\x01\n\x00",
             b"\x01\x01k\xff\xff\xff\xff\x0f",
             b"\x01\x00",
-            b"\x01\x00\x00\x05abc",
+            b"\x01\x00\x01",
+            b"\x01\x00\x01\x00\x05abc",
             b"\x01",
         ] {
             let mut reader = BlockReader::new(block);

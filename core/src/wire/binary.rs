@@ -347,7 +347,7 @@ impl<'a> ReplyBody<'a> {
     fn of(answer: Answer<'a>, room: &'a mut [u8; SENTENCE_BYTES]) -> Self {
         match answer {
             Answer::Version(Version { major, minor }) => Self::Version { major, minor },
-            Answer::Identity(Identity { rank, size, appnum, spawner }) => {
+            Answer::Identity(Identity { rank, size, appnum, spawner, .. }) => {
                 Self::Identity { rank, size, appnum, spawner: spawner.map(Bytes) }
             }
             Answer::Maxes(Maxes { kvsname, key, value }) => {
@@ -381,7 +381,14 @@ impl<'a> ReplyBody<'a> {
                     Some(Bytes(text)) => Some(text),
                     None => None,
                 };
-                Answer::Identity(Identity { rank, size, appnum, spawner })
+                Answer::Identity(Identity {
+                    rank,
+                    size,
+                    appnum,
+                    spawner,
+                    is_debugged: false,
+                    is_verbose: false,
+                })
             }
             Self::Limits { name, key, value } => Answer::Maxes(Maxes { kvsname: name, key, value }),
             Self::Number(number) => Answer::Number(number),

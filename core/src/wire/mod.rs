@@ -11,6 +11,8 @@ pub mod pmi2;
 pub mod pmix;
 mod postcard_output;
 pub mod quirks;
+mod scan;
+pub mod snapshot;
 mod writer;
 
 pub use dialect::{Dialect, RequestMessage};

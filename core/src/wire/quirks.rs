@@ -3,7 +3,7 @@
 //! Everything a codec does for the sake of one implementation has its constant or function here,
 //! and nothing else in the crate names an implementation.
 
-use crate::command::{Verb, Version};
+use crate::command::{Text, Verb, Version};
 use crate::error::Code;
 
 /// Fields that some servers write behind `value=` in `get_result`.
@@ -171,6 +171,15 @@ pub const RANK: [&str; 2] = ["pmirank", "srcid"];
 /// Seen: Slurm answers `rc=3`.
 /// Test: `vectors/pmi2-quirks.pmi`, "an opening that every server takes".
 pub const NO_JOB: &str = "0";
+
+/// True if the job id of a `fullinit` is that of the job, or of none: MPICH and Slurm's library repeat
+/// `PMI_JOBID`, which a server of this crate is expected to set to the name of the job.
+///
+/// Seen: no other server compares the two.
+/// `vectors/pmi2-ours.pmi` plays it: "a job that is not the one of the connection".
+pub fn is_job(named: Text<'_>, job: &[u8]) -> bool {
+    named.is_empty() || named == *NO_JOB.as_bytes() || named == *job
+}
 
 /// Names under which the reply to `name-lookup` carries the port.
 ///

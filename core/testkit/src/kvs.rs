@@ -40,7 +40,10 @@ pub fn check_blocks<K: Kvs>(mut space: K, add: AddBlock<K>) {
     let kept = space.find(Keyspace::Remote, b"k").expect("a pair");
     // A later block replaces, and a record that is no pair is skipped.
     let mut later = block(&[(4, "l", "a longer value"), (4, "m", "")]);
-    append(&mut later, &BlockRecord::Modex { writer: Rank(4), format: 0, data: b"not a pair" });
+    append(
+        &mut later,
+        &BlockRecord::Modex { writer: Rank(4), version: 1, format: 0, data: b"not a pair" },
+    );
     add(&mut space, &later).expect("a block");
     assert_eq!(remote(&space, "l"), Some((4, b"a longer value".to_vec())));
     assert_eq!(remote(&space, "m"), Some((4, Vec::new())));

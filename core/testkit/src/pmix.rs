@@ -24,6 +24,8 @@ pub type Letters = heapless::Vec<u8, 2048>;
 pub struct Slots8<T>(Vec<Option<T>>);
 
 impl PmixStorage for Lent {
+    const ADMITS_TOOLS: bool = true;
+
     type Bytes = Block;
     type Inbox = Letters;
     type Pending<T: 'static> = [Option<T>; 8];

@@ -149,7 +149,9 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
             says.pair("count", count.to_string()).text("left", left).text("right", right);
         }
         Answer::Spawned { job, codes } => {
-            says.optional_text("job", job).optional_text("codes", codes);
+            says.optional_text("job", job);
+            let codes: Option<Vec<u8>> = codes.map(|codes| codes.bytes().collect());
+            says.optional_text("codes", codes.as_deref().map(Text::plain));
         }
         Answer::Notice(Notice::Checkpoint) => {
             says.word(b"checkpoint");

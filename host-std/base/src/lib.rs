@@ -4,11 +4,12 @@
 //! ```text
 //! exit        exit codes, and output of short commands
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
-//! library     MPI libraries of a program, from its file
+//! library     MPI libraries of a program, and functions, from its file
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
 //! signals     signals by the names and numbers that ranks use
-//! storage     the server's storage: map_kvs within kvs_budget, with pairs of other nodes in sealed_blocks
+//! storage     the server's storage: map_kvs within kvs_budget, with keys in key_index and pairs of other
+//!             nodes in sealed_blocks
 //! ```
 //!
 //! This crate starts no process and opens no connection.
@@ -21,6 +22,7 @@ compile_error!(
 
 pub mod env;
 pub mod exit;
+mod key_index;
 pub mod kvs_budget;
 pub mod library;
 pub mod map_kvs;

@@ -5,8 +5,11 @@
 //! runs are not seen, nor statically linked ones.
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
-use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
-use object::{Endianness, FileKind, ReadCache, ReadRef, SectionIndex};
+use object::read::elf::{ElfFile64, ElfSymbol64, FileHeader, SectionHeader, SectionTable, Sym};
+use object::{
+    Endianness, FileKind, Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SectionIndex,
+    SymbolKind,
+};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -170,6 +173,28 @@ fn is_own(path: &Path) -> bool {
 /// True if the library of this name is a client of a process manager, as Flux and Slurm have.
 pub fn is_pmi(name: &str) -> bool {
     name.starts_with("libpmi")
+}
+
+/// Name of the function that contains the byte at `offset` of the file at `path`, from the symbols that the
+/// dynamic linker uses and, where the file has them, from all others.
+///
+/// `None` if the file is not readable, is no program of 64 bits, or names no function before that byte.
+pub fn function_at(path: &Path, offset: u64) -> Option<String> {
+    let data = fs::read(path).ok()?;
+    let file = ElfFile64::<Endianness>::parse(&*data).ok()?;
+    let address = file.segments().find_map(|segment| {
+        let (start, len) = segment.file_range();
+        let within = offset.checked_sub(start).filter(|within| *within < len)?;
+        segment.address().checked_add(within)
+    })?;
+    let is_before = |symbol: &ElfSymbol64<'_, '_>| {
+        symbol.kind() == SymbolKind::Text
+            && symbol.is_definition()
+            && symbol.address() <= address
+            && address - symbol.address() < symbol.size().max(1)
+    };
+    let found = file.symbols().chain(file.dynamic_symbols()).find(is_before)?;
+    found.name().ok().map(str::to_owned)
 }
 
 /// Symbols of a file: imported or defined ones.
@@ -361,6 +386,24 @@ const INCLUDES_MAX: u32 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn function_of_this_program_is_found_by_its_place() {
+        let own = env::current_exe().unwrap();
+        let data = fs::read(&own).unwrap();
+        let file = ElfFile64::<Endianness>::parse(&*data).unwrap();
+        let is_main = |symbol: &ElfSymbol64<'_, '_>| symbol.name() == Ok("main");
+        let main = file.symbols().find(is_main).unwrap();
+        let holds = |segment: &object::read::elf::ElfSegment64<'_, '_>| {
+            (segment.address()..segment.address() + segment.size()).contains(&main.address())
+        };
+        let code = file.segments().find(holds).unwrap();
+        let offset = main.address() - code.address() + code.file_range().0;
+        assert_eq!(function_at(&own, offset).as_deref(), Some("main"));
+        assert_eq!(function_at(&own, offset + main.size() - 1).as_deref(), Some("main"));
+        assert_eq!(function_at(&own, u64::MAX), None);
+        assert_eq!(function_at(Path::new("/etc/hostname"), 0), None);
+    }
 
     fn library(name: &str) -> Library {
         Library { name: name.to_owned(), path: PathBuf::from("/lib").join(name) }

@@ -1,9 +1,14 @@
 //! Key-value space of a host: a list that grows, and an index by key.
 
+use crate::key_index::KeyIndex;
 use crate::kvs_budget::KvsBudget;
 use crate::sealed_blocks::{OFFSETS_MAX, SealedBlocks};
-use pmi_core::store::{BlockError, BlockRecord, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
-use std::collections::{BTreeMap, HashMap};
+use pmi_core::store::{
+    BlockError, BlockReader, BlockRecord, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility,
+};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
 
 /// A [`Kvs`] on the heap.
@@ -12,12 +17,16 @@ use std::rc::Rc;
 /// same on every machine.
 #[derive(Debug, Default)]
 pub struct MapKvs {
-    records: BTreeMap<u32, StoredPair>,
+    /// In ascending order of their numbers.
+    records: Vec<StoredPair>,
     /// Number of the next entry. Numbers are not reused, since a pending answer may refer to one.
     following: u32,
-    /// Entry numbers by key, for each keyspace. Only ever looked up and never iterated, so the lack of an
-    /// order does not show. Few keyspaces, many keys: a lookup needs no copy of the key this way.
-    numbers: BTreeMap<Keyspace, HashMap<Rc<[u8]>, u32>>,
+    /// Entry numbers by key and keyspace.
+    numbers: KeyIndex,
+    hasher: RandomState,
+    /// Lengths of the keys in [`Keyspace::Attributes`], a bit for each remainder by 64. Every get looks there
+    /// first, in vain as a rule.
+    attribute_lens: u64,
     /// Pairs of other nodes, whose numbers begin at [`OFFSETS_MAX`].
     remote: SealedBlocks,
     /// Number of pairs of other nodes that count towards the budget.
@@ -28,15 +37,19 @@ pub struct MapKvs {
     bytes: u64,
     /// Name, for messages.
     name: Box<str>,
+    /// Keys of the job's space whose value may have changed, if that is tracked.
+    changed: RefCell<Option<BTreeSet<Rc<[u8]>>>>,
 }
 
 #[derive(Debug)]
 struct StoredPair {
+    number: u32,
+    hash: u32,
     keyspace: Keyspace,
-    /// Shared with the key of `numbers`.
-    key: Rc<[u8]>,
-    value: Box<[u8]>,
     visibility: Visibility,
+    /// The key, then the value.
+    bytes: Box<[u8]>,
+    key_bytes: usize,
 }
 
 impl Kvs for MapKvs {
@@ -50,30 +63,43 @@ impl Kvs for MapKvs {
         value: &[u8],
         visibility: Visibility,
     ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
-        let found = self.find(keyspace, key);
-        if let Some((id, old)) = found.and_then(|id| Some((id, self.records.get(&id.0)?))) {
-            let (old, new) = (len(&old.value), len(value));
+        let hash = self.hash(keyspace, key);
+        if let Some(number) = self.search(hash, keyspace, key) {
+            let place = self.place(number).ok_or(NoRoom)?;
+            let (old, new) = (len(self.records[place].value()), len(value));
             self.reserve(0, new.saturating_sub(old)).ok_or_else(|| self.refuse(key, visibility))?;
             self.release(0, old.saturating_sub(new));
-            let record = self.record_mut(id).ok_or(NoRoom)?;
-            record.value = value.into();
-            return Ok((id, Some(std::mem::replace(&mut record.visibility, visibility))));
+            let record = &mut self.records[place];
+            if old == new {
+                record.bytes[record.key_bytes..].copy_from_slice(value);
+            } else {
+                record.bytes = [key, value].concat().into();
+            }
+            let former = std::mem::replace(&mut record.visibility, visibility);
+            self.note_change(place);
+            return Ok((EntryId(number), Some(former)));
         }
         let number = self.following;
         let following = number.checked_add(1).filter(|next| *next < OFFSETS_MAX).ok_or(NoRoom)?;
         self.reserve(1, len(key) + len(value)).ok_or_else(|| self.refuse(key, visibility))?;
         self.following = following;
-        let key: Rc<[u8]> = key.into();
-        self.numbers.entry(keyspace).or_default().insert(Rc::clone(&key), number);
-        self.records.insert(number, StoredPair { keyspace, key, value: value.into(), visibility });
+        self.numbers.insert(hash, number);
+        if keyspace == Keyspace::Attributes {
+            self.attribute_lens |= len_bit(key);
+        }
+        let (bytes, key_bytes) = ([key, value].concat().into(), key.len());
+        self.records.push(StoredPair { number, hash, keyspace, visibility, bytes, key_bytes });
+        self.note_change(self.records.len() - 1);
         Ok((EntryId(number), None))
     }
 
     fn find(&self, keyspace: Keyspace, key: &[u8]) -> Option<EntryId> {
-        if keyspace == Keyspace::Remote {
-            return self.remote.find(key).map(remote_id);
+        match keyspace {
+            Keyspace::Remote => return self.remote.find(key).map(remote_id),
+            Keyspace::Attributes if self.attribute_lens & len_bit(key) == 0 => return None,
+            _ => {}
         }
-        self.numbers.get(&keyspace)?.get(key).copied().map(EntryId)
+        self.search(self.hash(keyspace, key), keyspace, key).map(EntryId)
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
@@ -84,24 +110,23 @@ impl Kvs for MapKvs {
             let (keyspace, visibility) = (Keyspace::Remote, Visibility::at_once(writer));
             return Some(Entry { keyspace, key, value, visibility });
         }
-        let StoredPair { keyspace, key, value, visibility } = self.records.get(&id.0)?;
-        Some(Entry { keyspace: *keyspace, key, value, visibility: *visibility })
+        let record = self.record(id.0)?;
+        let (key, value) = record.bytes.split_at_checked(record.key_bytes)?;
+        Some(Entry { keyspace: record.keyspace, key, value, visibility: record.visibility })
     }
 
     fn set_visibility(&mut self, id: EntryId, visibility: Visibility) {
-        if let Some(record) = self.record_mut(id) {
-            record.visibility = visibility;
+        if let Some(place) = self.place(id.0) {
+            self.records[place].visibility = visibility;
+            self.note_change(place);
         }
     }
 
     fn remove(&mut self, id: EntryId) {
-        let Some(StoredPair { keyspace, key, value, .. }) = self.records.remove(&id.0) else {
-            return;
-        };
-        self.release(1, len(&key) + len(&value));
-        if let Some(numbers) = self.numbers.get_mut(&keyspace) {
-            numbers.remove(&key);
-        }
+        let Some(place) = self.place(id.0) else { return };
+        let StoredPair { number, hash, bytes, .. } = self.records.remove(place);
+        self.numbers.remove(hash, number);
+        self.release(1, len(&bytes));
     }
 
     fn add_block(&mut self, block: &Rc<[u8]>) -> Result<(), BlockError> {
@@ -114,6 +139,7 @@ impl Kvs for MapKvs {
         self.remote_pairs += pairs;
         match self.remote.add(block, count) {
             Ok((pairs, bytes)) => {
+                self.note_block(block);
                 self.remote_pairs -= pairs;
                 self.release(pairs, bytes);
                 Ok(())
@@ -131,7 +157,11 @@ impl Kvs for MapKvs {
             return self.remote.next(Some(offset)).map(remote_id);
         }
         let from = last.map_or(Some(0), |last| last.0.checked_add(1))?;
-        self.records.range(from..).next().map(|(number, _)| EntryId(*number))
+        let place = match self.place(from) {
+            Some(place) => place,
+            None => self.records.partition_point(|record| record.number < from),
+        };
+        self.records.get(place).map(|record| EntryId(record.number))
     }
 
     fn first_remote(&self) -> Option<EntryId> {
@@ -143,14 +173,62 @@ impl MapKvs {
     /// Creates an empty space, called `name` in messages, which shares a budget with others.
     pub fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
         Self {
-            records: BTreeMap::new(),
+            records: Vec::new(),
             following: 0,
-            numbers: BTreeMap::new(),
+            numbers: KeyIndex::default(),
+            hasher: RandomState::new(),
+            attribute_lens: 0,
             remote: SealedBlocks::default(),
             remote_pairs: 0,
             budget: Rc::clone(budget),
             bytes: 0,
             name: name.into(),
+            changed: RefCell::default(),
+        }
+    }
+
+    /// The keys of the job's space whose value may have changed since the last call; all of them in the first
+    /// call. A pair that is not visible after `fences` fences stays for a later call.
+    pub fn take_changes(&self, fences: u32) -> Vec<Rc<[u8]>> {
+        let mut changed = self.changed.borrow_mut();
+        let is_pending = |key: &Rc<[u8]>| {
+            let found = self.find(Keyspace::Space, key).and_then(|id| self.entry(id));
+            found.is_some_and(|entry| !entry.visibility.is_visible(None, fences))
+        };
+        let taken = changed.take().unwrap_or_else(|| self.all_keys());
+        *changed = Some(taken.iter().filter(|key| is_pending(key)).cloned().collect());
+        taken.into_iter().collect()
+    }
+
+    /// The keys of the job's space, with those of other nodes.
+    fn all_keys(&self) -> BTreeSet<Rc<[u8]>> {
+        let own = self.records.iter().filter(|record| record.keyspace == Keyspace::Space);
+        let mut keys: BTreeSet<Rc<[u8]>> = own.map(|record| record.key().into()).collect();
+        let mut next = self.first_remote();
+        while let Some(id) = next {
+            keys.extend(self.entry(id).map(|entry| Rc::from(entry.key)));
+            next = self.next(Some(id));
+        }
+        keys
+    }
+
+    /// Notes that the pair at this place of the list has changed.
+    fn note_change(&self, place: usize) {
+        if let Some(changed) = self.changed.borrow_mut().as_mut()
+            && let Some(record) = self.records.get(place)
+            && record.keyspace == Keyspace::Space
+        {
+            changed.insert(record.key().into());
+        }
+    }
+
+    fn note_block(&self, block: &[u8]) {
+        let mut changed = self.changed.borrow_mut();
+        let Some(changed) = changed.as_mut() else { return };
+        for record in BlockReader::new(block) {
+            if let Ok(BlockRecord::Pair { key, .. }) = record {
+                changed.insert(key.into());
+            }
         }
     }
 
@@ -169,9 +247,60 @@ impl MapKvs {
         NoRoom
     }
 
-    fn record_mut(&mut self, id: EntryId) -> Option<&mut StoredPair> {
-        self.records.get_mut(&id.0)
+    /// The number of a key.
+    fn search(&self, hash: u32, keyspace: Keyspace, key: &[u8]) -> Option<u32> {
+        let is_it = |number| {
+            let record = self.record(number);
+            record.is_some_and(|record| record.keyspace == keyspace && record.key() == key)
+        };
+        self.numbers.find(hash, is_it)
     }
+
+    fn record(&self, number: u32) -> Option<&StoredPair> {
+        self.records.get(self.place(number)?)
+    }
+
+    /// Place of the pair with this number in the list.
+    fn place(&self, number: u32) -> Option<usize> {
+        let first = number as usize;
+        // Nothing was removed before it, as a rule.
+        if self.records.get(first).is_some_and(|record| record.number == number) {
+            return Some(first);
+        }
+        let before = self.records.get(..first).unwrap_or(&self.records);
+        before.binary_search_by_key(&number, |record| record.number).ok()
+    }
+
+    fn hash(&self, keyspace: Keyspace, key: &[u8]) -> u32 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        // Keys are written whole and alone, and the same key is in few keyspaces.
+        let hash = hasher.finish() ^ keyspace_bits(keyspace);
+        u32::try_from(hash & u64::from(u32::MAX)).unwrap_or(0)
+    }
+}
+
+impl StoredPair {
+    fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_bytes]
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.bytes[self.key_bytes..]
+    }
+}
+
+/// Distinguishes keyspaces in hashes.
+const fn keyspace_bits(keyspace: Keyspace) -> u64 {
+    match keyspace {
+        Keyspace::Node(node) => (node as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32,
+        _ => 0,
+    }
+}
+
+/// Bit of the length of a key.
+const fn len_bit(key: &[u8]) -> u64 {
+    1 << (key.len() % 64)
 }
 
 impl Drop for MapKvs {
@@ -307,6 +436,26 @@ mod tests {
             assert_eq!(entry.visibility.writer(), Some(Rank(writer)));
         }
         assert_eq!(kvs.find(Keyspace::Remote, b"key-5000"), None);
+    }
+
+    #[test]
+    fn changed_keys_are_taken_once_they_are_visible() {
+        let mut kvs = MapKvs::default();
+        kvs.put(Keyspace::Space, b"early", b"1", Visibility::Manager).unwrap();
+        kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
+        kvs.put(Keyspace::Names, b"name", b"1", BY).unwrap();
+        kvs.add_block(&pmi_testkit::kvs::block(&[(1, "remote", "1")]).into()).unwrap();
+        let taken = |kvs: &MapKvs, fences| -> Vec<Vec<u8>> {
+            kvs.take_changes(fences).iter().map(|key| key.to_vec()).collect()
+        };
+        assert_eq!(taken(&kvs, 0), [&b"early"[..], b"k", b"remote"]);
+        kvs.add_block(&pmi_testkit::kvs::block(&[(1, "later", "1")]).into()).unwrap();
+        assert_eq!(taken(&kvs, 0), [&b"k"[..], b"later"]);
+        assert_eq!(taken(&kvs, 1), [b"k"]);
+        assert_eq!(taken(&kvs, 1), [b""; 0]);
+        let id = kvs.find(Keyspace::Space, b"early").unwrap();
+        kvs.set_visibility(id, BY);
+        assert_eq!(taken(&kvs, 1), [b"early"]);
     }
 
     #[test]

@@ -26,10 +26,14 @@ const fn rule(name: &'static str, why: &'static str) -> VariableRule {
 
 /// Variables that are always set, replacing inherited values.
 pub const SET: &[VariableRule] = &[
-    rule("PMI_FD", "descriptor of the connection to the server, one end of a socket pair"),
+    rule(
+        "PMI_FD",
+        "descriptor of the connection to the server, one end of a socket pair; not with --pmi-port",
+    ),
     rule("PMI_RANK", "the rank, for clients and scripts that read it before a request"),
     rule("PMI_SIZE", "the number of ranks, likewise"),
     rule("PMI_SPAWNED", "1 in jobs of MPI_Comm_spawn, else 0: clients test the number"),
+    rule("PMI_JOBID", "PMI-2: the name of the job, which clients repeat; a wrong one is rejected"),
     rule("PMI_HOSTNAME", "the name under which the launcher knows this node"),
     rule("MPI_LOCALNRANKS", "the number of ranks on this node: libraries assign devices by it"),
     rule("MPI_LOCALRANKID", "the number of this rank among them"),
@@ -37,8 +41,11 @@ pub const SET: &[VariableRule] = &[
         "PMI_RUN_MARK",
         "a mark of the run, by which its remaining processes are found when its launcher is killed",
     ),
-    rule("PMI_PORT", "with --listen: address for a second connection"),
-    rule("PMI_ID", "with --listen: identity for that connection"),
+    rule(
+        "PMI_PORT",
+        "with --listen: address for a second connection; with --pmi-port: that of the server",
+    ),
+    rule("PMI_ID", "with --listen or --pmi-port: identity for that connection"),
     rule("PMI_SOCKTYPE", "with --listen under TLS: the transport of that connection"),
     rule("PMI_TLS_PIN", "with --listen under TLS: certificate to trust there"),
     rule("PMIX_NAMESPACE", "PMIx: the name of the job"),
@@ -94,8 +101,14 @@ pub const MPICH_VERSION: VariableRule = rule(
     "MPICH: its protocol, where more than one is offered or --pmi selects it",
 );
 
-/// Variables that announce whether ranks share processors; set unless `--env` sets them.
+/// Variables that announce what ranks share, memory with the server or processors; set unless `--env` sets
+/// them.
 pub const SHARING: &[VariableRule] = &[
+    rule(
+        "PMI_SNAPSHOT",
+        "1: the server shares the values of the job in memory with clients of pmi-host; --env PMI_SNAPSHOT=0 \
+         has them use messages alone",
+    ),
     rule(
         "OMPI_MCA_mpi_oversubscribe",
         "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
@@ -111,7 +124,7 @@ pub const SHARING: &[VariableRule] = &[
 ];
 
 /// Variables by which ranks use the C libraries of this project, with `--preload-pmi`.
-pub const PRELOAD: &[VariableRule] = &[
+const PRELOAD: &[VariableRule] = &[
     rule("LD_PRELOAD", "libpmi.so.0 and libpmi2.so.0 of pmi-host, before what is set already"),
     rule(
         "LD_LIBRARY_PATH",
@@ -132,8 +145,17 @@ pub const TORCH: &[VariableRule] = &[
     rule("GROUP_WORLD_SIZE", "torch: the number of nodes"),
 ];
 
+/// Variables of a task of Slurm, with `--env-for slurm`; `--env` may set them.
+pub const SLURM: &[VariableRule] = &[
+    rule("SLURM_PROCID", "as srun: the rank"),
+    rule("SLURM_LOCALID", "as srun: the number of the rank on this node"),
+    rule("SLURM_NODEID", "as srun: the number of the node"),
+    rule("SLURM_NTASKS", "as srun: the number of ranks"),
+    rule("SLURM_NPROCS", "as srun: likewise, by its old name"),
+];
+
 /// Variables of an outer launcher that a client would take for its own.
-pub const REMOVED: &[VariableRule] = &[
+const REMOVED: &[VariableRule] = &[
     rule("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
     rule("PMIX_*", "PMIx of an outer job: with a namespace set, libraries connect to its server"),
     rule("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
@@ -182,8 +204,11 @@ pub const REMOVED: &[VariableRule] = &[
 ];
 
 /// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
-pub const KEPT: &[VariableRule] = &[
-    rule("PMI_DEBUG", "makes clients print debug messages"),
+const KEPT: &[VariableRule] = &[
+    rule(
+        "PMI_DEBUG",
+        "makes clients print debug messages; unless 0, PMI-2 reports it to them (`pmiverbose`)",
+    ),
     rule("PMI_USE_LOGFILE", "makes clients write a log"),
     rule("PMI_REQUEST_VERSION", "selects the protocol of `pmi-std`"),
     rule("PMIX_MCA_*", "tunes PMIx libraries"),
@@ -193,7 +218,7 @@ pub const KEPT: &[VariableRule] = &[
 /// of Intel MPI are set together or not at all.
 pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
     const INTEL: &str = "I_MPI_";
-    let all = SHARING.iter().chain([&MPICH_VERSION]).chain(TORCH);
+    let all = SHARING.iter().chain([&MPICH_VERSION]).chain(TORCH).chain(SLURM);
     let mut all = all.map(|entry| entry.name);
     match all.clone().any(|other| other == name) {
         true if name.starts_with(INTEL) => {
@@ -294,7 +319,7 @@ mod tests {
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
         let set = SET.iter().chain([&MPICH_VERSION]).chain(SHARING).chain(defaults);
-        let all = set.chain(PRELOAD).chain(TORCH).chain(REMOVED).chain(KEPT);
+        let all = set.chain(PRELOAD).chain(TORCH).chain(SLURM).chain(REMOVED).chain(KEPT);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);
             assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");

@@ -4,8 +4,10 @@
 //! |---|---|---|---|
 //! | `--listen`, loopback, no secret | rank | user of the socket, by the kernel's tables | 64 at once, 5 s |
 //! | `--listen`, any address, secret | rank | `PMI_ID` from the secret, or its challenge | 64 at once, 5 s, 10 wrong ids/s |
+//! | `--pmi-port`, loopback | rank that was started | user of the socket, and the process that holds it | 64 at once and one for each rank, 5 s |
 //! | `--websocket` | page | origin, token of the URL, and user or secret as for `--listen` | 64 at once, 5 s |
 //! | PMIx | rank | user of the socket, and the process that holds it | as open files allow, 5 s |
+//! | PMIx | tool | user of the socket | as open files allow, 5 s |
 //! | node servers | node server | both sides prove the key of the run | 64 at once, or one for each host; 5 s |
 //! | control (`pmi-host ps`) | program | directory of mode 0700, and the user of the peer | 8 at once, 10 s |
 //!

@@ -9,6 +9,7 @@ use super::layers::Origin;
 use super::options::{self, OptionSpec};
 use super::system;
 use crate::settings::Settings;
+use crate::settings::job::RankTool;
 use crate::settings::placement::Unit;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -30,6 +31,8 @@ pub(crate) struct RunArgs {
     pub(crate) needs_program: bool,
     /// Number of ranks of a program where neither an option nor hosts state it.
     pub(crate) default_ranks: DefaultRanks,
+    /// Tools in front of the programs of some ranks.
+    pub(crate) tools: Vec<RankTool>,
     /// Path of the configuration file, if given.
     pub(crate) config: Option<PathBuf>,
     /// Requested task.
@@ -57,6 +60,8 @@ pub(crate) enum Personality {
     Hydra,
     /// Open MPI's.
     OpenMpi,
+    /// Slurm's `srun`.
+    Slurm,
 }
 
 /// Task of a command line.
@@ -73,8 +78,8 @@ pub(crate) enum Task {
     Help,
     /// Print help for all options.
     FullHelp,
-    /// Print help for the options of Hydra.
-    MpiexecHelp,
+    /// Print help for the options of the command line with this name.
+    MpiexecHelp(&'static str),
     /// Print the version and the abilities of this program, in the words of a launcher.
     Info(Personality),
 }
@@ -209,12 +214,11 @@ fn with(command: Command, option: &'static OptionSpec) -> Command {
     let arg = option.short.into_iter().fold(arg, Arg::short);
     match option.effect {
         options::OptionEffect::Value { name, adds_up, .. } => {
-            let arg = arg
-                .long(option.name)
-                .value_name(name)
-                .value_parser(clap::value_parser!(OsString))
-                .allow_hyphen_values(true)
-                .hide_short_help(!option.is_common);
+            let arg = arg.long(option.name).value_name(name);
+            let arg =
+                options::hints::of_option(option, arg.value_parser(clap::value_parser!(OsString)))
+                    .allow_hyphen_values(true)
+                    .hide_short_help(!option.is_common);
             command.arg(match adds_up {
                 // An option that overrides itself would lose all values but the last.
                 true => arg.action(ArgAction::Append),
@@ -486,16 +490,11 @@ mod tests {
 
     #[test]
     fn spellings_of_the_number_of_ranks_mean_the_same() {
-        for line in [
-            "-n 4 a",
-            "-n4 a",
-            "-n=4 a",
-            "--ranks 4 a",
-            "--ranks=4 a",
-            "-np 4 a",
-            "-np4 a",
-            "-n 2 -n 4 a",
-        ] {
+        for number in
+            ["-n 4", "-n4", "-n=4", "--ranks 4", "--ranks=4", "-np 4", "-np4", "-n 2 -n 4"]
+        {
+            let line = format!("{number} a");
+            let line = line.as_str();
             assert_eq!(ranks_and_words(line), [(Some(4), vec!["a".to_owned()])], "{line}");
         }
     }
@@ -580,8 +579,7 @@ mod tests {
         };
         assert_eq!(nearest("--rank=4 a"), "--ranks");
         assert_eq!(nearest("-m 4 a"), "pmi-host run --help");
-        assert_eq!(nearest("--hlep"), "--help");
-        assert_eq!(nearest("--no-colapse"), "--no-collapse");
+        assert_eq!([nearest("--hlep"), nearest("--no-colapse")], ["--help", "--no-collapse"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
 use crate::settings::hosts::HostSource;
+use crate::settings::job::RankTool;
 use crate::settings::nodes::StarterName;
 use crate::settings::{JobSettings, Settings, Universe};
 use pmi_host_base::exit::USAGE;
@@ -74,6 +75,9 @@ impl Config {
         let mut settings = Settings::default();
         apply(&args.given, &mut settings)?;
         let callers = callers(&settings.job)?;
+        if settings.environment.has_port && (callers > 0 || settings.job.listen.is_some()) {
+            return Err(UsageError::Other { what: PORT_ALONE.to_owned() }.into());
+        }
         if args.needs_program
             && let Some(place) = lacking(&args.parts, callers)
         {
@@ -102,6 +106,8 @@ impl Config {
         });
         let counts: Vec<u32> = counts.collect::<Result<_, ConfigError>>()?;
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
+        let other = |what| UsageError::Other { what };
+        settings.output.check_readers(ranks).map_err(other)?;
         let all = ranks.saturating_add(callers);
         if settings.job.universe == Universe::Hosts {
             let slots = hosts.default_ranks(usize::MAX, &settings.hosts);
@@ -119,7 +125,7 @@ impl Config {
         }
 
         let mut parts = Vec::new();
-        for (part, ranks) in args.parts.into_iter().zip(counts).filter(|(_, ranks)| *ranks > 0) {
+        for (part, ranks) in with_tools(args.parts.into_iter().zip(counts), &args.tools) {
             parts.push(App { program: program(part, &settings)?, ranks });
         }
         if settings.environment.preload_pmi {
@@ -128,7 +134,7 @@ impl Config {
             let other = |what| UsageError::Other { what };
             settings.environment.pmi_libraries = Some(found.map_err(other)?);
         }
-        if settings.environment.for_torch {
+        if settings.environment.emulated.torch {
             settings.environment.rendezvous = Some(rendezvous(&settings, &parts, hosts.as_ref())?);
         }
         let job = &settings.job;
@@ -137,9 +143,14 @@ impl Config {
         let has_listen = callers > 0 || job.listen.is_some();
         let listen = has_listen.then(|| ListenConfig::resolve(job, callers, secret.clone()));
         let listen = listen.transpose().map_err(ConfigError::Listen)?;
+        let has_port = settings.environment.has_port && hosts.is_none();
+        let listen = listen.or_else(|| has_port.then(ListenConfig::for_started));
         let address = job.websocket.as_ref();
         let web = address.map(|address| WebListenConfig::resolve(address, job, secret.clone()));
         let web = web.transpose().map_err(ConfigError::Listen)?;
+        if let (None, Some(processors)) = (&hosts, &settings.placement.processors) {
+            binding::limit_to(processors).map_err(ConfigError::Binding)?;
+        }
         let binding = match hosts {
             None => Binding::resolve(&settings.placement),
             // Each node has processors of its own.
@@ -176,7 +187,9 @@ impl Config {
             return Ok(None);
         }
         let made = GeneratedSecret::create()?;
-        let of_listen = self.listen.as_mut().map(|listen| &mut listen.secret);
+        // The processes of ranks that are started prove what they are.
+        let of_listen = self.listen.as_mut().filter(|listen| !listen.is_for_started);
+        let of_listen = of_listen.map(|listen| &mut listen.secret);
         let of_web = self.web.as_mut().map(|web| &mut web.secret);
         for secret in of_listen.into_iter().chain(of_web) {
             *secret = Some(made.secret.clone());
@@ -184,11 +197,62 @@ impl Config {
         Ok(Some(made))
     }
 
+    /// Warning if programs link MPI libraries of both families, whose ranks cannot reach each other.
+    pub(crate) fn mixed_families(&self) -> Option<String> {
+        if self.parts.len() < 2 {
+            return None;
+        }
+        let of = |part: &App| {
+            let Program { path, directory, name, .. } = &part.program;
+            let path = directory.as_ref().map_or(path.clone(), |directory| directory.join(path));
+            Some((Libraries::of(&path)?.family()?, name.display().to_string()))
+        };
+        let all: Vec<(Family, String)> = self.parts.iter().filter_map(of).collect();
+        let (first, one) = all.first()?;
+        let (second, other) = all.iter().find(|(family, _)| family != first)?;
+        Some(format!(
+            "'{one}' is linked with {first} and '{other}' with {second}: they cannot form one \
+             MPI_COMM_WORLD, and MPI_Init fails or waits; start them as separate runs"
+        ))
+    }
+
     /// True if ranks or pages must know a secret.
     pub(crate) fn has_secret(&self) -> bool {
         let of_listen = self.listen.as_ref().and_then(|listen| listen.secret.as_ref());
         of_listen.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
     }
+}
+
+/// Programs with their numbers of ranks, where ranks with a tool are a program of their own.
+fn with_tools(
+    parts: impl Iterator<Item = (PartArgs, u32)>,
+    tools: &[RankTool],
+) -> Vec<(PartArgs, u32)> {
+    let mut all: Vec<(PartArgs, u32)> = Vec::new();
+    let mut first = 0_u32;
+    for (part, ranks) in parts.filter(|(_, ranks)| *ranks > 0) {
+        if tools.is_empty() {
+            all.push((part, ranks));
+            continue;
+        }
+        let of = |rank: u32| -> Vec<usize> {
+            let has = |tool: &RankTool| tool.ranks.as_ref().is_none_or(|of| of.contains(&rank));
+            (0..tools.len()).filter(|at| has(&tools[*at])).collect()
+        };
+        let mut last = None;
+        for chosen in (first..first.saturating_add(ranks)).map(of) {
+            if let (Some((_, count)), true) = (all.last_mut(), last.as_ref() == Some(&chosen)) {
+                *count += 1;
+                continue;
+            }
+            let tools = chosen.iter().flat_map(|at| tools[*at].words.iter().cloned());
+            let words = tools.chain(part.words.iter().cloned()).collect();
+            all.push((PartArgs { words, given: part.given.clone() }, 1));
+            last = Some(chosen);
+        }
+        first = first.saturating_add(ranks);
+    }
+    all
 }
 
 /// Address for `--env-for torch`.
@@ -304,7 +368,7 @@ fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> 
     let mut words = part.words.into_iter();
     let program = match words.next() {
         Some(name) => {
-            let path = Program::find(&name, None, directory.as_deref())?;
+            let path = Program::find(&name, settings.job.search.clone(), directory.as_deref())?;
             Program::new(path, name, words.collect())
         }
         None => demo()?,
@@ -330,6 +394,9 @@ impl ConfigError {
         }
     }
 }
+
+const PORT_ALONE: &str = "'--pmi-port' is the port of ranks that are started here, and '--listen' that of \
+    others; leave one of the two out";
 
 #[cfg(test)]
 mod tests {

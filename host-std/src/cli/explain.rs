@@ -2,8 +2,22 @@
 
 use super::options;
 use crate::cli::nearest::remedy;
+use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use pmi_host_base::exit::{print, refuse};
 use pmi_host_base::usage::UsageError;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Parses the words behind a command. Its help, or the error in the words, is printed, and the exit code
+/// returned.
+pub(crate) fn parse(command: clap::Command, words: Vec<OsString>) -> Result<ArgMatches, ExitCode> {
+    let mut command = command.no_binary_name(true);
+    command.try_get_matches_from_mut(words).map_err(|error| match error.use_stderr() {
+        false => print(&error.to_string()),
+        true => refuse(&explain(&error, &command)),
+    })
+}
 
 /// Translates an error of `command` into one of this program.
 pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
@@ -24,9 +38,9 @@ pub(crate) fn explain(error: &clap::Error, command: &clap::Command) -> UsageErro
                 let long = arg.get_long().map(|long| format!("--{long}"));
                 [arg.get_short().map(|short| format!("-{short}")), long]
             });
-            let list = "pmi-host run --help";
+            let list = format!("pmi-host {} --help", command.get_name());
             UsageError::UnknownOption {
-                remedy: remedy(&option, names.flatten(), list),
+                remedy: remedy(&option, names.flatten(), &list),
                 got: option,
             }
         }

@@ -34,7 +34,6 @@ const FOREIGN: &[ForeignOption] = &[
     of(SRUN, &["--cpus-per-task"], "--bind-to core:N"),
     of(SRUN, &["--nodelist", "-w"], "--hosts LIST"),
     of(SRUN, &["--nodefile", "-F"], "--hostfile FILE"),
-    of(SRUN, &["--nodes"], "'--hosts a,b' names hosts, and an allocation is used as it is"),
     of(SRUN, &["--mpi"], "--pmi WHICH"),
     of(SRUN, &["--distribution", "-m"], "--map-by WHAT"),
     of(SRUN, &["--export"], "--env NAME=VALUE"),

@@ -49,6 +49,17 @@ impl JobHosts {
             None => None,
         };
         let node = slurm_node();
+        if let Some(nodes) = settings.nodes {
+            let all = own.iter_mut().flatten().chain(&mut common);
+            all.into_iter().try_for_each(|one| first_hosts(one, nodes))?;
+            if is_needed && common.is_none() && nodes > 1 {
+                let what = format!(
+                    "'--nodes {nodes}' is for hosts of a list or an allocation, and there is only this one; \
+                     try '--hosts a,b'"
+                );
+                return Err(UsageError::Other { what });
+            }
+        }
         let mut lists: Vec<_> = own.iter_mut().flatten().chain(&mut common).collect();
         let names = lists.iter().flat_map(|list| list.hosts.hosts()).map(|host| &host.name);
         let own_name = own_name(names, host, node.as_deref()).to_owned();
@@ -59,11 +70,23 @@ impl JobHosts {
             };
             *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
         }
+        if !settings.local {
+            if is_needed && common.is_none() {
+                return Err(UsageError::Other { what: NO_OTHER_HOST.to_owned() });
+            }
+            for Allocation { hosts, .. } in own.iter_mut().flatten().chain(&mut common) {
+                *hosts = std::mem::take(hosts).without(&own_name);
+                if hosts.hosts().is_empty() {
+                    return Err(UsageError::Other { what: NO_OTHER_HOST.to_owned() });
+                }
+            }
+        }
         let is_named = common.is_some();
         let common = common.unwrap_or_else(|| {
             // Without a number of slots, only `--no-oversubscribe` limits the ranks of this host.
-            let processors = available_parallelism().map_or(1, usize::from);
-            let slots = if settings.oversubscribe { usize::MAX } else { processors };
+            let processors = || available_parallelism().map_or(1, usize::from);
+            // It is read from files of the control group, so only where it is needed.
+            let slots = if settings.oversubscribe { usize::MAX } else { processors() };
             let slots = u32::try_from(slots).unwrap_or(u32::MAX);
             let hosts = HostList::single(&own_name, slots);
             Allocation { hosts, source: AllocationSource::Named }
@@ -107,6 +130,18 @@ impl JobHosts {
         let placed = placed.map_err(|what| UsageError::Other { what })?;
         Ok(Some(placed).filter(|placed| placed.hosts.iter().any(|name| *name != self.own_name)))
     }
+}
+
+/// Leaves the first `nodes` hosts in the list.
+fn first_hosts(allocation: &mut Allocation, nodes: u32) -> Result<(), UsageError> {
+    let count = allocation.hosts.hosts().len();
+    let nodes = usize::try_from(nodes).unwrap_or(usize::MAX);
+    if nodes > count {
+        let what = format!("'--nodes {nodes}' is more than the number of hosts, which is {count}");
+        return Err(UsageError::Other { what });
+    }
+    allocation.hosts = std::mem::take(&mut allocation.hosts).first(nodes);
+    Ok(())
 }
 
 /// Hosts that a user has named.
@@ -160,6 +195,9 @@ fn output(words: &[&str]) -> Result<String, String> {
         false => Err(format!("'{shown}' has failed ({})", ran.status)),
     }
 }
+
+const NO_OTHER_HOST: &str =
+    "'--no-local' leaves no host for the ranks; name others, as '--hosts a,b', or leave it out";
 
 fn is_address(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok()

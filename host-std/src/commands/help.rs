@@ -55,12 +55,15 @@ pub(super) fn of_run(in_full: bool) -> String {
 }
 
 /// Options of other launchers, and their equivalents here.
-pub(super) fn of_mpiexec() -> String {
-    let mut text = String::from(MPIEXEC);
-    for family in mpiexec::FAMILIES {
+pub(super) fn of_mpiexec(name: &str) -> String {
+    let is_slurm = name == mpiexec::SRUN;
+    let mut text = String::from(if is_slurm { SRUN } else { MPIEXEC });
+    for family in mpiexec::families(name) {
         let _ = writeln!(text, "options of {}:", family.name);
         for option in family.options {
-            let names: Vec<String> = option.names.iter().map(|name| format!("-{name}")).collect();
+            let dashes = |name: &str| if is_slurm && name.len() > 1 { "--" } else { "-" };
+            let names = option.names.iter().map(|name| format!("{}{name}", dashes(name)));
+            let names: Vec<String> = names.collect();
             row(&mut text, &names.join(", "), &option.meaning());
         }
         text.push('\n');
@@ -168,6 +171,16 @@ const MPIEXEC: &str =
     "Starts the ranks of an MPI program on this machine, with the command line of Hydra.
 
 usage: mpiexec [GLOBAL] [LOCAL] PROGRAM [ARGUMENTS...] [: [LOCAL] PROGRAM [ARGUMENTS...] ...]
+
+Options of 'pmi-host run' (with two dashes) are accepted too; 'pmi-host help' explains them.
+
+";
+
+const SRUN: &str =
+    "Starts the ranks of a program within the current allocation, or on this machine, with the
+command line of Slurm's srun for job steps.
+
+usage: srun [OPTIONS] PROGRAM [ARGUMENTS...] [: [OPTIONS] PROGRAM [ARGUMENTS...] ...]
 
 Options of 'pmi-host run' (with two dashes) are accepted too; 'pmi-host help' explains them.
 

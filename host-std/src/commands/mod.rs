@@ -2,6 +2,7 @@
 
 mod doctor;
 mod help;
+mod manual;
 mod pages;
 
 use crate::admission::secret::{self, IdWidth};
@@ -10,8 +11,9 @@ use crate::cli::config::Config;
 use crate::cli::nearest::{near, nearest};
 use crate::cli::system::System;
 use crate::cli::{layers, mpiexec};
-use crate::control::ps;
+use crate::control::{ps, stack};
 use crate::demo_rank::DEMO_RANK;
+use crate::install::{self, CommandPages};
 use crate::launch::guard::GUARD;
 use crate::launch::preview;
 use crate::launch::signal::Ignored;
@@ -26,6 +28,7 @@ use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, replay, trace};
+use rustix::stdio::dup2_stdin;
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::io::Write;
@@ -54,6 +57,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     },
     Subcommand { name: "trace", define: trace::define, run: trace::run },
     Subcommand { name: "ps", define: ps::define, run: ps::run },
+    Subcommand { name: "stack", define: stack::define, run: stack::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
     Subcommand { name: "doctor", define: doctor::define, run: doctor::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
@@ -62,6 +66,16 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "help", define: help::define, run: help },
     Subcommand { name: "completions", define: pages::define_completions, run: pages::completions },
     Subcommand { name: "man", define: pages::define_man, run: pages::man },
+    Subcommand {
+        name: "install",
+        define: install::define,
+        run: |words| install::run(words, &PAGES),
+    },
+    Subcommand {
+        name: "uninstall",
+        define: install::define_uninstall,
+        run: install::run_uninstall,
+    },
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: NODE, define: node::define, run: serve_node },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
@@ -75,7 +89,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     // With a handler, a limit on the size of files is an error of a write, which is reported, and not a
     // silent termination.
-    if !Ignored::now().has(SIGXFSZ) {
+    if !Ignored::at_start().has(SIGXFSZ) {
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     }
     let mut words = words.into_iter();
@@ -110,6 +124,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
                 names.filter(|name| ![DEMO_RANK, GUARD, TRAMPOLINE, RANK, NODE].contains(name));
             let remedy = match near(&got, typed) {
                 Some(name) => format!("the nearest is '{name}', as in 'pmi-host run -n 4 ./hello'"),
+                // Options of a launcher, as under the name of one whose command line is not read here.
+                None if got.starts_with('-') => {
+                    let rest = words.map(|word| format!(" {}", word.to_string_lossy()));
+                    format!("'pmi-host run {got}{}' starts a program", rest.collect::<String>())
+                }
                 None => format!("'pmi-host run -n 4 {got}' starts a program"),
             };
             refuse(&UsageError::UnknownCommand { remedy, got })
@@ -164,7 +183,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
     match args.task {
         Task::Help => return print(&help::of_run(false)),
         Task::FullHelp => return print(&help::of_run(true)),
-        Task::MpiexecHelp => return print(&help::of_mpiexec()),
+        Task::MpiexecHelp(name) => return print(&help::of_mpiexec(name)),
         Task::Info(launcher) => return print(&mpiexec::info(launcher, &node())),
         Task::Start | Task::Preview | Task::Show => {}
     }
@@ -205,11 +224,32 @@ fn serve_node(words: Vec<OsString>) -> ExitCode {
 
 /// Starts a job, after the reports that precede it.
 fn start(config: Config) -> ExitCode {
+    if let Some(file) = &config.settings.output.stdin_file
+        && let Err(error) = std::fs::File::open(file).and_then(|file| Ok(dup2_stdin(file)?))
+    {
+        let given = format!("--stdin-file {}", file.display());
+        return refuse(&UsageError::Value { given, why: format!("it cannot be read ({error})") });
+    }
+    if let Some(place) = &config.settings.watching.report_pid {
+        let text = format!("{}\n", std::process::id());
+        let written = match place.to_str() {
+            Some("-") => std::io::stdout().write_all(text.as_bytes()),
+            Some("+") => std::io::stderr().write_all(text.as_bytes()),
+            _ => std::fs::write(place, text),
+        };
+        if let Err(error) = written {
+            let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
+            return complain(&what, FAILED);
+        }
+    }
     let mut before = String::new();
     if config.settings.placement.display_map {
         before.push_str(&preview::map(config.job()));
     } else if let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks)) {
         before.push_str(&line(shared));
+    }
+    if let Some(warning) = config.mixed_families() {
+        before.push_str(&line(warning));
     }
     if config.settings.environment.report {
         before.push_str(&preview::environment(config.job(), std::env::vars_os()));
@@ -307,8 +347,15 @@ fn hidden(name: &'static str) -> Command {
     Command::new(name).hide(true)
 }
 
+/// What an installation has of these command lines.
+const PAGES: CommandPages = CommandPages {
+    names: FACES,
+    manuals: pages::manual_pages,
+    completion: pages::shell_completion,
+};
+
 /// Names of this program under which it reads the command line of Hydra.
-pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra", "prterun"];
+pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra", "prterun", mpiexec::SRUN];
 
 const SECRET_FILE: &str = "secret-file";
 const SHORT: &str = "short";

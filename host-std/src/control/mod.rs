@@ -1,8 +1,11 @@
-//! Status queries from other programs to a running launcher.
+//! Other programs and a running launcher: status queries, and the files by which tools find it.
 //!
 //! ```text
-//! socket    server side: each connection receives the table of the run
-//! ps        client side: 'pmi-host ps'
+//! socket      server side: each connection receives the table of the run
+//! query       client side: requests to all launchers of this user
+//! ps          'pmi-host ps': their tables
+//! stack       'pmi-host stack': stack traces of the ranks in these tables
+//! rendezvous  files with the address of the server for PMIx tools
 //! ```
 //!
 //! The sockets are in the [runtime directory](crate::runtime_dir). Connecting is the request; nothing is
@@ -10,4 +13,7 @@
 //! [`Table`](crate::watch::table::Table) as one line of JSON, and then the end of the stream.
 
 pub(crate) mod ps;
+mod query;
+pub(crate) mod rendezvous;
 pub(crate) mod socket;
+pub(crate) mod stack;

@@ -4,7 +4,7 @@ use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
 use super::{EventLoop, agent_spawn};
 use crate::cli::config::Config;
-use crate::launch::binding::Binding;
+use crate::launch::binding::{self, Binding};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
 use crate::launch::signal::Arrived;
@@ -13,12 +13,13 @@ use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage,
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
-use crate::operation::OperationRequest;
+use crate::operation::{OperationReply, OperationRequest};
 use crate::placement::PlacedHosts;
 use crate::placement::allocation::AllocationSource;
 use crate::poller::{Poller, Token};
 use crate::run_report::RankEnd;
-use crate::server::{nodes, operations};
+use crate::server::listen_config::ListenConfig;
+use crate::server::{changes, fetches, nodes, operations};
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::target;
@@ -42,6 +43,8 @@ pub(super) struct AgentStart {
     pub(super) are_one: bool,
     /// True if an unfinished line is sent after a while.
     pub(super) shows_prompts: bool,
+    /// True if all messages of ranks are recorded and sent to the head.
+    pub(super) is_traced: bool,
     /// Process number of the head, which makes names of jobs unique.
     pub(super) head_pid: u32,
 }
@@ -55,13 +58,14 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     let Some(job) = waiting.await_job() else { return FAILED };
     let are_one = job.streams.are_one;
     let (shows_prompts, head_pid) = (job.streams.shows_prompts, job.head_pid);
+    let is_traced = job.supervision.is_traced;
     let config = match configure(*job, node.saturating_sub(1)) {
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
     };
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
     let WaitingAgent { network, poller } = waiting;
-    let start = AgentStart { poller, network, are_one, shows_prompts, head_pid };
+    let start = AgentStart { poller, network, are_one, shows_prompts, is_traced, head_pid };
     match EventLoop::new(config, limit, Some(start)) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
@@ -140,23 +144,31 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.watching.stall_report = job.supervision.standstill;
     settings.ending.on_exit_error = job.supervision.on_exit_error;
     (settings.watching.progress, settings.watching.control) = (false, false);
+    // Tools connect to the head.
+    (settings.watching.tools, settings.watching.is_system_server) = (false, false);
     settings.output.stdin = match job.streams.readers {
         StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
         StdinTo::All => readers(job.map.ranks_of(node)),
         StdinTo::NoRank => StdinTo::NoRank,
         StdinTo::Ranks(all) => readers(job.map.ranks_of(node).filter(|rank| all.contains(rank))),
     };
+    if let Some(processors) = &settings.placement.processors {
+        binding::limit_to(processors)?;
+    }
     let binding = Binding::resolve(&settings.placement)?.map(Rc::new);
     let ranks = job.map.ranks();
     let source = AllocationSource::Named;
-    let hosts = Some(Rc::new(PlacedHosts { hosts: job.hosts, map: job.map, source }));
+    let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);
+    let map = job.map.with_nodes(nodes);
+    let listen = settings.environment.has_port.then(ListenConfig::for_started);
+    let hosts = Some(Rc::new(PlacedHosts { hosts: job.hosts, slots: Vec::new(), map, source }));
     Ok(Config {
         ranks,
         parts: job.apps.into_iter().map(App::from).collect(),
         host,
         hosts,
         node: Some(node),
-        listen: None,
+        listen,
         web: None,
         binding,
         settings,
@@ -185,7 +197,8 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
     uplink.send_outputs(&mut run.io.outputs);
     // The queue is free again for the ranks.
     run.io.outputs.flush(&mut run.poller)?;
-    if is_quiet && run.io.outputs.is_done() {
+    let is_recorded = uplink.send_records(&mut run.service.tracer);
+    if is_quiet && is_recorded && run.io.outputs.is_done() {
         uplink.report_quiet(run.jobs.next_group());
     }
     uplink.network.flush(&run.poller)?;
@@ -283,6 +296,7 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         }
         HeadMessage::Failed(FailedRanks { job, all, new }) => {
             let job = JobId(job);
+            new.iter().for_each(|(rank, ..)| fetches::fail(&mut run.service, job, *rank));
             nodes::publish_failures(&mut run.service, job, &new);
             run.publish_failed_ranks(job, &all);
         }
@@ -293,6 +307,23 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::Report(request) => report_ranks(run, &request),
         HeadMessage::Finish => {
             run.uplink.iter_mut().for_each(|uplink| uplink.finish());
+        }
+        HeadMessage::Clock { sent_ns, head_ns } => {
+            run.uplink.iter_mut().for_each(|uplink| uplink.handle_clock(sent_ns, head_ns));
+        }
+        HeadMessage::Operation(OperationReply::Fetch { node, request }) => {
+            if let Some(answer) = fetches::handle_request(&mut run.service, node, request) {
+                send_operation(run, Ok(answer));
+            }
+        }
+        HeadMessage::Operation(OperationReply::Change { number, change }) => {
+            match changes::make(&mut run.service, &change) {
+                Ok(answer) => {
+                    let result = answer.into();
+                    send_operation(run, Ok(OperationRequest::Changed { number, result }));
+                }
+                Err(why) => fail_operation(run, &why),
+            }
         }
         HeadMessage::Operation(reply) => {
             if let Err(why) = operations::handle_reply(&mut run.service, &reply) {
@@ -395,6 +426,15 @@ pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
     if let Err(error) = uplink.network.contribute(id, Contribution { members, data }) {
         let what = format!("fence {generation} cannot be handed up: {error}");
         run.fail(job, Failure::Launcher { what });
+    }
+}
+
+/// Prepares the first job of an agent, which may have no rank on this node.
+pub(super) fn prepare(run: &mut EventLoop) {
+    let first = run.jobs.first();
+    prepare_for_failures(run, first);
+    if run.uplink.is_some() {
+        nodes::join_next_without_members(&mut run.service, first);
     }
 }
 

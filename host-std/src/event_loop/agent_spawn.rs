@@ -98,7 +98,8 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     plan.placement.ranks = LocalRanks::of(sorted(map.ranks_of(node)));
     plan.placement.neighbours = busy;
     let hosts = first.hosts.clone();
-    plan.placement.hosts = Some(Rc::new(PlacedHosts { hosts, map, source: first.source }));
+    plan.placement.hosts = Some(Rc::new(PlacedHosts { hosts, map, ..(*first).clone() }));
+    plan.endpoint = run.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(run, &mut plan)?;
     let id = run.service.add_job(&plan).map_err(|error| error.to_string())?;
     if id.0 != number {
@@ -106,7 +107,7 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     }
     let budget = FdBudget {
         ranks: busy.saturating_add(plan.local()),
-        pmix: plan.pmix_ranks() + if run.listeners.has_pmix() { busy } else { 0 },
+        pmix: plan.pmix_ranks() + if run.listeners.has_pmix_ranks() { busy } else { 0 },
     };
     let local = plan.local();
     run.jobs.enqueue((id, number), plan, None);
@@ -123,7 +124,8 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
 }
 
 fn prepare_listener(run: &mut EventLoop, plan: &mut Plan) -> Result<(), String> {
-    run.listeners.open_pmix(plan, &run.poller).map_err(|error| error.to_string())
+    let guard = run.processes.launcher.guard.as_mut();
+    run.listeners.open_pmix(plan, guard, &run.poller).map_err(|error| error.to_string())
 }
 
 /// Kills the ranks of a job that was not started completely, which is no failure.

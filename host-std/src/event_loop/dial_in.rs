@@ -1,7 +1,7 @@
 //! Ranks that connect by themselves: admission and attendance.
 
 use super::listeners::ListenerEvent;
-use crate::admission::{Admission, Policy, secret};
+use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
 use crate::launch::plan::{Endpoint, Plan};
 use crate::poller::{Poller, Token};
@@ -75,6 +75,11 @@ impl DialIn {
         self.listen.expected > 0
     }
 
+    /// True if ranks that the launcher starts connect here, and no others.
+    pub(super) const fn is_for_started(&self) -> bool {
+        self.listen.is_for_started
+    }
+
     /// Connection parameters for the ranks of the first job.
     ///
     /// # Errors
@@ -100,8 +105,8 @@ impl DialIn {
             (None, Some(web)) => web.url(),
             (None, None) => String::new(),
         };
-        let requires_challenge = self.listen.requires_challenge;
-        Ok(Endpoint { port, ids, pin, requires_challenge })
+        let ListenConfig { is_for_started, requires_challenge, .. } = self.listen;
+        Ok(Endpoint { port, is_for_started, ids, pin, requires_challenge })
     }
 
     /// Parameters of the second connection for ranks of a spawned job, at the listener of `parent`.
@@ -143,9 +148,9 @@ impl DialIn {
         let Some(arrival) = listener.accept(poller)? else { return Ok(None) };
         let Arrival { stream, from, admission } = arrival;
         Ok(Some(match admission {
-            Admission::Admitted(_) => {
+            Admission::Admitted(socket) => {
                 let certificate = self.certificate.clone();
-                ListenerEvent::Peer(self.peer(stream, from, certificate)?)
+                ListenerEvent::Peer(self.peer(stream, (from, socket), certificate)?)
             }
             Admission::Rejected { socket, why } => {
                 ListenerEvent::Rejected(Rejected { from, socket, why }, Some(stream))
@@ -160,17 +165,17 @@ impl DialIn {
     ///
     /// Errors of the system's random numbers.
     pub(super) fn page(&self, link: Stream, from: SocketAddr) -> io::Result<DialInPeer> {
-        self.peer(link, from, None)
+        self.peer(link, (from, None), None)
     }
 
     fn peer(
         &self,
         link: Stream,
-        from: SocketAddr,
+        (from, socket): (SocketAddr, Option<Socket>),
         certificate: Option<Certificate>,
     ) -> io::Result<DialInPeer> {
         let challenge = secret::challenge(self.listen.secret.as_ref())?;
-        Ok(DialInPeer { link, from, challenge, certificate })
+        Ok(DialInPeer { link, from, socket, challenge, certificate })
     }
 
     /// True while an expected rank is not connected or has not finalized.

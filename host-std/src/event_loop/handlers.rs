@@ -1,12 +1,13 @@
 //! Reactions of the event loop to events of its parts: what concerns more than one of them.
 
+use super::dial_in::DialIn;
 use super::listeners::ListenerEvent;
 use super::processes::{ProcessEntry, ProcessEvent};
 use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::unconnected;
-use super::{EventLoop, agent, agent_spawn, self_abort};
+use super::{EventLoop, agent, agent_spawn, debugger, self_abort};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
@@ -19,7 +20,7 @@ use crate::verdict::{Failure, PmiPhase, judge};
 use crate::watch::stall::StallAction;
 use crate::watch::table::seconds;
 use crate::watch::text::{self, Rows};
-use crate::web::{Rejected, Visit, Web};
+use crate::web::Rejected;
 use pmi_core::command::Notice;
 use pmi_core::error::Code;
 use pmi_core::ids::JobId;
@@ -55,13 +56,17 @@ impl EventLoop {
             ServerEvent::PmixDialled { session, job, rank, user } => {
                 self.pmix_requests().authenticate(session, (job, rank), user);
             }
+            ServerEvent::ToolDialled { session, user } => {
+                self.pmix_requests().admit_tool(session, user);
+            }
             ServerEvent::PmixHostRequest { session, exchange } => {
                 let ends_at = self.status.ends_at();
-                let asked = (session, exchange);
-                if let Some((who, request)) = self.pmix_requests().handle_request(asked, ends_at) {
+                let spawn = self.pmix_requests().handle_request((session, exchange), ends_at);
+                if let Some((who, request)) = spawn {
                     self.handle_spawn(who, request);
                 }
             }
+            ServerEvent::PmixStopped { job, rank } => debugger::note_stopped(self, job, rank),
             ServerEvent::PmixSilent { job, rank, code, after } => {
                 self.pmix_requests().handle_silent((job, rank), code, after);
             }
@@ -70,8 +75,7 @@ impl EventLoop {
             }
             ServerEvent::Operation(request) => agent::send_operation(self, request),
             ServerEvent::PutTwice { job, key, ranks } => {
-                // The later value holds, as with every known server; but its reader may have meant the
-                // other.
+                // The later value holds, as with every known server; its reader may want the other.
                 if let Some(plan) = self.jobs.first_put_twice(job) {
                     self.io.report(report::put_twice(plan, &key, ranks));
                 }
@@ -81,15 +85,13 @@ impl EventLoop {
                     self.io.report(report::mapping_omitted(plan, len_bytes));
                 }
             }
-            ServerEvent::Joined => {
-                self.listeners.dial_in.iter_mut().for_each(|dial_in| dial_in.note_joined());
-            }
+            ServerEvent::Joined => self.listeners.dial_in.iter_mut().for_each(DialIn::note_joined),
             ServerEvent::Refused { from, why } => self.io.report_rejected(from, None, &why),
             ServerEvent::Signal { job, rank, name } => {
                 // The rank has requested the signal, to follow a notice.
-                let process = self.jobs.process_of(job, rank);
-                let process = process.and_then(|number| self.processes.running(number));
-                if let (Some(process), Some(signal)) = (process, signal::named(&name)) {
+                let number = self.jobs.process_of(job, rank);
+                let process = number.and_then(|number| self.processes.running(number));
+                if let Some((process, signal)) = process.zip(signal::named(&name)) {
                     process.signal(signal);
                 }
             }
@@ -167,7 +169,8 @@ impl EventLoop {
     pub(super) fn handle_connection(&mut self, event: ListenerEvent) -> io::Result<()> {
         match event {
             ListenerEvent::Peer(peer) => {
-                self.service.add_peer(self.jobs.first(), peer, &self.poller)
+                let most = self.listeners.unauthenticated_max(self.processes.running_count());
+                self.service.add_peer(self.jobs.first(), peer, most, &self.poller)
             }
             ListenerEvent::PmixPeer { link, from, socket } => {
                 let most = self.pmix_requests().unauthenticated_max();
@@ -178,59 +181,6 @@ impl EventLoop {
                 Ok(())
             }
             ListenerEvent::Gone => Ok(()),
-        }
-    }
-
-    /// Continues the connection of the page with this number.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
-    pub(super) fn handle_page(&mut self, number: u32) -> io::Result<()> {
-        match self.listeners.serve_page(number, &self.poller)? {
-            None => Ok(()),
-            Some(Visit::Watches(number)) => {
-                self.service.tracer.keep_for_watchers(true);
-                let so_far = self.service.tracer.recent();
-                let web = self.listeners.web.as_mut();
-                web.map_or(Ok(()), |web| web.show(number, &so_far, &self.poller))
-            }
-            Some(Visit::Refused(rejected)) => {
-                self.handle_connection(ListenerEvent::Rejected(rejected, None))
-            }
-            Some(Visit::Rank(link, from)) => {
-                let event = self.listeners.page_peer(link, from)?;
-                self.handle_connection(event)?;
-                // The page may have sent data behind its opening message, which causes no further event.
-                self.handle_page(number)
-            }
-        }
-    }
-
-    /// Sends pages the records since the last turn.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the readiness calls.
-    pub(super) fn feed_pages(&mut self) -> io::Result<()> {
-        let Some(web) = &mut self.listeners.web else { return Ok(()) };
-        if let Some(records) = self.service.tracer.take_for_watchers() {
-            for from in web.feed(&records, &self.poller)? {
-                self.io.report(report::observer_disconnected(from));
-            }
-        }
-        if !web.is_watched() {
-            self.service.tracer.keep_for_watchers(false);
-        }
-        Ok(())
-    }
-
-    /// Sends pages the last records, and closes their connections.
-    pub(super) fn dismiss_pages(&mut self) {
-        // The exit code is decided, so an error of a page connection has no effect.
-        let _ = self.feed_pages();
-        if let Some(web) = &mut self.listeners.web {
-            Web::finish(web, &mut self.poller);
         }
     }
 
@@ -295,6 +245,7 @@ impl EventLoop {
             None => {}
         }
         self.jobs.note_exit(job);
+        debugger::dismiss_daemons(self);
         self.check_job_ended(job);
         self.check_all_ended();
         Ok(())
@@ -369,8 +320,8 @@ impl EventLoop {
 
     fn report_failure(&mut self, job: JobId, failure: &Failure, is_interrupted: bool) {
         let Some(plan) = self.jobs.plan(job) else { return };
-        let pid = |rank| self.pid(job, rank);
-        let mut text = report::failure(failure, plan, pid, self.processes.running_count());
+        let running = self.processes.running_count();
+        let mut text = report::failure(failure, plan, |rank| self.pid(job, rank), running);
         self.summary.record_report(&text);
         self.service.tracer.event(TraceSource::job(job.0), Content::Report { text: text.clone() });
         if is_interrupted {
@@ -412,9 +363,8 @@ impl EventLoop {
         self.service.publish_failed(job, failed);
         let of_job = self.processes.iter().filter(|entry| entry.job == job);
         let running = of_job.filter_map(|entry| entry.process.as_ref());
-        for process in running.filter(|process| process.catches(Signal::USR1)) {
-            process.signal(Signal::USR1);
-        }
+        let catching = running.filter(|process| process.catches(Signal::USR1));
+        catching.for_each(|process| process.signal(Signal::USR1));
     }
 
     /// Checks whether a spawned job has ended.
@@ -424,6 +374,9 @@ impl EventLoop {
             return;
         }
         let Some(ended) = self.jobs.check_ended(id) else { return };
+        if let Some(plan) = self.jobs.plan(id) {
+            self.listeners.tools.remove_job(&plan.kvsname);
+        }
         if self.listeners.has_pmix() {
             self.service.pmix_notifier().notify_job_end(id);
         }
@@ -448,9 +401,8 @@ impl EventLoop {
             let reports = unconnected::reports(&self.jobs, &self.service);
             reports.into_iter().for_each(|text| self.io.report(text));
         }
-        let now = Instant::now();
-        if !(has_failed && self.processes.begin_sweep(now)) {
-            self.io.begin_linger(now);
+        if !(has_failed && self.processes.begin_sweep(Instant::now())) {
+            self.io.begin_linger(Instant::now());
         }
     }
 }
@@ -567,6 +519,7 @@ impl EventLoop {
             StatusEvent::Stall(StallAction::Report { lasts }) => {
                 let table = self.table(Which::Missing);
                 self.io.report_table(&text::standstill(&table, seconds(lasts)));
+                self.status.start_stacks();
             }
             StatusEvent::Stall(StallAction::Abort { lasts }) => {
                 self.fail_with_state(Failure::Stalled { limit: lasts }, Which::Missing);
@@ -575,8 +528,7 @@ impl EventLoop {
                 self.fail_with_state(Failure::TimedOut { limit }, Which::Running);
             }
             StatusEvent::ReminderDue if self.processes.running_count() > 0 => {
-                let table = self.table(Which::Running);
-                let ranks = text::jobs(&table.jobs, Rows::Few);
+                let ranks = text::jobs(&self.table(Which::Running).jobs, Rows::Few);
                 self.io.report_table(&format!("{}{ranks}", report::STILL_RUNNING));
             }
             StatusEvent::ReminderDue => {}
@@ -588,13 +540,13 @@ impl EventLoop {
         if self.termination.has_failed() {
             return;
         }
-        let table = self.table(which);
+        let text = text::table(&self.table(which), Rows::Few);
         self.fail(self.jobs.first(), failure);
-        self.io.report_table(&text::table(&table, Rows::Few));
+        self.io.report_table(&text);
     }
 
     fn report_state(&mut self, which: Which) {
-        let table = self.table(which);
-        self.io.report_table(&text::table(&table, Rows::Few));
+        let text = text::table(&self.table(which), Rows::Few);
+        self.io.report_table(&text);
     }
 }

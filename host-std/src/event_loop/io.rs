@@ -6,8 +6,10 @@ use crate::admission::{Socket, peer};
 use crate::poller::Poller;
 use crate::report;
 use crate::stdio::StreamOwner;
+use crate::stdio::forward::OutputForwarder;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
+use crate::stdio::pushed::PushedInputs;
 use crate::stream::Stream;
 use std::fmt::Display;
 use std::io;
@@ -19,6 +21,10 @@ use std::time::{Duration, Instant};
 pub(super) struct Io {
     pub(super) inputs: Inputs,
     pub(super) outputs: Outputs,
+    /// Output that tools have requested.
+    pub(super) forwarder: OutputForwarder,
+    /// Input that tools push to ranks.
+    pub(super) pushed: PushedInputs,
     /// Reports of rejected connections, with a limit on their number.
     rejections: RejectionLog,
     /// Number of tables printed since the reader last had taken all output.
@@ -40,6 +46,8 @@ impl Io {
         Self {
             inputs,
             outputs,
+            forwarder: OutputForwarder::default(),
+            pushed: PushedInputs::default(),
             rejections: RejectionLog::default(),
             unread_count: 0,
             linger_until: None,
@@ -96,6 +104,7 @@ impl Io {
         poller: &Poller,
     ) -> io::Result<()> {
         self.inputs.add(process, poller)?;
+        self.pushed.add(process);
         let place = (process, owner);
         if let Some(output) = output {
             self.outputs.add(place, Stream::Out, output, poller)?;
@@ -126,6 +135,7 @@ impl Io {
             self.outputs.drain(process);
             self.outputs.flush(poller)?;
         }
+        self.pushed.end(process);
         self.inputs.end(process, poller)?;
         self.outputs.set_raw(self.inputs.raw_for());
         Ok(())
@@ -184,7 +194,7 @@ impl Io {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let delivery = self.delivery.as_ref().map(Delivery::deadline);
         let streams = [self.inputs.deadline(), self.outputs.deadline(), delivery];
-        let own = [self.linger_until, self.rejections.deadline()];
+        let own = [self.linger_until, self.rejections.deadline(), self.forwarder.deadline()];
         streams.into_iter().chain(own).flatten().min()
     }
 }

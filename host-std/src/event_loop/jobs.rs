@@ -5,8 +5,9 @@ use crate::launch::plan::Plan;
 use crate::launch::process::Exec;
 use crate::server::event::PendingSpawn;
 use pmi_core::ids::JobId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::time::Instant;
 
 /// All jobs that are known: the first one, and those that come from it.
 pub(super) struct Jobs {
@@ -32,6 +33,10 @@ pub(super) struct JobState {
     /// True if the job was not started completely, or a rank terminated it: its processes are killed, which
     /// is no failure.
     is_unwanted: bool,
+    /// True for daemons of a debugger, whose end is no failure.
+    is_auxiliary: bool,
+    /// Ranks that wait for a debugger.
+    pub(super) stopped: BTreeSet<u32>,
     /// True if two puts of one key by different ranks were reported.
     is_put_twice_reported: bool,
 }
@@ -57,6 +62,8 @@ pub(super) struct Spawner {
     pub(super) asked: PendingSpawn,
     /// Requested commands, and the codes returned for them.
     pub(super) commands: Commands,
+    /// Time at which all ranks must be started; `None` without a limit.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// A spawned job has ended.
@@ -92,6 +99,8 @@ impl Jobs {
             started_count: 0,
             running_count: 0,
             is_unwanted: false,
+            is_auxiliary: plan.pairs.directives.are_daemons,
+            stopped: BTreeSet::new(),
             is_put_twice_reported: false,
         };
         self.all.insert(job.0, state);
@@ -200,9 +209,13 @@ impl Jobs {
         self.get(job)?.process(rank)
     }
 
-    /// False if the processes of a job are killed on purpose.
+    /// False if the end of the processes of a job is no failure: they are killed on purpose, or daemons.
     pub(super) fn is_wanted(&self, job: JobId) -> bool {
-        self.get(job).is_some_and(|job| !job.is_unwanted)
+        self.get(job).is_some_and(|job| !job.is_unwanted && !job.is_auxiliary)
+    }
+
+    pub(super) fn get_mut(&mut self, job: JobId) -> Option<&mut JobState> {
+        self.all.get_mut(&job.0)
     }
 
     /// True if there are ranks that are not started yet.

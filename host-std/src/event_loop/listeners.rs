@@ -1,21 +1,27 @@
 //! Listeners of a run: for ranks that connect by themselves, for PMIx clients, and for pages.
 
 use super::dial_in::DialIn;
+use super::tools::ToolAccess;
 use crate::admission::secret::GeneratedSecret;
-use crate::admission::{Admission, Policy, Socket, secret};
-use crate::launch::plan::Plan;
-use crate::launch::pmix::PmixEndpoint;
+use crate::admission::{Admission, PENDING_MAX, Policy, Socket, secret};
+use crate::control::rendezvous::ServerAddress;
+use crate::launch::guard::Guard;
+use crate::launch::plan::{Endpoint, Plan};
+use crate::launch::pmix::{PmixEndpoint, server_nspace};
+use crate::launch::session_directory::SessionDirectory;
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
 use crate::server::listen::{Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
+use crate::settings::Watching;
 use crate::web::{Rejected, Visit, Web};
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::Stream;
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Listeners that are open, and the connections of pages.
 pub(super) struct Listeners {
@@ -23,6 +29,16 @@ pub(super) struct Listeners {
     pub(super) dial_in: Option<DialIn>,
     /// Listener for PMIx clients, if there may be any.
     pmix: Option<Listener>,
+    /// Rejected PMIx clients, the oldest first, each with the time at which its connection is closed.
+    rejected: VecDeque<(Instant, Stream)>,
+    /// True if ranks may be PMIx clients.
+    has_pmix_ranks: bool,
+    /// Directory for temporary files of these ranks.
+    session_directory: Option<SessionDirectory>,
+    /// Access of tools, at the listener for PMIx clients.
+    pub(super) tools: ToolAccess,
+    /// Names of this host and of the first job, for tools.
+    names: [String; 2],
     /// Listener for pages, if they may connect, and the configuration they must match.
     pub(super) web: Option<Web>,
     web_listen: Option<WebListenConfig>,
@@ -54,7 +70,19 @@ impl Listeners {
         (web, web_listen): (Option<Web>, Option<WebListenConfig>),
         secret: Option<GeneratedSecret>,
     ) -> Self {
-        Self { dial_in, pmix: None, web, web_listen, secret }
+        let (tools, names) = (ToolAccess::default(), Default::default());
+        Self {
+            dial_in,
+            pmix: None,
+            rejected: VecDeque::new(),
+            has_pmix_ranks: false,
+            session_directory: None,
+            tools,
+            names,
+            web,
+            web_listen,
+            secret,
+        }
     }
 
     /// Reports of the addresses at which ranks of `plan` and pages may connect, and of a generated secret.
@@ -75,6 +103,17 @@ impl Listeners {
         self.pmix.is_some()
     }
 
+    /// Address for PMIx clients, if there may be any.
+    pub(super) fn pmix_uri(&self) -> Option<String> {
+        let listener = self.pmix.as_ref()?;
+        Some(PmixEndpoint::new(std::process::id(), listener.address).uri)
+    }
+
+    /// True if ranks may be PMIx clients.
+    pub(super) const fn has_pmix_ranks(&self) -> bool {
+        self.has_pmix_ranks
+    }
+
     /// True while an expected rank is not connected or has not finalized.
     pub(super) fn awaits_peers(&self) -> bool {
         self.dial_in.as_ref().is_some_and(DialIn::awaits_peers)
@@ -83,6 +122,19 @@ impl Listeners {
     /// True while an expected rank is not connected; attendance reports cover that state.
     pub(super) fn awaits_absent(&self) -> bool {
         self.dial_in.as_ref().is_some_and(DialIn::awaits_absent)
+    }
+
+    /// Maximum number of connections that have not proved which rank they are. At a port for ranks that are
+    /// started, all that run may connect at once.
+    pub(super) fn unauthenticated_max(&self, running: usize) -> usize {
+        let is_port = self.dial_in.as_ref().is_some_and(DialIn::is_for_started);
+        PENDING_MAX + if is_port { running } else { 0 }
+    }
+
+    /// Address for `ranks` ranks of a job that is spawned by one of `parent`, if its ranks have one.
+    pub(super) fn endpoint_of_spawned(&mut self, parent: &Plan, ranks: u32) -> Option<Endpoint> {
+        let (dial_in, endpoint) = self.dial_in.as_mut().zip(parent.endpoint.as_ref())?;
+        Some(dial_in.endpoint_of_spawned(endpoint, ranks))
     }
 
     /// Accepts the next connection of a rank, if there is one.
@@ -95,15 +147,37 @@ impl Listeners {
     }
 
     /// Opens the listener for PMIx clients, if a rank of `plan` may be one and it is not open yet, and
-    /// writes its address into the plan.
+    /// writes its address into the plan. The guard removes the directory of these ranks if the launcher
+    /// cannot do it.
     ///
     /// # Errors
     ///
     /// Errors of the system.
-    pub(super) fn open_pmix(&mut self, plan: &mut Plan, poller: &Poller) -> io::Result<()> {
+    pub(super) fn open_pmix(
+        &mut self,
+        plan: &mut Plan,
+        guard: Option<&mut Guard>,
+        poller: &Poller,
+    ) -> io::Result<()> {
         if !plan.has_pmix() {
             return Ok(());
         }
+        if self.session_directory.is_none() {
+            let parent = plan.environment.temporary.as_deref();
+            // Without it libraries choose directories by themselves.
+            self.session_directory = SessionDirectory::create(parent).ok();
+            if let (Some(guard), Some(directory)) = (guard, &self.session_directory) {
+                guard.report_directory(directory.path());
+            }
+        }
+        let directory = self.session_directory.as_ref().map(|own| own.path().to_owned());
+        plan.pmix = Some(PmixEndpoint { directory, ..self.listen_pmix(poller)? });
+        self.has_pmix_ranks = true;
+        Ok(())
+    }
+
+    /// Opens the listener for PMIx clients unless it is open, and returns its address.
+    fn listen_pmix(&mut self, poller: &Poller) -> io::Result<PmixEndpoint> {
         let listener = match &mut self.pmix {
             Some(listener) => listener,
             None => {
@@ -112,8 +186,36 @@ impl Listeners {
                 self.pmix.insert(opened)
             }
         };
-        plan.pmix = Some(PmixEndpoint::new(std::process::id(), listener.address));
+        Ok(PmixEndpoint::new(std::process::id(), listener.address))
+    }
+
+    /// Admits tools to the run of `plan` as the user has set it: the system server at once, others when the
+    /// run has lasted for a moment.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, if this cannot be the system server.
+    pub(super) fn admit_tools(
+        &mut self,
+        settings: &Watching,
+        plan: &Plan,
+        poller: &Poller,
+    ) -> Result<(), String> {
+        self.tools = ToolAccess::new(settings);
+        self.names = [plan.host.clone(), plan.kvsname.clone()];
+        if settings.is_system_server {
+            let server = self.server_address(poller).map_err(|error| {
+                format!("the system server cannot listen for PMIx tools: {error}")
+            })?;
+            self.tools.open_system(&server)?;
+        }
         Ok(())
+    }
+
+    fn server_address(&mut self, poller: &Poller) -> io::Result<ServerAddress> {
+        let uri = self.listen_pmix(poller)?.uri;
+        let [host, job] = self.names.clone();
+        Ok(ServerAddress { host, nspaces: vec![server_nspace(std::process::id()), job], uri })
     }
 
     /// Accepts the next connection of a PMIx client, if there is one.
@@ -132,7 +234,12 @@ impl Listeners {
             Admission::Rejected { socket, why } => {
                 // The status is a courtesy; it is dropped if it cannot be written at once.
                 let _ = stream.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
-                ListenerEvent::Rejected(Rejected { from, socket, why }, Some(stream))
+                // libpmix waits forever if the connection is reset while it sends its own message.
+                if self.rejected.len() >= REJECTED_MAX {
+                    self.rejected.pop_front();
+                }
+                self.rejected.push_back((Instant::now() + REJECTED_FOR, stream));
+                ListenerEvent::Rejected(Rejected { from, socket, why }, None)
             }
             Admission::Admitted(None) | Admission::Gone => ListenerEvent::Gone,
         }))
@@ -166,9 +273,11 @@ impl Listeners {
     /// Errors of the system.
     pub(super) fn page_peer(&self, link: Stream, from: SocketAddr) -> io::Result<ListenerEvent> {
         Ok(match &self.dial_in {
-            Some(dial_in) => ListenerEvent::Peer(dial_in.page(link, from)?),
+            Some(dial_in) if !dial_in.is_for_started() => {
+                ListenerEvent::Peer(dial_in.page(link, from)?)
+            }
             // A rejected page finds its end of the pair closed.
-            None => {
+            _ => {
                 let rejected = Rejected { from, socket: None, why: NO_RANKS.to_owned() };
                 ListenerEvent::Rejected(rejected, None)
             }
@@ -180,9 +289,24 @@ impl Listeners {
     /// # Errors
     ///
     /// Errors of the readiness calls.
-    pub(super) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<bool> {
+    pub(super) fn tick(
+        &mut self,
+        now: Instant,
+        poller: &Poller,
+        guard: Option<&mut Guard>,
+    ) -> io::Result<bool> {
+        if self.tools.deadline().is_some_and(|at| now >= at) {
+            // Without a listener the run is unaffected.
+            match self.server_address(poller) {
+                Ok(server) => self.tools.open(&server, guard),
+                Err(_) => self.tools = ToolAccess::default(),
+            }
+        }
         if let Some(listener) = &mut self.pmix {
             listener.tick(now, poller)?;
+        }
+        while self.rejected.front().is_some_and(|(until, _)| now >= *until) {
+            self.rejected.pop_front();
         }
         let is_due = match &mut self.dial_in {
             Some(dial_in) => dial_in.tick(now, poller)?,
@@ -199,9 +323,16 @@ impl Listeners {
         let dial_in = self.dial_in.as_ref().and_then(DialIn::deadline);
         let web = self.web.as_ref().and_then(Web::deadline);
         let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
-        [dial_in, web, pmix].into_iter().flatten().min()
+        let rejected = self.rejected.front().map(|(until, _)| *until);
+        [dial_in, web, pmix, rejected, self.tools.deadline()].into_iter().flatten().min()
     }
 }
+
+/// Maximum number of rejected PMIx clients whose connections are kept; the oldest is closed for the next one.
+const REJECTED_MAX: usize = 8;
+
+/// Time that a rejected PMIx client has to send its message and to read the status.
+const REJECTED_FOR: Duration = Duration::from_secs(1);
 
 const NO_RANKS: &str = "requested to be a rank from a page, but the run expects no further ranks; specify \
     their number with '--expect N'";

@@ -32,13 +32,16 @@
 
 mod agent;
 mod agent_spawn;
+mod debugger;
 mod delivery;
 mod dial_in;
+mod forwarding;
 mod handlers;
 mod head;
 mod io;
 mod jobs;
 mod listeners;
+mod pages;
 mod pmix;
 mod processes;
 mod query;
@@ -49,6 +52,7 @@ mod status;
 mod status_socket;
 mod summary;
 mod termination;
+mod tools;
 mod unconnected;
 mod uplink;
 
@@ -58,6 +62,7 @@ use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{Ignored, Signals};
+use crate::mpir;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::listen::ACCEPTED_AT_ONCE;
@@ -80,14 +85,13 @@ use jobs::Jobs;
 use listeners::{ListenerEvent, Listeners};
 use pmi_core::ids::JobId;
 use pmi_host_base::exit;
-use pmi_trace::{Head, JobFacts};
 use pmix::PmixRequests;
 use processes::Processes;
 pub(crate) use singleton::serve;
 use spawn::Spawning;
 use status::{RunView, Status, Which};
 use std::io::{Error, Result as IoResult};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use summary::Summary;
 use termination::Termination;
 use uplink::Uplink;
@@ -146,7 +150,7 @@ impl EventLoop {
         let streams = &config.settings.output;
         let one_pipe = agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.are_one);
         let has_terminal = streams.pty.is_some();
-        let ignored = Ignored::now();
+        let ignored = Ignored::at_start();
         let mut launcher =
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
@@ -157,11 +161,13 @@ impl EventLoop {
                 let outputs = Outputs::new(streams, nodes).map_err(|error| error.to_string())?;
                 (Poller::new().map_err(prepare)?, outputs, std::process::id())
             }
-            Some(AgentStart { poller, network, are_one, shows_prompts, head_pid }) => {
+            Some(AgentStart { poller, network, are_one, shows_prompts, is_traced, head_pid }) => {
                 let has_readers = streams.stdin != StdinTo::NoRank;
                 let identity = (head_pid, config.node.unwrap_or_default());
                 let opened = Uplink::new(network, identity, has_readers, &poller);
-                uplink = Some(opened.map_err(prepare)?);
+                let mut opened = opened.map_err(prepare)?;
+                opened.send_trace(is_traced);
+                uplink = Some(opened);
                 (poller, Outputs::of_node(are_one, shows_prompts), head_pid)
             }
         };
@@ -179,14 +185,19 @@ impl EventLoop {
         let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
-        listeners.open_pmix(&mut plan, &poller).map_err(prepare)?;
+        listeners.open_pmix(&mut plan, launcher.guard.as_mut(), &poller).map_err(prepare)?;
+        listeners.admit_tools(&config.settings.watching, &plan, &poller)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
         let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
         let first = service.add_job(&plan).map_err(prepare)?;
-        let head = head(&plan, service.facts(first, &plan));
+        let head = crate::trace::head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
+        service.tracer.keep_unsent(uplink.as_ref().is_some_and(Uplink::sends_trace));
         service.tracer.hide_proofs(config.has_secret());
         let status = Status::new(&config.settings, outputs.is_watched_by_user());
+        if listeners.tools.is_on() {
+            outputs.tap();
+        }
         let mut io = Io::new(inputs, outputs);
         for text in listeners.addresses(&plan) {
             io.report(text);
@@ -229,8 +240,7 @@ impl EventLoop {
     }
 
     fn run(mut self) -> u8 {
-        let first = self.jobs.first();
-        agent::prepare_for_failures(&mut self, first);
+        agent::prepare(&mut self);
         if let Err(error) = self.turn_until_done() {
             // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
             // wait in: all processes must be killed, and pending reports must be written.
@@ -250,6 +260,9 @@ impl EventLoop {
                 None => u8::from(self.io.outputs.has_failed()),
             },
         };
+        if self.termination.failure().is_some() {
+            mpir::abort();
+        }
         let code = self.summary.write(code);
         if let Some(guard) = &self.processes.launcher.guard {
             guard.dismiss();
@@ -257,7 +270,7 @@ impl EventLoop {
         if let Some(trouble) = self.service.tracer.finish(code) {
             target::write_last(exit::line(trouble).as_bytes());
         }
-        self.dismiss_pages();
+        pages::dismiss(&mut self);
         code
     }
 
@@ -273,7 +286,7 @@ impl EventLoop {
             self.settle()?;
             self.handle_deadlines(Instant::now())?;
             self.flush_trace();
-            self.feed_pages()?;
+            pages::feed(self)?;
             while agent::exchange(self)? {
                 self.settle()?;
             }
@@ -290,7 +303,8 @@ impl EventLoop {
     fn start_next(&mut self) -> IoResult<bool> {
         let start = Instant::now();
         let mut has_started = false;
-        while start.elapsed() < STARTS_AT_ONCE {
+        // No rank gets a response before a debugger that has started the launcher knows all of them.
+        while start.elapsed() < STARTS_AT_ONCE || mpir::is_being_debugged() {
             if self.termination.has_failed() {
                 self.jobs.clear_starts();
             }
@@ -298,6 +312,9 @@ impl EventLoop {
             let Some(event) = spawning.start_next(listeners.has_pmix())? else { break };
             self.handle_start(event);
             has_started = true;
+        }
+        if has_started && !self.jobs.has_starts() {
+            debugger::publish(self);
         }
         Ok(has_started)
     }
@@ -311,11 +328,14 @@ impl EventLoop {
                 Token::Signal => self.handle_signals()?,
                 Token::Link(session) => self.service.ready(session, &self.poller)?,
                 Token::Output(stream, process) => self.io.outputs.read(stream, process),
+                Token::Input(process) if self.io.pushed.has(process) => {
+                    self.io.pushed.ready(process, &self.poller)?;
+                }
                 Token::Input(process) => self.io.inputs.ready(process, &self.poller)?,
                 Token::Source => self.io.inputs.source_ready(&self.poller)?,
                 Token::Listen => self.accept(Listeners::accept_peer)?,
                 Token::WebListen => self.accept_pages()?,
-                Token::Web(page) | Token::WebPair(page) => self.handle_page(page)?,
+                Token::Web(page) | Token::WebPair(page) => pages::serve(self, page)?,
                 Token::StatusSocket => self.accept_status_clients()?,
                 Token::StatusClient(number) => self.status.socket.serve(number, &self.poller)?,
                 Token::PmixListen => self.accept(Listeners::accept_pmix)?,
@@ -373,7 +393,7 @@ impl EventLoop {
     /// quiet.
     fn settle(&mut self) -> IoResult<()> {
         self.service.flush(&self.poller)?;
-        while self.handle_server_events() {
+        while self.handle_server_events() || forwarding::send_output(self) {
             self.service.flush(&self.poller)?;
         }
         if let Some(put) = self.service.take_refused_put() {
@@ -391,7 +411,8 @@ impl EventLoop {
             self.settle()?;
         }
         self.io.check_rejections(now);
-        if self.listeners.tick(now, &self.poller)? {
+        let guard = self.processes.launcher.guard.as_mut();
+        if self.listeners.tick(now, &self.poller, guard)? {
             self.report_attendance();
         }
         self.io.inputs.tick(now, &self.poller)?;
@@ -488,8 +509,9 @@ impl EventLoop {
 
     /// The parts that PMIx clients may ask about.
     fn pmix_requests(&mut self) -> PmixRequests<'_> {
-        let Self { jobs, processes, io, service, .. } = self;
-        PmixRequests { jobs, processes, io, service }
+        let Self { jobs, processes, io, service, listeners, summary, poller, .. } = self;
+        let (admits_tools, uri) = (listeners.tools.is_on(), listeners.pmix_uri());
+        PmixRequests { jobs, processes, io, service, summary, poller, admits_tools, uri }
     }
 
     /// The parts that a table describes.
@@ -506,18 +528,6 @@ impl EventLoop {
     fn pid(&self, job: JobId, rank: u32) -> Option<i32> {
         let number = self.jobs.process_of(job, rank)?;
         self.processes.get(number).map(|entry| entry.pid)
-    }
-}
-
-/// Facts about the run, for its trace.
-fn head(plan: &Plan, facts: JobFacts) -> Head {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Head {
-        started_unix_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-        recorder: concat!("pmi-host ", env!("CARGO_PKG_VERSION")).into(),
-        host: plan.host.clone(),
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        jobs: vec![facts],
     }
 }
 

@@ -1,25 +1,30 @@
 //! PMIx clients: authentication, and requests that only the launcher can serve.
 
+use super::forwarding;
 use super::io::Io;
 use super::jobs::Jobs;
 use super::processes::Processes;
-use super::query::QuerySnapshot;
+use super::query::{Observed, QuerySnapshot};
 use super::spawn::Requester;
+use super::summary::Summary;
 use crate::admission::peer;
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;
+use crate::poller::Poller;
 use crate::report;
 use crate::server::event::PendingSpawn;
 use crate::server::pmix::control::{ControlAction, JobControl};
 use crate::server::pmix::credential::UserIdentity;
 use crate::server::pmix::host_request::Wish;
-use crate::server::pmix::log::LogRequest;
+use crate::server::pmix::log::{LogChannel, LogRequest};
+use crate::server::pmix::syslog;
 use crate::server::service::Service;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::{Status, keys};
 use rustix::process::getuid;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Instant;
 
 /// The parts of a run that PMIx clients may ask about.
@@ -28,6 +33,12 @@ pub(super) struct PmixRequests<'a> {
     pub(super) processes: &'a mut Processes,
     pub(super) io: &'a mut Io,
     pub(super) service: &'a mut Service,
+    pub(super) poller: &'a Poller,
+    pub(super) summary: &'a Summary,
+    /// True if tools are admitted.
+    pub(super) admits_tools: bool,
+    /// Address of the server, if it listens for PMIx clients.
+    pub(super) uri: Option<String>,
 }
 
 impl PmixRequests<'_> {
@@ -86,7 +97,7 @@ impl PmixRequests<'_> {
 
     /// Number of connections that may be added to `links` existing ones without taking open files that a
     /// rank needs.
-    fn more_connections(&self, links: usize) -> usize {
+    pub(super) fn more_connections(&self, links: usize) -> usize {
         let spare = usize::try_from(self.processes.launcher.limit.spare()).unwrap_or(usize::MAX);
         spare.saturating_add(index(self.jobs.pmix_ranks())).saturating_sub(links)
     }
@@ -121,6 +132,12 @@ impl PmixRequests<'_> {
                 self.service.pmix_calls().answer_validated(asked, identity);
                 return None;
             }
+            Wish::PullOutput(pull) => {
+                forwarding::pull(self, asked, pull);
+                return None;
+            }
+            Wish::WithdrawOutput(number) => forwarding::withdraw(self, session, number),
+            Wish::PushInput(push) => forwarding::push(self, &push),
             Wish::Refused(status) => status,
         };
         self.service.pmix_calls().answer(asked, status);
@@ -157,8 +174,9 @@ impl PmixRequests<'_> {
 
     fn act_on(&mut self, (id, rank): (JobId, Option<u32>), own: JobId, action: ControlAction) {
         let is_end = matches!(action, ControlAction::Terminate | ControlAction::Kill);
-        if is_end && rank.is_none() && id != own {
-            // A rank that terminates a job it has spawned does so on purpose; it is no failure.
+        if is_end && rank.is_none() && id != own && id != self.jobs.first() {
+            // A rank that terminates a job it has spawned does so on purpose; it is no failure. The first
+            // job, which a tool may terminate, is the one whose result the user waits for.
             self.jobs.set_unwanted(id);
         }
         let Some(job) = self.jobs.get(id) else { return };
@@ -173,22 +191,52 @@ impl PmixRequests<'_> {
 
     fn handle_query(&mut self, (session, exchange): (SessionId, usize), end: Option<Instant>) {
         let wants_memory = self.service.pmix_calls().query_names(session, keys::QUERY_MEMORY_USAGE);
-        let parts = (&*self.processes, &*self.service);
-        let known = QuerySnapshot::new(self.jobs, parts, end, wants_memory);
+        self.describe_to_tools();
+        let observed = Observed {
+            processes: self.processes,
+            service: self.service,
+            summary: self.summary,
+            uri: self.uri.clone(),
+        };
+        let known = QuerySnapshot::new(self.jobs, observed, end, wants_memory);
         self.service
             .pmix_calls()
             .answer_query((session, exchange), |question, to| known.answer(question, to));
     }
 
-    /// Appends a log entry of a rank to the output it has written itself.
+    /// Appends a log entry of a rank to the output it has written itself, and one of a tool, which writes
+    /// none here, to that of the launcher.
     fn handle_log(&mut self, (job, rank): (JobId, u32), entry: &LogRequest) -> Status {
-        let Some(process) = self.jobs.process_of(job, rank) else { return Status::NOT_SUPPORTED };
-        for (stream, text) in &entry.texts {
-            if !self.io.outputs.log(*stream, process, text) {
+        let process = self.jobs.process_of(job, rank);
+        if process.is_none() && !self.service.is_tool(job) {
+            return Status::NOT_SUPPORTED;
+        }
+        let mut is_partial = false;
+        let outputs = &mut self.io.outputs;
+        for (channel, text) in &entry.texts {
+            let is_written = match (*channel, process) {
+                (LogChannel::Stream(stream), Some(process)) => outputs.log(stream, process, text),
+                (LogChannel::Stream(stream), None) => outputs.log_of_tool(stream, text),
+                (LogChannel::System, process) => {
+                    let entry_of = process.and_then(|number| self.processes.get(number));
+                    let pid = entry_of.map_or(0, |one| one.pid);
+                    let socket = Path::new(syslog::SOCKET);
+                    match syslog::write(socket, (entry.severity, pid), text) {
+                        Ok(()) => true,
+                        // Without a log, another channel of the request may do.
+                        Err(_) if entry.texts.len() > 1 => {
+                            is_partial = true;
+                            continue;
+                        }
+                        Err(_) => return Status::NOT_SUPPORTED,
+                    }
+                }
+            };
+            if !is_written {
                 return Status::OUT_OF_RESOURCE;
             }
         }
-        entry.status()
+        if is_partial { Status::PARTIAL_SUCCESS } else { entry.status() }
     }
 
     /// User and group of a rank: only the launcher's user is ever admitted, and the group is that of its

@@ -43,6 +43,10 @@ pub(super) struct ProcessEntry {
     pub(super) pid: i32,
     /// `None` once its exit was seen.
     pub(super) process: Option<Process>,
+    /// True once the launcher has requested its end, for the run or on behalf of a rank.
+    pub(super) is_ending: bool,
+    /// True if the rank has aborted itself alone.
+    pub(super) has_aborted: bool,
 }
 
 /// Result of a deadline of processes.
@@ -95,7 +99,9 @@ impl Processes {
         if let Some(guard) = self.launcher.guard.as_ref().filter(|_| process.is_ours()) {
             guard.report_start(pid);
         }
-        self.entries.push(ProcessEntry { job, rank, pid, process: Some(process) });
+        let (is_ending, has_aborted) = (false, false);
+        let process = Some(process);
+        self.entries.push(ProcessEntry { job, rank, pid, process, is_ending, has_aborted });
         self.running_count += 1;
         Ok(number)
     }
@@ -121,6 +127,8 @@ impl Processes {
 
     /// Records that a rank has aborted itself alone.
     pub(super) fn note_abort(&mut self, who: (JobId, u32), failure: Failure) {
+        let entry = self.entries.iter_mut().find(|one| (one.job, one.rank) == who);
+        entry.into_iter().for_each(|one| one.has_aborted = true);
         self.aborts.push((who, failure));
     }
 
@@ -211,7 +219,9 @@ impl Processes {
     pub(super) fn act_on(&mut self, numbers: impl Iterator<Item = u32>, action: ControlAction) {
         let until = Instant::now() + GRACE;
         for number in numbers {
-            let Some(process) = self.running(number) else { continue };
+            let Some(entry) = self.entries.get_mut(index(number)) else { continue };
+            let Some(process) = &entry.process else { continue };
+            entry.is_ending |= matches!(action, ControlAction::Kill | ControlAction::Terminate);
             match action {
                 ControlAction::Signal(signal) => process.signal(signal),
                 ControlAction::Kill => process.signal(Signal::KILL),
@@ -269,13 +279,21 @@ impl Processes {
         self.execute(step)
     }
 
+    /// Records that the launcher requests the end of all running processes.
+    fn note_ending(&mut self) {
+        let running = self.entries.iter_mut().filter(|one| one.process.is_some());
+        running.for_each(|one| one.is_ending = true);
+    }
+
     fn execute(&mut self, step: ShutdownStep) -> Option<ProcessEvent> {
         match step {
             ShutdownStep::Terminate => {
+                self.note_ending();
                 self.signal_running(Signal::TERM);
                 self.signal_running(Signal::CONT);
             }
             ShutdownStep::Kill => {
+                self.note_ending();
                 self.signal_running(Signal::KILL);
                 if self.sweep_at.is_some() {
                     self.signal_orphans(Signal::KILL);

@@ -2,8 +2,11 @@
 
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
-use crate::launch::apps;
+use super::summary::Summary;
+use crate::launch::process::ProcessEnd;
+use crate::launch::{apps, directives};
 use crate::numbers::index;
+use crate::run_report::RankEnd;
 use crate::server::service::Service;
 use crate::verdict::PmiPhase;
 use pmi_core::server::pmix::QueryItem;
@@ -19,12 +22,25 @@ pub(super) struct QuerySnapshot<'a> {
     /// Memory of the launcher.
     memory_bytes: u64,
     seconds_left: Option<u32>,
+    /// Address of the server.
+    uri: Option<String>,
+}
+
+/// Parts of a run that a query asks about.
+pub(super) struct Observed<'a> {
+    pub(super) processes: &'a Processes,
+    pub(super) service: &'a Service,
+    pub(super) summary: &'a Summary,
+    /// Address of the server, if it listens for PMIx clients.
+    pub(super) uri: Option<String>,
 }
 
 /// State of a process at the time of the query.
 struct Seen {
     pid: i32,
     state: u8,
+    /// Its exit code, or 128 and the signal; `None` while it runs, or if its exit cannot be seen.
+    exit_code: Option<u8>,
     /// `None` if it has exited.
     memory_bytes: Option<u64>,
 }
@@ -33,16 +49,27 @@ impl<'a> QuerySnapshot<'a> {
     /// Gathers the state of all jobs and processes, with their memory if a query asks for it.
     pub(super) fn new(
         jobs: &'a Jobs,
-        (processes, service): (&Processes, &Service),
+        observed: Observed<'_>,
         ends_at: Option<Instant>,
         wants_memory: bool,
     ) -> Self {
-        let seen = |one: &ProcessEntry| see(one, service, wants_memory);
+        let Observed { processes, service, summary, uri } = observed;
+        let seen = |(number, one): (usize, &ProcessEntry)| {
+            let end = summary.end(number).map(|end| end_of(one, end));
+            let memory = one.process.as_ref().filter(|_| wants_memory);
+            Seen {
+                pid: one.pid,
+                state: end.map_or_else(|| running(service.phase(one.job, one.rank)), |end| end.0),
+                exit_code: end.and_then(|end| end.1),
+                memory_bytes: memory.and_then(|_| memory_bytes(one.pid)),
+            }
+        };
         let left = ends_at.map(|at| at.saturating_duration_since(Instant::now()));
         Self {
             jobs,
-            processes: processes.iter().map(seen).collect(),
+            processes: processes.iter().enumerate().map(seen).collect(),
             memory_bytes: memory_bytes(i32::try_from(std::process::id()).unwrap_or(0)).unwrap_or(0),
+            uri,
             seconds_left: left.map(|left| u32::try_from(left.as_secs()).unwrap_or(u32::MAX)),
         }
     }
@@ -57,6 +84,25 @@ impl<'a> QuerySnapshot<'a> {
         question: &QueryItem<'_>,
         to: &mut Packer<'_>,
     ) -> Result<(), Status> {
+        match question.key {
+            keys::QUERY_SPAWN_SUPPORT => {
+                let keys = apps::KEYS.iter().chain(directives::KEYS);
+                to.of(Type::STRING).list(keys.copied());
+                return Ok(());
+            }
+            keys::TIME_REMAINING => {
+                to.of(Type::UINT32).u32(self.seconds_left.ok_or(Status::NOT_FOUND)?);
+                return Ok(());
+            }
+            keys::SERVER_URI => {
+                let uri = self.uri.as_ref().ok_or(Status::NOT_FOUND)?;
+                to.of(Type::STRING).text(Some(uri.as_bytes()));
+                return Ok(());
+            }
+            // Keys of the host's attributes, of queues and the like.
+            key if !JOB_KEYS.contains(&key) => return Err(Status::NOT_SUPPORTED),
+            _ => {}
+        }
         let job = self.jobs.get(question.job).ok_or(Status::NOT_FOUND)?;
         match question.key {
             // The agent of a node does not know the processes of other nodes.
@@ -76,17 +122,11 @@ impl<'a> QuerySnapshot<'a> {
                 let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
                 to.of(Type::PROC_STATE).u8(process.state);
             }
+            keys::EXIT_CODE => {
+                let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
+                to.of(Type::INT).int(process.exit_code.ok_or(Status::NOT_FOUND)?.into());
+            }
             keys::QUERY_MEMORY_USAGE => self.memory(job, question.rank, to)?,
-            keys::QUERY_SPAWN_SUPPORT => {
-                to.of(Type::STRING).list(apps::KEYS.iter().copied());
-            }
-            keys::TIME_REMAINING => {
-                to.of(Type::UINT32).u32(self.seconds_left.ok_or(Status::NOT_FOUND)?);
-            }
-            keys::SERVER_URI => {
-                let endpoint = job.plan.pmix.as_ref().ok_or(Status::NOT_FOUND)?;
-                to.of(Type::STRING).text(Some(endpoint.uri.as_bytes()));
-            }
             _ => return Err(Status::NOT_SUPPORTED),
         }
         Ok(())
@@ -111,7 +151,16 @@ impl<'a> QuerySnapshot<'a> {
         let processes = || job.started_ranks().filter_map(|rank| self.process(job, rank));
         match job {
             _ if job.started_count < job.plan.local() => job_state::LAUNCH_UNDERWAY,
-            _ if job.running_count == 0 && job.plan.local() > 0 => job_state::TERMINATED,
+            _ if job.running_count == 0 && job.plan.local() > 0 => {
+                // The end that a rank has requested is none of these.
+                let has_failed = |process: &Seen| {
+                    process.state >= proc_state::ERROR && process.state != proc_state::KILLED_BY_CMD
+                };
+                match processes().any(has_failed) {
+                    true => job_state::TERMINATED_WITH_ERROR,
+                    false => job_state::TERMINATED,
+                }
+            }
             _ if processes().all(|process| process.state == proc_state::CONNECTED) => {
                 job_state::CONNECTED
             }
@@ -144,15 +193,29 @@ impl<'a> QuerySnapshot<'a> {
     }
 }
 
-fn see(one: &ProcessEntry, service: &Service, wants_memory: bool) -> Seen {
-    let ProcessEntry { job, rank, pid, process } = one;
-    let state = match service.phase(*job, *rank) {
-        _ if process.is_none() => proc_state::TERMINATED,
+/// State of a process that runs.
+const fn running(phase: PmiPhase) -> u8 {
+    match phase {
         PmiPhase::Open => proc_state::CONNECTED,
         PmiPhase::Silent | PmiPhase::Finalized => proc_state::RUNNING,
+    }
+}
+
+/// State and exit code of a process that has ended.
+fn end_of(process: &ProcessEntry, end: RankEnd) -> (u8, Option<u8>) {
+    let RankEnd { ending, phase, .. } = end;
+    let state = match ending {
+        ProcessEnd::Unseen => return (proc_state::TERMINATED, None),
+        _ if process.has_aborted => proc_state::CALLED_ABORT,
+        ProcessEnd::Killed { .. } | ProcessEnd::OutOfMemory if process.is_ending => {
+            proc_state::KILLED_BY_CMD
+        }
+        ProcessEnd::Killed { .. } | ProcessEnd::OutOfMemory => proc_state::ABORTED_BY_SIG,
+        ProcessEnd::Exited(_) if phase == PmiPhase::Open => proc_state::TERM_WO_SYNC,
+        ProcessEnd::Exited(0) => proc_state::TERMINATED,
+        ProcessEnd::Exited(_) => proc_state::TERM_NON_ZERO,
     };
-    let memory_bytes = process.as_ref().filter(|_| wants_memory).and_then(|_| memory_bytes(*pid));
-    Seen { pid: *pid, state, memory_bytes }
+    (state, Some(ending.exit_code()))
 }
 
 /// Resident memory of a process.
@@ -160,6 +223,17 @@ fn memory_bytes(pid: i32) -> Option<u64> {
     let pages = procfs::process::Process::new(pid).ok()?.statm().ok()?.resident;
     Some(pages.saturating_mul(procfs::page_size()))
 }
+
+/// Keys that have an answer for each job.
+const JOB_KEYS: &[&[u8]] = &[
+    keys::QUERY_PROC_TABLE,
+    keys::QUERY_LOCAL_PROC_TABLE,
+    keys::QUERY_JOB_STATUS,
+    keys::PROC_PID,
+    keys::PROC_STATE,
+    keys::EXIT_CODE,
+    keys::QUERY_MEMORY_USAGE,
+];
 
 /// Number of bytes of a megabyte in PMIx keys.
 const MEGA: u64 = 1_000_000;

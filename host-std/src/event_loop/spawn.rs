@@ -17,6 +17,8 @@ use crate::report;
 use crate::server::event::PendingSpawn;
 use crate::server::service::Service;
 use crate::stdio::StreamOwner;
+use crate::stdio::forward::{OutputDelivery, OutputPull};
+use crate::stream::Streams;
 use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
@@ -27,6 +29,7 @@ use rustix::process::Signal;
 use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// The parts of a run that take part in a start.
 pub(super) struct Spawning<'a> {
@@ -63,10 +66,13 @@ impl Spawning<'_> {
     pub(super) fn handle_request(
         &mut self,
         who: Requester,
-        request: SpawnRequest,
+        mut request: SpawnRequest,
         listeners: &mut Listeners,
     ) {
-        let Some(parent) = self.jobs.plan(who.job).map(Rc::clone) else {
+        // A tool has no job that others could be like, and ranks have no parent that they could connect to.
+        let is_tool = self.service.is_tool(who.job);
+        let like = if is_tool { self.jobs.first() } else { who.job };
+        let Some(parent) = self.jobs.plan(like).map(Rc::clone) else {
             return self.service.answer_spawn(who.asked, Err(Code::FAIL), &[]);
         };
         let waiting = self.jobs.waiting_count();
@@ -74,25 +80,29 @@ impl Spawning<'_> {
         let busy = running.saturating_add(waiting);
         let room = self.processes.launcher.limit.most().saturating_sub(busy);
 
+        let directives = request.directives.clone();
+        if let Some(count) = self.daemon_count(&directives) {
+            request.set_processes(count);
+        }
         let preputs = request.preputs.clone();
+        let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
         let (parts, commands) = match request.resolve(&parent.host, room) {
             Ok(resolved) => resolved,
             Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
         let group = self.jobs.next_group();
         let mut plan = parent.spawned(who.rank, parts, preputs, (std::process::id(), group));
+        plan.spawner = plan.spawner.filter(|_| !is_tool);
+        plan.pairs.directives = directives;
         plan.placement.neighbours = busy;
-        plan.endpoint = match (&mut listeners.dial_in, &parent.endpoint) {
-            (Some(dial_in), Some(endpoint)) => {
-                Some(dial_in.endpoint_of_spawned(endpoint, plan.ranks))
-            }
-            _ => None,
-        };
-        if let Err(error) = listeners.open_pmix(&mut plan, self.poller) {
+        plan.endpoint = listeners.endpoint_of_spawned(&parent, plan.ranks);
+        if let Err(error) =
+            listeners.open_pmix(&mut plan, self.processes.launcher.guard.as_mut(), self.poller)
+        {
             return self.refuse(who, (Code::FAIL, &[]), error);
         }
         // If some ranks may speak PMIx, so may any that run already.
-        let pmix = plan.pmix_ranks() + if listeners.has_pmix() { busy } else { 0 };
+        let pmix = plan.pmix_ranks() + if listeners.has_pmix_ranks() { busy } else { 0 };
         let budget = FdBudget { ranks: busy + plan.ranks, pmix };
         if let Err(error) = self.processes.launcher.limit.raise_for(budget) {
             return self.refuse(who, (Code::NOMEM, &[]), error);
@@ -103,7 +113,15 @@ impl Spawning<'_> {
         match self.service.add_job(&plan) {
             Ok(id) => {
                 let Requester { job, rank, asked } = who;
-                let spawner = Spawner { job, rank, asked, commands };
+                listeners.tools.add_job(plan.kvsname.clone());
+                let forwards = plan.pairs.directives.forwards;
+                if is_tool && forwards != [false; 2] {
+                    // The library of a tool writes output of request 0 to its own streams.
+                    let (sources, delivery) = (vec![(id, None)], OutputDelivery::default());
+                    let pull = OutputPull { sources, streams: forwards, reference: 0, delivery };
+                    self.io.forwarder.add(asked.session, pull, Instant::now());
+                }
+                let spawner = Spawner { job, rank, asked, commands, deadline };
                 self.jobs.enqueue((id, group), plan, Some(spawner));
             }
             Err(error) => self.refuse(who, (Code::FAIL, &[]), error),
@@ -135,6 +153,10 @@ impl Spawning<'_> {
     }
 
     fn start_rank(&mut self, start: &mut Start) -> io::Result<StartedRank> {
+        let deadline = start.spawner.as_ref().and_then(|spawner| spawner.deadline);
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, LATE));
+        }
         let launcher = &mut self.processes.launcher;
         let rank = start.rank();
         let number = start.plan.appnum(rank);
@@ -144,7 +166,11 @@ impl Spawning<'_> {
         match &mut start.exec {
             Some((_, exec)) => {
                 let owner = StreamOwner { group: start.group, rank };
-                let streams = self.io.inputs.open(owner)?;
+                let reads_pushed = start.plan.pairs.directives.stdin.is_some_and(|of| of.has(rank));
+                let streams = match reads_pushed {
+                    true => Streams::Pipes(Some(self.io.pushed.open()?)),
+                    false => self.io.inputs.open(owner)?,
+                };
                 launcher.start(&start.plan, exec, (rank, start.local_rank), streams)
             }
             None => Err(io::ErrorKind::NotFound.into()),
@@ -154,9 +180,16 @@ impl Spawning<'_> {
     fn add_rank(&mut self, start: &Start, started: StartedRank) -> io::Result<()> {
         let StartedRank { process, link, output, errors } = started;
         let (job, rank) = (start.job, start.rank());
+        let pid = process.pid();
         let number = self.add_process((job, rank), process)?;
         let owner = StreamOwner { group: start.group, rank };
         self.io.add_rank((number, owner), RankPipes { output, errors }, self.poller)?;
+        self.service.set_segments_max(self.processes.launcher.limit.segments());
+        if start.plan.has_port() && start.plan.offer(start.plan.appnum(rank)).pmi {
+            // The socket pair is closed: the rank does not know its end.
+            self.service.expect_at_port((job, rank), pid);
+            return Ok(());
+        }
         self.service.add_member((job, rank), (link.into(), None), self.poller)
     }
 
@@ -216,7 +249,7 @@ impl Spawning<'_> {
             }
         }
         let why = report::failure(&failure, &plan, |_| None, 0);
-        let Spawner { job: of, rank: by, asked, commands } = spawner;
+        let Spawner { job: of, rank: by, asked, commands, .. } = spawner;
         let codes = commands.refused(commands.of_rank(rank), Code::FAIL);
         let who = Requester { job: of, rank: by, asked };
         self.refuse(who, (Code::FAIL, &codes), why);
@@ -234,3 +267,6 @@ impl Spawning<'_> {
         self.service.answer_spawn(asked, Err(code), codes);
     }
 }
+
+/// Cause of a start that took too long.
+pub(super) const LATE: &str = "the time of the hint 'timeout' is over";

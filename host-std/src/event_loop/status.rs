@@ -3,6 +3,7 @@
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use super::status_socket::StatusServer;
+use crate::control::stack::StackReport;
 use crate::nodes::node_report::{JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted};
 use crate::numbers::index;
 use crate::server::service::Service;
@@ -31,6 +32,8 @@ pub(super) struct Status {
     /// Processor time of each process at its last report, by process number.
     cpu: BTreeMap<u32, Duration>,
     pub(super) socket: StatusServer,
+    /// Command that prints the stacks of the ranks with a report of no progress, if they are requested.
+    stacks: Option<StackReport>,
     /// Progress display, only if output goes to a person at a terminal.
     progress: Option<Progress>,
 }
@@ -79,6 +82,7 @@ impl Status {
             remind_at: None,
             cpu: BTreeMap::new(),
             socket: StatusServer::new(&settings.watching, began),
+            stacks: settings.watching.stall_stacks.then(StackReport::default),
             progress: (settings.watching.progress && is_watched_by_user).then(Progress::new),
         }
     }
@@ -134,6 +138,14 @@ impl Status {
     /// cause of a delay.
     pub(super) fn remind_later(&mut self, now: Instant) {
         self.remind_at = Some(now + REMINDER);
+    }
+
+    /// Prints the stacks of the ranks, if they are requested. A separate process does it, since a debugger
+    /// may take seconds.
+    pub(super) fn start_stacks(&mut self) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.start();
+        }
     }
 
     /// Progress line of a long start or a long shutdown: a new one, or none where one was. `None` if

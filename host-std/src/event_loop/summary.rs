@@ -4,8 +4,8 @@ use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::numbers::index;
-use crate::run_report::json::ResultFile;
-use crate::run_report::{RankEnd, RankSummary, RunTimes, text};
+use crate::run_report::file::ResultFile;
+use crate::run_report::{RankEnd, RankSummary, RunOutcome, RunTimes, text};
 use crate::settings;
 use crate::settings::ending::OnExitError;
 use crate::stdio::target;
@@ -92,6 +92,11 @@ impl Summary {
         self.overdue_at
     }
 
+    /// The end of a process, by its number; `None` if it runs.
+    pub(super) fn end(&self, number: usize) -> Option<RankEnd> {
+        self.rows.get(number)?.end
+    }
+
     /// Records the end of a process.
     pub(super) fn note_end(&mut self, number: u32, end: RankEnd) {
         let times = &mut self.times;
@@ -146,10 +151,15 @@ impl Summary {
         let Self { settings, file, times, rows, report, .. } = self;
         // Ranks of several nodes have started in any order.
         rows.sort_by_key(|row| row.rank);
+        let failure = report.as_deref();
+        let outcome = RunOutcome { exit_code: code, failure, times, rows };
         if settings.print_all_codes {
-            target::write_last(text::endings(rows).as_bytes());
+            target::write_last(text::endings(&outcome).as_bytes());
         }
-        let written = file.take().map(|file| file.write(code, report.as_deref(), times, rows));
+        if settings.has_summary {
+            target::write_last(text::summary(&outcome).as_bytes());
+        }
+        let written = file.take().map(|file| file.write(&outcome));
         let Some(Err(what)) = written else { return code };
         target::write_last(exit::line(what).as_bytes());
         if code == 0 { exit::FAILED } else { code }

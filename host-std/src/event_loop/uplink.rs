@@ -1,10 +1,12 @@
 //! Connection of an agent to the head of its run: messages in both directions, and input for ranks.
 
 use super::processes::Processes;
+use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{AgentMessage, FenceNumber, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::poller::{Interest, Poller, Token};
 use crate::stdio::outputs::Outputs;
+use crate::trace::{Tracer, monotonic_ns};
 use crate::verdict::Failure;
 use pmi_tree::{Class, CollectiveId, Destination, TreeEvent};
 use rustix::fd::OwnedFd;
@@ -29,6 +31,8 @@ pub(super) struct Uplink {
     gone: BTreeMap<u32, RankGone>,
     /// By job: the last fence that other nodes have entered, in a run that continues after failures.
     fences: BTreeMap<u32, u32>,
+    /// In a run whose messages are recorded: difference between the clocks.
+    clock: Option<ClockSync>,
     state: UplinkState,
 }
 
@@ -92,8 +96,19 @@ impl Uplink {
             input,
             gone: BTreeMap::new(),
             fences: BTreeMap::new(),
+            clock: None,
             state: UplinkState::Busy,
         })
+    }
+
+    /// Sets whether the records of ranks go to the head.
+    pub(super) fn send_trace(&mut self, is_traced: bool) {
+        self.clock = is_traced.then(ClockSync::new);
+    }
+
+    /// True if the records of ranks go to the head.
+    pub(super) fn sends_trace(&self) -> bool {
+        self.clock.is_some()
     }
 
     /// Process number of the head, and number of this node among the hosts.
@@ -182,6 +197,35 @@ impl Uplink {
             let body = AgentMessage::Output(records).body();
             // Only a node without a head cannot send, and it ends.
             let _ = self.network.send(Destination::Head, Class::Output, body);
+        }
+    }
+
+    /// Sends records as far as the head takes them, once the difference between the clocks is known. Returns
+    /// true if none is left.
+    pub(super) fn send_records(&mut self, tracer: &mut Tracer) -> bool {
+        let Some(clock) = &mut self.clock else { return true };
+        let sent_ns = monotonic_ns();
+        if clock.poll_request(sent_ns) {
+            self.send(&AgentMessage::Clock { sent_ns });
+        }
+        let Some(offset_ns) = self.clock.as_ref().and_then(ClockSync::offset_ns) else {
+            return !tracer.has_unsent();
+        };
+        while self.network.can_send(Class::Output) {
+            let Some(records) = tracer.take_unsent() else { return true };
+            self.outputs_count += 1;
+            let zero_ns = offset_ns.saturating_add_unsigned(tracer.zero_ns());
+            let body = AgentMessage::Trace { zero_ns, records }.body();
+            // As for output.
+            let _ = self.network.send(Destination::Head, Class::Output, body);
+        }
+        !tracer.has_unsent()
+    }
+
+    /// Handles the time of the head, which it has sent in answer to the request of `sent_ns`.
+    pub(super) fn handle_clock(&mut self, sent_ns: u64, head_ns: u64) {
+        if let Some(clock) = &mut self.clock {
+            clock.handle_answer(sent_ns, head_ns, monotonic_ns());
         }
     }
 

@@ -4,13 +4,16 @@
 //! |---|---|
 //! | `pmix.host` | target: this host by its name, or `localhost`; a list with commas. Another host is refused |
 //! | `pmix.hostfile` | the same in a file |
+//! | `pmix.addhost`, `pmix.addhostfile` | the same if no others are named |
 //! | `pmix.wdir` | the working directory |
 //! | `pmix.envar.set`, `pmix.envar.add` | a variable; the second one only if it is not set otherwise |
 //! | `pmix.timeout`, `pmix.pers` | no effect: programs start at once, and the key may come from any library |
 //!
-//! Other keys are ignored unless they are required; then the whole spawn is refused.
+//! Directives for the whole job: [`directives`](super::directives). Other keys are ignored unless they are
+//! required; then the whole spawn is refused.
 
-use super::spawn_request::{AppSpec, SpawnRequest};
+use super::directives::JobDirectives;
+use super::spawn_request::{AppSpec, SpawnRequest, names};
 use pmi_core::wire::pmix::names::{flags, keys};
 use pmi_core::wire::pmix::{App, Info, List, Type};
 use std::ffi::{OsStr, OsString};
@@ -19,15 +22,15 @@ use std::os::unix::ffi::OsStrExt;
 impl SpawnRequest {
     /// Parses a PMIx spawn request; `None` if a required directive is not supported.
     pub(crate) fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
-        let mut wanted = Vec::new();
+        let (mut wanted, mut directives) = (Vec::new(), JobDirectives::default());
         for app in apps.each(Type::APP, App::read) {
-            wanted.push(of_app(&app, infos)?);
+            wanted.push(of_app(&app, infos, &mut directives)?);
         }
-        Some(Self { wanted, preputs: Vec::new() })
+        Some(Self { wanted, preputs: Vec::new(), directives })
     }
 }
 
-fn of_app(app: &App<'_>, common: &List<'_>) -> Option<AppSpec> {
+fn of_app(app: &App<'_>, common: &List<'_>, directives: &mut JobDirectives) -> Option<AppSpec> {
     let mut wanted = AppSpec {
         name: words(app.command),
         args: app.words.iter().skip(1).map(words).collect(),
@@ -38,17 +41,20 @@ fn of_app(app: &App<'_>, common: &List<'_>) -> Option<AppSpec> {
     };
     // Directives of one program take precedence over those of all.
     for info in common.infos().chain(app.infos.infos()) {
-        if !take(&mut wanted, &info) && info.flags & flags::REQUIRED != 0 {
+        let is_taken = take(&mut wanted, &info) || directives.take(&info);
+        if !is_taken && info.flags & flags::REQUIRED != 0 {
             return None;
         }
     }
     Some(wanted)
 }
 
-/// Supported keys of a spawn.
+/// Supported keys of programs.
 pub(crate) const KEYS: &[&[u8]] = &[
     keys::HOST,
     keys::HOSTFILE,
+    keys::ADD_HOST,
+    keys::ADD_HOSTFILE,
     keys::WDIR,
     keys::SET_ENVAR,
     keys::ADD_ENVAR,
@@ -60,11 +66,10 @@ pub(crate) const KEYS: &[&[u8]] = &[
 fn take(wanted: &mut AppSpec, info: &Info<'_>) -> bool {
     let text = || info.value.text().unwrap_or(b"");
     match info.key {
-        keys::HOST => {
-            let list = String::from_utf8_lossy(text()).into_owned();
-            wanted.hosts = list.split(',').map(|host| host.trim().to_owned()).collect();
-        }
-        keys::HOSTFILE => wanted.host_file = Some(words(text())),
+        keys::HOST => wanted.hosts.names = names(&String::from_utf8_lossy(text())),
+        keys::HOSTFILE => wanted.hosts.file = Some(words(text())),
+        keys::ADD_HOST => wanted.added.names = names(&String::from_utf8_lossy(text())),
+        keys::ADD_HOSTFILE => wanted.added.file = Some(words(text())),
         keys::WDIR => wanted.directory = Some(words(text())),
         keys::SET_ENVAR => wanted.variables.extend(info.value.variable().map(pair)),
         keys::ADD_ENVAR => {

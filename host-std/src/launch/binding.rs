@@ -160,10 +160,40 @@ pub(crate) fn allowed() -> Result<Vec<u32>, String> {
 ///
 /// A message for the user, with the remedy.
 pub(crate) fn count(unit: Unit) -> Result<usize, String> {
+    pieces(unit).map(|pieces| pieces.len())
+}
+
+/// Units of this machine, each with those of its processors that this process may use.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+pub(crate) fn pieces(unit: Unit) -> Result<Vec<Vec<u32>>, String> {
     let units = Topology::read(Path::new(ROOT), &allowed()?).and_then(|all| all.units(unit));
-    units.map(|units| units.len()).map_err(|error| {
+    units.map_err(|error| {
         format!("the topology of this machine cannot be read ({error}); specify the number itself")
     })
+}
+
+/// Limits this process, and so its ranks, to these processors.
+///
+/// # Errors
+///
+/// A message for the user: some of them may not be used.
+pub(crate) fn limit_to(processors: &[u32]) -> Result<(), String> {
+    let allowed = allowed()?;
+    if let Some(stranger) = processors.iter().find(|processor| !allowed.contains(processor)) {
+        return Err(format!(
+            "'--cpu-set': processor {stranger} is not one of those that may be used here ({}); 'taskset' \
+             and the batch system restrict them",
+            shown(&allowed)
+        ));
+    }
+    let mut set = CpuSet::new();
+    let numbers = processors.iter().filter_map(|one| usize::try_from(*one).ok());
+    numbers.for_each(|one| set.set(one));
+    let limited = sched_setaffinity(None, &set);
+    limited.map_err(|error| format!("'--cpu-set' cannot be applied ({error}); leave it out"))
 }
 
 /// A set of processors in list notation.

@@ -73,6 +73,13 @@ impl DescriptorLimit {
         current.map_or(u64::MAX, |current| current.saturating_sub(self.needed))
     }
 
+    /// Number of ranks that may share memory with the server, which takes a descriptor for each. Other ranks
+    /// use
+    /// messages.
+    pub(crate) fn segments(&self) -> usize {
+        usize::try_from(self.spare() / 2).unwrap_or(usize::MAX)
+    }
+
     /// Raises the limit for this number of simultaneous ranks, and for further connections of those with
     /// PMIx as far as the hard limit allows. The limit is never lowered again.
     ///
@@ -92,7 +99,8 @@ impl DescriptorLimit {
         self.needed = self.needed.max(needed);
         let more = u64::from(pmix) * u64::from(MORE_PER_RANK);
         let more = if pmix > 0 { more + u64::from(CALLERS_MAX) } else { 0 };
-        let wanted = self.needed.saturating_add(more);
+        // A segment for each rank, with as many descriptors to spare.
+        let wanted = self.needed.saturating_add(more).saturating_add(2 * peers);
         let wanted = self.original.maximum.map_or(wanted, |limit| wanted.min(limit));
         let current = self.raised.as_ref().unwrap_or(&self.original).current;
         if current.is_none_or(|current| current >= wanted) {

@@ -4,6 +4,7 @@
 //! the MPI library to the outer job. They are removed; variables that a user sets to tune a library
 //! stay.
 
+use super::null;
 use super::plan::{App, Endpoint, Plan};
 use super::preload;
 use super::protocol_offer::ProtocolOffer;
@@ -15,13 +16,19 @@ use pmi_host_base::variables::{self, DEFAULTS, SET};
 use pmi_std::env::PIN_VARIABLE;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// Variables with the same value in every rank of the job of `plan`.
-pub(crate) fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
-    of_job([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
+/// Variables with the same value in every rank of the job of `plan`. A rank with a port inherits no
+/// descriptor.
+pub(crate) fn of_plan(
+    plan: &Plan,
+    fd: u32,
+) -> impl Iterator<Item = (&'static str, String)> + use<> {
+    let of_job = of_job([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some());
+    let has_port = plan.has_port();
+    let all = of_job.into_iter().chain([("PMI_JOBID", plan.kvsname.clone())]);
+    all.filter(move |(name, _)| !has_port || *name != "PMI_FD")
 }
 
 /// Variables with which a rank connects without its socket; with a socket, only for a second connection.
@@ -54,8 +61,14 @@ pub(crate) fn of_program<'a>(
     let is_of_torch = |name: &OsString| {
         all.rendezvous.is_some() && variables::TORCH.iter().any(|entry| name == entry.name)
     };
-    let ours = inherited(ours).filter(|(name, _)| !is_of_torch(name));
-    let ours = ours.filter(|(name, _)| is_inherited(name, inherit) && !is_chosen(name, 0));
+    // The allocation has its own number of tasks.
+    let is_of_slurm = |name: &OsString| {
+        all.emulated.slurm && variables::SLURM.iter().any(|entry| name == entry.name)
+    };
+    let ours = inherited(ours).filter(|(name, _)| !is_of_torch(name) && !is_of_slurm(name));
+    let is_unset = |name: &OsString| all.unset.contains(name);
+    let ours = ours.filter(move |(name, _)| is_inherited(name, inherit) && !is_unset(name));
+    let ours = ours.filter(|(name, _)| !is_chosen(name, 0));
     let last = chosen.iter().enumerate().filter(|(at, pair)| !is_chosen(&pair.0, at + 1));
     // Variables of the launcher itself follow later and must not occur twice.
     let is_ours = |name: &OsString| SET.iter().any(|entry| entry.means(name.as_bytes()));
@@ -110,6 +123,18 @@ pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Opti
     of_program(ours(all), all, program).find(|(other, _)| other == name).map(|(_, value)| value)
 }
 
+/// True if a program of a job finds a variable by which clients print debug messages, in PMI-2 also if the
+/// server says so.
+pub(crate) fn is_verbose(plan: &Plan) -> bool {
+    plan.parts.iter().any(|part| {
+        let found = found_by(&part.program, &plan.environment, DEBUG);
+        found.is_some_and(|value| !value.is_empty() && value != "0")
+    })
+}
+
+/// Variable by which clients print debug messages.
+const DEBUG: &str = "PMI_DEBUG";
+
 fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
     match inherit {
         Inherit::All => true,
@@ -144,12 +169,13 @@ pub(crate) fn changes(
     let is_set = |name: &str| theirs.contains_key(OsStr::new(name));
     let own: Vec<_> = own.filter(|(name, _)| !variables::gives_way(name, is_set)).collect();
     theirs.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
+    let slurm = if plan.environment.emulated.slurm { variables::SLURM } else { &[] };
     let torch = plan.environment.rendezvous.as_ref().map_or(&[][..], |_| variables::TORCH);
     let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
     let added = added.map(|(name, value)| EnvChange {
         name: name.clone(),
         value: Some(value.clone()),
-        why: torch.iter().find(|entry| name == entry.name).map_or_else(
+        why: torch.iter().chain(slurm).find(|entry| name == entry.name).map_or_else(
             || variables::set(name.as_bytes()).map_or("as requested", |entry| entry.why),
             |entry| entry.why,
         ),
@@ -165,7 +191,7 @@ pub(crate) fn changes(
 /// Descriptor that the sockets of ranks will have: the launcher opens it first of all, so it is the lowest
 /// free one. It is 3, unless the launcher inherits open files, as from `flock` or `make`.
 fn socket_fd() -> u32 {
-    let lowest = File::open("/dev/null").map(|file| file.as_raw_fd().unsigned_abs());
+    let lowest = null::open().map(|file| file.as_raw_fd().unsigned_abs());
     lowest.unwrap_or(3)
 }
 
@@ -194,10 +220,11 @@ mod tests {
     #[test]
     fn variables_that_the_launcher_sets_are_in_the_table() {
         let (port, pin) = ("node1:7".to_owned(), Some("7f".to_owned()));
-        let endpoint = Endpoint { port, ids: None, pin, requires_challenge: false };
-        let pmix = PmixEndpoint { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
-        let set = of_job([4; 2], 3, "node1", false)
-            .into_iter()
+        let endpoint =
+            Endpoint { port, is_for_started: false, ids: None, pin, requires_challenge: false };
+        let uri = "server.0;tcp4://127.0.0.1:7".to_owned();
+        let pmix = PmixEndpoint { uri, directory: None };
+        let set = of_plan(&plan(&[("./a", 4)]), 3)
             .chain(pmi_host_base::env::of_rank(2, 2))
             .chain(of_endpoint(&endpoint, 2));
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));

@@ -12,18 +12,23 @@
 //! A guard that is killed itself is replaced at once, for the launcher may be the next; and its name
 //! differs from that of the launcher, so that `killall -9` of one spares the other.
 //!
-//! Starting a program takes longer than all other work before the first rank. So the guard is a fork of
-//! the launcher at first, which does nothing but wait, and executes a program with a name and an
-//! environment of its own only when a run lasts for a moment, or when it is needed.
+//! Starting a program takes longer than all other work before the first rank, and its pages take more memory
+//! than those that a fork of a small process shares with it. So the guard is a fork of the launcher, which
+//! does nothing but wait at first. When a run lasts for a moment, or when the guard is needed, it takes a
+//! command line and an environment of its own, and does its work as this copy. It executes the program
+//! where that is not possible, and in place of a guard that was killed: by then the launcher is no small
+//! process any more.
 //!
 //! Without `/proc`, the guard has no effect.
 
+use crate::launch::null;
 use crate::launch::processes::ProcessIdentity;
-use crate::launch::survivors::inherited_words;
+use crate::launch::survivors::{inherited_words, watch_run};
 use crate::stdio::console;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::{ForkResult, execve, fork, setsid};
+use procfs::process::Process as ProcfsProcess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::ioctl_fionbio;
@@ -33,10 +38,12 @@ use rustix::process::{
 };
 use rustix::thread::set_name;
 use std::ffi::{CStr, CString};
-use std::fs;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Variable that marks processes of a run.
@@ -56,8 +63,8 @@ pub(crate) struct Guard {
     start: GuardStart,
     /// End of the time in which the guard only waits.
     waits_until: Instant,
-    /// Files reported so far.
-    files: Vec<PathBuf>,
+    /// Reports of files and directories so far, which a guard that replaces this one needs.
+    leftovers: Vec<Vec<u8>>,
     restarts: u32,
 }
 
@@ -81,6 +88,8 @@ pub(crate) enum GuardRecord<'a> {
     Ended(i32),
     /// A file to remove if the launcher cannot do it.
     File(&'a [u8]),
+    /// A directory to remove after the last process, with everything in it.
+    Directory(&'a [u8]),
     /// The run is over; nothing is to be terminated.
     Goodbye,
 }
@@ -99,22 +108,20 @@ impl Guard {
             .and_then(|_| rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).ok());
         let (switch, pid) = start.spawn(terminal, MOMENT).ok()?;
         let waits_until = Instant::now() + MOMENT - MARGIN;
-        Some(Self { switch, pid, start, waits_until, files: Vec::new(), restarts: 0 })
+        Some(Self { switch, pid, start, waits_until, leftovers: Vec::new(), restarts: 0 })
     }
 
     /// Replaces a guard that has exited, and reports to the new one the processes `ranks`. True if it was
     /// replaced. The launcher has given up the descriptors of a rank that is being started.
     pub(crate) fn replace(&mut self, ranks: impl Iterator<Item = i32>) -> bool {
         // The launcher has a standard input of its own by now.
-        let terminal = || fs::File::options().read(true).write(true).open("/dev/tty").ok();
+        let terminal = || File::options().read(true).write(true).open("/dev/tty").ok();
         let terminal = self.start.modes.as_ref().and_then(|_| terminal()).map(OwnedFd::from);
         let Ok((switch, pid)) = self.start.spawn(terminal, Duration::ZERO) else { return false };
         (self.switch, self.pid, self.waits_until) = (switch, pid, Instant::now());
         self.restarts += 1;
         ranks.for_each(|pid| self.report_start(pid));
-        self.files
-            .iter()
-            .for_each(|path| self.report(GuardRecord::File(path.as_os_str().as_bytes())));
+        self.leftovers.iter().for_each(|record| self.send(record));
         true
     }
 
@@ -158,8 +165,17 @@ impl Guard {
 
     /// Reports a file to remove if the launcher is killed.
     pub(crate) fn report_file(&mut self, path: &Path) {
-        self.report(GuardRecord::File(path.as_os_str().as_bytes()));
-        self.files.push(path.to_owned());
+        self.report_leftover(GuardRecord::File(path.as_os_str().as_bytes()));
+    }
+
+    /// Reports a directory to remove with everything in it if the launcher is killed.
+    pub(crate) fn report_directory(&mut self, path: &Path) {
+        self.report_leftover(GuardRecord::Directory(path.as_os_str().as_bytes()));
+    }
+
+    fn report_leftover(&mut self, record: GuardRecord<'_>) {
+        self.report(record);
+        self.leftovers.push(record.bytes());
     }
 
     /// Dismisses the guard: no process of this run is left, or none is to be terminated.
@@ -172,8 +188,12 @@ impl Guard {
     }
 
     fn report(&self, record: GuardRecord<'_>) {
+        self.send(&record.bytes());
+    }
+
+    fn send(&self, record: &[u8]) {
         // A terminated guard needs no report; one that is stopped for thousands of them gets no more.
-        let _ = rustix::io::write(&self.switch, &record.bytes());
+        let _ = rustix::io::write(&self.switch, record);
     }
 }
 
@@ -187,6 +207,7 @@ impl<'a> GuardRecord<'a> {
             b'+' => pid().map(Self::Started),
             b'-' => pid().map(Self::Ended),
             b'@' => Some(Self::File(rest)),
+            b'/' => Some(Self::Directory(rest)),
             b'.' => Some(Self::Goodbye),
             _ => None,
         }
@@ -198,6 +219,7 @@ impl<'a> GuardRecord<'a> {
             Self::Started(pid) => format!("+{pid}\0").into_bytes(),
             Self::Ended(pid) => format!("-{pid}\0").into_bytes(),
             Self::File(path) => [b"@", path, b"\0"].concat(),
+            Self::Directory(path) => [b"/", path, b"\0"].concat(),
             Self::Goodbye => b".\0".to_vec(),
         }
     }
@@ -217,7 +239,7 @@ impl GuardStart {
         let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
         // Writes to the guard never block.
         ioctl_fionbio(&switch, true)?;
-        let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
+        let null = null::open()?;
         let name = NAME.to_str().unwrap_or_default();
         let words = [name, GUARD, mark, modes.as_deref().unwrap_or_default(), inherited];
         let words = words.map(|word| CString::new(word).unwrap_or_default());
@@ -225,14 +247,21 @@ impl GuardStart {
         // rank, must not interrupt its work. Blocked signals stay so across the exec.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread at its
-        // start; and until the copy executes a program or exits, it only makes system calls and allocates
-        // memory, which the C library supports after a fork of a process with several threads too.
+        // start; and a copy of a launcher with several threads, which replaces a guard, only makes
+        // system calls and allocates memory until it executes a program or exits.
         let pid = match unsafe { fork() } {
             Ok(ForkResult::Child) => {
                 drop(switch);
                 let _ = setsid();
                 let _ = set_name(NAME);
                 wait_as_copy(&read, &null, terminal.as_ref(), moment);
+                if !moment.is_zero() && become_guard(&words).is_ok() {
+                    let work = || watch_run(mark, modes.as_deref().unwrap_or_default(), inherited);
+                    // A panic must not return into the code of the launcher.
+                    let _ = catch_unwind(AssertUnwindSafe(work));
+                    // SAFETY: as below.
+                    unsafe { libc::_exit(0) }
+                }
                 let nothing: [CString; 0] = [];
                 let _ = execve(c"/proc/self/exe", &words, &nothing);
                 // SAFETY: it terminates this copy at once and runs no exit handlers: their state belongs
@@ -249,7 +278,7 @@ impl GuardStart {
 }
 
 /// Waits in the copy until it must become the guard: the launcher is gone, or has run for a moment.
-fn wait_as_copy(read: &OwnedFd, null: &fs::File, terminal: Option<&OwnedFd>, moment: Duration) {
+fn wait_as_copy(read: &OwnedFd, null: &OwnedFd, terminal: Option<&OwnedFd>, moment: Duration) {
     // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no
     // process waits for its end.
     let _ = match terminal {
@@ -265,10 +294,48 @@ fn wait_as_copy(read: &OwnedFd, null: &fs::File, terminal: Option<&OwnedFd>, mom
     let _ = poll(&mut hang_up, Some(&moment));
 }
 
-/// For a run longer than this, the cost of starting a program is negligible.
+/// Closes the descriptors of the launcher in the copy, and replaces its command line by the first of `words`
+/// that have room there, and its environment by nothing. Other guards recognize it by the command line.
+///
+/// # Errors
+///
+/// Those of the system; [`io::ErrorKind::InvalidInput`] if the command line of the launcher is shorter than
+/// the first two words.
+#[allow(unsafe_code, reason = "no function of a library closes all descriptors")]
+fn become_guard(words: &[CString]) -> io::Result<()> {
+    let stat = ProcfsProcess::myself().and_then(|process| process.stat());
+    let stat = stat.map_err(|error| io::Error::other(error.to_string()))?;
+    let area = |from: Option<u64>, to: Option<u64>| {
+        let (from, to) = from.zip(to).ok_or(io::ErrorKind::Unsupported)?;
+        let len = to.checked_sub(from).and_then(|len| usize::try_from(len).ok());
+        Ok::<_, io::Error>((from, vec![0; len.ok_or(io::ErrorKind::Unsupported)?]))
+    };
+    let (arguments, mut line) = area(stat.arg_start, stat.arg_end)?;
+    let (environment, nothing) = area(stat.env_start, stat.env_end)?;
+    let mut end = 0;
+    for (number, word) in words.iter().map(|word| word.as_bytes_with_nul()).enumerate() {
+        match line.get_mut(end..end + word.len()) {
+            Some(place) => place.copy_from_slice(word),
+            None if number < 2 => return Err(io::ErrorKind::InvalidInput.into()),
+            None => break,
+        }
+        end += word.len();
+    }
+    let memory = File::options().write(true).open("/proc/self/mem")?;
+    memory.write_all_at(&line, arguments)?;
+    memory.write_all_at(&nothing, environment)?;
+    drop(memory);
+    // SAFETY: nothing in the copy uses a descriptor above those of standard streams after this.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// For a run longer than this, the cost of a control group is negligible.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Margin before that moment within which the copy has surely not executed the program.
+/// Margin before that moment within which the copy has surely not begun its work.
 const MARGIN: Duration = Duration::from_millis(20);
 
 /// Upper bound of the number of guards that replace one another.
@@ -285,6 +352,7 @@ mod tests {
             GuardRecord::Started(7),
             GuardRecord::Ended(7),
             GuardRecord::File(b"/a b"),
+            GuardRecord::Directory(b"/a b"),
             GuardRecord::Goodbye,
         ] {
             let bytes = record.bytes();

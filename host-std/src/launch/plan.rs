@@ -1,6 +1,7 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::{Binding, allowed};
+use super::directives::JobDirectives;
 use super::hwloc::TopologyFile;
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
@@ -75,6 +76,8 @@ pub(crate) struct InitialPairs {
     pub(crate) attributes: Vec<(String, String)>,
     /// Pairs of the key-value space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Directives of the request that spawned the job, which PMIx clients find as pairs.
+    pub(crate) directives: JobDirectives,
 }
 
 /// Endpoint for ranks without an inherited descriptor.
@@ -82,6 +85,8 @@ pub(crate) struct InitialPairs {
 pub(crate) struct Endpoint {
     /// The address, as in the client's environment.
     pub(crate) port: String,
+    /// True if ranks that are started here connect there, too, and inherit no descriptor.
+    pub(crate) is_for_started: bool,
     /// Identifiers of the ranks in the handshake, if they differ from the ranks.
     pub(crate) ids: Option<Vec<u64>>,
     /// The certificate to trust, if TLS is used there.
@@ -157,7 +162,7 @@ impl Plan {
             },
             pairs: InitialPairs {
                 attributes: settings.job.attributes.clone(),
-                preputs: Vec::new(),
+                ..InitialPairs::default()
             },
         }
     }
@@ -193,7 +198,11 @@ impl Plan {
                 topology,
                 ..self.placement.clone()
             },
-            pairs: InitialPairs { attributes: self.pairs.attributes.clone(), preputs },
+            pairs: InitialPairs {
+                attributes: self.pairs.attributes.clone(),
+                preputs,
+                ..InitialPairs::default()
+            },
         }
     }
 
@@ -216,6 +225,11 @@ impl Plan {
             if offer.pmix { self.placement.ranks.count_within(ranks) } else { 0 }
         });
         counts.sum()
+    }
+
+    /// True if ranks that are started connect to a port, and inherit no descriptor.
+    pub(crate) fn has_port(&self) -> bool {
+        self.endpoint.as_ref().is_some_and(|endpoint| endpoint.is_for_started)
     }
 
     /// Number of ranks that are started on any node; the others connect by themselves.

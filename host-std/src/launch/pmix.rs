@@ -2,18 +2,21 @@
 
 use super::plan::Plan;
 use std::fmt::Display;
+use std::path::PathBuf;
 
 /// Endpoint for the PMIx clients of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PmixEndpoint {
     /// Namespace and rank of the server, and the address, in the format of clients.
     pub(crate) uri: String,
+    /// Directory for temporary files of the clients, which the launcher removes.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 impl PmixEndpoint {
-    /// The server of the launcher `pid`, which listens at `address`.
+    /// The server of the launcher `pid`, which listens at `address`, without a directory.
     pub(crate) fn new(pid: u32, address: impl Display) -> Self {
-        Self { uri: format!("{}.0;tcp4://{address}", server_nspace(pid)) }
+        Self { uri: format!("{}.0;tcp4://{address}", server_nspace(pid)), directory: None }
     }
 }
 

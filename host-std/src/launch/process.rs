@@ -33,6 +33,7 @@ use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
 use crate::launch::guard::{self, Guard};
+use crate::launch::null;
 use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
 use crate::launch::processes;
@@ -62,7 +63,6 @@ use rustix::termios::isatty;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -166,7 +166,7 @@ impl Launcher {
         has_terminal: bool,
         ignored: Ignored,
     ) -> io::Result<Self> {
-        let link = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
+        let link = null::open()?;
         let null = link.try_clone()?;
         let slots = Slots { link, output: null.try_clone()?, errors: null.try_clone()? };
 
@@ -536,6 +536,8 @@ pub(crate) fn start_code(error: &io::Error) -> u8 {
         // The file was found before, so the interpreter it names is missing.
         io::ErrorKind::NotFound => 127,
         io::ErrorKind::PermissionDenied => 126,
+        // A program for another machine.
+        io::ErrorKind::Unsupported => 126,
         _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => 126,
         _ => 1,
     }

@@ -2,6 +2,8 @@
 
 use nix::unistd::{self, Pid};
 use procfs::process::{Process, all_processes};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::{fs, iter};
@@ -47,6 +49,13 @@ pub(crate) fn own_session() -> i32 {
 
 /// True if the session of this process has a controlling terminal.
 pub(crate) fn has_terminal() -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open("/dev/tty", flags, Mode::empty()) {
+        Ok(_) => return true,
+        Err(Errno::NXIO) => return false,
+        // No such device, or no access to it.
+        Err(_) => {}
+    }
     let stat = Process::myself().and_then(|process| process.stat());
     stat.is_ok_and(|stat| stat.tty_nr != 0)
 }

@@ -7,11 +7,12 @@
 
 use super::plan::Plan;
 use super::preload::INTEL_LIBRARY;
-use super::{env, pmix, sharing, torch};
+use super::{env, pmix, sharing, slurm_tasks, torch};
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Search};
 use pmi_host_base::program::Program;
 use pmi_host_base::variables::MPICH_VERSION;
+use pmi_std::env::SNAPSHOT_VARIABLE;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -151,11 +152,13 @@ impl ProtocolOffer {
     pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str, String)> {
         let offer = plan.offer(number);
         let pmi = offer.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
+        let pmi = pmi.chain(offer.pmi.then(|| (SNAPSHOT_VARIABLE, "1".to_owned())));
         let pmix = plan.pmix.as_ref().filter(|_| offer.pmix);
         let pmix = pmix.map(|endpoint| pmix::of_plan(plan, endpoint)).into_iter().flatten();
         let mpich = offer.mpich_version.map(|which| (MPICH_VERSION.name, which.to_owned()));
         let sharing = sharing::of_plan(plan, &offer);
-        pmi.chain(pmix).chain(mpich).chain(sharing).chain(torch::of_plan(plan)).collect()
+        let others = torch::of_plan(plan).into_iter().chain(slurm_tasks::of_plan(plan));
+        pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
     }
 
     /// The same for variables that differ from rank to rank.
@@ -166,7 +169,9 @@ impl ProtocolOffer {
         let endpoint = plan.endpoint.as_ref().filter(|endpoint| offer.pmi && !endpoint.is_web());
         let endpoint = endpoint.into_iter().flat_map(|endpoint| env::of_endpoint(endpoint, rank));
         let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
-        pmi.chain(endpoint).chain(pmix).chain(torch::of_rank(plan, rank, local_rank)).collect()
+        let others = torch::of_rank(plan, rank, local_rank).into_iter();
+        let others = others.chain(slurm_tasks::of_rank(plan, rank, local_rank));
+        pmi.chain(endpoint).chain(pmix).chain(others).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 //! (`execvp` and every shell give it to `/bin/sh`), and text with a missing interpreter.
 
 use rustix::io::Errno;
+use std::env::consts::ARCH;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,6 +26,17 @@ pub(crate) fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
 
 /// Extends `error` from starting the program at `path` with a diagnosis of its first line.
 pub(crate) fn explained(error: Errno, path: &CStr) -> io::Error {
+    if error == Errno::AGAIN {
+        let why = "the limit on processes of this user ('ulimit -u'), or that of a control group \
+                   ('pids.max'), is reached";
+        return io::Error::new(io::ErrorKind::WouldBlock, format!("{error}: {why}"));
+    }
+    if error == Errno::NOEXEC
+        && let Some(machine) = start(path).as_deref().and_then(machine)
+    {
+        let why = format!("{error}: it is a program for {machine}, and this machine is {ARCH}");
+        return io::Error::new(io::ErrorKind::Unsupported, why);
+    }
     let error = io::Error::from(error);
     // Other kinds of files are not opened: a pipe would block.
     let start = if error.kind() == io::ErrorKind::NotFound { start(path) } else { None };
@@ -44,6 +56,33 @@ pub(crate) fn explained(error: Errno, path: &CStr) -> io::Error {
     };
     io::Error::new(error.kind(), format!("{error}: its first line names '{name}'{why}"))
 }
+
+/// Machine of a program, by the first bytes of its file; `None` if it is none, or one for this machine.
+///
+/// Spec: ELF header, `EI_DATA` and `e_machine`.
+fn machine(start: &[u8]) -> Option<String> {
+    let header = start.strip_prefix(b"\x7fELF")?;
+    let (order, bytes) = (*header.get(1)?, [*header.get(14)?, *header.get(15)?]);
+    let number = if order == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) };
+    let known = MACHINES.iter().find(|(known, _)| *known == number);
+    let name = known.map_or_else(|| format!("machine {number}"), |(_, name)| (*name).to_owned());
+    Some(name).filter(|name| name != ARCH)
+}
+
+/// Numbers of machines in ELF files, with their names in Rust and in `uname -m`.
+const MACHINES: &[(u16, &str)] = &[
+    (3, "x86"),
+    (8, "mips"),
+    (20, "powerpc"),
+    (21, "powerpc64"),
+    (22, "s390x"),
+    (40, "arm"),
+    (43, "sparc64"),
+    (62, "x86_64"),
+    (183, "aarch64"),
+    (243, "riscv64"),
+    (258, "loongarch64"),
+];
 
 /// First bytes of a file, if it can be read.
 fn start(path: &CStr) -> Option<Vec<u8>> {
@@ -76,6 +115,24 @@ mod tests {
             assert_eq!(by_shell(&file(name, content), &words), None);
         }
         assert_eq!(by_shell(c"/no/such/file", &words), None);
+    }
+
+    #[test]
+    fn machine_of_a_foreign_program_and_a_limit_are_named() {
+        let header = |order: u8, machine: [u8; 2]| {
+            let ident = [b"\x7fELF\x02".as_slice(), &[order, 1, 0], &[0; 8]].concat();
+            [ident.as_slice(), &[2, 0], &machine].concat()
+        };
+        let error = explained(Errno::NOEXEC, &file("arm", &header(1, [183, 0])));
+        assert!(
+            error.to_string().contains("a program for aarch64, and this machine is"),
+            "{error}"
+        );
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert_eq!(machine(&header(2, [0, 22])).as_deref(), Some("s390x"));
+        assert_eq!((machine(b"#!/bin/sh"), machine(b"\x7fELF")), (None, None));
+        let limit = explained(Errno::AGAIN, c"/bin/true").to_string();
+        assert!(limit.contains("ulimit -u"), "{limit}");
     }
 
     #[test]

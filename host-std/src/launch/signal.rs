@@ -14,7 +14,7 @@ use signal_hook::consts::{
 use signal_hook::low_level::emulate_default_handler;
 use std::fs;
 use std::io::{self, Read};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Signals that have arrived since the last read.
 #[derive(Debug)]
@@ -192,13 +192,19 @@ pub(crate) struct Ignored(
 );
 
 impl Ignored {
+    /// The set with which this process began to run commands; it is read once.
+    pub(crate) fn at_start() -> Self {
+        static AT_START: OnceLock<Ignored> = OnceLock::new();
+        *AT_START.get_or_init(Self::now)
+    }
+
     /// Reads the present set from `/proc`.
-    pub(crate) fn now() -> Self {
+    fn now() -> Self {
         // One read suffices for existing content, and the kernel generates the text anew for each open.
         let mut text = [0; 8192];
         let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
-        let status = String::from_utf8_lossy(&text[..read.unwrap_or(0)]);
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mut lines = text[..read.unwrap_or(0)].split(|byte| *byte == b'\n');
+        let mask = lines.find_map(|line| str::from_utf8(line.strip_prefix(b"SigIgn:")?).ok());
         Self(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()))
     }
 

@@ -3,23 +3,26 @@
 //! | key | meaning here |
 //! |---|---|
 //! | `host`, `hosts` | target: this host by its name, or `localhost`, or any host of a run on several nodes; a list with commas. Another host is refused |
-//! | `hostfile` | the same, from a file with a host on each line; text behind the name, or behind a `#`, is ignored |
+//! | `hostfile` | the same, from a file: on each line `name`, `name:4` or `name slots=4`; further text is ignored |
+//! | `add-host`, `add-hostfile` | as `host` and `hostfile` without them, else hosts that have to be of the run |
 //! | `wdir`, `cwd` | the working directory; a relative path of the program is resolved from there |
 //! | `path` | directories to search for the program before those of `PATH`, with colons |
 //! | `soft` | acceptable numbers of processes: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
 //! | `env` | variables: `NAME=VALUE`, more of them after a line end, or after a comma if `NAME=` follows |
 //! | `arch` | the processor of this host, as `x86_64`; any other is refused |
-//! | `timeout`, `threadsPerRank` | numbers from 1, in ms the first; neither changes a start, which waits for no resource |
+//! | `timeout` | time in ms, from 1, within which all processes must be started, else the job is undone |
+//! | `threadsPerRank` | number of threads of a process, from 1: the value of `OMP_NUM_THREADS`, unless `env` sets it |
 //! | `file`, `credential` | refused: no format of such a file is known, and processes belong to the user of the launcher |
 //!
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
 
 use super::codes::{Command, Commands};
+use super::directives::JobDirectives;
 use super::plan::App;
 use super::soft;
+pub(crate) use super::spawn_error::SpawnError;
 use pmi_core::command::{CodeRun, Spawn, Text};
-use pmi_core::error::Code;
-use pmi_host_base::program::{Program, ProgramError};
+use pmi_host_base::program::Program;
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
 use std::ffi::OsString;
@@ -28,6 +31,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, UdpSocket};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// One spawn request. It owns its strings, so its message can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +40,9 @@ pub(crate) struct SpawnRequest {
     pub(crate) wanted: Vec<AppSpec>,
     /// Initial key-value pairs of the new job's space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Directives for the whole job; of tools, whose jobs are on one host.
+    #[serde(skip)]
+    pub(crate) directives: JobDirectives,
 }
 
 /// Hosts on which programs may be started.
@@ -50,6 +57,13 @@ pub(crate) enum RunHosts<'a> {
 /// Ranks of a program, and the nodes that are requested for them; none for any.
 pub(crate) type PartWithNodes = (App, Vec<u32>);
 
+/// Hosts by their names, and those that a file lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WantedHosts {
+    pub(super) names: Vec<String>,
+    pub(super) file: Option<OsString>,
+}
+
 /// One program of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AppSpec {
@@ -58,109 +72,19 @@ pub(crate) struct AppSpec {
     /// Maximum number of processes.
     pub(super) processes: u32,
     pub(super) soft: Option<String>,
-    pub(super) hosts: Vec<String>,
-    pub(super) host_file: Option<OsString>,
+    /// Hosts for the processes.
+    pub(super) hosts: WantedHosts,
+    /// Hosts that are added to the run.
+    pub(super) added: WantedHosts,
     pub(super) directory: Option<OsString>,
     pub(super) search: Option<OsString>,
     pub(super) variables: Vec<(OsString, OsString)>,
+    /// Longest time of the start, in ms.
+    pub(super) timeout_ms: Option<u32>,
+    /// Number of threads of each process.
+    pub(super) threads: Option<u32>,
     /// Key and value of a hint that cannot be followed.
     pub(super) impossible: Option<(String, String)>,
-}
-
-/// Cause of a refused order. The text ends with the remedy.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum SpawnError {
-    /// A program cannot be started.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// A program is requested on another host.
-    #[error(
-        "program '{}' is to run on '{wanted}', and this launcher starts programs on '{host}' only; leave the \
-         hint 'host' out",
-        .name.display()
-    )]
-    Elsewhere {
-        /// The program.
-        name: OsString,
-        /// Requested host.
-        wanted: String,
-        /// The name of this host.
-        host: String,
-    },
-    /// A program is requested on a host that is none of the run.
-    #[error(
-        "program '{}' is to run on '{wanted}', which is no host of this run; name one of its hosts, or leave \
-         the hint 'host' out",
-        .name.display()
-    )]
-    Unknown {
-        /// The program.
-        name: OsString,
-        /// Requested host.
-        wanted: String,
-    },
-    /// The file of hosts for a program cannot be read.
-    #[error(
-        "program '{}' is to run on the hosts in '{}', which cannot be read ({why}); leave the hint \
-         'hostfile' out",
-        .name.display(),
-        .file.display()
-    )]
-    HostFile {
-        /// The program.
-        name: OsString,
-        /// The file.
-        file: PathBuf,
-        /// The error.
-        why: String,
-    },
-    /// A hint cannot be followed.
-    #[error(
-        "program '{}' has the hint '{key}={value}', {reason}; leave the hint '{key}' out",
-        .name.display()
-    )]
-    Hint {
-        /// The program.
-        name: OsString,
-        /// Its key.
-        key: String,
-        /// Its value.
-        value: String,
-        /// The reason, behind a comma.
-        reason: &'static str,
-    },
-    /// None of the acceptable numbers is possible.
-    #[error(
-        "program '{}' is to run as many times as 'soft={soft}' specifies, and no number from 0 to {most} is \
-         in that set; add a smaller one, as in 'soft=1:{most}'",
-        .name.display()
-    )]
-    Soft {
-        /// The program.
-        name: OsString,
-        /// The set of numbers.
-        soft: String,
-        /// Maximum possible number.
-        most: u32,
-    },
-    /// The processes need more open files than this launcher may have.
-    #[error(
-        "program '{}' is to run {processes} times and there are open files for {most} more; request fewer, \
-         or raise the hard limit ('ulimit -Hn')",
-        .name.display()
-    )]
-    TooMany {
-        /// The program.
-        name: OsString,
-        /// Number of its processes.
-        processes: u32,
-        /// Maximum possible number.
-        most: u32,
-    },
-    /// The order is empty.
-    #[error("it requests 0 processes; request at least one ('maxprocs', 'soft')")]
-    Nothing,
 }
 
 impl SpawnRequest {
@@ -177,7 +101,19 @@ impl SpawnRequest {
             wanted
         });
         let pair = |pair: pmi_core::command::Pair<'_>| (bytes(pair.key), bytes(pair.value));
-        Self { wanted: wanted.collect(), preputs: spawn.preputs().map(pair).collect() }
+        let preputs = spawn.preputs().map(pair).collect();
+        Self { wanted: wanted.collect(), preputs, directives: JobDirectives::default() }
+    }
+
+    /// Sets the number of processes of each program.
+    pub(crate) fn set_processes(&mut self, processes: u32) {
+        self.wanted.iter_mut().for_each(|wanted| wanted.processes = processes);
+    }
+
+    /// Longest time of the start of all programs; `None` without a limit.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let limits = self.wanted.iter().filter_map(|wanted| wanted.timeout_ms);
+        limits.min().map(|limit| Duration::from_millis(limit.into()))
     }
 
     /// Finds the programs and determines the number of processes of each: `room` processes are possible
@@ -232,17 +168,19 @@ impl SpawnRequest {
 impl AppSpec {
     fn take_hint(&mut self, key: &[u8], value: Text<'_>) {
         let text = || String::from_utf8_lossy(&bytes(value)).into_owned();
+        let is_positive = || value.number().is_some_and(|number| number > 0);
         match key {
-            b"host" | b"hosts" => {
-                self.hosts = text().split(',').map(|host| host.trim().to_owned()).collect();
-            }
-            b"hostfile" => self.host_file = Some(words(value)),
+            b"host" | b"hosts" => self.hosts.names = names(&text()),
+            b"hostfile" => self.hosts.file = Some(words(value)),
+            b"add-host" => self.added.names = names(&text()),
+            b"add-hostfile" => self.added.file = Some(words(value)),
             b"wdir" | b"cwd" => self.directory = Some(words(value)),
             b"path" => self.search = Some(words(value)),
             b"soft" => self.soft = Some(text()),
             b"env" => self.variables.extend(variables(&bytes(value))),
             b"arch" if text().trim().eq_ignore_ascii_case(ARCH) => {}
-            b"timeout" | b"threadsPerRank" if value.number().is_some_and(|number| number > 0) => {}
+            b"timeout" if is_positive() => self.timeout_ms = value.number(),
+            b"threadsPerRank" if is_positive() => self.threads = value.number(),
             b"arch" | b"timeout" | b"threadsPerRank" | b"file" => {
                 self.impossible = Some((String::from_utf8_lossy(key).into_owned(), text()));
             }
@@ -259,11 +197,13 @@ impl AppSpec {
             processes,
             soft,
             mut hosts,
-            host_file,
+            mut added,
             directory,
             search,
-            variables,
+            mut variables,
+            threads,
             impossible,
+            timeout_ms: _,
         } = self;
         if let Some((key, value)) = impossible {
             let reason = match key.as_str() {
@@ -275,16 +215,20 @@ impl AppSpec {
             return Err(SpawnError::Hint { name, key, value, reason });
         }
         let directory = directory.map(PathBuf::from);
-        if let Some(file) = host_file.map(PathBuf::from) {
+        for hosts in [&mut hosts, &mut added] {
+            let Some(file) = hosts.file.take().map(PathBuf::from) else { continue };
             match read_hosts(&file) {
-                Ok(more) => hosts.extend(more),
+                Ok(more) => hosts.names.extend(more),
                 Err(why) => return Err(SpawnError::HostFile { name, file, why }),
             }
         }
+        // Added hosts have ranks only if no others are named, and all have to be of the run.
+        let has_others = !hosts.names.is_empty();
+        let added = added.names.into_iter().map(|host| (host, has_others));
         let mut nodes = Vec::new();
-        for wanted in hosts {
+        for (wanted, is_unused) in hosts.names.into_iter().map(|host| (host, false)).chain(added) {
             match known.nodes_of(&wanted) {
-                Some(of_host) => nodes.extend(of_host),
+                Some(of_host) => nodes.extend(of_host.filter(|_| !is_unused)),
                 None => return Err(known.refusal(name, wanted)),
             }
         }
@@ -302,6 +246,11 @@ impl AppSpec {
                 })?
             }
         };
+        if let Some(threads) = threads
+            && variables.iter().all(|(name, _)| name != THREADS)
+        {
+            variables.push((THREADS.into(), threads.to_string().into()));
+        }
         let path = Program::find(&name, search.map(with_path), directory.as_deref())?;
         let program = Program { directory, variables, ..Program::new(path, name, args) };
         Ok((App { program, ranks }, nodes))
@@ -311,30 +260,32 @@ impl AppSpec {
 impl RunHosts<'_> {
     /// Node with this name, as often as the number behind the name; `None` if there is none.
     fn nodes_of(self, wanted: &str) -> Option<impl Iterator<Item = u32> + use<>> {
-        let (node, count) = match self {
-            Self::One(host) => (is_here(wanted, host).then_some(0), 1),
+        let count = wanted.rsplit_once(':').and_then(|(name, count)| {
+            let count = count.parse::<u16>().ok().filter(|count| *count > 0)?;
+            Some((name, usize::from(count)))
+        });
+        let find = |name: &str| match self {
+            Self::One(host) => is_here(name, host).then_some(0),
             Self::Several(hosts, own) => {
-                let count = wanted.rsplit_once(':').and_then(|(name, count)| {
-                    let count = count.parse::<u16>().ok().filter(|count| *count > 0)?;
-                    Some((name, usize::from(count)))
-                });
-                let find = |name: &str| {
-                    let is_own = ["", "localhost", "127.0.0.1", "::1"].contains(&name);
-                    let name = if is_own { own } else { name };
-                    let exact = hosts.iter().position(|host| host == name);
-                    exact.or_else(|| hosts.iter().position(|host| is_here(name, host)))
-                };
-                match (find(wanted), count) {
-                    (None, Some((name, count))) => (find(name), count),
-                    (found, _) => (found, 1),
-                }
+                let is_own = ["", "localhost", "127.0.0.1", "::1"].contains(&name);
+                let name = if is_own { own } else { name };
+                let exact = hosts.iter().position(|host| host == name);
+                exact.or_else(|| hosts.iter().position(|host| is_here(name, host)))
             }
+        };
+        let (node, count) = match (find(wanted), count) {
+            (None, Some((name, count))) => (find(name), count),
+            (found, _) => (found, 1),
         };
         let node = u32::try_from(node?).ok()?;
         Some(std::iter::repeat_n(node, count))
     }
 
     fn refusal(self, name: OsString, wanted: String) -> SpawnError {
+        let wanted = match wanted.rsplit_once(':') {
+            Some((host, count)) if count.parse::<u16>().is_ok() => host.to_owned(),
+            _ => wanted,
+        };
         match self {
             Self::One(host) => SpawnError::Elsewhere { name, wanted, host: host.to_owned() },
             Self::Several(..) => SpawnError::Unknown { name, wanted },
@@ -342,7 +293,12 @@ impl RunHosts<'_> {
     }
 }
 
-/// First word of each line, without Hydra's suffix (`:` and a number).
+/// Names in a list with commas.
+pub(super) fn names(list: &str) -> Vec<String> {
+    list.split(',').map(|host| host.trim().to_owned()).collect()
+}
+
+/// First word of each line, with the number of Open MPI's `slots=` in the form of Hydra, behind a colon.
 fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let said = |error: io::Error| error.to_string();
     // Opening anything but a regular file could block.
@@ -352,12 +308,15 @@ fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let mut text = String::new();
     File::open(file).map_err(said)?.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let names = lines.filter_map(|line| line.split_whitespace().next());
-    let bare = |name: &str| match name.split_once(':') {
-        Some((host, count)) if count.parse::<u32>().is_ok() => host.to_owned(),
-        _ => name.to_owned(),
+    let host = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?;
+        let has_count =
+            name.rsplit_once(':').is_some_and(|(_, count)| count.parse::<u16>().is_ok());
+        let slots = words.find_map(|word| word.strip_prefix("slots=")).filter(|_| !has_count);
+        Some(slots.map_or_else(|| name.to_owned(), |slots| format!("{name}:{slots}")))
     };
-    Ok(names.map(bare).collect())
+    Ok(lines.filter_map(host).collect())
 }
 
 /// Directories of the order, then those of `PATH`.
@@ -368,6 +327,9 @@ fn with_path(mut search: OsString) -> OsString {
     }
     search
 }
+
+/// Number of threads by OpenMP, which other libraries of threads read as well.
+const THREADS: &str = "OMP_NUM_THREADS";
 
 /// Larger than any real list of hosts.
 const HOSTS_BYTES: u64 = 1 << 20;
@@ -434,22 +396,6 @@ fn words(text: Text<'_>) -> OsString {
     OsString::from_vec(bytes(text))
 }
 
-impl SpawnError {
-    /// Code for the client.
-    pub(crate) const fn code(&self) -> Code {
-        match self {
-            Self::TooMany { .. } => Code::NOMEM,
-            Self::Program(_)
-            | Self::Elsewhere { .. }
-            | Self::Unknown { .. }
-            | Self::HostFile { .. }
-            | Self::Hint { .. }
-            | Self::Soft { .. }
-            | Self::Nothing => Code::INVALID_ARG,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -493,6 +439,13 @@ mod tests {
         for (key, value) in [("arch", ARCH), ("timeout", "500"), ("threadsPerRank", "4")] {
             assert!(taken(1, &[(key, value)]).is_ok(), "{key}");
         }
+        let threads = |hints: &[(&str, &str)]| taken(1, hints).unwrap().program.variables;
+        assert_eq!(threads(&[("threadsPerRank", "4")]), [(THREADS.into(), "4".into())]);
+        let own = [("threadsPerRank", "4"), ("env", "OMP_NUM_THREADS=2")];
+        assert_eq!(threads(&own), [(THREADS.into(), "2".into())]);
+        let timeout = |hints: &[(&str, &str)]| request("sh", 1, hints).timeout();
+        assert_eq!(timeout(&[("timeout", "500")]), Some(Duration::from_millis(500)));
+        assert_eq!(timeout(&[]), None);
         for (key, value, reason) in [
             ("arch", "vax", "another kind of processor"),
             ("timeout", "soon", "no number from 1"),
@@ -526,6 +479,25 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(taken(1, &[("hostfile", name)]).unwrap_err().contains("cannot be read"));
         assert!(taken(1, &[("hostfile", "/dev/zero")]).unwrap_err().contains("not a regular file"));
+    }
+
+    #[test]
+    fn added_hosts_take_ranks_if_no_others_are_named() {
+        let file = std::env::temp_dir().join(format!("pmi-host-added-{}", std::process::id()));
+        std::fs::write(&file, "n3 slots=2\nn1:1 # ours\n").unwrap();
+        let hosts = ["n1", "n2", "n3"].map(str::to_owned);
+        let nodes = |hints: &[(&str, &str)]| {
+            let resolved = request("sh", 1, hints).resolve_on(RunHosts::Several(&hosts, "n2"), 8);
+            resolved.map(|(mut parts, _)| parts.remove(0).1).map_err(|(refused, _)| refused)
+        };
+        let named = file.to_str().unwrap();
+        assert_eq!(nodes(&[("add-host", "n3, localhost")]).unwrap(), [2, 1]);
+        assert_eq!(nodes(&[("add-hostfile", named)]).unwrap(), [2, 2, 0]);
+        assert_eq!(nodes(&[("hostfile", named), ("add-host", "n2")]).unwrap(), [2, 2, 0]);
+        assert_eq!(nodes(&[("host", "n2:3"), ("add-hostfile", named)]).unwrap(), [1, 1, 1]);
+        let refused = nodes(&[("host", "n1"), ("add-host", "n4")]).unwrap_err().to_string();
+        assert!(refused.contains("'n4', which is no host of this run"), "{refused}");
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -14,12 +14,14 @@
 use crate::launch::cgroup::Cgroup;
 use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN};
 use crate::launch::processes::{self, ProcessIdentity, Relations};
+use crate::launch::session_directory;
 use crate::stdio::console;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
 use rustix::thread::set_name;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,12 +35,19 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
     let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    watch_run(mark, modes, inherited);
+    ExitCode::SUCCESS
+}
+
+/// Waits for the end of the launcher of the run with this mark, and terminates what it leaves behind.
+/// Standard input is the pipe from the launcher, standard output the terminal to restore.
+pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str) {
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
     let mut run = Survivors::new(mark, inherited);
     run.gather();
     if run.listen() {
         run.cgroup.take().into_iter().for_each(Cgroup::remove);
-        return ExitCode::SUCCESS;
+        return;
     }
     if !modes.is_empty() {
         console::give_back(rustix::stdio::stdout(), modes);
@@ -48,7 +57,6 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
         let _ = fs::remove_file(file);
     }
     run.terminate();
-    ExitCode::SUCCESS
 }
 
 /// State of the run.
@@ -64,6 +72,8 @@ struct Survivors {
     starting: Option<u64>,
     /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
+    /// Directories that the launcher would have removed, which processes of the run may use.
+    directories: Vec<PathBuf>,
     cgroup: Option<Cgroup>,
     /// All processes found to belong to the run.
     known: BTreeSet<ProcessIdentity>,
@@ -101,23 +111,45 @@ impl Survivors {
     }
 
     /// Reads the reports of the launcher until it is gone; true if it has dismissed the guard.
+    ///
+    /// Reports of many starts follow one another. They are read at intervals, so that the guard takes no
+    /// processor time from the starts; the end of the launcher is noticed at once.
     fn listen(&mut self) -> bool {
-        let (mut input, mut record, mut is_over) = (io::stdin().lock(), Vec::new(), false);
-        while input.read_until(0, &mut record).is_ok_and(|count| count > 0) {
-            match GuardRecord::parse(record.strip_suffix(&[0]).unwrap_or(&record)) {
-                Some(GuardRecord::Starting(inode)) => self.starting = Some(inode),
-                Some(GuardRecord::Started(pid)) => {
-                    self.starting = None;
-                    self.ranks.insert(pid);
-                }
-                Some(GuardRecord::Ended(pid)) => drop(self.ranks.remove(&pid)),
-                Some(GuardRecord::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
-                Some(GuardRecord::Goodbye) => is_over = true,
-                None => {}
+        let input = rustix::stdio::stdin();
+        let (mut held, mut chunk, mut is_over) = (Vec::new(), [0; 4096], false);
+        loop {
+            match rustix::io::read(input, &mut chunk) {
+                Err(Errno::INTR) => continue,
+                Ok(0) | Err(_) => return is_over,
+                Ok(len) => held.extend_from_slice(&chunk[..len]),
             }
-            record.clear();
+            let whole = held.iter().rposition(|byte| *byte == 0).map_or(0, |last| last + 1);
+            for record in held[..whole].split(|byte| *byte == 0) {
+                is_over |= self.handle_record(record);
+            }
+            held.drain(..whole);
+            let mut hang_up = [PollFd::new(&input, PollFlags::empty())];
+            let _ = poll(&mut hang_up, Some(&INTERVAL));
         }
-        is_over
+    }
+
+    /// Handles one report; true if it dismisses the guard.
+    fn handle_record(&mut self, record: &[u8]) -> bool {
+        match GuardRecord::parse(record) {
+            Some(GuardRecord::Starting(inode)) => self.starting = Some(inode),
+            Some(GuardRecord::Started(pid)) => {
+                self.starting = None;
+                self.ranks.insert(pid);
+            }
+            Some(GuardRecord::Ended(pid)) => drop(self.ranks.remove(&pid)),
+            Some(GuardRecord::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
+            Some(GuardRecord::Directory(path)) => {
+                self.directories.push(OsStr::from_bytes(path).into());
+            }
+            Some(GuardRecord::Goodbye) => return true,
+            None => {}
+        }
+        false
     }
 
     /// Sends `SIGTERM` to all, and kills the remaining ones after the grace period.
@@ -144,6 +176,7 @@ impl Survivors {
             thread::sleep(LOOK);
         }
         self.cgroup.into_iter().for_each(Cgroup::remove);
+        self.directories.iter().for_each(|path| session_directory::remove(path));
     }
 
     /// All present processes of the run. At the `first` look a rank may be identified by its pid alone,
@@ -220,6 +253,10 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// Interval of the checks; there is no event for the end of another process's child.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Interval between two reads of reports. In this time a launcher starts some hundred ranks; the pipe holds
+/// the reports of thousands.
+const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Bound on the repetitions: processes may fork while they are moved.
 const ROUNDS: usize = 50;

@@ -51,6 +51,8 @@ pub(crate) struct Supervision {
     pub(crate) standstill: Option<Duration>,
     /// Effect of the failure of one rank on the others.
     pub(crate) on_exit_error: OnExitError,
+    /// True if all messages of ranks are recorded and sent to the head.
+    pub(crate) is_traced: bool,
 }
 
 /// Ranks that run the same program.
@@ -110,7 +112,7 @@ impl JobMessage {
     ///
     /// [`JobError`].
     pub(crate) fn check(&self) -> Result<(), JobError> {
-        if u32::try_from(self.hosts.len()) != Ok(self.map.nodes()) {
+        if u32::try_from(self.hosts.len()).is_ok_and(|hosts| hosts < self.map.nodes()) {
             return Err(JobError::Hosts);
         }
         let of_apps = self.apps.iter().try_fold(0_u32, |sum, app| sum.checked_add(app.ranks));
@@ -180,6 +182,7 @@ pub(super) mod tests {
             supervision: Supervision {
                 standstill: Some(Duration::from_secs(10)),
                 on_exit_error: OnExitError::Ignore,
+                is_traced: true,
             },
         }
     }

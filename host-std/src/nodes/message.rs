@@ -62,6 +62,15 @@ pub(crate) enum HeadMessage {
     Operation(OperationReply),
     /// Spawned job.
     Spawn(SpawnNotice),
+    /// Answer to [`AgentMessage::Clock`].
+    Clock {
+        /// The time of the request.
+        sent_ns: u64,
+        /// Time of the head.
+        ///
+        /// Units: nanoseconds of its monotonic clock.
+        head_ns: u64,
+    },
 }
 
 /// Message of an agent to the head.
@@ -116,6 +125,22 @@ pub(crate) enum AgentMessage {
         job: u32,
         /// Cause.
         failure: Failure,
+    },
+    /// Requests the time of the head, for a trace.
+    Clock {
+        /// Time of the agent.
+        ///
+        /// Units: nanoseconds of its monotonic clock.
+        sent_ns: u64,
+    },
+    /// Records of the trace. Counts as output.
+    Trace {
+        /// Time 0 of the records, by the clock of the head.
+        ///
+        /// Units: nanoseconds.
+        zero_ns: i64,
+        /// Whole records, as in a file.
+        records: Vec<u8>,
     },
 }
 
@@ -281,6 +306,7 @@ mod tests {
                 rows: RowsWanted::Listed(vec![("kvs_7_0".to_owned(), ranks([1, 2, 7]))]),
             }),
             HeadMessage::Finish,
+            HeadMessage::Clock { sent_ns: 1, head_ns: u64::MAX },
         ];
         all.extend(replies().map(HeadMessage::Operation));
         all.extend(notices().map(HeadMessage::Spawn));
@@ -317,6 +343,8 @@ mod tests {
                 job: 1,
                 failure: Failure::Launcher { what: "no".to_owned() },
             },
+            AgentMessage::Clock { sent_ns: u64::MAX },
+            AgentMessage::Trace { zero_ns: -7, records: b"\x01\0\0\0\0".to_vec() },
         ];
         all.extend(requests().map(AgentMessage::Operation));
         all

@@ -11,12 +11,14 @@
 //! node       the command of the node server
 //! message    messages between the head and the agents on its nodes; job_message: the job;
 //!            spawn_message: spawned jobs; node_report: state of its ranks
+//! clock      difference between the clocks of two nodes
 //! check      'pmi-host doctor --hosts'
 //! addresses  addresses and ports of this machine
 //! ```
 
 mod addresses;
 pub(crate) mod check;
+pub(crate) mod clock;
 mod edge;
 pub(crate) mod greeting;
 mod handshake;

@@ -80,9 +80,9 @@ impl NodeServers {
                 error.limit
             )
         })?;
-        let starter = Starter::choose(settings, |name| {
-            std::env::var(name).ok().filter(|value| !value.is_empty())
-        })?;
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let starter = Starter::choose(settings, variable)?;
+        let settings = &NodeSettings { ports: settings.ports_of(variable)?, ..settings.clone() };
         let remote: Vec<&str> =
             hosts.iter().filter(|host| !host.is_here).map(|host| host.name.as_str()).collect();
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;

@@ -20,6 +20,8 @@ pub(crate) struct FillRules {
     pub(crate) slots: Option<u32>,
     /// True if hosts may have more ranks than slots.
     pub(crate) oversubscribes: bool,
+    /// True if hosts without ranks take part in the run.
+    pub(crate) keeps_idle: bool,
 }
 
 /// Order in which hosts have their turns.
@@ -51,6 +53,8 @@ struct Filling {
     known: HashMap<String, usize>,
     /// Number of ranks of each host so far.
     used: Vec<u32>,
+    /// Number of ranks that each host takes in one turn.
+    slots: Vec<u32>,
     /// Runs of ranks; nodes are indexes of `names`.
     rounds: Vec<NodeRound>,
 }
@@ -70,6 +74,15 @@ impl FillRules {
     fn slots_of(self, host: &Host) -> u32 {
         self.slots.unwrap_or(host.slots).min(host.max_slots.unwrap_or(u32::MAX))
     }
+
+    /// Number of ranks that a host takes in one turn.
+    fn turn_of(self, host: &Host) -> u32 {
+        match self.order {
+            HostOrder::Slot => self.slots_of(host),
+            HostOrder::Node => 1,
+            HostOrder::PerNode(ranks) => ranks,
+        }
+    }
 }
 
 /// Places the ranks of all programs, in their order. Consecutive programs with the same hosts share the
@@ -86,7 +99,7 @@ pub(crate) fn place(
     let mut filling = Filling::default();
     for group in parts.chunk_by(|a, b| std::ptr::eq(a.hosts, b.hosts)) {
         let hosts = &group[0].hosts.hosts;
-        let nodes = filling.indexes_of(hosts.hosts());
+        let nodes = filling.indexes_of(hosts.hosts(), rules);
         let ranks = group.iter().map(|part| part.ranks).fold(0, u32::saturating_add);
         match rank_map {
             None => filling.fill(hosts, &nodes, ranks, rules)?,
@@ -101,18 +114,21 @@ pub(crate) fn place(
         }
     }
     let source = parts.first().map_or(AllocationSource::Named, |part| part.hosts.source);
-    filling.finish(source)
+    filling.finish(source, rules.keeps_idle)
 }
 
 impl Filling {
     /// Indexes of these hosts among those of all programs.
-    fn indexes_of(&mut self, hosts: &[Host]) -> Vec<usize> {
+    fn indexes_of(&mut self, hosts: &[Host], rules: FillRules) -> Vec<usize> {
         let index = |host: &Host| {
-            *self.known.entry(host.name.clone()).or_insert_with(|| {
+            let at = *self.known.entry(host.name.clone()).or_insert_with(|| {
                 self.names.push(host.name.clone());
                 self.used.push(0);
+                self.slots.push(1);
                 self.names.len() - 1
-            })
+            });
+            self.slots[at] = self.slots[at].max(rules.turn_of(host));
+            at
         };
         hosts.iter().map(index).collect()
     }
@@ -233,8 +249,8 @@ impl Filling {
         }
     }
 
-    /// Leaves out hosts without ranks, and numbers the others.
-    fn finish(self, source: AllocationSource) -> Result<PlacedHosts, String> {
+    /// Leaves out hosts without ranks, or puts them behind the others, and numbers all.
+    fn finish(self, source: AllocationSource, keeps_idle: bool) -> Result<PlacedHosts, String> {
         let mut number = 0;
         let numbers: Vec<u32> = self
             .used
@@ -258,9 +274,15 @@ impl Filling {
                 NodeRound { blocks, times: round.times }
             })
             .collect();
-        let used = self.names.into_iter().zip(self.used).filter(|(_, used)| *used > 0);
+        let all = self.names.into_iter().zip(self.slots).zip(self.used);
+        let (used, idle): (Vec<_>, Vec<_>) = all.partition(|(_, used)| *used > 0);
+        let idle = idle.into_iter().filter(|_| keeps_idle);
+        let (hosts, slots): (Vec<_>, Vec<_>) =
+            used.into_iter().chain(idle).map(|(host, _)| host).unzip();
         let map = NodeMap::try_from(rounds).map_err(str::to_owned)?;
-        Ok(PlacedHosts { hosts: used.map(|(name, _)| name).collect(), map, source })
+        let nodes =
+            u32::try_from(hosts.len()).map_err(|_| "there are too many hosts".to_owned())?;
+        Ok(PlacedHosts { hosts, slots, map: map.with_nodes(nodes), source })
     }
 }
 

@@ -69,6 +69,25 @@ impl HostList {
         &self.turns
     }
 
+    /// The first `count` hosts, with all their turns.
+    pub(crate) fn first(mut self, count: usize) -> Self {
+        self.hosts.truncate(count);
+        self.turns.retain(|turn| turn.host < count);
+        self
+    }
+
+    /// The list without the host `name`.
+    pub(crate) fn without(self, name: &str) -> Self {
+        let mut hosts = HostListBuilder::default();
+        for turn in self.turns {
+            let host = &self.hosts[turn.host];
+            if host.name != name {
+                hosts.push(&host.name, turn.slots, host.max_slots);
+            }
+        }
+        hosts.list
+    }
+
     /// The same list with `name` for every host that is this machine, which may be listed under several
     /// names.
     pub(crate) fn with_own_name(self, name: &str, is_here: &dyn Fn(&str) -> bool) -> Self {

@@ -36,8 +36,11 @@ use allocation::AllocationSource;
 /// Hosts of a job that runs on several hosts, or on another one than this, with the ranks of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlacedHosts {
-    /// Names of the hosts with ranks, by node number. This host has the name that the system reports.
+    /// Names of the hosts, by node number; those without ranks are last. This host has the name that the
+    /// system reports.
     pub(crate) hosts: Vec<String>,
+    /// Numbers of ranks that they take in one turn, in the same order; agents do not know them.
+    pub(crate) slots: Vec<u32>,
     /// Node of every rank.
     pub(crate) map: NodeMap,
     /// Origin of the list of hosts.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Node of every rank of a job. Nodes have numbers from 0; each has at least one rank, except for those of a
-/// spawned job.
+/// spawned job, and the last ones of a run that has more hosts. The serialized form has no nodes without
+/// ranks.
 ///
 /// The layout is a sequence of rounds, each of which is repeated: block, cyclic and ragged layouts of any
 /// number of ranks take a few rounds.
@@ -82,6 +83,11 @@ impl NodeMap {
             }
         }
         blocks
+    }
+
+    /// The same map of a run with this many nodes, if it has more.
+    pub(crate) fn with_nodes(self, nodes: u32) -> Self {
+        Self { nodes: self.nodes.max(nodes), ..self }
     }
 
     /// Number of ranks.

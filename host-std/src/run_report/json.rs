@@ -1,4 +1,4 @@
-//! Report on a run for programs: one JSON object in a file (`--result`).
+//! Report on a run for programs: one JSON object.
 //!
 //! | field | meaning |
 //! |---|---|
@@ -15,89 +15,23 @@
 //! has not used PMI), `ended_by_launcher`, `requests` (number of messages it has sent), `bytes_in` and
 //! `bytes_out` (on its PMI connection, from the view of the launcher). Unobserved values are `null`.
 
-use super::{RankEnd, RankSummary, RunTimes};
-use crate::create;
+use super::{RankEnd, RankSummary, RunOutcome};
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
-use crate::stdio::target::Target;
 use crate::verdict::PmiPhase;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use serde::Serialize;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Destination of the report.
-#[derive(Debug)]
-pub(crate) struct ResultFile {
-    name: PathBuf,
-    file: File,
+/// The report as text.
+///
+/// # Errors
+///
+/// None at present: all fields have a form in JSON.
+pub(super) fn report(outcome: &RunOutcome<'_>) -> io::Result<String> {
+    Ok(serde_json::to_string_pretty(&RunReport::new(outcome))? + "\n")
 }
-
-impl ResultFile {
-    /// Creates the file, before any process is started.
-    ///
-    /// # Errors
-    ///
-    /// A message for the user.
-    pub(crate) fn create(name: &Path) -> Result<Self, String> {
-        let shown = name.display();
-        let opened = create::open_to_write(name, OFlags::empty(), Mode::from_raw_mode(0o666));
-        let emptied = opened.map(File::from).and_then(|file| {
-            // Pipes and devices have no length.
-            if file.metadata()?.is_file() {
-                file.set_len(0)?;
-            }
-            Ok(file)
-        });
-        let file = emptied.map_err(|error| {
-            let why = match Errno::from_io_error(&error) {
-                Some(Errno::NXIO) => "the pipe has no reader".to_owned(),
-                _ => error.to_string(),
-            };
-            format!(
-                "the report cannot be written to '{shown}' ({why}); specify another file (--result)"
-            )
-        })?;
-        Ok(Self { name: name.to_owned(), file })
-    }
-
-    /// Writes the report.
-    ///
-    /// # Errors
-    ///
-    /// A message for the user.
-    pub(crate) fn write(
-        self,
-        exit_code: u8,
-        failure: Option<&str>,
-        times: &RunTimes,
-        rows: &[RankSummary],
-    ) -> Result<(), String> {
-        let report = RunReport::new(exit_code, failure, times, rows);
-        let text = serde_json::to_string_pretty(&report).map_err(io::Error::from);
-        let Self { name, file } = self;
-        text.and_then(|text| write_all(file, (text + "\n").as_bytes()))
-            .map_err(|error| format!("the report in '{}' is incomplete ({error})", name.display()))
-    }
-}
-
-/// Writes `bytes`; waits for the reader of a slow pipe up to a time limit.
-fn write_all(file: File, bytes: &[u8]) -> io::Result<()> {
-    Target::file(file.into()).write_within(bytes, READER_TIMEOUT).map_err(|error| match error {
-        Errno::TIMEDOUT => {
-            let why = format!("its reader has not accepted it within {READER_TIMEOUT:?}");
-            io::Error::new(io::ErrorKind::TimedOut, why)
-        }
-        error => error.into(),
-    })
-}
-
-/// Time limit for the reader of a pipe to read the whole report.
-const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct RunReport<'a> {
@@ -164,12 +98,8 @@ struct SignalReport {
 }
 
 impl<'a> RunReport<'a> {
-    fn new(
-        exit_code: u8,
-        failure: Option<&'a str>,
-        times: &RunTimes,
-        rows: &'a [RankSummary],
-    ) -> Self {
+    fn new(outcome: &RunOutcome<'a>) -> Self {
+        let RunOutcome { exit_code, failure, times, rows } = *outcome;
         let now = Instant::now();
         let mut jobs: Vec<JobReport<'a>> = Vec::new();
         for row in rows {

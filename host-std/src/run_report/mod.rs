@@ -1,7 +1,9 @@
 //! Start and end of every rank of a run, and the reports on them when the run is over: sentences for
-//! users ([`text`]), a report for programs ([`json`]).
+//! users ([`text`]), and a [`file`] for programs ([`json`]) or CI systems ([`junit`]).
 
-pub(crate) mod json;
+pub(crate) mod file;
+mod json;
+mod junit;
 pub(crate) mod text;
 
 use crate::launch::plan::Plan;
@@ -24,6 +26,34 @@ pub(crate) struct RunTimes {
     pub(crate) first_end: Option<Instant>,
     /// End of the last rank.
     pub(crate) last_end: Option<Instant>,
+}
+
+/// A run that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunOutcome<'a> {
+    /// Exit code of the launcher.
+    pub(crate) exit_code: u8,
+    /// Report of the first failure, if there was one.
+    pub(crate) failure: Option<&'a str>,
+    /// Moments of the run.
+    pub(crate) times: &'a RunTimes,
+    /// All ranks that were started, in ascending order within each job.
+    pub(crate) rows: &'a [RankSummary],
+}
+
+impl<'a> RunOutcome<'a> {
+    /// The ranks of each job, in the order in which the jobs began.
+    fn jobs(&self) -> Vec<Vec<&'a RankSummary>> {
+        let mut jobs: Vec<Vec<&RankSummary>> = Vec::new();
+        for row in self.rows {
+            let is_same = |job: &Vec<&RankSummary>| job[0].plan.kvsname == row.plan.kvsname;
+            match jobs.iter_mut().find(|job| is_same(job)) {
+                Some(job) => job.push(row),
+                None => jobs.push(vec![row]),
+            }
+        }
+        jobs
+    }
 }
 
 /// A rank in the summary.

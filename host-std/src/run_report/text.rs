@@ -1,24 +1,50 @@
 //! Ends of ranks as text for users: ranks with the same end share a line.
 
-use super::{RankEnd, RankSummary};
+use super::{RankEnd, RankSummary, RunOutcome};
 use crate::launch::process::ProcessEnd;
 use crate::report::ended;
 use crate::verdict::PmiPhase;
 use pmi_host_base::exit::line;
 use pmi_host_base::ranges::ranges;
+use std::collections::BTreeSet;
 
 /// Ends of all ranks, by job.
-pub(crate) fn endings(rows: &[RankSummary]) -> String {
-    let mut text = String::new();
-    let mut rest: Vec<&RankSummary> = rows.iter().collect();
-    while let Some(first) = rest.first() {
-        let name = first.plan.kvsname.clone();
-        let (own, others): (Vec<&RankSummary>, _) =
-            rest.into_iter().partition(|row| row.plan.kvsname == name);
-        rest = others;
-        text.push_str(&of_job(&own));
+pub(crate) fn endings(outcome: &RunOutcome<'_>) -> String {
+    outcome.jobs().iter().map(|rows| of_job(rows)).collect()
+}
+
+/// The run in one line.
+pub(crate) fn summary(outcome: &RunOutcome<'_>) -> String {
+    let RunOutcome { exit_code, times, rows, .. } = outcome;
+    let hosts: BTreeSet<&str> = rows.iter().map(|row| row.plan.host_of(row.rank)).collect();
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let mut text = counted(rows.len(), "rank");
+    let jobs = outcome.jobs().len();
+    if jobs > 1 {
+        text.push_str(&format!(" in {jobs} jobs"));
     }
-    text
+    text.push_str(&format!(" on {}", counted(hosts.len(), "host")));
+    let is_terminated =
+        |row: &&RankSummary| row.end.is_some_and(|end| end.was_over && !end.is_good());
+    let is_good = |row: &&RankSummary| row.end.is_some_and(|end| end.is_good());
+    let (good, terminated) =
+        (rows.iter().filter(is_good).count(), rows.iter().filter(is_terminated).count());
+    let kinds = [
+        (good, "succeeded"),
+        (rows.len() - good - terminated, "failed"),
+        (terminated, "terminated by the launcher"),
+    ];
+    let kinds: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, how)| format!("{count} {how}"))
+        .collect();
+    let separator = if kinds.is_empty() { "" } else { ": " };
+    let time = times.began.elapsed().as_secs_f64();
+    line(format!("{text}{separator}{}; exit code {exit_code} after {time:.2} s", kinds.join(", ")))
 }
 
 fn of_job(rows: &[&RankSummary]) -> String {
@@ -46,7 +72,7 @@ fn of_job(rows: &[&RankSummary]) -> String {
 }
 
 /// End of one rank, as the predicate of a sentence about it.
-fn how(end: &RankEnd) -> String {
+pub(super) fn how(end: &RankEnd) -> String {
     let mut text = match (end.ending, end.phase) {
         (ProcessEnd::Exited(0), PmiPhase::Open) => {
             "exited with code 0 but without finalize".to_owned()
@@ -72,12 +98,23 @@ pub(crate) fn tolerated(what: &str, running: usize) -> String {
 mod tests {
     use super::*;
     use crate::launch::plan::tests::plan;
+    use crate::run_report::RunTimes;
     use crate::server::flush::Traffic;
     use std::rc::Rc;
-    use std::time::Instant;
+    use std::time::{Instant, SystemTime};
 
     #[test]
     fn ranks_that_ended_alike_are_in_one_line() {
+        let began = Instant::now();
+        let times = RunTimes {
+            began_at: SystemTime::now(),
+            began,
+            all_started: None,
+            first_end: None,
+            last_end: None,
+        };
+        let times = &times;
+        let outcome = |rows| RunOutcome { exit_code: 139, failure: None, times, rows };
         let plan = Rc::new(plan(&[("./a", 6)]));
         let row = |rank, ending, phase, was_over| RankSummary {
             plan: Rc::clone(&plan),
@@ -103,12 +140,20 @@ mod tests {
             good(5),
         ];
         assert_eq!(
-            endings(&rows),
+            endings(&outcome(&rows)),
             "pmi-host: how the 6 ranks ended:\n    ranks 0-1,5      exited with code 0\n    rank \
              2           was killed by signal 11 (SIGSEGV), core dumped before finalize\n    rank \
              3           was killed by the system for lack of memory\n    rank 4           was \
              killed by signal 15 (SIGTERM), after the run had ended\n"
         );
-        assert_eq!(endings(&[]), "");
+        assert_eq!(endings(&outcome(&[])), "");
+        let line = summary(&outcome(&rows));
+        let start = "pmi-host: 6 ranks on 1 host: 3 succeeded, 2 failed, 1 terminated by the launcher; \
+                     exit code 139 after ";
+        assert!(line.starts_with(start) && line.ends_with(" s\n"), "{line}");
+        let line = summary(&outcome(&rows[..1]));
+        assert!(line.starts_with("pmi-host: 1 rank on 1 host: 1 succeeded; "), "{line}");
+        let line = summary(&outcome(&[]));
+        assert!(line.starts_with("pmi-host: 0 ranks on 0 hosts; exit code 139 "), "{line}");
     }
 }

@@ -3,6 +3,7 @@
 use super::event::nonsense;
 use super::flush::Served;
 use super::secure::Certificate;
+use crate::admission::Socket;
 use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
 use crate::server::pmix::heap::PmixHeap;
@@ -25,6 +26,8 @@ pub(crate) struct DialInPeer {
     pub(crate) link: Stream,
     /// Its address.
     pub(crate) from: SocketAddr,
+    /// Socket at its end, if its user was looked up.
+    pub(crate) socket: Option<Socket>,
     /// Challenge that it has to answer, if ranks must know a secret.
     pub(crate) challenge: Option<Challenge>,
     /// Certificate of the server, if the connection uses TLS.

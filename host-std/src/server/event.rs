@@ -1,16 +1,19 @@
 //! Events of the protocol server for the rest of the launcher.
 
-use super::operations;
+use super::pmix::heap::PmixHeap;
 use super::service::Service;
+use super::{changes, fetches, operations};
 use crate::admission::Socket;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::operation::OperationRequest;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
-use pmi_core::server::Event;
+use pmi_core::limits::PMI2_MAX_VALLEN;
+use pmi_core::server::{Event, Server};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_base::storage::Heap;
 use std::net::SocketAddr;
 
 /// Event of the protocol server for the rest of the launcher.
@@ -103,6 +106,13 @@ pub(crate) enum ServerEvent {
         /// User it claims to run as, if its greeting names one.
         user: Option<u32>,
     },
+    /// A PMIx tool connects, and waits for the decision.
+    ToolDialled {
+        /// Session that waits.
+        session: SessionId,
+        /// User it claims to run as, if its greeting names one.
+        user: Option<u32>,
+    },
     /// A monitored PMIx client missed its heartbeat.
     PmixSilent {
         /// Job of the client.
@@ -113,6 +123,13 @@ pub(crate) enum ServerEvent {
         code: Status,
         /// Time since its last heartbeat.
         after: Duration,
+    },
+    /// A PMIx client waits for a debugger.
+    PmixStopped {
+        /// Job of the client.
+        job: JobId,
+        /// Rank of the client.
+        rank: u32,
     },
     /// A PMIx client sent a request that only the launcher can serve.
     PmixHostRequest {
@@ -181,6 +198,9 @@ pub(super) fn translate_event(
         Event::AdmissionRequested { session, job, rank, user } => {
             Some(ServerEvent::PmixDialled { session, job, rank: rank.0, user })
         }
+        Event::ToolAdmissionRequested { session, user } => {
+            Some(ServerEvent::ToolDialled { session, user })
+        }
         Event::AdmissionInvalid { session, status, why } => {
             let refused = service.refused_pmix(session, nonsense(why, b""));
             service.refuse_pmix(session, status);
@@ -189,6 +209,7 @@ pub(super) fn translate_event(
         Event::HeartbeatLost { job, rank, code, after } => {
             Some(ServerEvent::PmixSilent { job, rank: rank.0, code, after })
         }
+        Event::ReadyForDebug { job, rank } => Some(ServerEvent::PmixStopped { job, rank: rank.0 }),
         Event::HostRequest { session, exchange } => {
             match operations::take_pmix_name(service, session, exchange) {
                 Some(request) => Some(ServerEvent::Operation(Ok(request))),
@@ -215,6 +236,23 @@ pub(super) fn translate_event(
         }
         Event::CollectiveWithdrawn { number } => {
             Some(ServerEvent::Operation(Ok(OperationRequest::Withdrawn { number })))
+        }
+        Event::ConnectRequested { session, exchange, job, other, is_connect } => {
+            let jobs = (job, other);
+            let request = changes::connection(service, (session, exchange), jobs, is_connect)?;
+            Some(ServerEvent::Operation(Ok(request)))
+        }
+        Event::PairRequested { session, exchange, job, is_first } => {
+            let request = changes::take_pair(service, (session, exchange), job, is_first)?;
+            Some(ServerEvent::Operation(Ok(request)))
+        }
+        Event::ModexRequested { session } => {
+            let request = fetches::take_request(service, session)?;
+            Some(ServerEvent::Operation(Ok(request)))
+        }
+        Event::ModexCommitted { job, rank } => {
+            fetches::answer_waiting(service, job, rank);
+            None
         }
         Event::RequestForwarded { session } => {
             let request = operations::take_forwarded(service, session)?;
@@ -280,6 +318,15 @@ const ABORT_CODE: i32 = 1;
 
 /// Maximum number of missing ranks in a message; more would not be read.
 const NAMED_MAX: usize = 8;
+
+/// Text of the abort that a session has sent, up to the length of a value.
+pub(super) fn abort_message(
+    server: &Server<Heap<PmixHeap>>,
+    session: SessionId,
+) -> Option<Vec<u8>> {
+    let text = server.abort_message(session)?;
+    Some(text.bytes().take(PMI2_MAX_VALLEN).collect())
+}
 
 #[cfg(test)]
 mod tests {

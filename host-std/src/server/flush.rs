@@ -1,7 +1,10 @@
 //! One connection: the socket of a rank, bytes in transit, and the readiness it waits for.
 
+use crate::admission::Socket;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::secure::{Certificate, FirstBytes};
+use crate::server::snapshot::link::SnapshotLink;
+use crate::server::snapshot::peer::SnapshotPeer;
 use pmi_core::command::{Answer, Reply, Text, Verb};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::machine::Machine;
@@ -12,18 +15,23 @@ use pmi_std::{BoundedBuf, NonBlocking, Stream};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 /// The server's end of a rank's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     /// Address of a peer that connected; `None` for a process started by the launcher.
     pub(crate) from: Option<SocketAddr>,
+    /// Socket at the other end, if its user was looked up.
+    pub(crate) socket: Option<Socket>,
     /// True until the peer has identified itself.
     pub(crate) is_unauthenticated: bool,
     /// Certificate by which the peer authenticates the server; taken when the handshake begins.
     pub(crate) certificate: Option<Certificate>,
     /// Traffic of the connection.
     pub(crate) traffic: Traffic,
+    /// State of a client that shares a snapshot.
+    pub(super) snapshot: SnapshotPeer,
     link: Option<NonBlocking<Stream>>,
     carry: PumpState<BoundedBuf>,
     watched_for: Option<Interest>,
@@ -107,9 +115,11 @@ impl Connection {
         poller.add(token, &stream, Interest::Read)?;
         Ok(Self {
             from,
+            socket: None,
             is_unauthenticated: from.is_some(),
             certificate: None,
             traffic: Traffic::default(),
+            snapshot: SnapshotPeer::default(),
             link: Some(NonBlocking::of(stream)),
             carry: PumpState::new(BoundedBuf::new(carry_max), BoundedBuf::new(carry_max)),
             watched_for: Some(Interest::Read),
@@ -124,6 +134,15 @@ impl Connection {
     /// Closes the server's end. The poller drops the descriptor by itself.
     pub(crate) fn close(&mut self) {
         self.link = None;
+    }
+
+    /// Takes the segment that the client of a rank offers with its first bytes, if it does.
+    pub(super) fn accept_segment(&mut self, counted: &Rc<()>) {
+        if let Some(Stream::Unix(socket)) = self.link.as_ref().map(NonBlocking::get_ref)
+            && self.snapshot.may_offer
+        {
+            self.snapshot.accept(socket, counted);
+        }
     }
 
     /// Leaves input in the socket until the connection is served again.
@@ -195,10 +214,11 @@ impl Connection {
         }
         let Some(link) = &mut self.link else { return Ok(Served::Waiting) };
         let moved = loop {
+            let (carry, mut link) = (&mut self.carry, SnapshotLink::new(link, &self.snapshot));
             let moved = match occasion {
-                Occasion::Due => pmi_link::flush(now, session, link, &mut self.carry, scratch),
+                Occasion::Due => pmi_link::flush(now, session, &mut link, carry, scratch),
                 Occasion::Ready | Occasion::Ended => {
-                    pmi_link::pump(now, session, link, &mut self.carry, scratch)
+                    pmi_link::pump(now, session, &mut link, carry, scratch)
                 }
             };
             if let Ok(Progress { read_bytes, sent_bytes, .. }) = moved {

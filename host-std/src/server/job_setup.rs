@@ -154,7 +154,7 @@ pub(super) fn publish_failed(server: &mut Server<Heap<PmixHeap>>, job: JobId, ra
 }
 
 /// Key under which Hydra publishes failed ranks.
-const DEAD: &[u8] = b"PMI_dead_processes";
+pub(super) const DEAD: &[u8] = b"PMI_dead_processes";
 
 #[cfg(test)]
 mod tests {

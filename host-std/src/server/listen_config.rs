@@ -9,7 +9,7 @@ use super::secure::Certificate;
 use crate::admission::secret::{IdWidth, identity};
 use crate::settings;
 use pmi_core::auth::Secret;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 /// Listen configuration: address, number of expected ranks and secret.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct ListenConfig {
     pub(crate) requires_challenge: bool,
     /// Width of identities derived from the secret.
     pub(crate) id_width: IdWidth,
+    /// True if ranks that the launcher starts connect here, and no others.
+    pub(crate) is_for_started: bool,
 }
 
 impl ListenConfig {
@@ -47,7 +49,21 @@ impl ListenConfig {
             is_secured: job.is_secured && job.listen.is_some(),
             requires_challenge: job.proof.requires_challenge,
             id_width: if job.proof.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
+            is_for_started: false,
         })
+    }
+
+    /// Listener of this node for the ranks that are started on it: their processes are the proof.
+    pub(crate) fn for_started() -> Self {
+        Self {
+            address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            expected: 0,
+            secret: None,
+            is_secured: false,
+            requires_challenge: false,
+            id_width: IdWidth::Bits31,
+            is_for_started: true,
+        }
     }
 
     /// Identity of rank `number` of those that may connect, counted through all jobs.

@@ -1,10 +1,13 @@
 //! Server of the ranks of all jobs: the protocol server ([`service`]) with connections that ranks open
 //! ([`dial_in_peer`]), its events ([`event`]), byte transfer ([`flush`]), listen configuration
-//! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]).
+//! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]),
+//! values in shared memory ([`snapshot`]).
 
+pub(crate) mod changes;
 mod connections;
 pub(crate) mod dial_in_peer;
 pub(crate) mod event;
+pub(crate) mod fetches;
 pub(crate) mod flush;
 mod job_setup;
 pub(crate) mod listen;
@@ -18,4 +21,5 @@ mod rank_conn;
 pub(crate) mod secure;
 pub(crate) mod service;
 pub(crate) mod singleton;
+mod snapshot;
 pub(crate) mod waiting;

@@ -2,6 +2,7 @@
 
 use super::nodes::block;
 use super::service::Service;
+use super::{changes, fetches};
 use crate::operation::{
     Asker, ForwardedMessage, NameAnswerMessage, NameMessage, Operation, OperationKind,
     OperationPart, OperationReply, OperationRequest,
@@ -181,6 +182,15 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
             answer_name(service, *asker, answer);
             return Ok(());
         }
+        OperationReply::Fetched { request, data } => {
+            return fetches::handle_answer(service, request, data.as_deref());
+        }
+        OperationReply::Changed { asker, result } => {
+            changes::answer(service, *asker, (*result).into());
+            return Ok(());
+        }
+        // The agent sends the answer.
+        OperationReply::Fetch { .. } | OperationReply::Change { .. } => return Ok(()),
     };
     handled.map_err(|error| super::nodes::explain(&error))
 }

@@ -1,5 +1,6 @@
 //! Connections of ranks, and the clients behind them.
 
+use super::changes::PutPairs;
 use super::flush::Traffic;
 use super::loaded::LoadedLibraries;
 use crate::launch::local_ranks::LocalRanks;
@@ -15,6 +16,8 @@ pub(super) struct RankConns {
     by_job: Vec<JobConns>,
     /// MPI libraries that ranks have loaded.
     loaded: LoadedLibraries,
+    /// Pairs that ranks put several at once, for all nodes.
+    pub(super) pairs: PutPairs,
 }
 
 /// Connections of the ranks of one job that this launcher serves.
@@ -33,6 +36,8 @@ pub(super) struct RankConn {
     pub(super) from: Option<SocketAddr>,
     /// True if the launcher started the rank.
     pub(super) is_local: bool,
+    /// Process of a rank that the launcher started and that connects to the port: it and its descendants may.
+    pub(super) port_process: Option<i32>,
     /// Process of a rank with a client of PMI-1 that is unknown yet.
     pub(super) unknown_client: Option<i32>,
     /// Phase of the rank when it was given up.

@@ -1,14 +1,16 @@
 //! Protocol server of all jobs, and its connections.
 
-use crate::admission::{EVICTED, PENDING_MAX};
+use crate::admission::{EVICTED, peer};
+use crate::launch::env;
 use crate::launch::plan::Plan;
+use crate::mpir;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::dial_in_peer::{
     self, DialInPeer, IDENTIFY_WITHIN, TAKEN, Unauthenticated, excerpt, subject,
 };
 use crate::server::event::{
-    PendingSpawn, ServerEvent, disconnect_event, nonsense, translate_event,
+    PendingSpawn, ServerEvent, abort_message, disconnect_event, nonsense, translate_event,
 };
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::job_setup;
@@ -23,7 +25,6 @@ use crate::verdict::{Failure, PmiPhase};
 use pmi_core::command::{CodeRun, Notice};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::ids::{JobId, Rank, SessionId};
-use pmi_core::limits::PMI2_MAX_VALLEN;
 use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
@@ -93,8 +94,12 @@ impl Service {
     /// Errors of a plan that cannot be served, with the cause.
     pub(crate) fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
         let (spec, members) = job_setup::describe(plan)?;
-        let kvs = MapKvs::new(&self.kvs_budget, &plan.kvsname);
+        let kvs = self.new_kvs(&plan.kvsname);
         let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
+        // A debugger is not shown the ranks of spawned jobs.
+        let is_debugged = plan.spawner.is_none() && mpir::is_being_debugged();
+        self.server.set_debugged(job, is_debugged).map_err(io::Error::other)?;
+        self.server.set_verbose(job, env::is_verbose(plan)).map_err(io::Error::other)?;
         let filled = job_setup::fill(&mut self.server, job, plan).map_err(|error| {
             match self.kvs_budget.take_refused() {
                 Some(put) => io::Error::other(put.to_string()),
@@ -115,9 +120,15 @@ impl Service {
                 return Err(error);
             }
         }
+        self.pmix.tools_mut().set_daemons(job, plan.pairs.directives.are_daemons);
         self.rank_conns.add_job(job, plan.served());
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
+    }
+
+    /// Creates the key-value space of a job.
+    pub(super) fn new_kvs(&self, name: &str) -> MapKvs {
+        MapKvs::new(&self.kvs_budget, name)
     }
 
     /// The first put that exceeded the limits of the run, once.
@@ -140,6 +151,7 @@ impl Service {
         // Removal fails only while a rank may still send requests; the job then costs memory only.
         if self.server.remove_job(job).is_ok() && self.rank_conns.remove_job(job) {
             self.tracer.remove_job(job.0);
+            self.connections.snapshots.remove(job);
         }
     }
 
@@ -158,11 +170,24 @@ impl Service {
         let session = self.open(peer, link, from, poller)?;
         if let Some(connection) = self.connections.get_mut(session.0) {
             connection.is_unauthenticated = false;
+            connection.snapshot.may_offer = true;
         }
         if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
             (rank_conn.session, rank_conn.is_local) = (Some(session), true);
         }
         Ok(())
+    }
+
+    /// Sets the number of ranks that may share memory with the server.
+    pub(crate) fn set_segments_max(&mut self, count: usize) {
+        self.connections.snapshots.peers_max = count;
+    }
+
+    /// Sets the process of a rank that was started and connects to the port.
+    pub(crate) fn expect_at_port(&mut self, (job, rank): (JobId, u32), pid: i32) {
+        if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
+            rank_conn.port_process = Some(pid);
+        }
     }
 
     /// Sets the process of a rank that may load its client of PMI-1 at run time: the client is identified
@@ -259,8 +284,8 @@ impl Service {
 
     /// The conversations of all ranks, for reports on their progress.
     pub(crate) fn progress(&self) -> ProgressView<'_> {
-        let Self { server, tracer, clock, .. } = self;
-        ProgressView { server, tracer, clock }
+        let Self { server, tracer, clock, pmix, .. } = self;
+        ProgressView { server, tracer, clock, tools: pmix.tools() }
     }
 
     /// Calls about pending requests of PMIx clients.
@@ -356,14 +381,22 @@ impl Service {
 
     fn serve(&mut self, id: SessionId, poller: &Poller, occasion: Occasion) -> io::Result<()> {
         let now = self.clock.now();
-        let Some(connection) = self.connections.get_mut(id.0) else { return Ok(()) };
+        let Some((connection, snapshots)) = self.connections.get_with_snapshots(id.0) else {
+            return Ok(());
+        };
         if connection.is_unauthenticated && self.unauthenticated.guesses.is_paused(Instant::now()) {
             self.unauthenticated.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
         }
         let subject = subject(&self.server, id);
+        if occasion == Occasion::Ready {
+            snapshots.accept(connection);
+        }
+        let Some((job, _)) = self.server.peer(id) else { return Ok(()) };
         let Some(session) = self.server.session(id) else { return Ok(()) };
-        let mut session = self.tracer.tap(session, subject);
+        let session = self.tracer.tap(session, subject);
+        let peer = connection.snapshot.clone();
+        let mut session = snapshots.session(session, peer, job, &mut self.events);
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
         // A peer that has identified itself has no deadline any more.
@@ -445,8 +478,8 @@ impl Service {
         self.connections.get(session.0)
     }
 
-    /// Adds a connection whose peer has to identify itself. If too many are unauthenticated, one of them
-    /// is closed.
+    /// Adds a connection whose peer has to identify itself. If more than `most` are unauthenticated, one of
+    /// them is closed.
     ///
     /// # Errors
     ///
@@ -455,10 +488,11 @@ impl Service {
         &mut self,
         job: JobId,
         peer: DialInPeer,
+        most: usize,
         poller: &Poller,
     ) -> io::Result<()> {
-        let DialInPeer { link, from, challenge, certificate } = peer;
-        while let Some(surplus) = self.unauthenticated.pending.surplus(PENDING_MAX) {
+        let DialInPeer { link, from, socket, challenge, certificate } = peer;
+        while let Some(surplus) = self.unauthenticated.pending.surplus(most) {
             let from = self.connection(surplus).and_then(|connection| connection.from);
             let refused = from.map(|from| ServerEvent::Refused { from, why: EVICTED.to_owned() });
             self.launcher_events.extend(refused);
@@ -468,7 +502,7 @@ impl Service {
         let peer = Peer::Unidentified { job, deadline: Some(deadline), challenge };
         let session = self.open(peer, link, Some(from), poller)?;
         if let Some(connection) = self.connections.get_mut(session.0) {
-            connection.certificate = certificate;
+            (connection.certificate, connection.socket) = (certificate, socket);
         }
         self.unauthenticated.pending.insert(session, from.ip(), ());
         Ok(())
@@ -478,7 +512,8 @@ impl Service {
     pub(super) fn handle_joined(&mut self, job: JobId, rank: Rank) -> Option<ServerEvent> {
         let member = self.server.job(job)?.member(rank)?;
         let session = member.session()?;
-        let from = self.connection(session)?.from?;
+        let connection = self.connection(session)?;
+        let (from, socket) = (connection.from?, connection.socket);
         self.suspects.retain(|suspect| *suspect != (job, rank));
         let rank_conn = self.rank_conns.get_mut(job, rank.0)?;
         if rank_conn.is_local || rank_conn.last_phase.is_some() {
@@ -486,8 +521,17 @@ impl Service {
             self.close(session);
             return Some(ServerEvent::Refused { from, why: TAKEN.to_owned() });
         }
-        (rank_conn.session, rank_conn.from) = (Some(session), Some(from));
-        Some(ServerEvent::Joined)
+        let Some(pid) = rank_conn.port_process else {
+            (rank_conn.session, rank_conn.from) = (Some(session), Some(from));
+            return Some(ServerEvent::Joined);
+        };
+        if socket.is_some_and(|socket| peer::is_held_below(pid, socket)) {
+            rank_conn.session = Some(session);
+            return None;
+        }
+        self.close(session);
+        let why = format!("claims to be rank {}, and is not", rank.0);
+        Some(ServerEvent::Refused { from, why })
     }
 
     /// Resets a rank to unconnected: it has not started the protocol, and may connect again.
@@ -539,12 +583,6 @@ impl Service {
     fn may_time_out(&self) -> bool {
         !self.unauthenticated.pending.is_empty() || self.pmix_links() > 0
     }
-}
-
-/// Text of the abort that a session has sent, up to the length of a value.
-fn abort_message(server: &Server<Heap<PmixHeap>>, session: SessionId) -> Option<Vec<u8>> {
-    let text = server.abort_message(session)?;
-    Some(text.bytes().take(PMI2_MAX_VALLEN).collect())
 }
 
 /// Maximum number of pending replies per client: one for each thread that calls PMI.

@@ -2,6 +2,7 @@
 
 use super::event::printable;
 use super::pmix::heap::PmixHeap;
+use super::pmix::tools::Tools;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, WaitCondition, seconds};
 use pmi_core::ids::{JobId, ProcId, Rank};
@@ -39,6 +40,7 @@ enum WaitKey {
     Post { job: JobId, rank: Option<Rank>, key: Option<String> },
     Together(CollectiveKind, usize),
     Published(String),
+    Message,
 }
 
 /// Time at which the first waiting rank of a job began to wait, and that of the last progress that could end
@@ -62,6 +64,7 @@ pub(crate) struct ProgressView<'a> {
     pub(super) server: &'a Server<Heap<PmixHeap>>,
     pub(super) tracer: &'a Tracer,
     pub(super) clock: &'a Clock,
+    pub(super) tools: &'a Tools,
 }
 
 impl ProgressView<'_> {
@@ -106,10 +109,11 @@ impl ProgressView<'_> {
 
     /// Time since which a rank waits for others that make no progress; `None` if no rank does. A rank
     /// that waits for a spawned job waits for the launcher, and one that waits for a published name may
-    /// offer a service until a client wants it; those do not count.
+    /// offer a service until a client wants it; those do not count, nor does a tool.
     pub(crate) fn standstill(self) -> Option<Instant> {
         let pmix = self.pmix_waits();
-        let since = self.server.jobs().filter_map(|id| {
+        let jobs = self.server.jobs().filter(|id| !self.tools.has(*id));
+        let since = jobs.filter_map(|id| {
             let Activity { waits_since, progress_at } = self.activity_in(id, &pmix);
             Some(progress_at.into_iter().fold(waits_since?, Ord::max))
         });
@@ -234,6 +238,7 @@ impl ProgressView<'_> {
             }
             WaitKey::Attribute(key) => (WaitCondition::Attribute(key), MissingRanks::default()),
             WaitKey::Spawn => (WaitCondition::Spawn, MissingRanks::default()),
+            WaitKey::Message => (WaitCondition::Message, MissingRanks::default()),
             WaitKey::Published(key) => (WaitCondition::Published(key), MissingRanks::default()),
             WaitKey::Post { job, rank, key } => {
                 let other = (job != id).then(|| self.name(job));
@@ -284,6 +289,7 @@ impl WaitKey {
             server::Wait::Ring(number) => Self::Ring(number),
             server::Wait::Attribute(key) => Self::Attribute(printable(key.as_bytes())),
             server::Wait::Spawn => Self::Spawn,
+            server::Wait::Message => Self::Message,
         })
     }
 

@@ -16,7 +16,9 @@ pub(crate) struct Ending {
     pub(crate) timeout: Option<Duration>,
     /// True if the exit code of every rank is printed (`--print-all-exitcodes`).
     pub(crate) print_all_codes: bool,
-    /// Path of the machine-readable summary, as JSON (`--result`).
+    /// True if the run is summed up in one line at the end (`--summary`).
+    pub(crate) has_summary: bool,
+    /// Path of the report for programs, as JSON, or as JUnit's XML by its ending (`--result`).
     pub(crate) result: Option<PathBuf>,
     /// Further signals that are passed on to ranks (`--forward-signals`), by number; the launcher handles
     /// all others as usual. None by default: `SIGUSR1` requests a report from the launcher itself, and so

@@ -12,22 +12,37 @@ pub(crate) struct Environment {
     pub(crate) inherit: Inherit,
     /// Variables that are set for all ranks besides (`--env`, `-genv`).
     pub(crate) set: Vec<(OsString, OsString)>,
+    /// Variables that ranks do not inherit (`--unset-env`).
+    pub(crate) unset: Vec<OsString>,
     /// True if removed and added variables are reported (`--env-report`).
     pub(crate) report: bool,
     /// Protocols that ranks are offered (`--pmi`).
     pub(crate) offer: Offer,
+    /// True if ranks find the server of PMI at a port, and inherit no descriptor (`--pmi-port`).
+    pub(crate) has_port: bool,
     /// True if ranks use the C libraries of this project (`--preload-pmi`).
     pub(crate) preload_pmi: bool,
     /// Directory of these libraries (`--pmi-libraries`); complete when the run is resolved with
     /// `preload_pmi`.
     pub(crate) pmi_libraries: Option<PathBuf>,
-    /// True if ranks get the variables of `torchrun` (`--env-for torch`).
-    pub(crate) for_torch: bool,
+    /// Directory in which the run creates that of the temporary files of its ranks (`--tmpdir`).
+    pub(crate) temporary: Option<PathBuf>,
+    /// Launchers whose variables ranks get, too (`--env-for`).
+    pub(crate) emulated: EmulatedLaunchers,
     /// Address for ranks that find each other by these variables; chosen when the run is resolved.
     pub(crate) rendezvous: Option<Rendezvous>,
     /// Environment of the head of the run, on another node than its own: ranks inherit it in place of that of
     /// their launcher.
     pub(crate) of_head: Option<Vec<(OsString, OsString)>>,
+}
+
+/// Launchers whose variables ranks get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EmulatedLaunchers {
+    /// `torchrun`.
+    pub(crate) torch: bool,
+    /// `srun`, as in a task of Slurm.
+    pub(crate) slurm: bool,
 }
 
 /// Address at which the program of rank 0 listens for the others.

@@ -10,6 +10,10 @@ pub(crate) struct HostSettings {
     pub(crate) source: Option<HostSource>,
     /// True if the hosts that a batch system has allocated are used (`--allocation`).
     pub(crate) allocation: bool,
+    /// True if this host takes ranks (`--no-local`).
+    pub(crate) local: bool,
+    /// Number of hosts that are used, the first ones (`--nodes`).
+    pub(crate) nodes: Option<u32>,
     /// Number of ranks of each host before the next one has its turn (`--ppn`).
     pub(crate) ppn: Option<u32>,
     /// Explicit map of ranks to hosts (`--rankmap`).
@@ -18,6 +22,8 @@ pub(crate) struct HostSettings {
     pub(crate) order: HostOrder,
     /// True if hosts may have more ranks than slots (`--no-oversubscribe` forbids it).
     pub(crate) oversubscribe: bool,
+    /// True if hosts without ranks take part in the run, for spawned ranks (`--all-hosts`).
+    pub(crate) all_hosts: bool,
 }
 
 /// Hosts that a user has named.
@@ -34,10 +40,13 @@ impl Default for HostSettings {
         Self {
             source: None,
             allocation: false,
+            local: true,
+            nodes: None,
             ppn: None,
             rank_map: None,
             order: HostOrder::default(),
             oversubscribe: true,
+            all_hosts: false,
         }
     }
 }
@@ -45,6 +54,11 @@ impl Default for HostSettings {
 impl HostSettings {
     /// Rules by which hosts are filled.
     pub(crate) const fn rules(&self) -> FillRules {
-        FillRules { order: self.order, slots: self.ppn, oversubscribes: self.oversubscribe }
+        FillRules {
+            order: self.order,
+            slots: self.ppn,
+            oversubscribes: self.oversubscribe,
+            keeps_idle: self.all_hosts,
+        }
     }
 }

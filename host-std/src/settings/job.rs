@@ -2,6 +2,7 @@
 
 use pmi_host_base::kvs_budget::KvsLimits;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Description of a job, besides its programs.
@@ -11,6 +12,8 @@ pub(crate) struct JobSettings {
     pub(crate) ranks: Option<u32>,
     /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).
     pub(crate) directory: Option<PathBuf>,
+    /// Directories where programs are searched (`--path`), if not those of `PATH`.
+    pub(crate) search: Option<OsString>,
     /// Number of processes that all jobs together may have (`--universe`, `-usize`).
     pub(crate) universe: Universe,
     /// Job attributes that ranks may read, as key and value (`--attribute`).
@@ -55,4 +58,13 @@ pub(crate) enum Universe {
     Hosts,
     /// No limit: the server reports no number.
     Endless,
+}
+
+/// Tool that starts the programs of some ranks (`-gtool`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RankTool {
+    /// The tool and its arguments, to which the program is added.
+    pub(crate) words: Vec<OsString>,
+    /// The ranks; `None` for all.
+    pub(crate) ranks: Option<Vec<u32>>,
 }

@@ -61,6 +61,29 @@ impl Default for NodeSettings {
     }
 }
 
+impl NodeSettings {
+    /// Ports of the option, else of the variables by which Hydra and Intel MPI restrict theirs.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about a variable that is no range of ports.
+    pub(crate) fn ports_of(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<PortRange>, String> {
+        let found = PORT_VARIABLES.iter().find_map(|name| Some((name, variable(name)?)));
+        match (self.ports, found) {
+            (Some(_), _) | (None, None) => Ok(self.ports),
+            (None, Some((name, text))) => match PortRange::parse(&text.trim().replace(':', "-")) {
+                Some(ports) => Ok(Some(ports)),
+                None => Err(format!(
+                    "{name}={text} is no range of ports; write it as '5000:5100', or set '--node-ports'"
+                )),
+            },
+        }
+    }
+}
+
 impl StarterName {
     /// Starter with a name that Hydra or Intel MPI gives it, or with that of `--starter`.
     pub(crate) fn of_hydra(name: &str) -> Option<Self> {
@@ -104,5 +127,36 @@ pub(crate) const MANUAL: &str = "manual";
 /// Children of a node by default. Four are best for small and for large data at every number of nodes.
 pub(crate) const RADIX: u32 = 4;
 
+/// Variables with the ports of Hydra and Intel MPI, in the order of Hydra.
+const PORT_VARIABLES: [&str; 4] =
+    ["MPIEXEC_PORTRANGE", "MPIEXEC_PORT_RANGE", "MPICH_PORT_RANGE", "I_MPI_PORT_RANGE"];
+
 /// Names of Hydra for starters that have another name here.
 const HYDRA_NAMES: [(&str, &str); 3] = [("slurm", "srun"), ("lsf", "blaunch"), ("sge", "qrsh")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_those_of_the_option_or_of_a_variable() {
+        let set = |settings: &NodeSettings, variables: &[(&str, &str)]| {
+            let find = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            settings.ports_of(find).map(|ports| ports.map(|ports| ports.to_string()))
+        };
+        let none = NodeSettings::default();
+        let given = NodeSettings { ports: PortRange::parse("7000-7001"), ..none.clone() };
+        let both = [("MPICH_PORT_RANGE", "5000:5100"), ("MPIEXEC_PORT_RANGE", " 6000:6001 ")];
+        assert_eq!(set(&none, &[]), Ok(None));
+        assert_eq!(set(&none, &both[..1]), Ok(Some("5000-5100".to_owned())));
+        assert_eq!(set(&none, &both), Ok(Some("6000-6001".to_owned())));
+        assert_eq!(set(&given, &both), Ok(Some("7000-7001".to_owned())));
+        for wrong in ["5100:5000", "5000:", "x", "0:0", "5000:70000"] {
+            let refused = set(&none, &[("I_MPI_PORT_RANGE", wrong)]).unwrap_err();
+            assert!(refused.starts_with(&format!("I_MPI_PORT_RANGE={wrong} is no")), "{refused}");
+        }
+    }
+}

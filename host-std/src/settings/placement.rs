@@ -9,6 +9,8 @@ pub(crate) struct Placement {
     pub(crate) bind_to: BindTo,
     /// Unit of the order in which ranks are placed (`--map-by`); that of the binding by default.
     pub(crate) map_by: Option<Units>,
+    /// Processors that ranks may use (`--cpu-set`); all of the launcher's if `None`.
+    pub(crate) processors: Option<Vec<u32>>,
     /// True if the table of ranks and processors is printed before the start (`--display map`).
     pub(crate) display_map: bool,
 }

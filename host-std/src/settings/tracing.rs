@@ -13,6 +13,13 @@ pub struct Tracing {
     pub shows_messages: bool,
 }
 
+impl Tracing {
+    /// True if every message is recorded or shown.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.file.is_some() || self.shows_messages
+    }
+}
+
 impl Default for Tracing {
     fn default() -> Self {
         Self { file: None, ring: 4096, shows_messages: false }

@@ -1,20 +1,29 @@
 //! Signs of life.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Signs of life of a run, and reports of no progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Watching {
     /// Time without progress after which waiting ranks are reported (`--stall-report`); never if `None`.
     /// The report is repeated after twice the time, and so on.
     pub(crate) stall_report: Option<Duration>,
     /// Time without progress after which the run is terminated (`--stall-abort`); never by default.
     pub(crate) stall_abort: Option<Duration>,
+    /// True if the stacks of the ranks follow a report of no progress (`--stall-stacks`).
+    pub(crate) stall_stacks: bool,
     /// True if long starts and ends print a line on a terminal (`--progress`).
     pub(crate) progress: bool,
     /// True if other programs may request the state of the run (`pmi-host ps`; `--no-control` switches it
     /// off).
     pub(crate) control: bool,
+    /// Place of the launcher's process id (`--report-pid`): `-`, `+` or a file.
+    pub(crate) report_pid: Option<PathBuf>,
+    /// True if PMIx tools may connect to the run (`--no-tools` switches it off).
+    pub(crate) tools: bool,
+    /// True if the run is the system server of its host (`--system-server`), which tools find first.
+    pub(crate) is_system_server: bool,
 }
 
 impl Default for Watching {
@@ -22,8 +31,12 @@ impl Default for Watching {
         Self {
             stall_report: Some(Duration::from_secs(10)),
             stall_abort: None,
+            stall_stacks: false,
             progress: true,
             control: true,
+            report_pid: None,
+            tools: true,
+            is_system_server: false,
         }
     }
 }

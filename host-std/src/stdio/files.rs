@@ -44,6 +44,18 @@ pub(crate) fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
     Ok(files.into_iter().map(OwnedFd::from).collect())
 }
 
+/// Creates the directories of files, as far as they do not exist.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub(crate) fn make_directories(names: &[PathBuf]) -> Result<(), FileError> {
+    names.iter().try_for_each(|name| {
+        let made = name.parent().map_or(Ok(()), fs::create_dir_all);
+        made.map_err(|why| FileError { name: name.clone(), why })
+    })
+}
+
 /// Opens a file that ranks wrote to before, for appending.
 ///
 /// # Errors

@@ -44,14 +44,15 @@ struct Terminal {
 }
 
 impl Inputs {
-    /// Determines the readers of standard input among the `ranks` that are started here.
+    /// Determines the readers of standard input among the `ranks` that are started here;
+    /// [`Output::check_readers`] has accepted them.
     ///
     /// # Errors
     ///
     /// A message for the user.
     pub(crate) fn new(settings: &Output, ranks: u32) -> Result<Self, String> {
         if let Some(rank) = settings.pty {
-            return Self::of_terminal(rank, settings, ranks);
+            return Self::of_terminal(rank, settings);
         }
         let readers: Vec<u32> = match &settings.stdin {
             StdinTo::First => (0..ranks.min(1)).collect(),
@@ -59,12 +60,6 @@ impl Inputs {
             StdinTo::NoRank => Vec::new(),
             StdinTo::Ranks(list) => list.clone(),
         };
-        if let Some(rank) = readers.iter().find(|rank| **rank >= ranks) {
-            return Err(format!(
-                "rank {rank} cannot read standard input, because {ranks} ranks are started here, \
-                 from rank 0; specify others with --stdin"
-            ));
-        }
         let unusable = |error| format!("standard input cannot be forwarded: {error}");
         let ours = || rustix::stdio::stdin().try_clone_to_owned();
         let feed = |fd| Ok(Feed::new(Source::new(fd)?, readers.len()));
@@ -81,24 +76,8 @@ impl Inputs {
         Self { readers: Vec::new(), ours: None, feed: None, terminal: None, fresh: None }
     }
 
-    fn of_terminal(rank: u32, settings: &Output, ranks: u32) -> Result<Self, String> {
-        if rank >= ranks {
-            return Err(format!(
-                "rank {rank} cannot have a terminal, because {ranks} ranks are started here, from \
-                 rank 0; specify another with --pty"
-            ));
-        }
-        let is_reader = match &settings.stdin {
-            StdinTo::First => true,
-            StdinTo::NoRank => false,
-            StdinTo::Ranks(list) if *list == [rank] => true,
-            StdinTo::Ranks(_) | StdinTo::All => {
-                return Err(format!(
-                    "standard input is forwarded to the terminal of rank {rank}, so no other rank \
-                     can read it; leave --stdin out"
-                ));
-            }
-        };
+    fn of_terminal(rank: u32, settings: &Output) -> Result<Self, String> {
+        let is_reader = settings.stdin != StdinTo::NoRank;
         let keys = is_reader.then(|| rustix::stdio::stdin().try_clone_to_owned()).transpose();
         let (pty, name) = keys
             .and_then(Pty::open)

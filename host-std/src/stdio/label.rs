@@ -58,18 +58,22 @@ impl Labels {
             false => String::new(),
         };
         match &self.pattern {
-            Some(pattern) => time + &self.filled_in(pattern, (group, written_by), since.as_secs()),
+            Some(pattern) => {
+                time + &self.filled_in(pattern, (group, written_by), (since.as_secs(), 0))
+            }
             None => time,
         }
     }
 
-    /// Text of `pattern` for a rank at this moment.
+    /// Text of `pattern` for a rank at this moment, in a job whose number of ranks has `width` digits.
     pub(crate) fn fill_in(
         &self,
         pattern: &Pattern,
         StreamOwner { group, rank }: StreamOwner,
+        width: usize,
     ) -> String {
-        self.filled_in(pattern, (group, &[rank]), self.started.elapsed().as_secs())
+        let secs = self.started.elapsed().as_secs();
+        self.filled_in(pattern, (group, &[rank]), (secs, width))
     }
 
     /// True if labels depend on the time, so that they must be made for each line.
@@ -77,10 +81,22 @@ impl Labels {
         self.timestamps || self.pattern.as_ref().is_some_and(Pattern::shows_time)
     }
 
-    fn filled_in(&self, pattern: &Pattern, (group, of): (u32, &[u32]), secs: u64) -> String {
+    fn filled_in(
+        &self,
+        pattern: &Pattern,
+        (group, of): (u32, &[u32]),
+        (secs, width): (u64, usize),
+    ) -> String {
         let rank = ranges(of, ",");
         let (node, host) = self.nodes.of(group, of);
-        pattern.filled_in(PatternValues { rank: &rank, group, node: &node, host: &host, secs })
+        pattern.filled_in(PatternValues {
+            rank: &rank,
+            width,
+            group,
+            node: &node,
+            host: &host,
+            secs,
+        })
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Outlet {
     state: OutletState,
     /// Writer of the last line, if that is unfinished.
     begun_by: Option<Writer>,
+    /// True if that line ends with a carriage return, behind which its label is repeated.
+    has_returned: bool,
     /// Writer that the terminal is in raw mode for: the terminal does not translate line ends then.
     raw_for: Option<Writer>,
     /// The last line is only a status line, and is erased before other output.
@@ -78,6 +80,7 @@ impl Outlet {
             written: 0,
             state: OutletState::Open,
             begun_by: None,
+            has_returned: false,
             raw_for: None,
             has_status: false,
             newly_written: 0,
@@ -129,6 +132,7 @@ impl Outlet {
             self.waiting.extend_from_slice(if self.raw_for.is_some() { b"\r\n" } else { b"\n" });
         }
         let is_raw = self.raw_for.is_some_and(|raw| raw != writer);
+        let mut returned = std::mem::replace(&mut self.has_returned, *last == b'\r') && goes_on;
         self.begun_by = (*last != b'\n').then_some(writer);
         if label.is_empty() && !is_raw {
             return self.waiting.extend_from_slice(text);
@@ -136,16 +140,34 @@ impl Outlet {
         let mut start = 0;
         while start < text.len() {
             let end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |at| start + at + 1);
-            if !std::mem::take(&mut goes_on) {
+            let line = &text[start..end];
+            let is_labelled = !std::mem::take(&mut goes_on);
+            if is_labelled || (std::mem::take(&mut returned) && line != b"\n") {
                 self.waiting.extend_from_slice(label);
             }
-            let line = &text[start..end];
             match line.strip_suffix(b"\n") {
-                Some(line) if is_raw => self.waiting.extend([line, b"\r\n"].concat()),
-                _ => self.waiting.extend_from_slice(line),
+                Some(line) if is_raw => {
+                    self.put_pieces(label, line);
+                    self.waiting.extend_from_slice(b"\r\n");
+                }
+                _ => self.put_pieces(label, line),
             }
             start = end;
         }
+    }
+
+    /// Queues a line. A terminal overwrites what precedes a carriage return, so the label is repeated behind
+    /// it.
+    fn put_pieces(&mut self, label: &[u8], line: &[u8]) {
+        let mut start = 0;
+        for at in memchr::memchr_iter(b'\r', line) {
+            if line.get(at + 1).is_some_and(|next| !b"\r\n".contains(next)) {
+                self.waiting.extend_from_slice(&line[start..=at]);
+                self.waiting.extend_from_slice(label);
+                start = at + 1;
+            }
+        }
+        self.waiting.extend_from_slice(&line[start..]);
     }
 
     fn put_records(&mut self, writer: Writer, text: &[u8]) {
@@ -273,6 +295,15 @@ mod tests {
             outlet.put(*writer, label.as_bytes(), text.as_bytes());
         }
         String::from_utf8(outlet.waiting).unwrap()
+    }
+
+    #[test]
+    fn label_is_repeated_where_a_line_overwrites_itself() {
+        assert_eq!(put(&[(A, "[0] ", "\r10%\r20%\r\n")]), "[0] \r[0] 10%\r[0] 20%\r\n");
+        assert_eq!(put(&[(A, "[0] ", "10%\r"), (A, "[0] ", "20%\n")]), "[0] 10%\r[0] 20%\n");
+        assert_eq!(put(&[(A, "[0] ", "10%\r"), (A, "[0] ", "\nx")]), "[0] 10%\r\n[0] x");
+        assert_eq!(put(&[(A, "[0] ", "1\r"), (B, "[1] ", "2")]), "[0] 1\r\n[1] 2");
+        assert_eq!(put(&[(A, "", "1\r2")]), "1\r2");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Output of all ranks, from their pipes to its places.
 
+mod hold;
 mod remote;
 
 use super::StreamOwner;
@@ -40,6 +41,9 @@ pub(crate) struct Outputs {
     unfinished: BTreeSet<(Instant, u32, Stream)>,
     /// Buffer shared by all reads. Only memory that output has once filled is ever touched.
     scratch: Vec<u8>,
+    /// Copy of the output for tools, if they are admitted: process, stream and text, which is empty at the
+    /// end.
+    tapped: Option<Vec<(u32, Stream, Vec<u8>)>>,
 }
 
 /// The reading end of a pipe and its unfinished line.
@@ -48,6 +52,10 @@ struct OutputPipe {
     /// `None` for a rank of another node, whose output comes in messages.
     fd: Option<OwnedFd>,
     place: u32,
+    /// Second place, where the same text goes.
+    copy: Option<u32>,
+    /// True while the poller does not report it, since a place is full.
+    is_held: bool,
     seat: StreamOwner,
     way: LineTreatment,
     lines: LineBuffer,
@@ -90,7 +98,18 @@ impl Outputs {
             held_bytes: 0,
             unfinished: BTreeSet::new(),
             scratch: Vec::with_capacity(SCRATCH),
+            tapped: None,
         })
+    }
+
+    /// Keeps a copy of all output from now on, until [`take_tapped`](Self::take_tapped).
+    pub(crate) fn tap(&mut self) {
+        self.tapped = Some(Vec::new());
+    }
+
+    /// The copy so far: process, stream and text, which is empty at the end.
+    pub(crate) fn take_tapped(&mut self) -> Vec<(u32, Stream, Vec<u8>)> {
+        self.tapped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Prepares for the ranks of a job, and opens their files, if any.
@@ -204,7 +223,7 @@ impl Outputs {
         let Some(outlet) = self.places.outlet(*place).filter(|outlet| !outlet.is_full()) else {
             return false;
         };
-        let line = [text.trim_ascii_end(), b"\n"].concat();
+        let line = log_line(text);
         match (way, &mut self.gather) {
             (LineTreatment::Gathered, Some(gather)) => gather.push(stream, *seat, &line, outlet),
             (way, _) => {
@@ -212,6 +231,14 @@ impl Outputs {
                 outlet.put(Writer::Rank(*seat, stream), &label, &line);
             }
         }
+        true
+    }
+
+    /// Writes `text` to the launcher's own stream, as a line without a label; false if it is full.
+    pub(crate) fn log_of_tool(&mut self, stream: Stream, text: &[u8]) -> bool {
+        let outlet = self.places.outlet(self.places.ours(stream));
+        let Some(outlet) = outlet.filter(|outlet| !outlet.is_full()) else { return false };
+        outlet.put(Writer::Launcher, b"", &log_line(text));
         true
     }
 
@@ -269,9 +296,12 @@ impl Outputs {
     pub(crate) fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
         for change in self.places.flush(poller)? {
             match change {
-                PlaceChange::Full(place) => self.hold_up(place, true, poller)?,
-                PlaceChange::Free(place) => self.hold_up(place, false, poller)?,
-                PlaceChange::Closed(place) => self.close(place),
+                PlaceChange::Full(place) => hold::hold_up(self, place, true, poller)?,
+                PlaceChange::Free(place) => hold::hold_up(self, place, false, poller)?,
+                PlaceChange::Closed(place) => {
+                    hold::hold_up(self, place, false, poller)?;
+                    self.close(place);
+                }
             }
         }
         Ok(())
@@ -357,8 +387,9 @@ impl Outputs {
     fn close(&mut self, place: u32) {
         for process in 0..self.pipes.len() {
             for stream in Stream::BOTH {
-                let pipe = &self.pipes[process][stream.index()];
-                if pipe.as_ref().is_some_and(|pipe| pipe.place == place) {
+                let Some(pipe) = &mut self.pipes[process][stream.index()] else { continue };
+                pipe.copy = pipe.copy.filter(|copy| *copy != place);
+                if pipe.place == place {
                     self.end(stream, process);
                 }
             }
@@ -374,8 +405,9 @@ impl Outputs {
     ) {
         let needed = self.pipes.len().max(index(process) + 1);
         self.pipes.resize_with(needed, || [None, None]);
-        let pipe =
-            OutputPipe { fd, place, seat, way, lines: LineBuffer::default(), shown_at: None };
+        let copy = self.places.copy_of(stream).filter(|copy| *copy != place);
+        let (lines, shown_at, is_held) = (LineBuffer::default(), None, false);
+        let pipe = OutputPipe { fd, place, copy, is_held, seat, way, lines, shown_at };
         self.pipes[index(process)][stream.index()] = Some(pipe);
         self.open_count += 1;
     }
@@ -385,6 +417,12 @@ impl Outputs {
         self.let_go(stream, number(process), false);
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
         self.open_count -= 1;
+        if let Some(tapped) = &mut self.tapped {
+            // Where both streams are one pipe, its end is that of both.
+            let is_one = self.places.streams().count() == 1;
+            let ended = Stream::BOTH.into_iter().filter(|of| is_one || *of == stream);
+            tapped.extend(ended.map(|of| (number(process), of, Vec::new())));
+        }
         self.places.leave(pipe.place);
         if let Some(outlet) = self.places.outlet(pipe.place) {
             outlet.put_end(pipe.seat, stream);
@@ -402,6 +440,9 @@ impl Outputs {
         let Some(fd) = &pipe.fd else { return Read::Later };
         let Some(outlet) = places.outlet(pipe.place) else { return Read::Later };
         if outlet.is_full() && outlet.flush() == Flushed::Waiting && outlet.is_full() {
+            return Read::Later;
+        }
+        if pipe.copy.is_some_and(|copy| places.is_full(copy)) {
             return Read::Later;
         }
         scratch.clear();
@@ -425,6 +466,9 @@ impl Outputs {
         let Self { pipes, places, labels, gather, .. } = self;
         let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
         let Some(pipe) = pipe else { return };
+        if let Some(tapped) = &mut self.tapped {
+            tapped.push((process, stream, text.to_vec()));
+        }
         let is_terminal = places.is_terminal(pipe.place);
         let Some(outlet) = places.outlet(pipe.place) else { return };
         let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
@@ -436,18 +480,28 @@ impl Outputs {
             }
             (way, _) => {
                 let label = label(labels, seat, way);
-                pipe.lines.push(text, |piece| outlet.put(writer, &label, piece));
+                let mut copied = Vec::new();
+                pipe.lines.push(text, |piece| {
+                    outlet.put(writer, &label, piece);
+                    copied.extend_from_slice(if pipe.copy.is_some() { piece } else { b"" });
+                });
+                if let Some(outlet) = pipe.copy.and_then(|copy| places.outlet(copy)) {
+                    outlet.put(writer, &label, &copied);
+                }
             }
         }
         let held = pipe.lines.held_bytes();
         self.held_bytes += held;
-        if let Some(at) = pipe.shown_at.take() {
+        let shown_at = pipe.shown_at.take();
+        if let Some(at) = shown_at {
             self.unfinished.remove(&(at, process, stream));
         }
         if held > LINE_MAX || self.held_bytes > HELD_MAX {
             self.let_go(stream, process, true);
         } else if held > 0 && is_terminal {
-            let at = Instant::now() + QUIET;
+            // A line that overwrites itself, as a progress bar, may never rest.
+            let at = shown_at.filter(|_| text.contains(&b'\r'));
+            let at = at.unwrap_or_else(|| Instant::now() + QUIET);
             pipe.shown_at = Some(at);
             self.unfinished.insert((at, process, stream));
         }
@@ -474,7 +528,14 @@ impl Outputs {
             }
             (way, _) => {
                 let label = label(&self.labels, seat, way);
-                pipe.lines.let_go(|rest| outlet.put(Writer::Rank(seat, stream), &label, rest));
+                let mut copied = Vec::new();
+                pipe.lines.let_go(|rest| {
+                    outlet.put(Writer::Rank(seat, stream), &label, rest);
+                    copied.extend_from_slice(if pipe.copy.is_some() { rest } else { b"" });
+                });
+                if let Some(outlet) = pipe.copy.and_then(|copy| self.places.outlet(copy)) {
+                    outlet.put(Writer::Rank(seat, stream), &label, &copied);
+                }
             }
         }
     }
@@ -490,30 +551,6 @@ impl Outputs {
         }
     }
 
-    /// Stops or resumes reading the pipes that lead to a place.
-    fn hold_up(&mut self, place: u32, hold: bool, poller: &mut Poller) -> io::Result<()> {
-        // Without files, all pipes of a stream lead to one place.
-        let at_once = |stream| self.places.ours(stream) == place && self.places.is_ours(stream);
-        for stream in Stream::BOTH.into_iter().filter(|stream| at_once(*stream)) {
-            poller.pause(stream, hold)?;
-        }
-        if Stream::BOTH.into_iter().all(|stream| self.places.is_ours(stream)) {
-            return Ok(());
-        }
-        for (process, pipes) in self.pipes.iter().enumerate() {
-            for (pipe, stream) in pipes.iter().zip(Stream::BOTH) {
-                let token = Token::Output(stream, number(process));
-                let pipe = pipe.as_ref().filter(|pipe| pipe.place == place && !at_once(stream));
-                match pipe.and_then(|pipe| pipe.fd.as_ref()) {
-                    Some(fd) if hold => poller.remove(token, fd)?,
-                    Some(fd) => poller.add(token, fd, Interest::Read)?,
-                    None => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn has_something(&self, stream: Stream, process: u32) -> bool {
         self.has(stream, process, PollFlags::IN | PollFlags::HUP)
     }
@@ -527,6 +564,11 @@ impl Outputs {
         poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
             && wanted.iter().any(|wanted| wanted.revents().intersects(states))
     }
+}
+
+/// A log text as a line of its own.
+fn log_line(text: &[u8]) -> Vec<u8> {
+    [text.trim_ascii_end(), b"\n"].concat()
 }
 
 /// Label of the next line of a rank.
@@ -547,8 +589,7 @@ fn label<'a>(
 /// Default capacity of a pipe.
 const SCRATCH: usize = 64 * 1024;
 
-/// A line is held until it ends, up to this length. Beyond it goes out in pieces, and stays whole as
-/// long as no other line is written meanwhile.
+/// Longest line that is held until it ends. A longer one goes out in pieces, which other lines may separate.
 const LINE_MAX: usize = 1 << 20;
 
 /// Maximum size of all unfinished lines together; beyond it the next one goes out in pieces.

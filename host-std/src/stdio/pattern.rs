@@ -7,7 +7,9 @@ use std::fmt::{self, Write};
 /// | letters | value |
 /// |---|---|
 /// | `%r` | rank in its own job |
+/// | `%R` | the same with leading zeros, all ranks of the job alike |
 /// | `%g` | number of the job: 0 for the first, spawned ones count on |
+/// | `%j` | number of the job, from 1, as in Open MPI |
 /// | `%p` | number of the node, which is that of Hydra's proxy |
 /// | `%h` | name of the node |
 /// | `%t` | whole seconds since the launcher started |
@@ -22,6 +24,8 @@ pub(crate) struct Pattern {
 pub(crate) struct PatternValues<'a> {
     /// The rank, or several of them.
     pub(crate) rank: &'a str,
+    /// Number of digits of the number of ranks.
+    pub(crate) width: usize,
     /// The number of the job.
     pub(crate) group: u32,
     /// Number of the node, or of several.
@@ -45,7 +49,9 @@ pub(crate) struct PatternError {
 enum PatternPart {
     Text(String),
     Rank,
+    PaddedRank,
     Group,
+    GroupFromOne,
     Node,
     Host,
     Seconds,
@@ -70,7 +76,9 @@ impl Pattern {
                     continue;
                 }
                 Some('r') => PatternPart::Rank,
+                Some('R') => PatternPart::PaddedRank,
                 Some('g') => PatternPart::Group,
+                Some('j') => PatternPart::GroupFromOne,
                 Some('p') => PatternPart::Node,
                 Some('h') => PatternPart::Host,
                 Some('t') => PatternPart::Seconds,
@@ -94,6 +102,8 @@ impl Pattern {
             let written = match part {
                 PatternPart::Text(fixed) => text.write_str(fixed),
                 PatternPart::Rank => text.write_str(facts.rank),
+                PatternPart::PaddedRank => write!(text, "{:0>1$}", facts.rank, facts.width),
+                PatternPart::GroupFromOne => write!(text, "{}", facts.group.saturating_add(1)),
                 PatternPart::Group => write!(text, "{}", facts.group),
                 PatternPart::Node => text.write_str(facts.node),
                 PatternPart::Host => text.write_str(facts.host),
@@ -119,8 +129,8 @@ impl fmt::Display for PatternError {
             None => write!(f, "the pattern '{pattern}' ends with a lone '%'")?,
         }
         f.write_str(
-            "; there are %r (rank), %g (job), %p (node), %h (name of the node), %t (seconds) and %% \
-             (a percent sign)",
+            "; there are %r and %R (rank), %g and %j (job), %p (node), %h (name of the node), %t (seconds) \
+             and %% (a percent sign)",
         )
     }
 }
@@ -132,7 +142,8 @@ mod tests {
     use super::*;
 
     fn filled_in(pattern: &str) -> Result<String, Option<char>> {
-        let facts = PatternValues { rank: "0-3", group: 2, node: "0", host: "node1", secs: 71 };
+        let (rank, host, node) = ("0-3", "node1", "0");
+        let facts = PatternValues { rank, width: 5, group: 2, node, host, secs: 71 };
         let pattern = Pattern::parse(pattern).map_err(|error| error.letter)?;
         Ok(pattern.filled_in(facts))
     }
@@ -141,6 +152,7 @@ mod tests {
     fn letters_stand_for_the_values_of_hydra() {
         assert_eq!(filled_in("[%r] ").unwrap(), "[0-3] ");
         assert_eq!(filled_in("%g.%p.%h.%t.%%r").unwrap(), "2.0.node1.71.%r");
+        assert_eq!(filled_in("%j/rank.%R").unwrap(), "3/rank.000-3");
         assert_eq!(filled_in("").unwrap(), "");
         assert_eq!(filled_in("é%r%ré").unwrap(), "é0-30-3é");
     }

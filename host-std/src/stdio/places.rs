@@ -20,6 +20,12 @@ use std::path::PathBuf;
 pub(crate) struct Places {
     /// Names of files, by stream.
     patterns: [Option<Pattern>; 2],
+    /// True if output to files goes to the launcher's own streams, too.
+    copies: bool,
+    /// True if directories of files are created.
+    makes_directories: bool,
+    /// Number of digits of the number of ranks, by job.
+    widths: BTreeMap<u32, usize>,
     /// True if both streams of a rank share a pipe.
     are_one: bool,
     all: BTreeMap<u32, Place>,
@@ -74,12 +80,12 @@ impl Places {
         let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
         let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
         let places = Stream::BOTH.into_iter().zip(ours).rev();
-        let errors = match settings.merges_errors {
-            true => &settings.out_files,
-            false => &settings.error_files,
-        };
+        let [out, errors] = settings.patterns();
         Ok(Self {
-            patterns: [pattern(&settings.out_files)?, pattern(errors)?],
+            patterns: [pattern(&out)?, pattern(&errors)?],
+            copies: settings.copies,
+            makes_directories: settings.directory.is_some(),
+            widths: BTreeMap::new(),
             are_one: Self::are_one(settings),
             all: places
                 .map(|(stream, number)| (number, Place::new(Target::ours(stream))))
@@ -99,6 +105,9 @@ impl Places {
         let place = Place { is_terminal: shows_prompts, ..Place::of(Outlet::of_node()) };
         Self {
             patterns: [None, None],
+            copies: false,
+            makes_directories: false,
+            widths: BTreeMap::new(),
             are_one,
             all: BTreeMap::from([(0, place)]),
             files: BTreeMap::new(),
@@ -113,10 +122,10 @@ impl Places {
     /// True if both streams of a rank lead to the same place. Then they must be one pipe, which keeps
     /// the order of writes to both.
     pub(crate) fn are_one(settings: &Output) -> bool {
-        match (&settings.out_files, &settings.error_files) {
+        match settings.patterns() {
             _ if settings.merges_errors => true,
-            (None, None) => streams_are_one(),
-            (out, err) => out == err,
+            [None, None] => streams_are_one(),
+            [out, err] => out == err,
         }
     }
 
@@ -146,6 +155,7 @@ impl Places {
         group: u32,
         ranks: u32,
     ) -> Result<(), FileError> {
+        self.widths.insert(group, ranks.to_string().len());
         let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for stream in self.streams() {
             let seats = (0..ranks).map(|rank| StreamOwner { group, rank });
@@ -155,6 +165,9 @@ impl Places {
         }
         let (known, new): (Vec<PathBuf>, _) =
             uses.keys().cloned().partition(|name| self.files.contains_key(name));
+        if self.makes_directories {
+            files::make_directories(&new)?;
+        }
         let opened = files::open_all(&new)?;
         for (name, fd) in new.into_iter().zip(opened) {
             self.add(name, Target::file(fd));
@@ -179,6 +192,13 @@ impl Places {
         let file = self.name(labels, stream, seat).and_then(|name| *self.files.get(&name)?);
         let number = file.unwrap_or(self.ours(stream));
         self.all.get(&number).is_some_and(|place| !place.is_closed).then_some(number)
+    }
+
+    /// Place of a copy of what goes to a file; `None` if there is none.
+    pub(crate) fn copy_of(&self, stream: Stream) -> Option<u32> {
+        let ours = self.ours(stream);
+        let is_open = self.all.get(&ours).is_some_and(|place| !place.is_closed);
+        Some(ours).filter(|_| self.copies && !self.is_ours(stream) && is_open)
     }
 
     /// Outlet of a place, marked for the next flush.
@@ -338,7 +358,8 @@ impl Places {
     /// File name for one stream of a rank.
     fn name(&self, labels: &Labels, stream: Stream, seat: StreamOwner) -> Option<PathBuf> {
         let pattern = self.patterns[stream.index()].as_ref()?;
-        Some(PathBuf::from(labels.fill_in(pattern, seat)))
+        let width = self.widths.get(&seat.group).copied().unwrap_or_default();
+        Some(PathBuf::from(labels.fill_in(pattern, seat, width)))
     }
 }
 

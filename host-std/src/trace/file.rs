@@ -174,7 +174,7 @@ impl SharedQueue {
     }
 }
 
-fn lost(time_ns: u64, count: u64) -> Record {
+pub(super) fn lost(time_ns: u64, count: u64) -> Record {
     let what = Content::Lost { count };
     Record { time_ns, job: 0, rank: None, session: None, what }
 }

@@ -1,13 +1,14 @@
 //! Recording of messages: always the last ones in memory, and all of them in a file on request.
 //!
-//! A message is recorded when the server receives or sends it, whole, with the bytes of the wire. Its
-//! record is encoded once; the ring and the file take the same bytes.
+//! A message is recorded when the server receives or sends it, whole, with the bytes of the wire. The ring
+//! keeps these bytes; its record is encoded only for the file and for observers, or when the ring is read.
 
 mod file;
 mod message_lines;
 mod redact;
 mod ring;
 mod tap;
+mod unsent;
 
 pub(crate) use file::TraceFile;
 pub(crate) use redact::redacted;
@@ -15,25 +16,29 @@ pub(crate) use ring::{Last, Ring};
 pub(crate) use tap::Tap;
 
 use message_lines::MessageLines;
+use unsent::UnsentRecords;
 
+use crate::launch::plan::Plan;
 use crate::settings;
+use nix::time::{ClockId, clock_gettime};
 use pmi_trace::file::{write_head, write_record};
 use pmi_trace::record::PMIX_SESSION;
 use pmi_trace::stream::Splitter;
 use pmi_trace::{Content, Direction, Head, JobFacts, Record};
-use std::time::Instant;
+use std::time::{Duration, SystemTime};
 
 /// Recorder of messages and events.
 #[derive(Debug)]
 pub struct Tracer {
-    zero: Instant,
+    /// Start of the run, by [`monotonic_ns`].
+    zero_ns: u64,
     head: Head,
     ring: Ring,
     file: Option<TraceFile>,
     /// By session, then by PMIx connection: the start of an incomplete message.
     streams: [Vec<Splitter>; 2],
-    /// Records for observers; none if there is no observer.
-    for_watchers: Option<Vec<u8>>,
+    /// Records for observers, or for the head of a run on several nodes.
+    unsent: Option<UnsentRecords>,
     /// Messages to be shown to the user; `None` unless requested.
     shown: Option<MessageLines>,
     /// The record being encoded.
@@ -76,12 +81,12 @@ impl Tracer {
     /// Starts the clock of the records. The ring has room for `ring` messages of usual length.
     pub fn new(ring: usize) -> Self {
         Self {
-            zero: Instant::now(),
+            zero_ns: monotonic_ns(),
             head: Head::default(),
             ring: Ring::new(ring),
             file: None,
             streams: Default::default(),
-            for_watchers: None,
+            unsent: None,
             shown: None,
             frame: Vec::new(),
             hides_proofs: false,
@@ -141,9 +146,11 @@ impl Tracer {
 
     /// Records the complete messages in input of a client.
     fn received(&mut self, subject: TraceSource, bytes: &[u8]) {
-        if let Some(session) = subject.session {
-            self.split(session, subject, Direction::ToServer, bytes);
+        let Some(session) = subject.session else { return };
+        if stream(&mut self.streams, session).is_one_message(bytes) {
+            return self.message(subject, Direction::ToServer, bytes);
         }
+        self.split(session, subject, Direction::ToServer, bytes);
     }
 
     /// Records output of the server: one whole message, or a piece of a PMIx message.
@@ -181,19 +188,40 @@ impl Tracer {
         if let Some(shown) = &mut self.shown {
             shown.push(subject, direction, bytes);
         }
-        self.record(subject, time_ns, Content::Message { direction, bytes });
+        self.ring.push_message(subject, time_ns, direction, bytes);
+        if self.file.is_some() || self.unsent.is_some() {
+            self.encode(subject, time_ns, Content::Message { direction, bytes });
+            self.pass_on();
+        }
     }
 
-    fn record<B: AsRef<[u8]>>(&mut self, subject: TraceSource, time_ns: u64, what: Content<B>) {
+    /// Adds a record that another node has made.
+    pub(crate) fn add_record(&mut self, subject: TraceSource, time_ns: u64, what: Content) {
+        if let (Some(shown), Content::Message { direction, bytes }) = (&mut self.shown, &what) {
+            shown.push(subject, *direction, bytes);
+        }
+        self.record(subject, time_ns, what);
+    }
+
+    fn record(&mut self, subject: TraceSource, time_ns: u64, what: Content) {
+        self.encode(subject, time_ns, what);
+        self.ring.push_encoded(&self.frame);
+        self.pass_on();
+    }
+
+    fn encode<B: AsRef<[u8]>>(&mut self, subject: TraceSource, time_ns: u64, what: Content<B>) {
         let TraceSource { job, rank, session } = subject;
         self.frame.clear();
         write_record(&Record { time_ns, job, rank, session, what }, &mut self.frame);
-        self.ring.push(&self.frame);
+    }
+
+    /// Hands the encoded record to the readers other than the ring.
+    fn pass_on(&mut self) {
         if let Some(file) = &mut self.file {
             file.push(&self.frame);
         }
-        if let Some(records) = &mut self.for_watchers {
-            records.extend(&self.frame);
+        if let Some(unsent) = &mut self.unsent {
+            unsent.push(&self.frame);
         }
     }
 
@@ -222,17 +250,29 @@ impl Tracer {
         self.shown.as_mut().map_or_else(Vec::new, |shown| shown.drain(is_read))
     }
 
-    /// Starts or stops keeping records for observers.
-    pub(crate) fn keep_for_watchers(&mut self, keeps: bool) {
+    /// Starts or stops keeping records for [`take_unsent`](Self::take_unsent).
+    pub(crate) fn keep_unsent(&mut self, keeps: bool) {
         match keeps {
-            true => drop(self.for_watchers.get_or_insert_default()),
-            false => self.for_watchers = None,
+            true => drop(self.unsent.get_or_insert_default()),
+            false => self.unsent = None,
         }
     }
 
-    /// Records for observers since the last call; none if there are no new ones.
-    pub(crate) fn take_for_watchers(&mut self) -> Option<Vec<u8>> {
-        self.for_watchers.as_mut().filter(|records| !records.is_empty()).map(std::mem::take)
+    /// True if there are records to take.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.unsent.as_ref().is_some_and(|unsent| !unsent.is_empty())
+    }
+
+    /// The oldest whole records that were not taken yet, in the order in which they were made.
+    pub(crate) fn take_unsent(&mut self) -> Option<Vec<u8>> {
+        let now_ns = self.now_ns();
+        let unsent = self.unsent.as_mut()?;
+        unsent.take().or_else(|| {
+            let count = unsent.take_lost()?;
+            let mut frame = Vec::new();
+            write_record(&file::lost(now_ns, count), &mut frame);
+            Some(frame)
+        })
     }
 
     /// The last messages of all ranks, as a trace that other programs read.
@@ -247,7 +287,34 @@ impl Tracer {
     ///
     /// Units: nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
-        u64::try_from(self.zero.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        monotonic_ns() - self.zero_ns
+    }
+
+    /// Start of the run, by [`monotonic_ns`].
+    pub(crate) const fn zero_ns(&self) -> u64 {
+        self.zero_ns
+    }
+}
+
+/// Time of the monotonic clock, which all processes of a machine share.
+///
+/// Units: nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    // Linux always has this clock, which counts from the start of the system. The function of the C library
+    // works under valgrind, too.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Facts about a run whose first job is the one described.
+pub(crate) fn head(plan: &Plan, facts: JobFacts) -> Head {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Head {
+        started_unix_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+        recorder: concat!("pmi-host ", env!("CARGO_PKG_VERSION")).into(),
+        host: plan.host.clone(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        jobs: vec![facts],
     }
 }
 

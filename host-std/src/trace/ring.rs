@@ -1,22 +1,52 @@
 //! The last messages of all ranks, in memory that does not grow.
 //!
-//! The ring holds the newest records of all ranks, encoded as in a file. A rank that the others wait for
+//! The ring holds the newest records of all ranks. A message is kept as its bytes and encoded only when the
+//! records are read, which happens rarely, while messages come all the time. A rank that the others wait for
 //! has usually been silent for long, so the start of each rank's last message is kept separately.
 
+use super::TraceSource;
 use crate::numbers::index;
-use pmi_trace::Direction;
+use pmi_trace::file::write_record;
 use pmi_trace::message::name;
+use pmi_trace::{Content, Direction, Record};
 use std::collections::VecDeque;
 
 /// The newest records.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    frames: VecDeque<u8>,
-    /// Length of each of them, the oldest first.
-    lens: VecDeque<u32>,
-    frames_max: usize,
+    /// The oldest first.
+    entries: VecDeque<RingEntry>,
+    entries_max: usize,
+    /// Their bytes, in the same order. They wrap around at the end.
+    bytes: Vec<u8>,
+    /// Offset behind the newest byte.
+    end: usize,
+    /// Number of bytes of all entries.
+    held_bytes: usize,
     /// By job, then by rank.
     lasts: Vec<Vec<Option<Last>>>,
+}
+
+/// A record whose bytes are in the ring.
+#[derive(Clone, Copy, Debug)]
+struct RingEntry {
+    time_ns: u64,
+    job: u32,
+    /// [`ABSENT`] if it is not known.
+    rank: u32,
+    /// [`ABSENT`] for a record without a connection.
+    session: u32,
+    len_bytes: u32,
+    kind: EntryKind,
+}
+
+/// Form of the bytes of a record.
+#[derive(Clone, Copy, Debug)]
+enum EntryKind {
+    /// A message in this direction.
+    Message(Direction),
+    /// A record as in a file.
+    Encoded,
 }
 
 /// The last message of a rank, or to it.
@@ -34,14 +64,15 @@ pub(crate) struct Last {
 }
 
 impl Ring {
-    /// Creates a ring for `frames_max` records of usual length; fewer if they are long.
-    pub(crate) fn new(frames_max: usize) -> Self {
-        // Allocated at once: untouched pages cost nothing.
-        let bytes_max = frames_max.saturating_mul(FRAME_BYTES);
+    /// Creates a ring for `entries_max` records of usual length; fewer if they are long.
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self {
-            frames: VecDeque::with_capacity(bytes_max),
-            lens: VecDeque::with_capacity(frames_max),
-            frames_max,
+            entries: VecDeque::with_capacity(entries_max),
+            entries_max,
+            // Allocated at once: untouched pages cost nothing.
+            bytes: vec![0; entries_max.saturating_mul(RECORD_BYTES)],
+            end: 0,
+            held_bytes: 0,
             lasts: Vec::new(),
         }
     }
@@ -60,19 +91,41 @@ impl Ring {
         }
     }
 
-    /// Adds a record, and drops the oldest ones for it. A record longer than the ring is left out.
-    pub(crate) fn push(&mut self, frame: &[u8]) {
-        let bytes_max = self.frames_max.saturating_mul(FRAME_BYTES);
-        let Ok(len) = u32::try_from(frame.len()) else { return };
-        if frame.len() > bytes_max {
+    /// Adds a message, and drops the oldest records for it. One longer than the ring is left out.
+    pub(crate) fn push_message(
+        &mut self,
+        subject: TraceSource,
+        time_ns: u64,
+        direction: Direction,
+        bytes: &[u8],
+    ) {
+        self.push(subject, time_ns, EntryKind::Message(direction), bytes);
+    }
+
+    /// Adds a record that is encoded as in a file.
+    pub(crate) fn push_encoded(&mut self, frame: &[u8]) {
+        let subject = TraceSource { job: 0, rank: None, session: None };
+        self.push(subject, 0, EntryKind::Encoded, frame);
+    }
+
+    fn push(&mut self, subject: TraceSource, time_ns: u64, kind: EntryKind, bytes: &[u8]) {
+        let Ok(len_bytes) = u32::try_from(bytes.len()) else { return };
+        let all_bytes = self.bytes.len();
+        if bytes.len() > all_bytes {
             return;
         }
-        while self.lens.len() >= self.frames_max || self.frames.len() + frame.len() > bytes_max {
-            let Some(oldest) = self.lens.pop_front() else { return };
-            self.frames.drain(..index(oldest));
+        while self.entries.len() >= self.entries_max || self.held_bytes + bytes.len() > all_bytes {
+            let Some(oldest) = self.entries.pop_front() else { return };
+            self.held_bytes -= index(oldest.len_bytes);
         }
-        self.frames.extend(frame);
-        self.lens.push_back(len);
+        let (front, wrapped) = bytes.split_at(bytes.len().min(all_bytes - self.end));
+        self.bytes[self.end..self.end + front.len()].copy_from_slice(front);
+        self.bytes[..wrapped.len()].copy_from_slice(wrapped);
+        self.end = if wrapped.is_empty() { self.end + front.len() } else { wrapped.len() };
+        self.held_bytes += bytes.len();
+        let TraceSource { job, rank, session } = subject;
+        let (rank, session) = (rank.unwrap_or(ABSENT), session.unwrap_or(ABSENT));
+        self.entries.push_back(RingEntry { time_ns, job, rank, session, len_bytes, kind });
     }
 
     /// Keeps the last message of a rank.
@@ -88,11 +141,44 @@ impl Ring {
         self.lasts.get(index(job))?.get(index(rank))?.as_ref()
     }
 
-    /// Appends all records, the oldest first.
+    /// Appends all records as in a file, the oldest first.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
-        let (front, back) = self.frames.as_slices();
-        out.extend(front);
-        out.extend(back);
+        let mut at = match self.end.checked_sub(self.held_bytes) {
+            Some(at) => at,
+            None => self.end + self.bytes.len() - self.held_bytes,
+        };
+        let mut joined = Vec::new();
+        for entry in &self.entries {
+            let len = index(entry.len_bytes);
+            let front = &self.bytes[at..self.bytes.len().min(at + len)];
+            let wrapped = &self.bytes[..len - front.len()];
+            let bytes = match wrapped {
+                [] => front,
+                _ => {
+                    joined.clear();
+                    joined.extend_from_slice(front);
+                    joined.extend_from_slice(wrapped);
+                    &joined
+                }
+            };
+            at = if wrapped.is_empty() { at + len } else { wrapped.len() };
+            match entry.kind {
+                EntryKind::Encoded => out.extend_from_slice(bytes),
+                EntryKind::Message(direction) => {
+                    write_record(&entry.message(direction, bytes), out)
+                }
+            }
+        }
+    }
+}
+
+impl RingEntry {
+    /// The record of a message.
+    fn message<'a>(&self, direction: Direction, bytes: &'a [u8]) -> Record<&'a [u8]> {
+        let known = |number: u32| (number != ABSENT).then_some(number);
+        let (rank, session) = (known(self.rank), known(self.session));
+        let what = Content::Message { direction, bytes };
+        Record { time_ns: self.time_ns, job: self.job, rank, session, what }
     }
 }
 
@@ -100,7 +186,8 @@ impl Last {
     /// Copies the start of a message.
     pub(crate) fn new(time_ns: u64, direction: Direction, message: &[u8]) -> Self {
         let mut start = [0; START_BYTES];
-        start.iter_mut().zip(message).for_each(|(to, byte)| *to = *byte);
+        let len = message.len().min(START_BYTES);
+        start[..len].copy_from_slice(&message[..len]);
         Self { time_ns, direction, len_bytes: message.len(), start }
     }
 
@@ -112,35 +199,89 @@ impl Last {
 }
 
 /// Average size of a record; most are shorter, and values of keys are longer.
-const FRAME_BYTES: usize = 256;
+const RECORD_BYTES: usize = 256;
 
 /// Longer than every command with its prefix.
 const START_BYTES: usize = 40;
 
+/// No rank and no session has this number.
+const ABSENT: u32 = u32::MAX;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pmi_trace::file::RecordReader;
 
-    fn kept(ring: &Ring) -> Vec<u8> {
+    const SUBJECT: TraceSource = TraceSource { job: 2, rank: Some(1), session: None };
+
+    fn push(ring: &mut Ring, number: u64, bytes: &[u8]) {
+        ring.push_message(SUBJECT, number, Direction::ToServer, bytes);
+    }
+
+    /// Times and bytes of the messages that the ring holds.
+    fn kept(ring: &Ring) -> Vec<(u64, Vec<u8>)> {
         let mut out = Vec::new();
         ring.write_to(&mut out);
-        out
+        let records = RecordReader::of_records(&out).map(|record| match record.what {
+            Content::Message { bytes, .. } => {
+                assert_eq!((record.job, record.rank, record.session), (2, Some(1), None));
+                (record.time_ns, bytes)
+            }
+            _ => (record.time_ns, Vec::new()),
+        });
+        records.collect()
     }
 
     #[test]
     fn newest_records_are_kept_in_memory_that_does_not_grow() {
         let mut ring = Ring::new(4);
-        let capacity = (ring.frames.capacity(), ring.lens.capacity());
+        let capacity = (ring.bytes.capacity(), ring.entries.capacity());
         for number in 0..=200u8 {
-            ring.push(&[number; 10]);
+            push(&mut ring, number.into(), &[number; 10]);
         }
-        let expected: Vec<u8> = (197..=200u8).flat_map(|number| [number; 10]).collect();
+        let expected: Vec<_> =
+            (197..=200u8).map(|number| (number.into(), vec![number; 10])).collect();
         assert_eq!(kept(&ring), expected);
-        ring.push(&[1; 4 * FRAME_BYTES - 15]);
-        assert_eq!(kept(&ring).len(), 4 * FRAME_BYTES - 5);
-        ring.push(&[2; 4 * FRAME_BYTES + 1]);
-        assert_eq!(kept(&ring)[..10], [200; 10]);
-        assert_eq!((ring.frames.capacity(), ring.lens.capacity()), capacity);
+        // Everything but the last record is dropped for a long one, and one that is too long for all is left
+        // out.
+        push(&mut ring, 201, &[1; 4 * RECORD_BYTES - 15]);
+        assert_eq!(kept(&ring), [(200, vec![200; 10]), (201, vec![1; 4 * RECORD_BYTES - 15])]);
+        push(&mut ring, 202, &[2; 4 * RECORD_BYTES + 1]);
+        assert_eq!(kept(&ring)[0], (200, vec![200; 10]));
+        assert_eq!((ring.bytes.capacity(), ring.entries.capacity()), capacity);
+    }
+
+    #[test]
+    fn records_are_whole_wherever_they_wrap_around() {
+        for first_bytes in 1..300 {
+            let mut ring = Ring::new(4);
+            push(&mut ring, 0, &vec![0; first_bytes]);
+            for number in 1..40u8 {
+                let bytes: Vec<u8> = (0..251).map(|byte| byte ^ number).collect();
+                push(&mut ring, number.into(), &bytes);
+            }
+            let mut frame = Vec::new();
+            let what: Content = Content::Ended { code: 0 };
+            let ended = Record { time_ns: 77, job: 0, rank: None, session: None, what };
+            write_record(&ended, &mut frame);
+            ring.push_encoded(&frame);
+            let kept = kept(&ring);
+            let times: Vec<_> = kept.iter().map(|(time, _)| *time).collect();
+            assert_eq!(times, [37, 38, 39, 77]);
+            for (number, bytes) in &kept[..3] {
+                let is_whole =
+                    (0..251).zip(bytes).all(|(at, byte)| u64::from(at ^ byte) == *number);
+                assert!(is_whole && bytes.len() == 251, "{number} after {first_bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn ring_without_room_keeps_nothing() {
+        let mut ring = Ring::new(0);
+        push(&mut ring, 0, b"message");
+        push(&mut ring, 0, b"");
+        assert_eq!(kept(&ring), []);
     }
 
     #[test]
@@ -150,7 +291,7 @@ mod tests {
         let last = Last::new(5, Direction::ToServer, b"cmd=barrier_in\n");
         ring.note((2, 1), last);
         for _ in 0..10 {
-            ring.push(b"another");
+            push(&mut ring, 0, b"another");
         }
         assert_eq!(ring.last(2, 1), Some(&last));
         assert_eq!((last.name().as_str(), last.len_bytes), ("barrier_in", 15));

@@ -17,6 +17,11 @@ impl<'a, M> Tap<'a, M> {
     pub(super) const fn new(machine: M, tracer: &'a mut Tracer, subject: TraceSource) -> Self {
         Self { machine, tracer, subject }
     }
+
+    /// The machine, read-only.
+    pub(crate) const fn machine(&self) -> &M {
+        &self.machine
+    }
 }
 
 impl<M: Machine> Machine for Tap<'_, M> {

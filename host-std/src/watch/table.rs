@@ -145,6 +145,8 @@ pub enum WaitCondition {
     GroupEnd(String),
     /// Data published under this key, in PMIx.
     Published(String),
+    /// The answer to a message of which a part has arrived.
+    Message,
 }
 
 /// A rank.

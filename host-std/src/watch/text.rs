@@ -125,6 +125,9 @@ fn sentence(job: &Job, wait: &Wait) -> String {
             format!("{who} in the destruction of group '{name}'{awaited}")
         }
         WaitCondition::Published(key) => format!("{who} until '{key}' is published"),
+        WaitCondition::Message => {
+            format!("{who} for the answer to a message that lacks its end")
+        }
     }
 }
 
@@ -308,6 +311,7 @@ fn place(what: &WaitCondition) -> String {
         WaitCondition::Disconnect(_) => "in a disconnect".to_owned(),
         WaitCondition::GroupMade(_) | WaitCondition::GroupEnd(_) => "in a group".to_owned(),
         WaitCondition::Published(_) => "in a lookup".to_owned(),
+        WaitCondition::Message => "in a message".to_owned(),
     }
 }
 

@@ -45,6 +45,11 @@ pub fn program_with(name: &str, program: &str, flags: &str) -> Option<PathBuf> {
     or_skip(built, "Debian's packages libpmi0 and libpmi0-dev bring what is missing")
 }
 
+/// The same with these flags alone.
+pub fn program_of(name: &str, flags: &str) -> PathBuf {
+    built(name, name, flags)
+}
+
 fn built(name: &str, program: &str, flags: &str) -> PathBuf {
     let flags: Vec<&str> = flags.split(' ').chain(["-Wall", "-Wextra", "-Werror"]).collect();
     build_with(OsStr::new("cc"), name, program, &flags)

@@ -3,11 +3,13 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod capi;
+pub mod flux;
 pub mod hosts;
 pub mod library;
 pub mod listening;
 pub mod peers;
 pub mod terminal;
+pub mod tools;
 pub mod wheel;
 
 use nix::sys::signal::{Signal, killpg};
@@ -52,7 +54,7 @@ pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
         // A signal that is ignored at the start stays ignored, as in tests that were started in the
         // background.
         true => {
-            let mut command = Command::new("env");
+            let mut command = Command::new("/usr/bin/env");
             command.args(["--default-signal", launcher]);
             command
         }

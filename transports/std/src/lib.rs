@@ -14,6 +14,7 @@
 //! | [`BoundedBuf`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
 //! | `pmix` | the calls of a client of PMIx, with the feature of that name |
 //! | `server` | a server for ranks that its owner has started, with the feature of that name |
+//! | `snapshot` | values in memory that is shared with the server, with the feature of that name |
 //! | `tls` | connections under TLS, with the feature of that name |
 //! | [`Notices`] | a second connection, on which the server announces checkpoints and the end of the job |
 //! | [`singleton`] | a launcher for a process that was started by itself |
@@ -35,6 +36,8 @@ pub mod pmix;
 pub mod server;
 pub mod shared;
 pub mod singleton;
+#[cfg(feature = "snapshot")]
+pub mod snapshot;
 mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(not(target_os = "hermit"))]
 use std::os::unix::net::UnixStream;
 
 use pmi_link::{Link, LinkError, Wrote};
@@ -17,6 +18,7 @@ pub struct NonBlocking<S> {
     ended: bool,
 }
 
+#[cfg(not(target_os = "hermit"))]
 impl NonBlocking<UnixStream> {
     /// Makes a Unix socket one that never waits. It holds for all copies of the descriptor.
     ///

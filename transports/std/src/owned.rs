@@ -1,6 +1,6 @@
 //! The calls whose results are owned, for every driver of this crate.
 
-use pmi_core::command::{Answer, Reply, Text};
+use pmi_core::command::{Answer, ProcessCodes, Reply, Text};
 use pmi_core::error::Code;
 use pmi_link::SpawnError;
 use pmi_link::calls::{NumbersReply, ReadReply, ReplyError, ReplyResult};
@@ -128,8 +128,8 @@ fn owned(text: Text<'_>) -> Vec<u8> {
 }
 
 /// Comma-separated codes; an empty text is an empty list.
-fn codes_of(list: Text<'_>) -> Vec<Code> {
-    let list = owned(list);
+fn codes_of(codes: ProcessCodes<'_>) -> Vec<Code> {
+    let list: Vec<u8> = codes.bytes().collect();
     let pieces = list.split(|b| *b == b',').filter(|_| !list.is_empty());
     pieces
         .map(|piece| {

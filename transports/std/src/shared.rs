@@ -20,6 +20,8 @@
 
 mod connection;
 mod owned_reply;
+#[cfg(feature = "snapshot")]
+mod snapshot;
 
 use std::io;
 use std::sync::Arc;
@@ -57,6 +59,19 @@ impl SharedPmi {
     /// The error of the system if the stream cannot be shared.
     pub fn new(stream: Stream) -> io::Result<Self> {
         Ok(Self(Arc::new(SharedConnection::new(stream)?)))
+    }
+
+    /// Takes a connected stream, and offers the server a [`snapshot`](crate::snapshot) with the first
+    /// message;
+    /// nothing is sent yet. A system without the memory for it, or a server that does not know of it, gives a
+    /// session as that of [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[cfg(feature = "snapshot")]
+    pub fn with_snapshot(stream: Stream) -> io::Result<Self> {
+        Ok(Self(Arc::new(SharedConnection::with_snapshot(stream)?)))
     }
 
     pmi_link::client_calls! { [] [] [&Self] io::Error, generations: 2, threaded: true }
@@ -105,11 +120,17 @@ impl SharedPmi {
     ///
     /// [`CallError`] of the session, and those of `reply`.
     pub fn call<R: ReadReply>(&self, request: &Request<'_>, mut reply: R) -> CallResult<R::Output> {
+        #[cfg(feature = "snapshot")]
+        if let Some(result) = self.0.call_in_memory(request, &mut reply)? {
+            return Ok(result?);
+        }
         let ticket = self.0.send(request)?;
         loop {
             let received = self.0.recv(ticket)?;
             let result = reply.on_reply(&received.lend());
             if !received.has_more() {
+                #[cfg(feature = "snapshot")]
+                self.0.end_fence(request)?;
                 return Ok(result?);
             }
         }

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(not(target_os = "hermit"))]
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub enum Stream {
     /// One end of a socket pair, as a launcher leaves it, or a Unix socket.
+    #[cfg(not(target_os = "hermit"))]
     Unix(UnixStream),
     /// A TCP connection.
     Tcp(TcpStream),
@@ -67,6 +69,7 @@ impl Stream {
     /// The error of the system.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
+            #[cfg(not(target_os = "hermit"))]
             Self::Unix(stream) => stream.set_nonblocking(nonblocking),
             Self::Tcp(stream) => stream.set_nonblocking(nonblocking),
             #[cfg(feature = "tls")]
@@ -80,7 +83,9 @@ impl Stream {
     /// only under TLS.
     pub fn is_pending(&mut self) -> bool {
         match self {
-            Self::Unix(_) | Self::Tcp(_) => false,
+            #[cfg(not(target_os = "hermit"))]
+            Self::Unix(_) => false,
+            Self::Tcp(_) => false,
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.is_pending(),
             #[cfg(feature = "tls")]
@@ -91,7 +96,9 @@ impl Stream {
     /// True while a TLS handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         match self {
-            Self::Unix(_) | Self::Tcp(_) => false,
+            #[cfg(not(target_os = "hermit"))]
+            Self::Unix(_) => false,
+            Self::Tcp(_) => false,
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.is_handshaking(),
             #[cfg(feature = "tls")]
@@ -100,6 +107,7 @@ impl Stream {
     }
 }
 
+#[cfg(not(target_os = "hermit"))]
 impl From<UnixStream> for Stream {
     fn from(stream: UnixStream) -> Self {
         Self::Unix(stream)
@@ -115,6 +123,7 @@ impl From<TcpStream> for Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
+            #[cfg(not(target_os = "hermit"))]
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
             #[cfg(feature = "tls")]
@@ -128,6 +137,7 @@ impl AsFd for Stream {
 impl Read for Stream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self {
+            #[cfg(not(target_os = "hermit"))]
             Self::Unix(stream) => stream.read(out),
             Self::Tcp(stream) => stream.read(out),
             #[cfg(feature = "tls")]
@@ -141,6 +151,7 @@ impl Read for Stream {
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
+            #[cfg(not(target_os = "hermit"))]
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
             #[cfg(feature = "tls")]

@@ -199,7 +199,10 @@ fn of_reply(reply: &Reply<'_>, word: &[u8]) -> Meaning {
         }
         Answer::Notice(Notice::Checkpoint) => meaning.with("what", "checkpoint"),
         Answer::Notice(Notice::Abort(code)) => meaning.with("what", "abort").with("code", code),
-        Answer::Spawned { job, codes } => meaning.optional("job", job).optional("codes", codes),
+        Answer::Spawned { job, codes } => {
+            let codes: Option<Vec<u8>> = codes.map(|codes| codes.bytes().collect());
+            meaning.optional("job", job).optional("codes", codes.as_deref().map(Text::plain))
+        }
         Answer::Message(text) => meaning.text("message", text),
         _ => meaning,
     }

@@ -37,14 +37,17 @@ pub fn write(trace: &Trace) -> Vec<u8> {
     out
 }
 
-/// Reads a file as far as it can be read.
+/// Reads a file as far as it can be read, and orders its records by time: those of several nodes arrive at
+/// the recorder later than its own.
 ///
 /// # Errors
 ///
 /// [`NotATrace`] if not even the head can be read. Later damage is part of the result.
 pub fn read(bytes: &[u8]) -> Result<ReadTrace, NotATrace> {
     let mut reader = RecordReader::new(bytes)?;
-    let records = reader.by_ref().collect();
+    let mut records: Vec<Record> = reader.by_ref().collect();
+    // Stable: records of one connection keep their order.
+    records.sort_by_key(|record| record.time_ns);
     let RecordReader { head, damage, unknown_count, .. } = reader;
     Ok(ReadTrace { trace: Trace { head, records }, damage, unknown_count })
 }
@@ -125,6 +128,11 @@ impl<'a> RecordReader<'a> {
         let head = postcard::from_bytes(frame).map_err(|_| NotATrace::Head)?;
         let at = bytes.len() - rest.len();
         Ok(Self { head, rest, at, damage: None, unknown_count: 0 })
+    }
+
+    /// Reads records without the start of a file.
+    pub fn of_records(bytes: &'a [u8]) -> Self {
+        Self { head: Head::default(), rest: bytes, at: 0, damage: None, unknown_count: 0 }
     }
 
     /// Facts about the run.

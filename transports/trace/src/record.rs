@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Trace {
     /// Facts about the run.
     pub head: Head,
-    /// Records in the order in which they were made; times never decrease.
+    /// Records in the order of their times.
     pub records: Vec<Record>,
 }
 

@@ -50,6 +50,19 @@ impl Splitter {
         }
     }
 
+    /// True if `bytes` of the client are one whole message, which needs no [`push`](Self::push). It may be
+    /// false for a message that is whole.
+    pub fn is_one_message(&self, bytes: &[u8]) -> bool {
+        let Self { version, pmix, to_server, .. } = self;
+        let may_be_pmix = pmix.is_pmix || version.is_none() && pmix::begins(bytes);
+        to_server.is_empty()
+            && !may_be_pmix
+            && matches!(
+                frame(*version, Direction::ToServer, bytes),
+                Ok(Framed::Whole(len)) if len == bytes.len()
+            )
+    }
+
     /// Inspects a complete message of the server.
     pub fn note_reply(&mut self, message: &[u8]) {
         if self.version.is_none() {

@@ -2,7 +2,9 @@
 //!
 //! The committed files are the ones that libFuzzer's `-merge=1` keeps of them and of later findings.
 
+mod nodes;
 mod pmix;
+mod snapshot;
 #[path = "../../../tests/transcript/mod.rs"]
 mod transcript;
 
@@ -36,6 +38,12 @@ fn main() {
             write("client_bytes", &name(0), &client(scenario));
         }
     }
+    for (number, frame) in nodes::frames().into_iter().enumerate() {
+        write("decode_nodes", &format!("frame-{number:02}"), &frame);
+    }
+    for (number, bytes) in snapshot::seeds().into_iter().enumerate() {
+        write("decode_snapshot", &format!("seed-{number:02}"), &bytes);
+    }
     for way in 0..4 {
         write("session_pmix", &format!("asked-{way}"), &pmix::session(way, false));
         write("session_pmix", &format!("refused-{way}"), &pmix::session(way, true));
@@ -55,7 +63,7 @@ fn in_frames(from: Voice, message: &[u8]) -> Option<Vec<u8>> {
             let said = dialect.read_request(message).ok()?;
             let request = match said.request? {
                 Request::FullInit { .. } | Request::Init { .. } => {
-                    Request::Init { version: Version::OWN }
+                    Request::Init { version: Version::BINARY }
                 }
                 request => request,
             };

@@ -51,6 +51,8 @@ pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
 pub(super) struct Lent;
 
 impl PmixStorage for Lent {
+    const ADMITS_TOOLS: bool = true;
+
     type Bytes = Counted;
     type Inbox = Inbox;
     type Pending<T: 'static> = [Option<T>; PENDINGS];

@@ -242,7 +242,19 @@ impl World {
                     if job == JobId(0) && self.unwanted == Some(rank) {
                         self.server.pmix().refuse(session, Status::NO_PERMISSIONS);
                     } else {
-                        self.server.pmix().admit(session).expect("it waits for that");
+                        // A tool that was started needs a description that names the server.
+                        if self.server.pmix().admit(session).is_err() {
+                            self.server.pmix().refuse(session, Status::NO_PERMISSIONS);
+                        }
+                    }
+                }
+                Event::ToolAdmissionRequested { session, .. } => {
+                    let pmix = self.server.pmix_ref();
+                    assert!(pmix.is_tool(session) && pmix.peer(session).is_none());
+                    let _ = pmix.tool_nspace(session);
+                    // The job does not describe its server.
+                    if self.server.pmix().admit_tool(session, JobId(0)).is_err() {
+                        self.server.pmix().refuse(session, Status::NO_PERMISSIONS);
                     }
                 }
                 Event::HostRequest { session, exchange } => {

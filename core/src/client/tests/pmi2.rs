@@ -7,7 +7,7 @@ mod refusals;
 
 use super::*;
 use crate::auth::Secret;
-use crate::command::Pair;
+use crate::command::{Pair, ProcessCodes};
 use crate::error::Code;
 use crate::limits::PMI2_FRAME;
 
@@ -47,13 +47,19 @@ fn receives<const N: usize>(client: &mut Framed<N>, answer: &str) -> (Ticket, Co
     (ticket, reply.code)
 }
 
-fn joined<const N: usize>() -> Framed<N> {
+/// A client that has sent `fullinit`.
+fn joining<const N: usize>() -> Framed<N> {
     let mut client = Client::new(Pmi2Buffer::new());
     client.start(&INIT_2).unwrap();
     assert_eq!(said(&mut client), INIT_LINE);
     receives(&mut client, AGREED);
     client.start(&JOIN).unwrap();
     assert_eq!(said(&mut client), left("cmd=fullinit;pmijobid=0;pmirank=3;threaded=FALSE;"));
+    client
+}
+
+fn joined<const N: usize>() -> Framed<N> {
+    let mut client = joining();
     receives(&mut client, &right(IDENTITY));
     client
 }
@@ -195,12 +201,7 @@ fn server_that_does_not_agree_is_told_apart_from_one_that_refuses() {
     let refused = client.handle_input(NOW, b"cmd=response_to_init rc=-1\n");
     assert_eq!(refused, Err(PeerError::Refused(Code::FAIL)));
 
-    let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
-    client.start(&INIT_2).unwrap();
-    said(&mut client);
-    receives(&mut client, AGREED);
-    client.start(&JOIN).unwrap();
-    said(&mut client);
+    let mut client: Framed<1> = joining();
     let answer = right("cmd=fullinit-response;rc=3;pmi-version=2;pmi-subversion=0;rank=3;size=8;");
     let refused = client.handle_input(NOW, answer.as_bytes());
     assert_eq!(refused, Err(PeerError::Refused(Code(3))));
@@ -231,6 +232,33 @@ fn spawned_client_knows_it_and_its_owner_sees_the_spawner() {
     };
     assert_eq!(who.spawner, Some("7.1".into()));
     assert!(client.is_spawned());
+}
+
+// Coverage: W2-28
+#[test]
+fn client_knows_whether_a_debugger_controls_its_job() {
+    for (field, is_debugged) in [
+        ("debugged=TRUE;", true),
+        ("debugged=true;", true),
+        ("debugged=FALSE;", false),
+        ("", false),
+    ] {
+        let mut client: Framed<1> = joining();
+        let identity = right(&format!("cmd=fullinit-response;rc=0;rank=3;size=8;appnum=1;{field}"));
+        receives(&mut client, &identity);
+        assert_eq!(client.identity().map(|who| who.is_debugged), Some(is_debugged), "{field}");
+    }
+}
+
+// Coverage: W2-58
+#[test]
+fn client_knows_whether_it_shall_print_debug_messages() {
+    for (field, is_verbose) in [("pmiverbose=TRUE;", true), ("pmiverbose=0;", false), ("", false)] {
+        let mut client: Framed<1> = joining();
+        let identity = right(&format!("cmd=fullinit-response;rc=0;rank=3;size=8;appnum=1;{field}"));
+        receives(&mut client, &identity);
+        assert_eq!(client.identity().map(|who| who.is_verbose), Some(is_verbose), "{field}");
+    }
 }
 
 // Coverage: W2-25
@@ -454,7 +482,8 @@ fn spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let answer = right(&body);
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
     let Some(ClientEvent::Reply { ticket: back, reply }) = client.poll_event() else { panic!() };
-    let spawned = Answer::Spawned { job: Some("j".into()), codes: Some("0,0".into()) };
+    let spawned =
+        Answer::Spawned { job: Some("j".into()), codes: Some(ProcessCodes::List("0,0".into())) };
     assert_eq!((back, reply.answer), (ticket, spawned));
 }
 

@@ -116,7 +116,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         local.filter_map(move |proc| {
             let data = self.view.pmix.rank_data(proc)?;
             let blob = data.remote.as_ref().filter(|_| of.is_some_and(|of| of.is_due(data.fence)));
-            Some(record_of(proc.rank, blob?))
+            Some(record_of(proc.rank, data.version, blob?))
         })
     }
 }

@@ -65,6 +65,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             let Some(rank_data) = self.pmix.rank_data_mut(peer) else { return Status::NOT_FOUND };
             if matches!(scope, scope::REMOTE | scope::GLOBAL) {
                 rank_data.fence = fence;
+                rank_data.version = rank_data.version.wrapping_add(1);
             }
             let places: &mut [&mut Option<ModexBlob<P::Bytes>>] = match scope {
                 scope::LOCAL => &mut [&mut rank_data.local],

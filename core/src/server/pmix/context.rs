@@ -34,6 +34,8 @@ pub(in crate::server) struct PmixShared<P: PmixStorage> {
     pub(super) handed_up: u32,
     /// True if the owner has to hand up or to withdraw a collective.
     pub(super) has_collective_event: bool,
+    /// True if requests of other nodes for committed data may have an answer.
+    pub(super) has_modex_event: bool,
 }
 
 /// State that the handler of a request may modify besides its session.
@@ -55,6 +57,10 @@ pub(in crate::server) enum PmixEffect {
     Claimed {
         user: Option<u32>,
     },
+    /// The peer is a tool, whose greeting is held.
+    ToolClaimed {
+        user: Option<u32>,
+    },
     /// The greeting is invalid, and the owner has to reject the peer.
     InvalidGreeting {
         status: Status,
@@ -62,6 +68,8 @@ pub(in crate::server) enum PmixEffect {
     },
     /// The rank has committed data.
     Committed,
+    /// A get waits for data of another node; the message stays in the inbox until the owner has read it.
+    Fetched,
     /// The rank has published data.
     Published,
     /// The registrations of the session were extended.
@@ -72,6 +80,8 @@ pub(in crate::server) enum PmixEffect {
         at: usize,
         /// True if servers of other nodes have to handle the request as well.
         is_forwarded: bool,
+        /// True if the peer waits for a debugger.
+        is_stopped: bool,
     },
     /// The rank has left a group.
     LeftGroup {
@@ -110,6 +120,7 @@ impl PmixShared<()> {
         asked: 0,
         handed_up: 0,
         has_collective_event: false,
+        has_modex_event: false,
     };
 }
 
@@ -128,6 +139,7 @@ impl<P: PmixStorage> PmixShared<P> {
             asked: 0,
             handed_up: 0,
             has_collective_event: false,
+            has_modex_event: false,
         };
         (shared, sessions)
     }

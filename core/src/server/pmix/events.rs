@@ -21,7 +21,7 @@ use crate::server::session_table::READY;
 use crate::storage::Slots;
 use crate::wire::pmix::header::TAG_EVENT;
 use crate::wire::pmix::names::{Status, keys, range};
-use crate::wire::pmix::{Format, List, Packer, Proc, WILDCARD};
+use crate::wire::pmix::{Format, List, Packer, Proc};
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Registers these codes; all codes, if there are none.
@@ -248,11 +248,16 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
                 .registrations
                 .codes
                 .iter()
-                .any(|registration| self.matches(registration, event))
+                .any(|registration| self.matches(registration, state.protocol.peer, event))
             && self.reaches(event, Some(event.range), state.protocol.peer)
     }
 
-    fn matches(self, registration: &EventRegistration, event: &CachedEvent<P::Bytes>) -> bool {
+    fn matches(
+        self,
+        registration: &EventRegistration,
+        peer: Option<ProcId>,
+        event: &CachedEvent<P::Bytes>,
+    ) -> bool {
         let is_code = match registration.code {
             Some(code) => code == event.code,
             None => !event.is_non_default,
@@ -262,10 +267,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             let mut procs = affected(&list).peekable();
             // Without affected processes the clients filter by themselves.
             procs.peek().is_none()
-                || procs.any(|proc| {
-                    let name = self.job(about.job).map(|job| job.name().as_bytes());
-                    let is_all = [about.rank, proc.rank].contains(&WILDCARD);
-                    name == Some(proc.nspace) && (is_all || about.rank == proc.rank)
+                || self.job(about.job).is_some_and(|job| {
+                    let about = Proc { nspace: job.name().as_bytes(), rank: about.rank };
+                    procs.any(|proc| self.have_common([(about, peer), (proc, event.source)]))
                 })
         };
         is_code && registration.about.is_none_or(is_about)
@@ -284,13 +288,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             range::RM | range::PROC_LOCAL => false,
             range::LOCAL => event.source.is_none_or(|source| self.node(source) == self.node(peer)),
             range::NAMESPACE => event.source.is_some_and(|of| of.job == peer.job),
-            range::CUSTOM => {
-                let name = self.job(peer.job).map(|job| job.name().as_bytes());
-                let is_it = |proc: Proc<'_>| {
-                    Some(proc.nspace) == name && (proc.rank == WILDCARD || proc.rank == peer.rank.0)
-                };
-                procs(&event.list(), keys::EVENT_CUSTOM_RANGE).any(is_it)
-            }
+            range::CUSTOM => procs(&event.list(), keys::EVENT_CUSTOM_RANGE)
+                .any(|proc| self.stands_for(proc, event.source, peer)),
             _ => true,
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Requester {
 
 /// Gets that still wait after a search.
 #[derive(Clone, Copy, Default)]
-struct WaitingGets {
+pub(super) struct WaitingGets {
     /// True if one waits for data of a certain rank.
     for_rank: bool,
     /// True if one waits for data of any rank.
@@ -32,10 +32,10 @@ struct WaitingGets {
 
 /// Data that a get asks for.
 #[derive(Clone, Copy)]
-struct GetTarget<'a> {
+pub(super) struct GetTarget<'a> {
     job: JobId,
     rank: u32,
-    key: Option<&'a [u8]>,
+    pub(super) key: Option<&'a [u8]>,
     /// Only what was put in this scope.
     scope: Option<u8>,
 }
@@ -147,7 +147,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     }
 
     /// Answers the gets that wait for data of these ranks of a job, as far as `answer` has one.
-    fn answer_each_get(
+    pub(super) fn answer_each_get(
         &mut self,
         job: JobId,
         is_its: impl Fn(u32) -> bool,

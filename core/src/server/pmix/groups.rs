@@ -10,6 +10,7 @@ use super::collective::{
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::group_construct::leaders;
+use super::rank_set::is_of_node;
 use super::response::{PendingRequest, PmixResponse};
 use super::server::PmixServer;
 use super::session::PmixPeerState;
@@ -41,9 +42,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             None => Status::NOMEM,
             Some(contributed) => {
                 let is_listed = leaders(group).is_none() && !group.procs.is_empty();
-                let (kind, participants) = match is_listed {
-                    true => (CollectiveKind::Construct, Participants::Listed(&group.procs)),
-                    false => (CollectiveKind::Bootstrap, Participants::Any),
+                let of_node = self.view().by_groups(peer, &group.procs);
+                let (kind, participants) = match (is_listed, &of_node) {
+                    (true, None) => (CollectiveKind::Construct, Participants::Listed(&group.procs)),
+                    (true, Some(procs)) => {
+                        (CollectiveKind::Construct, Participants::Members(procs.as_ref()))
+                    }
+                    (false, _) => (CollectiveKind::Bootstrap, Participants::Any),
                 };
                 let deadline = self.view().deadline(&group.infos, None);
                 let request = CollectiveRequest {
@@ -190,17 +195,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Resolves a list in which some processes are named as members of a group, or of an open
-    /// invitation, by the group name and their place in it, or by the group name and a wildcard; `None`
-    /// if no group is named, or one without the requester. Newer libraries name the processes
-    /// themselves.
+    /// invitation, by the group name and their place in it, or by the group name and a wildcard, and those
+    /// of the node by their rank; `None` if neither is, or a group without the requester. Newer libraries
+    /// name the members of a group themselves.
     pub(super) fn by_groups(self, requester: ProcId, procs: &List<'_>) -> Option<P::Bytes> {
-        if procs.count > NAMED_MAX || procs.procs().all(|proc| self.named(proc.nspace).is_some()) {
+        let is_plain = |proc: Proc<'_>| !is_of_node(proc.rank) && self.named(proc.nspace).is_some();
+        if procs.count > NAMED_MAX || procs.procs().all(is_plain) {
             return None;
         }
         let each = |proc: Proc<'_>| {
             let rank = proc.rank;
             let job = self.named(proc.nspace);
             let at = match job {
+                _ if is_of_node(rank) => None,
                 Some(_) => None,
                 None => {
                     let complete = self.group_of(requester, proc.nspace);
@@ -211,8 +218,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             let members = unpack_procs(group.map_or(b"", |group| group.members.as_ref()));
             let target =
                 (0_u32..).zip(members).filter(move |(place, _)| rank == WILDCARD || rank == *place);
-            let own = job.map(|job| ListedProc { job, rank });
-            own.into_iter().chain(target.map(|(_, member)| member))
+            let own = job.filter(|_| !is_of_node(rank)).map(|job| ListedProc { job, rank });
+            let of_node = self.of_node((job, rank), requester);
+            own.into_iter().chain(target.map(|(_, member)| member)).chain(of_node)
         };
         if procs.procs().any(|proc| each(proc).next().is_none()) {
             return None;

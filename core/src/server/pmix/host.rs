@@ -16,6 +16,7 @@ use crate::server::session_table::READY;
 use crate::server::{Event, Server, Storage};
 use crate::storage::Slots;
 use crate::time::Instant;
+use crate::wire::pmix::greeting::Layout;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Packer, Request, Type};
 
@@ -28,6 +29,11 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> Server<S> {
             self.pmix().expire(id, now);
             self.pmix().check_heartbeats(id, now);
         }
+    }
+
+    /// The next event of PMIx clients that is no event of a session.
+    pub(in crate::server) fn next_pmix_event(&mut self) -> Option<Event> {
+        self.pmix().take_collective_event().or_else(|| self.pmix().take_modex_event())
     }
 }
 
@@ -126,18 +132,37 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     ///
     /// # Errors
     ///
-    /// [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
+    /// [`Misuse::WrongState`] unless it has claimed to be a rank and waits. For a tool that its launcher has
+    /// started, [`Misuse::NoSuch`] if the description of the job does not name the server, as
+    /// [`admit_tool`](Self::admit_tool) needs it, and [`Misuse::NoRoom`] without memory for the answer.
     pub fn admit(&mut self, id: SessionId) -> Result<(), Misuse> {
         let waiting = Misuse::WrongState { needed: "the session waits for admission" };
-        let state = self.sessions.state_mut(id).ok_or(waiting)?;
+        let state = self.sessions.state(id).ok_or(waiting)?;
         let (SessionPhase::Claimed, Some(peer)) = (state.lifecycle.phase, state.protocol.peer)
         else {
             return Err(waiting);
         };
+        let welcome = match state.protocol.welcome {
+            Layout::Client => None,
+            layout => self.welcome(peer.job, layout)?,
+        };
+        let state = self.sessions.state_mut(id).ok_or(waiting)?;
+        match welcome {
+            Some(bytes) => {
+                state.push_response(0, PmixResponse::ToolWelcome(bytes));
+            }
+            None => state.push_welcome(id),
+        }
+        self.open_as(id, peer);
+        Ok(())
+    }
+
+    /// Opens a session as one of this process.
+    pub(super) fn open_as(&mut self, id: SessionId, peer: ProcId) {
+        let Some(state) = self.sessions.state_mut(id) else { return };
         state.lifecycle.phase = SessionPhase::Open;
         state.lifecycle.deadline = None;
         state.protocol.is_admitted = true;
-        state.push_welcome(id);
         self.link(id, peer);
         if let Some(data) = self.context.pmix.rank_data_mut(peer) {
             data.sessions = data.sessions.saturating_add(1);
@@ -148,7 +173,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             job.advance(peer.rank, Phase::Open);
         }
         self.sessions.push(READY, id);
-        Ok(())
     }
 
     /// Removes a session whose link is closed, and returns its undelivered event.
@@ -170,6 +194,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         if !self.context.view().member(gone).is_some_and(Member::is_gone) {
             return;
         }
+        self.note_committed(gone);
         self.fail_gets(gone);
         self.context.remove_published(job, Some(rank));
         self.remove_exited_member(gone);
@@ -229,6 +254,16 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     pub fn peer(self, id: SessionId) -> Option<ProcId> {
         let PmixPeerState { peer, is_admitted, .. } = &self.sessions.state(id)?.protocol;
         peer.filter(|_| *is_admitted)
+    }
+
+    /// True if PMIx clients know a job.
+    pub fn has_job(self, job: JobId) -> bool {
+        self.view.pmix.namespace(job).is_some()
+    }
+
+    /// True if the peer of a session is a tool.
+    pub fn is_tool(self, id: SessionId) -> bool {
+        self.sessions.state(id).is_some_and(|state| state.protocol.tool.is_some())
     }
 
     /// True if a session was ever admitted as this rank.

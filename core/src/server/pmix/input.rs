@@ -19,24 +19,35 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                 .sessions
                 .push_event(id, Event::AdmissionInvalid { session: id, status, why });
         }
+        if let PmixEffect::ToolClaimed { user } = effect {
+            let event = Event::ToolAdmissionRequested { session: id, user };
+            return self.sessions.push_event(id, event);
+        }
         let Some(peer) = self.sessions.state(id).and_then(|state| state.protocol.peer) else {
             return;
         };
         let ProcId { job, rank } = peer;
         let event = match effect {
-            PmixEffect::Nothing | PmixEffect::InvalidGreeting { .. } => return,
+            PmixEffect::Nothing
+            | PmixEffect::InvalidGreeting { .. }
+            | PmixEffect::ToolClaimed { .. } => return,
             PmixEffect::Claimed { user } => {
                 Event::AdmissionRequested { session: id, job, rank, user }
             }
-            PmixEffect::Committed => return self.answer_gets(peer),
+            PmixEffect::Committed => {
+                self.note_committed(peer);
+                return self.answer_gets(peer);
+            }
+            PmixEffect::Fetched => Event::ModexRequested { session: id },
             PmixEffect::Published => return self.answer_lookups(),
             PmixEffect::Registered => return self.deliver_cached(id),
-            PmixEffect::Happened { at, is_forwarded } => {
+            PmixEffect::Happened { at, is_forwarded, is_stopped } => {
                 self.deliver(at, Some(id));
-                if !is_forwarded {
-                    return;
+                match (is_forwarded, is_stopped) {
+                    (true, _) => Event::RequestForwarded { session: id },
+                    (false, true) => Event::ReadyForDebug { job, rank },
+                    (false, false) => return,
                 }
-                Event::RequestForwarded { session: id }
             }
             PmixEffect::LeftGroup { at, is_forwarded } => {
                 if let Some(at) = at {

@@ -17,6 +17,10 @@ pub struct RankData<B> {
     pub(super) remote: Option<ModexBlob<B>>,
     /// Number of the fence that carries `remote` to the other nodes, from 1; 0 before the first commit.
     pub(super) fence: u32,
+    /// Number of commits into `remote`.
+    pub(super) version: u32,
+    /// Requests of other nodes for data that the rank has not committed.
+    pub(super) fetches: PendingFetches,
     /// Group contributions of the rank: KVALs in [`Format::PLAIN`], the latest last.
     pub(super) contributed: Option<B>,
     /// The first session admitted as this rank, which links the others.
@@ -27,6 +31,15 @@ pub struct RankData<B> {
     pub(super) sessions: u32,
     /// True if a session was ever admitted as this rank.
     pub(super) was_admitted: bool,
+}
+
+/// Requests of other nodes for data that a rank has not committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PendingFetches {
+    None,
+    Waiting,
+    /// The rank has committed data since, or is gone, and the owner has not been told.
+    Due,
 }
 
 /// Values that were posted, as one answer to a get: a status, and one object of the process and its
@@ -45,6 +58,8 @@ impl<B> Default for RankData<B> {
             local: None,
             remote: None,
             fence: 0,
+            version: 0,
+            fetches: PendingFetches::None,
             contributed: None,
             first_session: None,
             is_awaited: false,

@@ -37,7 +37,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
         both.into_iter().flat_map(|(namespace, job)| {
             ranked(namespace.ranks.as_ref()).filter_map(|(writer, data)| {
                 let blob = data.remote.as_ref().filter(|_| job.is_due(data.fence))?;
-                Some(record_of(writer, blob))
+                Some(record_of(writer, data.version, blob))
             })
         })
     }
@@ -85,15 +85,30 @@ impl<B: SharedBytes> RemoteModex<B> {
 
     /// Data of a rank.
     pub(super) fn find(&self, rank: Rank) -> Option<ModexBlob<&[u8]>> {
-        let (block, index) = self.block.as_ref().zip(self.index.as_ref())?;
-        let (entries, _) = index.as_ref().as_chunks::<ENTRY_BYTES>();
-        let place = entries.binary_search_by_key(&rank, |entry| unpack(*entry).0).ok()?;
-        let (_, at) = unpack(*entries.get(place)?);
-        match BlockRecord::read(block.as_ref(), at as usize).ok()?.0 {
+        match self.record(rank)? {
             BlockRecord::Modex { format: of, data, .. } => {
                 Some(ModexBlob { answer: data, format: format(of)? })
             }
             BlockRecord::Pair { .. } => None,
+        }
+    }
+
+    fn record(&self, rank: Rank) -> Option<BlockRecord<'_>> {
+        let (block, index) = self.block.as_ref().zip(self.index.as_ref())?;
+        let (entries, _) = index.as_ref().as_chunks::<ENTRY_BYTES>();
+        let place = entries.binary_search_by_key(&rank, |entry| unpack(*entry).0).ok()?;
+        let (_, at) = unpack(*entries.get(place)?);
+        Some(BlockRecord::read(block.as_ref(), at as usize).ok()?.0)
+    }
+
+    /// True if this version of the data of a rank is later than the present one. Data that was fetched may
+    /// be later than that of the fence which ends next.
+    fn is_later(&self, rank: Rank, version: u32) -> bool {
+        match self.record(rank) {
+            Some(BlockRecord::Modex { version: present, .. }) => {
+                matches!(version.wrapping_sub(present), 1..=LATER_MAX)
+            }
+            _ => true,
         }
     }
 
@@ -119,7 +134,7 @@ impl<B: SharedBytes> RemoteModex<B> {
         all.filter(move |(of, kval)| *of == rank && is_about(kval, key)).map(|(_, kval)| kval)
     }
 
-    /// Adds the data of ranks that `is_remote` holds for, in place of their former data.
+    /// Adds the data of ranks that `is_remote` holds for, in place of earlier versions of it.
     fn add(&mut self, block: &[u8], is_remote: impl Fn(Rank) -> bool) -> Result<(), BlockError> {
         let mut reader = BlockReader::new(block);
         while let Some((at, record)) = next(&mut reader) {
@@ -130,7 +145,9 @@ impl<B: SharedBytes> RemoteModex<B> {
                 return Err(BlockError::Malformed(Malformed::new(at, expected)));
             }
         }
-        let fresh = || modex(block).filter(|(_, writer, _)| is_remote(*writer));
+        let is_fresh =
+            |one: &ModexRecord<'_>| is_remote(one.writer) && self.is_later(one.writer, one.version);
+        let fresh = || modex(block).filter(is_fresh);
         if fresh().next().is_none() {
             return Ok(());
         }
@@ -147,10 +164,10 @@ impl<B: SharedBytes> RemoteModex<B> {
             last.is_some_and(|last| unpack(*last).1 as usize == at)
         };
         let old = self.block.as_ref().map_or(&b""[..], AsRef::as_ref);
-        let kept = || modex(old).filter(|(_, writer, _)| !is_replaced(*writer));
+        let kept = || modex(old).filter(|one| !is_replaced(one.writer));
         let all = || {
-            let fresh = fresh().filter(|(at, writer, _)| is_last(*at, *writer));
-            kept().chain(fresh).map(|(_, _, record)| record)
+            let fresh = fresh().filter(|one| is_last(one.at, one.writer));
+            kept().chain(fresh).map(|one| one.bytes)
         };
         let merged: B = B::make(all().map(<[u8]>::len).sum(), |bytes| {
             let mut at = 0;
@@ -176,34 +193,50 @@ fn next_contribution<'a>(from: &mut Unpacker<'a>) -> Option<(Rank, Kval<'a>)> {
 }
 
 /// The record of data of a rank.
-pub(super) fn record_of<B: AsRef<[u8]>>(writer: Rank, blob: &ModexBlob<B>) -> BlockRecord<'_> {
-    BlockRecord::Modex { writer, format: number(blob.format), data: blob.answer.as_ref() }
+pub(super) fn record_of<B: AsRef<[u8]>>(
+    writer: Rank,
+    version: u32,
+    blob: &ModexBlob<B>,
+) -> BlockRecord<'_> {
+    BlockRecord::Modex { writer, version, format: number(blob.format), data: blob.answer.as_ref() }
 }
 
 /// Packs the ranks and offsets of records, in their order.
-fn index<'a, B: SharedBytes, I: Iterator<Item = (usize, Rank, &'a [u8])>>(
+fn index<'a, B: SharedBytes, I: Iterator<Item = ModexRecord<'a>>>(
     records: impl Fn() -> I,
 ) -> Option<B> {
     B::make(records().count() * ENTRY_BYTES, |bytes| {
         let (entries, _) = bytes.as_chunks_mut::<ENTRY_BYTES>();
-        for (entry, (at, rank, _)) in entries.iter_mut().zip(records()) {
+        for (entry, ModexRecord { at, writer, .. }) in entries.iter_mut().zip(records()) {
             // Offsets of the blocks that arrive have 32 bits, as their lengths do.
             let at = u32::try_from(at).unwrap_or(u32::MAX);
-            *entry = (u64::from(rank.0) << 32 | u64::from(at)).to_be_bytes();
+            *entry = (u64::from(writer.0) << 32 | u64::from(at)).to_be_bytes();
         }
         entries.sort_unstable();
     })
 }
 
-/// Committed data in a block: offset, rank and bytes of each record. The block has been checked.
-fn modex(block: &[u8]) -> impl Iterator<Item = (usize, Rank, &[u8])> {
+/// A record of committed data in a block.
+struct ModexRecord<'a> {
+    /// Offset of the record.
+    at: usize,
+    writer: Rank,
+    version: u32,
+    /// The whole record.
+    bytes: &'a [u8],
+}
+
+/// Committed data in a block, which has been checked.
+fn modex(block: &[u8]) -> impl Iterator<Item = ModexRecord<'_>> {
     let mut reader = BlockReader::new(block);
     let records = core::iter::from_fn(move || {
         let (at, record) = next(&mut reader)?;
         Some((at, record.ok()?, block.get(at..reader.offset())?))
     });
     records.filter_map(|(at, record, bytes)| match record {
-        BlockRecord::Modex { writer, .. } => Some((at, writer, bytes)),
+        BlockRecord::Modex { writer, version, .. } => {
+            Some(ModexRecord { at, writer, version, bytes })
+        }
         BlockRecord::Pair { .. } => None,
     })
 }
@@ -236,6 +269,10 @@ pub(super) const fn format(number: u8) -> Option<Format> {
     let family = if number & FLEX == 0 { Family::Fixed } else { Family::Flex };
     Some(Format { family, is_described: number & DESCRIBED != 0 })
 }
+
+/// Versions ahead of the present one that count as later; the others are earlier ones, before the numbers
+/// begin again.
+const LATER_MAX: u32 = u32::MAX / 2;
 
 /// Size of an entry of an index.
 const ENTRY_BYTES: usize = 8;

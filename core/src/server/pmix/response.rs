@@ -29,6 +29,8 @@ pub(super) enum PmixResponse<B> {
     Bodies(B, B),
     /// The answer to a greeting, which has no header.
     Bare(heapless::Vec<u8, 8>),
+    /// The answer to the greeting of a tool.
+    ToolWelcome(B),
     /// The end of the job's fence with this number.
     Fence { generation: u32, deadline: Option<Instant> },
     /// The same, for a process that is in an earlier fence of the job and enters the next one later.
@@ -59,15 +61,19 @@ impl<B: SharedBytes> PendingRequest<B> {
             _ => None,
         };
         let (body, more) = match &self.response {
-            PmixResponse::Body(block) => (block.as_ref(), &b""[..]),
+            PmixResponse::Body(block) | PmixResponse::ToolWelcome(block) => {
+                (block.as_ref(), &b""[..])
+            }
             PmixResponse::Bodies(block, more) => (block.as_ref(), more.as_ref()),
             PmixResponse::Bare(bytes) => (&bytes[..], &b""[..]),
             _ => (status.as_deref().unwrap_or(b""), &b""[..]),
         };
         let body_bytes = u32::try_from(body.len() + more.len()).unwrap_or(u32::MAX);
         let header = Header { index: 0, tag: self.tag, body_bytes }.bytes();
-        let header =
-            if matches!(self.response, PmixResponse::Bare(_)) { &b""[..] } else { &header };
+        let header = match self.response {
+            PmixResponse::Bare(_) | PmixResponse::ToolWelcome(_) => &b""[..],
+            _ => &header,
+        };
         let (mut len, mut before) = (0, 0);
         for part in [header, body, more] {
             let rest = part.get(sent.saturating_sub(before)..).unwrap_or(b"");
@@ -88,7 +94,14 @@ impl<B> PmixResponse<B> {
 
     /// True if the response can be sent.
     pub(super) const fn is_due(&self) -> bool {
-        matches!(self, Self::Status(_) | Self::Body(_) | Self::Bodies(..) | Self::Bare(_))
+        matches!(
+            self,
+            Self::Status(_)
+                | Self::Body(_)
+                | Self::Bodies(..)
+                | Self::Bare(_)
+                | Self::ToolWelcome(_)
+        )
     }
 
     pub(super) fn until(&self) -> Option<Instant> {

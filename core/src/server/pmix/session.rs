@@ -17,7 +17,7 @@ use crate::server::session_table::SessionTable;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
 use crate::wire::Framed;
-use crate::wire::pmix::greeting::{Greeting, write_refusal, write_welcome};
+use crate::wire::pmix::greeting::{Greeting, Layout, write_refusal, write_welcome};
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Release, Request, Unpacker};
@@ -36,6 +36,10 @@ pub struct PmixPeerState<B> {
     pub(super) release: Release,
     /// The user it claims to run as.
     pub(super) user: Option<u32>,
+    /// Layout of the response to the greeting of a tool; `None` for a rank.
+    pub(super) tool: Option<Layout>,
+    /// Layout of the response to the greeting of a rank, which may be a tool that its launcher has started.
+    pub(super) welcome: Layout,
     /// Type of the bytes in pending requests.
     bytes: PhantomData<B>,
     /// The answer that is being sent, and how much of it was.
@@ -67,6 +71,8 @@ impl<B> PmixPeerState<B> {
             format: Format::PLAIN,
             release: Release::default(),
             user: None,
+            tool: None,
+            welcome: Layout::Client,
             bytes: PhantomData,
             sending: None,
             turn: 0,

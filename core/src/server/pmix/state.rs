@@ -2,7 +2,8 @@
 //!
 //! | phase | message | answer | next |
 //! |---|---|---|---|
-//! | Fresh | a greeting that names a rank of a job | none yet | Claimed |
+//! | Fresh | a greeting that names a rank of a job, also of a tool | none yet | Claimed |
+//! | Fresh | a greeting of a tool, where tools are admitted | none yet | Claimed |
 //! | Fresh | any other | a status, and the end | Broken |
 //! | Claimed | none is handled | | |
 //! | – | the owner admits the peer | status 0 and an index | Open |
@@ -19,6 +20,7 @@ use super::context::{PmixContext, PmixEffect};
 use super::directives;
 use super::response::PmixResponse;
 use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tool;
 use crate::command::Verb;
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
@@ -27,7 +29,7 @@ use crate::server::session::SessionPhase;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
-use crate::wire::pmix::names::Status;
+use crate::wire::pmix::names::{Status, range};
 use crate::wire::pmix::{Request, Unpacker};
 
 /// Handles one complete message. A failure of the peer that ends the session is set as its phase.
@@ -100,11 +102,19 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         Request::Get(target) => {
             let response = context.view().get(state, peer, target);
             context.mark_awaited(&response);
-            (response, PmixEffect::Nothing)
+            let is_fetched = context.view().is_fetched(&response);
+            if is_fetched {
+                hold::<P>(state, body);
+            }
+            (response, if is_fetched { PmixEffect::Fetched } else { PmixEffect::Nothing })
         }
         Request::Finalize => {
             state.lifecycle.phase = SessionPhase::Leaving;
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Left)
+        }
+        // The job of a tool is the tool itself, which no server started.
+        Request::Abort { .. } if state.protocol.tool.is_some() => {
+            (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing)
         }
         Request::Abort { code, message, .. } => {
             let message = Excerpt::new(message.unwrap_or(b"").iter().copied());
@@ -151,7 +161,8 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
                     if is_forwarded {
                         hold::<P>(state, body);
                     }
-                    let effect = PmixEffect::Happened { at, is_forwarded };
+                    let is_stopped = *code == Status::READY_FOR_DEBUG.0 && *range == range::RM;
+                    let effect = PmixEffect::Happened { at, is_forwarded, is_stopped };
                     (PmixResponse::Status(Status::SUCCESS), effect)
                 }
                 Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
@@ -187,7 +198,10 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         | Request::Spawn { .. }
         | Request::Log { .. }
         | Request::GetCredential(_)
-        | Request::ValidateCredential { .. } => {
+        | Request::ValidateCredential { .. }
+        | Request::IofPull { .. }
+        | Request::IofPush { .. }
+        | Request::IofDeregister { .. } => {
             return ask_owner::<P>(state, (tag, None), body);
         }
         _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
@@ -239,7 +253,12 @@ fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
         state.defer_rejection();
         PmixEffect::InvalidGreeting { status, why }
     };
-    let (Kind::Client, Some((nspace, rank))) = (greeting.kind, greeting.identity) else {
+    let is_started = greeting.kind == Kind::Client
+        || P::ADMITS_TOOLS && [Kind::StartedTool, Kind::StartedLauncher].contains(&greeting.kind);
+    if P::ADMITS_TOOLS && !is_started {
+        return tool::handle_greeting(state, context.view(), (&greeting, bytes.len()));
+    }
+    let (true, Some((nspace, rank))) = (is_started, greeting.identity) else {
         let what = "a service to tools";
         return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     };
@@ -252,18 +271,29 @@ fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
         let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
         return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     }
-    let user = match greeting.credential_type {
-        b"native" => match Credential::read(greeting.credential) {
-            Some(credential) => Some(credential.user),
-            None => return reject(Status::INVALID_CRED, PeerError::Unproven),
-        },
-        b"none" => None,
-        _ => return reject(Status::INVALID_CRED, PeerError::Unproven),
+    let Ok(user) = claimed_user(&greeting) else {
+        return reject(Status::INVALID_CRED, PeerError::Unproven);
     };
     state.lifecycle.phase = SessionPhase::Claimed;
     state.protocol.peer = Some(ProcId { job, rank: Rank(rank) });
-    state.protocol.user = user;
+    (state.protocol.user, state.protocol.welcome) = (user, greeting.layout());
     PmixEffect::Claimed { user }
+}
+
+/// The user that the credential of a greeting names, if any.
+///
+/// # Errors
+///
+/// [`PeerError::Unproven`] for a credential that cannot be read.
+pub(super) fn claimed_user(greeting: &Greeting<'_>) -> Result<Option<u32>, PeerError> {
+    match greeting.credential_type {
+        b"native" => {
+            let credential = Credential::read(greeting.credential).ok_or(PeerError::Unproven)?;
+            Ok(Some(credential.user))
+        }
+        b"none" => Ok(None),
+        _ => Err(PeerError::Unproven),
+    }
 }
 
 /// The supported client store, which is filled by messages. The others are shared memory in private

@@ -16,6 +16,8 @@ use crate::storage::{Buffer, Slots};
 pub trait PmixStorage {
     /// False in a build whose server serves no PMIx client: code for them is left out.
     const ENABLED: bool = true;
+    /// True in a build whose server admits tools; code for them is left out of the others.
+    const ADMITS_TOOLS: bool = false;
 
     /// Bytes of responses and of committed values.
     type Bytes: SharedBytes;

@@ -126,22 +126,81 @@ fn groups_of_ranks_that_do_not_exist_are_refused() {
 }
 
 #[test]
-fn pmi2_requests_that_need_other_nodes_are_refused_with_the_reason() {
+fn connections_of_jobs_are_left_to_the_head() {
     let mut world = node_server(4, &[1, 3]);
-    let other = world.add_job(job_spec("other"), vec![Member::new(0, 0)]);
-    assert_ne!(other, world.job);
+    let spec = JobSpec { size: Some(2), has_uplink: true, ..job_spec("other") };
+    let other = world.add_job(spec, vec![]);
+    let own = world.job;
     world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
     let frame = |text: &str| std::format!("{:6}{text}", text.len());
-    for (request, what) in [
-        ("cmd=job-connect;jobid=other;", "a connection of jobs over several nodes"),
-        (
-            "cmd=kvs-putall;jobid=kvs_1;npair=0;",
-            "a put of several pairs at once over several nodes",
-        ),
-    ] {
-        let reply = world.request(0, &frame(request));
-        assert!(reply.contains(what), "{request}: {reply}");
-    }
+    let refused = world.request(0, &frame("cmd=job-connect;jobid=nowhere;"));
+    assert!(refused.contains("errmsg=") && world.server.poll_event().is_none(), "{refused}");
+    let mut change = |verb: &str, is_connect, answers: bool| {
+        let request = std::format!("cmd=job-{verb};jobid=other;");
+        assert_eq!(world.request(0, &frame(&request)), "");
+        let event = world.server.poll_event();
+        let Some(Event::ConnectRequested { session, exchange, .. }) = event else {
+            panic!("{event:?}");
+        };
+        let told = Event::ConnectRequested { session, exchange, job: own, other, is_connect };
+        assert_eq!(event, Some(told));
+        let answer = world.server.connect_jobs(own, other, is_connect);
+        assert!(world.server.answer_change(session, exchange + 1, answer).is_err());
+        world.server.answer_change(session, exchange, answer).unwrap();
+        let reply = world.recv(0);
+        assert_eq!(reply.contains("rc=0"), answers, "{reply}");
+        // The data of the other job is read while they are connected.
+        world.request(0, &frame("cmd=kvs-get;jobid=other;key=k;")).contains("found=TRUE")
+    };
+    assert!(!change("disconnect", false, false));
+    assert!(!change("connect", true, true));
+    let block = crate::testkit::kvs::block(&[(0, "k", "v")]);
+    world.server.add_pairs(other, &block).unwrap();
+    let reads = world.request(0, &frame("cmd=kvs-get;jobid=other;key=k;"));
+    assert!(reads.contains("value=v"), "{reads}");
+    assert!(matches!(world.server.add_pairs(other, &block[1..]), Err(RemoteError::Block(_))));
+}
+
+#[test]
+fn pairs_that_are_put_at_once_are_left_to_the_head() {
+    let mut world = node_server(4, &[1, 3]);
+    world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    let frame = |text: &str| std::format!("{:<6}{text}", text.len());
+    let all = |pairs: &[&str]| {
+        let announced = std::format!("cmd=kvs-putall;jobid=kvs_1;npair={};", pairs.len());
+        let mut messages = frame(&announced);
+        for pair in pairs {
+            messages += &frame(&std::format!("cmd=kvs-putall-pair;{pair};"));
+        }
+        messages
+    };
+    assert!(world.request(0, &all(&[])).contains("rc=0"));
+    assert_eq!(world.request(0, &all(&["key=a;val=1", "key=b;val=2;;3"])), "");
+    let job = world.job;
+    let next = |world: &mut TestServer, is_first| {
+        let event = world.server.poll_event();
+        let Some(Event::PairRequested { session, exchange, .. }) = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!(event, Some(Event::PairRequested { session, exchange, job, is_first }));
+        let (key, value) = world.server.pair_request(session).unwrap();
+        let pair: Vec<u8> = key.bytes().chain(*b"=").chain(value.bytes()).collect();
+        world.server.spawn_read(session);
+        assert_eq!(world.recv(0), "");
+        (String::from_utf8(pair).unwrap(), exchange)
+    };
+    assert_eq!(next(&mut world, true), ("a=1".into(), None));
+    let (pair, Some(exchange)) = next(&mut world, false) else { panic!("the last pair") };
+    assert_eq!(pair, "b=2;3");
+    let session = world.sessions[0];
+    world.server.answer_change(session, exchange, ChangeAnswer::NoRoom).unwrap();
+    let refused = world.recv(0);
+    assert!(refused.contains("values") && !refused.contains("rc=0"), "{refused}");
+    // A pair beyond the limits is refused here, and no further one is handed up.
+    let long = std::format!("key={};val=1", "k".repeat(300));
+    let refused = world.request(0, &all(&[&long, "key=c;val=1"]));
+    assert!(!refused.is_empty() && !refused.contains("rc=0"), "{refused}");
+    assert_eq!(world.server.poll_event(), None);
 }
 
 /// Node servers of one job, with the collective operations of the tree between them.

@@ -57,6 +57,7 @@ fn node_local_keys_are_visible_on_their_node_before_any_fence_and_never_elsewher
     assert!(world.server.poll_event().is_none());
 }
 
+// Coverage: A2-19
 #[test]
 fn values_of_the_manager_cannot_be_replaced() {
     let mut world = TestServer::new(1);

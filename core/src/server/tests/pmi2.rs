@@ -803,3 +803,25 @@ fn second_connection_needs_no_identity_where_only_one_rank_is() {
         assert_eq!(world.send(0, hello).is_ok(), is_known, "{size}");
     }
 }
+
+// Coverage: W2-28
+#[test]
+fn client_is_told_whether_a_debugger_controls_its_job() {
+    for (is_debugged, debugged) in [(true, "TRUE"), (false, "FALSE")] {
+        let mut world = TestServer::new(1);
+        world.server.set_debugged(world.job, is_debugged).unwrap();
+        world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let heard = world.request(0, &left("cmd=fullinit;pmirank=0;threaded=FALSE;"));
+        assert!(heard.contains(&format!(";debugged={debugged};pmiverbose=FALSE;")), "{heard}");
+    }
+}
+
+// Coverage: W2-58
+#[test]
+fn client_is_told_whether_it_shall_print_debug_messages() {
+    let mut world = TestServer::new(1);
+    world.server.set_verbose(world.job, true).unwrap();
+    world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    let heard = world.request(0, &left("cmd=fullinit;pmirank=0;threaded=FALSE;"));
+    assert!(heard.contains(";debugged=FALSE;pmiverbose=TRUE;"), "{heard}");
+}

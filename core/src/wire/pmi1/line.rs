@@ -1,6 +1,6 @@
 //! A line of PMI-1 as `key=value` pairs separated by blanks: reader and writer.
 
-use super::super::{WriteError, Writer};
+use super::super::{WriteError, Writer, scan};
 use crate::command::{CodeRun, Reason, Text};
 use crate::error::{Full, Misuse};
 use crate::parts;
@@ -126,7 +126,7 @@ fn token(bytes: &[u8]) -> &[u8] {
 /// Bytes before the first `byte`; all of them without one.
 #[inline(never)]
 pub(super) fn up_to(bytes: &[u8], byte: u8) -> &[u8] {
-    let end = bytes.iter().position(|b| *b == byte).unwrap_or(bytes.len());
+    let end = scan::position(bytes, byte).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or(bytes)
 }
 

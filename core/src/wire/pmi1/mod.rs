@@ -13,8 +13,8 @@ pub use self::singleton::SingletonGreeting;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
 use super::{Framed, WriteError, has_codes, is_list, names, quirks};
 use crate::command::{
-    Answer, FenceGroup, Identity, Maxes, Notice, Place, Reason, Reply, Request, Spawn, SpawnText,
-    Text, Verb, Version,
+    Answer, FenceGroup, Identity, Maxes, Notice, Place, ProcessCodes, Reason, Reply, Request,
+    Spawn, SpawnText, Text, Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
 use crate::limits::KEY_BYTES;
@@ -231,7 +231,11 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
             line.number("tag", tag);
         }
         Answer::Spawned { job, codes } if parts::SPAWN => {
-            line.optional("jobid", job).optional("errcodes", codes);
+            line.optional("jobid", job);
+            // A field for each process stands in frames only.
+            if let Some(ProcessCodes::List(codes)) = codes {
+                line.optional("errcodes", Some(codes));
+            }
         }
         Answer::Made { job, codes } if parts::SPAWN => {
             line.optional("jobid", job);
@@ -429,6 +433,7 @@ fn code(line: Line<'_>, to: Verb) -> Code {
 /// Reads the fields of a reply with a return code other than success.
 fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
     let codes = || line.text("errcodes").filter(|_| parts::SPAWN && to == Verb::Spawn);
+    let codes = || codes().map(ProcessCodes::List);
     match to {
         Verb::Get => return Answer::Missing,
         // A server names its own version even if it rejects the requested one.
@@ -477,7 +482,8 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
         }
         Verb::Fence => Answer::Released { tag: line.unsigned("tag") },
         Verb::Spawn if parts::SPAWN => {
-            Answer::Spawned { job: line.text("jobid"), codes: line.text("errcodes") }
+            let codes = line.text("errcodes").map(ProcessCodes::List);
+            Answer::Spawned { job: line.text("jobid"), codes }
         }
         _ => Answer::Nothing,
     })
@@ -519,6 +525,8 @@ fn read_identity(message: &[u8]) -> Option<Identity<'_>> {
             .and_then(|n| i32::try_from(n).ok())
             .unwrap_or(-1),
         spawner: find("spawner-jobid"),
+        is_debugged: false,
+        is_verbose: false,
     })
 }
 

@@ -1,6 +1,6 @@
 //! A frame of PMI-2 as `key=value;` fields: reader and writer.
 
-use super::super::{Writer, names, quirks};
+use super::super::{Writer, names, quirks, scan};
 use crate::command::{CodeRun, Field, Reason, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
@@ -108,22 +108,26 @@ impl<'a> Body<'a> {
 
 /// Cuts off the first field, in the form in which `;;` means `;`.
 pub(super) fn cut_doubled(bytes: &[u8]) -> Option<Field<'_>> {
-    cut(bytes, |value| {
+    // Noted on the way, since a search for it would read each value again.
+    let mut is_doubled = false;
+    let (name, value, rest) = cut(bytes, |value| {
         let mut at = 0;
         loop {
-            at += value.get(at..)?.iter().position(|b| *b == b';')?;
+            at += scan::position(value.get(at..)?, b';')?;
             if value.get(at + 1) != Some(&b';') {
                 return Some(at);
             }
+            is_doubled = true;
             at += 2;
         }
-    })
-    .map(|(name, value, rest)| (name, Text::doubled(value), rest))
+    })?;
+    let value = if is_doubled { Text::doubled(value) } else { Text::plain(value) };
+    Some((name, value, rest))
 }
 
 /// Cuts off the first field, in the form in which every `;` ends one.
 pub(super) fn cut_single(bytes: &[u8]) -> Option<Field<'_>> {
-    cut(bytes, |value| value.iter().position(|b| *b == b';'))
+    cut(bytes, |value| scan::position(value, b';'))
         .map(|(name, value, rest)| (name, Text::plain(value), rest))
 }
 
@@ -131,7 +135,7 @@ pub(super) fn cut_single(bytes: &[u8]) -> Option<Field<'_>> {
 ///
 /// Old clients send six bytes of old memory behind the last field: bytes that do not form
 /// `name=value;` are skipped, and a NUL in place of a name ends the message.
-fn cut(bytes: &[u8], end: impl Fn(&[u8]) -> Option<usize>) -> Option<(&[u8], &[u8], &[u8])> {
+fn cut(bytes: &[u8], mut end: impl FnMut(&[u8]) -> Option<usize>) -> Option<(&[u8], &[u8], &[u8])> {
     let mut rest = bytes;
     loop {
         if rest.first().is_none_or(|first| *first == 0) {

@@ -15,7 +15,7 @@ pub use self::fields::FrameStyle;
 pub(super) use self::reply::carries;
 pub use self::reply::{read_reply, write_reply};
 pub use self::request::{read_request, read_request_in, write_request};
-use super::{Framed, names, quirks};
+use super::{Framed, names, quirks, scan};
 use crate::command::Text;
 use crate::error::Malformed;
 use crate::limits::PMI2_LENGTH_DIGITS;
@@ -111,9 +111,15 @@ fn frame_continued(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// True if another frame continues the message of this one.
 fn is_continued(frame: &[u8]) -> bool {
     // A search for the word comes first, since reading the fields of every frame twice would be slow.
-    let word = names::CONCAT.as_bytes();
-    let is_field = |at: &[u8]| at.starts_with(word) && at.ends_with(b"=");
-    frame.windows(word.len() + 1).any(is_field) && body(frame).field(names::CONCAT).is_some()
+    let mut end = 0;
+    while let Some(len) = frame.get(end..).and_then(|rest| scan::position(rest, b'=')) {
+        end += len;
+        if frame.get(..end).is_some_and(|before| before.ends_with(names::CONCAT.as_bytes())) {
+            return body(frame).field(names::CONCAT).is_some();
+        }
+        end += 1;
+    }
+    false
 }
 
 /// Number of the commands that follow a spawn which names no program itself.

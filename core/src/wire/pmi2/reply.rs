@@ -2,8 +2,10 @@
 
 use super::super::{has_codes, names, quirks};
 use super::command;
-use super::fields::{Body, FrameStyle, FrameWriter, sayable};
-use crate::command::{Answer, Identity, Notice, Pair, Reason, Reply, Text, Verb};
+use super::fields::{Body, FrameStyle, FrameWriter, cut_doubled, sayable};
+use crate::command::{
+    Answer, CodeFields, Identity, Notice, Pair, ProcessCodes, Reason, Reply, Text, Verb,
+};
 use crate::error::{Code, Full, Malformed};
 use crate::limits::PMI2_LENGTH_DIGITS;
 use crate::parts;
@@ -47,7 +49,10 @@ pub(in crate::wire) fn carries(answer: &Answer<'_>, style: FrameStyle) -> bool {
         Answer::Identity(Identity { spawner: text, .. }) | Answer::Made { job: text, .. } => {
             [text.unwrap_or_default(), none]
         }
-        Answer::Spawned { job, codes } => [job.unwrap_or_default(), codes.unwrap_or_default()],
+        Answer::Spawned { job, codes: Some(ProcessCodes::List(codes)) } => {
+            [job.unwrap_or_default(), codes]
+        }
+        Answer::Spawned { job, .. } => [job.unwrap_or_default(), none],
         _ => return true,
     };
     texts.iter().all(|text| sayable(*text, style).is_ok())
@@ -119,8 +124,22 @@ pub fn write_reply(
             frame.number("ring-count", count).text("ring-left", left).text("ring-right", right);
         }
         Answer::Spawned { job, codes } if parts::SPAWN => {
-            let failed_count = codes.map_or(0, failed_count);
-            frame.optional("jobid", job).number("nerrs", failed_count).optional("errcodes", codes);
+            frame.optional("jobid", job);
+            match codes {
+                Some(ProcessCodes::Fields(codes)) => {
+                    let count = codes.values().count();
+                    frame.number("nerrs", u32::try_from(count).unwrap_or(u32::MAX));
+                    for (at, value) in (0..).zip(codes.values()) {
+                        frame.numbered("err", at, code(value).0);
+                    }
+                }
+                Some(ProcessCodes::List(codes)) => {
+                    frame.number("nerrs", failed_count(codes)).text("errcodes", codes);
+                }
+                None => {
+                    frame.number("nerrs", 0);
+                }
+            }
         }
         Answer::Made { job, codes } if parts::SPAWN => {
             let failed = codes.iter().filter(|run| !run.code.is_success());
@@ -162,6 +181,15 @@ pub fn write_reply(
     frame.finish()
 }
 
+/// Codes of the processes of a spawn: the list that all known servers write, else a field for each.
+fn spawn_codes(body: Body<'_>) -> Option<ProcessCodes<'_>> {
+    if !parts::SPAWN {
+        return None;
+    }
+    let list = body.field("errcodes").map(ProcessCodes::List);
+    list.or_else(|| CodeFields::new(body.bytes, cut_doubled).map(ProcessCodes::Fields))
+}
+
 /// Number of codes of a list that are not 0.
 fn failed_count(codes: Text<'_>) -> u32 {
     let mut is_counted = false;
@@ -177,7 +205,7 @@ fn failed_count(codes: Text<'_>) -> u32 {
 
 /// Reason of a refusal: for a spawn, process by process if the server reports it so.
 fn refusal(to: Verb, body: Body<'_>) -> Answer<'_> {
-    match body.field("errcodes").filter(|_| to == Verb::Spawn) {
+    match spawn_codes(body).filter(|_| to == Verb::Spawn) {
         Some(codes) => Answer::Spawned { job: None, codes: Some(codes) },
         None => body.field("errmsg").map_or(Answer::Nothing, Answer::Message),
     }
@@ -218,6 +246,8 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
             size: size("size")?,
             appnum: body.number("appnum").and_then(|n| i32::try_from(n).ok()).unwrap_or(-1),
             spawner: body.field("spawner-jobid"),
+            is_debugged: body.flag("debugged").unwrap_or(false),
+            is_verbose: body.flag("pmiverbose").unwrap_or(false),
         }),
         Verb::KvsName => Answer::Name(body.field("jobid")?),
         Verb::Get | Verb::NodeGet | Verb::JobGet => {
@@ -234,7 +264,7 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
             right: body.field("ring-right").unwrap_or_default(),
         },
         Verb::Spawn if parts::SPAWN => {
-            Answer::Spawned { job: body.field("jobid"), codes: body.field("errcodes") }
+            Answer::Spawned { job: body.field("jobid"), codes: spawn_codes(body) }
         }
         _ => Answer::Nothing,
     })
@@ -244,7 +274,7 @@ fn write_identity(frame: &mut FrameWriter<'_>, identity: Identity<'_>) {
     frame.number("pmi-version", 2).number("pmi-subversion", 0);
     frame.number("rank", identity.rank).number("size", identity.size);
     frame.number("appnum", identity.appnum);
-    frame.flag("debugged", false).flag("pmiverbose", false);
+    frame.flag("debugged", identity.is_debugged).flag("pmiverbose", identity.is_verbose);
     frame.optional("spawner-jobid", identity.spawner);
 }
 

@@ -293,6 +293,9 @@ pub fn write_tool_welcome(
     writer.finish()
 }
 
+/// Length of the longest response to a tool.
+pub const TOOL_WELCOME_BYTES: usize = 4 + 2 * (NSPACE_FIELD_BYTES + 4) + 4;
+
 /// Writes the response that rejects a peer.
 ///
 /// Wire: `i32` status, not 0.

@@ -136,6 +136,33 @@ pub enum Request<'a> {
         /// Directives. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
+    /// Output of processes, for the requester. Wire: SIZE, PROCs, SIZE, INFOs, and the fields.
+    IofPull {
+        /// The processes.
+        procs: List<'a>,
+        /// Directives.
+        infos: List<'a>,
+        /// Bits of [`channel`](super::names::channel). Wire: IOF_CHANNEL.
+        channels: u16,
+        /// Number of the request at the requester; none before 4.0. Wire: SIZE.
+        reference: Option<u64>,
+    },
+    /// Input for processes. Wire: SIZE, PROCs, SIZE, INFOs, and the field.
+    IofPush {
+        /// The processes.
+        procs: List<'a>,
+        /// Directives.
+        infos: List<'a>,
+        /// The input; empty at its end. Wire: BYTE_OBJECT, or nothing.
+        data: &'a [u8],
+    },
+    /// Ends the forwarding of output. Wire: SIZE, INFOs, and the field.
+    IofDeregister {
+        /// Directives.
+        infos: List<'a>,
+        /// Number of the request at the server. Wire: SIZE.
+        reference: u64,
+    },
     /// The processes of a job on a node.
     ResolvePeers {
         /// The node; all nodes if there is none. Wire: STRING.
@@ -279,6 +306,27 @@ impl<'a> Request<'a> {
             Command::GROUP_LEAVE => {
                 Self::GroupLeave { name: name(from)?, infos: List::read(from, Type::INFO)? }
             }
+            Command::IOF_PULL => Self::IofPull {
+                procs: List::read(from, Type::PROC)?,
+                infos: List::read(from, Type::INFO)?,
+                channels: from.one(Type::IOF_CHANNEL)?.u16()?,
+                reference: match from.is_empty() {
+                    true => None,
+                    false => Some(from.one(Type::SIZE)?.size()?),
+                },
+            },
+            Command::IOF_PUSH => Self::IofPush {
+                procs: List::read(from, Type::PROC)?,
+                infos: List::read(from, Type::INFO)?,
+                data: match from.is_empty() {
+                    true => b"",
+                    false => from.one(Type::BYTE_OBJECT)?.blob()?,
+                },
+            },
+            Command::IOF_DEREGISTER => Self::IofDeregister {
+                infos: List::read(from, Type::INFO)?,
+                reference: from.one(Type::SIZE)?.size()?,
+            },
             Command::RESOLVE_PEERS => Self::ResolvePeers {
                 node: from.one(Type::STRING)?.text()?,
                 nspace: from.one(Type::STRING)?.text()?,
@@ -316,6 +364,9 @@ impl<'a> Request<'a> {
             Self::GroupConstruct { .. } => Command::GROUP_CONSTRUCT,
             Self::GroupDestruct { .. } => Command::GROUP_DESTRUCT,
             Self::GroupLeave { .. } => Command::GROUP_LEAVE,
+            Self::IofPull { .. } => Command::IOF_PULL,
+            Self::IofPush { .. } => Command::IOF_PUSH,
+            Self::IofDeregister { .. } => Command::IOF_DEREGISTER,
             Self::ResolvePeers { .. } => Command::RESOLVE_PEERS,
             Self::ResolveNodes(_) => Command::RESOLVE_NODES,
             Self::Other(command, _) => *command,

@@ -1,7 +1,7 @@
 //! Options of Intel MPI and of HPE's PALS that neither Hydra nor Open MPI has.
 
 use super::policies::{cpu_bind, depth};
-use super::table::HydraEffect::{Only, Options, Refused, Several, Whole};
+use super::table::HydraEffect::{Only, Options, Refused, Several, Tool, ToolFile, Whole};
 use super::table::{HydraOption, flag, same, word};
 
 /// Intel's options, then those of PALS.
@@ -11,8 +11,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["print-rank-map"], Whole("display", |_| Ok("map".into()))),
     flag(&["ordered-output"], Only(&[""], "")).note("lines of ranks are never mixed"),
     word(&["s"], Whole("stdin", same)).note("of Intel MPI; Open MPI's `-s` is `--preload-binary`"),
-    word(&["gtool"], Refused(TOOL)),
-    word(&["gtoolfile"], Refused(TOOL)),
+    word(&["gtool"], Tool)
+        .or("I_MPI_GTOOL")
+        .note("`TOOL ARGUMENTS:RANKS;…`; these ranks are a program of their own (`MPI_APPNUM`)"),
+    word(&["gtoolfile"], ToolFile).note("a line for each value of `-gtool`"),
     flag(
         &["check_mpi", "check-mpi"],
         Refused("libraries are not exchanged; link the program with them"),
@@ -23,6 +25,3 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["d", "depth"], Whole("bind-to", depth))
         .note("of PALS: hardware threads of a rank; Open MPI's `-d` is `--debug-devel`"),
 ];
-
-const TOOL: &str =
-    "start the tool as the program of those ranks, as in 'mpirun -n 1 valgrind ./a : -n 3 ./a'";

@@ -7,12 +7,17 @@
 //! Options in front of a program hold for it alone if they are local in Hydra (`-n`, `-env` and its
 //! family, `-wdir`), and for the whole run otherwise, in any position.
 
+mod gtool;
 mod intel;
+mod multi_prog;
 mod openmpi;
 #[cfg(test)]
 mod page;
 mod policies;
+mod rankfile;
 mod reader;
+mod slurm;
+mod slurm_values;
 mod table;
 
 pub(crate) use table::{FollowingWords, HydraOption};
@@ -44,9 +49,17 @@ pub(crate) const FAMILIES: [OptionFamily; 3] = [
     OptionFamily { name: "Intel MPI and PALS", options: intel::OPTIONS },
 ];
 
-/// All options.
-fn all() -> impl Iterator<Item = &'static HydraOption> {
-    FAMILIES.into_iter().flat_map(|family| family.options)
+/// Options of `srun`, which has a command line of its own.
+pub(crate) const SLURM: OptionFamily = OptionFamily { name: "Slurm", options: slurm::OPTIONS };
+
+/// All options of the command line with this name.
+fn all(name: &str) -> impl Iterator<Item = &'static HydraOption> {
+    families(name).iter().flat_map(|family| family.options)
+}
+
+/// Launchers whose options the command line with this name has.
+pub(crate) fn families(name: &str) -> &'static [OptionFamily] {
+    if name == SRUN { &[SLURM] } else { &FAMILIES }
 }
 
 /// Surroundings on which the meaning of words depends.
@@ -73,6 +86,10 @@ pub(crate) fn parse(
     typed.read_words(words)?;
     let mut reader = HydraReader::new(context, Origin::Default);
     reader.read_variables()?;
+    if context.name == SRUN {
+        reader.join(typed)?;
+        return reader.finish();
+    }
     if let Some((file, is_named)) = typed.config_file.clone().map(|f| (f, true)).or_else(|| {
         let named = reader.config_file.take();
         let home = || Some(Path::new(&variable_of(context.variables, "HOME")?).join(OWN_FILE));
@@ -92,10 +109,14 @@ pub(crate) fn parse(
 /// Definition of `mpiexec` for completions and the man page. There all options have two dashes, which
 /// work too.
 pub(crate) fn define(name: &'static str) -> Command {
-    let command = Command::new(name)
-        .about("Start the ranks of a program, with the command line of Hydra")
-        .disable_help_flag(true);
-    let command = all().fold(command, |command, option| {
+    let about = match name {
+        SRUN => {
+            "Start the ranks of a program within an allocation, with the command line of Slurm's srun"
+        }
+        _ => "Start the ranks of a program, with the command line of Hydra",
+    };
+    let command = Command::new(name).about(about).disable_help_flag(true);
+    let command = all(name).fold(command, |command, option| {
         let letter = option.names.iter().find(|name| name.len() == 1);
         let letter = letter.and_then(|name| name.chars().next());
         let mut words = option.names.iter().copied().filter(|name| name.len() > 1);
@@ -106,10 +127,17 @@ pub(crate) fn define(name: &'static str) -> Command {
             .into_iter()
             .fold(arg, Arg::long)
             .visible_aliases(words.collect::<Vec<_>>());
+        let arg = match option.words {
+            FollowingWords::Nothing => arg,
+            _ => table::hinted(option, arg),
+        };
         command.arg(match option.words {
             FollowingWords::Nothing => arg.action(ArgAction::SetTrue),
             FollowingWords::Word => arg.value_name("VALUE"),
             FollowingWords::Pair => arg.value_names(["NAME", "VALUE"]).num_args(2),
+            FollowingWords::Optional => {
+                arg.value_name("VALUE").num_args(0..=1).require_equals(true)
+            }
         })
     });
     command.arg(
@@ -143,6 +171,7 @@ pub(crate) fn info(launcher: Personality, host: &str) -> String {
     let word = match launcher {
         Personality::Hydra => "HYDRA",
         Personality::OpenMpi => "Open MPI",
+        Personality::Slurm => "slurm",
     };
     format!(
         "{word} command line of pmi-host {}\n\x20   starts ranks on:      this \
@@ -160,6 +189,7 @@ impl ReadContext<'_> {
     fn launcher(&self) -> Option<Personality> {
         match self.name {
             PRTERUN => Some(Personality::OpenMpi),
+            SRUN => Some(Personality::Slurm),
             "mpiexec.hydra" => Some(Personality::Hydra),
             _ => None,
         }
@@ -177,6 +207,9 @@ const OWN_FILE: &str = ".mpiexec.hydra.conf";
 
 /// Command that reads the options of all launchers.
 const MPIEXEC: &str = "pmi-host mpiexec";
+
+/// Name of Slurm's launcher.
+pub(crate) const SRUN: &str = "srun";
 
 /// Name of Open MPI's launcher that no other one has.
 const PRTERUN: &str = "prterun";

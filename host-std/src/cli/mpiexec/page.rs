@@ -1,18 +1,21 @@
 //! The tables of `docs/switching-options.md`, which are generated from those of options.
 
-use super::table::HydraEffect::{Only, Refused};
-use super::{FAMILIES, HydraOption};
+use super::table::HydraEffect::{OfAllocation, Only, Refused};
+use super::{FAMILIES, HydraOption, SLURM, SRUN};
 use std::fmt::Write;
 
 /// Tables of all launchers but Hydra, whose page compares more.
 fn tables() -> String {
     let mut text = String::new();
-    for family in &FAMILIES[1..] {
+    for family in FAMILIES[1..].iter().chain([&SLURM]) {
         let _ =
             write!(text, "\n## {}\n\n| option | here | verdict | what to know |\n", family.name);
         text.push_str("| --- | --- | --- | --- |\n");
         for option in family.options {
-            let names: Vec<String> = option.names.iter().map(|name| format!("`-{name}`")).collect();
+            let is_long = |name: &str| family.name == SLURM.name && name.len() > 1;
+            let dashes = |name: &str| if is_long(name) { "--" } else { "-" };
+            let names = option.names.iter().map(|name| format!("`{}{name}`", dashes(name)));
+            let names: Vec<String> = names.collect();
             let (here, note) = match &option.effect {
                 Refused(why) => ("–".to_owned(), *why),
                 Only(..) => ("the default".to_owned(), option.note),
@@ -37,7 +40,7 @@ fn quoted(meaning: &str) -> String {
 fn verdict(option: &HydraOption) -> &'static str {
     match &option.effect {
         Refused(_) => "refused",
-        Only(..) => "default",
+        Only(..) | OfAllocation => "default",
         _ if option.note.is_empty() => "same",
         _ => "mapped",
     }
@@ -60,11 +63,14 @@ fn page_has_the_tables_of_options() {
 
 #[test]
 fn options_are_named_once() {
-    let mut names: Vec<&str> = super::all().flat_map(|option| option.names).copied().collect();
-    let all = names.len();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), all);
+    for launcher in ["mpiexec", SRUN] {
+        let all = super::all(launcher).flat_map(|option| option.names);
+        let mut names: Vec<&str> = all.copied().collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{launcher}");
+    }
 }
 
 const MARK: &str = "<!-- tables of options, generated -->\n";

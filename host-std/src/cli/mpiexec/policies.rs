@@ -1,6 +1,7 @@
 //! Values of Open MPI's options as options of `run`: policies with modifiers, parameters, variables, lists.
 
 use super::{ReadContext, variable_of};
+use crate::cli::options::numbers;
 use crate::launch::binding::count;
 use crate::settings::placement::Unit;
 use pmi_host_base::variables::removed;
@@ -44,7 +45,7 @@ pub(super) fn map_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
             "hwtcpus" | "corecpus" | "inherit" | "noinherit" | "donotresolve" | "ordered"
             | "span" => {}
             "donotlaunch" => return Err("'--dry-run' shows the map and starts nothing".to_owned()),
-            "nolocal" => return Err("name the hosts with '--host', without this one".to_owned()),
+            "nolocal" => found.push(("local", "false".into())),
             number if number.parse::<u32>().is_ok() => {
                 policy = policy.map(|policy| format!("{policy}:{number}"));
             }
@@ -96,6 +97,13 @@ pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     }
     found.push(("bind-to", kept.join(":").into()));
     Ok(found)
+}
+
+/// `--cpu-list LIST`: a processor for each rank.
+pub(super) fn cpu_list(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let list = numbers(text(value)?).ok_or("that is no list of processors; try '0-3,8'")?;
+    let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+    Ok(vec![("bind-to", format!("user:{}", list.join(",")).into())])
 }
 
 /// `--ppr N:OBJECT`.
@@ -262,10 +270,10 @@ pub(super) fn output(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
                 found.push(("label", "true".into()))
             }
             "timestamp" => found.push(("timestamps", "true".into())),
-            "dir" | "directory" | "file" | "filename" => {
-                found.extend(output_files(argument.as_ref(), context)?);
-            }
-            "nocopy" | "raw" => {}
+            "dir" | "directory" => found.extend(output_files(argument.as_ref(), context)?),
+            "file" | "filename" => found.extend(one_file_each(argument)?),
+            "nocopy" => found.push(("copy-output", "false".into())),
+            "raw" => {}
             "merge" | "merge-stderr-to-stdout" => found.push(("merge-stderr", "true".into())),
             _ => {
                 return Err(format!(
@@ -277,16 +285,27 @@ pub(super) fn output(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
     Ok(found)
 }
 
-/// `--output-filename NAME`.
+/// `--output-filename DIR[:nocopy]`: files below a directory, and the launcher's own streams.
 pub(super) fn output_files(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
-    let name = text(value)?.split([',', ':']).next().unwrap_or_default().trim_end_matches('/');
+    let mut pieces = text(value)?.split([',', ':']);
+    let directory = pieces.next().unwrap_or_default().trim_end_matches('/');
+    if directory.is_empty() {
+        return Err("that names no directory; try 'out'".to_owned());
+    }
+    let copies = !pieces.any(|piece| piece.eq_ignore_ascii_case("nocopy"));
+    Ok(vec![("output-dir", directory.into()), ("copy-output", copies.to_string().into())])
+}
+
+/// `--output file=NAME`.
+fn one_file_each(name: &str) -> Expansion {
     if name.is_empty() {
-        return Err("that names no file; try 'out'".to_owned());
+        return Err("that names no file; try 'file=out'".to_owned());
     }
     let name = name.replace('%', "%%");
     Ok(vec![
         ("stdout-to", format!("{name}.%r.out").into()),
         ("stderr-to", format!("{name}.%r.err").into()),
+        ("copy-output", "true".into()),
     ])
 }
 
@@ -412,7 +431,7 @@ fn pair(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
     pair
 }
 
-fn text(value: &OsStr) -> Result<&str, String> {
+pub(super) fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "that is not text".to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
 use super::table::{self, FollowingWords, HydraEffect, HydraOption};
-use super::{ReadContext, all, variable_of};
+use super::{ReadContext, SRUN, all, gtool, multi_prog, rankfile, variable_of};
 use crate::cli::args::{self, DefaultRanks, GivenOption, PartArgs, Personality, RunArgs, Task};
 use crate::cli::foreign;
 use crate::cli::layers::Origin;
@@ -14,6 +14,7 @@ use pmi_host_base::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// State of the reader.
 pub(super) struct HydraReader<'a> {
@@ -26,6 +27,10 @@ pub(super) struct HydraReader<'a> {
     launcher: Option<Personality>,
     /// Pieces of this machine that take a rank each under Open MPI.
     slots: Option<Unit>,
+    /// Defaults that other options override.
+    weak: Vec<GivenOption>,
+    /// True if a file names the programs.
+    has_program_file: bool,
 }
 
 impl<'a> HydraReader<'a> {
@@ -37,7 +42,17 @@ impl<'a> HydraReader<'a> {
             config_file: None,
             launcher: None,
             slots: None,
+            weak: Vec::new(),
+            has_program_file: false,
         }
+    }
+
+    fn options(&self) -> impl Iterator<Item = &'static HydraOption> + use<'a> {
+        all(self.context.name)
+    }
+
+    fn is_slurm(&self) -> bool {
+        self.context.name == SRUN
     }
 
     /// Reads a whole command line.
@@ -72,10 +87,13 @@ impl<'a> HydraReader<'a> {
         part: &mut PartArgs,
     ) -> Result<(), UsageError> {
         let bytes = word.as_bytes();
+        if self.is_slurm() && !bytes.starts_with(b"--") {
+            return self.read_letters(word, words, part);
+        }
         let bare = bytes.strip_prefix(b"--").unwrap_or(&bytes[1..]);
         let end = bare.iter().position(|byte| *byte == b'=').unwrap_or(bare.len());
         let (name, attached) = (String::from_utf8_lossy(&bare[..end]), bare.get(end + 1..));
-        let found = all().find(|option| option.names.contains(&&*name));
+        let found = self.options().find(|option| option.names.contains(&&*name));
         let Some(option) = found else { return self.read_own_option(word, &name, attached, words) };
         let mut next = |value: &str| {
             words.next().ok_or_else(|| UsageError::MissingValue {
@@ -89,6 +107,7 @@ impl<'a> HydraReader<'a> {
                 return Err(UsageError::NeedlessValue { option: format!("-{name}") });
             }
             (_, Some(attached)) => OsString::from_vec(attached.to_vec()),
+            (FollowingWords::Optional, None) => OsString::new(),
             (FollowingWords::Word, None) => next("a value")?,
             (FollowingWords::Pair, None) => next("a name and a value")?,
         };
@@ -97,6 +116,35 @@ impl<'a> HydraReader<'a> {
             value.push(next("a name and a value")?);
         }
         self.apply_option(option, &name, &value, part)
+    }
+
+    /// Reads a word of letters, of which the last may have a value in the same word or in the next one.
+    fn read_letters(
+        &mut self,
+        word: &OsStr,
+        words: &mut impl Iterator<Item = OsString>,
+        part: &mut PartArgs,
+    ) -> Result<(), UsageError> {
+        let mut rest = &word.as_bytes()[1..];
+        while let Some((letter, behind)) = rest.split_first() {
+            let name = char::from(*letter).to_string();
+            let Some(option) = self.options().find(|option| option.names.contains(&&*name)) else {
+                return self.read_own_option(word, &word.to_string_lossy()[1..], None, words);
+            };
+            rest = if option.words == FollowingWords::Nothing { behind } else { &[] };
+            let value = match option.words {
+                FollowingWords::Nothing => OsString::new(),
+                FollowingWords::Word | FollowingWords::Pair if behind.is_empty() => {
+                    words.next().ok_or_else(|| UsageError::MissingValue {
+                        option: format!("-{name}"),
+                        value: "a value".to_owned(),
+                    })?
+                }
+                _ => OsString::from_vec(behind.to_vec()),
+            };
+            self.apply_option(option, &name, &value, part)?;
+        }
+        Ok(())
     }
 
     /// Reads an option of `run`, which has two dashes.
@@ -111,11 +159,13 @@ impl<'a> HydraReader<'a> {
         let takes_value = args::takes_value(name).filter(|_| is_long);
         let Some(takes_value) = takes_value else {
             let ours = options::all().map(|option| format!("--{}", option.name));
-            let known = all().flat_map(|option| option.names);
-            let known = known.map(|name| format!("-{name}")).chain(ours);
+            let known = self.options().flat_map(|option| option.names);
+            let dashes = |name: &str| if self.is_slurm() && name.len() > 1 { "--" } else { "-" };
+            let known = known.map(|name| format!("{}{name}", dashes(name))).chain(ours);
             let got = word.to_string_lossy().into_owned();
-            let remedy =
-                foreign::answer(&got).unwrap_or_else(|| remedy(&got, known, "mpiexec -help"));
+            let list = if self.is_slurm() { "srun --help" } else { "mpiexec -help" };
+            let foreign = if self.is_slurm() { None } else { foreign::answer(&got) };
+            let remedy = foreign.unwrap_or_else(|| remedy(&got, known, list));
             return Err(UsageError::UnknownOption { remedy, got });
         };
         let mut ours = vec![word.to_owned()];
@@ -189,6 +239,33 @@ impl<'a> HydraReader<'a> {
                     }
                 }
             }
+            HydraEffect::Weak(_, expand) => {
+                for (ours, value) in expand(value, self.context).map_err(wrong)? {
+                    let given = self.given_option(ours, value, &wrong)?;
+                    self.weak.push(given);
+                }
+            }
+            HydraEffect::OfAllocation => {}
+            HydraEffect::Tool => {
+                let text = value.to_str().ok_or_else(|| wrong("that is not text".to_owned()))?;
+                self.args.tools.extend(gtool::tools(text).map_err(wrong)?);
+            }
+            HydraEffect::Terminals => {
+                let text = value.to_str().ok_or_else(|| wrong("that is not text".to_owned()))?;
+                self.args.tools.push(gtool::terminals(text).map_err(wrong)?);
+            }
+            HydraEffect::ToolFile => {
+                let text = self.read_named(value, &wrong)?;
+                self.args.tools.extend(gtool::of_file(&text).map_err(wrong)?);
+            }
+            HydraEffect::RankFile => {
+                let text = self.read_named(value, &wrong)?;
+                for (ours, value) in rankfile::options(&text).map_err(wrong)? {
+                    let given = self.given_option(ours, value, &wrong)?;
+                    self.args.given.push(given);
+                }
+            }
+            HydraEffect::MultiProgram => self.has_program_file = true,
             HydraEffect::Personality => {
                 let known = PERSONALITIES.iter().find(|(name, _)| value == *name);
                 let known =
@@ -206,10 +283,22 @@ impl<'a> HydraReader<'a> {
                 let launcher = self.launcher.or_else(|| self.context.launcher());
                 self.args.task = Task::Info(launcher.unwrap_or(Personality::Hydra));
             }
-            HydraEffect::Help => self.args.task = Task::MpiexecHelp,
+            HydraEffect::Help => {
+                let name = if self.is_slurm() { SRUN } else { "mpiexec" };
+                self.args.task = Task::MpiexecHelp(name);
+            }
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
+    }
+
+    fn read_named(
+        &self,
+        file: &OsStr,
+        wrong: &dyn Fn(String) -> UsageError,
+    ) -> Result<String, UsageError> {
+        let text = (self.context.read)(Path::new(file));
+        text.map_err(|error| wrong(format!("it cannot be read ({error})")))
     }
 
     /// Adds an option to the whole run, or to `part` if it is not the first.
@@ -233,11 +322,12 @@ impl<'a> HydraReader<'a> {
 
     /// Reads the variables of Hydra.
     pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
-        let own = all().filter_map(|option| Some((option.variable?, option.names[0])));
-        for (variable, name) in table::VARIABLES.iter().copied().chain(own) {
+        let own = self.options().filter_map(|option| Some((option.variable?, option.names[0])));
+        let others = if self.is_slurm() { &[][..] } else { table::VARIABLES };
+        for (variable, name) in others.iter().copied().chain(own) {
             let Some(value) = variable_of(self.context.variables, variable) else { continue };
             self.origin = Origin::Variable(variable.to_owned());
-            let option = all().find(|option| option.names[0] == name);
+            let option = self.options().find(|option| option.names[0] == name);
             let option = option.expect("the table names an option of its own");
             // The value of a flag's variable is on or off.
             let is_off = ["0", "no", "false", "off"].contains(&&*value);
@@ -252,7 +342,9 @@ impl<'a> HydraReader<'a> {
             let taken = self.apply_option(option, name, &value, &mut PartArgs::default());
             taken.map_err(|error| UsageError::Other { what: format!("{variable}: {error}") })?;
         }
-        if let Some(value) = variable_of(self.context.variables, "HYDRA_ENV") {
+        if let Some(value) =
+            variable_of(self.context.variables, "HYDRA_ENV").filter(|_| !self.is_slurm())
+        {
             self.origin = Origin::Variable("HYDRA_ENV".to_owned());
             let value = if value == "all" { "all" } else { "none" };
             let given =
@@ -282,10 +374,12 @@ impl<'a> HydraReader<'a> {
 
     /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
-        let Self { args, launcher, slots, .. } = typed;
+        let Self { args, launcher, slots, weak, has_program_file, .. } = typed;
+        (self.weak, self.has_program_file) = (weak, has_program_file);
         self.launcher = launcher.or(self.launcher);
         self.slots = slots.or(self.slots);
-        let RunArgs { given, parts, config, task, .. } = args;
+        let RunArgs { given, parts, config, task, tools, .. } = args;
+        self.args.tools.extend(tools);
         let has_program = |parts: &[PartArgs]| parts.iter().any(|part| !part.words.is_empty());
         match (has_program(&parts), has_program(&self.args.parts)) {
             (true, true) => {
@@ -312,17 +406,61 @@ impl<'a> HydraReader<'a> {
     pub(super) fn finish(mut self) -> Result<RunArgs, UsageError> {
         let wrong = |what: String| UsageError::Other { what };
         self.origin = Origin::Default;
-        let weakest = [("universe", "endless"), ("allocation", "true")];
-        let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
-        self.args.weakest = weakest.into_iter().collect::<Result<_, _>>()?;
+        let weakest: &[(&str, &str)] = match self.is_slurm() {
+            true => &[("allocation", "true"), ("stdin", "all"), ("env-for", "slurm")],
+            false => &[("universe", "endless"), ("allocation", "true")],
+        };
+        let weakest =
+            weakest.iter().map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
+        self.args.weakest = weakest.collect::<Result<_, _>>()?;
         self.args.needs_program = true;
+        let has = |given: &[GivenOption], name| given.iter().any(|one| one.option.name == name);
+        // The file of the output takes the errors, too, unless they have their own.
+        if self.is_slurm()
+            && has(&self.args.given, "stdout-to")
+            && !has(&self.args.given, "stderr-to")
+        {
+            let merged = self.given_option("merge-stderr", "true".into(), &wrong)?;
+            self.args.given.push(merged);
+        }
+        self.args.given.splice(..0, std::mem::take(&mut self.weak));
+        if self.has_program_file {
+            self.read_program_file()?;
+        }
         let slots = self.slots.unwrap_or(Unit::Core);
         self.args.default_ranks = match self.launcher.or_else(|| self.context.launcher()) {
-            Some(Personality::Hydra) => DefaultRanks::One,
+            Some(Personality::Hydra | Personality::Slurm) => DefaultRanks::One,
             Some(Personality::OpenMpi) => DefaultRanks::Slots(slots),
             None => DefaultRanks::OfLibrary(slots),
         };
         Ok(self.args)
+    }
+}
+
+impl HydraReader<'_> {
+    /// Replaces the program, which is a file, by the programs that it names.
+    fn read_program_file(&mut self) -> Result<(), UsageError> {
+        let [PartArgs { given, words }] = &self.args.parts[..] else {
+            let what = "'--multi-prog' has one file in place of a program".to_owned();
+            return Err(UsageError::Other { what });
+        };
+        let Some(file) = words.first() else { return Err(UsageError::NoProgram { place: 1 }) };
+        let text = (self.context.read)(Path::new(file));
+        let text = text.map_err(|error| unreadable("--multi-prog", file, &error))?;
+        let ranks = given.iter().rfind(|one| one.option.name == "ranks");
+        let ranks = ranks.and_then(|one| one.value.to_str()?.parse().ok());
+        let wrong = |why: String| UsageError::Value {
+            given: format!("--multi-prog {}", file.display()),
+            why,
+        };
+        let programs = multi_prog::programs(&text, ranks).map_err(wrong)?;
+        let parts = programs.into_iter().map(|(count, words)| {
+            let ranks = self.given_option("ranks", count.to_string().into(), &wrong)?;
+            let given = given.iter().cloned().chain([ranks]).collect();
+            Ok(PartArgs { given, words: words.into_iter().map(OsString::from).collect() })
+        });
+        self.args.parts = parts.collect::<Result<_, UsageError>>()?;
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use self::HydraEffect::{
 };
 use super::ReadContext;
 use super::policies::{Expansion, bind_to, map_by};
+use crate::cli::options::{self, hints};
 use crate::launch::binding::count;
 use crate::settings::nodes::{NodeSettings, StarterName};
 use crate::settings::placement::Unit;
@@ -34,6 +35,8 @@ pub(crate) enum FollowingWords {
     Word,
     /// A name and a value, as one word with `=` or as two.
     Pair,
+    /// A value in the same word, or none.
+    Optional,
 }
 
 /// Effect of an option of Hydra.
@@ -53,7 +56,21 @@ pub(super) enum HydraEffect {
     Several(&'static [(&'static str, Translation)]),
     /// Options of `run` that depend on the value, with their names for help: for the whole run in front of
     /// the first program, else for the program behind it where they may differ.
-    Options(&'static str, fn(&OsStr, &ReadContext<'_>) -> Expansion),
+    Options(&'static str, Expand),
+    /// The same for defaults that any other option overrides, in whatever order they are given.
+    Weak(&'static str, Expand),
+    /// Describes an allocation, which is that of the run anyway.
+    OfAllocation,
+    /// Has a file name the programs.
+    MultiProgram,
+    /// Starts the programs of some ranks with a tool.
+    Tool,
+    /// The same with a file of tools.
+    ToolFile,
+    /// Names a file with the place of each rank.
+    RankFile,
+    /// Starts some ranks in terminals of a window system.
+    Terminals,
     /// Names the launcher whose meaning counts where launchers differ.
     Personality,
     /// One rank for each hardware thread, where the number of ranks is missing.
@@ -71,6 +88,9 @@ pub(super) enum HydraEffect {
     /// Has no equivalent here; the message gives the reason.
     Refused(&'static str),
 }
+
+/// Options of `run` for a value.
+pub(super) type Expand = fn(&OsStr, &ReadContext<'_>) -> Expansion;
 
 /// Translates a value of Hydra into one of `run`.
 pub(super) type Translation = fn(&OsStr) -> Result<OsString, String>;
@@ -150,16 +170,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["order-nodes"], Refused("write the hosts in the wanted order, which is kept")),
     word(&["localhost"], Refused("this node has the name that 'uname -n' prints; leave it out")),
     word(&["usize"], Whole("universe", universe)),
-    flag(
-        &["pmi-port"],
-        Refused("ranks inherit a socket here; ranks that connect over TCP need '--listen'"),
-    ),
-    flag(
-        &["skip-launch-node"],
-        Refused(
-            "ranks run on the hosts of '-hosts' or '-f', in their order; leave this one out of the list",
-        ),
-    ),
+    flag(&["pmi-port"], Whole("pmi-port", yes)),
+    flag(&["skip-launch-node"], Whole("local", |_| Ok("false".into()))),
     word(
         &["gpus-per-proc", "g"],
         Only(&["AUTO"], "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env"),
@@ -197,6 +209,35 @@ const VERBOSE: &[(&str, Translation)] = &[
     ("print-all-exitcodes", yes),
 ];
 
+/// Adds the hints for the values of `option` to its argument.
+pub(super) fn hinted(option: &HydraOption, arg: clap::Arg) -> clap::Arg {
+    let own = VALUES.iter().find(|(name, _)| option.names.contains(name));
+    if let Some((_, values)) = own {
+        return hints::with_values(arg, values);
+    }
+    let like = match &option.effect {
+        Whole(ours, _) | Own(ours, _) | OwnIfLater(ours, _) => options::named(ours),
+        HostFile | ConfigFile | HydraEffect::RankFile | HydraEffect::ToolFile => {
+            return hints::with_files(arg);
+        }
+        _ => options::named(option.names[0]),
+    };
+    like.map_or(arg.clone(), |like| hints::of_option(like, arg))
+}
+
+/// Values that differ from those of the option here.
+const VALUES: &[(&str, &[&str])] = &[
+    ("personality", &["ompi", "hydra"]),
+    ("output", &["tag", "timestamp", "merge", "dir=", "file="]),
+    ("rank-by", &["slot", "fill", "core", "hwthread"]),
+    ("with-ft", &["ulfm", "no"]),
+    ("launcher", &["ssh", "rsh", "slurm", "fork", "manual"]),
+    ("mpi", &["pmi2", "pmix", "none"]),
+    ("distribution", &["block", "cyclic"]),
+    ("export", &["ALL", "NONE"]),
+    ("hint", &["nomultithread", "multithread", "compute_bound", "memory_bound"]),
+];
+
 pub(super) const fn flag(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
     HydraOption { names, words: FollowingWords::Nothing, effect, variable: None, note: "" }
 }
@@ -207,6 +248,10 @@ pub(super) const fn word(names: &'static [&'static str], effect: HydraEffect) ->
 
 pub(super) const fn pair(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
     HydraOption { names, words: FollowingWords::Pair, effect, variable: None, note: "" }
+}
+
+pub(super) const fn optional(names: &'static [&'static str], effect: HydraEffect) -> HydraOption {
+    HydraOption { names, words: FollowingWords::Optional, effect, variable: None, note: "" }
 }
 
 impl HydraOption {
@@ -229,7 +274,13 @@ impl HydraOption {
                     all.iter().map(|(ours, reword)| self.equivalent(ours, *reword)).collect();
                 all.join(" ")
             }
-            Options(ours, _) => (*ours).to_owned(),
+            Options(ours, _) | HydraEffect::Weak(ours, _) => (*ours).to_owned(),
+            HydraEffect::OfAllocation => "describes the allocation, which exists".to_owned(),
+            HydraEffect::MultiProgram => "programs by rank, from a file".to_owned(),
+            HydraEffect::Tool => "a tool in front of the program of some ranks".to_owned(),
+            HydraEffect::ToolFile => "the same from a file".to_owned(),
+            HydraEffect::Terminals => "xterm in front of the program of some ranks".to_owned(),
+            HydraEffect::RankFile => "--hosts --rankmap --bind-to user:LIST".to_owned(),
             HydraEffect::Personality => "the launcher whose meaning counts".to_owned(),
             HydraEffect::HwThreads => "-n".to_owned(),
             HydraEffect::Preview => "--dry-run".to_owned(),
@@ -257,7 +308,7 @@ impl HydraOption {
         }
     }
 
-    const fn or(mut self, variable: &'static str) -> Self {
+    pub(super) const fn or(mut self, variable: &'static str) -> Self {
         self.variable = Some(variable);
         self
     }

@@ -38,10 +38,16 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, on| settings.ending.print_all_codes = on,
         |settings| settings.ending.print_all_codes,
     ),
+    Ending.switch(
+        "summary",
+        "sum the run up in one line at the end",
+        |settings, on| settings.ending.has_summary = on,
+        |settings| settings.ending.has_summary,
+    ),
     Ending.value(
         "result",
         "FILE",
-        "write a report of the run to this file, as JSON",
+        "write a report of the run to this file, as JSON, or as JUnit's XML if it ends in .xml",
         |settings, value| put(&mut settings.ending.result, path(value).map(Some)),
         |settings| shown_path(settings.ending.result.as_ref()),
     ),

@@ -45,6 +45,25 @@ pub(super) const ROWS: &[OptionSpec] = &[
     )
     .of_part(),
     Environment.value(
+        "unset-env",
+        "NAME",
+        "keep ranks from inheriting this variable; may be repeated",
+        |settings, value| add(&mut settings.environment.unset, Ok(value.to_owned())),
+        |settings| {
+            let names: Vec<String> =
+                settings.environment.unset.iter().map(|name| text(name)).collect();
+            Some(names.join(" ")).filter(|shown| !shown.is_empty())
+        },
+    )
+    .adding_up(),
+    Environment.value(
+        "tmpdir",
+        "DIR",
+        "directory for the temporary files of PMIx ranks (default: TMPDIR, or /tmp)",
+        |settings, value| put(&mut settings.environment.temporary, path(value).map(Some)),
+        |settings| shown_path(settings.environment.temporary.as_ref()),
+    ),
+    Environment.value(
         "pmi",
         "WHICH",
         "protocols that ranks find a server for: auto (default), 1, 2, x (PMIx) or all",
@@ -63,6 +82,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         },
     ),
     Environment.switch(
+        "pmi-port",
+        "give ranks PMI_PORT and PMI_ID in place of PMI_FD, for MPI programs behind one that closes \
+         inherited files, as Python's subprocess does",
+        |settings, on| settings.environment.has_port = on,
+        |settings| settings.environment.has_port,
+    ),
+    Environment.switch(
         "preload-pmi",
         "have ranks use libpmi.so.0 and libpmi2.so.0 of pmi-host in place of those of Slurm, Flux or Cray",
         |settings, on| settings.environment.preload_pmi = on,
@@ -77,13 +103,24 @@ pub(super) const ROWS: &[OptionSpec] = &[
     ),
     Environment.value(
         "env-for",
-        "torch",
-        "set the variables of torchrun as well: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK and \
-         others",
+        "WHAT",
+        "set further variables: those of torchrun (torch: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, \
+         LOCAL_RANK and others), those of Slurm's tasks (slurm: SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS \
+         and others), or both",
         |settings, value| {
-            put(&mut settings.environment.for_torch, choice(value, &[("torch", true)]))
+            let both = (true, true);
+            let choices =
+                [("torch", (true, false)), ("slurm", (false, true)), ("torch,slurm", both)];
+            let environment = &mut settings.environment;
+            (environment.emulated.torch, environment.emulated.slurm) = choice(value, &choices)?;
+            Ok(())
         },
-        |settings| settings.environment.for_torch.then(|| "torch".to_owned()),
+        |settings| match (settings.environment.emulated.torch, settings.environment.emulated.slurm) {
+            (true, true) => Some("torch,slurm".to_owned()),
+            (true, false) => Some("torch".to_owned()),
+            (false, true) => Some("slurm".to_owned()),
+            (false, false) => None,
+        },
     ),
     Environment.switch(
         "env-report",

@@ -49,6 +49,19 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| settings.hosts.allocation,
     ),
     Hosts.value(
+        "nodes",
+        "N",
+        "use the first N hosts only of the list or the allocation (default: all)",
+        |settings, value| put(&mut settings.hosts.nodes, nodes(value).map(Some)),
+        |settings| settings.hosts.nodes.map(|nodes| nodes.to_string()),
+    ),
+    Hosts.switch(
+        "local",
+        "place ranks on this host, too, if the list or the allocation has it",
+        |settings, on| settings.hosts.local = on,
+        |settings| settings.hosts.local,
+    ),
+    Hosts.value(
         "ppn",
         "N",
         "number of ranks of each host before the next one has its turn, in place of that of the list; \
@@ -69,7 +82,18 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, on| settings.hosts.oversubscribe = on,
         |settings| settings.hosts.oversubscribe,
     ),
+    Hosts.switch(
+        "all-hosts",
+        "let hosts without ranks take part in the run, for ranks that are spawned later",
+        |settings, on| settings.hosts.all_hosts = on,
+        |settings| settings.hosts.all_hosts,
+    ),
 ];
+
+fn nodes(value: &OsStr) -> Result<u32, String> {
+    let number = text(value).parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "that is not a number of hosts; try '2'".to_owned())
+}
 
 fn per_host(value: &OsStr) -> Result<u32, String> {
     ranks(value).map_err(|_| "that is not a number of ranks for each host; try '4'".to_owned())

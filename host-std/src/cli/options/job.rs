@@ -29,6 +29,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
     .common()
     .of_part(),
     Job.value(
+        "path",
+        "DIRS",
+        "directories where programs without a slash are searched (default: those of PATH)",
+        |settings, value| put(&mut settings.job.search, Ok(Some(value.to_owned()))),
+        |settings| settings.job.search.as_ref().map(|search| text(search)),
+    ),
+    Job.value(
         "universe",
         "N",
         "largest number of processes, including those that ranks spawn; hosts for the slots of all hosts, \

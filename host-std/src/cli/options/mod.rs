@@ -7,6 +7,7 @@
 
 mod ending;
 mod environment;
+pub(in crate::cli) mod hints;
 mod hosts;
 mod job;
 mod nodes;
@@ -16,7 +17,7 @@ mod tracing;
 mod value;
 mod watching;
 
-pub(super) use value::RANKS_MAX;
+pub(super) use value::{RANKS_MAX, numbers};
 
 use crate::settings::Settings;
 use std::ffi::OsStr;
@@ -309,6 +310,7 @@ mod tests {
             ("ppn", "2"),
             ("rankmap", "(0,2,4)"),
             ("oversubscribe", "false"),
+            ("all-hosts", "true"),
             ("map-by", "node"),
             ("map-by", "ppr:2:node"),
             ("bind-to", "core"),
@@ -342,6 +344,7 @@ mod tests {
             ("exit-timeout", "1.5"),
             ("timeout", "60"),
             ("print-all-exitcodes", "true"),
+            ("summary", "true"),
             ("result", "r.json"),
             ("forward-signals", "SIGUSR1,SIGUSR2"),
             ("stall-report", "0"),

@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Output;
-use super::value::{numbers, put, seconds, shown_seconds, text};
+use super::value::{numbers, path, put, seconds, shown_path, shown_seconds, text};
 use crate::settings::output::StdinTo;
 use crate::stdio::pattern::Pattern;
 use pmi_host_base::ranges::ranges;
@@ -27,8 +27,9 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Output.value(
         "label-format",
         "PATTERN",
-        "put this in front of every line: %r rank, %g number of the job, %p number of the node, %h its \
-         name, %t seconds since the start, %% a percent sign",
+        "put this in front of every line: %r rank, %R the same with leading zeros, %g number of the \
+         job, %j the same from 1, %p number of the node, %h its name, %t seconds since the start, %% a \
+         percent sign",
         |settings, value| put(&mut settings.output.label, pattern(value)),
         |settings| settings.output.label.clone(),
     ),
@@ -65,6 +66,19 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.output.error_files, pattern(value)),
         |settings| settings.output.error_files.clone(),
     ),
+    Output.value(
+        "output-dir",
+        "DIR",
+        "write the streams of each rank to DIR/1/rank.0/stdout, stderr and so on, in new directories",
+        |settings, value| put(&mut settings.output.directory, path(value).map(Some)),
+        |settings| shown_path(settings.output.directory.as_ref()),
+    ),
+    Output.switch(
+        "copy-output",
+        "write output that goes to files to the streams of the launcher, too",
+        |settings, on| settings.output.copies = on,
+        |settings| settings.output.copies,
+    ),
     Output.switch(
         "merge-stderr",
         "write the standard error of each rank where its standard output goes",
@@ -84,6 +98,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
                 StdinTo::Ranks(ranks) => ranges(ranks, ","),
             })
         },
+    ),
+    Output.value(
+        "stdin-file",
+        "FILE",
+        "read standard input from this file, and not from that of the launcher",
+        |settings, value| put(&mut settings.output.stdin_file, path(value).map(Some)),
+        |settings| shown_path(settings.output.stdin_file.as_ref()),
     ),
     Output.value(
         "pty",

@@ -32,6 +32,17 @@ pub(super) const ROWS: &[OptionSpec] = &[
         },
     ),
     Placement.value(
+        "cpu-set",
+        "LIST",
+        "use these processors of each host only, as 0-3,8",
+        |settings, value| {
+            let list = numbers(&text(value));
+            let list = list.ok_or_else(|| "that is no list of processors; try '0-3,8'".to_owned());
+            put(&mut settings.placement.processors, list.map(Some))
+        },
+        |settings| settings.placement.processors.as_ref().map(|list| ranges(list, ",")),
+    ),
+    Placement.value(
         "display",
         "map",
         "show the host and the processors of each rank before the start",

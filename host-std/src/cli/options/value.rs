@@ -86,7 +86,7 @@ pub(super) fn switch(value: &OsStr) -> Result<bool, String> {
 }
 
 /// List such as `0-3,8`, in ascending order and without duplicates; `None` if it is invalid.
-pub(super) fn numbers(value: &str) -> Option<Vec<u32>> {
+pub(in crate::cli) fn numbers(value: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for piece in value.split(',') {
         let (first, last) = piece.split_once('-').unwrap_or((piece, piece));

@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Watching;
-use super::value::{put, seconds, shown_seconds};
+use super::value::{path, put, seconds, shown_path, shown_seconds};
 
 pub(super) const ROWS: &[OptionSpec] = &[
     Watching.value(
@@ -21,6 +21,12 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| shown_seconds(settings.watching.stall_abort),
     ),
     Watching.switch(
+        "stall-stacks",
+        "show with such a report in which calls the ranks are, as 'pmi-host stack' does",
+        |settings, on| settings.watching.stall_stacks = on,
+        |settings| settings.watching.stall_stacks,
+    ),
+    Watching.switch(
         "progress",
         "show a line on a terminal while a start or an end takes long",
         |settings, on| settings.watching.progress = on,
@@ -31,5 +37,24 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "let 'pmi-host ps' query the run",
         |settings, on| settings.watching.control = on,
         |settings| settings.watching.control,
+    ),
+    Watching.value(
+        "report-pid",
+        "WHERE",
+        "write the process id of the launcher to standard output (-), standard error (+) or a file",
+        |settings, value| put(&mut settings.watching.report_pid, path(value).map(Some)),
+        |settings| shown_path(settings.watching.report_pid.as_ref()),
+    ),
+    Watching.switch(
+        "tools",
+        "let PMIx tools and debuggers of the same user connect to the run",
+        |settings, on| settings.watching.tools = on,
+        |settings| settings.watching.tools,
+    ),
+    Watching.switch(
+        "system-server",
+        "be the one PMIx server of this host that tools find first",
+        |settings, on| settings.watching.is_system_server = on,
+        |settings| settings.watching.is_system_server,
     ),
 ];

@@ -1,6 +1,6 @@
 //! Failures after which the other ranks of a run on several nodes continue (`--on-exit-error ignore`).
 
-use super::HeadLoop;
+use super::{HeadLoop, trace};
 use crate::launch::process::ProcessEnd;
 use crate::nodes::message::{FailedRanks, FenceNumber, HeadMessage};
 use crate::report;
@@ -73,7 +73,8 @@ fn report_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure) {
     let what = report::failure(failure, head.plan(job), |rank| head.nodes.pid((job, rank)), 0);
     head.summary.record_report(&what);
     head.summary.note_tolerated(failure);
-    head.io.report(text::tolerated(&what, head.nodes.remaining_count()));
+    let text = text::tolerated(&what, head.nodes.remaining_count());
+    trace::report(head, text);
 }
 
 /// Publishes failed ranks of a job on all nodes.

@@ -3,7 +3,7 @@
 use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
-use super::{HeadLoop, failures, operations, reports, spawn};
+use super::{HeadLoop, changes, failures, operations, reports, spawn, trace};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
@@ -13,8 +13,9 @@ use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
 use crate::stdio::record::OutputRecord;
 use crate::stream::Stream;
+use crate::trace::monotonic_ns;
 use crate::verdict::{Failure, NodeLoss};
-use pmi_tree::{EdgeLoss, NodeId, TreeEvent};
+use pmi_tree::{Destination, EdgeLoss, NodeId, TreeEvent};
 use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::io;
@@ -40,7 +41,9 @@ impl HeadLoop {
             match event {
                 StartEvent::Complete => self.start_job(),
                 StartEvent::Failed(failed) => self.fail_start(&failed),
-                StartEvent::Network(NetworkEvent::Rejected { report }) => self.io.report(report),
+                StartEvent::Network(NetworkEvent::Rejected { report }) => {
+                    trace::report(self, report)
+                }
                 StartEvent::Network(NetworkEvent::Tree(TreeEvent::Message {
                     from, body, ..
                 })) => {
@@ -59,7 +62,7 @@ impl HeadLoop {
             nodes.get(report.node).is_none_or(|node| node.has_sent(report.outputs))
         };
         if let Some(text) = self.ending.take_report(has_arrived) {
-            self.io.report(text);
+            trace::report(self, text);
             is_any = true;
         }
         self.check_all_ended();
@@ -72,7 +75,7 @@ impl HeadLoop {
         if self.ending.termination.has_failed() {
             return;
         }
-        if let Some(job) = self.job.take() {
+        if let Some(job) = self.jobs.take_unsent() {
             self.send_all(&HeadMessage::Job(Box::new(job)));
         }
     }
@@ -125,14 +128,26 @@ impl HeadLoop {
             Some(AgentMessage::Operation(request)) => {
                 operations::handle_request(self, from, request)
             }
-            None => {
-                let host = &node.host;
-                let what =
-                    format!("the agent on {host} sent a message that is not one of the protocol");
-                self.fail(Failure::Launcher { what }, None);
+            Some(AgentMessage::Clock { sent_ns }) => {
+                let head_ns = monotonic_ns();
+                self.send(Destination::Node(from), &HeadMessage::Clock { sent_ns, head_ns });
             }
+            Some(AgentMessage::Trace { zero_ns, records }) => {
+                node.note_output();
+                let trace = self.trace.as_mut();
+                if !trace.is_none_or(|trace| trace.add_records(from, zero_ns, &records)) {
+                    self.fail_message(from);
+                }
+            }
+            None => self.fail_message(from),
         }
         Ok(())
+    }
+
+    fn fail_message(&mut self, from: NodeId) {
+        let host = self.nodes.get(from).map_or("", |node| &node.host);
+        let what = format!("the agent on {host} sent a message that is not one of the protocol");
+        self.fail(Failure::Launcher { what }, None);
     }
 
     fn handle_starts(&mut self, from: NodeId, job: u32, pids: &[i32]) {
@@ -241,6 +256,7 @@ impl HeadLoop {
         if has_started && failures::tolerate_loss(self, &failure, &lost) {
             lost.into_iter().for_each(|rank| operations::note_end(self, rank));
             spawn::handle_loss(self, node);
+            changes::handle_loss(self, node);
             let spawned = 1..self.nodes.job_count();
             spawned.for_each(|job| spawn::check_ended(self, job));
             return;
@@ -268,7 +284,7 @@ impl HeadLoop {
             self.summary.record_report(&text);
             match after {
                 Some((node, outputs)) => self.ending.hold_report(text, node, outputs),
-                None => self.io.report(text),
+                None => trace::report(self, text),
             }
         }
         self.io.outputs.expect_no_more(None);
@@ -291,7 +307,7 @@ impl HeadLoop {
     /// Dismisses the agents once no rank is left and all output has arrived, and ends when they are gone.
     fn check_all_ended(&mut self) {
         // Without a job, no rank was started.
-        let is_unstarted = self.job.is_some() && self.ending.termination.has_failed();
+        let is_unstarted = self.jobs.is_unsent() && self.ending.termination.has_failed();
         if (is_unstarted || self.nodes.are_quiet()) && self.ending.begin_leaving() {
             self.send_all(&HeadMessage::Finish);
         }
@@ -388,6 +404,7 @@ impl HeadLoop {
         if let Some(limit) = self.summary.check_overdue(now, is_any_running) {
             self.fail_with_state(Failure::Overdue { limit });
         }
+        spawn::check_late(self, now);
         reports::check_reports(self, now)?;
         while let Some(event) = self.ending.check(now) {
             match event {
@@ -397,7 +414,7 @@ impl HeadLoop {
                 EndingEvent::Kill => self.kill(),
                 EndingEvent::GiveUp => {
                     let running = self.nodes.running_count();
-                    self.io.report(report::given_up(running));
+                    trace::report(self, report::given_up(running));
                     self.ending.set_over();
                 }
                 EndingEvent::Leave => {

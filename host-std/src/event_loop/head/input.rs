@@ -54,15 +54,7 @@ impl HeadInput {
             StdinTo::First => (0..ranks.min(1)).map(node_of).collect(),
             StdinTo::All => (0..ranks).map(node_of).collect(),
             StdinTo::NoRank => BTreeSet::new(),
-            StdinTo::Ranks(list) => match list.iter().find(|rank| **rank >= ranks) {
-                Some(rank) => {
-                    return Err(format!(
-                        "rank {rank} cannot read standard input, because {ranks} ranks are started, \
-                         from rank 0; specify others with --stdin"
-                    ));
-                }
-                None => list.iter().map(|rank| node_of(*rank)).collect(),
-            },
+            StdinTo::Ranks(list) => list.iter().map(|rank| node_of(*rank)).collect(),
         };
         if nodes.is_empty() {
             return Ok(Self::default());

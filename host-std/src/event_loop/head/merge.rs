@@ -147,6 +147,7 @@ fn printable(what: &WaitCondition) -> WaitCondition {
         | WaitCondition::GroupFence(_)
         | WaitCondition::Ring(_)
         | WaitCondition::Spawn
+        | WaitCondition::Message
         | WaitCondition::ListedFence => what.clone(),
     }
 }

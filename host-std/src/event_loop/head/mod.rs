@@ -10,6 +10,7 @@
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
 //! Reports      no progress, tables of ranks, status requests
+//! HeadTrace    records of all nodes
 //! Ending       first failure, signals, the order of the end
 //! ```
 //!
@@ -22,9 +23,11 @@
 //! 4. The first failure decides the exit code. The other nodes are asked to terminate their ranks.
 //! 5. When no rank is left and all output has arrived, the agents are dismissed.
 
+mod changes;
 mod collection;
 mod ending;
 mod failures;
+mod fetches;
 mod handlers;
 mod input;
 mod merge;
@@ -33,6 +36,7 @@ mod refused;
 mod reports;
 mod spawn;
 mod table;
+mod trace;
 
 use super::io::Io;
 use super::summary::Summary;
@@ -69,6 +73,7 @@ use std::io::{Error, Result as IoResult};
 use std::rc::Rc;
 use std::time::Instant;
 use table::NodeTable;
+use trace::HeadTrace;
 
 /// Runs a job on the hosts of `config`, and returns the exit code. All reports are written by then.
 pub(crate) fn run(config: &Config) -> u8 {
@@ -91,8 +96,6 @@ struct HeadLoop {
     signals: Signals,
     servers: NodeServers,
     jobs: HeadJobs,
-    /// Description of the first job, until it is sent.
-    job: Option<JobMessage>,
     nodes: NodeTable,
     operations: Operations,
     io: Io,
@@ -100,6 +103,8 @@ struct HeadLoop {
     summary: Summary,
     ending: Ending,
     reports: Reports,
+    /// Trace of the run, if one is requested.
+    trace: Option<HeadTrace>,
 }
 
 impl HeadLoop {
@@ -107,7 +112,7 @@ impl HeadLoop {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         let settings = &config.settings;
         let placed = config.hosts.clone().ok_or("the job has no hosts")?;
-        let ignored = Ignored::now();
+        let ignored = Ignored::at_start();
         let summary = Summary::new(&settings.ending)?;
         let plan = Rc::new(Plan::first(config.job(), None, std::process::id()));
         let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
@@ -121,8 +126,9 @@ impl HeadLoop {
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let hosts = StarterHost::all(&placed.hosts, &settings.nodes);
         let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
-        let job = Some(describe(config, &placed, outputs.is_watched_by_user())?);
-        let jobs = HeadJobs::new(plan.clone(), placed.clone(), nodes);
+        let first = describe(config, &placed, outputs.is_watched_by_user())?;
+        let jobs = HeadJobs::new((plan.clone(), first), placed.clone(), nodes);
+        let trace = HeadTrace::open(&settings.tracing, &plan)?;
         let nodes = NodeTable::new(&placed);
         let mut io = Io::new(Inputs::none(), outputs);
         servers.instructions().iter().for_each(|line| io.report(line));
@@ -135,7 +141,6 @@ impl HeadLoop {
             signals,
             servers,
             jobs,
-            job,
             nodes,
             operations,
             io,
@@ -143,6 +148,7 @@ impl HeadLoop {
             summary,
             ending,
             reports,
+            trace,
         })
     }
 
@@ -161,7 +167,11 @@ impl HeadLoop {
                 None => u8::from(self.io.outputs.has_failed()),
             },
         };
-        self.summary.write(code)
+        let code = self.summary.write(code);
+        if let Some(trouble) = self.trace.as_mut().and_then(|trace| trace.finish(code)) {
+            target::write_last(exit::line(trouble).as_bytes());
+        }
+        code
     }
 
     fn turn_until_done(&mut self) -> IoResult<()> {
@@ -170,6 +180,7 @@ impl HeadLoop {
             self.handle_deadlines(Instant::now())?;
             // Writing may reveal the end of a connection, and what is handled may have to be sent.
             while self.handle_events()? {
+                trace::flush(self);
                 self.io.outputs.flush(&mut self.poller)?;
                 self.check_readers();
                 self.servers.network.flush(&self.poller)?;
@@ -215,7 +226,7 @@ impl HeadLoop {
     fn deadline(&self) -> Option<Instant> {
         let own = [self.servers.deadline(), self.io.deadline(), self.input.deadline()];
         let ends = [self.summary.deadline(), self.ending.deadline(), self.reports.deadline()];
-        own.into_iter().chain(ends).flatten().min()
+        own.into_iter().chain(ends).chain([self.jobs.deadline()]).flatten().min()
     }
 
     /// Sends a message to all nodes.
@@ -250,7 +261,8 @@ fn describe(
     placed: &PlacedHosts,
     shows_prompts: bool,
 ) -> Result<JobMessage, String> {
-    let Settings { job, environment, output, placement, ending, watching, .. } = &config.settings;
+    let Settings { job, environment, output, placement, ending, watching, tracing, .. } =
+        &config.settings;
     let directory = std::env::current_dir()
         .map_err(|error| format!("the working directory has no path: {error}"))?;
     // There is no call that only reads it.
@@ -276,6 +288,7 @@ fn describe(
         supervision: Supervision {
             standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),
             on_exit_error: ending.on_exit_error,
+            is_traced: tracing.is_requested(),
         },
     })
 }

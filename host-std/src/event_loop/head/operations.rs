@@ -1,7 +1,8 @@
 //! Operations of ranks on several nodes, gathered at the head.
 
-use super::HeadLoop;
+use super::changes::{self, Changes};
 use super::table::NodeTable;
+use super::{HeadLoop, fetches};
 use crate::nodes::message::HeadMessage;
 use crate::numbers::index;
 use crate::operation::{
@@ -25,6 +26,7 @@ pub(super) struct Operations {
     open: Vec<Gathering>,
     /// Number of the last group.
     serial: u32,
+    pub(super) changes: Changes,
 }
 
 /// Parts of one operation.
@@ -47,7 +49,7 @@ struct NodePart {
 impl Operations {
     /// Creates the table of a run whose first job has these places.
     pub(super) fn new(placed: Rc<PlacedHosts>, names: PublishedNames) -> Self {
-        Self { jobs: vec![placed], names, open: Vec::new(), serial: 0 }
+        Self { jobs: vec![placed], names, open: Vec::new(), serial: 0, changes: Changes::default() }
     }
 
     /// Adds the next job.
@@ -59,6 +61,11 @@ impl Operations {
         self.names.add_job(name, placed.map.ranks())?;
         self.jobs.push(placed);
         Ok(())
+    }
+
+    /// Places of the ranks of a job.
+    pub(super) fn places(&self, job: usize) -> Option<&PlacedHosts> {
+        self.jobs.get(job).map(Rc::as_ref)
     }
 
     /// Adds the part of a node; false if the node has no such operation.
@@ -175,6 +182,12 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
         }
         OperationRequest::Forwarded(message) => forward(head, from, message),
         OperationRequest::Name { asker, request } => serve_name(head, from, (asker, request)),
+        OperationRequest::Fetch(request) => fetches::forward(head, from, request),
+        OperationRequest::Fetched(answer) => fetches::distribute(head, from, answer),
+        OperationRequest::Change { asker, by, change } => {
+            changes::start(head, from, (asker, by), change)
+        }
+        OperationRequest::Changed { number, result } => changes::note(head, from, number, result),
     };
     if !is_valid {
         let host = head.nodes.get(from).map_or("", |node| &node.host);

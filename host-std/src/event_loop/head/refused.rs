@@ -4,13 +4,11 @@ use crate::settings::Settings;
 
 /// The reason to reject the settings, if there is one.
 pub(super) fn option(settings: &Settings) -> Option<String> {
-    let Settings { job, output, tracing, .. } = settings;
+    let Settings { job, output, .. } = settings;
     let given = [
         (job.listen.is_some(), "--listen"),
         (job.websocket.is_some(), "--websocket"),
         (output.pty.is_some(), "--pty"),
-        (tracing.file.is_some(), "--trace"),
-        (tracing.shows_messages, "--show-messages"),
     ];
     let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
     Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))

@@ -67,7 +67,7 @@ impl Reports {
 /// Requests the state of ranks from all nodes. Messages to a node keep their order, so it is their state
 /// before anything that is sent later.
 pub(super) fn request_reports(run: &mut HeadLoop, purpose: Purpose) {
-    let is_listening = run.job.is_none() && !run.ending.is_leaving();
+    let is_listening = !run.jobs.is_unsent() && !run.ending.is_leaving();
     let there = run.nodes.iter().filter(|(_, node)| is_listening && !node.is_lost);
     let asked: BTreeSet<NodeId> = match &purpose {
         // Few ranks are described, so few nodes are asked.
@@ -241,7 +241,7 @@ fn job_row(run: &HeadLoop, number: u32, reports: &[(NodeId, NodeReport)]) -> tab
             ranks,
             link: match () {
                 () if state.is_lost => NodeLink::Lost,
-                () if run.job.is_some() => NodeLink::Starting,
+                () if run.jobs.is_unsent() => NodeLink::Starting,
                 () if answered(node) || run.ending.is_leaving() => NodeLink::Connected,
                 () => NodeLink::Silent,
             },

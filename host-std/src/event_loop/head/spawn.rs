@@ -3,12 +3,13 @@
 //! The head resolves a request, places the ranks and sends the job to all nodes, also to those without a rank
 //! of it: they serve reads of its data. The answer follows when all ranks are started.
 
-use super::HeadLoop;
+use super::super::spawn::LATE;
+use super::{HeadLoop, trace};
 use crate::launch::codes::Commands;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
 use crate::launch::spawn_request::RunHosts;
-use crate::nodes::job_message::AppMessage;
+use crate::nodes::job_message::{AppMessage, JobMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
 use crate::numbers::index;
@@ -22,6 +23,7 @@ use pmi_core::error::Code;
 use pmi_tree::{Destination, NodeId};
 use std::fmt::Display;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// Plans of all jobs, and requests that wait for an answer.
 pub(super) struct HeadJobs {
@@ -33,6 +35,8 @@ pub(super) struct HeadJobs {
     /// Hosts of all ranks, for labels.
     labels: RankNodes,
     waiting: Vec<WaitingSpawn>,
+    /// Description of the first job, until it is sent.
+    unsent: Option<JobMessage>,
 }
 
 /// A spawn request whose job is being started.
@@ -40,6 +44,8 @@ struct WaitingSpawn {
     job: u32,
     from: SpawnOrigin,
     commands: Commands,
+    /// Time at which all ranks must be started; `None` without a limit.
+    deadline: Option<Instant>,
 }
 
 /// Origin of a spawn request.
@@ -51,14 +57,34 @@ struct SpawnOrigin {
 }
 
 impl HeadJobs {
-    pub(super) const fn new(first: Rc<Plan>, placed: Rc<PlacedHosts>, labels: RankNodes) -> Self {
-        Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new() }
+    pub(super) fn new(
+        (first, description): (Rc<Plan>, JobMessage),
+        placed: Rc<PlacedHosts>,
+        labels: RankNodes,
+    ) -> Self {
+        let unsent = Some(description);
+        Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new(), unsent }
+    }
+
+    /// True until the first job is sent to the nodes.
+    pub(super) const fn is_unsent(&self) -> bool {
+        self.unsent.is_some()
+    }
+
+    /// Takes the description of the first job, to send it.
+    pub(super) const fn take_unsent(&mut self) -> Option<JobMessage> {
+        self.unsent.take()
     }
 
     /// Plan of a job; that of the first one if there is none with this number.
     pub(super) fn plan(&self, job: u32) -> &Rc<Plan> {
         let spawned = job.checked_sub(1).and_then(|at| self.spawned.get(index(at)));
         spawned.unwrap_or(&self.first)
+    }
+
+    /// Time at which the next job must be started.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|one| one.deadline).min()
     }
 
     fn take_waiting(&mut self, job: u32) -> Option<WaitingSpawn> {
@@ -80,9 +106,10 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
         return head.fail(Failure::Launcher { what }, None);
     }
     let placed = Rc::clone(&head.jobs.placed);
-    let loads = head.nodes.loads();
+    let loads = head.nodes.loads(&placed.slots);
     let own = placed.name(node.0.saturating_sub(1));
     let preputs = request.preputs.clone();
+    let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
     let room = RANKS_MAX.saturating_sub(head.nodes.rank_count());
     let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, own), room);
     let (parts, commands) = match resolved {
@@ -104,8 +131,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
         let why = format!("node {} is lost; name another one", placed.name(*node));
         return refuse(head, from, (Code::FAIL, &[]), why);
     }
-    let hosts = placed.hosts.clone();
-    let places = Rc::new(PlacedHosts { hosts, map, source: placed.source });
+    let places = Rc::new(PlacedHosts { map, ..(*placed).clone() });
     let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
     let pid = std::process::id();
     let mut plan = head.plan(by.0).spawned(by.1, apps, preputs.clone(), (pid, job));
@@ -119,8 +145,11 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
     }
     head.nodes.add_job(&places);
     head.jobs.labels.add_job(&places);
+    if let Some(trace) = &mut head.trace {
+        trace.add_spawned(&plan, job, by.0);
+    }
     head.jobs.spawned.push(Rc::new(plan));
-    head.jobs.waiting.push(WaitingSpawn { job, from, commands });
+    head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline });
     let spawned = SpawnedJob { job, by, apps: messages, blocks, preputs };
     send_all(head, SpawnNotice::New(Box::new(spawned)));
 }
@@ -151,6 +180,17 @@ pub(super) fn handle_not_started(head: &mut HeadLoop, job: u32, failure: &Failur
         refuse(head, from, (Code::FAIL, &codes), why);
     }
     check_ended(head, job);
+}
+
+/// Undoes the jobs that are not started in time.
+pub(super) fn check_late(head: &mut HeadLoop, now: Instant) {
+    let is_late = |one: &&WaitingSpawn| one.deadline.is_some_and(|deadline| now >= deadline);
+    while let Some(late) = head.jobs.waiting.iter().find(is_late) {
+        let (job, what) = (late.job, LATE.to_owned());
+        handle_not_started(head, job, &Failure::Launcher { what });
+        // Nothing is left of one that was undone before.
+        head.jobs.take_waiting(job);
+    }
 }
 
 /// Undoes the jobs that are being started on a node that is lost.
@@ -184,7 +224,7 @@ fn refuse(
     let (job, rank) = from.by;
     let pid = head.nodes.pid(from.by);
     let text = report::not_spawned(head.plan(job), (rank, pid), why);
-    head.io.report(text);
+    trace::report(head, text);
     answer(head, from, Err(code), codes);
 }
 

@@ -124,12 +124,12 @@ impl NodeTable {
         self.on(node, job).map(|of| of.ranks.iter().collect()).unwrap_or_default()
     }
 
-    /// Slots and ranks of each node: as many slots as it has ranks of the first job. A lost node is full.
-    pub(super) fn loads(&self) -> Vec<NodeLoad> {
+    /// Slots and ranks of each node, of which a lost one is full.
+    pub(super) fn loads(&self, slots: &[u32]) -> Vec<NodeLoad> {
         let is_there = |job: &&JobRanks| !job.has_ended();
         let load = |node: usize| {
             let count = |job: &JobRanks| job.nodes.get(node).map_or(0, |of| of.ranks.count());
-            let slots = self.jobs.first().map_or(1, count).max(1);
+            let slots = slots.get(node).copied().unwrap_or(1).max(1);
             let used = self.jobs.iter().filter(is_there).map(count).fold(0, u32::saturating_add);
             let is_lost = self.nodes.get(node).is_some_and(|node| node.is_lost);
             NodeLoad { slots, used: if is_lost { u32::MAX } else { used } }
@@ -373,7 +373,7 @@ mod tests {
         table.get_mut(first).unwrap().set_quiet(0);
         table.add_job(&placed("n1:2,n2", 3));
         assert!(!table.are_quiet() && table.job_count() == 2);
-        assert_eq!(table.loads().iter().map(|load| load.used).collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(table.loads(&[1, 1]).iter().map(|load| load.used).collect::<Vec<_>>(), [4, 2]);
         assert_eq!(table.note_start(first, 1, 11), Some((1, 0)));
         assert_eq!((table.pid((0, 0)), table.pid((1, 0))), (Some(10), Some(11)));
         assert_eq!(table.note_end(first, (1, 0)), Some(1));

@@ -1,12 +1,15 @@
 //! Process of a starter.
 
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::fd::{AsFd, AsRawFd};
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -18,7 +21,8 @@ pub(super) struct StarterChild {
 }
 
 impl StarterChild {
-    /// Executes `words`, the first of which is found in `PATH`.
+    /// Executes `words`, the first of which is found in `PATH`. A link of its name to this program is skipped
+    /// there.
     ///
     /// It leads a session: signals of the terminal are for the head, which ends its nodes in order, and where
     /// the kernel divides time by session, each starter has a share of its own. The head has blocked the
@@ -31,7 +35,7 @@ impl StarterChild {
         let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| ErrorKind::InvalidInput);
         let words = words.iter().map(|word| text(word.clone().into_bytes()));
         let words = words.collect::<Result<Vec<_>, _>>()?;
-        let program = words.first().ok_or(ErrorKind::InvalidInput)?;
+        let program = other_program(words.first().ok_or(ErrorKind::InvalidInput)?)?;
         let variables = std::env::vars_os()
             .map(|(name, value)| text([name.into_vec(), b"=".to_vec(), value.into_vec()].concat()));
         let variables = variables.collect::<Result<Vec<_>, _>>()?;
@@ -48,7 +52,7 @@ impl StarterChild {
         let signals =
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
         attributes.set_flags(signals | SETSID)?;
-        let pid = posix_spawnp(program, &actions, &attributes, &words, &variables)?;
+        let pid = posix_spawn(program.as_c_str(), &actions, &attributes, &words, &variables)?;
         let pid = Pid::from_raw(pid.as_raw()).ok_or(ErrorKind::NotFound)?;
         Ok(Self { pid })
     }
@@ -77,6 +81,34 @@ impl StarterChild {
     pub(super) fn wait(&self) {
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
     }
+}
+
+/// Path of the program `name`, which is not this one under another name: a user may have linked it as `srun`.
+///
+/// # Errors
+///
+/// There is none, or it cannot be executed.
+fn other_program(name: &CString) -> io::Result<CString> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(name.clone());
+    }
+    let own = fs::metadata("/proc/self/exe").map(|own| (own.dev(), own.ino())).ok();
+    let search = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let mut error = ErrorKind::NotFound;
+    for directory in std::env::split_paths(&search) {
+        let path = directory.join(OsStr::from_bytes(name.as_bytes()));
+        let Ok(file) = fs::metadata(&path) else { continue };
+        if !file.is_file() || own == Some((file.dev(), file.ino())) {
+            continue;
+        }
+        match access(&path, Access::EXEC_OK) {
+            Ok(()) => {
+                return CString::new(path.into_os_string().into_vec()).map_err(io::Error::from);
+            }
+            Err(_) => error = ErrorKind::PermissionDenied,
+        }
+    }
+    Err(error.into())
 }
 
 /// Begins a session. The crate has no name for the flag, which is the same in every C library of Linux.

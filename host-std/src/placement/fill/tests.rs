@@ -1,7 +1,8 @@
 use super::*;
 use crate::placement::host_file;
 
-const RULES: FillRules = FillRules { order: HostOrder::Slot, slots: None, oversubscribes: true };
+const RULES: FillRules =
+    FillRules { order: HostOrder::Slot, slots: None, oversubscribes: true, keeps_idle: false };
 
 fn named(hosts: HostList) -> Allocation {
     Allocation { hosts, source: AllocationSource::Named }
@@ -184,6 +185,7 @@ fn random_hosts_are_filled_as_one_rank_after_the_other_would() {
             order: if below(2) == 0 { HostOrder::Slot } else { HostOrder::Node },
             slots: None,
             oversubscribes: below(3) > 0,
+            keeps_idle: false,
         };
         let ranks = 1 + below(60);
         let expected = model(&hosts.hosts, ranks, rules).map(|placed| {
@@ -200,4 +202,20 @@ fn random_hosts_are_filled_as_one_rank_after_the_other_would() {
         );
     }
     assert!((100..1_900).contains(&refused), "{refused}");
+}
+
+#[test]
+fn hosts_without_ranks_follow_the_others() {
+    let hosts = list("a:2,b,c:3");
+    let map = RankMap::parse("1,1").unwrap();
+    let placed = |keeps_idle| {
+        let rules = FillRules { keeps_idle, ..RULES };
+        place(&[PartHosts { ranks: 2, hosts: &hosts }], Some(&map), rules).unwrap()
+    };
+    let all = placed(true);
+    assert_eq!((&*all.hosts.join(" "), &all.slots[..]), ("b a c", &[1, 2, 3][..]));
+    assert_eq!((all.map.nodes(), all.map.ranks()), (3, 2));
+    assert_eq!(all.map.count_on(0), 2);
+    let used = placed(false);
+    assert_eq!((&*used.hosts.join(" "), &used.slots[..], used.map.nodes()), ("b", &[1][..], 1));
 }

@@ -9,7 +9,7 @@
 //! | `pmix.jctrl.pause`, `.resume` | SIGSTOP, SIGCONT |
 //! | `pmix.jctrl.preempt`, `.ckptev`, `.ckptsig`, `.ckmethod` | accepted and ignored, unless required |
 //!
-//! A rank may control ranks of its own job, and jobs spawned from it, directly or not.
+//! A rank may control ranks of its own job, and jobs spawned from it, directly or not; a tool all.
 
 use crate::launch::cleanup::Cleanup;
 use crate::server::pmix::heap::PmixHeap;
@@ -32,6 +32,15 @@ pub(crate) struct JobControl {
     pub(crate) acts: Vec<ControlAction>,
 }
 
+/// Sender of a job control request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Controller {
+    /// A rank of this job.
+    Rank(JobId),
+    /// The tool with this job.
+    Tool(JobId),
+}
+
 /// Action on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlAction {
@@ -44,14 +53,14 @@ pub(crate) enum ControlAction {
 }
 
 impl JobControl {
-    /// Reads the request of a rank of `own` about `targets`.
+    /// Reads the request of `own` about `targets`.
     ///
     /// # Errors
     ///
     /// The status of a request that is rejected as a whole.
     pub(super) fn read(
         server: &Server<Heap<PmixHeap>>,
-        own: JobId,
+        own: Controller,
         targets: &List<'_>,
         infos: &List<'_>,
     ) -> Result<JobControl, Status> {
@@ -71,20 +80,41 @@ impl JobControl {
         let named = targets.procs().map(|one| target(server, own, &one));
         let mut named = named.collect::<Result<Vec<_>, Status>>()?;
         if named.is_empty() && acts.is_empty() {
-            named.push((own, None));
+            named.push((own.job(), None));
         } else if named.is_empty() {
-            // A request without targets means all that the rank may control.
-            let all = server.jobs().filter(|job| descends_from(server, *job, own));
+            // A request without targets means all that the requester may control.
+            let all = server.jobs().filter(|job| own.controls(server, *job));
             named.extend(all.map(|job| (job, None)));
         }
         Ok(JobControl { targets: named, cleanup, acts })
     }
 }
 
+impl Controller {
+    const fn job(self) -> JobId {
+        match self {
+            Self::Rank(job) | Self::Tool(job) => job,
+        }
+    }
+
+    /// True for the jobs that it may control: a rank its own and those spawned from it, a tool, which
+    /// belongs to the user of the launcher, all.
+    fn controls(self, server: &Server<Heap<PmixHeap>>, job: JobId) -> bool {
+        match self {
+            Self::Rank(own) => descends_from(server, job, own),
+            Self::Tool(_) => true,
+        }
+    }
+}
+
 /// Job of a target, with its rank unless the whole job is meant.
-fn target(
+///
+/// # Errors
+///
+/// The status for a target that does not exist or that the sender may not control.
+pub(super) fn target(
     server: &Server<Heap<PmixHeap>>,
-    own: JobId,
+    own: Controller,
     target: &Proc<'_>,
 ) -> Result<(JobId, Option<u32>), Status> {
     let is_it =
@@ -92,7 +122,7 @@ fn target(
     let job = server.jobs().find(is_it).ok_or(Status::NOT_FOUND)?;
     let size = server.job(job).map_or(0, |job| job.size());
     match target.rank {
-        _ if !descends_from(server, job, own) => Err(Status::NO_PERMISSIONS),
+        _ if !own.controls(server, job) => Err(Status::NO_PERMISSIONS),
         WILDCARD => Ok((job, None)),
         rank if rank < size => Ok((job, Some(rank))),
         _ => Err(Status::NOT_FOUND),

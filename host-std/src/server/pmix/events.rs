@@ -77,6 +77,19 @@ impl PmixNotifier<'_> {
         });
     }
 
+    /// Publishes that a process waits for a debugger, or all of a job.
+    pub(crate) fn notify_ready_for_debug(&mut self, job: JobId, rank: u32) {
+        let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
+        let source = Proc { nspace: name.as_bytes(), rank };
+        let (code, range) = (Status::READY_FOR_DEBUG, range::SESSION);
+        let notification = Notification { code, source, range, later: Some(range), infos: 3 };
+        self.server.pmix().notify_clients(&notification, |to| {
+            special(to);
+            source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
+            info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
+        });
+    }
+
     fn notify_of_job(&mut self, job: JobId, code: Status) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let server = server_nspace(std::process::id());

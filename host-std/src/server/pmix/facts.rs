@@ -1,6 +1,7 @@
 //! Job-level information for PMIx clients.
 
 use super::heap::Shared;
+use crate::launch::directives::JobDirectives;
 use crate::launch::plan::Plan;
 use crate::launch::pmix::server_nspace;
 use crate::placement::PlacedHosts;
@@ -17,6 +18,35 @@ pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Op
     facts.write(&mut counted);
     let len = counted.len();
     Shared::make(len, |bytes| facts.write(&mut Packer::new(bytes, Format::PLAIN)))
+}
+
+/// Packs the job-level information of a tool on this host, which is the one process of its namespace; `pid`
+/// is that of the launcher.
+pub(crate) fn describe_tool(nspace: &[u8], host: &str, pid: u32) -> Option<Shared> {
+    let server = server_nspace(pid);
+    let job = [
+        (keys::JOB_SIZE, Fact::U32(1)),
+        (keys::JOBID, Fact::Text(nspace)),
+        (keys::NUM_NODES, Fact::U32(1)),
+        (keys::JOB_NAPPS, Fact::U32(1)),
+        (keys::SERVER_NSPACE, Fact::Text(server.as_bytes())),
+        (keys::SERVER_RANK, Fact::Rank(0)),
+    ];
+    let session = [(keys::SESSION_ID, Fact::U32(0)), (keys::UNIV_SIZE, Fact::U32(1))];
+    let node = [
+        (keys::HOSTNAME, Fact::Text(host.as_bytes())),
+        (keys::NODEID, Fact::U32(0)),
+        (keys::LOCAL_SIZE, Fact::U32(1)),
+        (keys::LOCAL_LEADER, Fact::Rank(0)),
+    ];
+    let write = |to: &mut Packer<'_>| {
+        job.iter().for_each(|known| kval(*known, to));
+        array(keys::SESSION_ARRAY, &session, to);
+        array(keys::NODE_ARRAY, &node, to);
+    };
+    let mut counted = Packer::new(&mut [], Format::PLAIN);
+    write(&mut counted);
+    Shared::make(counted.len(), |bytes| write(&mut Packer::new(bytes, Format::PLAIN)))
 }
 
 /// A value of one of the types that occur.
@@ -163,14 +193,30 @@ impl<'a> JobInfo<'a> {
             each((keys::SPAWNED, Fact::Bool(true)));
             each((keys::PARENT, parent));
         }
+        let JobDirectives { stop_in_init, stop_in_app, target, .. } = &self.plan.pairs.directives;
+        for (key, choice) in
+            [(keys::DEBUG_STOP_IN_INIT, stop_in_init), (keys::DEBUG_STOP_IN_APP, stop_in_app)]
+        {
+            if let Some(choice) = choice {
+                each((key, Fact::Rank(choice.number())));
+            }
+        }
+        if let Some((nspace, ranks)) = target {
+            each((keys::DEBUG_TARGET, Fact::Proc(nspace.as_bytes(), ranks.number())));
+        }
     }
 
     /// The session id comes first, since clients look for it there.
-    fn session(&self) -> [Known<'_>; 2] {
-        [
+    fn session(&self) -> Vec<Known<'_>> {
+        let mut known = vec![
             (keys::SESSION_ID, Fact::U32(0)),
             (keys::UNIV_SIZE, Fact::U32(self.plan.universe.unwrap_or(self.plan.ranks))),
-        ]
+        ];
+        if let Some(directory) = self.plan.pmix.as_ref().and_then(|pmix| pmix.directory.as_ref()) {
+            known.push((keys::TMPDIR, Fact::Text(directory.as_os_str().as_bytes())));
+            known.push((keys::TDIR_RMCLEAN, Fact::Bool(true)));
+        }
+        known
     }
 
     fn node<'b>(&'b self, number: u32, node: &'b NodeInfo<'_>, peers: &'b str) -> Vec<Known<'b>> {
@@ -184,6 +230,8 @@ impl<'a> JobInfo<'a> {
             (keys::LOCAL_PROCS, Fact::Procs(self.plan.kvsname.as_bytes(), &node.ranks)),
             (keys::LOCAL_LEADER, Fact::Rank(node.ranks.first().copied().unwrap_or(0))),
         ];
+        let alias = short_name(node.name);
+        known.extend(alias.map(|alias| (keys::HOSTNAME_ALIASES, Fact::Text(alias))));
         // Open MPI 5 reads the presence of the key, not its value.
         if self.is_crowded && number == self.own_node {
             known.push((keys::OVERSUBSCRIBED, Fact::Bool(true)));
@@ -265,6 +313,13 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
     };
 }
 
+/// The name of a host without its domain; `None` if it has none, or is an address.
+fn short_name(name: &[u8]) -> Option<&[u8]> {
+    let dot = name.iter().position(|byte| *byte == b'.').filter(|dot| *dot > 0)?;
+    let is_address = name.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    name.get(..dot).filter(|_| !is_address)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,7 +333,12 @@ mod tests {
         let mut plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
         let hosts = HostList::parse("a:2,b:2").unwrap();
         let hosts = Allocation { hosts, source: AllocationSource::Named };
-        let rules = FillRules { order: HostOrder::Node, slots: None, oversubscribes: false };
+        let rules = FillRules {
+            order: HostOrder::Node,
+            slots: None,
+            oversubscribes: false,
+            keeps_idle: false,
+        };
         let placed = place(&[PartHosts { ranks: 4, hosts: &hosts }], None, rules).unwrap();
         plan.placement.ranks = LocalRanks::of(placed.map.ranks_of(1));
         describe(&plan, Some(&placed), 7).unwrap()
@@ -334,6 +394,24 @@ mod tests {
             local,
             name.to_vec()
         ))));
+    }
+
+    // Coverage: X2-25
+    #[test]
+    fn host_with_a_domain_is_known_without_it_as_well() {
+        let mut plan = crate::launch::plan::tests::plan(&[("./a", 1)]);
+        let mut aliases_of = |host: &str| {
+            plan.host = host.to_owned();
+            let info = describe(&plan, None, 7).unwrap();
+            let all = kvals(info.as_ref());
+            let node = all.iter().find(|kval| kval.key == keys::NODE_ARRAY).unwrap();
+            let node = node.value.array().unwrap();
+            node.find(keys::HOSTNAME_ALIASES).map(|aliases| aliases.text().unwrap().to_vec())
+        };
+        assert_eq!(aliases_of("node1.cluster.org"), Some(b"node1".to_vec()));
+        for host in ["node1", "10.0.0.1", ".org"] {
+            assert_eq!(aliases_of(host), None, "{host}");
+        }
     }
 
     #[test]

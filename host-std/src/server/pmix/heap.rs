@@ -65,6 +65,8 @@ pub(crate) fn take_refused() -> Option<u64> {
 }
 
 impl PmixStorage for PmixHeap {
+    const ADMITS_TOOLS: bool = true;
+
     type Bytes = Shared;
     type Inbox = BoundedBuf;
     type Pending<T: 'static> = Slab<T>;

@@ -1,15 +1,17 @@
 //! Requests of PMIx clients that only the launcher can serve.
 
-use super::control::JobControl;
+use super::control::{Controller, JobControl};
 use super::credential::{self, UserIdentity};
+use super::forwarding::{self, InputPush};
 use super::log::LogRequest;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::server::pmix::heap::PmixHeap;
 use crate::server::pmix::service::PmixService;
-use pmi_core::error::Code;
+use crate::stdio::forward::OutputPull;
+use pmi_core::error::{Code, Misuse};
 use pmi_core::ids::{JobId, KvsName, ProcId, Rank, SessionId};
 use pmi_core::server::Server;
-use pmi_core::server::pmix::QueryItem;
+use pmi_core::server::pmix::{ForwardedOutput, QueryItem};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 use pmi_host_base::storage::Heap;
@@ -24,12 +26,18 @@ pub(crate) enum Wish {
     Spawn(JobId, u32, SpawnRequest),
     /// Query of the process manager: read with [`PmixCalls::answer_query`].
     Query,
-    /// Log entry of a rank.
+    /// Log entry of a rank or a tool.
     Log(JobId, u32, LogRequest),
     /// Credential for a rank.
     Credential(JobId, u32),
     /// Identity of a validated credential; `None` if it is invalid.
     Validated(Option<UserIdentity>),
+    /// Request of a tool for output.
+    PullOutput(OutputPull),
+    /// End of the request with this number.
+    WithdrawOutput(u64),
+    /// Input of a tool.
+    PushInput(InputPush),
     /// Rejected request, with this status.
     Refused(Status),
 }
@@ -49,10 +57,12 @@ impl PmixCalls<'_> {
         let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
             return Wish::Refused(Status::NOT_SUPPORTED);
         };
+        let is_tool = self.pmix.tools.controls_all(job);
+        let own = if is_tool { Controller::Tool(job) } else { Controller::Rank(job) };
         let wish = match request {
             Request::Query(_) => return Wish::Query,
             Request::JobControl { targets, infos } => {
-                JobControl::read(self.server, job, &targets, &infos)
+                JobControl::read(self.server, own, &targets, &infos)
                     .map(|control| Wish::JobControl(job, control))
             }
             Request::Spawn { infos, apps } => {
@@ -66,6 +76,18 @@ impl PmixCalls<'_> {
             Request::ValidateCredential { credential, infos } => is_ours(&infos).map(|()| {
                 Wish::Validated(self.pmix.credentials.check(credential, self.clock.now()))
             }),
+            // The library of a rank does not expect output.
+            Request::IofPull { procs, infos, channels, reference } if is_tool => {
+                let lists = (&procs, &infos);
+                forwarding::read_pull(self.server, own, lists, (channels, reference))
+                    .map(Wish::PullOutput)
+            }
+            Request::IofDeregister { reference, .. } if is_tool => {
+                Ok(Wish::WithdrawOutput(reference))
+            }
+            Request::IofPush { procs, infos, data } if is_tool => {
+                forwarding::read_push(self.server, own, (&procs, &infos), data).map(Wish::PushInput)
+            }
             _ => Err(Status::NOT_SUPPORTED),
         };
         self.server.pmix().request_read(session);
@@ -127,6 +149,39 @@ impl PmixCalls<'_> {
             to.text(Some(keys::USER_ID)).u32(0).of(Type::UINT32).u32(user);
             to.text(Some(keys::GROUP_ID)).u32(0).of(Type::UINT32).u32(group);
         });
+    }
+
+    /// Answers a tool with the number of its request for output.
+    pub(crate) fn answer_pull(&mut self, (session, exchange): (SessionId, usize), number: u64) {
+        // The session may be closed meanwhile.
+        let _ = self.server.pmix().answer(session, exchange, Status::SUCCESS, |to| {
+            to.one(Type::SIZE).size(number);
+        });
+    }
+
+    /// Sends output to a tool.
+    ///
+    /// # Errors
+    ///
+    /// As [`PmixServer::send_output`](pmi_core::server::pmix::PmixServer::send_output).
+    pub(crate) fn send_output(
+        &mut self,
+        session: SessionId,
+        output: &ForwardedOutput<'_>,
+    ) -> Result<(), Misuse> {
+        self.server.pmix().send_output(session, output)
+    }
+
+    /// Sessions of tools that were closed since the last call.
+    pub(crate) fn take_closed_tools(&mut self) -> Vec<SessionId> {
+        self.pmix.tools.take_closed()
+    }
+
+    /// Name of the job of a tool.
+    pub(crate) fn tool_name(&self, session: SessionId) -> Option<String> {
+        let job = self.server.pmix_ref().peer(session)?.job;
+        let name = self.server.job(job)?.name().as_bytes();
+        Some(String::from_utf8_lossy(name).into_owned())
     }
 
     /// Answers a client with a status.

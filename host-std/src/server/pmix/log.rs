@@ -2,18 +2,31 @@
 //!
 //! | key | destination |
 //! |---|---|
-//! | `pmix.log.stdout`, `pmix.log.stderr` | behind the output that the rank itself has written there, as a line of its own |
-//! | anything else: system logs, mail, a store of all jobs | none: a launcher has none of these |
+//! | `pmix.log.stdout`, `pmix.log.stderr` | behind the output that the rank itself has written there, as a line of its own; of a tool, to the stream of the launcher, without a label |
+//! | `pmix.log.syslog`, `pmix.log.lsys` | the system log of the host, with the severity `pmix.log.syspri`, else that of an error |
+//! | anything else: the log of another host, mail, a store of all jobs | none: a launcher has none of these |
 
+use super::syslog;
 use crate::stream::Stream;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List};
 
-/// Log request of a rank.
+/// Destination of a log entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogChannel {
+    /// Output of the rank.
+    Stream(Stream),
+    /// System log of this host.
+    System,
+}
+
+/// Log request of a rank or a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogRequest {
     /// Texts, in their order.
-    pub(crate) texts: Vec<(Stream, Vec<u8>)>,
+    pub(crate) texts: Vec<(LogChannel, Vec<u8>)>,
+    /// Severity in the system log, from 0 to 7.
+    pub(crate) severity: u8,
     /// True if the request has data that cannot be logged.
     pub(crate) is_partial: bool,
 }
@@ -30,11 +43,17 @@ impl LogRequest {
         if directives.infos().any(|info| is_strange(&info)) {
             return Err(Status::NOT_SUPPORTED);
         }
-        let mut entry = Self::default();
+        let mut entry = Self { severity: syslog::ERROR, ..Self::default() };
+        let severity = directives.find(keys::LOG_SYSLOG_PRI);
+        if let Some(severity) = severity.or_else(|| data.find(keys::LOG_SYSLOG_PRI)) {
+            let severity = severity.number().and_then(|number| u8::try_from(number).ok());
+            entry.severity = severity.filter(|number| *number < 8).ok_or(Status::BAD_PARAM)?;
+        }
         for info in data.infos() {
-            let stream = match info.key {
-                keys::LOG_STDOUT => Stream::Out,
-                keys::LOG_STDERR => Stream::Err,
+            let channel = match info.key {
+                keys::LOG_STDOUT => LogChannel::Stream(Stream::Out),
+                keys::LOG_STDERR => LogChannel::Stream(Stream::Err),
+                keys::LOG_SYSLOG | keys::LOG_LOCAL_SYSLOG => LogChannel::System,
                 key => {
                     // Some libraries put directives among the data.
                     entry.is_partial |= !HEEDED.contains(&key);
@@ -42,7 +61,7 @@ impl LogRequest {
                 }
             };
             match info.value.text() {
-                Some(text) => entry.texts.push((stream, text.to_vec())),
+                Some(text) => entry.texts.push((channel, text.to_vec())),
                 None => return Err(Status::BAD_PARAM),
             }
         }
@@ -66,5 +85,10 @@ impl LogRequest {
 }
 
 /// Directives that need no action: a line is written at once, and its writer is known.
-const HEEDED: &[&[u8]] =
-    &[keys::LOG_ONCE, keys::LOG_SOURCE, keys::LOG_TIMESTAMP, keys::LOG_GENERATE_TIMESTAMP];
+const HEEDED: &[&[u8]] = &[
+    keys::LOG_ONCE,
+    keys::LOG_SOURCE,
+    keys::LOG_TIMESTAMP,
+    keys::LOG_GENERATE_TIMESTAMP,
+    keys::LOG_SYSLOG_PRI,
+];

@@ -1,12 +1,16 @@
 //! PMIx clients: storage ([`heap`]), job-level information ([`facts`]), connections ([`pmix`]), requests
-//! to the launcher ([`host_request`]: job control in [`control`], log entries in [`log`], credentials in
-//! [`credential`]) and events ([`events`]). Authentication is in [`crate::admission::peer`].
+//! to the launcher ([`host_request`]: job control in [`control`], output and input of tools in
+//! [`forwarding`], log entries in [`log`] and [`syslog`], credentials in [`credential`]), tools ([`tools`])
+//! and events ([`events`]). Authentication is in [`crate::admission::peer`].
 
 pub(crate) mod control;
 pub(crate) mod credential;
 pub(crate) mod events;
 pub(crate) mod facts;
+pub(crate) mod forwarding;
 pub(crate) mod heap;
 pub(crate) mod host_request;
 pub(crate) mod log;
 pub(crate) mod service;
+pub(crate) mod syslog;
+pub(crate) mod tools;

@@ -3,20 +3,22 @@
 use super::credential::Credentials;
 use super::facts;
 use super::heap::PmixHeap;
+use super::tools::Tools;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::event::{ServerEvent, nonsense};
+use crate::server::fetches::Fetches;
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::service::Service;
 use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
-use pmi_core::ids::{JobId, ProcId, Rank, SessionId};
-use pmi_core::server::Server;
+use pmi_core::ids::{JobId, KvsName, ProcId, Rank, SessionId};
 use pmi_core::server::pmix::{PmixTables, RankData, UnfinishedLimits};
+use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::map_kvs::MapKvs;
@@ -36,6 +38,9 @@ pub(crate) struct PmixService {
     pub(super) credentials: Credentials,
     /// Unauthenticated connections, with the sockets at their other ends.
     pending: Pending<SessionId, Socket>,
+    pub(super) tools: Tools,
+    /// Committed data that is fetched from other nodes, and by them.
+    pub(in crate::server) fetches: Fetches,
     /// Buffer for the connection that is being served. PMIx replies are long.
     scratch: Box<[u8]>,
 }
@@ -48,8 +53,20 @@ impl PmixService {
             links: 0,
             credentials: Credentials::default(),
             pending: Pending::default(),
+            tools: Tools::default(),
+            fetches: Fetches::default(),
             scratch: Box::default(),
         }
+    }
+
+    /// Jobs of connected tools.
+    pub(in crate::server) const fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    /// The same, to add jobs of daemons.
+    pub(in crate::server) const fn tools_mut(&mut self) -> &mut Tools {
+        &mut self.tools
     }
 }
 
@@ -144,6 +161,60 @@ impl Service {
         let _ = self.server.pmix().admit(session);
     }
 
+    /// Admits a tool, as the namespace that it brings or a new one.
+    ///
+    /// # Errors
+    ///
+    /// The tables or the memory are exhausted.
+    pub(crate) fn admit_tool(&mut self, session: SessionId, host: &str) -> io::Result<()> {
+        let pid = std::process::id();
+        let brought = self.server.pmix_ref().tool_nspace(session).map(<[u8]>::to_vec);
+        let name = brought.unwrap_or_else(|| self.pmix.tools.next_name(pid));
+        let name = KvsName::new(&name).map_err(io::Error::other)?;
+        let info = facts::describe_tool(name.as_bytes(), host, pid);
+        let info = info.ok_or(io::ErrorKind::OutOfMemory)?;
+        let kvs = self.new_kvs(&String::from_utf8_lossy(name.as_bytes()));
+        let spec =
+            JobSpec { name, spawner: None, universe_size: None, size: Some(1), has_uplink: false };
+        let members = vec![Member::new(0, 0)];
+        let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
+        let described = self.server.pmix().add_job(job, info, vec![RankData::of(Rank(0))]);
+        let admitted = described.and_then(|()| self.server.pmix().admit_tool(session, job));
+        match admitted {
+            Ok(()) => {
+                self.pmix.pending.remove(session);
+                self.pmix.tools.insert(job);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = self.server.remove_job(job);
+                Err(io::Error::other(error))
+            }
+        }
+    }
+
+    /// Describes a job to tools whose ranks use other protocols.
+    pub(crate) fn describe_to_tools(&mut self, job: JobId, plan: &Plan) {
+        if !self.pmix.tools.is_empty() && !self.server.pmix_ref().has_job(job) {
+            // Without memory the job is unknown to tools, and unaffected.
+            let _ = self.add_pmix_job(job, plan);
+        }
+    }
+
+    /// True for the job of a tool.
+    pub(crate) fn is_tool(&self, job: JobId) -> bool {
+        self.pmix.tools.has(job)
+    }
+
+    /// Removes the job of a tool whose connection is closed.
+    fn remove_tool(&mut self, peer: Option<ProcId>) {
+        let Some(ProcId { job, .. }) = peer else { return };
+        if self.pmix.tools.remove(job) {
+            // Removal fails only while a session of the job is open; it has one.
+            let _ = self.server.remove_job(job);
+        }
+    }
+
     /// Rejects a connection.
     pub(crate) fn refuse_pmix(&mut self, session: SessionId, status: Status) {
         self.server.pmix().refuse(session, status);
@@ -188,8 +259,11 @@ impl Service {
         let wire = (Token::Link(id.0), poller);
         let served = connection.serve(&mut session, now, &mut pmix.scratch, occasion, wire)?;
         let peer = self.server.pmix_ref().peer(id);
+        let is_tool = self.server.pmix_ref().is_tool(id);
         match (served, peer) {
             (Served::Waiting, _) => return Ok(()),
+            // The end of a tool, in whatever way, concerns no job.
+            (_, Some(_)) if is_tool => {}
             (Served::Broken(error, _), Some(ProcId { job, rank: Rank(rank) })) => {
                 let failure = Failure::Nonsense { rank, why: nonsense(error, b"") };
                 self.launcher_events.push_back(ServerEvent::Failed { job, failure });
@@ -232,7 +306,14 @@ impl Service {
                 rank_conn.last_traffic.add(connection.traffic);
             }
         }
-        self.events.extend(self.server.close(id).map(|event| (event, None)));
+        let peer = self.server.pmix_ref().peer(id);
+        if peer.is_some_and(|of| self.pmix.tools.controls_all(of.job)) {
+            self.pmix.tools.note_closed(id);
+        }
+        let tool = peer.filter(|_| self.server.pmix_ref().is_tool(id));
+        let event = self.server.close(id).filter(|_| tool.is_none());
+        self.events.extend(event.map(|event| (event, None)));
+        self.remove_tool(tool);
     }
 
     /// Traffic of each open connection of a rank.
@@ -253,7 +334,7 @@ impl Service {
 
 /// Job, rank and number of a session, for records.
 fn subject(server: &Server<Heap<PmixHeap>>, id: SessionId) -> TraceSource {
-    let peer = server.pmix_ref().peer(id);
+    let peer = server.pmix_ref().peer(id).filter(|_| !server.pmix_ref().is_tool(id));
     TraceSource::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.place())
 }
 

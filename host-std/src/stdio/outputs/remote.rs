@@ -21,6 +21,7 @@ impl Outputs {
             held_bytes: 0,
             unfinished: BTreeSet::new(),
             scratch: Vec::with_capacity(SCRATCH),
+            tapped: None,
         }
     }
 

@@ -92,11 +92,16 @@ impl RankClient {
         Ok(agreed)
     }
 
+    /// `fullinit` as the most careful client writes it.
+    pub(super) fn fullinit(&self) -> String {
+        let job = std::env::var("PMI_JOBID").unwrap_or_else(|_| "x".to_owned());
+        format!("fullinit;pmijobid={job};pmirank={};threaded=FALSE;", self.rank)
+    }
+
     /// Opens a session as the most careful client would.
     fn open_pmi2(&mut self) -> Result<(), Finding> {
         self.init_pmi2()?;
-        let job = std::env::var("PMI_JOBID").unwrap_or_else(|_| "x".to_owned());
-        let request = format!("fullinit;pmijobid={job};pmirank={};threaded=FALSE;", self.rank);
+        let request = self.fullinit();
         self.frame_reply(&request)?.if_good()?;
         let reply = self.frame_reply("job-getid;")?;
         self.space = named(&reply, "jobid")?;

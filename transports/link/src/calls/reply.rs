@@ -268,13 +268,13 @@ impl ReadReply for SpawnCodes<'_> {
         };
         let job_bytes = job.map(|job| copy(job, self.0)).transpose()?;
         let out = self.0.get_mut(job_bytes.unwrap_or(0)..).unwrap_or(&mut []);
-        let codes = codes.unwrap_or_default();
+        let mut codes = codes.into_iter().flat_map(pmi_core::command::ProcessCodes::bytes);
         let mut codes_bytes = 0;
-        for (to, byte) in out.iter_mut().zip(codes.bytes()) {
+        for (to, byte) in out.iter_mut().zip(codes.by_ref()) {
             *to = byte;
             codes_bytes += 1;
         }
-        if codes_bytes < codes.len() {
+        if codes.next().is_some() {
             // The last one may be cut.
             let written = out.get(..codes_bytes).unwrap_or(b"");
             codes_bytes = written.iter().rposition(|b| *b == b',').unwrap_or(0);

@@ -17,7 +17,11 @@ use pmi_link::CallError;
 use pmi_link::heap::BoundedBuf;
 
 use super::owned_reply::OwnedReply;
+#[cfg(feature = "snapshot")]
+use super::snapshot::ClientSnapshot;
 use crate::pmi::REPLY_BYTES;
+#[cfg(feature = "snapshot")]
+use crate::snapshot::recv_with;
 use crate::stream::{Stream, retry_interrupted};
 
 type CallResult<T> = Result<T, CallError<io::Error>>;
@@ -31,6 +35,9 @@ pub(super) struct SharedConnection {
     /// prevent the reading that makes room.
     reader: Mutex<Stream>,
     writer: Mutex<Stream>,
+    /// True if descriptors may come with replies.
+    #[cfg(feature = "snapshot")]
+    has_snapshot: bool,
 }
 
 #[derive(Debug)]
@@ -40,6 +47,8 @@ pub(super) struct ConnectionState {
     /// Replies that their threads have not taken yet.
     replies: Vec<(Ticket, OwnedReply)>,
     fault: Option<SharedError>,
+    #[cfg(feature = "snapshot")]
+    pub(super) snapshot: Option<ClientSnapshot>,
 }
 
 /// Reason why no more replies will arrive; returned to every thread.
@@ -54,6 +63,7 @@ enum SharedError {
 impl SharedConnection {
     pub(super) fn new(stream: Stream) -> io::Result<Self> {
         let copy = match &stream {
+            #[cfg(not(target_os = "hermit"))]
             Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
             // Its two directions share one state, so one thread cannot read while another writes.
@@ -64,9 +74,33 @@ impl SharedConnection {
             }
         };
         let client = Client::new(BoundedBuf::new(REPLY_BYTES));
-        let state = ConnectionState { client, is_reading: false, replies: Vec::new(), fault: None };
-        let (reader, writer) = (Mutex::new(copy), Mutex::new(stream));
-        Ok(Self { state: Mutex::new(state), changed: Condvar::new(), reader, writer })
+        let state = ConnectionState {
+            client,
+            is_reading: false,
+            replies: Vec::new(),
+            fault: None,
+            #[cfg(feature = "snapshot")]
+            snapshot: None,
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            reader: Mutex::new(copy),
+            writer: Mutex::new(stream),
+            #[cfg(feature = "snapshot")]
+            has_snapshot: false,
+        })
+    }
+
+    /// The same, with an offer of a snapshot if there is memory for it.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn with_snapshot(stream: Stream) -> io::Result<Self> {
+        let is_unix = matches!(stream, Stream::Unix(_));
+        let mut connection = Self::new(stream)?;
+        let state = connection.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.snapshot = if is_unix { ClientSnapshot::create().ok() } else { None };
+        connection.has_snapshot = state.snapshot.is_some();
+        Ok(connection)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, ConnectionState> {
@@ -96,8 +130,17 @@ impl SharedConnection {
                 }
                 Err(misuse) => return Err(CallError::Misuse(misuse)),
                 Ok((ticket, len)) => {
+                    let message = message.get(..len).unwrap_or(b"");
+                    #[cfg(feature = "snapshot")]
+                    let offer = state.snapshot.as_mut().and_then(|own| own.before_message(request));
                     drop(state);
-                    let written = writer.write_all(message.get(..len).unwrap_or(b""));
+                    #[cfg(feature = "snapshot")]
+                    let written = match offer {
+                        Some(offer) => super::snapshot::send_offer(&mut writer, message, &offer),
+                        None => writer.write_all(message),
+                    };
+                    #[cfg(not(feature = "snapshot"))]
+                    let written = writer.write_all(message);
                     drop(writer);
                     return written.map(|()| ticket).map_err(|error| self.on_write_error(error));
                 }
@@ -136,13 +179,35 @@ impl SharedConnection {
         state.is_reading = true;
         drop(state);
         let mut bytes = [0; READ_BYTES];
+        #[cfg(feature = "snapshot")]
+        if self.has_snapshot {
+            let received = {
+                let reader = lock(&self.reader);
+                retry_interrupted(|| recv_with(&*reader, &mut bytes))
+            };
+            let mut state = self.state();
+            let read = received.map(|received| {
+                if let Some(snapshot) = &mut state.snapshot {
+                    snapshot.add(&received.descriptors, received.is_truncated);
+                }
+                received.len
+            });
+            return self.end_read(state, read.map(|len| bytes.get(..len).unwrap_or(&bytes)));
+        }
         let read = {
             let mut reader = lock(&self.reader);
             retry_interrupted(|| reader.read(&mut bytes))
         };
-        let mut state = self.state();
+        self.end_read(self.state(), read.map(|len| bytes.get(..len).unwrap_or(&bytes)))
+    }
+
+    fn end_read<'t>(
+        &'t self,
+        mut state: MutexGuard<'t, ConnectionState>,
+        read: io::Result<&[u8]>,
+    ) -> MutexGuard<'t, ConnectionState> {
         state.is_reading = false;
-        state.on_read(read.map(|len| bytes.get(..len).unwrap_or(&bytes)));
+        state.on_read(read);
         self.changed.notify_all();
         state
     }
@@ -156,7 +221,8 @@ impl SharedConnection {
 }
 
 impl ConnectionState {
-    fn check(&self) -> CallResult<()> {
+    /// Fails once no more replies will arrive.
+    pub(super) fn check(&self) -> CallResult<()> {
         self.fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 

@@ -1,6 +1,6 @@
 //! A reply that outlives its buffer.
 
-use pmi_core::command::{Answer, Identity, Maxes, Pair, Reply, Text, Verb};
+use pmi_core::command::{Answer, Identity, Maxes, Pair, ProcessCodes, Reply, Text, Verb};
 use pmi_core::error::Code;
 
 /// One reply.
@@ -35,9 +35,12 @@ impl OwnedReply {
             Answer::Number(number) => OwnedAnswer::Number(number),
             Answer::Maxes(maxes) => OwnedAnswer::Maxes(maxes),
             Answer::Challenge(nonce) => OwnedAnswer::Challenge(bytes(nonce)),
-            Answer::Identity(Identity { rank, size, appnum, spawner }) => {
-                let identity = Identity { rank, size, appnum, spawner: None };
-                OwnedAnswer::Identity(identity, spawner.map(bytes))
+            Answer::Identity(identity) => {
+                let spawner = identity.spawner.map(bytes);
+                let Identity { rank, size, appnum, is_debugged, is_verbose, .. } = identity;
+                let identity =
+                    Identity { rank, size, appnum, spawner: None, is_debugged, is_verbose };
+                OwnedAnswer::Identity(identity, spawner)
             }
             Answer::Count(count) => OwnedAnswer::Count(count),
             Answer::Pair(pair) => OwnedAnswer::Pair(bytes(pair.key), bytes(pair.value)),
@@ -45,7 +48,7 @@ impl OwnedReply {
                 OwnedAnswer::Ring(count, bytes(left), bytes(right))
             }
             Answer::Spawned { job, codes } => {
-                OwnedAnswer::Spawned(job.map(bytes), codes.map(bytes))
+                OwnedAnswer::Spawned(job.map(bytes), codes.map(|codes| codes.bytes().collect()))
             }
             _ => OwnedAnswer::Nothing,
         };
@@ -79,7 +82,7 @@ impl OwnedReply {
             }
             OwnedAnswer::Spawned(job, codes) => Answer::Spawned {
                 job: job.as_deref().map(Text::plain),
-                codes: codes.as_deref().map(Text::plain),
+                codes: codes.as_deref().map(|codes| ProcessCodes::List(Text::plain(codes))),
             },
         };
         Reply { to: self.to, tag: b"", code: self.code, answer }

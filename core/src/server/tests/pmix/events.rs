@@ -261,3 +261,28 @@ fn owner_tells_of_what_it_knows() {
     hall.register(1, &[], &[]);
     assert_eq!(hall.told(1), [(-200, 1, key())]);
 }
+
+// Coverage: X2-8
+#[test]
+fn ranks_of_a_node_are_the_range_of_an_event_and_what_it_affects() {
+    let mut hall = Hall::new(4);
+    let beside = |to: &mut Packer<'_>| procs(&[ranks::LOCAL_PEERS], to);
+    // Clients 1 and 3 ask for events of their own nodes alone.
+    for client in [1, 3] {
+        let about: [Said<'_>; 1] = [(keys::EVENT_AFFECTED_PROCS, &beside)];
+        assert_eq!(hall.register(client, &[MINE], &about), Status::SUCCESS);
+    }
+    assert_eq!(hall.register(2, &[MINE], &[]), Status::SUCCESS);
+    let of_rank_0 = |to: &mut Packer<'_>| one_proc(0, to);
+    let affected: [Said<'_>; 1] = [(keys::EVENT_AFFECTED_PROC, &of_rank_0)];
+    assert_eq!(hall.notify(0, MINE, range::SESSION, &affected), Status::SUCCESS);
+    assert_eq!([1, 2, 3].map(|client| hall.codes(client).len()), [1, 1, 0]);
+    // The event affects the node of its source, and reaches that node.
+    let node = |to: &mut Packer<'_>| one_proc(ranks::LOCAL_NODE, to);
+    let both: [Said<'_>; 2] =
+        [(keys::EVENT_AFFECTED_PROC, &node), (keys::EVENT_CUSTOM_RANGE, &beside)];
+    assert_eq!(hall.notify(3, MINE, range::CUSTOM, &both), Status::SUCCESS);
+    assert_eq!([1, 2, 3].map(|client| hall.codes(client).len()), [0, 1, 0]);
+    assert_eq!(hall.notify(0, MINE, range::CUSTOM, &both), Status::SUCCESS);
+    assert_eq!([1, 2, 3].map(|client| hall.codes(client).len()), [1, 0, 0]);
+}

@@ -42,6 +42,34 @@ fn fences_that_are_entered_at_once_end_in_their_order() {
     }
 }
 
+// Coverage: X2-8
+#[test]
+fn fence_of_the_ranks_of_a_node_waits_for_those_alone() {
+    let mut hall = Hall::new(4);
+    for set in [ranks::LOCAL_PEERS, ranks::LOCAL_NODE] {
+        hall.fence(0, &[set], 0);
+        hall.fence(2, &[set], 0);
+        assert_eq!((hall.answers(0), hall.answers(2)), (vec![], vec![]));
+        // One by one they are the same.
+        hall.fence(1, &[1, 0], 0);
+        assert_eq!(hall.status(1), Status::SUCCESS);
+        assert_eq!(hall.answers(0).len(), 1);
+        assert_eq!(hall.answers(2), []);
+        hall.fence(3, &[set], 0);
+        assert_eq!(hall.status(3), Status::SUCCESS);
+        assert_eq!(hall.answers(2).len(), 1);
+    }
+    // A rank is listed twice.
+    hall.fence(0, &[ranks::LOCAL_PEERS, 1], 0);
+    assert_eq!(hall.status(0), Status::BAD_PARAM);
+    // On one node they are the job.
+    let mut hall = Hall::new(2);
+    hall.fence(0, &[ranks::LOCAL_PEERS], 0);
+    hall.fence(1, &[WILDCARD], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    assert_eq!(hall.answers(0).len(), 1);
+}
+
 #[test]
 fn fence_requested_ahead_is_entered_when_the_one_before_ends() {
     let mut hall = Hall::new(2);

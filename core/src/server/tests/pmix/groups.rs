@@ -373,3 +373,19 @@ fn fence_of_a_group_of_all_is_that_of_the_job() {
     });
     all_end_well(&mut hall, [0, 1]);
 }
+
+// Coverage: X2-8
+#[test]
+fn group_of_the_ranks_of_a_node_has_those_as_members() {
+    let mut hall = Hall::empty(4);
+    for rank in 0..4 {
+        hall.join_with(rank, Format::PLAIN, b"4.2.4");
+    }
+    for client in [0, 2, 1] {
+        hall.construct(client, &[ranks::LOCAL_PEERS], &[]);
+    }
+    assert_eq!([0, 1].map(|client| hall.read(client, 1).unwrap().members), [[0, 1], [0, 1]]);
+    assert_eq!(hall.answers(2), []);
+    hall.construct(3, &[2, 3], &[]);
+    assert_eq!([2, 3].map(|client| hall.read(client, 1).unwrap().members), [[2, 3], [2, 3]]);
+}

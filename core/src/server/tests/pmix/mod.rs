@@ -10,6 +10,7 @@ mod modex;
 mod node_collectives;
 mod nodes;
 mod opening;
+mod output;
 mod publish;
 mod query;
 mod waits;

@@ -1,6 +1,9 @@
 //! PMIx clients of a job with ranks on several nodes.
 
 use super::*;
+use crate::ids::ProcId;
+use crate::server::pmix::{ModexAnswer, ModexRequest};
+use crate::store::BlockRecord;
 use crate::testkit::kvs::append;
 
 /// Node servers of one job, with the collective operations of the tree between them.
@@ -50,6 +53,41 @@ impl Nodes {
         let (hall, client) = self.client(rank);
         hall.get(client, of, Some(key), true);
         hall.object(client)
+    }
+
+    /// The rank, and the key, that a get of a client of this node has to fetch.
+    fn request(&mut self, node: usize) -> (u32, Option<String>) {
+        let hall = &mut self.halls[node];
+        let event = hall.world.server.poll_event();
+        let Some(Event::ModexRequested { session }) = event else { panic!("{event:?}") };
+        let ModexRequest { proc, key } = hall.view().modex_request(session).unwrap();
+        assert_eq!(proc.job, hall.world.job);
+        let wanted = (proc.rank.0, key.map(|key| String::from_utf8_lossy(key).into()));
+        hall.server().request_read(session);
+        assert_eq!(hall.world.server.poll_event(), None);
+        wanted
+    }
+
+    /// The record of what a rank of a node has committed, `Err(true)` if that may come.
+    fn committed(&mut self, node: usize, rank: u32, key: Option<&str>) -> Result<Vec<u8>, bool> {
+        let hall = &mut self.halls[node];
+        let proc = ProcId { job: hall.world.job, rank: Rank(rank) };
+        let key = key.map(str::as_bytes);
+        match hall.server().committed(ModexRequest { proc, key }) {
+            ModexAnswer::Found(record) => {
+                let mut block = Vec::new();
+                append(&mut block, &record);
+                Ok(block)
+            }
+            ModexAnswer::Wait => Err(true),
+            ModexAnswer::NotFound => Err(false),
+        }
+    }
+
+    fn add_fetched(&mut self, node: usize, block: &[u8]) {
+        let hall = &mut self.halls[node];
+        let job = hall.world.job;
+        hall.server().add_fetched(job, block).unwrap();
     }
 
     /// All ranks pass a fence; returns what the nodes have contributed.
@@ -147,6 +185,7 @@ fn get_of_a_rank_on_another_node_waits_for_the_fence() {
         hall.get(client, of, Some("k"), false);
         assert_eq!(hall.answers(client), []);
     }
+    assert_eq!(nodes.request(0), (1, Some("k".into())));
     // A commit here answers neither.
     nodes.commit(3, "k", scope::LOCAL);
     assert_eq!(nodes.halls[0].world.request(0, "cmd=barrier_in\n"), "");
@@ -198,16 +237,93 @@ fn pairs_and_data_of_all_generations_go_with_one_fence() {
 }
 
 #[test]
+fn data_is_fetched_without_a_fence() {
+    let mut nodes = Nodes::new();
+    let hall = &mut nodes.halls[0];
+    hall.get(0, 1, Some("k"), false);
+    assert_eq!(hall.answers(0), []);
+    assert_eq!(nodes.request(0), (1, Some("k".into())));
+    // The other node has not committed it; other data is no answer.
+    assert_eq!(nodes.committed(1, 1, Some("k")), Err(true));
+    nodes.commit(1, "other", scope::GLOBAL);
+    let event = nodes.halls[1].world.server.poll_event();
+    let job = nodes.halls[1].world.job;
+    assert_eq!(event, Some(Event::ModexCommitted { job, rank: Rank(1) }));
+    assert_eq!(nodes.committed(1, 1, Some("k")), Err(true));
+    nodes.commit(1, "k", scope::GLOBAL);
+    assert!(matches!(nodes.halls[1].world.server.poll_event(), Some(Event::ModexCommitted { .. })));
+    let block = nodes.committed(1, 1, Some("k")).unwrap();
+    // Without a request that waits, commits are no events.
+    nodes.commit(1, "late", scope::GLOBAL);
+    assert_eq!(nodes.halls[1].world.server.poll_event(), None);
+    nodes.add_fetched(0, &block);
+    let both = vec![String::from("other"), "k".into()];
+    assert_eq!(nodes.halls[0].object(0), Ok((1, both.clone())));
+    // It is kept for the other ranks of the node, until a fence brings more.
+    assert_eq!(nodes.get(2, 1, "k"), Ok((1, both)));
+    nodes.fence();
+    assert_eq!(nodes.get(2, 1, "late").unwrap().1.len(), 3);
+}
+
+#[test]
+fn earlier_data_never_replaces_what_was_fetched() {
+    let mut nodes = Nodes::new();
+    nodes.commit(1, "k", scope::GLOBAL);
+    nodes.enter();
+    let block = nodes.contributions();
+    // Rank 1 goes on behind a fence that it does not wait for, and its node is asked for the later data.
+    let early = nodes.committed(1, 1, Some("k")).unwrap();
+    nodes.commit(1, "later", scope::GLOBAL);
+    let late = nodes.committed(1, 1, Some("later")).unwrap();
+    nodes.add_fetched(0, &late);
+    nodes.add(&block);
+    nodes.end();
+    let all = vec![String::from("k"), "later".into()];
+    assert_eq!(nodes.get(0, 1, "later"), Ok((1, all.clone())));
+    nodes.add_fetched(0, &early);
+    assert_eq!(nodes.get(2, 1, "k"), Ok((1, all)));
+}
+
+#[test]
+fn data_that_never_comes_is_not_waited_for() {
+    let mut nodes = Nodes::new();
+    nodes.commit(1, "here", scope::LOCAL);
+    // What is for the own node only, ranks that are elsewhere, and ranks that do not exist.
+    assert_eq!(nodes.committed(1, 1, Some("here")), Err(false));
+    assert_eq!(nodes.committed(1, 0, Some("k")), Err(false));
+    assert_eq!(nodes.committed(1, 9, Some("k")), Err(false));
+    // A process that ends leaves what it has committed.
+    nodes.commit(1, "k", scope::GLOBAL);
+    assert_eq!(nodes.committed(1, 1, Some("never")), Err(true));
+    let (hall, client) = nodes.client(0);
+    hall.get(client, 1, Some("never"), false);
+    assert_eq!(nodes.request(0), (1, Some("never".into())));
+    nodes.halls[0].get(0, 1, None, false);
+    assert_eq!(nodes.request(0), (1, None));
+    let (hall, client) = nodes.client(1);
+    hall.end(client);
+    let (job, id) = (hall.world.job, Rank(1));
+    hall.world.server.member_gone(job, id);
+    assert_eq!(hall.world.server.poll_event(), Some(Event::ModexCommitted { job, rank: id }));
+    assert_eq!(nodes.committed(1, 1, Some("never")), Err(false));
+    let block = nodes.committed(1, 1, None).unwrap();
+    let hall = &mut nodes.halls[0];
+    let proc = ProcId { job: hall.world.job, rank: id };
+    hall.server().fail_fetches(proc, |key| key == Some(b"never"));
+    assert_eq!(hall.answers(0).len(), 1);
+    nodes.add_fetched(0, &block);
+    let body = nodes.halls[0].answers(0).remove(0).1;
+    assert_eq!(object(&body, Format::PLAIN), (1, vec!["k".into()]));
+}
+
+#[test]
 fn malformed_data_of_other_nodes_changes_nothing() {
     let mut nodes = Nodes::new();
     let hall = &mut nodes.halls[0];
     let job = hall.world.job;
     let record = |format| {
         let mut block = Vec::new();
-        append(
-            &mut block,
-            &crate::store::BlockRecord::Modex { writer: Rank(1), format, data: b"" },
-        );
+        append(&mut block, &BlockRecord::Modex { writer: Rank(1), version: 1, format, data: b"" });
         block
     };
     assert!(matches!(hall.server().add_remote(job, &record(1)), Err(RemoteError::Misuse(_))));

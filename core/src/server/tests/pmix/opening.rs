@@ -55,6 +55,17 @@ fn impossible_claims_are_rejected_with_a_status() {
             greeting_bytes(&Greeting { kind: Kind::NamedTool, owner: Some((7, 8)), ..plain }),
             Status::NOT_SUPPORTED,
         ),
+        (tool(Kind::NamedTool, Some((NSPACE, 0))), Status::EXISTS),
+        (tool(Kind::StartedTool, Some((b"other", 0))), Status::NOT_FOUND),
+        (
+            greeting_bytes(&Greeting {
+                kind: Kind::Tool,
+                owner: Some((6, 8)),
+                identity: None,
+                ..plain
+            }),
+            Status::INVALID_CRED,
+        ),
     ];
     let mut hall = Hall::empty(2);
     for (greeting, status) in cases {
@@ -139,4 +150,91 @@ fn connections_of_a_rank_are_found_until_they_are_closed() {
     }
     hall.join(1, Format::PLAIN);
     assert_eq!(found(&hall, 1), [hall.clients[4].0]);
+}
+
+/// Greeting of a tool, which brings this identity if any.
+fn tool(kind: Kind, identity: Option<(&[u8], u32)>) -> Vec<u8> {
+    let native = greeting(NSPACE, 1, Format::PLAIN);
+    let native = Greeting::read(&native).unwrap();
+    let greeting = Greeting { kind, owner: Some((7, 8)), identity, ..native };
+    greeting_bytes(&greeting)
+}
+
+/// Adds the job of a tool.
+fn add_tool(hall: &mut Hall, name: &str) -> JobId {
+    let job = hall
+        .world
+        .server
+        .add_job(job_spec(name), members(1, 1), testkit::server::store(8, 256))
+        .unwrap();
+    let info = packed(Format::PLAIN, &|to| {
+        to.one(Type::KVAL).text(Some(keys::SERVER_NSPACE)).of(Type::STRING).text(Some(b"server"));
+        to.one(Type::KVAL).text(Some(keys::SERVER_RANK)).of(Type::PROC_RANK).u32(3);
+    });
+    let info = Block::from_slice(&info).unwrap();
+    hall.server().add_job(job, info, vec![RankData::of(Rank(0))]).unwrap();
+    job
+}
+
+#[test]
+fn tool_that_its_launcher_has_started_is_a_rank_with_the_welcome_of_a_tool() {
+    let info = packed(Format::PLAIN, &|to| {
+        describe(2, to);
+        to.one(Type::KVAL).text(Some(keys::SERVER_NSPACE)).of(Type::STRING).text(Some(b"server"));
+        to.one(Type::KVAL).text(Some(keys::SERVER_RANK)).of(Type::PROC_RANK).u32(3);
+    });
+    for (info, is_described) in [(info, true), (Vec::new(), false)] {
+        let mut hall = Hall::described(2, &info);
+        let id = hall.open();
+        hall.hand_in(id, &tool(Kind::StartedTool, Some((NSPACE, 1)))).unwrap();
+        let (job, rank) = (hall.world.job, Rank(1));
+        let event = Event::AdmissionRequested { session: id, job, rank, user: Some(7) };
+        assert_eq!(hall.world.server.poll_event(), Some(event));
+        assert_eq!(hall.server().admit(id).is_ok(), is_described);
+        if is_described {
+            let bytes = hall.bytes(id);
+            assert_eq!((bytes.len(), &bytes[..10]), (4 + 260 + 4, &b"\0\0\0\0server"[..]));
+            assert!(!hall.view().is_tool(id));
+            assert_eq!(hall.view().peer(id), Some(crate::ids::ProcId { job, rank }));
+            assert_eq!(hall.world.phase(1), Phase::Open);
+        }
+    }
+}
+
+#[test]
+fn tool_gets_an_identity_or_keeps_its_own_and_knows_the_server() {
+    for (kind, identity) in [(Kind::Tool, None), (Kind::NamedTool, Some((&b"mine"[..], 0)))] {
+        let mut hall = Hall::empty(1);
+        let id = hall.open();
+        hall.hand_in(id, &tool(kind, identity)).unwrap();
+        let event = Event::ToolAdmissionRequested { session: id, user: Some(7) };
+        assert_eq!(hall.world.server.poll_event(), Some(event));
+        assert_eq!(hall.view().tool_nspace(id), identity.map(|(name, _)| name));
+        assert!(hall.server().admit(id).is_err(), "it is no rank");
+        assert!(hall.server().admit_tool(id, JobId(9)).is_err(), "there is no such job");
+        assert_eq!(hall.bytes(id), b"");
+        let job = add_tool(&mut hall, "mine");
+        hall.server().admit_tool(id, job).unwrap();
+        assert!(hall.server().admit_tool(id, job).is_err(), "once is enough");
+        let name = |name: &[u8], rank: u8| {
+            let mut field = [0; 260];
+            field[..name.len()].copy_from_slice(name);
+            field[259] = rank;
+            field.to_vec()
+        };
+        let given = identity.map_or_else(|| name(b"mine", 0), |_| Vec::new());
+        let expected = [vec![0; 4], given, name(b"server", 3), vec![0; 4]].concat();
+        assert_eq!(hall.bytes(id), expected);
+        assert!(hall.view().is_tool(id) && hall.view().has_job(job));
+        hall.clients.push((id, Format::PLAIN));
+        hall.ask(0, Command::ABORT, &|to| {
+            to.one(Type::STATUS).i32(1).one(Type::STRING).text(None).one(Type::SIZE).size(0);
+        });
+        assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
+        hall.ask(0, Command::FINALIZE, &|_| {});
+        assert_eq!(hall.status(0), Status::SUCCESS);
+        hall.world.server.close(id);
+        hall.world.server.remove_job(job).unwrap();
+        assert!(!hall.view().has_job(job));
+    }
 }

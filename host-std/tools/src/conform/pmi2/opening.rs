@@ -28,7 +28,7 @@ fn init(client: &mut RankClient) -> CaseResult {
     let reply = client.init_pmi2()?;
     let is_two = reply.number("pmi_version") == Some(2);
     let finding = reply.judged(if is_two { AsSpecified } else { Tolerated });
-    client.frame_reply(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", client.rank))?;
+    client.frame_reply(&client.fullinit())?;
     Ok(finding)
 }
 
@@ -62,7 +62,7 @@ fn before(client: &mut RankClient) -> CaseResult {
     client.init_pmi2()?;
     // An answer or a refusal; the documents do not specify which.
     let finding = client.frame_reply("job-getid;")?.judged(AsSpecified);
-    client.frame_reply(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", client.rank))?;
+    client.frame_reply(&client.fullinit())?;
     Ok(finding)
 }
 

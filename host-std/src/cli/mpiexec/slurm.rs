@@ -1,0 +1,116 @@
+//! Options of Slurm's `srun` for a job step: the program is started within the current allocation, or on this
+//! machine if there is none.
+//!
+//! Options that describe an allocation are accepted where it exists anyway: `srun` ignores them within one.
+//! Spec: `srun(1)` of Slurm 22.05.
+
+use super::policies::sockets;
+use super::slurm_values::{
+    cores_of, cpu_bind, cpus_per_task, distribution, errors, export, hint, input, kill_on_bad_exit,
+    label, memory, mpi, nodes, output, time,
+};
+use super::table::HydraEffect::{
+    Help, HostFile, Info, MultiProgram, OfAllocation, Only, Options, Own, Preview, Refused,
+    Several, Weak, Whole,
+};
+use super::table::{HydraOption, flag, optional, same, word, yes};
+
+/// `srun`'s options, by subject.
+pub(crate) const OPTIONS: &[HydraOption] = &[
+    // Ranks, programs and hosts.
+    word(&["n", "ntasks"], Own("ranks", same)),
+    word(&["N", "nodes"], Whole("nodes", nodes))
+        .note("the first N hosts of the allocation; without `-n` as many ranks as these take"),
+    word(&["ntasks-per-node", "tasks-per-node"], Whole("ppn", same)),
+    word(&["ntasks-per-socket"], Options("--map-by ppr:N:node", sockets))
+        .note("the sockets of this host are counted"),
+    word(&["ntasks-per-core"], Only(&["1"], "leave it out, or use '--cpu-bind=threads'")),
+    word(&["w", "nodelist"], Whole("hosts", same)),
+    word(&["F", "nodefile"], HostFile),
+    word(&["x", "exclude"], Refused("name the hosts to use with '-w'")),
+    word(&["r", "relative"], Refused("name the hosts to use with '-w'")),
+    flag(&["multi-prog"], MultiProgram).note("`%t` and `%o` are replaced in the lines of the file"),
+    word(&["m", "distribution"], Options("--map-by", distribution))
+        .note("`block`, `cyclic`, and `plane=N` for N on each host; within a host the binding decides"),
+    flag(&["O", "overcommit", "s", "oversubscribe"], Whole("oversubscribe", yes)),
+    // Processors and memory.
+    word(&["c", "cpus-per-task"], Weak("--bind-to hwthread:N", cpus_per_task))
+        .note("unless `--cpu-bind` says otherwise; also sets SLURM_CPUS_PER_TASK"),
+    word(&["cpu-bind"], Options("--bind-to", cpu_bind)).note(
+        "`none`, `rank`, `threads`, `cores`, `sockets`, `ldoms`, `map_cpu:LIST`, `mask_cpu:LIST`; `verbose` \
+         shows the map",
+    ),
+    word(&["hint"], Weak("--bind-to", hint)).note("`nomultithread`, `multithread`, `compute_bound`"),
+    word(&["threads-per-core"], Weak("--bind-to", cores_of)).note("1 binds ranks to cores"),
+    word(&["B", "extra-node-info", "sockets-per-node", "cores-per-socket"], OfAllocation),
+    word(&["mem-bind"], Options("the default", memory)).note("`none` and `local`, the default"),
+    // Environment and protocols.
+    word(&["export"], Options("--env --inherit", export)).note("`ALL`, `NONE`, names and `NAME=VALUE`"),
+    word(&["mpi"], Options("--pmi", mpi))
+        .note("`pmi2` offers PMI-1 and PMI-2 as Slurm does, `pmix` PMIx, `none` what the program links"),
+    flag(&["E", "preserve-env"], Only(&[""], "")).note("the environment is never changed by the allocation"),
+    optional(&["propagate"], Only(&["", "ALL"], "ranks inherit all limits of the launcher")),
+    flag(&["resv-ports"], Only(&[""], "")).note("ports are taken when they are needed"),
+    word(&["D", "chdir"], Own("wdir", same)),
+    // Streams.
+    flag(&["l", "label"], Whole("label-format", label)),
+    word(&["o", "output"], Options("--stdout-to", output))
+        .note("one file, or one for each with `%t`, `%N`, `%n`; errors go there, too, without `-e`"),
+    word(&["e", "error"], Options("--stderr-to", errors)).note("likewise"),
+    word(&["i", "input"], Options("--stdin --stdin-file", input))
+        .note("`all` (the default), `none`, a rank, or a file"),
+    word(&["open-mode"], Only(&["t"], "files are emptied when they are opened")),
+    flag(&["u", "unbuffered"], Only(&[""], "")).note("what ranks have written is passed on at once"),
+    flag(&["pty"], Several(&[("pty", |_| Ok("0".into())), ("stdin", |_| Ok("0".into()))])),
+    // The end.
+    word(&["t", "time"], Whole("timeout", time)).note("minutes, or `D-HH:MM:SS`; 0 is no limit"),
+    optional(&["K", "kill-on-bad-exit"], Whole("on-exit-error", kill_on_bad_exit))
+        .note("the default here; `-K0` lets the others continue, Slurm's default"),
+    word(&["W", "wait"], Whole("exit-timeout", same)),
+    flag(&["k", "no-kill"], Refused("the run ends with its nodes; leave it out")),
+    word(&["signal"], Refused("'--timeout' ends the run; leave it out")),
+    word(&["deadline"], Refused("'-t' limits the time")),
+    flag(&["X", "disable-status"], Only(&[""], "")).note("one Ctrl-C ends the run"),
+    // Reports.
+    flag(&["v", "verbose"], Several(&[("display", |_| Ok("map".into()))])),
+    flag(&["Q", "quiet"], Only(&[""], "")).note("the launcher reports faults and nothing else"),
+    flag(&["test-only"], Preview),
+    flag(&["V", "version"], Info),
+    flag(&["h", "help", "usage"], Help),
+    word(&["slurmd-debug", "profile", "acctg-freq", "debugger-test"], OfAllocation),
+    // The allocation, which exists.
+    word(
+        &[
+            "p", "partition", "A", "account", "J", "job-name", "q", "qos", "C", "constraint", "mem",
+            "mem-per-cpu", "comment", "reservation", "licenses", "L", "wckey", "cluster-constraint", "M",
+            "clusters", "jobid", "mail-type", "mail-user", "priority", "power", "switches", "tmp", "mincpus",
+            "network", "S", "core-spec", "thread-spec", "T", "threads", "cpu-freq", "delay-boot",
+            "spread-job",
+        ],
+        OfAllocation,
+    ),
+    optional(&["exclusive", "I", "immediate", "nice"], OfAllocation),
+    flag(
+        &["overlap", "exact", "whole", "Z", "no-allocate", "H", "hold", "reboot", "use-min-nodes"],
+        OfAllocation,
+    ),
+    word(&["d", "dependency", "begin"], Refused("'sbatch' and 'salloc' wait for other jobs")),
+    word(
+        &["gpus-per-task", "gpus", "G", "gpus-per-node", "gpus-per-socket", "gres", "gpu-bind", "gpu-freq",
+          "ntasks-per-gpu", "cpus-per-gpu", "mem-per-gpu", "tres-per-task", "gres-flags"],
+        Refused("devices are not assigned; set CUDA_VISIBLE_DEVICES with '--export'"),
+    ),
+    // Files and programs around a step.
+    optional(&["bcast"], Refused("files are not copied; put the program on all hosts")),
+    word(&["compress", "send-libs"], Refused("files are not copied; put the program on all hosts")),
+    word(
+        &["prolog", "epilog", "task-prolog", "task-epilog"],
+        Refused("start a script that runs it around the program"),
+    ),
+    optional(&["x11"], Refused("ranks of this node reach its DISPLAY anyway; leave it out")),
+    word(&["het-group", "pack-group"], Refused("write the programs with ':' between them")),
+    word(
+        &["accel-bind", "container", "bb", "bbf", "uid", "gid"],
+        Refused("that is not supported; leave it out"),
+    ),
+];

@@ -1,0 +1,278 @@
+//! Rendezvous files, by which PMIx tools find this launcher.
+//!
+//! A tool that was given no address searches the system directory and all directories below it. It reads
+//! the address of the server from a file that is named after the host and the process or the namespace of
+//! the server. The one system server of a host has a further file in the system directory itself.
+//!
+//! Wire: five lines (URI, version, process, user and group, start), and an empty one.
+
+use crate::runtime_dir;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, getegid, geteuid, test_kill_process};
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Address of a server, and the names under which tools search for it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerAddress {
+    /// Name of this host.
+    pub(crate) host: String,
+    /// Namespaces of the server and of its first job.
+    pub(crate) nspaces: Vec<String>,
+    /// Address, as clients read it from their environment.
+    pub(crate) uri: String,
+}
+
+/// Rendezvous files of this launcher, which are removed with it.
+#[derive(Debug, Default)]
+pub(crate) struct Rendezvous {
+    paths: Vec<PathBuf>,
+    /// File of the system server. Its lock shows that the server exists.
+    system: Option<File>,
+}
+
+impl Rendezvous {
+    /// Writes the files of a server, by process and by namespace.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(crate) fn open(&mut self, server: &ServerAddress) -> io::Result<()> {
+        let directory = session_directory();
+        if env::var_os(SESSION_DIRECTORY).is_none_or(|path| path.is_empty()) {
+            runtime_dir::prepare(&directory)?;
+        }
+        sweep(&directory, &server.host);
+        let text = content(&server.uri);
+        let own = std::process::id().to_string();
+        for name in [&own].into_iter().chain(&server.nspaces) {
+            let path = directory.join(format!("pmix.{}.tool.{name}", server.host));
+            self.write(path, &text)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the file of a spawned job.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(crate) fn add_job(&mut self, host: &str, nspace: &str, uri: &str) -> io::Result<()> {
+        let path = session_directory().join(format!("pmix.{host}.tool.{nspace}"));
+        self.write(path, &content(uri)).map(drop)
+    }
+
+    /// Removes the file of a spawned job that has ended.
+    pub(crate) fn remove_job(&mut self, host: &str, nspace: &str) {
+        let name = format!("pmix.{host}.tool.{nspace}");
+        self.paths.retain(|path| {
+            let is_its = path.file_name().is_some_and(|of| of == name.as_str());
+            // A failure is harmless: the next launcher removes it.
+            let _ = is_its.then(|| fs::remove_file(path));
+            !is_its
+        });
+    }
+
+    /// Adds the file of the system server.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user: the host has a system server, or the file cannot be written.
+    pub(crate) fn open_system(&mut self, server: &ServerAddress) -> Result<(), String> {
+        let path = system_directory().join(format!("pmix.sys.{}", server.host));
+        // The second attempt follows the removal of a file whose server is gone.
+        for _ in 0..2 {
+            match self.write(path.clone(), &content(&server.uri)) {
+                Ok(file) => {
+                    self.system = Some(file);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(format!(
+                        "the file of the system server, {}: {error}",
+                        path.display()
+                    ));
+                }
+            }
+            if !remove_stale(&path) {
+                break;
+            }
+        }
+        let pid = fs::read_to_string(&path).ok().and_then(|text| pid_in(&text));
+        let who = pid.map_or_else(String::new, |pid| format!(", process {pid}"));
+        Err(format!(
+            "this host has a system server already{who} ({}); leave out '--system-server'",
+            path.display()
+        ))
+    }
+
+    /// Paths of the files.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Writes a file that no tool sees before it is complete. It stays locked until it is closed.
+    fn write(&mut self, path: PathBuf, text: &str) -> io::Result<File> {
+        // The time keeps the name from other users, who may create files in the same directory.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let fresh = format!(".pmi-host-{}-{:x}.new", std::process::id(), since.as_nanos());
+        let fresh = path.with_file_name(fresh);
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&fresh)?;
+        let linked = file
+            .write_all(text.as_bytes())
+            .and_then(|()| Ok(flock(&file, FlockOperation::NonBlockingLockExclusive)?))
+            .and_then(|()| fs::hard_link(&fresh, &path));
+        fs::remove_file(&fresh)?;
+        linked?;
+        self.paths.push(path);
+        Ok(file)
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        // A failure is harmless: the next launcher removes files of processes that are gone.
+        for path in &self.paths {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Directory of the system server, below which tools search.
+pub(crate) fn system_directory() -> PathBuf {
+    directory_of(&["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"]).unwrap_or_else(|| "/tmp".into())
+}
+
+/// Directory of the files of this launcher.
+fn session_directory() -> PathBuf {
+    directory_of(&[SESSION_DIRECTORY])
+        .unwrap_or_else(|| system_directory().join(format!("pmi-host-{}", geteuid().as_raw())))
+}
+
+fn directory_of(variables: &[&str]) -> Option<PathBuf> {
+    let values = variables.iter().filter_map(env::var_os);
+    { values }.find(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+fn content(uri: &str) -> String {
+    let (user, group, pid) = (geteuid().as_raw(), getegid().as_raw(), std::process::id());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    format!("{uri}\nv{VERSION}\n{pid}\n{user}:{group}\n{}\n\n", calendar(now))
+}
+
+/// A time in seconds since 1970 as `ctime(3)` writes it, in UTC.
+fn calendar(secs: u64) -> String {
+    let (days, rest) = (secs / 86_400, secs % 86_400);
+    let mut year = 1970;
+    let mut day = days;
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 0;
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    for length in lengths {
+        if day < length {
+            break;
+        }
+        day -= length;
+        month += 1;
+    }
+    let names =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = names.get(month).copied().unwrap_or_default();
+    // The first of January 1970 was a Thursday.
+    let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let weekday = weekdays.iter().cycle().nth((days % 7) as usize).copied().unwrap_or_default();
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", day + 1)
+}
+
+/// The process in the text of a rendezvous file.
+fn pid_in(text: &str) -> Option<i32> {
+    text.lines().nth(2)?.trim().parse().ok().filter(|pid| *pid > 0)
+}
+
+/// Removes the files of launchers of this user that are gone and could not remove them.
+fn sweep(directory: &Path, host: &str) {
+    let prefix = format!("pmix.{host}.tool.");
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries.take(SWEPT_MAX) {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            remove_stale(&entry.path());
+        }
+    }
+}
+
+/// Removes a file of this user whose server is gone; false if it exists, or may. The file of a running
+/// system server of this project is locked; one of another project has only its process.
+fn remove_stale(path: &Path) -> bool {
+    let is_ours = |of: &fs::Metadata| of.is_file() && of.uid() == geteuid().as_raw();
+    // A link of another user is not followed.
+    if !fs::symlink_metadata(path).is_ok_and(|found| is_ours(&found)) {
+        return false;
+    }
+    let Ok(file) = File::open(path) else { return false };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    let pid = fs::read_to_string(path).ok().and_then(|text| pid_in(&text)).and_then(Pid::from_raw);
+    if pid.is_none_or(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH)) {
+        return false;
+    }
+    // Another launcher may have replaced the file before it was locked.
+    let is_same = |found: fs::Metadata| file.metadata().is_ok_and(|of| of.ino() == found.ino());
+    fs::symlink_metadata(path).is_ok_and(is_same) && fs::remove_file(path).is_ok()
+}
+
+/// Variable that names the directory of the files of a launcher.
+const SESSION_DIRECTORY: &str = "PMIX_SERVER_TMPDIR";
+
+/// Version that a tool assumes for its server; ranks read the same from `PMIX_VERSION`.
+const VERSION: &str = "4.2.2";
+
+/// Maximum number of entries that a launcher checks when it starts; the next one checks the rest.
+const SWEPT_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_written_as_the_c_library_does() {
+        assert_eq!(calendar(0), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(calendar(951_782_400), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(calendar(1_767_225_599), "Wed Dec 31 23:59:59 2025");
+    }
+
+    #[test]
+    fn file_of_a_process_that_is_gone_is_removed_and_of_another_kept() {
+        let directory = env::temp_dir().join(format!("pmi-host-rendezvous-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str, pid: u32| {
+            let path = directory.join(name);
+            fs::write(&path, format!("uri\nv1\n{pid}\n0:0\nnow\n\n")).unwrap();
+            path
+        };
+        let prefix = "pmix.here.tool.";
+        // Pids end far below this one.
+        let gone = file(&format!("{prefix}gone"), 2_000_000_001);
+        let lives = file(&format!("{prefix}lives"), std::process::id());
+        let locked = file(&format!("{prefix}locked"), 2_000_000_002);
+        let lock = File::open(&locked).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let other = file("notes", 2_000_000_003);
+        sweep(&directory, "here");
+        assert!(!gone.exists() && lives.exists() && locked.exists() && other.exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

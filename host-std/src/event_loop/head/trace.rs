@@ -1,0 +1,136 @@
+//! The trace of a run on several nodes: agents send the records of their ranks, and the head adds its own.
+
+use super::HeadLoop;
+use crate::launch::plan::Plan;
+use crate::settings::Tracing;
+use crate::trace::{TraceSource, Tracer, head};
+use pmi_trace::file::RecordReader;
+use pmi_trace::record::PMIX_SESSION;
+use pmi_trace::{Content, JobFacts, Record};
+use pmi_tree::NodeId;
+use std::collections::BTreeMap;
+
+/// Recorder of the head.
+pub(super) struct HeadTrace {
+    tracer: Tracer,
+    connections: ConnectionNumbers,
+}
+
+/// Numbers of connections in the trace of the run: each node counts its own from 0.
+#[derive(Debug, Default)]
+struct ConnectionNumbers {
+    given: BTreeMap<(NodeId, u32), u32>,
+    /// Those that are closed, of PMI and of PMIx.
+    free: [Vec<u32>; 2],
+    next: [u32; 2],
+}
+
+impl HeadTrace {
+    /// Opens the trace that the settings request; `None` if they request none.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(super) fn open(settings: &Tracing, plan: &Plan) -> Result<Option<Self>, String> {
+        if !settings.is_requested() {
+            return Ok(None);
+        }
+        // Reports about single ranks are made by their agents, which have the last messages.
+        let mut tracer = Tracer::new(0);
+        tracer.start(settings, head(plan, facts(plan, (0, None))))?;
+        Ok(Some(Self { tracer, connections: ConnectionNumbers::default() }))
+    }
+
+    /// Adds a job that a rank of `spawner` has spawned.
+    pub(super) fn add_spawned(&mut self, plan: &Plan, job: u32, spawner: u32) {
+        self.tracer.add_job(facts(plan, (job, Some(spawner))), true);
+    }
+
+    /// Adds records of a node, whose times begin at `zero_ns` by the clock of the head. Returns false if they
+    /// are malformed.
+    pub(super) fn add_records(&mut self, from: NodeId, zero_ns: i64, records: &[u8]) -> bool {
+        let offset_ns = zero_ns.saturating_sub_unsigned(self.tracer.zero_ns());
+        let mut reader = RecordReader::of_records(records);
+        for record in reader.by_ref() {
+            let Record { time_ns, job, rank, session, what } = record;
+            // Every node adds a spawned job, and the head has added it once.
+            if matches!(what, Content::Spawned(_)) {
+                continue;
+            }
+            let is_closed = what == Content::Closed;
+            let session = session.map(|own| self.connections.number((from, own), is_closed));
+            let time_ns = time_ns.saturating_add_signed(offset_ns);
+            self.tracer.add_record(TraceSource { job, rank, session }, time_ns, what);
+        }
+        reader.damage().is_none()
+    }
+
+    /// Records the end of the run with this exit code, and waits until the trace is written. Returns a
+    /// failure for the user.
+    pub(super) fn finish(&mut self, code: u8) -> Option<String> {
+        self.tracer.finish(code)
+    }
+}
+
+impl ConnectionNumbers {
+    fn number(&mut self, own: (NodeId, u32), is_closed: bool) -> u32 {
+        let mark = own.1 & PMIX_SESSION;
+        let kind = usize::from(mark != 0);
+        let (free, next) = (&mut self.free[kind], &mut self.next[kind]);
+        let number = *self.given.entry(own).or_insert_with(|| {
+            free.pop().unwrap_or_else(|| {
+                *next += 1;
+                *next - 1
+            })
+        });
+        if is_closed {
+            self.given.remove(&own);
+            free.push(number);
+        }
+        number | mark
+    }
+}
+
+/// Writes a report to the user, and records it.
+pub(super) fn report(head: &mut HeadLoop, text: String) {
+    if let Some(trace) = &mut head.trace {
+        let what = Content::Report { text: text.clone() };
+        trace.tracer.event(TraceSource::job(0), what);
+    }
+    head.io.report(text);
+}
+
+/// Writes the trace, and prints the messages it shows.
+pub(super) fn flush(head: &mut HeadLoop) {
+    let Some(trace) = &mut head.trace else { return };
+    for message in trace.tracer.take_shown(head.io.outputs.is_flushed()) {
+        head.io.report(message);
+    }
+    if let Some(trouble) = trace.tracer.flush() {
+        head.io.report(trouble);
+    }
+}
+
+fn facts(plan: &Plan, (job, spawner): (u32, Option<u32>)) -> JobFacts {
+    JobFacts { job, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_all_nodes_have_numbers_of_their_own() {
+        let mut numbers = ConnectionNumbers::default();
+        let (one, two) = (NodeId(1), NodeId(2));
+        assert_eq!(numbers.number((one, 0), false), 0);
+        assert_eq!(numbers.number((two, 0), false), 1);
+        assert_eq!(numbers.number((two, PMIX_SESSION), false), PMIX_SESSION);
+        assert_eq!(numbers.number((one, PMIX_SESSION | 3), false), PMIX_SESSION | 1);
+        assert_eq!(numbers.number((one, 0), true), 0);
+        // A number is used again after its connection has closed.
+        assert_eq!(numbers.number((one, 5), false), 0);
+        assert_eq!(numbers.number((one, 0), false), 2);
+        assert_eq!(numbers.next, [3, 2]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Directives of a PMIx spawn request that concern its whole job.
+//!
+//! | key | meaning here |
+//! |---|---|
+//! | `pmix.fwd.stdout`, `pmix.fwd.stderr` | the requester, a tool, receives the output without a further request |
+//! | `pmix.fwd.stdin`, `pmix.stdin` | the ranks read input that tools push: rank 0, or this rank |
+//! | `pmix.dbg.init`, `pmix.dbg.notify` | PMIx clients wait for a debugger in init or where they choose: this rank or all |
+//! | `pmix.debugger`, `pmix.dbg.tgt`, `pmix.dbg.job` | the processes are daemons of a debugger for these processes |
+//! | `pmix.dbg.dpnd`, `pmix.dbg.dpproc` | number of daemons for each node, or for each of these processes |
+
+use pmi_core::wire::pmix::names::keys;
+use pmi_core::wire::pmix::{Info, Type, WILDCARD};
+
+/// Directives that concern a whole job. Tools use them, so their job is on one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobDirectives {
+    /// Ranks that read pushed input.
+    pub(crate) stdin: Option<RankChoice>,
+    /// True for the streams whose output goes to the requester, by index.
+    pub(crate) forwards: [bool; 2],
+    /// Ranks that wait for a debugger in init.
+    pub(crate) stop_in_init: Option<RankChoice>,
+    /// Ranks that wait for a debugger where they choose.
+    pub(crate) stop_in_app: Option<RankChoice>,
+    /// True for daemons of a debugger.
+    pub(crate) are_daemons: bool,
+    /// Processes that these daemons control: a namespace and its ranks.
+    pub(crate) target: Option<(String, RankChoice)>,
+    /// Number of daemons for each node.
+    pub(crate) per_node: Option<u32>,
+    /// Number of daemons for each process.
+    pub(crate) per_process: Option<u32>,
+}
+
+/// Ranks of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RankChoice {
+    /// All.
+    All,
+    /// This one.
+    One(u32),
+}
+
+/// Supported keys.
+pub(crate) const KEYS: &[&[u8]] = &[
+    keys::FORWARD_STDIN,
+    keys::STDIN_TARGET,
+    keys::FORWARD_STDOUT,
+    keys::FORWARD_STDERR,
+    keys::DEBUG_STOP_IN_INIT,
+    keys::DEBUG_STOP_IN_APP,
+    keys::DEBUGGER_DAEMONS,
+    keys::DEBUG_TARGET,
+    keys::DEBUG_JOB,
+    keys::DEBUG_DAEMONS_PER_NODE,
+    keys::DEBUG_DAEMONS_PER_PROC,
+];
+
+impl JobDirectives {
+    /// Applies a directive; false if it is none of [`KEYS`].
+    pub(super) fn take(&mut self, info: &Info<'_>) -> bool {
+        let value = &info.value;
+        let number = || value.number().and_then(|number| u32::try_from(number).ok());
+        match info.key {
+            keys::FORWARD_STDIN if value.of == Type::BOOL => {
+                let first = value.is_true().then_some(RankChoice::One(0));
+                self.stdin = self.stdin.or(first);
+            }
+            keys::FORWARD_STDIN | keys::STDIN_TARGET => self.stdin = RankChoice::read(info),
+            keys::FORWARD_STDOUT => self.forwards[0] = value.is_true(),
+            keys::FORWARD_STDERR => self.forwards[1] = value.is_true(),
+            keys::DEBUG_STOP_IN_INIT => self.stop_in_init = RankChoice::read(info),
+            keys::DEBUG_STOP_IN_APP => self.stop_in_app = RankChoice::read(info),
+            keys::DEBUGGER_DAEMONS => self.are_daemons = value.is_true(),
+            keys::DEBUG_TARGET => {
+                self.target = value.proc().map(|proc| {
+                    let nspace = String::from_utf8_lossy(proc.nspace).into_owned();
+                    (nspace, RankChoice::of(proc.rank))
+                });
+            }
+            keys::DEBUG_JOB => {
+                let nspace = value.text().map(|text| String::from_utf8_lossy(text).into_owned());
+                self.target = nspace.map(|nspace| (nspace, RankChoice::All));
+            }
+            keys::DEBUG_DAEMONS_PER_NODE => self.per_node = number(),
+            keys::DEBUG_DAEMONS_PER_PROC => self.per_process = number(),
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl RankChoice {
+    /// The ranks that a directive names: a rank, a process, or all of them by a true value.
+    fn read(info: &Info<'_>) -> Option<Self> {
+        let value = &info.value;
+        match value.of {
+            Type::PROC => value.proc().map(|proc| Self::of(proc.rank)),
+            Type::BOOL | Type::UNDEF => value.is_true().then_some(Self::All),
+            _ => value.number().and_then(|rank| u32::try_from(rank).ok()).map(Self::of),
+        }
+    }
+
+    const fn of(rank: u32) -> Self {
+        match rank {
+            WILDCARD => Self::All,
+            rank => Self::One(rank),
+        }
+    }
+
+    /// The rank as PMIx writes it.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Self::All => WILDCARD,
+            Self::One(rank) => rank,
+        }
+    }
+
+    /// True if this rank is among them.
+    pub(crate) fn has(self, rank: u32) -> bool {
+        self == Self::All || self == Self::One(rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmi_core::wire::pmix::{Format, Packer, Unpacker};
+
+    /// The directives after one with this key and value.
+    fn taken(key: &[u8], write: impl Fn(&mut Packer<'_>)) -> JobDirectives {
+        let mut bytes = [0; 128];
+        let mut to = Packer::new(&mut bytes, Format::PLAIN);
+        to.text(Some(key)).u32(0);
+        write(&mut to);
+        to.finish().unwrap();
+        let info = Info::read(&mut Unpacker::new(&bytes, Format::PLAIN)).unwrap();
+        let mut directives = JobDirectives::default();
+        assert!(directives.take(&info) && KEYS.contains(&key));
+        directives
+    }
+
+    #[test]
+    fn ranks_are_named_by_a_rank_a_process_or_a_truth_value() {
+        let stop = keys::DEBUG_STOP_IN_INIT;
+        let all = Some(RankChoice::All);
+        let rank = |rank| taken(stop, move |to| _ = to.of(Type::PROC_RANK).u32(rank));
+        assert_eq!(rank(WILDCARD).stop_in_init, all);
+        assert_eq!(rank(3).stop_in_init, Some(RankChoice::One(3)));
+        let is = |is| taken(stop, move |to| _ = to.of(Type::BOOL).u8(is));
+        assert_eq!((is(1).stop_in_init, is(0).stop_in_init), (all, None));
+        // The stream of the requester goes to rank 0 unless another one is named.
+        let stdin = taken(keys::FORWARD_STDIN, |to| _ = to.of(Type::BOOL).u8(1)).stdin;
+        assert_eq!(stdin, Some(RankChoice::One(0)));
+        let target = |to: &mut Packer<'_>| {
+            to.of(Type::PROC).text(Some(b"kvs")).u32(5);
+        };
+        assert_eq!(taken(keys::STDIN_TARGET, target).stdin, Some(RankChoice::One(5)));
+        let named = taken(keys::DEBUG_TARGET, target).target;
+        assert_eq!(named, Some(("kvs".to_owned(), RankChoice::One(5))));
+        let job = taken(keys::DEBUG_JOB, |to| _ = to.of(Type::STRING).text(Some(b"kvs"))).target;
+        assert_eq!(job, Some(("kvs".to_owned(), RankChoice::All)));
+    }
+}

@@ -1,6 +1,30 @@
 //! A message as fields, each with the place of its bytes.
 
+#[cfg(any(feature = "pmix", feature = "recorded"))]
+pub(crate) mod connection;
 pub(crate) mod pmix;
+
+/// In the module that the page begins with, no message depends on earlier ones.
+#[cfg(not(any(feature = "pmix", feature = "recorded")))]
+pub(crate) mod connection {
+    use super::Fields;
+
+    /// State of one connection: none.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(crate) struct PmixConversation;
+
+    impl PmixConversation {
+        /// Leaves the fields as they are.
+        pub(crate) const fn describe(
+            &mut self,
+            _: &mut Fields,
+            _: &[u8],
+            _: bool,
+        ) -> Option<&'static str> {
+            None
+        }
+    }
+}
 
 use pmi_core::command::Verb;
 use pmi_core::wire::{Framed, names, pmi2};
@@ -15,7 +39,7 @@ pub(crate) struct Fields {
 }
 
 /// A field, and its position in the message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MessageField {
     /// Start of the field.
     pub(crate) start: usize,
@@ -25,6 +49,8 @@ pub(crate) struct MessageField {
     pub(crate) end: usize,
     /// Its name.
     pub(crate) name: String,
+    /// The value in words, if its bytes are no text.
+    pub(crate) text: Option<String>,
 }
 
 impl Fields {
@@ -84,7 +110,8 @@ fn lines(message: &[u8]) -> Vec<MessageField> {
 /// The fields of a frame, which end with semicolons, behind its length.
 fn frames(message: &[u8]) -> Vec<MessageField> {
     let end = LENGTH_DIGITS;
-    let mut fields = vec![MessageField { start: 0, value: 0, end, name: "length".into() }];
+    let length = MessageField { end, name: "length".into(), ..MessageField::default() };
+    let mut fields = vec![length];
     cut(&message[end..], end, |byte| *byte == b';', &mut fields);
     fields
 }
@@ -104,7 +131,7 @@ fn cut(message: &[u8], mut at: usize, ends: fn(&u8) -> bool, fields: &mut Vec<Me
 
 fn field(token: &[u8], start: usize, name_len: usize, end: usize) -> MessageField {
     let name = token[..name_len].iter().map(|byte| char::from(*byte)).collect();
-    MessageField { start, value: start + name_len + 1, end, name }
+    MessageField { start, value: start + name_len + 1, end, name, text: None }
 }
 
 const LENGTH_DIGITS: usize = pmi_core::limits::PMI2_LENGTH_DIGITS;

@@ -12,17 +12,19 @@ const args = ["--no-sandbox", "--font-render-hinting=none", "--disable-lcd-text"
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
 after(() => browser.close());
 
-/// Opens the page as somebody who has never seen it, gives it to `use`, and fails on any error it shows or
-/// logs but those that are `expected`.
-export async function open(use, { fragment = "", width = 1280, height = 800, expected, ...more } = {}) {
+/// Opens the page for a new visitor, with the run of `fragment` (empty: the cover), gives it to `use`, and fails on any
+/// error it shows or logs but those that are `expected`.
+export async function open(use, { fragment = "#scenario=put-fence-get&seed=42", width = 1280, height = 800, expected, ...more } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: "light", ...more });
   try {
     const page = await context.newPage();
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(60_000);
     const problems = [];
     page.on("pageerror", (error) => problems.push(error.stack ?? String(error)));
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && problems.push(message.text()));
-    page.on("requestfailed", (request) => problems.push(`not loaded: ${request.url()}`));
+    // A request that the browser aborts because the page is left is no problem: the icon may still be on its way.
+    const isAborted = (request) => request.failure()?.errorText === "net::ERR_ABORTED";
+    page.on("requestfailed", (request) => isAborted(request) || problems.push(`not loaded: ${request.url()}`));
     await page.goto(`${address}${fragment}`);
     await ready(page);
     await use(page);

@@ -11,7 +11,7 @@ async function lesson(page, title) {
 
 /// A step as the rank of the lesson, and time goes on until it has to decide again.
 async function be(page, word, ...fields) {
-  await tab(page, "Act");
+  await tab(page, "Inspect");
   for (const [at, text] of fields.entries()) await page.locator("form.order", { has: page.getByRole("button", { name: word, exact: true }) }).locator("input").nth(at).fill(text);
   await press(page, word);
   await page.keyboard.press("End");
@@ -65,20 +65,20 @@ test("a rank dies", () => open(async (page) => {
   await lesson(page, "A rank dies");
   await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 3);
   for (let count = 0; count < 6; count++) await page.keyboard.press("ArrowRight");
-  await tab(page, "Act");
+  await tab(page, "Inspect");
   await press(page, /^Kill:/);
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.getByRole("button", { name: /the server reports rank 2/ }).last().click();
   await learnt(page);
 }));
 
 test("version mismatch", () => open(async (page) => {
   await lesson(page, "Version mismatch");
-  await tab(page, "Act");
+  await tab(page, "Inspect");
   await press(page, /^Wrong version:/);
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /server → rank 1: no/);
   await learnt(page);
 }));
@@ -86,7 +86,7 @@ test("version mismatch", () => open(async (page) => {
 test("spawn", () => open(async (page) => {
   await lesson(page, "Spawn");
   for (const name of [/rank 0:0 → server: spawn/, /rank 1:0 → server: init/, /server → rank 1:0: = tag#0/]) {
-    await tab(page, "Events");
+    await tab(page, "Story");
     await press(page, name);
   }
   await learnt(page);
@@ -95,11 +95,11 @@ test("spawn", () => open(async (page) => {
 test("reading a real trace", () => open(async (page) => {
   await lesson(page, "Reading a real trace");
   await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 1 → server: get PMI_process_mapping/);
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.getByRole("button", { name: /rank 3 → server: fence/ }).last().click();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.getByRole("button", { name: /server → rank 0: = 20/ }).first().click();
   await learnt(page);
 }));

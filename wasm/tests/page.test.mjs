@@ -32,7 +32,7 @@ test("what happens next is jumped to by its kind", () => open(async (page) => {
   await page.keyboard.press("Home");
   await page.getByLabel("Kind of event to jump to").selectOption("fence");
   await press(page, "Jump to the next");
-  await tab(page, "Keys");
+  await tab(page, "State");
   await page.getByText("Fence 2: 0 of 4 ranks inside").waitFor();
   await page.getByRole("slider").focus();
   await page.keyboard.press("ArrowLeft");
@@ -41,14 +41,15 @@ test("what happens next is jumped to by its kind", () => open(async (page) => {
 
 test("a rank that is killed is reported by name, and the report can be read", () => open(async (page) => {
   await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 2);
+  await tab(page, "Inspect");
   await page.getByLabel("Rank to act on").selectOption("2");
   await press(page, /^Kill:/);
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /the server reports rank 2/);
-  await page.getByText("the server reports rank 2: the connection ended before finalize").waitFor();
+  await page.getByRole("region", { name: "Message" }).getByText("the server reports rank 2: the connection ended before finalize").waitFor();
   await page.getByRole("button", { name: "rank 2: killed" }).waitFor();
-  await tab(page, "Act");
+  await tab(page, "Inspect");
   await press(page, "Undo the last");
   await page.getByRole("button", { name: /^rank 2: (?!killed)/ }).waitFor();
 }));
@@ -69,6 +70,7 @@ test("the end of a run is in view if it is requested with the first frame", () =
 }));
 
 test("presses of human length work while time runs", () => open(async (page) => {
+  await tab(page, "Inspect");
   const kill = page.getByRole("button", { name: /^Kill:/ });
   for (let count = 0; count < 8; count++) {
     await page.keyboard.press("Home");
@@ -82,6 +84,7 @@ test("presses of human length work while time runs", () => open(async (page) => 
 
 test("focus and typed text survive while time runs, and Space triggers no button", () => open(async (page) => {
   await page.keyboard.press("Home");
+  await tab(page, "Inspect");
   await page.getByLabel("Rank to act on").selectOption("1");
   await page.getByRole("button", { name: "Be rank 1" }).click({ delay: 100 });
   await page.keyboard.press("Home");
@@ -104,6 +107,7 @@ test("focus and typed text survive while time runs, and Space triggers no button
 
 test("somebody can be a rank: the next legal message, and any bytes", () => open(async (page) => {
   await page.keyboard.press("Home");
+  await tab(page, "Inspect");
   await page.getByLabel("Rank to act on").selectOption("1");
   await press(page, "Be rank 1");
   await page.keyboard.press("End");
@@ -113,15 +117,14 @@ test("somebody can be a rank: the next legal message, and any bytes", () => open
   await page.getByLabel("put: value").fill("100%$r");
   await press(page, "put");
   await page.keyboard.press("End");
-  await tab(page, "Keys");
-  await page.getByRole("rowheader", { name: "by-hand rank 1" }).waitFor();
-  await page.getByRole("cell", { name: "100%$r" }).waitFor();
-  await tab(page, "Act");
+  await tab(page, "State");
+  await page.getByRole("listitem").filter({ hasText: "by-hand 100%$r rank 1, behind the fence" }).waitFor();
+  await tab(page, "Inspect");
   await page.getByLabel("Bytes to send").fill("cmd=nonsense\\n");
   await press(page, "Send");
   await page.keyboard.press("End");
   await page.getByText("Nothing is legal now").waitFor();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.getByText(/rank 1 → server: nonsense/).first().waitFor();
 }, { fragment: "#scenario=many-fences&seed=1" }));
 
@@ -133,12 +136,13 @@ test("a changed run is not flagged for the expectations of its scenario", () => 
   });
   assert.deepEqual(await flags(), []);
   await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 2);
+  await tab(page, "Inspect");
   await page.getByLabel("Rank to act on").selectOption("2");
   await press(page, /^Kill:/);
   await page.keyboard.press("End");
   await page.getByRole("button", { name: "rank 2: killed" }).waitFor();
   assert.deepEqual(await flags(), []);
-  await tab(page, "Waits");
+  await tab(page, "State");
   await page.getByText("Every rule holds so far.").waitFor();
 }));
 
@@ -167,7 +171,7 @@ test("a message picked in the list is scrolled into view", () => open(async (pag
   await page.keyboard.press("End");
   for (let count = 0; count < 4; count++) await page.keyboard.press("+");
   await step(page);
-  await tab(page, "Events");
+  await tab(page, "Story");
   const isSeen = () => page.evaluate(() => {
     const { app } = globalThis.playground;
     const pane = app.active;
@@ -187,7 +191,7 @@ test("a message picked in the list is scrolled into view", () => open(async (pag
 
 test("a message of a lane far below is scrolled into view", () => open(async (page) => {
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.evaluate(() => (globalThis.playground.app.active.body.scrollTop = 0));
   const event = page.locator(".event", { hasText: /rank 63 → server/ }).first();
   await event.click();
@@ -202,7 +206,7 @@ test("a message of a lane far below is scrolled into view", () => open(async (pa
 
 test("pointing at a field lights its bytes", () => open(async (page) => {
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 0 → server: put card-0/);
   await page.getByRole("row", { name: /^key/ }).hover();
   const lit = await page.locator(".hex .lit").allTextContents();
@@ -213,6 +217,7 @@ test("pointing at a field lights its bytes", () => open(async (page) => {
 
 test("a run goes two ways, and both are seen", () => open(async (page) => {
   await stepUntil(page, () => document.querySelector(".lane[data-tone=fence]"));
+  await tab(page, "Inspect");
   await press(page, "Fork here");
   await press(page, /^Stop:/);
   await page.keyboard.press("End");
@@ -229,7 +234,7 @@ test("one scenario is seen in four dialects", () => open(async (page) => {
     await page.getByRole("region", { name: `Run ${dialect}` }).getByRole("button", { name: "rank 3: exited" }).waitFor();
   }
   await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 0/ }).click();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 0 → server: put card-0/);
   await page.getByRole("rowheader", { name: "length number of bytes that follow" }).waitFor();
 }));
@@ -240,25 +245,25 @@ test("what was written for PMI is played by PMIx ranks, and lessons are", () => 
   await page.getByRole("img", { name: /^Sequence of put-fence-get-as-pmix/ }).waitFor();
   assert.equal(await dialect.inputValue(), "pmix");
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 2 → server: COMMIT/);
   await page.getByText("PMIx: commits the puts").waitFor();
-  await tab(page, "Keys");
+  await tab(page, "State");
   await page.getByRole("heading", { name: "Committed in PMIx" }).waitFor();
   await dialect.selectOption("2.0");
   await page.getByRole("img", { name: "Sequence of put-fence-get: 4 ranks", exact: false }).waitFor();
   await page.getByLabel("Scenario", { exact: true }).selectOption("lesson why-a-fence");
   await dialect.selectOption("all");
   await page.getByRole("region", { name: "Run PMIx" }).getByRole("button", { name: /^rank 1/ }).click();
-  await tab(page, "Act");
+  await tab(page, "Inspect");
   await page.keyboard.press("End");
   // What was committed is found before any fence.
   await page.getByLabel("get: key").fill("card-0");
   await press(page, "get");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.keyboard.press("End");
-  await page.getByRole("button", { name: "server → rank 1: answer" }).first().click();
-  await page.getByRole("row", { name: /^body .*tcp:\/\/10\.0\.0\.1/ }).waitFor();
+  await page.getByRole("button", { name: /server → rank 1: = tcp:/ }).first().click();
+  await page.getByRole("row", { name: /^card-0 .*tcp:\/\/10\.0\.0\.1/ }).waitFor();
 }));
 
 test("what has no words in PMIx is said in its place", () => open(async (page) => {
@@ -281,16 +286,16 @@ test("ranks speak PMIx, which is loaded when one does, and a message of it has i
   await page.getByRole("region", { name: "Run The run" }).getByRole("button", { name: /^rank 4/ }).waitFor();
   assert.ok(loaded.some((path) => path.endsWith("pmix/pmi_playground_bg.wasm")), loaded.join(" "));
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 2 → server: greeting/);
   await page.getByText("PMIx: the client sends its rank").waitFor();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.getByRole("button", { name: /rank 2 → server: fence/ }).first().click();
-  await page.getByRole("row", { name: "command the command 3" }).waitFor();
+  await page.getByRole("row", { name: "command the command FENCENB" }).waitFor();
   await page.getByLabel("Dialect").selectOption("all");
   await page.getByRole("region", { name: "Run PMIx" }).waitFor();
   await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 4/ }).click();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await page.getByRole("button", { name: /rank \d → server: get card-/ }).first().waitFor();
 }));
 
@@ -298,17 +303,18 @@ test("equal ranks are folded, and one is followed", () => open(async (page) => {
   await page.keyboard.press("End");
   await press(page, "Fold ranks that go through the same");
   await page.getByRole("button", { name: "ranks 0–63: exited" }).click();
-  await tab(page, "Machines");
-  await page.getByRole("heading", { name: "rank 0" }).waitFor();
+  await tab(page, "Inspect");
+  await page.getByRole("heading", { name: "Machines of rank 0" }).waitFor();
 }, { fragment: `#text=${encodeURIComponent("ranks 64\nscript all\n open\n put k-$r v\n fence\n finalize\nend\n")}&seed=0` }));
 
 test("a link shows the same view again", () => open(async (page) => {
   await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 3);
+  await tab(page, "Inspect");
   await page.getByLabel("Rank to act on").selectOption("3");
   await press(page, /^Delay:/);
   await press(page, "Pause");
   await press(page, /^rank 3/);
-  await tab(page, "Waits");
+  await tab(page, "State");
   await step(page);
   const seen = () => page.evaluate(() => [
     document.querySelector("[role=slider]").getAttribute("aria-valuetext"), document.querySelector(".gutter").innerHTML,
@@ -322,7 +328,7 @@ test("a link shows the same view again", () => open(async (page) => {
   await page.goto("about:blank");
   await page.goto(link);
   await ready(page);
-  await tab(page, "Waits");
+  await tab(page, "State");
   await step(page);
   const after = await seen();
   assert.deepEqual(after.slice(0, 3), before.slice(0, 3));
@@ -331,7 +337,7 @@ test("a link shows the same view again", () => open(async (page) => {
 test("a log of a real run of MPICH is opened, and its messages are read", () => open(async (page) => {
   await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 1 → server: put -allgather-shm-1-1/);
   await page.getByRole("rowheader", { name: "key the key" }).waitFor();
   await page.keyboard.press("Home");
@@ -349,7 +355,7 @@ test("a trace that pmi-host recorded of a program of MPICH is opened, with its t
   await step(page);
   assert.match(await page.getByRole("slider").getAttribute("aria-valuetext"), /^step \d+ of \d+, [\d.]+ ms$/);
   await page.keyboard.press("End");
-  await tab(page, "Events");
+  await tab(page, "Story");
   await press(page, /rank 2 → server: put -allgather-shm-1-2/);
   await page.getByRole("rowheader", { name: "value the value" }).waitFor();
 }));
@@ -447,6 +453,81 @@ test("a trace of the simulator is saved and opened again", () => open(async (pag
   await page.waitForFunction((end) => document.querySelector("[role=slider]").getAttribute("aria-valuemax") === String(end), end);
 }));
 
+test("three tabs hold all sections, and links open them by their names of now and before", () => open(async (page) => {
+  assert.deepEqual(await page.getByRole("tab").allTextContents(), ["Story", "Inspect", "State"]);
+  const sections = { Story: ["Message", "Events"], Inspect: ["Act", "Machines"], State: ["Keys", "Waits"] };
+  const isOpen = (name) => page.getByRole("tab", { name, selected: true }).waitFor();
+  await isOpen("Story");
+  for (const [name, parts] of Object.entries(sections)) {
+    await tab(page, name);
+    await isOpen(name);
+    assert.deepEqual(await page.locator("#panel").getByRole("region").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label"))), parts);
+  }
+  await page.waitForFunction(() => location.hash.endsWith("&tab=State"));
+  const link = page.url();
+  await page.goto("about:blank");
+  await page.goto(link);
+  await ready(page);
+  await isOpen("State");
+  const follow = (name) => page.evaluate((hash) => (location.hash = hash), new URL(link).hash.replace("tab=State", `tab=${name}`));
+  for (const [name, parts] of Object.entries(sections)) {
+    for (const part of parts) {
+      await tab(page, name === "Story" ? "State" : "Story");
+      await follow(part);
+      await isOpen(name);
+    }
+  }
+  // The section that the link names is in view, and a name that never was changes nothing.
+  await follow("machines");
+  await page.waitForFunction(() => {
+    const [panel, part] = ["#panel", "#panel [aria-label=Machines]"].map((one) => document.querySelector(one)?.getBoundingClientRect());
+    return part && part.top >= panel.top - 1 && part.top < panel.bottom;
+  });
+  await follow("no-such");
+  await page.waitForFunction(() => location.hash.endsWith("&tab=Inspect"));
+  await isOpen("Inspect");
+  await tab(page, "Story");
+  // A picked message is shown above the events, which stay.
+  await press(page, /rank 0 → server: put card-0/);
+  await page.getByRole("region", { name: "Message" }).getByRole("rowheader", { name: "key the key" }).waitFor();
+  await page.getByRole("region", { name: "Events" }).getByRole("button", { name: /rank 0 → server: put card-0/, pressed: true }).waitFor();
+}, { height: 500 }));
+
+/// Shows the keys before and after the first fence of the run, and returns the elements whose curtain has moved.
+async function lift(page) {
+  await tab(page, "State");
+  const seek = (isThere) => page.evaluate((isThere) => {
+    const { app } = globalThis.playground;
+    const { run, story } = app.active;
+    app.seekStep(story.moments.find(({ step }) => new Function("view", `return ${isThere}`)(run.view(step))).step);
+  }, isThere);
+  await seek("view.keys.filter((key) => !key.visible).length === 4");
+  await step(page);
+  const cards = page.getByRole("list", { name: "Keys at the server" }).getByRole("listitem");
+  assert.equal(await cards.filter({ hasText: /card-\d .*rank \d, behind the fence/ }).count(), 4);
+  await page.getByText("4 behind the fence").waitFor();
+  await page.evaluate(() => {
+    globalThis.moved = [];
+    addEventListener("transitionrun", ({ target, pseudoElement }) => globalThis.moved.push([pseudoElement, target.querySelector("strong")?.textContent]));
+    globalThis.before = [...document.querySelectorAll(".card.hidden")];
+  });
+  await seek("view.fences[0].generation === 1");
+  await step(page);
+  assert.equal(await cards.filter({ hasText: /card-\d .*rank \d, visible to all/ }).count(), 4);
+  assert.ok(await page.evaluate(() => globalThis.before.every((card) => card.isConnected && !card.classList.contains("hidden"))), "the cards stay");
+  return page.evaluate(() => globalThis.moved.filter(([part]) => part === "::after").map(([, key]) => key).sort());
+}
+
+test("a put is a card behind the curtain of the fence, which lifts it", () => open(async (page) => {
+  assert.deepEqual(await lift(page), ["card-0", "card-1", "card-2", "card-3"]);
+  await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+  await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
+  await tab(page, "State");
+  await page.getByText("A recording contains messages, but no keys of the server.").waitFor();
+}));
+
+test("no curtain moves where motion is unwanted", () => open(async (page) => assert.deepEqual(await lift(page), []), { reducedMotion: "reduce" }));
+
 test("what cannot be read is said, and nothing is lost", () => open(async (page) => {
   await page.locator("input[type=file]").setInputFiles({ name: "x.bin", mimeType: "", buffer: Buffer.from([0, 1, 2, 3]) });
   await page.getByText(/there is no PMI in it/).waitFor();
@@ -470,9 +551,9 @@ test("everything has a name that can be read aloud", () => open(async (page) => 
     assert.equal(await page.getByRole(role, { name }).count(), 1, `${role} ${name}`);
   }
   // By keys alone: the panel, the lanes, and time.
-  await page.getByRole("tab", { name: "Act" }).focus();
+  await page.getByRole("tab", { name: "Story" }).focus();
   await page.keyboard.press("ArrowRight");
-  assert.equal(await page.getByRole("tab", { name: "Message" }).getAttribute("aria-selected"), "true");
+  assert.equal(await page.getByRole("tab", { name: "Inspect" }).getAttribute("aria-selected"), "true");
   await page.getByRole("slider").focus();
   await page.keyboard.press("ArrowDown");
   await page.getByRole("button", { name: /^rank 0/, pressed: true }).waitFor();
@@ -496,8 +577,8 @@ test("the page can be used on a phone", () => open(async (page) => {
   assert.ok(wide <= 390, `${wide} pixels wide`);
   await press(page, "To the end");
   await page.getByRole("button", { name: "rank 3: exited" }).waitFor();
-  await tab(page, "Keys");
-  await page.getByRole("rowheader", { name: /^card-0/ }).waitFor();
+  await tab(page, "State");
+  await page.getByRole("list", { name: "Keys at the server" }).getByText("card-0", { exact: true }).waitFor();
 }, { width: 390, height: 844 }));
 
 test("the page asks nobody but its own server", () => open(async (page) => {

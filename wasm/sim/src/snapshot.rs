@@ -95,7 +95,7 @@ pub struct FenceView {
     pub job: String,
     /// Number of ranks of the job.
     pub ranks: u32,
-    /// Number of ranks that have exited.
+    /// Number of fences of the job that have completed.
     pub generation: u32,
     /// Number of ranks inside the fence.
     pub inside: u32,

@@ -1,5 +1,5 @@
 //! Messages of PMIx as fields: the header of each, and its command. Values are in an encoding that
-//! was negotiated in the greeting, so a message by itself reveals no more.
+//! was negotiated in the greeting, so a message by itself reveals no more; `connection` names them.
 
 use super::{Fields, MessageField};
 use pmi_core::command::Verb;
@@ -55,14 +55,14 @@ pub(super) fn display_name(message: &[u8], is_request: bool) -> Option<&'static 
 }
 
 /// Name of the exchange, as in PMI where the exchange is the same.
-fn name(command: Command) -> Option<&'static str> {
+pub(super) fn name(command: Command) -> Option<&'static str> {
     match command.verb() {
         Some(Verb::Put) | None => command.name(),
         Some(verb) => Some(names::display_name(verb)),
     }
 }
 
-fn is_greeting(message: &[u8]) -> bool {
+pub(super) fn is_greeting(message: &[u8]) -> bool {
     message.first() == Some(&0xff) && Greeting::frame(message) == Ok(Framed::Whole(message.len()))
 }
 
@@ -80,7 +80,7 @@ fn headed(message: &[u8], is_request: bool) -> Vec<MessageField> {
 }
 
 fn field(name: &str, start: usize, end: usize) -> MessageField {
-    MessageField { start, value: start, end, name: name.into() }
+    MessageField { start, value: start, end, name: name.into(), text: None }
 }
 
 /// Lengths of the reply to a greeting: a refusal, and an acceptance.

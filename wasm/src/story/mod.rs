@@ -1,5 +1,6 @@
 //! A run as the page draws it: messages with their transit times, fences, and events.
 
+use crate::fields::connection::PmixConversation;
 use crate::fields::{Fields, PMIX, pmix};
 use crate::json::Json;
 use pmi_core::command::{FenceGroup, Request};
@@ -205,8 +206,10 @@ impl Story {
                 json.text("dialect", &lane.dialect);
             });
         });
+        let mut connections = vec![PmixConversation::default(); self.lanes.len()];
         json.list("messages", &self.messages, |json, message| {
-            json.object(|json| message.write(json));
+            let connection = &mut connections[message.lane];
+            json.object(|json| message.write(json, connection));
         });
         json.list("events", &self.events, |json, event| {
             json.object(|json| {
@@ -229,7 +232,7 @@ impl Message {
         (*had == self.bytes.len()).then_some(*at)
     }
 
-    fn write(&self, json: &mut Json) {
+    fn write(&self, json: &mut Json, connection: &mut PmixConversation) {
         json.plain("lane", self.lane);
         json.plain("up", self.is_up);
         self.sent.write(json, "sent");
@@ -241,9 +244,10 @@ impl Message {
                 json.plain("had", had);
             });
         });
-        let fields = Fields::of(&self.bytes, self.is_up);
+        let mut fields = Fields::of(&self.bytes, self.is_up);
         json.text("dialect", fields.dialect);
-        let display_name = fields.display_name(&self.bytes, self.is_up);
+        let described = connection.describe(&mut fields, &self.bytes, self.is_up);
+        let display_name = described.or_else(|| fields.display_name(&self.bytes, self.is_up));
         json.text("name", display_name.unwrap_or_default());
         json.list("fields", &fields.fields, |json, field| {
             json.object(|json| {
@@ -251,6 +255,9 @@ impl Message {
                 json.plain("start", field.start);
                 json.plain("value", field.value);
                 json.plain("end", field.end);
+                if let Some(text) = &field.text {
+                    json.text("text", text);
+                }
             });
         });
     }

@@ -3,6 +3,7 @@
 import { button, h, icon } from "./dom.js";
 import { notice } from "./notice.js";
 import { stateOf } from "./pane.js";
+import { otherNames } from "./names.js";
 import { quoted, titled, typed } from "./source.js";
 
 /// Faults: label, meaning, and injection.
@@ -44,7 +45,7 @@ export function actView(app, session) {
     h("section", {}, h("h3", {}, "Inject a fault"),
       h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
         h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name)))),
-    hand(session, rank),
+    hand(session, rank, dialect),
     h("section", {}, h("h3", {}, "Fork the run"),
       h("p", { class: "aside" }, "A copy of this run beside it. Later injections apply to the copy."),
       h("button", { type: "button", onclick: () => session.fork() }, icon("fork"), "Fork here")),
@@ -59,7 +60,7 @@ function doneView(line) {
 }
 
 /// To be a rank: the next legal message, or any bytes at all.
-function hand(session, rank) {
+function hand(session, rank, dialect) {
   const held = rank.next === "manual";
   const order = (step) => act(session, `order ${rank.rank} ${step}\norder ${rank.rank} manual`);
   const isGone = !["running", "unborn", "deaf", "stopped"].includes(rank.life);
@@ -69,7 +70,7 @@ function hand(session, rank) {
       h("p", { class: "aside" }, rank.next ? `Its next step: ${rank.next}` : "Its script has ended."),
       h("button", { type: "button", class: "primary", onclick: () => act(session, `order ${rank.rank} manual`) }, `Be rank ${rank.rank}`));
   }
-  const legal = rank.may.map((form) => orderForm(form, order));
+  const legal = rank.may.map((form) => orderForm(form, order, dialect));
   const pause = rank.life === "unborn" ? `Rank ${rank.rank} has not started yet: go on in time.`
     : rank.asks.length ? `You wait for the answer to: ${rank.asks.join(", ")}` : "Nothing is legal now: only bytes of your own.";
   const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to send", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
@@ -91,9 +92,10 @@ function hand(session, rank) {
       h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} wait`) }, "Let go")));
 }
 
-/// `put KEY VALUE` as a button with a field for each word in capitals.
-function orderForm(form, order) {
+/// `put KEY VALUE` as a button, with its names on the wire and in the API, and a field for each word in capitals.
+function orderForm(form, order, dialect) {
   const [word, ...slots] = form.split(" ");
+  const names = otherNames(word, dialect);
   const fields = slots.map((slot) => (/^[A-Z]+$/.test(slot)
     ? h("input", { type: "text", class: "field-box", "aria-label": `${word}: ${slot.toLowerCase()}`, placeholder: slot.toLowerCase(), spellcheck: "false", required: true })
     : slot));
@@ -104,7 +106,14 @@ function orderForm(form, order) {
     event.currentTarget.reset();
     order([word, ...words].join(" "));
   };
-  return h("form", { class: "order", key: form, onsubmit: send }, h("button", { type: "submit" }, word), fields.filter((field) => typeof field !== "string"));
+  return h("form", { class: "order", key: form, onsubmit: send }, h("button", { type: "submit", "aria-label": word, "aria-description": names, title: names }, h("span", {}, word), names && h("small", {}, names)), fields.filter((field) => typeof field !== "string"));
+}
+
+/// Goes to a step, and injects there.
+export function actAt(session, step, what) {
+  session.app.seekStep(step);
+  session.app.step = step;
+  act(session, what);
 }
 
 /// Injects at this moment, reports dropped injections, and shows the continuation.

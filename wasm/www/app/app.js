@@ -11,11 +11,19 @@ export class App {
   now = 0;
   step = 0;
   isPlaying = false;
+  /// What moves time and zoom, if it is not a person.
+  film = null;
   speed = 1;
   scale = 1;
   scroll = 0;
   width = 1;
+  /// How much larger the diagrams are drawn.
+  magnification = 1;
   isFolded = false;
+  /// What is shown of the runs: `lanes`, `ring` or `dialects`.
+  view = "lanes";
+  /// True if the handshake of each rank is drawn as one bar.
+  isHandshakeFolded = false;
   picked = null;
   colors = {};
   #followed = null;
@@ -30,10 +38,17 @@ export class App {
   constructor(stage) {
     this.stage = stage;
     const frame = (time) => {
+      if (this.isClosed) return;
       requestAnimationFrame(frame);
+      this.onFrame?.(time);
       this.tick(time);
     };
     requestAnimationFrame(frame);
+  }
+
+  /// Ends all motion, for good.
+  end() {
+    this.isClosed = true;
   }
 
   /// Calls `view` whenever something has changed, at most once a frame.
@@ -49,6 +64,7 @@ export class App {
   /// Shows these runs, each `[run, title]`, and nothing else. In the place of a run may stand what is missing
   /// for it.
   show(runs, at = {}) {
+    this.film?.end();
     this.isPlaying = false;
     this.picked = null;
     this.#followed = null;
@@ -104,6 +120,7 @@ export class App {
 
   /// Reads anew what happened in the active run, after something was done to it.
   reread() {
+    this.film?.end();
     const { step } = this;
     this.active.show(this.active.run);
     this.picked = null;
@@ -112,7 +129,7 @@ export class App {
   }
 
   measure() {
-    this.axis = new Axis(this.panes.map((pane) => pane.story));
+    this.axis = new Axis(this.panes.map((pane) => pane.story), this.isHandshakeFolded);
     this.changed();
   }
 
@@ -192,7 +209,7 @@ export class App {
 
   toggle() {
     if (this.isPlaying) return this.pause();
-    if (this.axis.place(this.now) >= this.axis.length) this.seekIndex(0);
+    if (!this.film && this.axis.place(this.now) >= this.axis.length) this.seekIndex(0);
     this.play();
   }
 
@@ -218,12 +235,16 @@ export class App {
     if (this.isPlaying) this.#frames.push(time - this.#last);
     const passed = Math.min(time - this.#last, 100);
     this.#last = time;
-    if (this.isPlaying) this.advance(passed);
+    if (this.isPlaying && this.film) {
+      this.film.advance(passed);
+      this.changed();
+    } else if (this.isPlaying) this.advance(passed);
     if (!this.#isDirty || !this.axis) return;
     this.#isDirty = false;
     // A pane that is new has no width before its first layout.
     this.width = this.panes[0]?.width ?? this.width;
-    for (const pane of this.panes) pane.draw();
+    if (this.view === "lanes") for (const pane of this.panes) pane.draw();
+    this.drawView?.();
     // Texts are not updated with every frame.
     if (this.isPlaying && time - this.#notified < 90) return this.changed();
     this.#notified = time;
@@ -264,7 +285,7 @@ export class App {
 
   /// As much as is legible; all of it if that is little.
   fit(isAll = false) {
-    this.width = this.panes[0].field.clientWidth || this.width;
+    this.width = this.panes[0].field.clientWidth / this.magnification || this.width;
     const whole = (this.width - MARGIN_PX) / this.axis.length;
     // An arrow has a slope that can be seen, and steps stand apart.
     const flight = Math.max(...this.panes.map((pane) => pane.flight));
@@ -295,10 +316,25 @@ export class App {
     this.pan(0);
   }
 
+  /// Draws everything larger, for a stage.
+  magnify(magnification) {
+    if (this.magnification === magnification) return;
+    this.magnification = magnification;
+    if (!this.axis) return;
+    for (const pane of this.panes) pane.resize();
+    this.fit();
+  }
+
   fold(isFolded) {
     this.isFolded = isFolded;
     for (const pane of this.panes) pane.fold();
     this.changed();
+  }
+
+  foldHandshake(isFolded) {
+    this.isHandshakeFolded = isFolded;
+    this.measure();
+    this.fit();
   }
 
   // What is looked at.

@@ -2,9 +2,12 @@
 
 /// From nanoseconds to units of length and back. All runs that are compared share one.
 export class Axis {
-  constructor(stories) {
+  /// With `isHandshakeFolded`, moments before the end of handshakes need no room.
+  constructor(stories, isHandshakeFolded = false) {
     const all = new Set([0]);
-    for (const story of stories) story.moments.forEach((moment) => all.add(moment.ns));
+    const from = isHandshakeFolded ? Math.min(...stories.map((story) => story.main)) : 0;
+    const isKept = ({ ns }) => ns >= from || from === Infinity;
+    for (const story of stories) for (const moment of story.moments) if (isKept(moment)) all.add(moment.ns);
     const times = [...all].sort((a, b) => a - b);
     const gaps = times.slice(1).map((time, at) => time - times[at]).sort((a, b) => a - b);
     const usual = gaps[gaps.length >> 1] ?? 1;

@@ -1,6 +1,7 @@
 // What lies over the page for a moment: the text of the scenario, what can be saved, the keys.
 
 import { button, h, icon } from "./dom.js";
+import { legend } from "./legend.js";
 import { notice } from "./notice.js";
 
 function dialog(title, ...parts) {
@@ -72,11 +73,10 @@ export function save(session) {
 /// Keys, and the legend of the diagram.
 export function help() {
   const rows = (pairs) => h("table", { class: "states" }, pairs.map(([key, what]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, what))));
-  const sign = (kind, words) => h("li", {}, h("i", { class: `sign ${kind}` }), words);
   dialog("Help",
     h("p", {}, "The real server and the real clients of this project run in a deterministic simulation: the same scenario and seed always give the same run. Time goes from left to right."),
-    h("ul", { class: "legend" }, sign("up", "a message to the server"), sign("down", "an answer of the server"), sign("fence", "a fence: its bar fills as ranks arrive"), sign("wait", "a rank waits for its answer"), sign("fault", "a fault, a refusal or a report")),
+    legend(),
     rows([["Space", "play and pause"], ["← →", "a step back, a step forward"], ["n, N", "jump to the next of the chosen kind, or back"], ["Home, End", "to the start, to the end"],
-      ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["f", "fork here"], ["?", "this page"]]),
+      ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["h", "fold handshakes"], ["v", "next view: lanes, ring, dialects"], ["m", "menu of the picked message, or of the rank"], ["p", "presenter: large text, captions"], ["f", "fork here"], ["?", "this page"]]),
     h("p", { class: "aside" }, "On the diagram: drag to move, hold control and turn the wheel to zoom, click an arrow to look into it, click the name of a rank to follow it, drag along the times to scrub."));
 }

@@ -129,6 +129,8 @@ const ICONS = {
   minus: "M6 12h12",
   plus: "M6 12h12M12 6v12",
   fit: "M4 9V5h4M20 9V5h-4M4 15v4h4M20 15v4h-4",
+  present: "M4 5h16v11H4zM9 20h6M12 16v4",
+  hello: "M4 12h3M17 12h3M10 9h4a3 3 0 0 1 0 6h-4a3 3 0 0 1 0-6z",
   fold: "M5 6h14M5 18h14M12 8v8M9 10l3-2 3 2M9 14l3 2 3-2",
   dice: "M5 5h14v14H5zM9 9v.01M15 15v.01M12 12v.01",
 };

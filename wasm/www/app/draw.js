@@ -1,5 +1,9 @@
 // The diagram: the server's lane on top, a lane for each rank below, time from left to right.
 
+import { handshakes } from "./handshake.js";
+import { heat } from "./heat.js";
+import { sentFrom } from "./search.js";
+
 /// Draws what has happened with a pen. `scene` says what, where, and how far time has come. What is left of
 /// the moment stays as it is while time goes on.
 export function past(pen, scene) {
@@ -10,6 +14,7 @@ export function past(pen, scene) {
   pen.within(0, geometry.ruler, Math.max(s.endX + 7, 0), geometry.height - geometry.ruler, () => {
     fences(pen, s);
     lanes(pen, s);
+    if (s.isHandshakeFolded) handshakes(pen, s);
     messages(pen, s);
     marks(pen, s);
   });
@@ -22,7 +27,8 @@ export function present(pen, scene) {
   if (s.nowX < -8 || s.nowX > width + 8) return;
   pen.within(0, geometry.ruler, width, geometry.height - geometry.ruler, () => {
     s.story.fences.forEach((fence, index) => count(pen, s, fence, s.slots[index]));
-    for (const message of s.window) {
+    for (let at = sentFrom(s.window, s.now - s.longest); at < s.window.length; at++) {
+      const message = s.window[at];
       if (message.sent[1] > s.step) break;
       const flying = flight(s, message);
       if (!flying) continue;
@@ -49,7 +55,9 @@ function flight(s, message) {
   const next = message.parts.at(-1)?.at[1] > s.step && message.parts.find((part) => part.at[1] > s.step);
   if (!next) return null;
   const [y1, y2] = ends(s, message);
-  const way = Math.min((s.now - message.sent[0]) / Math.max(next.at[0] - message.sent[0], 1), 1);
+  // Straight on paper, where silences are shortened.
+  const start = s.x(message.sent[0]);
+  const way = Math.min((s.nowX - start) / Math.max(s.x(next.at[0]) - start, 0.1), 1);
   return [s.nowX, y1 + (y2 - y1) * way];
 }
 
@@ -121,6 +129,7 @@ function fences(pen, s) {
     const freed = fence.inside.find((visit) => visit.freed && visit.freed[1] <= step)?.freed[0];
     // On each lane: from the question to the answer.
     for (const visit of inside) {
+      if (!s.isFirst(visit.lane)) continue;
       const y = s.yOf(visit.lane);
       const tall = Math.min(geometry.spacing * 0.66, 22);
       if (visit.asked[0] > s.to || (visit.left && visit.left[0] < s.from)) continue;
@@ -183,6 +192,8 @@ function lanes(pen, s) {
   const { story, geometry, colors } = s;
   const thin = geometry.spacing < 14;
   story.spans.forEach((span, lane) => {
+    // Of ranks that share a row, the first stands for all but those that end in trouble.
+    if (!s.isFirst(lane) && (!span.end || span.end.text === "exit 0")) return;
     const y = s.yOf(lane);
     const alpha = s.alpha(lane, 1);
     const from = s.x(span.start ?? 0);
@@ -221,7 +232,11 @@ export function ends(s, message) {
   return message.up ? [lane, server] : [server, lane];
 }
 
-function messages(pen, s) {
+function messages(pen, all) {
+  const lit = [all.hover, all.picked];
+  // Of too many to tell apart, only those that are pointed at or picked are arrows.
+  const s = all.isHeat ? { ...all, window: all.window.filter((message) => lit.includes(message)) } : all;
+  if (all.isHeat) heat(pen, all);
   const { colors, step, geometry } = s;
   const isDense = s.window.length > 260 || geometry.spacing < 20;
   const width = isDense ? 1 : 1.5;

@@ -1,6 +1,7 @@
 // The line on top: what is played, and what can be done with it as a whole.
 
 import { button, h, icon } from "./dom.js";
+import { LARGE } from "./large.js";
 import { LESSONS } from "./lessons.js";
 import { notice } from "./notice.js";
 import { DIALECTS, ranksOf, titled } from "./source.js";
@@ -21,6 +22,7 @@ export class Header {
     this.choice = h("select", { "aria-label": "Scenario", class: "scenario", onchange: tried(() => this.chosen()) },
       h("optgroup", { label: "Lessons" }, LESSONS.map(({ id, title }) => h("option", { value: `lesson ${id}` }, title))),
       h("optgroup", { label: "Scenarios" }, scenarios.map(({ name, about }) => h("option", { value: name, title: about }, name))),
+      h("optgroup", { label: "Many ranks" }, LARGE.map(({ name, about }) => h("option", { value: `large ${name}`, title: about }, name))),
       this.other = h("option", { value: "", hidden: true }));
     this.seed = h("input", { class: "field-box seed", inputmode: "numeric", "aria-label": "Seed", onchange: tried(() => session.vary({ seed: BigInt(this.seed.value.trim()) })) });
     this.ranks = h("input", { class: "field-box ranks", type: "number", min: 1, max: RANKS_MAX, "aria-label": "Ranks",
@@ -42,16 +44,18 @@ export class Header {
         h("label", {}, "ranks", this.ranks), this.dialect),
       h("div", { class: "row tools" },
         button("Edit its text", "Edit", () => this.onEdit()),
-        button("Open a trace, a log or a live job", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.onOpen(() => this.file.click())),
+        button("Open a trace, a log or a live job", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.onOpen(() => this.file.click()), { class: "always" }),
         button("Save a trace or a picture", [icon("save"), h("span", { class: "wide" }, "Save")], () => this.onSave()),
         button("Copy the link to this view", [icon("share"), h("span", { class: "wide" }, "Share")], tried(() => this.share())),
-        button("Dark or light", icon("theme"), theme.toggle), button("Help", icon("help"), () => this.onHelp(), { key: "?" }), this.file),
+        button("Presenter: large text and captions", icon("present"), () => this.onPresent(), { key: "p" }),
+        button("Dark or light", icon("theme"), theme.toggle, { class: "always" }), button("Help", icon("help"), () => this.onHelp(), { class: "always", key: "?" }), this.file),
     ];
   }
 
   async chosen() {
     const { value } = this.choice;
     if (value.startsWith("lesson ")) await this.session.learn(value.slice(7));
+    else if (value.startsWith("large ")) await this.session.large(value.slice(6));
     else await this.session.open(value);
   }
 
@@ -72,7 +76,7 @@ export class Header {
   show() {
     const { source, app } = this.session;
     const { story } = app.active;
-    this.choice.value = source.lesson ? `lesson ${source.lesson}` : source.name ?? "";
+    this.choice.value = source.large ? `large ${source.large}` : source.lesson ? `lesson ${source.lesson}` : source.name ?? "";
     this.other.textContent = source.title ?? "your own";
     this.seed.value = source.text ? String(source.seed) : "";
     this.ranks.value = source.text ? ranksOf(source.text) : story.lanes.length;
@@ -84,5 +88,5 @@ export class Header {
   }
 }
 
-/// More lanes are not legible on any screen.
-const RANKS_MAX = 64;
+/// A scenario in which each rank reads the cards of all takes long with more.
+const RANKS_MAX = 256;

@@ -1,15 +1,14 @@
-// The panel beside the diagrams: one message byte by byte, the machines, the keys, who waits, all events.
+// Sections of the panel beside the diagrams: one message byte by byte, all events, machines, wait-for relations.
 
 import { h } from "./dom.js";
-import { stateOf } from "./pane.js";
+import { sentUpTo } from "./search.js";
 import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
 
 /// What is shown of a message: its bytes beside its fields. Pointing at one lights the other.
 export function messageView(app) {
   const picked = app.picked;
   if (!picked) {
-    return h("div", { class: "empty" }, h("p", {}, "Pick an arrow in the diagram, or a line of the tab Events."),
-      h("p", {}, "Its bytes stand here beside what they mean."));
+    return h("p", { class: "empty" }, "Pick an arrow in the diagram, or a line below: its bytes stand here beside what they mean.");
   }
   const story = app.active.story;
   if (picked.text !== undefined) return eventView(story, picked);
@@ -49,6 +48,10 @@ export function messageView(app) {
     h("h3", { class: picked.up ? "up" : "down" }, picked.name || (picked.raw ? "bytes by hand" : "a message"),
       h("span", {}, `${from} → ${to}`)),
     MEANING[picked.name] && h("p", { class: "meaning" }, MEANING[picked.name]),
+    h("button", { type: "button", "aria-haspopup": "menu", onclick: ({ currentTarget }) => {
+      const { left, bottom } = currentTarget.getBoundingClientRect();
+      app.onMenu({ message: picked }, app.active, { x: left, y: bottom });
+    } }, "Act on this message"),
     h("dl", { class: "facts" },
       pair("sent", spoken(picked.sent[0])), pair("in transit", latency), pair("bytes", String(picked.bytes.length)),
       pair("arrived in", picked.parts.length === 1 ? "one piece" : `${picked.parts.length} pieces`)),
@@ -58,10 +61,10 @@ export function messageView(app) {
     picked.bytes.length > BYTES_MAX && h("p", { class: "aside" }, `and ${picked.bytes.length - BYTES_MAX} more`));
 }
 
-/// What a field holds: in PMIx a number if it is short, else text.
-function value(message, { value, end }) {
-  const bytes = message.bytes.slice(value, end);
-  if (message.dialect !== "pmix" || bytes.length > 4) return shown(bytes);
+/// What a field holds: in words, or in PMIx a number if it is short, else text.
+function value(message, field) {
+  const bytes = message.bytes.slice(field.value, field.end);
+  if (field.text !== undefined || message.dialect !== "pmix" || bytes.length > 4) return shown(field.text ?? bytes);
   return String([...bytes].reduce((number, letter) => (number << 8) | letter.charCodeAt(0), 0));
 }
 
@@ -108,24 +111,19 @@ export function said(text) {
     .replace(/^world - quiet$/, "quiet: no further event without an injection");
 }
 
-/// Every machine: its state by name, and the table it moves in.
+/// The machines of the chosen rank: their states by name, and the tables they move in.
 export function machinesView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.ranks) return h("p", { class: "empty" }, "A recording contains messages, but no states of machines.");
   const own = view.ranks[app.chosen];
-  const list = h("div", { class: "chips", role: "group", "aria-label": "Ranks" }, view.ranks.map((rank) => {
-    const state = stateOf(rank);
-    return h("button", { type: "button", class: "chip", key: rank.rank, "data-tone": state.tone, "aria-pressed": String(rank === own),
-      "aria-label": `rank ${rank.rank}: ${state.word}`, title: state.word, onclick: () => app.choose(rank.rank) }, String(rank.rank));
-  }));
   const facts = [
     ["process", own.life], ["dialect", pane.story.lanes[app.chosen].dialect], ["node", String(own.node)],
     ["asks", own.asks.join("; ") || "nothing"], ["next step", own.next || "nothing"],
     ["to the server", pipe(own.up, own.unsent, "not sent")], ["to the rank", pipe(own.down, own.owed, "not sent")],
   ];
-  return h("div", {}, list,
-    h("h3", {}, `rank ${own.rank}`), h("dl", { class: "facts wide" }, facts.map(([name, value]) => pair(name, shown(value)))),
+  return h("div", {},
+    h("h3", {}, `Machines of rank ${own.rank}`), h("dl", { class: "facts wide" }, facts.map(([name, value]) => pair(name, shown(value)))),
     table("Client", CLIENT, own.client), table("Member, as the server sees it", MEMBER, own.member));
 }
 
@@ -140,30 +138,9 @@ function table(name, states, current) {
       h("th", { scope: "row" }, state), h("td", {}, about, h("small", {}, leads)))));
 }
 
-/// Keys and values: the visible ones, and those that wait for the fence.
-export function keysView(app) {
-  const pane = app.active;
-  const view = pane.run.view(app.stepOf(pane));
-  if (!view.keys) return h("p", { class: "empty" }, "A recording holds messages, and no store.");
-  const many = view.fences.length > 1;
-  const part = (name, about, keys) => h("section", { class: "keyspace" },
-    h("h3", {}, name, h("span", {}, String(keys.length))), h("p", { class: "aside" }, about),
-    keys.length ? h("table", { class: "fields" }, keys.slice(0, KEYS_MAX).map((key) => h("tr", {},
-      h("th", { scope: "row" }, shown(key.key), h("small", {}, many ? `${key.job}, ` : "", key.by == null ? "process manager" : key.node == null ? `rank ${key.by}` : `rank ${key.by}, node ${key.node}`)),
-      h("td", {}, shown(key.value.length > 120 ? `${key.value.slice(0, 120)}…` : key.value))))) : null,
-    keys.length > KEYS_MAX && h("p", { class: "aside" }, `and ${keys.length - KEYS_MAX} more`));
-  return h("div", {}, view.fences.map((fence) => gate(fence, many)),
-    part("Before the fence", "put, and visible to the writer alone", view.keys.filter((key) => !key.visible)),
-    part("After the fence", "visible to all ranks", view.keys.filter((key) => key.visible)),
-    pane.story.lanes.some((lane) => lane.dialect === "pmix") && h("section", { class: "keyspace" }, h("h3", {}, "Committed in PMIx"),
-      h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
-}
-
-/// How full the fence of a job is.
-function gate({ job, generation, inside, ranks }, many) {
-  return h("div", { class: "gate" }, h("p", {}, `${many ? `${job}, fence` : "Fence"} ${generation + 1}: ${inside} of ${ranks} ranks inside`),
-    h("div", { class: "meter", role: "meter", "aria-label": many ? `Ranks of ${job} in the fence` : "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": ranks, "aria-valuenow": inside },
-      h("i", { style: `width:${(inside / ranks) * 100}%` })));
+/// Ranks by their numbers; many of them by their count.
+export function named(ranks) {
+  return ranks.length > 8 ? `${ranks.length} ranks` : ranks.map((rank) => `rank ${rank}`).join(", ");
 }
 
 /// Wait-for relations.
@@ -171,9 +148,8 @@ export function debtsView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.debts) return h("p", { class: "empty" }, "A recording contains messages, but no wait-for relations.");
-  const name = (ranks) => (ranks.length > 8 ? `${ranks.length} ranks` : ranks.map((rank) => `rank ${rank}`).join(", "));
   const list = view.debts.map(({ rank, what, debtors }) => h("li", {},
-    h("span", { class: "who" }, debtors.length ? name(debtors) : "server"), h("span", { class: "owes" }, `is awaited by rank ${rank}`), h("code", {}, shown(what))));
+    h("span", { class: "who" }, debtors.length ? named(debtors) : "server"), h("span", { class: "owes" }, `is awaited by rank ${rank}`), h("code", {}, shown(what))));
   const broken = view.broken.map(({ rule, what }) => h("li", { class: "bad" }, h("strong", {}, RULE[rule] ?? rule), h("p", {}, what)));
   return h("div", {},
     h("h3", {}, "Wait-for relations"), list.length ? h("ul", { class: "debts" }, list) : h("p", { class: "empty" }, "No rank waits."),
@@ -186,7 +162,8 @@ export function eventsView(app) {
   const step = app.stepOf(app.active);
   const followed = app.followed(app.active);
   const isShown = (one) => followed == null || one.lane === followed || one.lane == null;
-  const messages = story.messages.filter((message) => message.sent[1] <= step && isShown(message));
+  const sent = story.messages.slice(0, sentUpTo(story.messages, step));
+  const messages = followed == null ? sent : sent.filter(isShown);
   const events = story.events.filter((event) => event.at[1] <= step && isShown(event) && event.kind !== "ask" && event.kind !== "answer");
   const all = [...messages.slice(-EVENTS_MAX).map((message) => [message.sent, message]), ...events.slice(-EVENTS_MAX).map((event) => [event.at, event])]
     .sort(([a], [b]) => b[1] - a[1]).slice(0, EVENTS_MAX);
@@ -203,5 +180,4 @@ export function eventsView(app) {
 }
 
 const BYTES_MAX = 768;
-const KEYS_MAX = 100;
 const EVENTS_MAX = 120;

@@ -4,10 +4,11 @@ import { button, fill, h, icon } from "./dom.js";
 import { Context, LESSONS } from "./lessons.js";
 
 export class Teacher {
-  /// `open` plays a lesson; `close` ends it.
-  constructor(app, { open, close }) {
+  /// `open` plays a lesson; `close` ends it; `film` plays shots.
+  constructor(app, { open, close, film }) {
     this.app = app;
     this.open = open;
+    this.film = film;
     this.lesson = null;
     this.element = h("section", { class: "lesson", hidden: true, "aria-label": "Lesson" });
     this.close = () => {
@@ -31,8 +32,38 @@ export class Teacher {
     fill(this.element,
       h("div", { class: "row" }, h("h2", {}, h("small", {}, `Lesson ${at + 1} of ${LESSONS.length}`), this.lesson.title),
         button("End the lesson", icon("close"), this.close, { class: "quiet" })),
-      this.lesson.about.map((words) => h("p", {}, words)), h("p", { class: "task" }, this.lesson.task),
+      this.lesson.about.map((words) => h("p", {}, words)), this.prediction(),
+      h("button", { type: "button", class: "watch", onclick: () => this.watch() }, icon("play"), "Watch it first"),
+      h("p", { class: "task" }, this.lesson.task),
       h("ol", { class: "goals" }, this.goals), this.verdict, this.onward);
+  }
+
+  /// The question that is answered before the run is played.
+  prediction() {
+    const [question, right, ...others] = this.lesson.predict;
+    // In an order that does not give the answer away, and the same each time.
+    const answers = [right, ...others].sort((a, b) => a.length - b.length || a.localeCompare(b));
+    this.predicted = null;
+    const choose = (answer, { currentTarget }) => {
+      this.predicted = answer;
+      for (const button of currentTarget.parentElement.children) button.setAttribute("aria-pressed", String(button === currentTarget));
+      this.judge();
+    };
+    return h("div", { class: "predict", role: "group", "aria-label": "Your prediction" }, h("p", {}, h("strong", {}, "Predict: "), question),
+      h("div", { class: "orders" }, answers.map((answer) => h("button", { type: "button", "aria-pressed": "false", onclick: (event) => choose(answer, event) }, answer))));
+  }
+
+  /// Plays the film of the lesson, from the start.
+  watch() {
+    const { app } = this;
+    app.seekIndex(0);
+    const { story, run } = app.active;
+    const held = story.moments.find(({ step }) => {
+      const rank = run.view(step).ranks?.[this.lesson.rank];
+      return rank?.next === "manual" && rank.may.length > 0;
+    });
+    const stepOf = (until) => ({ start: 0, held: held?.step ?? 0, end: story.moments.at(-1).step })[until] ?? until(story);
+    this.film(this.lesson.film.map(([words, until, seconds]) => ({ words, until: stepOf(until), run: seconds * 650, hold: seconds * 350 })));
   }
 
   /// Looks at what has been done. A goal that was reached stays so.
@@ -44,7 +75,8 @@ export class Teacher {
       this.goals[at].classList.toggle("reached", this.reached.has(at));
     });
     const left = this.lesson.goals.length - this.reached.size;
-    const words = left === 0 ? "Done. That was it." : `${this.reached.size} of ${this.lesson.goals.length}`;
+    const guess = this.predicted && left === 0 ? (this.predicted === this.lesson.predict[1] ? " Your prediction was right." : ` You predicted otherwise: it is ${this.lesson.predict[1]}.`) : "";
+    const words = left === 0 ? `Done. That was it.${guess}` : `${this.reached.size} of ${this.lesson.goals.length}`;
     if (this.verdict.textContent !== words) this.verdict.textContent = words;
     this.verdict.classList.toggle("reached", left === 0);
     if (this.onward) this.onward.hidden = left > 0;

@@ -1,8 +1,9 @@
-// Seven lessons: each a scenario, a few sentences, a task, and a verdict that the page finds by itself.
+// Twelve lessons: each a scenario, a few sentences, a prediction, a film, a task, and a verdict that the page finds by itself.
 
 import { value } from "./play.js";
 
-/// `goals` are pairs of an action and its check.
+/// `goals` are pairs of an action and its check; `predict` is a question with its answers, the right one first; `film` has
+/// shots: a caption, the moment up to which it runs (`start`, `held`, `end`, or a step of the story), and its seconds.
 export const LESSONS = [
   {
     id: "who-am-i",
@@ -11,9 +12,12 @@ export const LESSONS = [
       "A process of a parallel program starts with little information. It requests the rest from its process manager: the protocol version, the limits of lengths, the number of its program, the number of processes.",
       "You are rank 1. Its two neighbours act by themselves.",
     ],
-    task: "Open the tab Act. As rank 1, press open, then request appnum and universe.",
+    task: "In the tab Inspect, as rank 1, press open, then request appnum and universe.",
     rank: 1,
     text: script("who-am-i", 3, ["0,2", "open", "appnum", "universe", "finalize"], ["1", "manual"]),
+    predict: ["Who opens the conversation?", "the rank", "the server"],
+    film: [["Three processes have been started. Not one of them knows how many there are.", "start", 4],
+      ["Ranks 0 and 2 ask their server: a request up, a reply down. Rank 1 says nothing: it waits for you.", "end", 7]],
     goals: [
       ["Negotiate a version: open", (c) => c.answered(1, "init ")],
       ["Get the number of your program: appnum", (c) => c.answered(1, "appnum")],
@@ -30,6 +34,9 @@ export const LESSONS = [
     task: "As rank 1, put your address under card-1, enter the fence, and get card-0.",
     rank: 1,
     text: script("put-fence-get", 3, ["0,2", "open", "put card-$r tcp://10.0.0.$r", "fence", "get card-1", "finalize"], ["1", "open", "manual"]),
+    predict: ["When may rank 0 read the card of rank 1?", "when rank 1 is in the fence too", "as soon as rank 1 has put it", "at any time"],
+    film: [["Ranks 0 and 2 shake hands with the server and put their cards.", (story) => story.messages.findLast((one) => one.name === "put")?.arrived?.[1] ?? 0, 6],
+      ["Then they enter the fence. There they wait: for rank 1, which is you.", "end", 5]],
     goals: [
       ["Put card-1", (c) => c.answered(1, "put card-1")],
       ["Enter the fence, and leave it", (c) => c.answered(1, "fence")],
@@ -41,11 +48,13 @@ export const LESSONS = [
     id: "why-a-fence",
     title: "Why a fence?",
     about: [
-      "Other ranks do not see a put at once: it may still be in transit, or on another node. After the fence it is visible to all. The tab Keys shows the values that wait for the fence, and the visible ones.",
+      "Other ranks do not see a put at once: it may still be in transit, or on another node. After the fence it is visible to all. The tab State shows the values that wait for the fence, and the visible ones.",
     ],
     task: "As rank 1, get card-0 before any fence and see that it is missing. Then enter the fence and get it again.",
     rank: 1,
     text: script("why-a-fence", 2, ["0", "open", "put card-0 tcp://10.0.0.1", "fence", "finalize"], ["1", "open", "manual"]),
+    predict: ["What does a get before the fence bring?", "nothing: the server says that there is no such key", "the value", "an answer that waits for the fence"],
+    film: [["Rank 0 puts card-0 and enters the fence. Its card is at the server, behind a curtain.", "end", 7]],
     goals: [
       ["Get card-0 too early: there is none", (c) => c.refused(1, "get")],
       ["Enter the fence", (c) => c.answered(1, "fence")],
@@ -59,10 +68,13 @@ export const LESSONS = [
       "Four ranks enter a fence, and rank 2 is late: it computes first. A fence waits for all ranks of the job. Without rank 2 it cannot complete.",
       "A good process manager reports the missing rank at once, by its number.",
     ],
-    task: "Play until some ranks wait in the fence. Then kill rank 2 (tab Act), play on, and pick the red report to read it.",
+    task: "Play until some ranks wait in the fence. Then kill rank 2 (tab Inspect), play on, and pick the red report to read it.",
     rank: 2,
     text: script("a-rank-dies", 4, ["all", "open", "put card-$r a$r", "fence", "get card-2", "finalize"],
       ["2", "open", "sleep 700", "put card-2 a2", "fence", "get card-0", "finalize"]),
+    predict: ["What happens to the ranks that wait in the fence?", "the server reports the dead rank by its number", "they wait without end", "the fence opens without it"],
+    film: [["Three ranks put their cards and enter the fence, one after the other.", (story) => story.fences[0]?.inside[2]?.came?.[1] ?? 0, 7],
+      ["Rank 2 computes. The fence is incomplete, so no rank leaves it.", (story) => (story.fences[0]?.inside[2]?.came?.[1] ?? 0) + 1, 4]],
     goals: [
       ["Kill rank 2 while others wait in the fence", (c) => c.story.events.some((event) => event.text === "link 2 fault kill" && c.waiting(event.at[1]) > 0 && event.at[1] <= c.step)],
       ["See the report on the server's lane", (c) => c.story.events.some((event) => event.kind === "report" && event.lane === 2 && event.at[1] <= c.step)],
@@ -76,9 +88,11 @@ export const LESSONS = [
       "The most common problem in practice: a program was built against one PMI, and started by another. The first line of a session decides. Rank 1 has sent nothing yet.",
       "A launcher that does not notice starts N copies of rank 0 of 1. This one reports it.",
     ],
-    task: "Let rank 1 request an unsupported version: tab Act, Wrong version. Pick the server's answer, and find the report.",
+    task: "Let rank 1 request an unsupported version: tab Inspect, Wrong version. Pick the server's answer, and find the report.",
     rank: 1,
     text: script("version-mismatch", 2, ["0", "open", "finalize"], ["1", "manual"]),
+    predict: ["Who is harmed by the wrong version of rank 1?", "rank 1 alone", "both ranks"],
+    film: [["Rank 0 requests version 1.1 and gets it. It does its work, and says goodbye.", "end", 7]],
     goals: [
       ["Request an unsupported version", (c) => c.said(1, (message) => message.raw && message.name === "init" && value(message, "pmi_version") === "9")],
       ["Pick the answer of the server", (c) => c.keep("answer", c.picked?.up === false && c.picked.lane === 1)],
@@ -93,8 +107,11 @@ export const LESSONS = [
       "A rank can ask its process manager to start more processes. They are a job of their own, with ranks from 0 and a key-value space of their own, and receive the address of the rank that spawned them.",
       "This was recorded under the launcher of MPICH: one process spawns another. Rank 0:0 is the parent, rank 1:0 its child.",
     ],
-    task: "Pick three messages, in the diagram or in the tab Events.",
+    task: "Pick three messages, in the diagram or in the tab Story.",
     file: "lessons/spawn.log",
+    predict: ["Which rank does a spawned process have?", "0, in a job of its own", "the next one of the job"],
+    film: [["One process runs, and asks its server for another one.", (story) => story.messages.find((one) => one.name === "spawn")?.sent[1] ?? 0, 6],
+      ["The child begins as every rank does: with init. It asks for the port of its parent.", "end", 7]],
     goals: [
       ["The request for a new process", (c) => c.keep("spawn", c.picked?.up && c.picked.name === "spawn")],
       ["The first message of the child", (c) => c.keep("child", c.picked != null && c.picked.lane === 1 && c.picked.name === "init" && c.picked.up)],
@@ -108,12 +125,109 @@ export const LESSONS = [
       "This was recorded: MPICH started four ranks on two nodes, with the option -verbose. It contains all of the above, in the messages of a widely used library.",
       "You can open traces and logs of your own: drop a file on the page.",
     ],
-    task: "Pick the requested messages. The tab Events lists all of them; the keys ← and → go through time.",
+    task: "Pick the requested messages. The tab Story lists all of them; the keys ← and → go through time.",
     file: "lessons/two-nodes.log",
+    predict: ["How many fences does MPI_Init of MPICH need here?", "one or more: the cards of each node, then those of all", "none"],
+    film: [["Four ranks on two nodes ask for their job, and put cards with their addresses.", (story) => story.fences[0]?.inside.at(-1)?.came?.[1] ?? 0, 7],
+      ["The fence opens, and each reads what the others have put.", "end", 7]],
     goals: [
       ["Pick a request for PMI_process_mapping, which lists the ranks of each node", (c) => c.keep("mapping", c.picked?.up && value(c.picked, "key") === "PMI_process_mapping")],
       ["Pick the message that completes the first fence: the last rank enters", (c) => c.keep("last", c.picked != null && c.picked === c.completing(0))],
       ["Pick an answer that brings a rank the card of another", (c) => c.keep("card", c.picked?.up === false && c.picked.name === "get" && c.putBy(c.asked(c.picked)).some((lane) => lane !== c.picked.lane))],
+    ],
+  },
+  {
+    id: "copies",
+    title: "N copies of rank 0 of 1",
+    about: [
+      "A program was built without the PMI of its launcher. It is started four times, and four times it finds no server. So each process believes that it is alone: rank 0 of 1.",
+      "Every one of them computes the whole problem and exits with success. That is what makes it hard to see.",
+    ],
+    task: "Predict, play to the end, and look at what is missing.",
+    rank: 0,
+    text: script("copies", 4, ["all", "sleep 100..400", "exit 0"]),
+    predict: ["How many messages will you see?", "none", "four, one for each process", "eight"],
+    film: [["Four processes are started. They compute.", "start", 3], ["And they exit with success. Not one of them has sent a message.", "end", 6]],
+    goals: [
+      ["Play to the end", (c) => c.isAtEnd()],
+      ["See that no process has sent a message", (c) => c.isAtEnd() && c.story.messages.length === 0],
+      ["Follow one of them: press its name", (c) => c.keep("followed", c.followed != null)],
+    ],
+  },
+  {
+    id: "deadlock",
+    title: "Two fences that deadlock",
+    about: [
+      "Groups of ranks may have fences of their own. Rank 0 begins with the fence of ranks 0 and 1, rank 1 with that of 1 and 2, rank 2 with that of 0 and 2.",
+      "Each waits for a rank that waits for another. The tab State shows it, under Wait-for relations.",
+    ],
+    task: "Play until nothing moves, read the relations, and kill one of the ranks to see who is reported.",
+    rank: 1,
+    text: script("deadlock", 3, ["0", "open", "fence 0,1 tag 1", "fence 0,2 tag 2", "finalize"], ["1", "open", "fence 1,2 tag 3", "fence 0,1 tag 1", "finalize"],
+      ["2", "open", "fence 0,2 tag 2", "fence 1,2 tag 3", "finalize"]).replace("all pace", "all dialect 1.2 pace"),
+    predict: ["How many ranks get through?", "none", "one", "all three"],
+    film: [["Each rank enters the first of its two fences.", (story) => Math.max(...story.fences.map((fence) => fence.inside[0].came?.[1] ?? 0)), 6],
+      ["0 waits for 1, 1 for 2, and 2 for 0: a circle. Nothing moves any more.", "end", 5]],
+    goals: [
+      ["See all three wait at once", (c) => c.waiting(c.step) === 3],
+      ["Kill one of them", (c) => c.story.events.some((event) => / fault kill$/.test(event.text) && event.at[1] <= c.step)],
+      ["See it reported by its number", (c) => c.reported().length > 0],
+    ],
+  },
+  {
+    id: "all-gather",
+    title: "All-gather costs n²",
+    about: [
+      "Every rank reads the cards of all. With n ranks these are n gets for each of them: n² requests, and as many replies, all through one server.",
+      "Eight ranks make 64 gets. A thousand would make a million: that is why libraries put one card a node, and why PMIx fences carry the data along.",
+    ],
+    task: "Predict, play to the end, and fold the equal ranks into one row with the key c.",
+    rank: 0,
+    text: script("all-gather", 8, ["all", "open", "put card-$r a$r", "fence", "each p", "  get card-$p", "end", "finalize"]),
+    predict: ["How many gets do eight ranks send?", "64", "8", "16"],
+    film: [["Eight ranks shake hands, put one card each, and meet in the fence.", (story) => Math.max(...story.fences[0].inside.map((visit) => visit.left?.[1] ?? 0)), 6],
+      ["Now each reads eight cards: sixty-four requests, sixty-four replies.", "end", 7]],
+    goals: [
+      ["See 64 gets", (c) => c.story.messages.filter((one) => one.up && one.name === "get" && one.sent[1] <= c.step).length === 64],
+      ["Fold the equal ranks", (c) => c.keep("folded", c.isFolded)],
+    ],
+  },
+  {
+    id: "stall",
+    title: "Reading a stall report",
+    about: [
+      "A job stands still. Which rank is to blame? Not the ones that wait: the one that all of them wait for. A launcher that knows the protocol can tell, for it knows who is in the fence.",
+      "Rank 2 is stopped, as a debugger or a full disk would do it. The tab State lists who is awaited, and by whom.",
+    ],
+    task: "Play to the end, open the tab State, then continue rank 2 (tab Inspect) and play on.",
+    rank: 2,
+    text: `${script("stall", 4, ["all", "open", "put card-$r a$r", "fence", "finalize"])}fault at 400 stop 2\n`,
+    predict: ["Which rank do the others wait for?", "rank 2, which is stopped", "rank 0, as always", "the server"],
+    film: [["Four ranks begin. Rank 2 is stopped on its way.", (story) => story.events.find((event) => event.text.includes("stop"))?.at[1] ?? 0, 6],
+      ["The others enter the fence and wait. The server knows for whom.", "end", 6]],
+    goals: [
+      ["See three ranks wait in the fence", (c) => c.waiting(c.step) === 3],
+      ["Continue rank 2", (c) => c.story.events.some((event) => event.text === "link 2 fault continue" && event.at[1] <= c.step)],
+      ["See all four finish", (c) => [0, 1, 2, 3].every((lane) => c.answered(lane, "finalize"))],
+    ],
+  },
+  {
+    id: "pmix-price",
+    title: "PMIx and its price",
+    about: [
+      "The same job in PMIx. A put is no message any more: the client keeps it, and one commit sends all. In return every message has a header of sixteen bytes, and the server describes the whole job when a rank connects.",
+      "The view Dialects counts messages, bytes and round trips.",
+    ],
+    task: "Pick a commit, pick the description of the job, and open the view Dialects (key v).",
+    rank: 0,
+    text: script("pmix-price", 3, ["all", "open", "put card-$r tcp://10.0.0.$r", "commit", "fence", "get-of $next card-$next", "finalize"]).replace("all pace", "all dialect pmix pace"),
+    predict: ["Which message is the longest?", "the description of the job, when a rank connects", "the commit", "the fence"],
+    film: [["A greeting, and the server describes the job: its nodes, its ranks, its limits.", (story) => story.messages.find((one) => one.name === "COMMIT")?.sent[1] ?? 0, 6],
+      ["One commit, one fence, one get: fewer messages, and longer ones.", "end", 7]],
+    goals: [
+      ["Pick a commit", (c) => c.keep("commit", c.picked?.up && c.picked.name === "COMMIT")],
+      ["Pick the description of the job, the reply to REQ", (c) => c.keep("job", c.picked?.up === false && c.picked.name === "REQ")],
+      ["Open the view Dialects", (c) => c.keep("dialects", c.view === "dialects")],
     ],
   },
 ];
@@ -128,7 +242,12 @@ function script(name, ranks, ...scripts) {
 export class Context {
   constructor(app, kept) {
     const { story } = app.active;
-    Object.assign(this, { story, step: app.stepOf(app.active), picked: app.picked, kept });
+    Object.assign(this, { story, step: app.stepOf(app.active), picked: app.picked, kept, followed: app.followed(app.active), isFolded: app.isFolded, view: app.view });
+  }
+
+  /// True if the displayed moment is the last one.
+  isAtEnd() {
+    return this.step >= this.story.moments.at(-1).step;
   }
 
   /// True if a rank has received a success for a request that begins so.

@@ -3,84 +3,158 @@
 import init from "../played/pmi_playground.js";
 import { actView } from "./act.js";
 import { App } from "./app.js";
+import { CoverView } from "./cover.js";
 import * as dialogs from "./dialogs.js";
 import { button, fill, h, icon } from "./dom.js";
 import { Header } from "./header.js";
 import * as inspector from "./inspector.js";
+import { INTRO, INTRO_SEED, introShots } from "./intro.js";
+import { kvsView } from "./kvs.js";
+import { legend } from "./legend.js";
 import { Teacher } from "./lesson.js";
+import { messageMenu, rankMenu } from "./menu.js";
 import { notice } from "./notice.js";
-import { Session } from "./session.js";
+import { PresenterMode } from "./presenter.js";
+import { Session, usualTab } from "./session.js";
 import * as share from "./share.js";
+import { splitter } from "./splitter.js";
 import { Tabs } from "./tabs.js";
 import { theme } from "./theme.js";
 import { Transport } from "./transport.js";
+import { ViewSwitch } from "./views.js";
 
 async function start() {
   const [scenarios] = await Promise.all([fetch("scenarios/index.json").then((answer) => answer.json()), init()]);
+  const isEmbedded = new URLSearchParams(location.search).get("embed") === "1";
+  document.body.classList.toggle("embed", isEmbedded);
   const stage = h("div", { class: "stage" });
   const app = new App(stage);
   const session = new Session(app);
   const transport = new Transport(app);
-  const teacher = new Teacher(app, { open: (id) => session.learn(id).catch(notice), close: () => (session.source.lesson = null) });
+  const teacher = new Teacher(app, { open: (id) => session.learn(id).catch(notice), close: () => (session.source.lesson = null),
+    film: (shots) => presenter.play(shots, ["Now you", () => session.learn(session.source.lesson).catch(notice)]) });
   const tabs = new Tabs(app, [
-    ["Act", (app) => actView(app, session)], ["Message", inspector.messageView], ["Machines", inspector.machinesView],
-    ["Keys", inspector.keysView], ["Waits", inspector.debtsView], ["Events", inspector.eventsView],
+    ["Story", [["Message", inspector.messageView], ["Events", inspector.eventsView]]],
+    ["Inspect", [["Act", (app) => actView(app, session)], ["Machines", inspector.machinesView]]],
+    ["State", [["Keys", kvsView], ["Waits", inspector.debtsView]]],
   ]);
+  session.tabs = tabs;
+  const presenter = new PresenterMode(app, tabs);
+  const views = new ViewSwitch(app, session);
+  session.shown = views;
+  session.presenter = presenter;
   const header = new Header(session, scenarios);
   header.onEdit = () => dialogs.edit(session);
   header.onSave = () => dialogs.save(session);
   header.onOpen = (choose) => dialogs.open(session, choose);
   header.onHelp = dialogs.help;
+  header.onPresent = () => presenter.toggle();
+  const cover = new CoverView({
+    watch: () => watchIntro(session, presenter).catch(notice), learn: () => session.learn("put-fence-get").catch(notice),
+    open: () => dialogs.open(session, () => header.file.click()), explore: () => session.open("put-fence-get", { seed: 42n }).catch(notice),
+  });
   const folding = button("Fold ranks that go through the same", icon("fold"), () => app.fold(!app.isFolded), { key: "c" });
-  const lens = h("div", { class: "lens", role: "group", "aria-label": "Zoom" }, folding,
+  const greeting = button("Fold handshakes", icon("hello"), () => app.foldHandshake(!app.isHandshakeFolded), { key: "h" });
+  const lens = h("div", { class: "lens", role: "group", "aria-label": "Zoom" }, greeting, folding,
     button("Zoom out", icon("minus"), () => app.zoom(1 / 1.5), { key: "−" }), button("Zoom in", icon("plus"), () => app.zoom(1.5), { key: "+" }),
     button("See all of it", icon("fit"), () => app.fit(true), { key: "0" }));
   tabs.element.prepend(teacher.element);
+  const main = document.getElementById("main");
   fill(document.getElementById("head"), header.element);
-  fill(document.getElementById("main"), h("div", { class: "work" }, header.about, h("div", { class: "view" }, stage, lens), transport.element), tabs.element);
+  const above = h("div", { class: "above" }, header.about, views.element);
+  const origin = isEmbedded && h("a", { class: "origin", target: "_blank", rel: "noopener" }, "Open in the playground");
+  fill(main, h("div", { class: "work" }, above, h("div", { class: "view" }, stage, views.ring.element, views.table.element, lens, presenter.element),
+    legend(), transport.element, origin), splitter(main), tabs.element, cover.element);
 
   app.colors = theme.colors();
   theme.onChange(() => {
     app.colors = theme.colors();
     app.changed();
+    cover.recolor();
   });
   app.onPick = () => tabs.open("Message");
+  app.onMenu = ({ message, lane }, pane, place) => {
+    app.activate(pane);
+    if (message) messageMenu(session, message, place);
+    else rankMenu(session, lane, place);
+  };
+  const setCovered = (isCovered) => {
+    document.body.classList.toggle("covered", isCovered);
+    if (isCovered) {
+      presenter.close();
+      app.pause();
+      cover.show();
+    } else cover.hide();
+  };
   session.views.push(() => {
+    setCovered(false);
     header.show();
     if (teacher.lesson?.id !== session.source.lesson || session.source.lesson) teacher.start(session.source.lesson);
     tabs.state = null;
-    if (!session.source.text) tabs.open("Events");
+    const { text, lesson } = session.source;
+    if (!text || lesson) tabs.open(usualTab(session.source));
   });
   app.onChange(() => {
     for (const pane of app.panes) pane.describe();
     transport.draw();
     transport.describe();
     folding.setAttribute("aria-pressed", String(app.isFolded));
+    greeting.setAttribute("aria-pressed", String(app.isHandshakeFolded));
+    lens.hidden = app.view !== "lanes";
     tabs.show();
+    views.show();
+    presenter.show();
     teacher.judge();
     remember(app, session);
+    if (origin) origin.href = new URL(session.link() || "#", location.href.split("?")[0]).href;
   });
-  addEventListener("keydown", (event) => key(event, { app, session, transport }));
+  addEventListener("keydown", (event) => key(event, { app, session, transport, views, presenter }));
   // Space plays and pauses wherever the focus is; Enter presses the focused button. Firefox presses on release.
   addEventListener("keyup", (event) => {
-    if (event.key === " " && event.target.closest("button") && !event.target.closest("dialog")) event.preventDefault();
+    if (event.key === " " && event.target.closest("button") && !event.target.closest("dialog, .menu") && !isCovered()) event.preventDefault();
   });
-  addEventListener("hashchange", () => session.restore().catch(notice));
+  // Back and forward, and links that are typed.
+  const restore = async () => {
+    const isShown = await session.restore().catch((error) => notice(error) ?? session.source);
+    if (isShown && session.film) await watchIntro(session, presenter);
+    else if (!isShown && isEmbedded) await watchIntro(session, presenter);
+    else if (!isShown) setCovered(true);
+    session.isNew = false;
+  };
+  addEventListener("hashchange", () => restore().catch(notice));
   dropping(session);
-  if (!(await session.restore().catch((error) => notice(error) ?? false))) await session.open("put-fence-get", { seed: 42n });
+  await restore();
   // For the console, and for measurements.
-  globalThis.playground = { app, session };
+  globalThis.playground = { app, session, cover };
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
-/// Writes what is shown into the address, when it has come to rest.
-let timer = 0;
-function remember(app, session) {
-  clearTimeout(timer);
-  if (!app.isPlaying) timer = setTimeout(() => session.source && share.write(session.link() || "#"), 250);
+const isCovered = () => document.body.classList.contains("covered");
+
+/// The film of forty seconds.
+async function watchIntro(session, presenter) {
+  const { app } = session;
+  await session.play({ name: null, text: INTRO, seed: INTRO_SEED }, { step: 0 });
+  session.film = "intro";
+  app.foldHandshake(true);
+  presenter.play(introShots(app.active.story), ["Now you: put, fence, get", () => session.learn("put-fence-get").catch(notice)]);
 }
 
-function key(event, { app, session, transport }) {
+/// Writes what is shown into the address when it has come to rest, and another run at once.
+let timer = 0;
+function remember(app, session) {
+  if (app.isPlaying && (timer || !session.isNew)) return;
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    timer = 0;
+    if (!session.source || isCovered()) return;
+    share.write(session.link() || "#", session.isNew);
+    session.isNew = false;
+  }, 250);
+}
+
+function key(event, { app, session, transport, views, presenter }) {
+  if (!app.active || isCovered()) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea, dialog")) return;
   const { active } = app;
@@ -93,8 +167,10 @@ function key(event, { app, session, transport }) {
   const keys = {
     " ": () => app.toggle(), ArrowLeft: () => app.stepBy(-1), ArrowRight: () => app.stepBy(1), Home: () => app.seekIndex(0), End: () => app.seekIndex(Infinity),
     n: () => jump(1), N: () => jump(-1), "+": () => app.zoom(1.5), "=": () => app.zoom(1.5), "-": () => app.zoom(1 / 1.5), 0: () => app.fit(true),
+    h: () => app.foldHandshake(!app.isHandshakeFolded), v: () => views.next(), p: () => presenter.toggle(), m: () => menu(app),
     ArrowUp: () => follow(-1), ArrowDown: () => follow(1), c: () => app.fold(!app.isFolded), f: () => session.fork(), "?": () => dialogs.help(),
     Escape: () => {
+      presenter.film.end();
       app.picked = null;
       app.follow(active, null);
     },
@@ -103,6 +179,15 @@ function key(event, { app, session, transport }) {
   if (!act) return;
   event.preventDefault();
   act();
+}
+
+/// The menu of the picked message, or of the rank that is followed or acted on.
+function menu(app) {
+  const pane = app.active;
+  const { left, top } = pane.element.getBoundingClientRect();
+  const place = { x: left + 120, y: top + 60 };
+  if (app.picked?.sent) app.onMenu({ message: app.picked }, pane, place);
+  else app.onMenu({ lane: app.followed(pane) ?? app.chosen }, pane, place);
 }
 
 /// A file that is dropped anywhere is opened.

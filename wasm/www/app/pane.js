@@ -2,8 +2,10 @@
 
 import { ends, ON_LANE, past, present, slots } from "./draw.js";
 import { button, fill, h, icon } from "./dom.js";
+import { ARROWS_MAX } from "./heat.js";
 import { CanvasPen, SvgPen } from "./pen.js";
 import { geometry, rows } from "./rows.js";
+import { sentFrom, sentUpTo } from "./search.js";
 
 export class Pane {
   /// `app` holds what all panes share; `title` is what the run is called beside others.
@@ -55,28 +57,33 @@ export class Pane {
     const word = row.lanes.length > 1 ? "" : "rank ";
     const label = h("span", { class: "lane-name" }, h("span", { class: "word" }, word), row.name);
     const count = row.lanes.length > 1 && h("span", { class: "count" }, `×${row.lanes.length}`);
-    return h("button", { type: "button", class: "lane", onclick: () => this.app.follow(this, lane) },
+    const menu = (event) => {
+      event.preventDefault();
+      this.app.onMenu?.({ lane }, this, placeOf(event));
+    };
+    return h("button", { type: "button", class: "lane", onclick: () => this.app.follow(this, lane), oncontextmenu: menu },
       h("span", { class: "state" }), label, count);
   }
 
   /// Scrolls to a lane, if it is outside of what is shown. Without a lane it is about the server, which is on top.
   revealLane(lane) {
     const { body, geometry } = this;
-    const y = lane == null ? 0 : geometry.ys[this.rowOf[lane]];
+    const y = lane == null ? 0 : geometry.ys[this.rowOf[lane]] * this.app.magnification;
     const isSeen = y >= body.scrollTop && y <= body.scrollTop + body.clientHeight;
     if (!isSeen) body.scrollTop = y - body.clientHeight / 2;
   }
 
   resize() {
-    const width = this.field.clientWidth;
-    const height = this.field.clientHeight;
+    const { magnification } = this.app;
+    const width = this.field.clientWidth / magnification;
+    const height = this.field.clientHeight / magnification;
     if (!width || !height) return;
     this.width = width;
     this.geometry = geometry(this.rows, height);
-    const ratio = globalThis.devicePixelRatio || 1;
+    const ratio = (globalThis.devicePixelRatio || 1) * magnification;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(this.geometry.height * ratio);
-    this.canvas.style.height = `${this.geometry.height}px`;
+    this.canvas.style.height = `${this.geometry.height * magnification}px`;
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.pen = new CanvasPen(context);
@@ -85,12 +92,12 @@ export class Pane {
     this.layer = new CanvasPen(layer);
     this.drawn = null;
     const { ys, server, spacing } = this.geometry;
-    this.gutter.style.height = `${this.geometry.height}px`;
-    this.gutter.firstChild.style.top = `${server}px`;
-    this.gutter.classList.toggle("dense", spacing < 17);
+    this.gutter.style.height = `${this.geometry.height * magnification}px`;
+    this.gutter.firstChild.style.top = `${server * magnification}px`;
+    this.gutter.classList.toggle("dense", spacing * magnification < 17);
     this.buttons.forEach((button, at) => {
-      button.style.top = `${ys[at]}px`;
-      button.style.height = `${Math.min(spacing, 30)}px`;
+      button.style.top = `${ys[at] * magnification}px`;
+      button.style.height = `${Math.min(spacing * magnification, 30)}px`;
       button.classList.toggle("sparse", spacing < 11 && at % 4 !== 0);
     });
     this.app.changed();
@@ -102,13 +109,15 @@ export class Pane {
     const { now, axis, scale, scroll, colors } = app;
     const [from, to] = [axis.time(scroll / scale) - this.longest, axis.time((scroll + this.width) / scale)];
     const messages = story.messages;
-    const first = lower(messages, from);
-    const last = lower(messages, to + 1);
+    const first = sentFrom(messages, from);
+    const last = sentFrom(messages, to + 1);
+    const inView = messages.slice(first, last);
+    const visible = app.isHandshakeFolded ? inView.filter((message) => !message.isHello) : inView;
     const followed = app.followed(this);
     return {
       story, geometry, rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
-      step: app.stepOf(this), window: messages.slice(first, last), hover: this.hover, picked: app.picked,
-      follow: followed, yOf: (lane) => geometry.ys[this.rowOf[lane]],
+      step: app.stepOf(this), window: visible, isHandshakeFolded: app.isHandshakeFolded, hover: this.hover, picked: app.picked,
+      follow: followed, longest: this.longest, rowOf: this.rowOf, isFirst: (lane) => this.rows[this.rowOf[lane]].lanes[0] === lane, isHeat: visible.length > ARROWS_MAX, yOf: (lane) => geometry.ys[this.rowOf[lane]],
       alpha: (lane, usual) => (followed == null || lane === followed || this.rowOf[lane] === this.rowOf[followed] ? usual : usual * 0.16),
     };
   }
@@ -117,7 +126,7 @@ export class Pane {
     if (!this.pen) return;
     const scene = this.scene();
     const { width, geometry } = this;
-    this.isDense = scene.window.length > 400;
+    this.isDense = scene.isHeat;
     this.drawPast(scene);
     const { context } = this.pen;
     context.globalAlpha = 1;
@@ -132,14 +141,14 @@ export class Pane {
     const { step, now, axis, scale, scroll } = scene;
     const ended = story.marks.filter((event) => event.at[1] <= step).length + story.spans.filter(({ end }) => end && end.ns <= now).length +
       story.fences.filter(({ inside }) => inside.some((visit) => visit.freed && visit.freed[1] <= step)).length;
-    const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying];
+    const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying, scene.isHeat];
     const isSame = app.isPlaying && this.drawn?.now <= now && this.drawn.step <= step && this.drawn.what.every((one, at) => one === drawn[at]);
     const place = (ns) => axis.place(ns) * scale - scroll;
     const from = isSame ? place(this.drawn.now) - 10 : 0;
     const to = isSame ? place(now) + 10 : this.width;
     this.layer.within(from, 0, to - from, this.geometry.height, () => {
       this.layer.context.clearRect(from, 0, to - from, this.geometry.height);
-      past(this.layer, scene);
+      past(this.layer, { ...scene, strip: [from, to] });
     });
     this.drawn = { what: drawn, now, step };
   }
@@ -181,10 +190,10 @@ export class Pane {
       element.title = `${who}: ${state.word}. Click to follow.`;
       element.setAttribute("aria-pressed", String(followed != null && row.lanes.includes(followed)));
     });
-    const said = story.messages.filter((message) => message.sent[1] <= step).length;
+    const said = sentUpTo(story.messages, step);
     this.canvas.setAttribute("aria-label",
       `Sequence of ${story.name}: ${story.lanes.length} ranks, ${said} of ${story.messages.length} messages sent so far. ` +
-      "The tab Events lists them.");
+      "The tab Story lists them.");
     this.element.setAttribute("aria-label", `Run ${this.title}`);
     this.heading.textContent = this.title;
     const reports = story.events.filter((event) => event.kind === "report" && event.at[1] <= step).length;
@@ -200,48 +209,79 @@ export class Pane {
     const pointers = new Map();
     let moved = 0;
     let scrubs = false;
+    let held = 0;
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       pointers.set(event.pointerId, event);
       moved = 0;
-      scrubs = event.offsetY < this.geometry.ruler + 4;
-      if (scrubs) app.seekPlace((app.scroll + event.offsetX) / app.scale);
+      scrubs = this.spot(event).y < this.geometry.ruler + 4;
+      clearTimeout(held);
+      // A finger that stays opens the menu, as the other button of a mouse does.
+      if (event.pointerType === "touch" && !scrubs) held = setTimeout(() => {
+        if (moved >= 5 || pointers.size !== 1) return;
+        moved = Infinity;
+        this.openMenu(event);
+      }, HELD_MS);
+      if (scrubs) app.seekPlace((app.scroll + this.spot(event).x) / app.scale);
     });
     canvas.addEventListener("pointermove", (event) => {
       const last = pointers.get(event.pointerId);
       if (!last) return this.pointAt(event);
       moved += Math.abs(event.clientX - last.clientX);
-      if (scrubs) app.seekPlace((app.scroll + event.offsetX) / app.scale);
+      if (scrubs) app.seekPlace((app.scroll + this.spot(event).x) / app.scale);
       else if (pointers.size === 2) {
         const [other] = [...pointers.values()].filter((one) => one.pointerId !== event.pointerId);
         const [before, after] = [last, event].map((one) => Math.max(Math.abs(one.clientX - other.clientX), 24));
-        app.zoom(after / before, (event.offsetX + other.offsetX) / 2);
-      } else app.pan(last.clientX - event.clientX);
+        app.zoom(after / before, (this.spot(event).x + this.spot(other).x) / 2);
+      } else app.pan((last.clientX - event.clientX) / app.magnification);
       pointers.set(event.pointerId, event);
     });
     const release = (event) => {
+      clearTimeout(held);
       if (pointers.delete(event.pointerId) && moved < 5 && !scrubs && event.type === "pointerup") this.click(event);
     };
     canvas.addEventListener("pointerup", release);
     canvas.addEventListener("pointercancel", release);
     canvas.addEventListener("pointerleave", () => this.point(null));
-    canvas.addEventListener("dblclick", (event) => app.seekPlace((app.scroll + event.offsetX) / app.scale));
+    canvas.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      this.openMenu(event);
+    });
+    canvas.addEventListener("dblclick", (event) => app.seekPlace((app.scroll + this.spot(event).x) / app.scale));
     canvas.addEventListener("wheel", (event) => {
       const isZoom = event.ctrlKey || event.metaKey;
       if (!isZoom && !event.shiftKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) return;
       event.preventDefault();
-      if (isZoom) app.zoom(Math.exp(-event.deltaY / 240), event.offsetX);
+      if (isZoom) app.zoom(Math.exp(-event.deltaY / 240), this.spot(event).x);
       else app.pan(event.deltaX || event.deltaY);
     }, { passive: false });
   }
 
   click(event) {
-    const found = this.at(event.offsetX, event.offsetY);
+    const { x, y } = this.spot(event);
+    const found = this.at(x, y);
     this.app.pick(found, this);
   }
 
+  /// Opens the menu of what is at a place: a message, else the rank of the lane.
+  openMenu(event) {
+    const { ys, spacing } = this.geometry;
+    const place = this.spot(event);
+    const found = this.at(place.x, place.y);
+    if (found?.sent) return this.app.onMenu?.({ message: found }, this, placeOf(event));
+    const row = ys.findIndex((y) => Math.abs(y - place.y) <= Math.max(spacing / 2, 6));
+    if (row >= 0) this.app.onMenu?.({ lane: this.rows[row].lanes[0] }, this, placeOf(event));
+  }
+
+  /// Where in the diagram a pointer is.
+  spot({ offsetX, offsetY }) {
+    const { magnification } = this.app;
+    return { x: offsetX / magnification, y: offsetY / magnification };
+  }
+
   pointAt(event) {
-    this.point(this.at(event.offsetX, event.offsetY), event);
+    const { x, y } = this.spot(event);
+    this.point(this.at(x, y), event);
   }
 
   point(found, event) {
@@ -255,7 +295,7 @@ export class Pane {
     const words = found.text ?? `${found.up ? "to the server" : "to the rank"}: ${found.label}`;
     const lane = found.lane == null ? "" : `rank ${this.story.lanes[found.lane].name} `;
     fill(this.tip, h("strong", {}, found.text ? "" : lane), words);
-    const x = Math.min(event.offsetX + 14, this.width - this.tip.offsetWidth - 8) + this.field.offsetLeft;
+    const x = Math.min(event.offsetX + 14, this.field.clientWidth - this.tip.offsetWidth - 8) + this.field.offsetLeft;
     this.tip.style.transform = `translate(${Math.max(x, 4)}px, ${event.offsetY + 16 - this.field.scrollTop}px)`;
   }
 
@@ -287,20 +327,18 @@ export class Pane {
   }
 }
 
+/// The place of a menu: that of the pointer, or below the element that a key was pressed on.
+function placeOf({ clientX, clientY, currentTarget }) {
+  if (clientX || clientY) return { x: clientX, y: clientY };
+  const { left, bottom } = currentTarget.getBoundingClientRect();
+  return { x: left, y: bottom };
+}
+
+const HELD_MS = 550;
+
 /// In the place of a run that there cannot be: what is missing.
 export function gap(why, title) {
   return h("section", { class: "pane gap", "aria-label": `Run ${title}` }, h("div", { class: "pane-head" }, h("h2", { class: "pane-title" }, title)), h("p", {}, why));
-}
-
-/// The first message that was sent at `ns` or later.
-function lower(messages, ns) {
-  let [low, high] = [0, messages.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (messages[middle].sent[0] < ns) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function distance(x, y, x1, y1, x2, y2) {

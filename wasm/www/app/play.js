@@ -2,6 +2,7 @@
 
 import { Play } from "../played/pmi_playground.js";
 import { spoken } from "./axis.js";
+import { markHandshakes } from "./handshake.js";
 
 /// The module with PMIx, loaded on demand.
 let pmix = null;
@@ -140,7 +141,7 @@ function prepared(story) {
   story.spoken = story.timeless ? (ns) => `#${Math.round(ns / 1000)}` : spoken;
   story.messages.forEach((message, index) => {
     message.index = index;
-    message.code = value(message, "rc");
+    message.code = value(message, "rc") ?? statusOf(message);
     const last = message.parts.at(-1);
     message.arrived = last?.had === message.bytes.length ? last.at : null;
     message.label = label(message);
@@ -157,7 +158,14 @@ function prepared(story) {
   if (story.moments.at(-1).step < story.steps) story.moments.push({ step: story.steps, ns: story.end });
   story.marks = story.events.filter((event) => MARKED.has(event.kind));
   story.spans = spans(story);
+  markHandshakes(story);
   return story;
+}
+
+/// In PMIx a reply contains a status by name.
+function statusOf(message) {
+  const status = message.dialect === "pmix" && !message.up && value(message, "status");
+  return status === "SUCCESS" ? "0" : status || undefined;
 }
 
 /// Kinds of events that are drawn as marks.
@@ -166,13 +174,17 @@ export const MARKED = new Set(["fault", "report", "rule", "error"]);
 /// The value of a field of a message.
 export function value(message, name) {
   const field = message.fields.find((field) => field.name === name);
-  return field && message.bytes.slice(field.value, field.end);
+  return field && valueOf(message, field);
+}
+
+/// The value of a field: in words, if its bytes are no text.
+export function valueOf(message, field) {
+  return field.text ?? message.bytes.slice(field.value, field.end);
 }
 
 /// The meaning of a message, in a word or two.
 function label(message) {
-  // An answer of PMIx does not say what it answers.
-  if (message.dialect === "pmix") return SPOKEN[message.name] ?? (message.name || (message.up ? "?" : "answer"));
+  if (message.dialect === "pmix") return pmixLabel(message);
   const word = value(message, "cmd") ?? value(message, "mcmd");
   if (!word) return message.raw ? "bytes" : "?";
   if (message.up) {
@@ -185,6 +197,20 @@ function label(message) {
   const said = value(message, "value") ?? value(message, "port") ?? value(message, "appnum");
   return said !== undefined ? `= ${said}` : "ok";
 }
+
+function pmixLabel(message) {
+  const name = SPOKEN[message.name] ?? message.name;
+  if (message.up) return [name || "?", value(message, "key")].filter(Boolean).join(" ");
+  if (message.code && message.code !== "0") return `no: ${message.code}`;
+  if (message.name === "barrier_in") return "go on";
+  const data = message.fields.find(({ start, text }) => start > PMIX_HEADER_BYTES && text !== undefined);
+  const said = message.name === "get" && message.fields.slice(message.fields.indexOf(data)).find(({ name }) => !["status", "process", "body"].includes(name));
+  if (said) return `= ${said.text}`;
+  return name === "notice" ? name : "ok";
+}
+
+/// Length of the header of every PMIx message but the greeting.
+const PMIX_HEADER_BYTES = 16;
 
 const SPOKEN = {
   barrier_in: "fence", get_maxes: "maxes", get_my_kvsname: "name", get_appnum: "appnum",

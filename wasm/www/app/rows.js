@@ -1,12 +1,16 @@
 // Which lanes are drawn in which row, and where the rows are.
 
-/// A row for each lane; or one for all lanes that go through the same, if they are folded.
+/// A row for each lane; or one for all lanes that go through the same, if they are folded. More lanes than rows are
+/// legible share rows with their neighbours of the same group.
 export function rows(story, isFolded) {
+  if (!isFolded && story.lanes.length > ROWS_MAX) return banded(story);
   const each = story.lanes.map((lane, index) => ({ lanes: [index], group: lane.group, name: lane.name }));
   if (!isFolded) return each;
   const same = new Map();
+  const [messages, events] = [story.messages, story.events].map((list) => Map.groupBy(list, (one) => one.lane));
   for (const row of each) {
-    const key = signature(story, row.lanes[0]);
+    const lane = row.lanes[0];
+    const key = signature(story.lanes[lane].dialect, messages.get(lane) ?? [], events.get(lane) ?? []);
     if (same.has(key)) same.get(key).lanes.push(row.lanes[0]);
     else same.set(key, row);
   }
@@ -17,14 +21,27 @@ export function rows(story, isFolded) {
   return folded;
 }
 
+function banded(story) {
+  const size = Math.ceil(story.lanes.length / ROWS_MAX);
+  const bands = [];
+  story.lanes.forEach((lane, index) => {
+    const last = bands.at(-1);
+    if (last && last.lanes.length < size && last.group === lane.group) last.lanes.push(index);
+    else bands.push({ lanes: [index], group: lane.group });
+  });
+  return bands.map((band) => ({ ...band, name: listed(band.lanes.map((lane) => story.lanes[lane].name)) }));
+}
+
+/// More rows are no longer told apart.
+const ROWS_MAX = 256;
+
 /// What a rank goes through, without times and values: ranks with the same are equal.
-function signature(story, lane) {
-  const said = story.messages.filter((message) => message.lane === lane);
-  const events = story.events.filter((event) => event.lane === lane && event.kind !== "ask" && event.kind !== "answer");
+function signature(dialect, said, all) {
+  const events = all.filter((event) => event.kind !== "ask" && event.kind !== "answer");
   // Where bytes are torn, and in which order both sides speak, is chance.
   const words = (up) => said.filter((message) => message.up === up).map((message) => `${message.name}${message.code ?? ""}`);
   const kinds = events.map((event) => `${event.kind} ${event.text.split(" ").slice(2, 4).join(" ")}`);
-  return JSON.stringify([story.lanes[lane].dialect, words(true), words(false), kinds]);
+  return JSON.stringify([dialect, words(true), words(false), kinds]);
 }
 
 /// `0–3, 7` for names that are numbers.

@@ -1,5 +1,6 @@
 // The displayed runs, their sources, and the address of the page.
 
+import { LARGE } from "./large.js";
 import { LESSONS } from "./lessons.js";
 import { watch } from "./live.js";
 import { notice } from "./notice.js";
@@ -8,7 +9,13 @@ import * as share from "./share.js";
 import { DIALECTS, ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
 
 export class Session {
-  /// `parts` are notified of the displayed runs: the tabs, and the lesson.
+  /// `tabs` are the panel's, whose open one is part of a link; `views` are notified of the displayed runs.
+  tabs = null;
+  /// True if the runs are others than those of the address.
+  isNew = false;
+  /// The film that is about the run, by name.
+  film = null;
+
   constructor(app) {
     this.app = app;
     this.source = null;
@@ -27,6 +34,8 @@ export class Session {
     this.watched?.close();
     this.watched = null;
     this.source = { dialects: false, lesson: null, ...source };
+    this.isNew = true;
+    this.film = null;
     this.app.show(all, at);
     // A scenario is shown as a whole, and can be played from its start; a lesson begins.
     if (at.step == null && !source.lesson) this.app.survey();
@@ -35,7 +44,7 @@ export class Session {
 
   /// Plays a change of what is played: another seed, another number of ranks, another dialect.
   async vary({ seed, ranks, dialect }) {
-    const source = { ...this.source, lesson: null, done: undefined };
+    const source = { ...this.source, lesson: null, large: null, done: undefined };
     if (!source.text) throw new Error("a recording cannot be played another way");
     if (seed !== undefined) source.seed = seed;
     if (ranks !== undefined && ranks !== ranksOf(source.text)) {
@@ -48,6 +57,12 @@ export class Session {
     await this.play(source);
   }
 
+  /// Plays a run of many ranks.
+  async large(name) {
+    const { text } = LARGE.find((one) => one.name === name);
+    await this.play({ name: null, text, seed: 1n, large: name });
+  }
+
   /// Begins a lesson.
   async learn(id) {
     const lesson = LESSONS.find((lesson) => lesson.id === id);
@@ -57,6 +72,7 @@ export class Session {
       await this.load(lesson.title, new Uint8Array(await answer.arrayBuffer()), id);
       return;
     }
+    this.app.isHandshakeFolded = false;
     await this.play({ name: null, text: lesson.text, seed: 1n, lesson: id });
     this.app.choose(lesson.rank);
     // Who is to be a rank begins where the rank can say something; before its start it cannot.
@@ -77,9 +93,16 @@ export class Session {
     const text = link.text ?? (await shipped(link.scenario));
     const { view } = link;
     const dialects = view.dialects === "all";
-    await this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson }, { step: link.at });
+    await this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson, large: LARGE.find((one) => one.text === text)?.name }, { step: link.at });
     const { app } = this;
+    if (view.film) {
+      this.film = view.film;
+      return true;
+    }
     if (view.fold) app.fold(true);
+    if (view.hello) app.foldHandshake(true);
+    this.shown.open(view.view ?? "lanes");
+    if (view.present) this.presenter.toggle(true);
     if (view.pane) app.activate(app.panes[Number(view.pane)] ?? app.active);
     if (link.at != null) app.seekStep(link.at);
     if (view.now) app.seek(Number(view.now), link.at);
@@ -87,6 +110,7 @@ export class Session {
     if (view.zoom) app.zoomTo(Number(view.zoom));
     if (view.message) app.pick(app.active.story.messages[Number(view.message)] ?? null, app.active);
     this.views.forEach((view) => view());
+    this.tabs.open(view.tab ?? (app.picked ? "Message" : usualTab(this.source)));
     return true;
   }
 
@@ -98,7 +122,9 @@ export class Session {
     const picked = app.picked?.index;
     return share.fragment(source, source.dialects ? [""] : app.panes.map((pane) => pane.run.done), app.step, {
       dialects: source.dialects && "all", lesson: source.lesson, follow: app.followed(app.active), fold: app.isFolded && 1,
+      hello: !this.film && app.isHandshakeFolded && 1, film: this.film, view: app.view !== "lanes" && app.view, present: this.presenter.isOn && 1,
       pane: app.panes.indexOf(app.active) || null, zoom: app.zoomed, message: picked, now: app.between,
+      tab: this.tabs.name !== (picked == null ? usualTab(source) : "Story") && this.tabs.name,
     });
   }
 
@@ -130,6 +156,8 @@ export class Session {
 
   /// Shows a run that was recorded elsewhere.
   watch(run, title, lesson = null) {
+    this.isNew = true;
+    this.film = null;
     this.source = { name: null, text: run.canAct ? run.text : null, seed: run.canAct ? run.seed : 0n, dialects: false, lesson, title };
     this.app.show([[run, title]]);
     this.views.forEach((view) => view());
@@ -168,6 +196,11 @@ export class Session {
     this.watch(run, name, lesson);
     if (!isOurs) this.app.seekIndex(Infinity);
   }
+}
+
+/// The tab that is open first: in a lesson that is played, the one in which a rank acts.
+export function usualTab({ text, lesson }) {
+  return text && lesson ? "Inspect" : "Story";
 }
 
 /// More runs beside each other are not legible.

@@ -15,7 +15,9 @@ export function fragment({ name, text, seed }, done, step, view) {
   return write_link(Boolean(name), name ?? text, seed, done.map((run) => run.trimEnd()).join("\n\n"), step, lines.join("\n"));
 }
 
-/// Puts it into the address, without a step back for each.
-export function write(link) {
-  if (location.hash !== link) history.replaceState(null, "", link);
+/// Puts it into the address. Only another run is a step back.
+export function write(link, isNew) {
+  if (location.hash === link || (link === "#" && location.hash === "")) return;
+  if (isNew) history.pushState(null, "", link);
+  else history.replaceState(null, "", link);
 }

@@ -45,5 +45,5 @@ function stored() {
 choose(stored() ?? (dark.matches ? "dark" : "light"));
 dark.addEventListener("change", () => stored() ?? choose(dark.matches ? "dark" : "light"));
 
-const NAMES = ["paper", "ink", "faint", "grid", "band", "server", "lane", "life", "up", "down", "wait", "fence", "fenceHalo",
+const NAMES = ["paper", "ink", "soft", "faint", "good", "sheet", "rule", "grid", "band", "server", "lane", "life", "up", "down", "wait", "fence", "fenceHalo",
   "fault", "onFault", "now", "onNow", "strip"];

@@ -1,0 +1,34 @@
+// What happens now, in one sentence: for captions of the page.
+
+import { said } from "./inspector.js";
+import { value } from "./play.js";
+import { firstFrom, sentUpTo } from "./search.js";
+
+/// The last thing that has happened at a step, as a sentence; empty before the first.
+export function caption(story, step) {
+  const message = story.messages[sentUpTo(story.messages, step) - 1];
+  const event = story.marks[firstFrom(story.marks, step + 1, ({ at }) => at[1]) - 1];
+  if (event && (!message || event.at[1] >= message.sent[1])) return sentence(said(event.text));
+  return message ? sentence(spoken(story, message)) : "";
+}
+
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1).replace(/\.$/, "")}.`;
+
+/// A message as a sentence.
+export function spoken(story, message) {
+  const rank = `rank ${story.lanes[message.lane].name}`;
+  const key = value(message, "key");
+  if (message.raw) return `${rank} sends bytes of its own`;
+  if (message.isHello) return message.up ? `${rank} introduces itself to the server` : `the server answers the handshake of ${rank}`;
+  if (message.up) {
+    return {
+      put: `${rank} puts its card ${key}`, COMMIT: `${rank} commits its cards`, get: `${rank} asks for ${key}`,
+      barrier_in: `${rank} enters the fence`, finalize: `${rank} says goodbye`, abort: `${rank} aborts the job`, spawn: `${rank} asks for more processes`,
+    }[message.name] ?? `${rank} sends ${message.label}`;
+  }
+  if (message.code && message.code !== "0") return `the server refuses a request of ${rank}`;
+  return {
+    put: `the server has the card of ${rank}`, COMMIT: `the server has the cards of ${rank}`, get: `the server sends ${rank} a copy of the card`,
+    barrier_in: `all are inside: the server lets ${rank} go on`, finalize: `the server lets ${rank} go`,
+  }[message.name] ?? `the server answers ${rank}`;
+}

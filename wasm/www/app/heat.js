@@ -1,0 +1,46 @@
+// Many messages at once: instead of an arrow each, how many begin in each row and stretch of time, by direction.
+
+import { sentFrom } from "./search.js";
+
+/// More visible messages than this are not legible as arrows.
+export const ARROWS_MAX = 400;
+
+/// Draws the messages of `s.window` as strips above (to the server) and below (to the rank) each lane. Only
+/// stretches between the pixels of `s.strip` are drawn.
+export function heat(pen, s) {
+  const [left, right] = s.strip ?? [0, s.width];
+  const first = Math.floor(Math.max(left, 0) / WIDE) - 1;
+  const columns = Math.ceil((Math.min(right, s.width) - first * WIDE) / WIDE) + 1;
+  if (columns <= 0) return;
+  const counts = [new Uint32Array(columns * s.rows.length), new Uint32Array(columns * s.rows.length)];
+  const bad = new Set();
+  const { window, step } = s;
+  for (let at = sentFrom(window, s.axis.time((s.scroll + first * WIDE) / s.scale)); at < window.length; at++) {
+    const message = window[at];
+    if (message.sent[1] > step) break;
+    const column = Math.floor(s.x(message.sent[0]) / WIDE) - first;
+    if (column < 0) continue;
+    if (column >= columns) break;
+    const place = s.rowOf[message.lane] * columns + column;
+    counts[Number(message.up)][place] += 1;
+    if (message.raw || (message.code && message.code !== "0")) bad.add(place);
+  }
+  // The scale does not change while time runs: it follows the number of ranks in a row.
+  const full = Math.max(s.rows[0].lanes.length, 2);
+  const tall = Math.min(s.geometry.spacing * 0.46, 16);
+  counts.forEach((list, up) => {
+    const color = up ? s.colors.up : s.colors.down;
+    for (let place = 0; place < list.length; place++) {
+      if (!list[place]) continue;
+      const row = Math.floor(place / columns);
+      const x = (first + (place % columns)) * WIDE;
+      const y = s.geometry.ys[row];
+      const share = Math.min(Math.log1p(list[place]) / Math.log1p(full * 2), 1);
+      const alpha = s.alpha(s.rows[row].lanes[0], 0.25 + 0.65 * share);
+      pen.box(x, up ? y - tall : y, WIDE, tall, { color: bad.has(place) ? s.colors.fault : color, alpha });
+    }
+  });
+}
+
+/// Width of a stretch, in pixels.
+const WIDE = 3;

@@ -72,6 +72,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need::Qemu("aarch64"),
     Need::Qemu("x86_64"),
     Need::Qemu("arm"),
+    Need::Clang,
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -115,7 +116,8 @@ fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
             true => {
                 let kernel = build(machine, BOARD_TARGET, "pmi-board", "")?;
                 let serial = kernel.with_file_name("serial");
-                play_boards(&kernel, &serial, &build_manager()?, &build_linux()?)
+                let in_c = build_c(machine, ("board", "board/board.ld"), "greet", "")?;
+                play_boards(&kernel, [&serial, &in_c], &build_manager()?, &build_linux()?)
             }
             false => machine::verdict_on_lack(machine::in_ci()),
         };
@@ -174,6 +176,51 @@ fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<
     }
 }
 
+/// Builds a program in C of `examples/bare-metal/c-client` with the client for kernels without libc, for the
+/// microcontroller, and gives its image. `flags` are those of the compiler of the library.
+pub(crate) fn build_c(
+    machine: &Machine,
+    (source, script): (&str, &str),
+    features: &str,
+    flags: &str,
+) -> Result<PathBuf, String> {
+    let toolchain = toolchain::choose(BOARD_TARGET, &machine.facts)?;
+    let (mut cargo, directory) = in_directory(&toolchain, BOARD_TARGET);
+    cargo.args(["--quiet", "--package", "pmi-c-client", "--features", features]);
+    cargo.env("RUSTFLAGS", flags).env("RUSTC_BOOTSTRAP", "1");
+    if !process::succeeds(&mut cargo) {
+        return Err("pmi-c-client does not build".into());
+    }
+    let release = directory.join(BOARD_TARGET).join("release");
+    let image = release.join(format!("c-{source}"));
+    let here = Path::new("examples/bare-metal");
+    let mut clang = process::command(machine::CLANG);
+    clang.arg(format!("--target={BOARD_TARGET}")).args(C_FLAGS);
+    clang.arg("-T").arg(here.join(script));
+    clang.arg(here.join("c-client").join(format!("{source}.c")));
+    clang.arg(release.join("libpmi_c_client.a")).arg("-o").arg(&image);
+    // The linker refuses an image with a symbol that neither of them has.
+    process::output(&mut clang).map(|_| image)
+}
+
+/// Small code for this processor, without a C library.
+const C_FLAGS: &[&str] = &[
+    "-mcpu=cortex-m4",
+    "-mfpu=fpv4-sp-d16",
+    "-mfloat-abi=hard",
+    "-Oz",
+    "-ffreestanding",
+    "-nostdlib",
+    "-fuse-ld=lld",
+    "-Wl,--gc-sections",
+    "-ffunction-sections",
+    "-fstack-size-section",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Itransports/capi/include",
+];
+
 /// The launcher and a rank for this machine, as users get them.
 fn build_linux() -> Result<Linux, String> {
     let mut cargo = process::cargo();
@@ -199,7 +246,7 @@ pub(crate) fn in_directory(
 
 const BOARD: &str = "cortex-m";
 const BOARD_TARGET: &str = "thumbv7em-none-eabihf";
-const BOARD_NEEDS: [Need; 2] = [Need::Target(BOARD_TARGET), Need::Qemu("arm")];
+const BOARD_NEEDS: [Need; 3] = [Need::Target(BOARD_TARGET), Need::Qemu("arm"), Need::Clang];
 
 const MANIFEST: &str = "examples/bare-metal/Cargo.toml";
 

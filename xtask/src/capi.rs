@@ -49,6 +49,11 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     Product::new(None, None).make()
 }
 
+/// Makes the libraries as users get them in `directory`, and returns what is wrong with them.
+pub(crate) fn make(directory: &Path) -> Result<Vec<String>, String> {
+    Product::new(None, Some(directory.to_owned())).make()
+}
+
 impl Product {
     fn new(profile: Option<String>, directory: Option<PathBuf>) -> Self {
         let root = process::root();

@@ -133,6 +133,13 @@ fn parse(text: &str) -> Result<Vec<Specification<'_>>, String> {
     Ok(all)
 }
 
+/// Files with tests of an item.
+pub(crate) fn places(files: &[File], item: &str) -> BTreeSet<String> {
+    let tests = tests(files);
+    let found = tests.get(item).into_iter().flatten();
+    found.filter_map(|place| Some(place.strip_prefix('`')?.split_once('`')?.0.to_owned())).collect()
+}
+
 /// The tests that carry numbers.
 fn tests(files: &[File]) -> Tests<'_> {
     let mut tests = Tests::new();

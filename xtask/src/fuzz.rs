@@ -29,6 +29,8 @@ const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "session_pmix", max_len: 4096 },
     FuzzTarget { name: "decode_pmix", max_len: 2048 },
     FuzzTarget { name: "decode_binary", max_len: 2048 },
+    FuzzTarget { name: "decode_nodes", max_len: 2048 },
+    FuzzTarget { name: "decode_snapshot", max_len: 2048 },
 ];
 
 /// Number of fuzzers run at once; each takes one processor.

@@ -17,6 +17,12 @@ pub(crate) enum Need {
     Mpich,
     /// A server of `ssh` and network namespaces, for tests with many hosts.
     Hosts,
+    /// A C compiler for targets without an operating system.
+    Clang,
+    /// CMake, for the example that uses it.
+    Cmake,
+    /// Valgrind, which counts instructions.
+    Valgrind,
     /// A compiler for this target.
     Target(&'static str),
     /// QEMU for machines of this architecture.
@@ -89,6 +95,9 @@ impl Machine {
     }
 }
 
+/// The C compiler of [`Need::Clang`], by the name that Debian gives it; it is as new as the linker.
+pub(crate) const CLANG: &str = "clang-22";
+
 /// True in CI, where a missing requirement is an error rather than a hint.
 pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|value| value == "true" || value == "1")
@@ -136,6 +145,9 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             let found = version.map(|version| version.trim().to_owned());
             found.map_err(|_| lack_of("node with its package ws", &["nodejs", "node-ws"]))
         }
+        Need::Clang => program(CLANG, &["clang-22"]),
+        Need::Cmake => program("cmake", &["cmake"]),
+        Need::Valgrind => program("valgrind", &["valgrind"]),
         Need::Npm => program("npm", &["npm"]),
         Need::Chromium => {
             chromium().map_or_else(|| program("chromium", CHROMIUM), |path| Ok(path.into()))

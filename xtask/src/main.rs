@@ -7,21 +7,27 @@
 mod args;
 mod bare_metal;
 mod bench;
+mod book;
 mod capi;
 mod coverage;
+mod dist;
 mod documents;
 mod faults;
+mod files;
 mod fuzz;
+mod instructions;
 mod layers;
 mod machine;
 mod modules;
 mod mpi;
+mod mutants;
 mod package;
 mod page;
 mod playground;
 mod process;
 mod processes;
 mod repeat;
+mod rustdoc;
 mod sizes;
 mod source;
 mod tally;
@@ -31,6 +37,7 @@ mod toolchain;
 mod tree;
 mod vocabulary;
 mod wasm;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -46,14 +53,18 @@ const COMMANDS: &[(&str, Run)] = &[
     ("vocabulary", vocabulary::command),
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
+    ("book", book::command),
     ("capi", capi::command),
     ("coverage", coverage::command),
+    ("mutants", mutants::command),
     ("sizes", sizes::command),
+    ("instructions", instructions::command),
     ("faults", faults::command),
     ("fuzz", fuzz::command),
     ("flaky", repeat::flaky),
     ("peers", repeat::peers),
     ("package", package::command),
+    ("dist", dist::command),
     ("playground", playground::command),
     ("help", help),
 ];
@@ -69,12 +80,16 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
   capi       build the C libraries, libpmi and libpmi2, into target/capi [--profile P] [--directory D]
   coverage   check the tables of what the specifications require, and the tests that prove it [--write]
+  mutants    break code behind these items, so that a test must fail: [--count N] [--seed N] [ITEM...]
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
+  instructions count what the server executes for one operation, against docs/performance.md [--write]
   faults     inject faults into runs of launchers, by seed: --help lists its options
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]
   flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]
   peers      check the statements of the documentation about prterun and srun, which may fail because of them
   package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
+  dist       build archives and packages of a release, and try each in an empty root [--static] [--untried]
+  book       build the book of docs, with the playground and rustdoc, and check its links [--archive FILE]
   playground build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]
   help       print this page
 ";

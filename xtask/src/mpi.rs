@@ -16,6 +16,8 @@ pub(crate) const PACKAGES: &[&str] = &[
     "openmpi-bin",
     "libopenmpi-dev",
     "libpmix-dev",
+    // Its tools.
+    "libpmix-bin",
     // Python with the same two libraries.
     "python3-mpi4py",
     "python3-pmix",
@@ -30,6 +32,8 @@ pub(crate) const PACKAGES: &[&str] = &[
     "pkg-config",
     "valgrind",
     "python3-venv",
+    // The debugger that reads the calls of ranks.
+    "gdb",
 ];
 
 /// The sentence about a missing MPI, with its remedy.
@@ -65,6 +69,7 @@ pub(crate) fn find() -> Result<String, String> {
         probe(checker, &["--version"])?;
     }
     probe("python3", &["-c", "import ensurepip, venv"])?;
+    probe("gdb", &["--version"])?;
     // By its path: there may be another one that does not see Debian's modules.
     probe("/usr/bin/python3", &["-c", "import mpi4py, pmix"])?;
     Ok(format!(

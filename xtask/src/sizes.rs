@@ -41,6 +41,12 @@ const IMAGES: &[Image] = &[
         about: "the same with lines of 192 bytes, for short names and values",
     },
     Image {
+        name: "client in C",
+        package: C_CLIENT,
+        features: "",
+        about: "the client of `pmi_client.h` for kernels without libc: open, put, fence, get, finalize",
+    },
+    Image {
         name: "client+pmi2",
         package: "pmi-probe",
         features: "pmi2",
@@ -131,6 +137,10 @@ impl Figures {
 }
 
 const TARGET: &str = "thumbv7em-none-eabihf";
+const C_CLIENT: &str = "pmi-c-client";
+
+/// The sizes of frames are an option that compilers do not promise to keep.
+const STACK_SIZES: &str = "-Zemit-stack-sizes";
 const BUDGETS: &str = "examples/bare-metal/budgets.txt";
 const PAGE: &str = "docs/sizes.md";
 
@@ -138,7 +148,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let mut arguments = Arguments::new(arguments, "cargo xtask sizes [--write]");
     let is_write = arguments.flag("--write");
     arguments.end()?;
-    let needs = [Need::Target(TARGET), Need::Qemu("arm")];
+    let needs = [Need::Target(TARGET), Need::Qemu("arm"), Need::Clang];
     let machine = Machine::prepare(needs.into_iter());
     if !is_write {
         return Ok(crate::report("sizes", &check(&machine)?));
@@ -170,10 +180,15 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     let mut compiler = String::new();
     let mut all = Vec::new();
     for image in IMAGES {
+        if image.package == C_CLIENT {
+            let program = ("probe", "probe/probe.ld");
+            let elf = bare_metal::build_c(machine, program, image.features, STACK_SIZES)?;
+            all.push((image, tools.measure(&elf)?));
+            continue;
+        }
         let (mut cargo, directory) = bare_metal::in_directory(&toolchain, TARGET);
         cargo.args(["--quiet", "--package", image.package, "--features", image.features]);
-        // The sizes of frames are an option that compilers do not promise to keep.
-        cargo.env("RUSTFLAGS", "-Zemit-stack-sizes").env("RUSTC_BOOTSTRAP", "1");
+        cargo.env("RUSTFLAGS", STACK_SIZES).env("RUSTC_BOOTSTRAP", "1");
         compiler = version(&cargo)?;
         if !process::succeeds(&mut cargo) {
             return Err(format!("{}: does not build", image.name));

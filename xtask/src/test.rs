@@ -1,13 +1,15 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
-use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use crate::{capi, faults, fuzz, layers, package, playground, process, processes, tidy, toolchain};
+use crate::{
+    bare_metal, book, capi, faults, fuzz, layers, package, playground, process, processes, rustdoc,
+    tidy, toolchain,
+};
+use std::fs;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use std::{env, fs};
 
 /// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is reported at
 /// once.
@@ -22,6 +24,9 @@ struct CiStep {
 }
 
 const BARE: &str = "thumbv7em-none-eabihf";
+
+/// Boards that are compiled for: the one that is measured, and two without atomic exchanges.
+const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-elf"];
 
 const STEPS: &[CiStep] = &[
     step("fmt", "the code is formatted", |_| cargo("fmt --all --check")).needs(&[Need::Rustfmt]),
@@ -52,7 +57,7 @@ const STEPS: &[CiStep] = &[
         cargo("clippy --package pmi-host --no-default-features --all-targets -- -D warnings")
     })
     .needs(&[Need::Clippy]),
-    step("doc", "the documentation builds without a warning", |_| doc()),
+    step("doc", "the documentation builds without a warning", |_| check(&mut rustdoc::command())),
     step("build", "the workspace builds", |_| cargo("build --workspace")),
     step("capi", "the C libraries as users get them, and their symbols", |_| {
         findings(capi::check())
@@ -60,6 +65,10 @@ const STEPS: &[CiStep] = &[
     step("release", "pmi-host as users get it, for the tests that start it", |_| {
         cargo("build --release --package pmi-host")
     }),
+    step("dist", "archive and package of a release, installed into an empty root", |_| {
+        findings(crate::dist::check())
+    })
+    .needs(&[Need::Mpich, Need::Cmake]),
     step(
         "tests",
         "all tests of the workspace, with those in the documentation; real MPI programs among them",
@@ -71,6 +80,12 @@ const STEPS: &[CiStep] = &[
         },
     )
     .wants(&[Need::Mpich, Need::Hosts]),
+    step(
+        "instructions",
+        "the server executes as many instructions for an operation as it did",
+        |_| findings(crate::instructions::check()),
+    )
+    .needs(&[Need::Valgrind]),
     step("faults", "runs with injected faults end as specified, with the release build", |_| {
         findings(faults::check())
     }),
@@ -83,22 +98,31 @@ const STEPS: &[CiStep] = &[
         tally
     }),
     step("fuzz", "each fuzzer for half a minute in CI, for a moment elsewhere", |_| fuzz::step()),
-    step("bare", "pmi-core and pmi-link for a machine without operating system", |machine| {
-        no_std(machine, BARE)
-    })
-    .needs(&[Need::Target(BARE)]),
+    step(
+        "bare",
+        "pmi-core, pmi-link and pmi-client for boards without operating system",
+        |machine| {
+            BOARDS.iter().fold(Tally::default(), |mut tally, target| {
+                tally += no_std(machine, target, &["pmi-core", "pmi-link", "pmi-client"]);
+                tally
+            })
+        },
+    )
+    .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])]),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
     })
-    .needs(&[Need::Target(BARE), Need::Qemu("arm")]),
+    .needs(&[Need::Target(BARE), Need::Qemu("arm"), Need::Clang]),
     step(
         "guests",
         "nodes without operating system in jobs with each other, under QEMU",
         bare_metal::check,
     )
     .needs(bare_metal::NEEDS),
-    step("wasm", "pmi-core and pmi-link for the browser", |machine| no_std(machine, wasm::TARGET))
-        .needs(&[Need::Target(wasm::TARGET)]),
+    step("wasm", "pmi-core and pmi-link for the browser", |machine| {
+        no_std(machine, wasm::TARGET, &["pmi-core", "pmi-link"])
+    })
+    .needs(&[Need::Target(wasm::TARGET)]),
     step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
         tally_of(node(machine))
     })
@@ -107,6 +131,10 @@ const STEPS: &[CiStep] = &[
         tally_of(playground::check(machine))
     })
     .needs(playground::BROWSER_NEEDS),
+    step("book", "the book, its links, and the programs of its chapters", |machine| {
+        tally_of(book::check(machine))
+    })
+    .needs(book::NEEDS),
 ];
 
 /// A step without requirements.
@@ -211,19 +239,13 @@ fn findings(result: Result<Vec<String>, String>) -> Tally {
     Tally::of(findings.is_empty())
 }
 
-fn doc() -> Tally {
-    let flags = format!("{} -D warnings", env::var("RUSTDOCFLAGS").unwrap_or_default());
-    let mut cargo = process::cargo();
-    check(cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", flags.trim()))
-}
-
 /// Builds what runs everywhere. Where cargo builds the libraries, there is none but `core`: a heap creeping
 /// in would not compile.
-fn no_std(machine: &Machine, target: &str) -> Tally {
+fn no_std(machine: &Machine, target: &str, packages: &[&str]) -> Tally {
     tally_of(toolchain::choose(target, &machine.facts).map(|choice| {
         println!("compiler: {choice}");
         let mut cargo = toolchain::build(&choice, target, "core", "release");
-        check(cargo.args(["--lib", "--package", "pmi-core", "--package", "pmi-link"]))
+        check(cargo.arg("--lib").args(packages.iter().flat_map(|package| ["--package", package])))
     }))
 }
 

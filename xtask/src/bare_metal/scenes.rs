@@ -27,7 +27,13 @@ const PROCESSES: usize = 2;
 const GUEST_CLIENTS_MAX: usize = 3;
 
 /// The scenes of the microcontroller.
-pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path, linux: &Linux) -> Tally {
+/// `serial` are images of a rank with a serial line, in Rust and in C.
+pub(crate) fn play_boards(
+    kernel: &Path,
+    serial: [&Path; 2],
+    manager: &Path,
+    linux: &Linux,
+) -> Tally {
     let mut tally = scene(BOARD, "eight ranks and their server", || {
         let lines = Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME)?;
         match lines.iter().any(|line| line.contains("8 ranks done")) {
@@ -35,29 +41,40 @@ pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path, linux: &
             false => Err("it does not print that it is done".into()),
         }
     });
-    tally += scene(BOARD, "two boards with only a serial line", || {
+    tally += scene(BOARD, "two boards with only a serial line, in Rust and in C", || {
         let until = Instant::now() + SCENE_TIME;
         let mut manager = Running::manager(manager, &["2", &FIRST_ID.to_string(), SECRET])?;
         let to = format!("tcp:127.0.0.1:{}", manager.port(until)?);
-        let running: Vec<Running> = (FIRST_ID..FIRST_ID + 2)
-            .map(|id| Running::board(serial, Some((&to, id))))
+        let running: Vec<Running> = (FIRST_ID..)
+            .zip(serial)
+            .map(|(id, image)| Running::board(image, Some((&to, id))))
             .collect::<Result<_, _>>()?;
         all_tables(running, 0, "serial", until)?;
         manager.ends_with(0, until).map(drop)
     });
-    tally += scene(BOARD, "two boards behind bridges of pmi-host", || {
+    tally += scene(BOARD, "two boards behind bridges of pmi-host, in a job with a process", || {
         let until = Instant::now() + SCENE_TIME;
-        let words = ["run", "--listen", "127.0.0.1:0", "--expect", "2"].map(OsStr::new);
-        let mut host = Running::host(&linux.host, &words)?;
+        let words = ["run", "-n", "1", "--listen", "127.0.0.1:0", "--expect", "2"];
+        let words = words.map(OsStr::new).into_iter().chain([linux.cards.as_os_str()]);
+        let mut host = Running::host(&linux.host, &Vec::from_iter(words))?;
         let to = format!("127.0.0.1:{}", host.dial_port(until)?);
         let (mut bridges, mut boards) = (Vec::new(), Vec::new());
-        for id in 0..2 {
+        for (id, image) in (1..).zip(serial) {
             let words = ["bridge", "--serial", "pty", "--to", &to].map(OsStr::new);
             let mut bridge = Running::host(&linux.host, &words)?;
-            boards.push(Running::board(serial, Some((&bridge.device(until)?, id)))?);
+            boards.push(Running::board(image, Some((&bridge.device(until)?, id)))?);
             bridges.push(bridge);
         }
-        all_tables(boards, 0, "serial", until)?;
+        for (rank, mut board) in (1..).zip(boards) {
+            // Rank 0 is a process of this machine, with its host in its card.
+            let lines = board.ends_with(0, until)?;
+            let is_row = |line: &&Line| line.starts_with(&format!("rank {rank} of 3: card-"));
+            let rows: Vec<&Line> = lines.iter().filter(is_row).collect();
+            let is_at = |peer: usize| rows[peer].ends_with(&format!("rank-{peer}@serial"));
+            if rows.len() != 3 || !rows[0].contains("card-0 = rank-0@") || !is_at(1) || !is_at(2) {
+                return Err(format!("rank {rank} prints {lines:?}"));
+            }
+        }
         bridges.iter_mut().try_for_each(|bridge| bridge.ends_with(0, until).map(drop))?;
         host.ends_with(0, until).map(drop)
     });

@@ -5,6 +5,7 @@
 //! figures are medians, and a ratio is the median of the ratios within one turn. A slow result is
 //! no failure: the table shows which target was met.
 
+mod capi;
 mod init;
 mod kvs;
 mod launch;
@@ -50,6 +51,7 @@ const SECTIONS: &[Section] = &[
     ("init", "start until all ranks are initialized, and large jobs", init::measure),
     ("kvs", "put, get and fence, per operation", kvs::measure),
     ("pmi2", "the same in PMI-2", kvs::measure_pmi2),
+    ("capi", "the whole exchange through libpmi, with values in shared memory", capi::measure),
     ("work", "processor time of the server for puts, gets and fences", memory::measure_work),
     ("memory", "memory of all processes of a launcher", memory::measure),
     ("output", "forwarding the output of ranks", output::measure),
@@ -149,11 +151,12 @@ impl Comparison {
 mod tests {
     use super::*;
 
-    const ALL: [&str; 12] = [
+    const ALL: [&str; 13] = [
         "launch",
         "init",
         "kvs",
         "pmi2",
+        "capi",
         "work",
         "memory",
         "output",

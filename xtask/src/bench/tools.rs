@@ -1,6 +1,6 @@
 //! Contestants of a comparison, built and found, and the facts of the machine.
 
-use crate::{mpi, process};
+use crate::{mpi, process, wheel};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -146,24 +146,9 @@ fn directory_beside(host: &str) -> Result<PathBuf, String> {
     made.map(|()| directory).map_err(|error| format!("{}: {error}", built.display()))
 }
 
-/// The program `name` of wheels, which are installed beside `directory` unless they are there. The tests
-/// install the same ones there.
-///
-/// # Errors
-///
-/// With the command that failed.
+/// See [`wheel::install`]. The wheels are beside `directory`, where the tests install the same ones.
 pub(super) fn install(directory: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
-    let first = packages.first().ok_or("there is no package to install")?;
-    let venv = directory.with_file_name("tmp").join(first.replace("==", "-"));
-    let program = venv.join("bin").join(name);
-    if !program.exists() {
-        println!("installing {}", packages.join(" "));
-        process::output(process::command("python3").args(["-m", "venv"]).arg(&venv))?;
-        let mut pip = process::command(venv.join("bin/pip"));
-        // The network library that Intel's wheel depends on is Debian's.
-        process::output(pip.args(["install", "-q", "--no-deps"]).args(packages))?;
-    }
-    Ok(program)
+    wheel::install(&directory.with_file_name("tmp"), name, packages)
 }
 
 /// Builds a program of MPI with the headers and libraries of the wheel that contains `launcher`.

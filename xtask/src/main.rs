@@ -12,6 +12,7 @@ mod capi;
 mod coverage;
 mod dist;
 mod documents;
+mod early_build;
 mod faults;
 mod files;
 mod fuzz;

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
+use crate::early_build::EarlyBuild;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
@@ -27,6 +28,10 @@ const BARE: &str = "thumbv7em-none-eabihf";
 
 /// Boards that are compiled for: the one that is measured, and two without atomic exchanges.
 const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-elf"];
+
+/// The step whose build begins with the first step.
+const RELEASE: &str = "release";
+const RELEASE_BUILD: &str = "build --release --package pmi-host";
 
 const STEPS: &[CiStep] = &[
     step("fmt", "the code is formatted", |_| cargo("fmt --all --check")).needs(&[Need::Rustfmt]),
@@ -62,8 +67,8 @@ const STEPS: &[CiStep] = &[
     step("capi", "the C libraries as users get them, and their symbols", |_| {
         findings(capi::check())
     }),
-    step("release", "pmi-host as users get it, for the tests that start it", |_| {
-        cargo("build --release --package pmi-host")
+    step(RELEASE, "pmi-host as users get it, for the tests that start it", |_| {
+        cargo(RELEASE_BUILD)
     }),
     step("dist", "archive and package of a release, installed into an empty root", |_| {
         findings(crate::dist::check())
@@ -97,7 +102,9 @@ const STEPS: &[CiStep] = &[
         tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
         tally
     }),
-    step("fuzz", "each fuzzer for half a minute in CI, for a moment elsewhere", |_| fuzz::step()),
+    step("fuzz", "each fuzzer for a quarter of a minute in CI, for a moment elsewhere", |_| {
+        fuzz::step()
+    }),
     step(
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system",
@@ -175,9 +182,15 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
 
     let mut total = Tally::default();
     let mut notes = Vec::new();
+    let mut durations = Vec::new();
+    let is_early = steps.iter().skip(1).any(|step| step.name == RELEASE);
+    let mut early = is_early.then(|| EarlyBuild::start(RELEASE_BUILD)).flatten();
     for step in steps {
         println!("\n== {}: {}", step.name, step.about);
         let start = Instant::now();
+        if step.name == RELEASE {
+            early.take().map(EarlyBuild::wait).unwrap_or_default();
+        }
         let tally = match step.needs.iter().find_map(|need| machine.lack(*need)) {
             Some(why) => {
                 println!("not run: {why}");
@@ -188,13 +201,15 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
         for killed in processes::kill_marked(|_| true) {
             println!("left behind and terminated: {killed}");
         }
-        println!("-- {}: {tally} ({:.1} s)", step.name, start.elapsed().as_secs_f64());
+        let seconds = start.elapsed().as_secs_f64();
+        println!("-- {}: {tally} ({seconds:.1} s)", step.name);
+        durations.push(format!("{} {seconds:.0}", step.name));
         if tally.failed > 0 || tally.skipped > 0 {
             notes.push(format!("{}: {tally}", step.name));
         }
         total += tally;
     }
-    println!();
+    println!("\nseconds: {}", durations.join(", "));
     for note in notes {
         println!("{note}");
     }

@@ -138,6 +138,8 @@ fn options_have_the_effects_that_they_have_under_open_mpi() {
         "-np 2 echo x",
         "-c 2 echo x",
         "-n 1 echo x : -n 1 echo y",
+        // It links no MPI library, and starts no program that may.
+        "-np 2 printenv OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK",
         "--app apps",
         "-npernode 2 echo x",
         "-N 2 echo x",

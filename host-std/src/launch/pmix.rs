@@ -54,21 +54,32 @@ pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str
         ("OMPI_MCA_pmix", "^s1,s2,cray,isolated".to_owned()),
         // The placement of a rank is not the library's to choose.
         ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
-        // Programs and scripts read these.
+    ]);
+    variables.extend(open_mpi_of_plan(plan));
+    variables
+}
+
+/// Variables of Open MPI that programs and scripts read, the same for all ranks.
+pub(super) fn open_mpi_of_plan(plan: &Plan) -> [(&'static str, String); 6] {
+    [
         ("OMPI_COMM_WORLD_SIZE", plan.ranks.to_string()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", plan.local().to_string()),
         ("OMPI_UNIVERSE_SIZE", plan.universe.unwrap_or(plan.ranks).to_string()),
         ("OMPI_NUM_APP_CTX", plan.parts.len().to_string()),
         ("OMPI_FIRST_RANKS", listed(first_ranks(plan))),
         ("OMPI_APP_CTX_NUM_PROCS", listed(plan.parts.iter().map(|part| part.ranks))),
-    ]);
-    variables
+    ]
 }
 
 /// Variables that differ from rank to rank.
-pub(crate) fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 4] {
+pub(crate) fn of_rank(rank: u32, local_rank: u32) -> impl Iterator<Item = (&'static str, String)> {
+    let own = [("PMIX_RANK", rank.to_string())];
+    own.into_iter().chain(open_mpi_of_rank(rank, local_rank))
+}
+
+/// Variables of Open MPI that programs and scripts read, of one rank.
+pub(super) fn open_mpi_of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 3] {
     [
-        ("PMIX_RANK", rank.to_string()),
         ("OMPI_COMM_WORLD_RANK", rank.to_string()),
         ("OMPI_COMM_WORLD_LOCAL_RANK", local_rank.to_string()),
         ("OMPI_COMM_WORLD_NODE_RANK", local_rank.to_string()),

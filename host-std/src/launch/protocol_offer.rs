@@ -156,6 +156,8 @@ impl ProtocolOffer {
         let pmix = plan.pmix.as_ref().filter(|_| offer.pmix);
         let pmix = pmix.map(|endpoint| pmix::of_plan(plan, endpoint)).into_iter().flatten();
         let mpich = offer.mpich_version.map(|which| (MPICH_VERSION.name, which.to_owned()));
+        let open_mpi = offer.takes_open_mpi(plan).then(|| pmix::open_mpi_of_plan(plan));
+        let pmix = pmix.chain(open_mpi.into_iter().flatten());
         let sharing = sharing::of_plan(plan, &offer);
         let others = torch::of_plan(plan).into_iter().chain(slurm_tasks::of_plan(plan));
         pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
@@ -169,9 +171,17 @@ impl ProtocolOffer {
         let endpoint = plan.endpoint.as_ref().filter(|endpoint| offer.pmi && !endpoint.is_web());
         let endpoint = endpoint.into_iter().flat_map(|endpoint| env::of_endpoint(endpoint, rank));
         let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
+        let open_mpi = offer.takes_open_mpi(plan).then(|| pmix::open_mpi_of_rank(rank, local_rank));
+        let pmix = pmix.chain(open_mpi.into_iter().flatten());
         let others = torch::of_rank(plan, rank, local_rank).into_iter();
         let others = others.chain(slurm_tasks::of_rank(plan, rank, local_rank));
         pmi.chain(endpoint).chain(pmix).chain(others).collect()
+    }
+
+    /// True if the program gets the variables of Open MPI's launcher although it is offered no PMIx, with
+    /// which every program gets them.
+    fn takes_open_mpi(self, plan: &Plan) -> bool {
+        plan.environment.emulated.open_mpi && !self.pmix && !self.may_link_mpi
     }
 }
 

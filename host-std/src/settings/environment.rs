@@ -43,6 +43,8 @@ pub(crate) struct EmulatedLaunchers {
     pub(crate) torch: bool,
     /// `srun`, as in a task of Slurm.
     pub(crate) slurm: bool,
+    /// Open MPI's `mpirun`, for programs that link no MPI library.
+    pub(crate) open_mpi: bool,
 }
 
 /// Address at which the program of rank 0 listens for the others.

@@ -211,5 +211,8 @@ const MPIEXEC: &str = "pmi-host mpiexec";
 /// Name of Slurm's launcher.
 pub(crate) const SRUN: &str = "srun";
 
+/// Name of the launchers of Open MPI and of others.
+pub(super) const MPIRUN: &str = "mpirun";
+
 /// Name of Open MPI's launcher that no other one has.
 const PRTERUN: &str = "prterun";

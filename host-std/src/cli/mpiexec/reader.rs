@@ -1,7 +1,7 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
 use super::table::{self, FollowingWords, HydraEffect, HydraOption};
-use super::{ReadContext, SRUN, all, gtool, multi_prog, rankfile, variable_of};
+use super::{MPIRUN, ReadContext, SRUN, all, gtool, multi_prog, rankfile, variable_of};
 use crate::cli::args::{self, DefaultRanks, GivenOption, PartArgs, Personality, RunArgs, Task};
 use crate::cli::foreign;
 use crate::cli::layers::Origin;
@@ -406,12 +406,17 @@ impl<'a> HydraReader<'a> {
     pub(super) fn finish(mut self) -> Result<RunArgs, UsageError> {
         let wrong = |what: String| UsageError::Other { what };
         self.origin = Origin::Default;
-        let weakest: &[(&str, &str)] = match self.is_slurm() {
-            true => &[("allocation", "true"), ("stdin", "all"), ("env-for", "slurm")],
-            false => &[("universe", "endless"), ("allocation", "true")],
+        let launcher = self.launcher.or_else(|| self.context.launcher());
+        let weakest: &[(&str, &str)] = match launcher {
+            Some(Personality::Slurm) => &[("stdin", "all"), ("env-for", "slurm")],
+            Some(Personality::Hydra) => &[("universe", "endless")],
+            Some(Personality::OpenMpi) => &[("universe", "endless"), ("env-for", "ompi")],
+            // Scripts that Open MPI's `mpirun` starts read the rank in its variables.
+            None if self.context.name == MPIRUN => &[("universe", "endless"), ("env-for", "ompi")],
+            None => &[("universe", "endless")],
         };
-        let weakest =
-            weakest.iter().map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
+        let weakest = weakest.iter().chain(&[("allocation", "true")]);
+        let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
         self.args.weakest = weakest.collect::<Result<_, _>>()?;
         self.args.needs_program = true;
         let has = |given: &[GivenOption], name| given.iter().any(|one| one.option.name == name);
@@ -428,7 +433,7 @@ impl<'a> HydraReader<'a> {
             self.read_program_file()?;
         }
         let slots = self.slots.unwrap_or(Unit::Core);
-        self.args.default_ranks = match self.launcher.or_else(|| self.context.launcher()) {
+        self.args.default_ranks = match launcher {
             Some(Personality::Hydra | Personality::Slurm) => DefaultRanks::One,
             Some(Personality::OpenMpi) => DefaultRanks::Slots(slots),
             None => DefaultRanks::OfLibrary(slots),

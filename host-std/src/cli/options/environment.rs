@@ -3,7 +3,7 @@
 use super::OptionSpec;
 use super::Topic::Environment;
 use super::value::{add, choice, path, put, shown_path, text};
-use crate::settings::environment::Offer;
+use crate::settings::environment::{EmulatedLaunchers, Offer};
 use pmi_host_base::program::Inherit;
 use pmi_host_base::variables::SET;
 use std::env;
@@ -106,20 +106,22 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "WHAT",
         "set further variables: those of torchrun (torch: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, \
          LOCAL_RANK and others), those of Slurm's tasks (slurm: SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS \
-         and others), or both",
+         and others), those of Open MPI's mpirun for programs that link no MPI library (ompi: \
+         OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE and others); or several, as torch,slurm",
         |settings, value| {
-            let both = (true, true);
-            let choices =
-                [("torch", (true, false)), ("slurm", (false, true)), ("torch,slurm", both)];
-            let environment = &mut settings.environment;
-            (environment.emulated.torch, environment.emulated.slurm) = choice(value, &choices)?;
+            let mut emulated = EmulatedLaunchers::default();
+            for launcher in value.as_bytes().split(|byte| *byte == b',') {
+                let field = choice(OsStr::from_bytes(launcher), &LAUNCHERS)?;
+                *field(&mut emulated) = true;
+            }
+            settings.environment.emulated = emulated;
             Ok(())
         },
-        |settings| match (settings.environment.emulated.torch, settings.environment.emulated.slurm) {
-            (true, true) => Some("torch,slurm".to_owned()),
-            (true, false) => Some("torch".to_owned()),
-            (false, true) => Some("slurm".to_owned()),
-            (false, false) => None,
+        |settings| {
+            let mut emulated = settings.environment.emulated;
+            let set = LAUNCHERS.iter().filter(|(_, field)| *field(&mut emulated));
+            let names: Vec<&str> = set.map(|(name, _)| *name).collect();
+            (!names.is_empty()).then(|| names.join(","))
         },
     ),
     Environment.switch(
@@ -129,6 +131,15 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| settings.environment.report,
     ),
 ];
+
+/// Launchers for `--env-for`, and their fields.
+const LAUNCHERS: [(&str, EmulatedLauncher); 3] = [
+    ("torch", |emulated| &mut emulated.torch),
+    ("slurm", |emulated| &mut emulated.slurm),
+    ("ompi", |emulated| &mut emulated.open_mpi),
+];
+
+type EmulatedLauncher = fn(&mut EmulatedLaunchers) -> &mut bool;
 
 /// Cuts `NAME=VALUE`; the first `=` counts. A lone `NAME` has the value that it has for the launcher.
 fn assignment(value: &OsStr) -> Result<(OsString, OsString), String> {

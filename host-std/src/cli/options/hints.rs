@@ -76,7 +76,7 @@ const VALUES: &[(&str, &[&str])] = &[
         ],
     ),
     ("display", &["map"]),
-    ("env-for", &["torch", "slurm", "torch,slurm"]),
+    ("env-for", &["torch", "slurm", "ompi", "torch,slurm"]),
     ("inherit", &["all", "none"]),
     ("on-exit-error", &["kill", "ignore"]),
     ("pmi", &["auto", "1", "2", "x", "all"]),

@@ -85,7 +85,9 @@ fn system_server_is_the_only_one_of_its_host_and_replaces_one_that_is_gone() {
 fn tool_selects_one_of_several_launchers() {
     let place = Place::new("several");
     let words = || ["-n", "1"].into_iter().chain(ENDLESS);
-    let jobs = [place.start(words()), place.start(words())];
+    let address = place.0.with_extension("uri");
+    let reporting = ["--report-uri", address.to_str().unwrap()];
+    let jobs = [place.start(words()), place.start(reporting.into_iter().chain(words()))];
     place.tools(&["none", ""], |ran| {
         ran.exits_with(2);
     });
@@ -102,6 +104,11 @@ fn tool_selects_one_of_several_launchers() {
             });
         }
     }
+    let uri = std::fs::read_to_string(address).unwrap();
+    let nspace = format!("kvs_{}_0", jobs[1].pid());
+    place.tools(&["show", &nspace, "pmix.srvr.uri", uri.trim_end()], |ran| {
+        ran.exits_with(0).says_nothing();
+    });
     for job in jobs {
         job.signal("TERM");
         job.end();

@@ -1,7 +1,9 @@
 //! End of a command: its output and its exit code.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Exit code of a failure with a valid command line.
@@ -22,7 +24,7 @@ pub fn print(text: &str) -> ExitCode {
 
 /// As [`print()`], for bytes that need not be text.
 pub fn print_bytes(bytes: &[u8]) -> ExitCode {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             let why = format_args!("standard output cannot be written ({error}) and is incomplete");
@@ -32,9 +34,23 @@ pub fn print_bytes(bytes: &[u8]) -> ExitCode {
     }
 }
 
+/// Writes a line to standard output (`-`), to standard error (`+`) or to a file.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub fn print_to(place: &Path, what: impl Display) -> io::Result<()> {
+    let text = format!("{what}\n");
+    match place.to_str() {
+        Some("-") => io::stdout().write_all(text.as_bytes()),
+        Some("+") => io::stderr().write_all(text.as_bytes()),
+        _ => fs::write(place, text),
+    }
+}
+
 /// Prints an error, and returns its exit code.
 pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
-    let _ = std::io::stderr().write_all(line(what).as_bytes());
+    let _ = io::stderr().write_all(line(what).as_bytes());
     ExitCode::from(code)
 }
 

@@ -24,7 +24,7 @@ use crate::nodes::starter::NODE;
 use crate::server::singleton::SingletonArgs;
 use crate::{demo_rank, event_loop};
 use clap::{Arg, Command};
-use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, refuse};
+use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, replay, trace};
@@ -231,13 +231,7 @@ fn start(config: Config) -> ExitCode {
         return refuse(&UsageError::Value { given, why: format!("it cannot be read ({error})") });
     }
     if let Some(place) = &config.settings.watching.report_pid {
-        let text = format!("{}\n", std::process::id());
-        let written = match place.to_str() {
-            Some("-") => std::io::stdout().write_all(text.as_bytes()),
-            Some("+") => std::io::stderr().write_all(text.as_bytes()),
-            _ => std::fs::write(place, text),
-        };
-        if let Err(error) = written {
+        if let Err(error) = print_to(place, std::process::id()) {
             let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
             return complain(&what, FAILED);
         }

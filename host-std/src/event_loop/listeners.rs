@@ -17,6 +17,7 @@ use crate::server::listen_config::WebListenConfig;
 use crate::settings::Watching;
 use crate::web::{Rejected, Visit, Web};
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_base::exit::print_to;
 use pmi_std::Stream;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -208,6 +209,13 @@ impl Listeners {
                 format!("the system server cannot listen for PMIx tools: {error}")
             })?;
             self.tools.open_system(&server)?;
+        }
+        if let Some(place) = &settings.report_uri {
+            let written =
+                self.server_address(poller).and_then(|server| print_to(place, server.uri));
+            written.map_err(|error| {
+                format!("'--report-uri {}' cannot be written ({error})", place.display())
+            })?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) struct ToolAccess {
 impl ToolAccess {
     /// Access as the user has set it.
     pub(super) fn new(settings: &Watching) -> Self {
-        let is_on = settings.tools || settings.is_system_server;
+        let is_on = settings.tools || settings.is_system_server || settings.report_uri.is_some();
         let open_at = is_on.then(|| Instant::now() + OPEN_AFTER);
         Self { is_on, open_at, ..Self::default() }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Watching {
     pub(crate) control: bool,
     /// Place of the launcher's process id (`--report-pid`): `-`, `+` or a file.
     pub(crate) report_pid: Option<PathBuf>,
+    /// Place of the address at which PMIx tools connect (`--report-uri`), likewise.
+    pub(crate) report_uri: Option<PathBuf>,
     /// True if PMIx tools may connect to the run (`--no-tools` switches it off).
     pub(crate) tools: bool,
     /// True if the run is the system server of its host (`--system-server`), which tools find first.
@@ -35,6 +37,7 @@ impl Default for Watching {
             progress: true,
             control: true,
             report_pid: None,
+            report_uri: None,
             tools: true,
             is_system_server: false,
         }

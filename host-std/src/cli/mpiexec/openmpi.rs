@@ -105,7 +105,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     ),
     flag(&["report-state-on-timeout"], Only(&[""], "")).note("always reported"),
     word(&["report-pid"], Whole("report-pid", same)),
-    word(&["report-uri"], Refused("'pmi-host ps' finds the runs of this machine without a URI")),
+    word(&["report-uri"], Whole("report-uri", same)),
     word(&["report-events"], Refused("'pmi-host ps' shows the state of a run")),
     word(&["output-proctable"], Refused("'pmi-host ps' lists processes, with '--json' for programs")),
     flag(&["report-child-jobs-separately"], Refused("the code is that of the first rank that failed")),

@@ -45,6 +45,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.watching.report_pid, path(value).map(Some)),
         |settings| shown_path(settings.watching.report_pid.as_ref()),
     ),
+    Watching.value(
+        "report-uri",
+        "WHERE",
+        "write the address at which PMIx tools connect to standard output (-), standard error (+) or a file",
+        |settings, value| put(&mut settings.watching.report_uri, path(value).map(Some)),
+        |settings| shown_path(settings.watching.report_uri.as_ref()),
+    ),
     Watching.switch(
         "tools",
         "let PMIx tools and debuggers of the same user connect to the run",

@@ -3,23 +3,29 @@
 //! ```text
 //! pmi-host-VERSION-x86_64-linux-gnu.tar.gz     with TLS and the C libraries
 //! pmi-host-VERSION-x86_64-linux-static.tar.gz  one static program (--static): musl, without TLS
+//! pmi-host-VERSION-PROCESSOR-linux-gnu2.28.tar.gz  programs for glibc 2.28, x86_64 and aarch64 (--portable)
 //! pmi-host_VERSION_amd64.deb                   the first one as a package; the .rpm where rpmbuild is
 //! installed SHA256SUMS
 //! ```
 //!
 //! `--untried` makes the directory and the archive only, for recipes of other package managers.
 
+mod portable;
+
 use crate::args::Arguments;
 use crate::toolchain::{self, Facts};
 use crate::{capi, process};
+use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask dist [--static] [--untried]");
+    let usage = "cargo xtask dist [--static] [--portable] [--untried]";
+    let mut arguments = Arguments::new(arguments, usage);
     let (has_static, is_untried) = (arguments.flag("--static"), arguments.flag("--untried"));
+    let is_portable = arguments.flag("--portable");
     arguments.end()?;
     let release = Release::new()?;
     let mut archives = vec![release.with_libraries()?];
@@ -31,6 +37,9 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     }
     for archive in &archives {
         release.try_archive(archive)?;
+    }
+    if is_portable {
+        archives.extend(portable::archives(&release)?);
     }
     archives.push(release.debian_package(&archives[0])?);
     archives.extend(release.rpm_package(&archives[0])?);
@@ -74,7 +83,7 @@ impl Release {
     /// The archive with TLS and the C libraries; it needs the C library of this machine or a newer one.
     fn with_libraries(&self) -> Result<PathBuf, String> {
         let program = toolchain::build_host()?;
-        let tree = self.tree("gnu", &program)?;
+        let tree = self.tree("x86_64", "gnu", &program)?;
         let libraries = self.directory.join("capi");
         let findings = capi::make(&libraries)?;
         if let Some(finding) = findings.first() {
@@ -112,7 +121,7 @@ impl Release {
             return Err("the static program does not build; it needs Debian's musl-tools".into());
         }
         let built = toolchain::directory(&toolchain).join(MUSL).join("release/pmi-host");
-        self.pack(&self.tree("static", &built)?)
+        self.pack(&self.tree("x86_64", "static", &built)?)
     }
 
     /// Directory with the unwinder of gcc for programs with musl, by the name under which the standard
@@ -136,15 +145,17 @@ impl Release {
     }
 
     /// Directory of an archive, with the program and the documents.
-    fn tree(&self, kind: &str, program: &Path) -> Result<PathBuf, String> {
-        let tree = self.directory.join(format!("pmi-host-{VERSION}-x86_64-linux-{kind}"));
+    fn tree(&self, processor: &str, kind: &str, program: &Path) -> Result<PathBuf, String> {
+        let tree = self.directory.join(format!("pmi-host-{VERSION}-{processor}-linux-{kind}"));
         let documents = tree.join("share/doc/pmi-host");
         create(&tree.join("bin"))?;
         create(&documents)?;
         let installed = tree.join("bin/pmi-host");
         copy(program, &installed)?;
         // Its symbols are as large as its instructions.
-        process::output(Command::new("strip").arg(&installed))?;
+        if processor == env::consts::ARCH {
+            process::output(Command::new("strip").arg(&installed))?;
+        }
         for name in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
             copy(&process::root().join(name), &documents.join(name))?;
         }
@@ -303,7 +314,8 @@ fn copy_libraries(program: &Path, root: &Path) -> Result<(), String> {
 
 /// The newest version of glibc that the program requires a symbol of.
 fn needed_glibc(program: &Path) -> Result<String, String> {
-    let symbols = process::output(Command::new("objdump").arg("-T").arg(program))?;
+    let mut readelf = Command::new("readelf");
+    let symbols = process::output(readelf.args(["--dyn-syms", "-W"]).arg(program))?;
     let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
         let version = rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?;
         let numbers: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();

@@ -89,7 +89,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]
   peers      check the statements of the documentation about prterun and srun, which may fail because of them
   package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
-  dist       build archives and packages of a release, and try each in an empty root [--static] [--portable] [--untried]
+  dist       build archives and packages of a release, and try them [--static] [--portable] [--untried]
   book       build the book of docs, with the playground and rustdoc, and check its links [--archive FILE]
   playground build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]
   help       print this page

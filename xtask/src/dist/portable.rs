@@ -1,8 +1,8 @@
 //! Programs for older systems and for another processor, linked by Zig's linker.
 //!
-//! A program that is linked here requires the C library of this machine or a newer one. Zig brings the symbols of
-//! older versions, and the libraries of other processors; both it and `cargo-zigbuild` are wheels of the Python
-//! package index.
+//! A program that is linked here requires the C library of this machine or a newer one. Zig brings the
+//! symbols of older versions, and the libraries of other processors; both it and `cargo-zigbuild` are wheels
+//! of the Python package index.
 
 use super::{Release, process, toolchain};
 use crate::toolchain::{Facts, Toolchain};

@@ -64,6 +64,7 @@ impl Json {
     }
 
     /// Writes bytes under `name`, each as the character of the same number.
+    #[cfg(any(feature = "played", feature = "pmix", test))]
     pub(crate) fn bytes(&mut self, name: &str, bytes: &[u8]) {
         self.name(name);
         self.quoted(bytes.iter().map(|byte| char::from(*byte)));

@@ -15,6 +15,8 @@ pub struct Play {
     whole: World,
     /// The world at the displayed moment.
     then: World,
+    /// Messages and events of the whole run.
+    story: Story,
 }
 
 #[wasm_bindgen]
@@ -39,7 +41,8 @@ impl Play {
         Self::with(&trace.scenario, trace.seed, &trace.injections).map_err(|why| JsError::new(&why))
     }
 
-    /// Messages and events, from the start to the end.
+    /// Events and fences, from the start to the end, and the names that [`numbers`](Self::numbers) refers
+    /// to.
     pub fn story(&self) -> String {
         let (scenario, world) = (self.whole.scenario(), &self.whole);
         Json::of(|json| {
@@ -49,8 +52,30 @@ impl Play {
             json.plain("steps", world.steps());
             json.plain("end", world.time() * 1000);
             json.plain("cut", !world.is_quiet());
-            Story::of_world(world).write(json);
+            self.story.write(json);
         })
+    }
+
+    /// Eight numbers of each message: lane, flags (1: to the server, 2: made by no client, 4: an error), time
+    /// and step of sending, length, number of parts, and the numbers of its name and its wire format.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.story.numbers()
+    }
+
+    /// Three numbers of each part of each message: time and step of its arrival, and the bytes that had
+    /// arrived.
+    pub fn parts(&self) -> Vec<f64> {
+        self.story.parts()
+    }
+
+    /// The bytes of all messages.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.story.bytes()
+    }
+
+    /// The fields of one message.
+    pub fn fields(&self, index: usize) -> String {
+        self.story.fields(index)
     }
 
     /// State of the run after `step` steps.
@@ -116,7 +141,8 @@ impl Play {
             World::again(scenario, seed, Options::default(), done, last).map_err(said)?;
         whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
         let then = World::with(scenario, seed, BRIEF).map_err(said)?;
-        Ok(Self { whole, then })
+        let story = Story::of_world(&whole);
+        Ok(Self { whole, then, story })
     }
 
     fn act(&mut self, step: u64, what: &str) -> Result<(), String> {
@@ -134,6 +160,7 @@ impl Play {
         }
         all.into_iter().for_each(|what| whole.inject(what));
         whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
+        self.story = Story::of_world(&whole);
         self.whole = whole;
         self.rewind(step);
         Ok(())
@@ -213,7 +240,7 @@ mod tests {
         let mut play = Play::read(text, 0, "").unwrap();
         let end = u32::try_from(play.whole.steps()).unwrap();
         play.act(end.into(), "order 0 put k v").unwrap();
-        assert!(play.story().contains("cmd=put"));
+        assert!(play.bytes().windows(7).any(|bytes| bytes == b"cmd=put"));
         let last = u32::try_from(play.whole.steps()).unwrap();
         assert!(play.view(last).contains("\"key\":\"k\""));
         assert!(!play.view(end).contains("\"key\":\"k\""));

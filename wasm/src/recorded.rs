@@ -27,7 +27,8 @@ impl Recording {
         Ok(Self(Recorded::new(pmi_trace::import::read(bytes)?)))
     }
 
-    /// Messages and events, from the start to the end.
+    /// Events and fences, from the start to the end, and the names that [`numbers`](Self::numbers) refers
+    /// to.
     pub fn story(&self) -> String {
         let Recorded { story, notes, has_times, end } = &self.0;
         Json::of(|json| {
@@ -37,6 +38,28 @@ impl Recording {
             json.plain("end", end.ns);
             story.write(json);
         })
+    }
+
+    /// Eight numbers of each message: lane, flags (1: to the server, 2: made by no client, 4: an error), time
+    /// and step of sending, length, number of parts, and the numbers of its name and its wire format.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.0.story.numbers()
+    }
+
+    /// Three numbers of each part of each message: time and step of its arrival, and the bytes that had
+    /// arrived.
+    pub fn parts(&self) -> Vec<f64> {
+        self.0.story.parts()
+    }
+
+    /// The bytes of all messages.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.story.bytes()
+    }
+
+    /// The fields of one message.
+    pub fn fields(&self, index: usize) -> String {
+        self.0.story.fields(index)
     }
 }
 
@@ -85,11 +108,12 @@ impl Recorded {
         for (step, record) in (1..).zip(&trace.records) {
             let ns = if has_times { record.time_ns } else { step * 1000 };
             end = Moment { ns, step };
-            let lane = subject_key(record)
-                .and_then(|subject_key| whos.iter().position(|other| *other == subject_key));
+            let lane = subject_key(record).and_then(|subject_key| {
+                whos.binary_search_by_key(&place(subject_key), |who| place(*who)).ok()
+            });
             take(&mut story, &mut pipes, record, lane, end);
         }
-        story.find_fences();
+        story.finish();
         Self { story, notes, has_times, end }
     }
 }
@@ -114,11 +138,14 @@ fn whos(trace: &Trace) -> Vec<SubjectKey> {
     for facts in trace.jobs() {
         whos.extend((0..facts.ranks.min(RANKS_MAX)).map(|rank| (facts.job, Ok(rank))));
     }
-    whos.sort_by_key(|(job, subject_key)| {
-        (*job, subject_key.is_err(), subject_key.unwrap_or_else(|session| session))
-    });
+    whos.sort_by_key(|who| place(*who));
     whos.dedup();
     whos
+}
+
+/// Place of a lane among the others.
+fn place((job, subject_key): SubjectKey) -> (u32, bool, u32) {
+    (job, subject_key.is_err(), subject_key.unwrap_or_else(|session| session))
 }
 
 fn subject_key(record: &Record) -> Option<SubjectKey> {

@@ -1,14 +1,17 @@
 //! A run as the page draws it: messages with their transit times, fences, and events.
 
-use crate::fields::connection::PmixConversation;
-use crate::fields::{Fields, PMIX, pmix};
+use crate::fields::{PMIX, pmix};
 use crate::json::Json;
-use pmi_core::command::{FenceGroup, Request};
-use pmi_core::wire::{Framed, pmi1, pmi2};
+use pmi_core::wire::{Framed, pmi2};
 use std::collections::VecDeque;
 
+mod columns;
+mod fences;
 #[cfg(any(feature = "played", feature = "pmix"))]
 mod world;
+
+use columns::{DIALECTS, MessageSummary};
+pub(crate) use fences::Fence;
 
 /// Messages and events of a run, simulated or recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +63,8 @@ pub(crate) struct Message {
     pub(crate) is_raw: bool,
     /// Arrival times, with the number of bytes that had arrived.
     pub(crate) parts: Vec<(Moment, usize)>,
+    /// Its name and outcome; known when the story is [finished](Story::finish).
+    pub(crate) summary: MessageSummary,
 }
 
 /// An event other than a message.
@@ -73,34 +78,6 @@ pub(crate) struct StoryEvent {
     pub(crate) kind: &'static str,
     /// Description.
     pub(crate) text: String,
-}
-
-/// One fence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fence {
-    /// Participants: `job`, `world`, `node`, or ranks.
-    pub(crate) group: String,
-    /// Its tag, if it has one.
-    pub(crate) tag: Option<u32>,
-    /// Number of participants; 0 if it is unknown.
-    pub(crate) members: usize,
-    /// Ranks that entered, with the times of their request and of its arrival.
-    pub(crate) inside: Vec<Visit>,
-}
-
-/// A rank in a fence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Visit {
-    /// Lane of the rank.
-    pub(crate) lane: usize,
-    /// Time of its request.
-    pub(crate) asked: Moment,
-    /// Time at which the server had read the request.
-    pub(crate) came: Option<Moment>,
-    /// Time at which the server released it.
-    pub(crate) freed: Option<Moment>,
-    /// Arrival of the reply.
-    pub(crate) left: Option<Moment>,
 }
 
 impl Story {
@@ -128,7 +105,7 @@ impl Story {
         pipe.last = Some(self.messages.len());
         pipe.flying.push_back(self.messages.len());
         let bytes = bytes.to_vec();
-        self.messages.push(Message { lane, is_up, sent, bytes, is_raw, parts: Vec::new() });
+        self.messages.push(Message { lane, is_up, sent, bytes, is_raw, ..Message::default() });
     }
 
     /// Records the arrival of `len` bytes, the oldest first.
@@ -156,48 +133,13 @@ impl Story {
         }
     }
 
-    /// Finds the fences in the messages.
-    pub(crate) fn find_fences(&mut self) {
-        // For each lane, the visits that have not ended: the fence, the index of the visit, and the
-        // part of the answer that identifies the request if it has no tag.
-        let mut open: Vec<VecDeque<(usize, usize, Option<u32>)>> =
-            vec![VecDeque::new(); self.lanes.len()];
-        for message in &self.messages {
-            let fields = Fields::of(&message.bytes, message.is_up);
-            let tag_shared = fields.tag(&message.bytes);
-            let is_named = fields.display_name(&message.bytes, message.is_up) == Some("barrier_in");
-            let is_awaited = |(.., tag): &(usize, usize, Option<u32>)| *tag == tag_shared;
-            let answered = open[message.lane].iter().position(is_awaited);
-            if !is_named && (message.is_up || tag_shared.is_none() || answered.is_none()) {
-                continue;
-            }
-            if message.is_up {
-                let (group, tag, members) = participants(&message.bytes, &self.lanes, message.lane);
-                let job = self.lanes[message.lane].job;
-                let lanes = &self.lanes;
-                let is_same = |fence: &Fence| {
-                    (&fence.group, fence.tag) == (&group, tag)
-                        && fence.inside.iter().all(|visit| lanes[visit.lane].job == job)
-                        && fence.inside.iter().all(|visit| visit.lane != message.lane)
-                };
-                let at = self.fences.iter().position(is_same).unwrap_or_else(|| {
-                    self.fences.push(Fence { group, tag, members, inside: Vec::new() });
-                    self.fences.len() - 1
-                });
-                let visits = &mut self.fences[at].inside;
-                open[message.lane].push_back((at, visits.len(), tag_shared));
-                let visit = Visit { lane: message.lane, asked: message.sent, ..Visit::default() };
-                visits.push(Visit { came: message.arrival(), ..visit });
-            } else if let Some((fence, visit, _)) =
-                answered.and_then(|at| open[message.lane].remove(at))
-            {
-                let visit = &mut self.fences[fence].inside[visit];
-                (visit.freed, visit.left) = (Some(message.sent), message.arrival());
-            }
-        }
+    /// Completes a story whose messages are all known: names them, and finds the fences.
+    pub(crate) fn finish(&mut self) {
+        self.summarize();
+        self.find_fences();
     }
 
-    /// The story as JSON for the page.
+    /// The story as JSON for the page, without its messages, which are [columns](Self::numbers).
     pub(crate) fn write(&self, json: &mut Json) {
         json.list("lanes", &self.lanes, |json, lane| {
             json.object(|json| {
@@ -206,11 +148,8 @@ impl Story {
                 json.text("dialect", &lane.dialect);
             });
         });
-        let mut connections = vec![PmixConversation::default(); self.lanes.len()];
-        json.list("messages", &self.messages, |json, message| {
-            let connection = &mut connections[message.lane];
-            json.object(|json| message.write(json, connection));
-        });
+        json.list("names", self.names(), |json, name| json.word(name));
+        json.list("dialects", DIALECTS, |json, dialect| json.word(dialect));
         json.list("events", &self.events, |json, event| {
             json.object(|json| {
                 event.at.write(json, "at");
@@ -230,56 +169,6 @@ impl Message {
     fn arrival(&self) -> Option<Moment> {
         let (at, had) = self.parts.last()?;
         (*had == self.bytes.len()).then_some(*at)
-    }
-
-    fn write(&self, json: &mut Json, connection: &mut PmixConversation) {
-        json.plain("lane", self.lane);
-        json.plain("up", self.is_up);
-        self.sent.write(json, "sent");
-        json.bytes("bytes", &self.bytes);
-        json.plain("raw", self.is_raw);
-        json.list("parts", &self.parts, |json, (at, had)| {
-            json.object(|json| {
-                at.write(json, "at");
-                json.plain("had", had);
-            });
-        });
-        let mut fields = Fields::of(&self.bytes, self.is_up);
-        json.text("dialect", fields.dialect);
-        let described = connection.describe(&mut fields, &self.bytes, self.is_up);
-        let display_name = described.or_else(|| fields.display_name(&self.bytes, self.is_up));
-        json.text("name", display_name.unwrap_or_default());
-        json.list("fields", &fields.fields, |json, field| {
-            json.object(|json| {
-                json.text("name", &field.name);
-                json.plain("start", field.start);
-                json.plain("value", field.value);
-                json.plain("end", field.end);
-                if let Some(text) = &field.text {
-                    json.text("text", text);
-                }
-            });
-        });
-    }
-}
-
-impl Fence {
-    fn write(&self, json: &mut Json) {
-        json.text("group", &self.group);
-        json.maybe("tag", self.tag);
-        json.plain("members", self.members);
-        json.list("inside", &self.inside, |json, visit| {
-            json.object(|json| {
-                json.plain("lane", visit.lane);
-                visit.asked.write(json, "asked");
-                let moments = [("came", visit.came), ("freed", visit.freed), ("left", visit.left)];
-                for (name, moment) in moments {
-                    if let Some(moment) = moment {
-                        moment.write(json, name);
-                    }
-                }
-            });
-        });
     }
 }
 
@@ -320,27 +209,5 @@ fn is_whole(bytes: &[u8]) -> bool {
     match pmi2::frame(bytes) {
         Ok(framed) => framed != Framed::Partial,
         Err(_) => bytes.ends_with(b"\n"),
-    }
-}
-
-/// Participants of a fence, its tag, and their number.
-fn participants(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, usize) {
-    let own = lanes.iter().filter(|other| other.job == lanes[lane].job);
-    let size = own.clone().count();
-    let job = ("job".into(), None, size);
-    let Ok(Some(Request::Fence { group, tag })) = pmi1::read_request(message) else { return job };
-    match group {
-        FenceGroup::World if tag.is_none() => job,
-        FenceGroup::World => ("world".into(), tag, size),
-        FenceGroup::Node => {
-            let node = lanes[lane].group;
-            let members = own.filter(|other| other.group == node).count();
-            (format!("node {node}"), tag, members)
-        }
-        FenceGroup::Ranks(list) => {
-            let text = String::from_utf8_lossy(list).into_owned();
-            let members = list.split(|byte| *byte == b',').count();
-            (text, tag, members)
-        }
     }
 }

@@ -22,7 +22,7 @@ impl Story {
         for entry in world.entries() {
             story.take(entry, &mut pipes);
         }
-        story.find_fences();
+        story.finish();
         story
     }
 
@@ -147,5 +147,41 @@ mod tests {
         assert_eq!(names[2..], [("world".into(), Some(0), 4), ("job".into(), None, 4)]);
         let story = story(&format!("all dialect 2.0\n{FENCE}"));
         assert_eq!((story.fences.len(), story.fences[0].inside.len()), (1, 3));
+    }
+
+    #[test]
+    fn columns_hold_every_message_and_fields_are_read_on_demand() {
+        let story = story(&format!("{FENCE}\nfault at 60 kill 1"));
+        let (numbers, parts, bytes) = (story.numbers(), story.parts(), story.bytes());
+        assert_eq!(numbers.len(), story.messages.len() * 8);
+        let sum = |column: usize| -> f64 { numbers.iter().skip(column).step_by(8).sum() };
+        assert_eq!(sum(4), bytes.len() as f64);
+        assert_eq!(sum(5) * 3.0, parts.len() as f64);
+        let names = story.names();
+        assert!(names.contains(&"put") && names.contains(&"barrier_in"));
+        let put = story.messages.iter().position(|message| message.summary.name == "put").unwrap();
+        assert_eq!(numbers[put * 8], story.messages[put].lane as f64);
+        assert!(story.fields(put).contains(r#"{"name":"key","start":"#));
+        assert_eq!(story.fields(story.messages.len()), "{}");
+    }
+
+    #[test]
+    fn reply_of_pmix_is_read_after_the_earlier_messages_of_its_connection() {
+        let story = story(&format!("all dialect pmix\n{FENCE}"));
+        let fences = story.messages.iter().enumerate();
+        let mut replies =
+            fences.filter(|(_, message)| !message.is_up && message.summary.name == "barrier_in");
+        let (at, reply) = replies.next().unwrap();
+        assert!(!reply.summary.is_refusal && reply.summary.dialect == "pmix");
+        assert!(story.fields(at).contains(r#""text":"SUCCESS""#), "{}", story.fields(at));
+    }
+
+    #[test]
+    fn refusal_is_marked() {
+        let story =
+            story("ranks 1\nall latency 10\nscript all\n open\n get nothing\n finalize\nend");
+        let refused = story.messages.iter().filter(|message| message.summary.is_refusal);
+        let names: Vec<_> = refused.map(|message| (message.is_up, message.summary.name)).collect();
+        assert_eq!(names, [(false, "get")]);
     }
 }

@@ -2,6 +2,7 @@
 
 import { Axis } from "./axis.js";
 import { gap, Pane } from "./pane.js";
+import { firstFrom, sentUpTo } from "./search.js";
 import { KINDS } from "./transport.js";
 
 export class App {
@@ -153,9 +154,7 @@ export class App {
 
   /// The place among the moments of the active run.
   get index() {
-    const { moments } = this.active.story;
-    const at = moments.findIndex((moment) => moment.step > this.step);
-    return (at < 0 ? moments.length : at) - 1;
+    return firstFrom(this.active.story.moments, this.step + 1, ({ step }) => step) - 1;
   }
 
   /// The time, if it is between two moments.
@@ -173,8 +172,7 @@ export class App {
 
   seekStep(step) {
     const { moments } = this.active.story;
-    const at = moments.findIndex((moment) => moment.step > step);
-    const last = moments[Math.max((at < 0 ? moments.length : at) - 1, 0)];
+    const last = moments[Math.max(firstFrom(moments, step + 1, (moment) => moment.step) - 1, 0)];
     this.seek(last.ns, Math.max(step, last.step));
   }
 
@@ -236,7 +234,7 @@ export class App {
     const passed = Math.min(time - this.#last, 100);
     this.#last = time;
     if (this.isPlaying && this.film) {
-      this.film.advance(passed);
+      this.film.advance(passed * this.speed);
       this.changed();
     } else if (this.isPlaying) this.advance(passed);
     if (!this.#isDirty || !this.axis) return;
@@ -370,6 +368,20 @@ export class App {
       this.revealPicked();
     }
     this.changed();
+  }
+
+  /// Goes to the sending of the message after the picked one, or before it, and picks that: of the rank that is
+  /// followed, if one is. Without a picked one it begins at the moment.
+  pickNext(way) {
+    const { story } = this.active;
+    const followed = this.followed(this.active);
+    let at = this.picked?.sent ? this.picked.index + way : sentUpTo(story.messages, this.step) - (way > 0 ? 0 : 1);
+    while (story.messages[at] && followed != null && story.messages[at].lane !== followed) at += way;
+    const next = story.messages[at];
+    if (!next) return;
+    this.isPlaying = false;
+    this.seekStep(next.sent[1]);
+    if (this.picked !== next) this.pick(next, this.active);
   }
 
   /// Scrolls the diagram to what is picked, if it is outside of what is shown. The moment stays.

@@ -2,24 +2,26 @@
 
 /// From nanoseconds to units of length and back. All runs that are compared share one.
 export class Axis {
+  #sent = new WeakMap();
+
   /// With `isHandshakeFolded`, moments before the end of handshakes need no room.
   constructor(stories, isHandshakeFolded = false) {
     const all = new Set([0]);
     const from = isHandshakeFolded ? Math.min(...stories.map((story) => story.main)) : 0;
     const isKept = ({ ns }) => ns >= from || from === Infinity;
     for (const story of stories) for (const moment of story.moments) if (isKept(moment)) all.add(moment.ns);
-    const times = [...all].sort((a, b) => a - b);
-    const gaps = times.slice(1).map((time, at) => time - times[at]).sort((a, b) => a - b);
+    const times = Float64Array.from(all).sort();
+    const gaps = times.slice(1).map((time, at) => time - times[at]).sort();
     const usual = gaps[gaps.length >> 1] ?? 1;
     const most = Math.max(usual * 8, 1);
     this.times = times;
-    this.places = [0];
+    this.places = new Float64Array(times.length);
     this.breaks = [];
     for (let at = 1; at < times.length; at++) {
       const gap = times[at] - times[at - 1];
       const width = gap <= most ? gap : most * (1 + 0.15 * Math.log2(gap / most));
       if (gap > most * 1.5) this.breaks.push({ from: times[at - 1], to: times[at] });
-      this.places.push(this.places.at(-1) + width);
+      this.places[at] = this.places[at - 1] + width;
     }
     this.length = Math.max(this.places.at(-1), 1);
     // A step of the simulator is drawn about this long.
@@ -29,6 +31,16 @@ export class Axis {
   /// Where a time is.
   place(ns) {
     return between(this.times, this.places, ns);
+  }
+
+  /// Where the messages of a story are sent.
+  sentPlaces(story) {
+    let places = this.#sent.get(story);
+    if (!places) {
+      places = Float64Array.from(story.messages, ({ sent }) => this.place(sent[0]));
+      this.#sent.set(story, places);
+    }
+    return places;
   }
 
   /// Which time is at a place.

@@ -26,7 +26,7 @@ export function spoken(story, message) {
       barrier_in: `${rank} enters the fence`, finalize: `${rank} says goodbye`, abort: `${rank} aborts the job`, spawn: `${rank} asks for more processes`,
     }[message.name] ?? `${rank} sends ${message.label}`;
   }
-  if (message.code && message.code !== "0") return `the server refuses a request of ${rank}`;
+  if (message.isRefused) return `the server refuses a request of ${rank}`;
   return {
     put: `the server has the card of ${rank}`, COMMIT: `the server has the cards of ${rank}`, get: `the server sends ${rank} a copy of the card`,
     barrier_in: `all are inside: the server lets ${rank} go on`, finalize: `the server lets ${rank} go`,

@@ -121,12 +121,12 @@ function nice(ns) {
 function fences(pen, s) {
   const { story, geometry, colors, step, slots } = s;
   story.fences.forEach((fence, index) => {
+    if (fence.from[1] > step || fence.from[0] > s.to || fence.to < s.from) return;
     const inside = fence.inside.filter((visit) => visit.asked[1] <= step);
-    if (!inside.length) return;
     const ends = fence.inside.map((visit) => (visit.left && visit.left[1] <= step ? visit.left[0] : s.now));
     const x2 = s.x(Math.max(...ends, inside[0].asked[0]));
     if (x2 < 0 || s.x(inside[0].asked[0]) > s.width) return;
-    const freed = fence.inside.find((visit) => visit.freed && visit.freed[1] <= step)?.freed[0];
+    const freed = fence.freed && fence.freed[1] <= step ? fence.freed[0] : undefined;
     // On each lane: from the question to the answer.
     for (const visit of inside) {
       if (!s.isFirst(visit.lane)) continue;
@@ -182,8 +182,9 @@ function title(pen, { geometry, colors }, start, end, words) {
 
 /// How many have come to a fence that is still closed.
 function count(pen, s, fence, { of }) {
+  if (of > 1 || fence.from[1] > s.step || (fence.freed && fence.freed[1] <= s.step)) return;
   const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= s.step);
-  if (of > 1 || !came.length || fence.inside.some((visit) => visit.freed && visit.freed[1] <= s.step)) return;
+  if (!came.length) return;
   const start = s.x(Math.min(...came.map((visit) => visit.came[0])));
   title(pen, s, start, s.endX, `${named(fence)} ${came.length} of ${fence.members || fence.inside.length}`);
 }
@@ -235,7 +236,7 @@ export function ends(s, message) {
 function messages(pen, all) {
   const lit = [all.hover, all.picked];
   // Of too many to tell apart, only those that are pointed at or picked are arrows.
-  const s = all.isHeat ? { ...all, window: all.window.filter((message) => lit.includes(message)) } : all;
+  const s = all.isHeat ? { ...all, window: [...new Set(lit)].filter((one) => one?.sent && all.window.includes(one)) } : all;
   if (all.isHeat) heat(pen, all);
   const { colors, step, geometry } = s;
   const isDense = s.window.length > 260 || geometry.spacing < 20;
@@ -269,7 +270,7 @@ function messages(pen, all) {
 
 /// The colour of a message: by its direction, unless it is a refusal.
 export function tone(message, colors) {
-  if (message.raw || (message.code && message.code !== "0")) return colors.fault;
+  if (message.raw || message.isRefused) return colors.fault;
   return message.up ? colors.up : colors.down;
 }
 

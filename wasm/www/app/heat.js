@@ -15,15 +15,16 @@ export function heat(pen, s) {
   const counts = [new Uint32Array(columns * s.rows.length), new Uint32Array(columns * s.rows.length)];
   const bad = new Set();
   const { window, step } = s;
+  const places = s.axis.sentPlaces(s.story);
   for (let at = sentFrom(window, s.axis.time((s.scroll + first * WIDE) / s.scale)); at < window.length; at++) {
     const message = window[at];
     if (message.sent[1] > step) break;
-    const column = Math.floor(s.x(message.sent[0]) / WIDE) - first;
+    const column = Math.floor((places[message.index] * s.scale - s.scroll) / WIDE) - first;
     if (column < 0) continue;
     if (column >= columns) break;
     const place = s.rowOf[message.lane] * columns + column;
     counts[Number(message.up)][place] += 1;
-    if (message.raw || (message.code && message.code !== "0")) bad.add(place);
+    if (message.raw || message.isRefused) bad.add(place);
   }
   // The scale does not change while time runs: it follows the number of ranks in a row.
   const full = Math.max(s.rows[0].lanes.length, 2);

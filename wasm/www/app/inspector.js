@@ -1,7 +1,7 @@
 // Sections of the panel beside the diagrams: one message byte by byte, all events, machines, wait-for relations.
 
 import { h } from "./dom.js";
-import { sentUpTo } from "./search.js";
+import { firstFrom, sentUpTo } from "./search.js";
 import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
 
 /// What is shown of a message: its bytes beside its fields. Pointing at one lights the other.
@@ -162,21 +162,27 @@ export function eventsView(app) {
   const step = app.stepOf(app.active);
   const followed = app.followed(app.active);
   const isShown = (one) => followed == null || one.lane === followed || one.lane == null;
-  const sent = story.messages.slice(0, sentUpTo(story.messages, step));
-  const messages = followed == null ? sent : sent.filter(isShown);
-  const events = story.events.filter((event) => event.at[1] <= step && isShown(event) && event.kind !== "ask" && event.kind !== "answer");
-  const all = [...messages.slice(-EVENTS_MAX).map((message) => [message.sent, message]), ...events.slice(-EVENTS_MAX).map((event) => [event.at, event])]
+  const messages = lastOf(story.messages, sentUpTo(story.messages, step), isShown);
+  const events = lastOf(story.told, firstFrom(story.told, step + 1, ({ at }) => at[1]), isShown);
+  const all = [...messages.map((message) => [message.sent, message]), ...events.map((event) => [event.at, event])]
     .sort(([a], [b]) => b[1] - a[1]).slice(0, EVENTS_MAX);
   const line = ([at, one]) => {
     const isMessage = one.text === undefined;
     const who = one.lane == null ? "server" : `rank ${story.lanes[one.lane].name}`;
     const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${shown(one.label)}` : said(one.text);
-    const tone = isMessage ? (one.raw || (one.code && one.code !== "0") ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
+    const tone = isMessage ? (one.raw || one.isRefused ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
     return h("li", { key: one }, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
       h("time", {}, story.spoken(at[0])), h("span", {}, words)));
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),
     h("ol", { class: "events" }, all.map(line)));
+}
+
+/// The last of the first `count` items that are `is`.
+function lastOf(list, count, is) {
+  const found = [];
+  for (let at = count - 1; at >= 0 && found.length < EVENTS_MAX; at--) if (is(list[at])) found.push(list[at]);
+  return found;
 }
 
 const BYTES_MAX = 768;

@@ -5,7 +5,7 @@ import { button, fill, h, icon } from "./dom.js";
 import { ARROWS_MAX } from "./heat.js";
 import { CanvasPen, SvgPen } from "./pen.js";
 import { geometry, rows } from "./rows.js";
-import { sentFrom, sentUpTo } from "./search.js";
+import { firstFrom, sentFrom, sentUpTo } from "./search.js";
 
 export class Pane {
   /// `app` holds what all panes share; `title` is what the run is called beside others.
@@ -34,9 +34,9 @@ export class Pane {
     this.run = run;
     this.story = run.story;
     this.slots = slots(this.story.fences);
-    const flights = this.story.messages.map((message) => (message.parts.at(-1)?.at[0] ?? message.sent[0]) - message.sent[0]);
-    this.flight = Math.max(flights.toSorted((a, b) => a - b)[flights.length >> 1] ?? 1, 1);
-    this.longest = flights.reduce((most, flight) => Math.max(most, flight), 0);
+    const flights = Float64Array.from(this.story.messages, ({ sent, parts }) => (parts.at(-1)?.at[0] ?? sent[0]) - sent[0]).sort();
+    this.flight = Math.max(flights[flights.length >> 1] ?? 1, 1);
+    this.longest = flights.at(-1) ?? 0;
     this.hover = null;
     this.fold();
   }
@@ -139,8 +139,8 @@ export class Pane {
   drawPast(scene) {
     const { story, app } = this;
     const { step, now, axis, scale, scroll } = scene;
-    const ended = story.marks.filter((event) => event.at[1] <= step).length + story.spans.filter(({ end }) => end && end.ns <= now).length +
-      story.fences.filter(({ inside }) => inside.some((visit) => visit.freed && visit.freed[1] <= step)).length;
+    const same = (one) => one;
+    const ended = firstFrom(story.marks, step + 1, ({ at }) => at[1]) + firstFrom(story.endings, now + 0.5, same) + firstFrom(story.releases, step + 1, same);
     const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying, scene.isHeat];
     const isSame = app.isPlaying && this.drawn?.now <= now && this.drawn.step <= step && this.drawn.what.every((one, at) => one === drawn[at]);
     const place = (ns) => axis.place(ns) * scale - scroll;
@@ -196,7 +196,7 @@ export class Pane {
       "The tab Story lists them.");
     this.element.setAttribute("aria-label", `Run ${this.title}`);
     this.heading.textContent = this.title;
-    const reports = story.events.filter((event) => event.kind === "report" && event.at[1] <= step).length;
+    const reports = story.marks.filter((event) => event.kind === "report" && event.at[1] <= step).length;
     this.badge.textContent = reports ? `${reports} reported` : "";
     this.badge.hidden = !reports;
     const others = this.app.panes.length > 1;

@@ -3,6 +3,9 @@
 import { Play } from "../played/pmi_playground.js";
 import { spoken } from "./axis.js";
 import { markHandshakes } from "./handshake.js";
+import { messagesOf } from "./messages.js";
+
+export { value, valueOf } from "./messages.js";
 
 /// The module with PMIx, loaded on demand.
 let pmix = null;
@@ -54,7 +57,7 @@ export class Run {
 
   /// Reads anew what happened.
   read() {
-    this.story = prepared(JSON.parse(this.#play.story()));
+    this.story = prepared(JSON.parse(this.#play.story()), this.#play);
     this.text = this.#play.scenario();
     this.seed = BigInt(this.story.seed);
     this.done = this.#play.done();
@@ -109,9 +112,7 @@ export class Recorded {
   static async of(bytes) {
     const { Recording } = await reader();
     const recording = new Recording(bytes);
-    const run = new Recorded(JSON.parse(recording.story()));
-    recording.free();
-    return run;
+    return new Recorded(JSON.parse(recording.story()), recording);
   }
 
   /// The proof of the secret of a job, in answer to its challenge.
@@ -119,8 +120,8 @@ export class Recorded {
     return (await reader()).prove(secret, nonce);
   }
 
-  constructor(story) {
-    this.story = prepared({ name: "recording", seed: "0", recorded: true, cut: false, ...story });
+  constructor(story, recording) {
+    this.story = prepared({ name: "recording", seed: "0", recorded: true, cut: false, ...story }, recording);
   }
 
   /// A recording has no states of machines.
@@ -135,91 +136,55 @@ async function reader() {
   return module;
 }
 
-/// Adds to a story what drawing and searching need.
-function prepared(story) {
+/// Adds to a story what drawing and searching need. `source` has its messages, as columns of numbers.
+function prepared(story, source) {
   // Where a log has no times, there is an order.
   story.spoken = story.timeless ? (ns) => `#${Math.round(ns / 1000)}` : spoken;
-  story.messages.forEach((message, index) => {
-    message.index = index;
-    message.code = value(message, "rc") ?? statusOf(message);
-    const last = message.parts.at(-1);
-    message.arrived = last?.had === message.bytes.length ? last.at : null;
-    message.label = label(message);
-  });
-  // Everything that has a moment, in order: what a cursor can stand on.
-  const moments = new Map([[0, 0]]);
-  const note = ([ns, step]) => moments.set(step, ns);
-  for (const message of story.messages) {
-    note(message.sent);
-    message.parts.forEach((part) => note(part.at));
-  }
-  story.events.forEach((event) => note(event.at));
-  story.moments = [...moments].map(([step, ns]) => ({ step, ns })).sort((a, b) => a.step - b.step);
-  if (story.moments.at(-1).step < story.steps) story.moments.push({ step: story.steps, ns: story.end });
+  story.messages = messagesOf(story, source);
+  story.moments = momentsOf(story);
   story.marks = story.events.filter((event) => MARKED.has(event.kind));
+  // What is listed: requests and answers of clients are messages already.
+  story.told = story.events.filter(({ kind }) => kind !== "ask" && kind !== "answer");
   story.spans = spans(story);
+  // When each process has ended, in order.
+  story.endings = Float64Array.from(story.spans.flatMap(({ end }) => (end ? [end.ns] : []))).sort();
+  for (const fence of story.fences) markFence(fence);
+  story.releases = Float64Array.from(story.fences.map(({ freed }) => freed?.[1] ?? Infinity)).sort();
   markHandshakes(story);
   return story;
 }
 
-/// In PMIx a reply contains a status by name.
-function statusOf(message) {
-  const status = message.dialect === "pmix" && !message.up && value(message, "status");
-  return status === "SUCCESS" ? "0" : status || undefined;
+/// Everything that has a moment, in order: what a cursor can stand on.
+function momentsOf(story) {
+  const times = new Map([[0, 0]]);
+  const note = ([ns, step]) => times.set(step, ns);
+  for (const { sent, parts } of story.messages) {
+    note(sent);
+    for (const { at } of parts) note(at);
+  }
+  for (const { at } of story.events) note(at);
+  const steps = Float64Array.from(times.keys()).sort();
+  const moments = Array.from(steps, (step) => ({ step, ns: times.get(step) }));
+  if (moments.at(-1).step < story.steps) moments.push({ step: story.steps, ns: story.end });
+  return moments;
+}
+
+/// Adds to a fence its first request, its release, and its end: that of the last rank that leaves it.
+function markFence(fence) {
+  const least = (moments) => moments.reduce((first, moment) => (moment && moment[1] < first[1] ? moment : first), [Infinity, Infinity]);
+  fence.from = least(fence.inside.map(({ asked }) => asked));
+  const freed = least(fence.inside.map(({ freed }) => freed));
+  fence.freed = freed[1] === Infinity ? null : freed;
+  fence.to = fence.inside.reduce((last, { left }) => Math.max(last, left ? left[0] : Infinity), 0);
 }
 
 /// Kinds of events that are drawn as marks.
 export const MARKED = new Set(["fault", "report", "rule", "error"]);
 
-/// The value of a field of a message.
-export function value(message, name) {
-  const field = message.fields.find((field) => field.name === name);
-  return field && valueOf(message, field);
-}
-
-/// The value of a field: in words, if its bytes are no text.
-export function valueOf(message, field) {
-  return field.text ?? message.bytes.slice(field.value, field.end);
-}
-
-/// The meaning of a message, in a word or two.
-function label(message) {
-  if (message.dialect === "pmix") return pmixLabel(message);
-  const word = value(message, "cmd") ?? value(message, "mcmd");
-  if (!word) return message.raw ? "bytes" : "?";
-  if (message.up) {
-    const what = value(message, "key") ?? value(message, "service") ?? value(message, "name");
-    const name = SPOKEN[message.name] ?? message.name ?? word;
-    return what ? `${name} ${what}` : name || word;
-  }
-  if (message.name === "barrier_in") return "go on";
-  if (message.code && message.code !== "0") return `no: ${value(message, "errmsg") ?? value(message, "msg") ?? `code ${message.code}`}`;
-  const said = value(message, "value") ?? value(message, "port") ?? value(message, "appnum");
-  return said !== undefined ? `= ${said}` : "ok";
-}
-
-function pmixLabel(message) {
-  const name = SPOKEN[message.name] ?? message.name;
-  if (message.up) return [name || "?", value(message, "key")].filter(Boolean).join(" ");
-  if (message.code && message.code !== "0") return `no: ${message.code}`;
-  if (message.name === "barrier_in") return "go on";
-  const data = message.fields.find(({ start, text }) => start > PMIX_HEADER_BYTES && text !== undefined);
-  const said = message.name === "get" && message.fields.slice(message.fields.indexOf(data)).find(({ name }) => !["status", "process", "body"].includes(name));
-  if (said) return `= ${said.text}`;
-  return name === "notice" ? name : "ok";
-}
-
-/// Length of the header of every PMIx message but the greeting.
-const PMIX_HEADER_BYTES = 16;
-
-const SPOKEN = {
-  barrier_in: "fence", get_maxes: "maxes", get_my_kvsname: "name", get_appnum: "appnum",
-  get_universe_size: "universe", publish_name: "publish", lookup_name: "lookup", unpublish_name: "unpublish",
-};
-
 /// For each lane, how its process is from when to when, and when it waits for an answer.
 function spans(story) {
   const lanes = story.lanes.map(() => ({ life: [], waits: [], start: null, end: null }));
+  const open = new Map();
   // Of who was recorded without its start, the first message is the first that is known.
   if (story.recorded) for (const { lane, sent: [ns] } of story.messages) lanes[lane].start ??= ns;
   for (const { at: [ns], lane, kind, text } of story.events) {
@@ -232,9 +197,11 @@ function spans(story) {
       if (own.life.length && own.life.at(-1).to == null) own.life.at(-1).to = ns;
       if (["stopped", "hung", "deaf"].includes(word)) own.life.push({ from: ns, to: null, how: word });
     } else if (kind === "ask") {
-      own.waits.push({ from: ns, to: null, number: text.split(" ")[3] });
+      const wait = { from: ns, to: null };
+      own.waits.push(wait);
+      open.set(`${lane} ${text.split(" ")[3]}`, wait);
     } else if (kind === "answer") {
-      const wait = own.waits.find((wait) => wait.number === text.split(" ")[3]);
+      const wait = open.get(`${lane} ${text.split(" ")[3]}`);
       if (wait) wait.to = ns;
     }
   }

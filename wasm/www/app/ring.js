@@ -221,9 +221,9 @@ function ranks(pen, scene, hover) {
 
 /// A message on its way. A put brings a card, a get takes a copy of one.
 function fly(pen, { center, colors }, { message, x, y, from, dx, dy }, isPicked) {
-  const color = message.raw || (message.code && message.code !== "0") ? colors.fault : message.up ? colors.up : colors.down;
+  const color = message.raw || message.isRefused ? colors.fault : message.up ? colors.up : colors.down;
   pen.line([[center.x + dx * from, center.y + dy * from], [x, y]], { color, width: isPicked ? 3.5 : 2, alpha: 0.8 });
-  const words = message.up ? message.name === "put" && value(message, "key") : message.name === "get" && message.code !== "1" && message.label.startsWith("=") && message.label.slice(2);
+  const words = message.up ? message.name === "put" && value(message, "key") : message.name === "get" && !message.isRefused && message.label.startsWith("=") && message.label.slice(2);
   if (words) {
     const width = Math.min(words.length * 5.8 + 12, 92);
     card(pen, x - width / 2, y - 9, width, 18, words, true, { ...colors, life: color });

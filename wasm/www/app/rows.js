@@ -39,7 +39,7 @@ const ROWS_MAX = 256;
 function signature(dialect, said, all) {
   const events = all.filter((event) => event.kind !== "ask" && event.kind !== "answer");
   // Where bytes are torn, and in which order both sides speak, is chance.
-  const words = (up) => said.filter((message) => message.up === up).map((message) => `${message.name}${message.code ?? ""}`);
+  const words = (up) => said.filter((message) => message.up === up).map((message) => `${message.name}${message.isRefused ? message.code : ""}`);
   const kinds = events.map((event) => `${event.kind} ${event.text.split(" ").slice(2, 4).join(" ")}`);
   return JSON.stringify([dialect, words(true), words(false), kinds]);
 }

@@ -5,12 +5,12 @@ import { button, fill, h, icon } from "./dom.js";
 /// What one can jump to: the word, and which moments it means.
 export const KINDS = [
   ["message", "message", (story) => story.messages.map((message) => message.sent)],
-  ["fence", "fence that ends", (story) => story.fences.flatMap(({ inside }) => inside.flatMap((visit) => (visit.freed ? [visit.freed] : [])).slice(0, 1))],
+  ["fence", "fence that ends", (story) => story.fences.flatMap(({ freed }) => (freed ? [freed] : []))],
   ["put", "put", (story) => story.messages.filter((message) => message.up && message.name === "put").map((message) => message.sent)],
   ["get", "get", (story) => story.messages.filter((message) => message.up && message.name === "get").map((message) => message.sent)],
   ["fault", "fault", (story) => moments(story, "fault")],
   ["report", "report", (story) => moments(story, "report")],
-  ["refusal", "refusal", (story) => story.messages.filter((message) => !message.up && message.code && message.code !== "0").map((message) => message.sent)],
+  ["refusal", "refusal", (story) => story.messages.filter((message) => !message.up && message.isRefused).map((message) => message.sent)],
   ["process", "start or end of a process", (story) => moments(story, "process")],
   ["rule", "broken rule", (story) => moments(story, "rule")],
 ];
@@ -85,15 +85,15 @@ export class Transport {
     c.fill();
     this.bars(c, story, x, middle, width, now);
     for (const fence of story.fences) {
-      const freed = fence.inside.find((visit) => visit.freed)?.freed[0];
-      if (freed === undefined) continue;
+      if (!fence.freed) continue;
+      const [freed] = fence.freed;
       c.globalAlpha = freed <= app.now ? 1 : 0.4;
       c.fillStyle = colors.fence;
       c.fillRect(x(freed) - 1, middle - 13, 2, 26);
     }
     c.fillStyle = colors.fault;
-    for (const event of story.events) {
-      if (!["fault", "report", "rule"].includes(event.kind)) continue;
+    for (const event of story.marks) {
+      if (event.kind === "error") continue;
       c.globalAlpha = event.at[0] <= app.now ? 1 : 0.45;
       c.beginPath();
       c.arc(x(event.at[0]), middle - 15, 2.6, 0, 7);
@@ -117,8 +117,9 @@ export class Transport {
   bars(c, story, x, middle, width, now) {
     if (this.counted?.story !== story || this.counted.width !== width || this.counted.axis !== this.app.axis) {
       const counts = [[], []];
+      const places = this.app.axis.sentPlaces(story);
       for (const message of story.messages) {
-        const at = Math.floor(x(message.sent[0]) / 4);
+        const at = Math.floor(((places[message.index] / this.app.axis.length) * (width - 8) + 4) / 4);
         counts[Number(message.up)][at] = (counts[Number(message.up)][at] ?? 0) + 1;
       }
       const most = counts.flat().reduce((most, count) => Math.max(most, count ?? 0), 1);

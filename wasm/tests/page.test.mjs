@@ -364,13 +364,13 @@ test("a recording is not shared with a link that shows something else", () => op
   await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
   await page.evaluate(() => navigator.clipboard.writeText("as before"));
-  await press(page, "Copy the link to this view");
+  await press(page, "Share: copy the link to this view");
   await page.getByText("No link can hold a recording").waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "as before");
   // A recording that comes with the page has a link, and that link shows it.
   await page.getByLabel("Scenario", { exact: true }).selectOption({ label: "Spawn" });
   await page.getByRole("heading", { name: "Spawn" }).waitFor();
-  await press(page, "Copy the link to this view");
+  await press(page, "Share: copy the link to this view");
   await page.getByText("The link to this view is copied.").waitFor();
   const link = await page.evaluate(() => navigator.clipboard.readText());
   await page.goto("about:blank");

@@ -106,7 +106,7 @@ function orderForm(form, order, dialect) {
     event.currentTarget.reset();
     order([word, ...words].join(" "));
   };
-  return h("form", { class: "order", key: form, onsubmit: send }, h("button", { type: "submit", "aria-label": word, "aria-description": names, title: names }, h("span", {}, word), names && h("small", {}, names)), fields.filter((field) => typeof field !== "string"));
+  return h("form", { class: "order", key: form, onsubmit: send }, h("button", { type: "submit", "aria-description": names, title: names }, h("span", {}, word), names && h("small", { "aria-hidden": "true" }, names)), fields.filter((field) => typeof field !== "string"));
 }
 
 /// Goes to a step, and injects there.

@@ -77,6 +77,6 @@ export function help() {
     h("p", {}, "The real server and the real clients of this project run in a deterministic simulation: the same scenario and seed always give the same run. Time goes from left to right."),
     legend(),
     rows([["Space", "play and pause"], ["← →", "a step back, a step forward"], ["n, N", "jump to the next of the chosen kind, or back"], ["Home, End", "to the start, to the end"],
-      ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["h", "fold handshakes"], ["v", "next view: lanes, ring, dialects"], ["m", "menu of the picked message, or of the rank"], ["p", "presenter: large text, captions"], ["f", "fork here"], ["?", "this page"]]),
+      ["[ ]", "pick the message before, or the next one"], ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["h", "fold handshakes"], ["v", "next view: lanes, ring, dialects"], ["m", "menu of the picked message, or of the rank"], ["p", "presenter: large text, captions"], ["f", "fork here"], ["?", "this page"]]),
     h("p", { class: "aside" }, "On the diagram: drag to move, hold control and turn the wheel to zoom, click an arrow to look into it, click the name of a rank to follow it, drag along the times to scrub."));
 }

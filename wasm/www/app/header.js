@@ -46,7 +46,7 @@ export class Header {
         button("Edit its text", "Edit", () => this.onEdit()),
         button("Open a trace, a log or a live job", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.onOpen(() => this.file.click()), { class: "always" }),
         button("Save a trace or a picture", [icon("save"), h("span", { class: "wide" }, "Save")], () => this.onSave()),
-        button("Copy the link to this view", [icon("share"), h("span", { class: "wide" }, "Share")], tried(() => this.share())),
+        button("Share: copy the link to this view", [icon("share"), h("span", { class: "wide" }, "Share")], tried(() => this.share())),
         button("Presenter: large text and captions", icon("present"), () => this.onPresent(), { key: "p" }),
         button("Dark or light", icon("theme"), theme.toggle, { class: "always" }), button("Help", icon("help"), () => this.onHelp(), { class: "always", key: "?" }), this.file),
     ];

@@ -22,6 +22,8 @@ export class Teacher {
     this.lesson = LESSONS.find((lesson) => lesson.id === id) ?? null;
     this.kept = new Set();
     this.reached = new Set();
+    this.predicted = this.watched?.id === id ? this.watched.predicted : null;
+    this.watched = null;
     this.element.hidden = !this.lesson;
     if (!this.lesson) return;
     const at = LESSONS.indexOf(this.lesson);
@@ -43,19 +45,20 @@ export class Teacher {
     const [question, right, ...others] = this.lesson.predict;
     // In an order that does not give the answer away, and the same each time.
     const answers = [right, ...others].sort((a, b) => a.length - b.length || a.localeCompare(b));
-    this.predicted = null;
     const choose = (answer, { currentTarget }) => {
       this.predicted = answer;
       for (const button of currentTarget.parentElement.children) button.setAttribute("aria-pressed", String(button === currentTarget));
       this.judge();
     };
     return h("div", { class: "predict", role: "group", "aria-label": "Your prediction" }, h("p", {}, h("strong", {}, "Predict: "), question),
-      h("div", { class: "orders" }, answers.map((answer) => h("button", { type: "button", "aria-pressed": "false", onclick: (event) => choose(answer, event) }, answer))));
+      h("div", { class: "orders" }, answers.map((answer) => h("button", { type: "button", "aria-pressed": String(answer === this.predicted), onclick: (event) => choose(answer, event) }, answer))));
   }
 
   /// Plays the film of the lesson, from the start.
   watch() {
     const { app } = this;
+    // What was predicted before the film is compared after it.
+    this.watched = { id: this.lesson.id, predicted: this.predicted };
     app.seekIndex(0);
     const { story, run } = app.active;
     const held = story.moments.find(({ step }) => {

@@ -166,7 +166,7 @@ function key(event, { app, session, transport, views, presenter }) {
   const jump = (way) => app.jump(transport.kinds.value, way) || notice(`There is no ${way > 0 ? "later" : "earlier"} one.`);
   const keys = {
     " ": () => app.toggle(), ArrowLeft: () => app.stepBy(-1), ArrowRight: () => app.stepBy(1), Home: () => app.seekIndex(0), End: () => app.seekIndex(Infinity),
-    n: () => jump(1), N: () => jump(-1), "+": () => app.zoom(1.5), "=": () => app.zoom(1.5), "-": () => app.zoom(1 / 1.5), 0: () => app.fit(true),
+    n: () => jump(1), N: () => jump(-1), "]": () => app.pickNext(1), "[": () => app.pickNext(-1), "+": () => app.zoom(1.5), "=": () => app.zoom(1.5), "-": () => app.zoom(1 / 1.5), 0: () => app.fit(true),
     h: () => app.foldHandshake(!app.isHandshakeFolded), v: () => views.next(), p: () => presenter.toggle(), m: () => menu(app),
     ArrowUp: () => follow(-1), ArrowDown: () => follow(1), c: () => app.fold(!app.isFolded), f: () => session.fork(), "?": () => dialogs.help(),
     Escape: () => {

@@ -34,7 +34,7 @@ export function openMenu(title, items, { x, y }, opener = document.activeElement
       document.activeElement.click();
     }
   });
-  document.body.append(menu);
+  document.getElementById("main").append(menu);
   const { offsetWidth: width, offsetHeight: height } = menu;
   menu.style.left = `${Math.max(Math.min(x, innerWidth - width - 8), 8)}px`;
   menu.style.top = `${Math.max(Math.min(y, innerHeight - height - 8), 8)}px`;

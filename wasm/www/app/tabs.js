@@ -21,6 +21,15 @@ export class Tabs {
       this.choose((this.at + way + this.names.length) % this.names.length);
       this.buttons[this.at].focus();
     });
+    this.panel.addEventListener("pointerdown", ({ target }) => (this.isPressed = target.closest("button") !== null));
+    const release = () => {
+      if (!this.isPressed) return;
+      this.isPressed = false;
+      app.changed();
+    };
+    for (const type of ["pointerup", "pointercancel"]) addEventListener(type, release, { capture: true });
+    addEventListener("blur", release);
+    addEventListener("pointermove", ({ buttons }) => buttons || release(), { capture: true });
     this.element = h("aside", { class: "panel", "aria-label": "Inspector" }, list, this.panel);
     this.choose(0);
   }
@@ -55,13 +64,15 @@ export class Tabs {
     const { app } = this;
     const state = [this.at, app.active, app.active.story, app.step, app.picked, app.chosen, app.followed(app.active)];
     if (this.state?.every((one, index) => one === state[index])) return this.reveal();
+    // Under a press nothing moves: it would end on another button than it began.
+    if (this.isPressed) return;
     // While time runs, a panel that changes with every frame cannot be read.
     const now = performance.now();
     if (app.isPlaying && now - this.shownAt < 120) return app.changed();
     this.shownAt = now;
     this.state = state;
     const sections = this.sections.get(this.name).map(([name, view]) => h("section", { key: name, class: "part", "aria-label": name }, view(app)));
-    update(this.panel, h("div", { key: this.name, id: `view-${this.name}` }, sections));
+    update(this.panel, h("h2", { key: "name", class: "unseen" }, this.name), h("div", { key: this.name, id: `view-${this.name}` }, sections));
     this.reveal();
   }
 

@@ -1,7 +1,12 @@
-// Every lesson is learnt, and its verdict comes by itself.
+// Every lesson is learnt as a person does it: a prediction, the film, the task, and a verdict that comes by itself.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { open, press, stepUntil, tab } from "./browser.mjs";
+import { open, stepUntil } from "./browser.mjs";
+
+/// A press of human length.
+const press = (page, name) => page.getByRole("button", { name, exact: typeof name === "string" }).first().click({ delay: 100 });
+const tab = (page, name) => page.getByRole("tab", { name }).click({ delay: 100 });
+const toTheEnd = (page) => press(page, "To the end");
 
 async function lesson(page, title) {
   await page.getByLabel("Scenario", { exact: true }).selectOption({ label: title });
@@ -11,13 +16,17 @@ async function lesson(page, title) {
 
 /// A step as the rank of the lesson, and time goes on until it has to decide again.
 async function be(page, word, ...fields) {
-  await tab(page, "Inspect");
-  for (const [at, text] of fields.entries()) await page.locator("form.order", { has: page.getByRole("button", { name: word, exact: true }) }).locator("input").nth(at).fill(text);
-  await press(page, word);
-  await page.keyboard.press("End");
+  const form = page.locator("form.order", { has: page.getByRole("button", { name: word, exact: true }) });
+  for (const [at, text] of fields.entries()) await form.locator("input").nth(at).fill(text);
+  await form.getByRole("button").click({ delay: 100 });
+  await toTheEnd(page);
 }
 
-const learnt = (page) => page.getByText("Done. That was it.").waitFor();
+/// Picks a line of the list of messages and events.
+async function pick(page, name, which = (all) => all.first()) {
+  await tab(page, "Story");
+  await which(page.getByRole("region", { name: "Events" }).getByRole("button", { name })).click({ delay: 100 });
+}
 
 test("a lesson about being a rank opens where the rank can say something", () => open(async (page) => {
   for (const [title, word] of [["Who am I?", "open"], ["Put, fence, get", "put"], ["Why a fence?", "get"], ["Version mismatch", "open"]]) {
@@ -30,76 +39,109 @@ test("a lesson about being a rank opens where the rank can say something", () =>
   await page.getByText("Rank 1 has not started yet: go on in time.").waitFor();
 }));
 
-test("who am I", () => open(async (page) => {
-  await lesson(page, "Who am I?");
-  await page.keyboard.press("End");
-  await be(page, "open");
-  await be(page, "appnum");
-  await page.getByText("2 of 3").waitFor();
-  await be(page, "universe");
-  await learnt(page);
-  await press(page, "Next: Put, fence, get");
-  await page.getByRole("heading", { name: "Put, fence, get" }).waitFor();
-}));
+/// Each lesson: the title, the right prediction, the captions of its film, and the task.
+const LESSONS = [
+  ["Who am I?", "the rank", 2, async (page) => {
+    for (const word of ["open", "appnum", "universe"]) await be(page, word);
+  }],
+  ["Put, fence, get", "when rank 1 is in the fence too", 2, async (page) => {
+    await toTheEnd(page);
+    await be(page, "put", "card-1", "tcp://10.0.0.1");
+    await be(page, "fence");
+    await be(page, "get", "card-0");
+    await be(page, "finalize");
+  }],
+  ["Why a fence?", "nothing: the server says that there is no such key", 1, async (page) => {
+    await toTheEnd(page);
+    await be(page, "get", "card-0");
+    await be(page, "fence");
+    await be(page, "get", "card-0");
+  }],
+  ["A rank dies", "the server reports the dead rank by its number", 2, async (page) => {
+    await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 3);
+    for (let count = 0; count < 6; count++) await press(page, "Step forward");
+    await tab(page, "Inspect");
+    await press(page, /^Kill:/);
+    await toTheEnd(page);
+    await pick(page, /the server reports rank 2/, (all) => all.last());
+  }],
+  ["Version mismatch", "rank 1 alone", 1, async (page) => {
+    await tab(page, "Inspect");
+    await press(page, /^Wrong version:/);
+    await toTheEnd(page);
+    await pick(page, /server → rank 1: no/);
+  }],
+  ["Spawn", "0, in a job of its own", 2, async (page) => {
+    for (const name of [/rank 0:0 → server: spawn/, /rank 1:0 → server: init/, /server → rank 1:0: = tag#0/]) await pick(page, name);
+  }],
+  ["Reading a real trace", "one or more: the cards of each node, then those of all", 2, async (page) => {
+    await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
+    await pick(page, /rank 1 → server: get PMI_process_mapping/);
+    await pick(page, /rank 3 → server: fence/, (all) => all.last());
+    await pick(page, /server → rank 0: = 20/);
+  }],
+  ["N copies of rank 0 of 1", "none", 2, async (page) => {
+    await toTheEnd(page);
+    await press(page, /^rank 2: /);
+  }],
+  ["Two fences that deadlock", "none", 2, async (page) => {
+    await toTheEnd(page);
+    await tab(page, "State");
+    await page.getByText("is awaited by rank 0").waitFor();
+    await tab(page, "Inspect");
+    await press(page, /^Kill:/);
+    await toTheEnd(page);
+  }],
+  ["All-gather costs n²", "64", 2, async (page) => {
+    await toTheEnd(page);
+    await press(page, "Fold ranks that go through the same");
+  }],
+  ["Reading a stall report", "rank 2, which is stopped", 2, async (page) => {
+    await toTheEnd(page);
+    await page.getByText("1 of 3").waitFor();
+    await tab(page, "State");
+    await page.getByText("is awaited by rank 0").waitFor();
+    await tab(page, "Inspect");
+    await press(page, /^Continue:/);
+    await toTheEnd(page);
+  }],
+  ["PMIx and its price", "the description of the job, when a rank connects", 2, async (page) => {
+    await press(page, /^rank 0: /);
+    // The greeting, the request for the job-level information, and their replies.
+    await page.keyboard.press("Home");
+    for (let count = 0; count < 4; count++) await page.keyboard.press("]");
+    await page.getByText("1 of 3").waitFor();
+    await toTheEnd(page);
+    await pick(page, /rank 0 → server: COMMIT/);
+    await page.getByRole("group", { name: "View" }).getByRole("button", { name: "Dialects" }).click({ delay: 100 });
+  }],
+];
 
-test("put, fence, get", () => open(async (page) => {
-  await lesson(page, "Put, fence, get");
-  await page.keyboard.press("End");
-  await be(page, "put", "card-1", "tcp://10.0.0.1");
-  await be(page, "fence");
-  await be(page, "get", "card-0");
-  await be(page, "finalize");
-  await learnt(page);
-}));
+for (const [title, prediction, shots, task] of LESSONS) {
+  test(`lesson "${title}" is predicted, watched and learnt`, () => open(async (page) => {
+    await lesson(page, title);
+    await page.getByLabel("Speed").selectOption("8");
+    await page.getByRole("group", { name: "Your prediction" }).getByRole("button", { name: prediction, exact: true }).click({ delay: 100 });
+    await page.evaluate(() => {
+      globalThis.captions = new Set();
+      const words = document.querySelector(".caption-bar [role=status]");
+      new MutationObserver(() => globalThis.captions.add(words.textContent)).observe(words, { childList: true, characterData: true, subtree: true });
+    });
+    await press(page, "Watch it first");
+    await press(page, "Now you");
+    await page.locator(".caption-bar").waitFor({ state: "hidden" });
+    assert.equal(await page.evaluate(() => globalThis.captions.size), shots, "each shot has its caption");
+    await task(page);
+    await page.getByText("Done. That was it. Your prediction was right.").waitFor();
+  }));
+}
 
-test("why a fence", () => open(async (page) => {
-  await lesson(page, "Why a fence?");
-  await page.keyboard.press("End");
-  await be(page, "get", "card-0");
-  await be(page, "fence");
-  await be(page, "get", "card-0");
-  await learnt(page);
-}));
-
-test("a rank dies", () => open(async (page) => {
-  await lesson(page, "A rank dies");
-  await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 3);
-  for (let count = 0; count < 6; count++) await page.keyboard.press("ArrowRight");
-  await tab(page, "Inspect");
-  await press(page, /^Kill:/);
-  await page.keyboard.press("End");
-  await tab(page, "Story");
-  await page.getByRole("button", { name: /the server reports rank 2/ }).last().click();
-  await learnt(page);
-}));
-
-test("version mismatch", () => open(async (page) => {
-  await lesson(page, "Version mismatch");
-  await tab(page, "Inspect");
-  await press(page, /^Wrong version:/);
-  await page.keyboard.press("End");
-  await tab(page, "Story");
-  await press(page, /server → rank 1: no/);
-  await learnt(page);
-}));
-
-test("spawn", () => open(async (page) => {
-  await lesson(page, "Spawn");
-  for (const name of [/rank 0:0 → server: spawn/, /rank 1:0 → server: init/, /server → rank 1:0: = tag#0/]) {
-    await tab(page, "Story");
-    await press(page, name);
-  }
-  await learnt(page);
-}));
-
-test("reading a real trace", () => open(async (page) => {
-  await lesson(page, "Reading a real trace");
-  await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
-  await tab(page, "Story");
-  await press(page, /rank 1 → server: get PMI_process_mapping/);
-  await tab(page, "Story");
-  await page.getByRole("button", { name: /rank 3 → server: fence/ }).last().click();
-  await tab(page, "Story");
-  await page.getByRole("button", { name: /server → rank 0: = 20/ }).first().click();
-  await learnt(page);
+test("a prediction that was wrong is corrected at the end, and the next lesson is offered", () => open(async (page) => {
+  await lesson(page, "All-gather costs n²");
+  await page.getByRole("group", { name: "Your prediction" }).getByRole("button", { name: "8", exact: true }).click({ delay: 100 });
+  await toTheEnd(page);
+  await press(page, "Fold ranks that go through the same");
+  await page.getByText("Done. That was it. You predicted otherwise: it is 64.").waitFor();
+  await press(page, "Next: Reading a stall report");
+  await page.getByRole("heading", { name: "Reading a stall report" }).waitFor();
 }));

@@ -25,6 +25,7 @@ export class Teacher {
     this.predicted = this.watched?.id === id ? this.watched.predicted : null;
     this.watched = null;
     this.element.hidden = !this.lesson;
+    document.body.classList.toggle("learning", this.lesson !== null);
     if (!this.lesson) return;
     const at = LESSONS.indexOf(this.lesson);
     const next = LESSONS[at + 1];

@@ -84,6 +84,12 @@ impl Play {
         view::view(&self.then)
     }
 
+    /// State of one rank after `step` steps.
+    pub fn rank(&mut self, step: u32, rank: usize) -> String {
+        self.seek(step.into());
+        view::rank(&self.then, rank)
+    }
+
     /// Lets something happen after `step` steps, a line each, and plays on from there. What was done later
     /// is dropped.
     ///

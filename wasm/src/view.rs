@@ -3,21 +3,20 @@
 use crate::json::Json;
 use pmi_sim::World;
 use pmi_sim::scenario::{self, Dialect};
-use pmi_sim::sim_rank::{ProcessFlags, ProcessState};
-use pmi_sim::snapshot::{PipeView, RankView, Snapshot};
+use pmi_sim::sim_rank::{ProcessFlags, ProcessState, SimRank};
+use pmi_sim::snapshot::{self, PipeView, RankView};
 
-/// Writes the state of `world`.
+/// Writes the state of `world`. Of long lists it has the beginning, and the length.
 pub(crate) fn view(world: &World) -> String {
-    let snapshot = Snapshot::new(world);
     Json::of(|json| {
-        json.plain("time", snapshot.time);
-        json.plain("step", snapshot.steps);
-        json.plain("quiet", snapshot.is_quiet);
-        json.list("ranks", &snapshot.ranks, |json, rank| {
-            let dialect = world.scenario().plan(rank.rank).dialect;
-            json.object(|json| write_rank(json, rank, dialect));
-        });
-        json.list("keys", &snapshot.keys, |json, key| {
+        json.plain("time", world.time());
+        json.plain("step", world.steps());
+        json.plain("quiet", world.is_quiet());
+        json.list("ranks", world.sim_ranks(), |json, rank| json.word(&state(world, rank)));
+        let keys = snapshot::keys(world);
+        json.plain("key_count", keys.len());
+        json.plain("hidden_count", keys.iter().filter(|key| !key.is_visible).count());
+        json.list("keys", keys.iter().take(KEYS_MAX), |json, key| {
             json.object(|json| {
                 json.text("job", &key.job);
                 json.bytes("key", &key.key);
@@ -27,20 +26,22 @@ pub(crate) fn view(world: &World) -> String {
                 json.plain("visible", key.is_visible);
             });
         });
-        json.list("fences", &snapshot.fences, |json, fence| {
+        json.list("fences", snapshot::fences(world), |json, fence| {
             json.object(|json| {
                 json.text("job", &fence.job);
                 json.plain("ranks", fence.ranks);
                 json.plain("generation", fence.generation);
                 json.plain("inside", fence.inside);
-                json.list("missing", &fence.missing, |json, rank| json.value(rank));
+                some_ranks(json, "missing", &fence.missing);
             });
         });
-        json.list("debts", &snapshot.debts, |json, debt| {
+        let debts = snapshot::debts(world);
+        json.plain("debt_count", debts.len());
+        json.list("debts", debts.iter().take(DEBTS_MAX), |json, debt| {
             json.object(|json| {
                 json.plain("rank", debt.rank);
                 json.text("what", &debt.what);
-                json.list("debtors", &debt.debtors, |json, rank| json.value(rank));
+                some_ranks(json, "debtors", &debt.debtors);
             });
         });
         json.list("broken", world.violations(), |json, violation| {
@@ -52,10 +53,47 @@ pub(crate) fn view(world: &World) -> String {
     })
 }
 
+/// Writes the state of one rank with its link and its session.
+pub(crate) fn rank(world: &World, rank: usize) -> String {
+    Json::of(|json| {
+        let Some(sim_rank) = world.sim_ranks().get(rank) else { return };
+        let dialect = world.scenario().plan(sim_rank.rank()).dialect;
+        write_rank(json, &RankView::new(world, sim_rank), dialect);
+    })
+}
+
+/// The states of a rank in one line: its process, its client, and the server's of it; and a line for each
+/// pending request.
+fn state(world: &World, rank: &SimRank) -> String {
+    let process = life(rank.life(), rank.flags());
+    let member = snapshot::member_state(world, rank.rank());
+    let mut all = format!("{process} {} {member}", rank.client_state());
+    for waiting in rank.waiting() {
+        all.push('\n');
+        all.push_str(&waiting.ask.to_string());
+    }
+    all
+}
+
+/// Writes the first of many ranks under `name`, and how many they are.
+fn some_ranks(json: &mut Json, name: &str, ranks: &[u32]) {
+    json.list(name, ranks.iter().take(RANKS_MAX), |json, rank| json.value(rank));
+    json.plain(&format!("{name}_count"), ranks.len());
+}
+
+/// More cards are not told apart on the shelf of the ring.
+const KEYS_MAX: usize = 400;
+
+/// More wait-for relations are not read.
+const DEBTS_MAX: usize = 100;
+
+/// More ranks are counted, and not named.
+const RANKS_MAX: usize = 8;
+
 fn write_rank(json: &mut Json, rank: &RankView, dialect: Dialect) {
     json.plain("rank", rank.rank);
     json.plain("node", rank.node);
-    json.text("life", life(rank));
+    json.text("life", life(rank.life, rank.flags));
     json.text("client", rank.client);
     json.text("member", rank.member);
     json.plain("session", rank.has_session);
@@ -77,9 +115,9 @@ fn write_pipe(json: &mut Json, pipe: &PipeView) {
 }
 
 /// State of the process, in one word.
-const fn life(rank: &RankView) -> &'static str {
-    let ProcessFlags { is_deaf, is_hung, has_left, .. } = rank.flags;
-    match rank.life {
+const fn life(state: ProcessState, flags: ProcessFlags) -> &'static str {
+    let ProcessFlags { is_deaf, is_hung, has_left, .. } = flags;
+    match state {
         ProcessState::Unborn => "unborn",
         ProcessState::Stopped => "stopped",
         ProcessState::Killed => "killed",
@@ -152,6 +190,7 @@ const FRAMES: [&str; 11] = [
 mod tests {
     use super::*;
     use pmi_sim::Injection;
+    use pmi_sim::snapshot::Snapshot;
 
     fn world(text: &str) -> World {
         let mut world = World::new(&text.parse().unwrap(), 0).unwrap();
@@ -162,15 +201,35 @@ mod tests {
     #[test]
     fn view_contains_states_keys_and_wait_relations() {
         let text = "ranks 2\nscript 0\n open\n put a 1\n fence\nend\nscript 1\n open\n manual\nend";
-        let view = view(&world(text));
+        let world = world(text);
+        let view = view(&world);
         for part in [
             r#""key":"a","value":"1","by":0,"node":null,"visible":false"#,
-            r#"{"job":"kvs_sim","ranks":2,"generation":0,"inside":1,"missing":[1]}"#,
-            r#""debts":[{"rank":0,"what":"fence","debtors":[1]}]"#,
-            r#""client":"open","member":"open","session":true,"asks":["fence"]"#,
+            r#""ranks":2,"generation":0,"inside":1,"missing":[1],"missing_count":1"#,
+            r#""debts":[{"rank":0,"what":"fence","debtors":[1],"debtors_count":1}]"#,
+            r#""ranks":["running open open\nfence","running open open"]"#,
+            r#""key_count":2,"hidden_count":1"#,
         ] {
             assert!(view.contains(part), "{part} is not in {view}");
         }
+        let part = r#""client":"open","member":"open","session":true,"asks":["fence"]"#;
+        assert!(rank(&world, 0).contains(part), "{}", rank(&world, 0));
+        assert_eq!(rank(&world, 2), "{}");
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_counted() {
+        let text = "ranks 600\nscript 0..499\n open\n put k-$r v\n fence\nend\n\
+                    script 500..599\n open\n manual\nend";
+        let mut world = World::new(&text.parse().unwrap(), 0).unwrap();
+        assert!(world.run(100_000));
+        let view = view(&world);
+        assert!(
+            view.contains(r#""missing":[500,501,502,503,504,505,506,507],"missing_count":100"#)
+        );
+        assert!(view.contains(r#""debt_count":500"#));
+        assert!(view.contains(r#""key_count":501,"hidden_count":500"#));
+        assert_eq!(view.matches(r#""key":"k-"#).count(), 399);
     }
 
     #[test]
@@ -200,6 +259,6 @@ mod tests {
             assert!(legal(rank, dialect).is_empty() || rank.client == "open");
         }
         assert!(legal(&snapshot.ranks[1], dialect).is_empty());
-        assert_eq!(life(&snapshot.ranks[1]), "killed");
+        assert_eq!(life(snapshot.ranks[1].life, snapshot.ranks[1].flags), "killed");
     }
 }

@@ -1,5 +1,6 @@
 //! State of a run at one moment, copied for the page.
 
+use crate::check::FenceId;
 use crate::pipe::{Pipe, Segment};
 use crate::scenario::{Direction, RankRequest, ScriptAct};
 use crate::sim_rank::{ProcessFlags, ProcessState, SimRank};
@@ -7,6 +8,7 @@ use crate::storage::Store;
 use crate::world::World;
 use pmi_core::server::{Job, Member, Phase};
 use pmi_core::store::{Keyspace, Kvs};
+use std::rc::Rc;
 
 /// State of a run at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +108,8 @@ pub struct FenceView {
 /// A wait-for relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitRelation {
-    /// Ranks that must act first; empty for the server.
-    pub debtors: Vec<u32>,
+    /// Ranks that must act first, shared by all that wait in one fence; empty for the server.
+    pub debtors: Rc<[u32]>,
     /// The rank that waits.
     pub rank: u32,
     /// Reason of the wait.
@@ -121,7 +123,7 @@ impl Snapshot {
             time: world.time(),
             steps: world.steps(),
             is_quiet: world.is_quiet(),
-            ranks: world.sim_ranks().iter().map(|sim_rank| rank(world, sim_rank)).collect(),
+            ranks: world.sim_ranks().iter().map(|rank| RankView::new(world, rank)).collect(),
             keys: keys(world),
             fences: fences(world),
             debts: debts(world),
@@ -129,28 +131,36 @@ impl Snapshot {
     }
 }
 
-fn rank(world: &World, sim_rank: &SimRank) -> RankView {
-    let rank = sim_rank.rank();
-    let line = world.host().line(rank);
-    let link = world.net().link(rank);
-    let pipe = |direction| link.map(|link| PipeView::new(link.get(direction))).unwrap_or_default();
-    let member = world.host().member(rank);
-    RankView {
-        rank,
-        node: world.scenario().node(rank),
-        life: sim_rank.life(),
-        flags: sim_rank.flags(),
-        client: sim_rank.client_state(),
-        member: member.map_or("unknown", |member| phase_name(member.phase())),
-        has_session: line.is_some_and(|line| line.is_open()),
-        asks: sim_rank.waiting().iter().map(|waiting| waiting.ask.to_string()).collect(),
-        next: sim_rank.next_act().map(act_text),
-        unsent_bytes: sim_rank.unsent_bytes(),
-        up: pipe(Direction::Up),
-        down: pipe(Direction::Down),
-        host_untaken_bytes: line.map_or(0, |line| line.unconsumed_bytes()),
-        host_unsent_bytes: line.map_or(0, |line| line.unsent_bytes()),
+impl RankView {
+    /// Copies the state of a rank.
+    pub fn new(world: &World, sim_rank: &SimRank) -> Self {
+        let rank = sim_rank.rank();
+        let line = world.host().line(rank);
+        let link = world.net().link(rank);
+        let pipe =
+            |direction| link.map(|link| PipeView::new(link.get(direction))).unwrap_or_default();
+        Self {
+            rank,
+            node: world.scenario().node(rank),
+            life: sim_rank.life(),
+            flags: sim_rank.flags(),
+            client: sim_rank.client_state(),
+            member: member_state(world, rank),
+            has_session: line.is_some_and(|line| line.is_open()),
+            asks: sim_rank.waiting().iter().map(|waiting| waiting.ask.to_string()).collect(),
+            next: sim_rank.next_act().map(act_text),
+            unsent_bytes: sim_rank.unsent_bytes(),
+            up: pipe(Direction::Up),
+            down: pipe(Direction::Down),
+            host_untaken_bytes: line.map_or(0, |line| line.unconsumed_bytes()),
+            host_unsent_bytes: line.map_or(0, |line| line.unsent_bytes()),
+        }
     }
+}
+
+/// The server's state of a rank, by name.
+pub fn member_state(world: &World, rank: u32) -> &'static str {
+    world.host().member(rank).map_or("unknown", |member| phase_name(member.phase()))
 }
 
 /// The jobs that the server knows, and the first rank of each.
@@ -163,7 +173,8 @@ fn job_name(job: &Job<Store, Vec<Member>>) -> String {
     String::from_utf8_lossy(job.name().as_bytes()).into()
 }
 
-fn keys(world: &World) -> Vec<KeyView> {
+/// Keys and values of all jobs, in the order in which they were put.
+pub fn keys(world: &World) -> Vec<KeyView> {
     let mut keys = Vec::new();
     for (first, job) in jobs(world) {
         let fences = job.fence().generation();
@@ -187,7 +198,8 @@ fn keys(world: &World) -> Vec<KeyView> {
     keys
 }
 
-fn fences(world: &World) -> Vec<FenceView> {
+/// The fence of every job that the server knows.
+pub fn fences(world: &World) -> Vec<FenceView> {
     let view = |(first, job): (u32, &Job<Store, Vec<Member>>)| FenceView {
         job: job_name(job),
         ranks: job.size(),
@@ -198,21 +210,32 @@ fn fences(world: &World) -> Vec<FenceView> {
     jobs(world).map(view).collect()
 }
 
-fn debts(world: &World) -> Vec<WaitRelation> {
+/// Wait-for relations.
+pub fn debts(world: &World) -> Vec<WaitRelation> {
     let fences = world.checks().fences();
+    // Ranks that wait together wait for the same ones.
+    let mut last: Option<(FenceId, Rc<[u32]>)> = None;
     let waiting = world
         .sim_ranks()
         .iter()
         .flat_map(|sim_rank| sim_rank.waiting().iter().map(|waiting| (sim_rank.rank(), waiting)));
-    let debt = |(rank, waiting): (u32, &crate::sim_rank::Waiting)| {
+    let mut debt = |(rank, waiting): (u32, &crate::sim_rank::Waiting)| {
         let fence = match waiting.ask {
             RankRequest::Fence { .. } => fences.entered(rank, waiting.number),
             _ => None,
         };
-        let debtors = fence.map(|fence| fences.missing(fence)).unwrap_or_default();
+        let debtors = fence.map(|fence| match &last {
+            Some((known, debtors)) if *known == fence => debtors.clone(),
+            _ => {
+                let debtors: Rc<[u32]> = fences.missing(fence).into();
+                last = Some((fence, debtors.clone()));
+                debtors
+            }
+        });
+        let debtors = debtors.unwrap_or_default();
         WaitRelation { debtors, rank, what: waiting.ask.to_string() }
     };
-    waiting.map(debt).collect()
+    waiting.map(&mut debt).collect()
 }
 
 impl PipeView {
@@ -279,7 +302,7 @@ mod tests {
     #[test]
     fn snapshot_contains_wait_relations_and_visible_keys() {
         let snapshot = Snapshot::new(&in_the_fence());
-        let debt = WaitRelation { debtors: vec![1, 2], rank: 0, what: "fence".into() };
+        let debt = WaitRelation { debtors: [1, 2].into(), rank: 0, what: "fence".into() };
         assert_eq!(snapshot.debts, [debt]);
         let missing = vec![1, 2];
         let fence =

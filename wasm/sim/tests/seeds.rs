@@ -89,7 +89,7 @@ fn injected_steps_precede_the_script() {
         "ranks 2\nscript 0\n open\n manual\nend\nscript 1\n open\n put k v\n fence\n finalize\nend";
     let mut world = World::new(&text.parse().unwrap(), 0).unwrap();
     assert!(world.run(u64::MAX));
-    assert_eq!(Snapshot::new(&world).debts[0].debtors, [0]);
+    assert_eq!(Snapshot::new(&world).debts[0].debtors[..], [0]);
     for step in ["fence", "get k is v", "finalize"] {
         world.inject(Injection::order(0, step).unwrap());
         assert!(world.run(u64::MAX));

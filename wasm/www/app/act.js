@@ -31,26 +31,37 @@ function oversize(dialect) {
 export function actView(app, session) {
   const pane = app.active;
   if (!pane.run.canAct) return h("p", { class: "empty" }, "A recording can be watched only.");
-  const view = pane.run.view(app.stepOf(pane));
   const lane = app.chosen;
-  const rank = view.ranks[lane];
+  const rank = pane.run.rank(app.stepOf(pane), lane);
   const dialect = pane.story.lanes[lane].dialect;
   const { word } = stateOf(rank);
   const done = pane.run.done.split("\n").filter(Boolean);
-  const choice = h("select", { "aria-label": "Rank to act on", onchange: (event) => app.choose(Number(event.currentTarget.value)) },
-    view.ranks.map((other) => h("option", { value: other.rank, selected: other.rank === lane }, `rank ${other.rank}`)));
+  const choice = rankChoice("Rank to act on", pane.story, lane, (lane) => app.choose(lane));
   return h("div", { class: "act" },
     h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, ${titled(dialect)}`)),
-    // Above what changes its height as time runs: a button that moves during a press misses it.
-    h("section", {}, h("h3", {}, "Inject a fault"),
-      h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
-        h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name)))),
-    hand(session, rank, dialect),
+    // Who is a rank begins with its messages.
+    rank.next === "manual" ? [hand(session, rank, dialect), faults(session, lane, dialect)] : [faults(session, lane, dialect), hand(session, rank, dialect)],
     h("section", {}, h("h3", {}, "Fork the run"),
       h("p", { class: "aside" }, "A copy of this run beside it. Later injections apply to the copy."),
       h("button", { type: "button", onclick: () => session.fork() }, icon("fork"), "Fork here")),
     done.length ? h("section", {}, h("h3", {}, "Injections of this run", button("Undo the last", icon("undo"), () => session.undo(), { class: "quiet" })),
       h("ul", { class: "debts" }, done.map((line) => h("li", {}, doneView(line))))) : null);
+}
+
+/// A rank to be chosen: from a list, or by its number among very many.
+export function rankChoice(name, { lanes }, lane, choose) {
+  const onchange = ({ currentTarget: { value } }) => choose(Math.min(Math.max(Math.trunc(Number(value)) || 0, 0), lanes.length - 1));
+  if (lanes.length > LISTED_MAX) return h("input", { type: "number", class: "field-box ranks", min: 0, max: lanes.length - 1, value: lane, "aria-label": name, onchange });
+  return h("select", { "aria-label": name, onchange }, lanes.map((other, at) => h("option", { value: at, selected: at === lane }, `rank ${other.name}`)));
+}
+
+/// A longer list is not read.
+const LISTED_MAX = 512;
+
+function faults(session, lane, dialect) {
+  return h("section", { key: "faults" }, h("h3", {}, "Inject a fault"),
+    h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
+      h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name))));
 }
 
 function doneView(line) {

@@ -1,5 +1,6 @@
 // The table of dialects: an operation a row, a dialect a column, and fields of the same meaning in one colour.
 
+import { rankChoice } from "./act.js";
 import { fill, h } from "./dom.js";
 import { exchanges, OPERATIONS } from "./exchanges.js";
 import { shown } from "./inspector.js";
@@ -51,9 +52,7 @@ export class DialectTable {
     const concepts = CONCEPTS.map(([concept, about]) => h("button", {
       type: "button", class: "chip", "data-concept": concept, title: about, "aria-pressed": "false", onclick: ({ currentTarget }) => this.pin(concept, currentTarget),
     }, concept));
-    const { lanes } = this.app.active.story;
-    const choice = h("select", { "aria-label": "Rank whose messages are compared", onchange: ({ currentTarget }) => this.app.choose(Number(currentTarget.value)) },
-      lanes.map(({ name }, at) => h("option", { value: at, selected: at === lane }, `rank ${name}`)));
+    const choice = rankChoice("Rank whose messages are compared", this.app.active.story, lane, (lane) => this.app.choose(lane));
     return h("div", { class: "row concepts" }, h("h2", {}, "The same job in every dialect"), choice, h("span", { class: "aside" }, "Fields with one meaning have one colour:"), concepts);
   }
 

@@ -69,12 +69,15 @@ function flag(pen, x, y, words, { colors, width }) {
   pen.text(words, middle, y + 0.5, { color: colors.onNow, size: 11, align: "center", weight: 600 });
 }
 
-function ground(pen, { rows, geometry, width, colors }) {
+/// True if a lane is in view, or near.
+const isSeen = ([top, bottom], y) => y > top - 30 && y < bottom + 30;
+
+function ground(pen, { rows, geometry, width, colors, seen }) {
   const { ys, spacing, server, half } = geometry;
+  const isBand = rows.some((other) => other.group !== rows[0].group);
   let start = 0;
   rows.forEach((row, at) => {
     if (at + 1 < rows.length && rows[at + 1].group === row.group) return;
-    const isBand = rows.some((other) => other.group !== rows[0].group);
     if (isBand) {
       const pad = Math.min(spacing * 0.5, 30);
       pen.box(0, ys[start] - pad, width, ys[at] - ys[start] + 2 * pad, { color: colors.band });
@@ -82,7 +85,7 @@ function ground(pen, { rows, geometry, width, colors }) {
     start = at + 1;
   });
   pen.box(0, server - half, width, 2 * half, { color: colors.server });
-  for (const y of ys) pen.line([[0, y], [width, y]], { color: colors.lane, width: 1, alpha: 0.55 });
+  pen.lines(ys.filter((y) => isSeen(seen, y)).map((y) => [0, y, width, y]), { color: colors.lane, width: 1, alpha: 0.55 });
 }
 
 /// Times along the top, as round as they can be, and marks where silence is shortened.
@@ -99,7 +102,8 @@ function ruler(pen, s) {
     if (at > width) break;
     if (at - last > 48 && ns >= from) {
       pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
-      pen.text(s.story.spoken(ns, step), at, geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
+      const words = s.story.spoken(ns, step);
+      pen.text(words, Math.max(at, words.length * 3 + 3), geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
       last = at;
     }
     x = Math.max(at + 2, x + 24);
@@ -131,6 +135,7 @@ function fences(pen, s) {
     for (const visit of inside) {
       if (!s.isFirst(visit.lane)) continue;
       const y = s.yOf(visit.lane);
+      if (!isSeen(s.seen, y)) continue;
       const tall = Math.min(geometry.spacing * 0.66, 22);
       if (visit.asked[0] > s.to || (visit.left && visit.left[0] < s.from)) continue;
       const from = s.x(visit.asked[0]);
@@ -196,6 +201,7 @@ function lanes(pen, s) {
     // Of ranks that share a row, the first stands for all but those that end in trouble.
     if (!s.isFirst(lane) && (!span.end || span.end.text === "exit 0")) return;
     const y = s.yOf(lane);
+    if (!isSeen(s.seen, y)) return;
     const alpha = s.alpha(lane, 1);
     const from = s.x(span.start ?? 0);
     const to = s.x(Math.min(span.end?.ns ?? s.now, s.now));

@@ -31,6 +31,7 @@ export function handshakes(pen, s) {
   s.story.handshakes.forEach((own, lane) => {
     if (!own || own.from[1] > s.step) return;
     const y = s.yOf(lane);
+    if (y < s.seen[0] - 30 || y > s.seen[1] + 30) return;
     const alpha = s.alpha(lane, 1);
     const from = s.x(own.from[0]);
     const to = s.x(Math.min(own.to[0], s.now));

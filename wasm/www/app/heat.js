@@ -14,7 +14,7 @@ export function heat(pen, s) {
   if (columns <= 0) return;
   const counts = [new Uint32Array(columns * s.rows.length), new Uint32Array(columns * s.rows.length)];
   const bad = new Set();
-  const { window, step } = s;
+  const { window, step, seen: [top, bottom] } = s;
   const places = s.axis.sentPlaces(s.story);
   for (let at = sentFrom(window, s.axis.time((s.scroll + first * WIDE) / s.scale)); at < window.length; at++) {
     const message = window[at];
@@ -34,6 +34,7 @@ export function heat(pen, s) {
     for (let place = 0; place < list.length; place++) {
       if (!list[place]) continue;
       const row = Math.floor(place / columns);
+      if (s.geometry.ys[row] < top - 30 || s.geometry.ys[row] > bottom + 30) continue;
       const x = (first + (place % columns)) * WIDE;
       const y = s.geometry.ys[row];
       const share = Math.min(Math.log1p(list[place]) / Math.log1p(full * 2), 1);

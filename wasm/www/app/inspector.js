@@ -114,9 +114,8 @@ export function said(text) {
 /// The machines of the chosen rank: their states by name, and the tables they move in.
 export function machinesView(app) {
   const pane = app.active;
-  const view = pane.run.view(app.stepOf(pane));
-  if (!view.ranks) return h("p", { class: "empty" }, "A recording contains messages, but no states of machines.");
-  const own = view.ranks[app.chosen];
+  if (!pane.run.canAct) return h("p", { class: "empty" }, "A recording contains messages, but no states of machines.");
+  const own = pane.run.rank(app.stepOf(pane), app.chosen);
   const facts = [
     ["process", own.life], ["dialect", pane.story.lanes[app.chosen].dialect], ["node", String(own.node)],
     ["asks", own.asks.join("; ") || "nothing"], ["next step", own.next || "nothing"],
@@ -138,9 +137,9 @@ function table(name, states, current) {
       h("th", { scope: "row" }, state), h("td", {}, about, h("small", {}, leads)))));
 }
 
-/// Ranks by their numbers; many of them by their count.
-export function named(ranks) {
-  return ranks.length > 8 ? `${ranks.length} ranks` : ranks.map((rank) => `rank ${rank}`).join(", ");
+/// Ranks by their numbers; many of them by their count. Of many, `ranks` are the first.
+export function named(ranks, count = ranks.length) {
+  return count > 8 ? `${count} ranks` : ranks.map((rank) => `rank ${rank}`).join(", ");
 }
 
 /// Wait-for relations.
@@ -148,11 +147,11 @@ export function debtsView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.debts) return h("p", { class: "empty" }, "A recording contains messages, but no wait-for relations.");
-  const list = view.debts.map(({ rank, what, debtors }) => h("li", {},
-    h("span", { class: "who" }, debtors.length ? named(debtors) : "server"), h("span", { class: "owes" }, `is awaited by rank ${rank}`), h("code", {}, shown(what))));
+  const list = view.debts.map(({ rank, what, debtors, debtors_count: count }) => h("li", {},
+    h("span", { class: "who" }, count ? named(debtors, count) : "server"), h("span", { class: "owes" }, `is awaited by rank ${rank}`), h("code", {}, shown(what))));
   const broken = view.broken.map(({ rule, what }) => h("li", { class: "bad" }, h("strong", {}, RULE[rule] ?? rule), h("p", {}, what)));
   return h("div", {},
-    h("h3", {}, "Wait-for relations"), list.length ? h("ul", { class: "debts" }, list) : h("p", { class: "empty" }, "No rank waits."),
+    h("h3", {}, "Wait-for relations"), list.length ? [h("ul", { class: "debts" }, list), view.debt_count > list.length && h("p", { class: "aside" }, `and ${view.debt_count - list.length} more`)] : h("p", { class: "empty" }, "No rank waits."),
     h("h3", {}, "Rules"), broken.length ? h("ul", { class: "broken" }, broken) : h("p", { class: "empty" }, "Every rule holds so far."));
 }
 
@@ -162,10 +161,12 @@ export function eventsView(app) {
   const step = app.stepOf(app.active);
   const followed = app.followed(app.active);
   const isShown = (one) => followed == null || one.lane === followed || one.lane == null;
-  const messages = lastOf(story.messages, sentUpTo(story.messages, step), isShown);
-  const events = lastOf(story.told, firstFrom(story.told, step + 1, ({ at }) => at[1]), isShown);
+  // While time runs the list moves, and its end is not read.
+  const most = app.isPlaying ? EVENTS_MOVING_MAX : EVENTS_MAX;
+  const messages = lastOf(story.messages, sentUpTo(story.messages, step), isShown, most);
+  const events = lastOf(story.told, firstFrom(story.told, step + 1, ({ at }) => at[1]), isShown, most);
   const all = [...messages.map((message) => [message.sent, message]), ...events.map((event) => [event.at, event])]
-    .sort(([a], [b]) => b[1] - a[1]).slice(0, EVENTS_MAX);
+    .sort(([a], [b]) => b[1] - a[1]).slice(0, most);
   const line = ([at, one]) => {
     const isMessage = one.text === undefined;
     const who = one.lane == null ? "server" : `rank ${story.lanes[one.lane].name}`;
@@ -178,12 +179,13 @@ export function eventsView(app) {
     h("ol", { class: "events" }, all.map(line)));
 }
 
-/// The last of the first `count` items that are `is`.
-function lastOf(list, count, is) {
+/// The last of the first `count` items that are `is`, `most` of them.
+function lastOf(list, count, is, most) {
   const found = [];
-  for (let at = count - 1; at >= 0 && found.length < EVENTS_MAX; at--) if (is(list[at])) found.push(list[at]);
+  for (let at = count - 1; at >= 0 && found.length < most; at--) if (is(list[at])) found.push(list[at]);
   return found;
 }
 
 const BYTES_MAX = 768;
 const EVENTS_MAX = 120;
+const EVENTS_MOVING_MAX = 40;

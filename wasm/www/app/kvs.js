@@ -9,27 +9,28 @@ export function kvsView(app) {
   const view = pane.run.view(app.stepOf(pane));
   if (!view.keys) return h("p", { class: "empty" }, "A recording contains messages, but no keys of the server.");
   const isPmix = pane.story.lanes.some((lane) => lane.dialect === "pmix");
+  const counts = view.fences.length > 1 ? null : { all: view.key_count, hidden: view.hidden_count };
   return h("div", {},
-    view.fences.map((fence) => keyspaceView(fence, view.keys.filter((key) => key.job === fence.job), view.fences.length > 1)),
+    view.fences.map((fence) => keyspaceView(fence, view.keys.filter((key) => key.job === fence.job), view.fences.length > 1, counts)),
     isPmix && h("section", {}, h("h3", {}, "Committed in PMIx"),
       h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
 }
 
 /// The keys of one job, and the fence that makes them visible.
-function keyspaceView({ job, generation, inside, ranks, missing }, keys, isNamed) {
+function keyspaceView({ job, generation, inside, ranks, missing, missing_count: missed }, keys, isNamed, counts) {
   const name = isNamed ? `Keys of ${job}` : "Keys at the server";
-  const hidden = keys.filter(({ visible }) => !visible).length;
+  const { all, hidden } = counts ?? { all: keys.length, hidden: keys.filter(({ visible }) => !visible).length };
   // By writer: neither a put nor a fence moves the cards of other ranks.
   const cards = keys.toSorted((a, b) => (a.by ?? -1) - (b.by ?? -1)).slice(0, CARDS_MAX);
-  const awaited = !inside ? "No rank has entered it." : missing.length ? `Awaited: ${named(missing)}.` : "All ranks are inside.";
+  const awaited = !inside ? "No rank has entered it." : missed ? `Awaited: ${named(missing, missed)}.` : "All ranks are inside.";
   return h("section", { class: "keyspace", key: job },
-    h("h3", {}, name, h("span", {}, hidden ? `${keys.length}, ${hidden} behind the fence` : String(keys.length))),
+    h("h3", {}, name, h("span", {}, hidden ? `${all}, ${hidden} behind the fence` : String(all))),
     h("p", {}, `${isNamed ? `${job}, fence` : "Fence"} ${generation + 1}: ${inside} of ${ranks} ranks inside`),
     h("div", { class: "meter", role: "meter", "aria-label": isNamed ? `Ranks of ${job} in the fence` : "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": ranks, "aria-valuenow": inside },
       h("i", { style: `width:${(inside / ranks) * 100}%` })),
     h("p", { class: "aside" }, awaited),
     keys.length ? h("ul", { class: "cards", "aria-label": name }, cards.map(cardView)) : h("p", { class: "empty" }, "Nothing has been put."),
-    keys.length > CARDS_MAX && h("p", { class: "aside" }, `and ${keys.length - CARDS_MAX} more`));
+    all > CARDS_MAX && h("p", { class: "aside" }, `and ${all - CARDS_MAX} more`));
 }
 
 /// One value. Its node stays while it is at the server, so that the style sheet can move the curtain. The value is

@@ -63,8 +63,8 @@ export class Teacher {
     app.seekIndex(0);
     const { story, run } = app.active;
     const held = story.moments.find(({ step }) => {
-      const rank = run.view(step).ranks?.[this.lesson.rank];
-      return rank?.next === "manual" && rank.may.length > 0;
+      const rank = run.canAct && run.rank(step, this.lesson.rank);
+      return rank && rank.next === "manual" && rank.may.length > 0;
     });
     const stepOf = (until) => ({ start: 0, held: held?.step ?? 0, end: story.moments.at(-1).step })[until] ?? until(story);
     this.film(this.lesson.film.map(([words, until, seconds]) => ({ words, until: stepOf(until), run: seconds * 650, hold: seconds * 350 })));

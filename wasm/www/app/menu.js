@@ -72,7 +72,7 @@ export function messageMenu(session, message, place) {
 export function rankMenu(session, lane, place) {
   const { app } = session;
   const { story, run } = app.active;
-  const state = run.view(app.step).ranks?.[lane];
+  const state = run.stateAt(app.step, lane);
   const name = `rank ${story.lanes[lane].name}`;
   const now = (what) => () => {
     app.choose(lane);

@@ -12,9 +12,12 @@ export class Pane {
   constructor(app, run, title) {
     this.app = app;
     this.title = title;
+    // Two sheets over each other: what has happened, of which only what is new is drawn, and the moment.
+    this.past = h("canvas", { "aria-hidden": "true" });
     this.canvas = h("canvas", { role: "img" });
+    this.sheet = h("div", { class: "sheet" }, this.past, this.canvas);
     this.gutter = h("div", { class: "gutter", role: "group", "aria-label": "Lanes" });
-    this.field = h("div", { class: "field" }, this.canvas);
+    this.field = h("div", { class: "field" }, this.sheet);
     this.tip = h("div", { class: "tip", hidden: true });
     this.badge = h("span", { class: "badge" });
     this.heading = h("h2", { class: "pane-title" });
@@ -24,7 +27,9 @@ export class Pane {
     this.element = h("section", { class: "pane" }, this.head, this.body);
     this.element.addEventListener("pointerdown", () => app.activate(this), true);
     // Drawing changes the height of what is inside: that is for the next frame.
-    new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(this.field);
+    const observer = new ResizeObserver(() => requestAnimationFrame(() => this.resize()));
+    for (const box of [this.body, this.field]) observer.observe(box);
+    this.body.addEventListener("scroll", () => app.changed(), { passive: true });
     this.listen();
     this.show(run);
   }
@@ -76,20 +81,21 @@ export class Pane {
   resize() {
     const { magnification } = this.app;
     const width = this.field.clientWidth / magnification;
-    const height = this.field.clientHeight / magnification;
+    const height = this.body.clientHeight / magnification;
     if (!width || !height) return;
     this.width = width;
+    // As high as what is seen, however many lanes there are.
+    this.height = height;
     this.geometry = geometry(this.rows, height);
-    const ratio = (globalThis.devicePixelRatio || 1) * magnification;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(this.geometry.height * ratio);
-    this.canvas.style.height = `${this.geometry.height * magnification}px`;
-    const context = this.canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.pen = new CanvasPen(context);
-    const layer = new OffscreenCanvas(this.canvas.width, this.canvas.height).getContext("2d");
-    layer.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.layer = new CanvasPen(layer);
+    this.ratio = (globalThis.devicePixelRatio || 1) * magnification;
+    this.field.style.height = `${this.geometry.height * magnification}px`;
+    this.sheet.style.height = `${height * magnification}px`;
+    for (const canvas of [this.past, this.canvas]) {
+      canvas.width = Math.round(width * this.ratio);
+      canvas.height = Math.round(height * this.ratio);
+    }
+    this.pen = new CanvasPen(this.canvas.getContext("2d"));
+    this.layer = new CanvasPen(this.past.getContext("2d"));
     this.drawn = null;
     const { ys, server, spacing } = this.geometry;
     this.gutter.style.height = `${this.geometry.height * magnification}px`;
@@ -101,6 +107,11 @@ export class Pane {
       button.classList.toggle("sparse", spacing < 11 && at % 4 !== 0);
     });
     this.app.changed();
+  }
+
+  /// How far the lanes are scrolled.
+  get top() {
+    return this.body.scrollTop / this.app.magnification;
   }
 
   /// What is to be drawn.
@@ -115,7 +126,7 @@ export class Pane {
     const visible = app.isHandshakeFolded ? inView.filter((message) => !message.isHello) : inView;
     const followed = app.followed(this);
     return {
-      story, geometry, rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
+      story, geometry, seen: [this.top, this.top + this.height], rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
       step: app.stepOf(this), window: visible, isHandshakeFolded: app.isHandshakeFolded, hover: this.hover, picked: app.picked,
       follow: followed, longest: this.longest, rowOf: this.rowOf, isFirst: (lane) => this.rows[this.rowOf[lane]].lanes[0] === lane, isHeat: visible.length > ARROWS_MAX, yOf: (lane) => geometry.ys[this.rowOf[lane]],
       alpha: (lane, usual) => (followed == null || lane === followed || this.rowOf[lane] === this.rowOf[followed] ? usual : usual * 0.16),
@@ -125,29 +136,31 @@ export class Pane {
   draw() {
     if (!this.pen) return;
     const scene = this.scene();
-    const { width, geometry } = this;
+    const { width, height, ratio } = this;
     this.isDense = scene.isHeat;
     this.drawPast(scene);
     const { context } = this.pen;
-    context.globalAlpha = 1;
-    context.clearRect(0, 0, width, geometry.height);
-    context.drawImage(this.layer.context.canvas, 0, 0, width, geometry.height);
+    const [top] = scene.seen;
+    context.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
+    context.clearRect(0, top, width, height);
     present(this.pen, scene);
   }
 
   /// Draws what has happened into a layer of its own. While time runs, only what is new is drawn.
   drawPast(scene) {
     const { story, app } = this;
-    const { step, now, axis, scale, scroll } = scene;
+    const { step, now, axis, scale, scroll, seen: [top] } = scene;
     const same = (one) => one;
     const ended = firstFrom(story.marks, step + 1, ({ at }) => at[1]) + firstFrom(story.endings, now + 0.5, same) + firstFrom(story.releases, step + 1, same);
-    const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying, scene.isHeat];
+    const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying, scene.isHeat, top];
     const isSame = app.isPlaying && this.drawn?.now <= now && this.drawn.step <= step && this.drawn.what.every((one, at) => one === drawn[at]);
     const place = (ns) => axis.place(ns) * scale - scroll;
     const from = isSame ? place(this.drawn.now) - 10 : 0;
     const to = isSame ? place(now) + 10 : this.width;
-    this.layer.within(from, 0, to - from, this.geometry.height, () => {
-      this.layer.context.clearRect(from, 0, to - from, this.geometry.height);
+    const { context } = this.layer;
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, -top * this.ratio);
+    this.layer.within(from, top, to - from, this.height, () => {
+      context.clearRect(from, top, to - from, this.height);
       past(this.layer, { ...scene, strip: [from, to] });
     });
     this.drawn = { what: drawn, now, step };
@@ -159,9 +172,10 @@ export class Pane {
     const { colors } = this.app;
     const pen = new SvgPen(this.width + names, this.geometry.height, colors.paper);
     pen.parts.push(`<g transform="translate(${names} 0)">`);
+    const scene = { ...this.scene(), seen: [0, this.geometry.height] };
     pen.within(0, 0, this.width, this.geometry.height, () => {
-      past(pen, this.scene());
-      present(pen, this.scene());
+      past(pen, scene);
+      present(pen, scene);
     });
     pen.parts.push("</g>");
     const style = { color: colors.ink, size: 12, align: "right", weight: 600 };
@@ -178,10 +192,9 @@ export class Pane {
     const { story } = this;
     const step = this.app.stepOf(this);
     const followed = this.app.followed(this);
-    const view = this.run.view(step);
     this.rows.forEach((row, at) => {
       const lane = row.lanes[0];
-      const rank = view.ranks?.[lane];
+      const rank = this.run.stateAt(step, lane);
       const element = this.buttons[at];
       const state = rank ? stateOf(rank) : { word: "recorded", tone: "calm" };
       element.dataset.tone = state.tone;
@@ -276,7 +289,7 @@ export class Pane {
   /// Where in the diagram a pointer is.
   spot({ offsetX, offsetY }) {
     const { magnification } = this.app;
-    return { x: offsetX / magnification, y: offsetY / magnification };
+    return { x: offsetX / magnification, y: offsetY / magnification + this.top };
   }
 
   pointAt(event) {
@@ -296,7 +309,7 @@ export class Pane {
     const lane = found.lane == null ? "" : `rank ${this.story.lanes[found.lane].name} `;
     fill(this.tip, h("strong", {}, found.text ? "" : lane), words);
     const x = Math.min(event.offsetX + 14, this.field.clientWidth - this.tip.offsetWidth - 8) + this.field.offsetLeft;
-    this.tip.style.transform = `translate(${Math.max(x, 4)}px, ${event.offsetY + 16 - this.field.scrollTop}px)`;
+    this.tip.style.transform = `translate(${Math.max(x, 4)}px, ${event.offsetY + 16 + this.body.scrollTop}px)`;
   }
 
   /// The message or mark at a place, if there is one.

@@ -48,6 +48,7 @@ export class Run {
   canAct = true;
   #play;
   #view = null;
+  #rank = null;
   #before = [];
 
   #take(play) {
@@ -62,6 +63,7 @@ export class Run {
     this.seed = BigInt(this.story.seed);
     this.done = this.#play.done();
     this.#view = null;
+    this.#rank = null;
   }
 
   /// How everything stands after so many steps.
@@ -70,6 +72,20 @@ export class Run {
       this.#view = { asked: step, ...JSON.parse(this.#play.view(step)) };
     }
     return this.#view;
+  }
+
+  /// The state of one rank after so many steps: its process, its client, the server's of it, and its pending requests.
+  stateAt(step, lane) {
+    const [states, ...asks] = this.view(step).ranks[lane].split("\n");
+    const [life, client, member] = states.split(" ");
+    return { life, client, member, asks };
+  }
+
+  /// All that there is of one rank after so many steps.
+  rank(step, lane) {
+    const asked = `${step} ${lane}`;
+    if (this.#rank?.asked !== asked) this.#rank = { asked, ...JSON.parse(this.#play.rank(step, lane)) };
+    return this.#rank;
   }
 
   /// Injects after a number of steps, and returns the number of dropped later injections.
@@ -127,6 +143,10 @@ export class Recorded {
   /// A recording has no states of machines.
   view(step) {
     return { asked: step };
+  }
+
+  stateAt() {
+    return null;
   }
 }
 

@@ -45,7 +45,7 @@ export class RingView {
     const { story, run } = app.active;
     const view = run.view(app.step);
     const inside = view.fences?.reduce((sum, fence) => sum + fence.inside, 0);
-    const words = view.keys ? `: ${view.keys.length} keys at the server, ${view.keys.filter((key) => !key.visible).length} behind the fence; ${inside} ranks in a fence` : "";
+    const words = view.keys ? `: ${view.key_count} keys at the server, ${view.hidden_count} behind the fence; ${inside} ranks in a fence` : "";
     this.canvas.setAttribute("aria-label", `Ring of ${story.name}: ${story.lanes.length} ranks around the server${words}.`);
   }
 
@@ -109,7 +109,7 @@ export function ringScene(app, width, height) {
   const rankRadius = Math.min(Math.max((radius * turn) / 2.6, 2), 20);
   const serverRadius = radius * 0.42;
   const states = story.lanes.map((_, lane) => {
-    const rank = view.ranks?.[lane];
+    const rank = pane.run.stateAt(app.step, lane);
     return rank ? stateOf(rank) : recordedState(story.spans[lane], app.now);
   });
   const scene = { app, story, view, width, height, center, radius, places, nodes, turn, rankRadius, serverRadius, states, step: app.step, now: app.now, colors: app.colors, followed: app.followed(pane), longest: pane.longest };

@@ -78,7 +78,7 @@ export class Session {
     // Who is to be a rank begins where the rank can say something; before its start it cannot.
     const { run, story } = this.app.active;
     const isHeld = ({ next, may }) => next === "manual" && may.length > 0;
-    const first = story.moments.find(({ step }) => isHeld(run.view(step).ranks[lesson.rank]));
+    const first = story.moments.find(({ step }) => isHeld(run.rank(step, lesson.rank)));
     if (first) this.app.seekStep(first.step);
   }
 

@@ -62,7 +62,7 @@ export class Tabs {
   /// Shows the chosen tab anew, if anything that it depends on has changed.
   show() {
     const { app } = this;
-    const state = [this.at, app.active, app.active.story, app.step, app.picked, app.chosen, app.followed(app.active)];
+    const state = [this.at, app.active, app.active.story, app.step, app.picked, app.chosen, app.followed(app.active), app.isPlaying];
     if (this.state?.every((one, index) => one === state[index])) return this.reveal();
     // Under a press nothing moves: it would end on another button than it began.
     if (this.isPressed) return;

@@ -38,7 +38,7 @@ mod rings;
 mod values;
 
 pub use census::{Census, RankFacts};
-pub use fences::Fences;
+pub use fences::{FenceId, Fences};
 
 use self::jobs::JobRules;
 use self::names::Names;

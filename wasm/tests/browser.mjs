@@ -13,12 +13,13 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? 
 after(() => browser.close());
 
 /// Opens the page for a new visitor, with the run of `fragment` (empty: the cover), gives it to `use`, and fails on any
-/// error it shows or logs but those that are `expected`.
-export async function open(use, { fragment = "#scenario=put-fence-get&seed=42", width = 1280, height = 800, expected, ...more } = {}) {
+/// error it shows or logs but those that are `expected`. `prepare` is given the empty page before.
+export async function open(use, { fragment = "#scenario=put-fence-get&seed=42", width = 1280, height = 800, expected, prepare, ...more } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: "light", ...more });
   try {
     const page = await context.newPage();
     page.setDefaultTimeout(60_000);
+    await prepare?.(page);
     const problems = [];
     page.on("pageerror", (error) => problems.push(error.stack ?? String(error)));
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && problems.push(message.text()));

@@ -171,5 +171,6 @@ function escaped(text) {
     .replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);
 }
 
-const SANS = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", sans-serif';
-const MONO = 'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", "Liberation Mono", monospace';
+// The fonts of the style sheet.
+const style = getComputedStyle(document.documentElement);
+const [SANS, MONO] = ["--sans", "--mono"].map((name) => style.getPropertyValue(name).trim());

@@ -581,6 +581,22 @@ test("the page can be used on a phone", () => open(async (page) => {
   await page.getByRole("list", { name: "Keys at the server" }).getByText("card-0", { exact: true }).waitFor();
 }, { width: 390, height: 844 }));
 
+test("a message leads to its section of the book, its codec and the command line of its run", () => open(async (page) => {
+  const message = page.getByRole("region", { name: "Message" });
+  await press(page, /rank 0 → server: put card-0/);
+  await message.getByText("pmi-sim run put-fence-get --seed 42 --trace FILE").waitFor();
+  assert.equal(await message.getByRole("link").count(), 0, "there is no book around this page");
+  await page.evaluate(() => (document.documentElement.dataset.book = "../"));
+  await press(page, /rank 1 → server: fence/);
+  assert.equal(await message.getByRole("link", { name: "In the book" }).getAttribute("href"), "../docs/pmi1.html#barrier");
+  assert.equal(await message.getByRole("link", { name: "Source of the codec" }).getAttribute("href"), "../rustdoc/src/pmi_core/wire/pmi1/line.rs.html");
+  await page.getByRole("button", { name: /^rank 2/ }).click({ button: "right" });
+  await page.getByRole("menuitem", { name: "Kill" }).click();
+  await page.keyboard.press("End");
+  await press(page, /rank 1 → server: fence/);
+  await message.getByText("pmi-sim replay FILE, with the trace that Save makes").waitFor();
+}));
+
 test("the page asks nobody but its own server", () => open(async (page) => {
   const asked = [];
   page.on("request", (request) => asked.push(request.url()));

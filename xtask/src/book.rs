@@ -98,6 +98,7 @@ fn build(machine: &Machine) -> Result<PathBuf, String> {
     }
     let html = directory.join("html");
     playground::build(machine, Some(&html.join(PLAYGROUND)))?;
+    playground::tell_book(&html.join(PLAYGROUND))?;
     if !process::succeeds(&mut rustdoc::command()) {
         return Err("rustdoc could not build the documentation of the crates".into());
     }

@@ -121,6 +121,16 @@ fn first_load_len(directory: &Path) -> Result<usize, String> {
     Ok(sum)
 }
 
+/// Gives a page within the book the way to it: messages link to their sections then.
+pub(crate) fn tell_book(directory: &Path) -> Result<(), String> {
+    let file = directory.join("index.html");
+    let page = files::read(&file)?;
+    files::write(
+        &file,
+        &page.replacen("<html lang=\"en\">", "<html lang=\"en\" data-book=\"../\">", 1),
+    )
+}
+
 /// Removes the comments of the scripts in a directory: a third of what a browser would load of them.
 fn strip_comments(directory: &Path) -> Result<(), String> {
     for file in files::list(directory)? {
@@ -257,6 +267,44 @@ mod tests {
             let comments = text.match_indices("\n//").chain(text.match_indices("\n  //"));
             assert_eq!(comments.filter(is_in_text).count(), 0, "{}", file.display());
         }
+    }
+
+    #[test]
+    fn sections_that_messages_link_to_exist() {
+        let root = process::root();
+        let script = files::read(&root.join("wasm/www/app/sections.js")).unwrap();
+        let quoted = |text: &str, mark: &str| -> Vec<String> {
+            let found =
+                text.split(mark).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+            found.map(str::to_string).collect()
+        };
+        let formats: Vec<&str> = script.split("page: \"").skip(1).collect();
+        assert_eq!(formats.len(), 3);
+        for format in formats {
+            let page = format.split('"').next().unwrap().replace(".html", ".md");
+            let text = files::read(&root.join(&page)).unwrap();
+            let titles = text.lines().filter(|line| line.starts_with('#'));
+            let slug = |title: &str| -> String {
+                let title = title.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+                title.chars().filter(|letter| letter.is_alphanumeric() || *letter == '-').collect()
+            };
+            let anchors: Vec<String> = titles.map(slug).collect();
+            let sections = format.split_once("sections: {").unwrap().1;
+            let sections = sections.split('}').next().unwrap();
+            let keys = sections.split(": [").map(|before| {
+                before.rsplit([',', ' ', '{', '\n']).next().unwrap_or_default().trim_matches('"')
+            });
+            let keys: Vec<&str> = keys.filter(|key| !key.is_empty() && *key != "]").collect();
+            assert!(keys.len() >= 2, "{keys:?}");
+            for key in keys {
+                assert!(anchors.iter().any(|anchor| anchor == key), "{page} has no section {key}");
+            }
+            for codec in quoted(format, "codec: \"pmi_core/") {
+                assert!(root.join("core/src").join(&codec).exists(), "{codec}");
+            }
+        }
+        let page = files::read(&root.join("wasm/www/index.html")).unwrap();
+        assert!(page.contains("<html lang=\"en\">"), "the book finds where to mark it");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 import { h } from "./dom.js";
 import { firstFrom, sentUpTo } from "./search.js";
+import { linksOf } from "./sections.js";
 import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
 
 /// What is shown of a message: its bytes beside its fields. Pointing at one lights the other.
-export function messageView(app) {
+export function messageView(app, command) {
   const picked = app.picked;
   if (!picked) {
     return h("p", { class: "empty" }, "Pick an arrow in the diagram, or a line below: its bytes stand here beside what they mean.");
@@ -55,10 +56,17 @@ export function messageView(app) {
     h("dl", { class: "facts" },
       pair("sent", spoken(picked.sent[0])), pair("in transit", latency), pair("bytes", String(picked.bytes.length)),
       pair("arrived in", picked.parts.length === 1 ? "one piece" : `${picked.parts.length} pieces`)),
+    further(linksOf(picked), command),
     rows.length ? h("table", { class: "fields" }, h("caption", { class: "aside" }, "Fields"), rows)
       : h("p", { class: "warn" }, "These bytes are no message of PMI."),
     h("h4", {}, "Bytes"), dump,
     picked.bytes.length > BYTES_MAX && h("p", { class: "aside" }, `and ${picked.bytes.length - BYTES_MAX} more`));
+}
+
+/// Where more of a message is found, and the command line that makes its run.
+function further(links, command) {
+  return h("div", { class: "further" }, links.length > 0 && h("p", {}, links.map(([title, address]) => h("a", { href: address, target: "_blank", rel: "noopener" }, title))),
+    command && h("p", { class: "aside" }, "On a command line: ", h("code", {}, command)));
 }
 
 /// What a field holds: in words, or in PMIx a number if it is short, else text.

@@ -34,7 +34,7 @@ async function start() {
   const teacher = new Teacher(app, { open: (id) => session.learn(id).catch(notice), close: () => (session.source.lesson = null),
     film: (shots) => presenter.play(shots, ["Now you", () => session.learn(session.source.lesson).catch(notice)]) });
   const tabs = new Tabs(app, [
-    ["Story", [["Message", inspector.messageView], ["Events", inspector.eventsView]]],
+    ["Story", [["Message", (app) => inspector.messageView(app, session.command())], ["Events", inspector.eventsView]]],
     ["Inspect", [["Act", (app) => actView(app, session)], ["Machines", inspector.machinesView]]],
     ["State", [["Keys", kvsView], ["Waits", inspector.debtsView]]],
   ]);

@@ -128,6 +128,14 @@ export class Session {
     });
   }
 
+  /// The command line that makes the run and its trace, or goes on with a file of it.
+  command() {
+    const { source, app } = this;
+    if (!source?.text) return "pmi-host trace show FILE";
+    if (!source.name || source.dialects || app.active.run.done) return "pmi-sim replay FILE, with the trace that Save makes";
+    return `pmi-sim run ${source.name} --seed ${source.seed} --trace FILE`;
+  }
+
   /// Does something to the run that is looked at, at this moment.
   act(what) {
     const { app } = this;

@@ -31,7 +31,14 @@ async function frames(page, name) {
     };
     app.play();
   });
+  // Other processes take none of this time.
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
+  const cpu = async () => (await cdp.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+  const before = [await cpu(), await page.evaluate(() => globalThis.work.length)];
   await page.waitForTimeout(6000);
+  const after = [await cpu(), await page.evaluate(() => globalThis.work.length)];
+  line(`${name}: CPU time of the main thread for a frame, mean`, ((after[0] - before[0]) / (after[1] - before[1])).toFixed(1), "ms");
   const work = await page.evaluate(() => globalThis.work.slice(2).sort((a, b) => a - b));
   const { rate } = await page.evaluate(() => globalThis.playground.app.pace());
   const at = (share) => work[Math.min(Math.floor(work.length * share), work.length - 1)].toFixed(1);

@@ -461,6 +461,7 @@ test("three tabs hold all sections, and links open them by their names of now an
   for (const [name, parts] of Object.entries(sections)) {
     await tab(page, name);
     await isOpen(name);
+    await step(page);
     assert.deepEqual(await page.locator("#panel").getByRole("region").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label"))), parts);
   }
   await page.waitForFunction(() => location.hash.endsWith("&tab=State"));

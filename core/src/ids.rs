@@ -146,13 +146,15 @@ impl KvsName {
     /// [`Misuse::Length`] if empty or too long, [`Misuse::NotRepresentable`] for a blank, `;` or
     /// a control character.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
-        let mut name = Self::NONE;
+        let mut name = Self::none();
         name.become_name(bytes)?;
         Ok(name)
     }
 
     /// Placeholder until the name is known; only its holder sees it.
-    pub(crate) const NONE: Self = Self(Vec::new());
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
 
     /// Sets the name in place.
     ///

@@ -14,7 +14,7 @@
 //!      └──────────── wire    bytes ⇄ messages ───────┘
 //!                      └──── command   messages
 //!                              ├──── parts   protocol parts of this build
-//!                              └──── ids, limits, time, error, storage, machine
+//!                              └──── ids, limits, time, error, storage, pool, machine
 //! ```
 //!
 //! A module uses only the modules below it.
@@ -46,6 +46,7 @@ pub mod ids;
 pub mod limits;
 pub mod machine;
 pub mod parts;
+pub mod pool;
 pub mod server;
 pub mod storage;
 pub mod store;

@@ -25,19 +25,26 @@ pub const VALUE_BYTES: usize = PMI2_MAX_VALLEN;
 /// Largest name of a job in bytes, without a terminator.
 pub const KVSNAME_BYTES: usize = PMI1_MAX_KVSNAME;
 
-/// Longest tag of an exchange: PMI-2's `thrid` is a printed pointer, 18 bytes on 64-bit machines.
-pub const TAG_BYTES: usize = 24;
+/// Longest tag of an exchange: PMI-2's `thrid` is a printed pointer, 18 bytes on 64-bit machines. PMI-1 has
+/// none.
+pub const TAG_BYTES: usize = if cfg!(any(feature = "pmi2", feature = "binary")) { 24 } else { 0 };
 /// Bytes kept of an unknown word, to name it in the reply.
 pub const WORD_BYTES: usize = 32;
-/// Bytes kept of a free text of a peer, for display.
-pub const EXCERPT_BYTES: usize = 120;
+/// Bytes kept of a free text of a peer, for display; fewer on a board with a fixed set of ranks, where every
+/// session has room for one.
+pub const EXCERPT_BYTES: usize = if cfg!(feature = "dynamic") { 120 } else { 48 };
 
-/// Largest number of jobs that a job is directly connected to: few on a board, and on a host, which has
-/// PMIx, more than jobs spawn.
-pub const JOB_LINKS: usize = if cfg!(feature = "pmix") { 256 } else { 8 };
+/// Largest number of jobs that a job is directly connected to: few on a board, none without spawns, and on a
+/// host, which has PMIx, more than jobs spawn.
+pub const JOB_LINKS: usize = match (cfg!(feature = "pmix"), cfg!(feature = "dynamic")) {
+    (true, _) => 256,
+    (false, true) => 8,
+    (false, false) => 0,
+};
 
-/// Largest number of runs of processes with equal codes in the reply to a spawn.
-pub const SPAWN_RUNS: usize = 8;
+/// Largest number of runs of processes with equal codes in the reply to a spawn; none in a build without
+/// spawns.
+pub const SPAWN_RUNS: usize = if cfg!(feature = "dynamic") { 8 } else { 0 };
 /// Largest number of processes for which a spawn reply lists one code each: MPICH up to 4.0 reads no line
 /// of more than 1023 bytes. Beyond that the reply has its own code alone.
 pub const SPAWN_CODES: u32 = 128;

@@ -20,6 +20,13 @@ pub trait Buffer {
     /// [`Full`] if they do not fit; nothing was appended then.
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full>;
 
+    /// Appends as many of `bytes` as fit, and returns their number.
+    fn extend_fitting(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.room());
+        let fitting = bytes.get(..len).unwrap_or(b"");
+        if self.extend(fitting).is_ok() { len } else { 0 }
+    }
+
     /// Lends the room behind the held bytes to `fill`, which returns the number of bytes that it has written
     /// to the front of it; they are held from then on.
     ///
@@ -34,6 +41,10 @@ pub trait Buffer {
         needed: impl FnOnce() -> usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E>;
+
+    /// True if the memory is borrowed from a [`Pool`](crate::pool::Pool) while the buffer holds bytes, so
+    /// that there may be none at the moment.
+    const IS_POOLED: bool = false;
 
     /// Forgets the first `len` bytes, or all if there are fewer.
     fn drop_front(&mut self, len: usize);
@@ -65,18 +76,51 @@ pub trait Slots<T> {
     fn remove(&mut self, index: usize) -> Option<T>;
 }
 
-impl<const N: usize> Buffer for heapless::Vec<u8, N> {
+/// Bytes in an array, as the buffer of a machine on a board.
+///
+/// ```
+/// use pmi_core::storage::{ArrayBuffer, Buffer};
+///
+/// static LINE: ArrayBuffer<192> = ArrayBuffer::new();
+/// assert_eq!(LINE.room(), 192);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArrayBuffer<const BYTES: usize>(heapless::Vec<u8, BYTES>);
+
+impl<const BYTES: usize> ArrayBuffer<BYTES> {
+    /// Creates an empty buffer.
+    pub const fn new() -> Self {
+        Self(heapless::Vec::new())
+    }
+
+    /// Creates a buffer that holds `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if they do not fit.
+    pub fn from_slice(bytes: &[u8]) -> Result<Self, Full> {
+        heapless::Vec::from_slice(bytes).map(Self).map_err(|_| Full { needed: bytes.len() })
+    }
+}
+
+impl<const BYTES: usize> AsRef<[u8]> for ArrayBuffer<BYTES> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const BYTES: usize> Buffer for ArrayBuffer<BYTES> {
     fn as_slice(&self) -> &[u8] {
-        self
+        &self.0
     }
 
     fn room(&self) -> usize {
-        N - self.len()
+        BYTES - self.0.len()
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let needed = self.len().saturating_add(bytes.len());
-        self.extend_from_slice(bytes).map_err(|_| Full { needed })
+        let needed = self.0.len().saturating_add(bytes.len());
+        self.0.extend_from_slice(bytes).map_err(|_| Full { needed })
     }
 
     fn append_with<E>(
@@ -84,23 +128,23 @@ impl<const N: usize> Buffer for heapless::Vec<u8, N> {
         _needed: impl FnOnce() -> usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        let held = self.len();
-        let _all_room_is_there = self.resize_default(N);
-        let written = fill(self.get_mut(held..).unwrap_or(&mut []));
-        self.truncate(written.as_ref().map_or(held, |len| held.saturating_add(*len)));
+        let held = self.0.len();
+        let _all_room_is_there = self.0.resize_default(BYTES);
+        let written = fill(self.0.get_mut(held..).unwrap_or(&mut []));
+        self.0.truncate(written.as_ref().map_or(held, |len| held.saturating_add(*len)));
         written
     }
 
     fn drop_front(&mut self, len: usize) {
-        let len = len.min(self.len());
-        let kept = self.len() - len;
-        move_down(self, len, 0, kept);
-        self.truncate(kept);
+        let len = len.min(self.0.len());
+        let kept = self.0.len() - len;
+        move_down(&mut self.0, len, 0, kept);
+        self.0.truncate(kept);
     }
 
     // Nothing has to be moved, and a client needs no more.
     fn clear(&mut self) {
-        self.truncate(0);
+        self.0.truncate(0);
     }
 }
 
@@ -158,39 +202,63 @@ impl<T, const N: usize> Slots<T> for [Option<T>; N] {
     }
 }
 
-/// Grows as places are needed. An empty one is all zeros and takes no room in an image, which a
-/// table of things that are not there does.
-impl<T, const N: usize> Slots<T> for heapless::Vec<Option<T>, N> {
+/// Numbered places in an array, of which those behind the last one in use take no initial value: an empty
+/// table is all zeros and takes no room in an image, which a table of absent things does.
+///
+/// ```
+/// use pmi_core::storage::{ArraySlots, Slots};
+///
+/// let mut slots = ArraySlots::<u8, 8>::new();
+/// assert_eq!(slots.insert(7), Some(0));
+/// assert_eq!(slots.remove(0), Some(7));
+/// ```
+#[derive(Debug)]
+pub struct ArraySlots<T, const PLACES: usize>(heapless::Vec<Option<T>, PLACES>);
+
+impl<T, const PLACES: usize> ArraySlots<T, PLACES> {
+    /// Creates a table of free places.
+    pub const fn new() -> Self {
+        Self(heapless::Vec::new())
+    }
+}
+
+impl<T, const PLACES: usize> Default for ArraySlots<T, PLACES> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, const PLACES: usize> Slots<T> for ArraySlots<T, PLACES> {
     fn end(&self) -> usize {
-        self[..].end()
+        self.0[..].end()
     }
 
     fn capacity(&self) -> usize {
-        N
+        PLACES
     }
 
     fn get(&self, index: usize) -> Option<&T> {
-        Slots::get(&self[..], index)
+        Slots::get(&self.0[..], index)
     }
 
     fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        Slots::get_mut(&mut self[..], index)
+        Slots::get_mut(&mut self.0[..], index)
     }
 
     fn insert(&mut self, item: T) -> Option<usize> {
-        let free = match self.iter().position(Option::is_none) {
+        let free = match self.0.iter().position(Option::is_none) {
             Some(free) => free,
             None => {
-                self.push(None).ok()?;
-                self.len() - 1
+                self.0.push(None).ok()?;
+                self.0.len() - 1
             }
         };
-        *self[..].get_mut(free)? = Some(item);
+        *self.0[..].get_mut(free)? = Some(item);
         Some(free)
     }
 
     fn remove(&mut self, index: usize) -> Option<T> {
-        self[..].remove(index)
+        self.0[..].remove(index)
     }
 }
 
@@ -245,9 +313,9 @@ mod tests {
 
     #[test]
     fn buffer_takes_all_or_nothing() {
-        let mut buffer = heapless::Vec::<u8, 4>::new();
-        Buffer::extend(&mut buffer, b"abc").unwrap();
-        assert_eq!(Buffer::extend(&mut buffer, b"de"), Err(Full { needed: 5 }));
+        let mut buffer = ArrayBuffer::<4>::new();
+        buffer.extend(b"abc").unwrap();
+        assert_eq!(buffer.extend(b"de"), Err(Full { needed: 5 }));
         assert_eq!((buffer.as_slice(), buffer.room()), (&b"abc"[..], 1));
         assert_eq!(buffer.append_with(|| 1, |_| Err::<usize, _>("refused")), Err("refused"));
         assert_eq!(buffer.as_slice(), b"abc");
@@ -263,7 +331,7 @@ mod tests {
         );
         assert_eq!((appended, buffer.as_slice()), (Ok(2), &b"cde"[..]));
         buffer.drop_front(9);
-        assert!(buffer.is_empty());
+        assert_eq!(buffer, ArrayBuffer::new());
     }
 
     #[test]
@@ -277,7 +345,7 @@ mod tests {
             (slots.end(), Slots::get(&slots, 0), Slots::get(&slots, 1)),
             (2, None, Some(&8))
         );
-        let mut growing = heapless::Vec::<Option<u8>, 2>::new();
+        let mut growing = ArraySlots::<u8, 2>::new();
         assert_eq!(Slots::insert(&mut growing, 7), Some(0));
         assert_eq!(Slots::insert(&mut growing, 8), Some(1));
         assert_eq!(Slots::insert(&mut growing, 9), None);

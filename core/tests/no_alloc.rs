@@ -11,6 +11,7 @@ use pmi_core::ids::{Rank, SessionId};
 use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, REPLY_BYTES, VALUE_BYTES};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, Member, Peer, Server};
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::pmi2::{self, FrameStyle};
@@ -174,8 +175,8 @@ fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
     let mut server = Server::<Board>::new([const { None }; 1], [const { None }; 1], store());
     let job = server.add_job(job_spec(JOB_NAME), [Member::new(0, 0)], store()).unwrap();
     let peer = Peer::Member { job, rank: Rank(0) };
-    let session = server.open(peer, heapless::Vec::new(), [const { None }; 1]).unwrap();
-    let mut client = Client::new(heapless::Vec::new());
+    let session = server.open(peer, ArrayBuffer::new(), [const { None }; 1]).unwrap();
+    let mut client = Client::new(ArrayBuffer::new());
     let asked = asked(|| {
         for (request, expected) in exchanges {
             exchange(&mut server, session, &mut client, request, *expected);
@@ -186,8 +187,8 @@ fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
 }
 
 type Store = Arena<[Cell; 8], [u8; 2048]>;
-type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Mirror = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>>;
+type Inbox = ArrayBuffer<MESSAGE_BYTES>;
+type Mirror = Client<ArrayBuffer<PMI2_BUFFER_BYTES>>;
 
 /// Storage of a board: arrays only.
 type Board = Arrays<Inbox, Store, [Member; 1], 1, 1, 1>;

@@ -7,6 +7,7 @@ use pmi_core::command::{FenceGroup, Place as At, Request, Text, Verb, Version};
 use pmi_core::error::Misuse;
 use pmi_core::machine::Machine;
 use pmi_core::parts;
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::time::Instant;
 use pmi_core::wire::names;
 use pmi_testkit::TestServer;
@@ -81,7 +82,7 @@ fn server_refuses_what_it_leaves_out_and_goes_on() {
 
 #[test]
 fn client_does_not_start_what_it_leaves_out() {
-    let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
+    let mut client: Client<ArrayBuffer<BUFFER_BYTES>> = Client::fixed();
     let starts = |client: &mut Client<_>, request| match client.start(&request) {
         Ok(_) => true,
         Err(Misuse::NotRepresentable { .. }) => false,
@@ -110,7 +111,7 @@ fn client_does_not_start_what_it_leaves_out() {
 
 #[test]
 fn client_names_the_part_that_a_request_lacks() {
-    let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
+    let mut client: Client<ArrayBuffer<BUFFER_BYTES>> = Client::fixed();
     let dialling = client.start(&Request::InitAck { id: 7 });
     match dialling {
         Err(Misuse::NotRepresentable { what }) => {
@@ -118,7 +119,7 @@ fn client_names_the_part_that_a_request_lacks() {
         }
         other => assert!(parts::LISTEN && other.is_ok(), "{other:?}"),
     }
-    let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
+    let mut client: Client<ArrayBuffer<BUFFER_BYTES>> = Client::fixed();
     client.start(&Request::Init { version: Version::V1_2 }).unwrap();
     client.poll_transmit(&mut [0; 128]).unwrap();
     let answer = b"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n";

@@ -18,6 +18,7 @@ const MODULES: &[Module] = &[
     Module { name: "ids", uses: &["error", "limits"] },
     Module { name: "auth", uses: &["error", "limits"] },
     Module { name: "storage", uses: &["error"] },
+    Module { name: "pool", uses: &["error", "storage"] },
     Module { name: "machine", uses: &["error", "time"] },
     Module { name: "parts", uses: &[] },
     Module { name: "command", uses: &["error", "ids", "limits", "parts"] },

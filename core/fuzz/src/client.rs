@@ -254,7 +254,7 @@ impl Caller {
 }
 
 /// Buffer of the least size that a client needs.
-type Buffer = heapless::Vec<u8, BUFFER_BYTES>;
+type Buffer = pmi_core::storage::ArrayBuffer<BUFFER_BYTES>;
 
 fn place(number: u8) -> Place<'static> {
     match number / 2 % 4 {

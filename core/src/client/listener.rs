@@ -34,7 +34,7 @@ pub const LISTENER_BYTES: usize = 256;
 /// use pmi_core::time::Instant;
 /// # use pmi_core::client::LISTENER_BYTES;
 ///
-/// let buffer = heapless::Vec::<u8, LISTENER_BYTES>::new();
+/// let buffer = pmi_core::storage::ArrayBuffer::<LISTENER_BYTES>::new();
 /// let mut listener = Listener::new(buffer, 1, Some("SIGUSR1"), Version::V1_1)?;
 /// let mut line = [0; 128];
 /// let len = listener.poll_transmit(&mut line)?.expect("the opening");

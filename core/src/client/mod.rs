@@ -80,7 +80,7 @@ use crate::limits::{
     KEY_BYTES, KVSNAME_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES,
 };
 use crate::parts;
-use crate::storage::Buffer;
+use crate::storage::{ArrayBuffer, Buffer};
 use crate::wire::WriteError;
 
 /// Size of a buffer for the texts of every PMI-1 request but spawn, and for every PMI-1 reply.
@@ -121,13 +121,13 @@ pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
 }
 
 /// Buffer of a client on a board, and of any other with the same need.
-pub type FixedBuffer = heapless::Vec<u8, BUFFER_BYTES>;
+pub type FixedBuffer = ArrayBuffer<BUFFER_BYTES>;
 
 /// Buffer of a client that renders its PMI-1 requests in place.
-pub type Pmi1Buffer = heapless::Vec<u8, PMI1_BUFFER_BYTES>;
+pub type Pmi1Buffer = ArrayBuffer<PMI1_BUFFER_BYTES>;
 
 /// Buffer of a client that uses all of PMI-2.
-pub type Pmi2Buffer = heapless::Vec<u8, PMI2_BUFFER_BYTES>;
+pub type Pmi2Buffer = ArrayBuffer<PMI2_BUFFER_BYTES>;
 
 /// Identifies one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

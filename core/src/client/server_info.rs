@@ -9,7 +9,7 @@ use crate::parts;
 /// Server information, as far as the client has requested it.
 #[derive(Debug)]
 pub(super) struct ServerInfo {
-    /// The name of the caller's own space; [`KvsName::NONE`] while it is not known.
+    /// The name of the caller's own space; [`KvsName::none()`] while it is not known.
     kvsname: KvsName,
     pub(super) maxes: Maxes,
     pub(super) identity: Option<Identity<'static>>,
@@ -19,7 +19,7 @@ pub(super) struct ServerInfo {
 
 impl ServerInfo {
     pub(super) const fn new() -> Self {
-        Self { kvsname: KvsName::NONE, maxes: MAXES_UNASKED, identity: None, spawned: false }
+        Self { kvsname: KvsName::none(), maxes: MAXES_UNASKED, identity: None, spawned: false }
     }
 
     /// Name of the caller's own space; empty while it is not known.

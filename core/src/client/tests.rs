@@ -11,11 +11,12 @@ use crate::command::{Answer, FenceGroup, Place, Spawn};
 use crate::error::{Full, PeerError};
 use crate::limits::PMI1_LINE;
 use crate::machine::Machine;
+use crate::storage::ArrayBuffer;
 use crate::time::Instant;
 
 const NOW: Instant = Instant::ZERO;
 
-type Small = heapless::Vec<u8, BUFFER_BYTES>;
+type Small = ArrayBuffer<BUFFER_BYTES>;
 
 fn fresh() -> Client<Small> {
     Client::new(Small::new())

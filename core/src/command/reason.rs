@@ -1,6 +1,7 @@
 //! Why a request was refused: facts first, words when they are written.
 
 use crate::error::Code;
+use crate::parts;
 
 /// Why a server refused a request.
 ///
@@ -78,11 +79,6 @@ pub enum Reason<'a> {
         /// The expected input.
         expected: &'static str,
     },
-    /// The fence cannot complete, because this rank is gone.
-    Gone {
-        /// The rank.
-        rank: u32,
-    },
 }
 
 /// A field of limited length.
@@ -130,7 +126,7 @@ impl<'a> Reason<'a> {
             Self::NoRoom { .. } => Code::NOMEM,
             Self::NoSuch { .. } | Self::Exists { .. } => Code::INIT,
             Self::LineFeed | Self::TornValue => Code::INVALID_VAL,
-            Self::NotOffered { .. } | Self::Gone { .. } => Code::OTHER,
+            Self::NotOffered { .. } => Code::OTHER,
             _ => Code::FAIL,
         }
     }
@@ -144,15 +140,18 @@ impl<'a> Reason<'a> {
             Self::NotOffered { .. } => "% is not offered here",
             Self::NoRoom { .. } => "no room for %",
             Self::NoSuch { .. } => "no such %",
-            Self::Exists { .. } => "% exists already",
+            Self::Exists { .. } if parts::NAMES || parts::LISTEN => "% exists already",
             Self::OutOfOrder { .. } => "expected %",
-            Self::Unproven => "the shared secret is not proven",
-            Self::LineFeed => "the value holds a line feed, which a line cannot carry",
-            Self::TornValue => "a value without semicolon is missing or wrong",
+            Self::Unproven if parts::LISTEN => "the shared secret is not proven",
+            Self::LineFeed if parts::PMI2 || parts::BINARY => {
+                "the value holds a line feed, which a line cannot carry"
+            }
+            Self::TornValue if parts::PMI2 => "a value without semicolon is missing or wrong",
             Self::Version { rank: None, .. } => "newest version here is # #",
             Self::Version { rank: Some(_), .. } => "newest version here is # # for rank #",
             Self::Malformed { .. } => "expected % at byte #",
-            Self::Gone { .. } => "rank # has left the job",
+            // Reasons of a part that this build leaves out.
+            Self::Exists { .. } | Self::Unproven | Self::LineFeed | Self::TornValue => "",
         };
         let (mut what, mut quoted, mut numbers): (_, &[u8], _) = ("", b"", [0; 3]);
         match *self {
@@ -172,7 +171,6 @@ impl<'a> Reason<'a> {
                 let rank = if let Some(rank) = rank { rank } else { 0 };
                 numbers = [major as usize, minor as usize, rank as usize];
             }
-            Self::Gone { rank } => numbers[0] = rank as usize,
             Self::Unproven | Self::LineFeed | Self::TornValue => {}
         }
         ReasonText { form, what, quoted, numbers }

@@ -7,7 +7,7 @@ use super::pmix::{PmixEffect, PmixStorage};
 use super::reply::ReplyContext;
 use super::response::{GroupFence, KvsListing, PendingReply, Response};
 use super::session::{ProtocolState, ReadState, Session, SessionPhase, SessionState};
-use super::session_table::{HAS_EVENT, READY, SessionTable};
+use super::session_table::{AWAITS_BUFFER, HAS_EVENT, READY, SessionTable};
 use super::shared::Shared;
 use super::{Event, PmiPeerState, Server, Storage};
 use crate::command::{Verb, Version};
@@ -95,6 +95,22 @@ impl<S: Storage> Server<S> {
         {
             self.shared.now = now;
         }
+        let received = self.receive_all::<T>(id, now, bytes);
+        // The session may have returned a buffer. One that is woken for no reason waits again.
+        if T::Inbox::IS_POOLED
+            && T::session(&mut self.sessions, id).is_some_and(|session| session.inbox.room() > 0)
+        {
+            self.sessions.wake_awaiting_buffer();
+        }
+        received
+    }
+
+    fn receive_all<T: Protocol<S>>(
+        &mut self,
+        id: SessionId,
+        now: Instant,
+        bytes: &[u8],
+    ) -> Result<usize, PeerError> {
         let mut rest = bytes;
         loop {
             let taken = bytes.len() - rest.len();
@@ -102,8 +118,18 @@ impl<S: Storage> Server<S> {
                 return Ok(bytes.len());
             };
             match (session.state.read_state(), session.state.lifecycle.phase) {
-                (ReadState::Discard, SessionPhase::Broken(error)) => return Err(error),
-                (ReadState::Discard, _) => return Ok(bytes.len()),
+                (ReadState::Discard, phase) => {
+                    if T::Inbox::IS_POOLED {
+                        session.inbox.clear();
+                    }
+                    return match phase {
+                        SessionPhase::Broken(error) => Err(error),
+                        _ => Ok(bytes.len()),
+                    };
+                }
+                (ReadState::Paused, _) if T::Inbox::IS_POOLED => {
+                    return Ok(taken - session.leave_in_link(taken));
+                }
                 (ReadState::Paused, _) if T::HOLDS_WHILE_PAUSED => {
                     return Ok(taken + session.hold(rest));
                 }
@@ -115,6 +141,15 @@ impl<S: Storage> Server<S> {
             let dialect = T::dialect(&session.state, source);
             let to = (Verb::Unknown, dialect);
             match T::frame(dialect, source) {
+                // The message may have to be held until the owner has read it.
+                Ok(Framed::Whole(_))
+                    if HOLDS_REQUESTS
+                        && session.is_without_buffer()
+                        && session.inbox.room() == 0 =>
+                {
+                    self.sessions.push(AWAITS_BUFFER, id);
+                    return Ok(taken);
+                }
                 Ok(Framed::Whole(len)) => {
                     self.handle_message::<T>(id, now, rest, is_held, (dialect, len));
                     if !is_held {
@@ -127,6 +162,10 @@ impl<S: Storage> Server<S> {
                     let len = session.hold(rest.get(..missing).unwrap_or(b""));
                     rest = rest.get(len..).unwrap_or(b"");
                     if len == 0 {
+                        if session.is_without_buffer() {
+                            self.sessions.push(AWAITS_BUFFER, id);
+                            return Ok(taken);
+                        }
                         let limit_bytes = session.inbox.as_slice().len();
                         let error = PeerError::MessageTooLong { limit_bytes };
                         T::fail(&mut session.state, to, error);
@@ -200,6 +239,17 @@ impl<S: Storage> Server<S> {
         if state.lifecycle.is_late(now) {
             T::fail(state, (Verb::InitAck, dialect), PeerError::TimedOut);
             self.sessions.push(READY, id);
+        }
+    }
+
+    /// Queues the sessions that wait for a buffer, after one was returned outside of their input.
+    pub(super) fn wake_awaiting_buffer(&mut self) {
+        #[cfg(feature = "pmix")]
+        let is_pooled = S::Inbox::IS_POOLED || <S::Pmix as PmixStorage>::Inbox::IS_POOLED;
+        #[cfg(not(feature = "pmix"))]
+        let is_pooled = S::Inbox::IS_POOLED;
+        if is_pooled {
+            self.sessions.wake_awaiting_buffer();
         }
     }
 

@@ -7,7 +7,7 @@ use super::roster::{self, place_of, ranked};
 use crate::command::{FenceGroup, Reason, Request, Verb};
 use crate::ids::{JobId, KvsName, Rank, SessionId};
 use crate::limits::JOB_LINKS;
-use crate::parts;
+use crate::parts::{self, PartOption};
 use crate::store::{Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct Job<K, M> {
     name: KvsName,
-    spawner: Option<KvsName>,
+    spawner: parts::SpawnOption<KvsName>,
     universe_size: Option<u32>,
     /// Number of ranks on all nodes, if it is not that of the members.
     size: Option<u32>,
@@ -87,7 +87,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let fence = Fence::default();
         Self {
             name,
-            spawner,
+            spawner: PartOption::keep(spawner),
             universe_size,
             size: if parts::NODES { size } else { None },
             has_uplink,
@@ -214,7 +214,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Records the second connection of `rank`; the latest one counts.
     pub(super) fn listen(&mut self, rank: Rank, listener: MemberListener) {
         if let Some(member) = self.member_mut(rank) {
-            member.listener = Some(listener);
+            member.listener = PartOption::keep(Some(listener));
         }
     }
 
@@ -222,7 +222,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     pub(super) fn stop_listening(&mut self, session: SessionId) {
         for member in self.members.as_mut() {
             if member.listener.as_ref().is_some_and(|listener| listener.session == session) {
-                member.listener = None;
+                member.listener = PartOption::keep(None);
             }
         }
     }

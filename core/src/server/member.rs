@@ -3,6 +3,7 @@
 use super::roster::Ranked;
 use crate::command::Version;
 use crate::ids::{Rank, SessionId, Word};
+use crate::parts::ListenOption;
 use crate::time::Instant;
 
 /// One process of a job.
@@ -21,7 +22,7 @@ pub struct Member {
     pub(super) last_message_at: Option<Instant>,
     pub(super) request_count: u32,
     pub(super) token: Option<u64>,
-    pub(super) listener: Option<MemberListener>,
+    pub(super) listener: ListenOption<MemberListener>,
     /// True if its session ended before `init`.
     pub(super) is_disconnected: bool,
     /// True if it may initialize again after `finalize`, and its fences complete without gone members.
@@ -70,7 +71,7 @@ impl Member {
             last_message_at: None,
             request_count: 0,
             token: None,
-            listener: None,
+            listener: NO_LISTENER,
             is_disconnected: false,
             tolerates_failures: false,
             has_exited: false,
@@ -133,6 +134,12 @@ impl Member {
         }
     }
 }
+
+/// A constant, since [`Member::new`] is evaluated at compile time.
+#[cfg(feature = "listen")]
+const NO_LISTENER: ListenOption<MemberListener> = None;
+#[cfg(not(feature = "listen"))]
+const NO_LISTENER: ListenOption<MemberListener> = ListenOption::NONE;
 
 impl Ranked for Member {
     fn rank(&self) -> Option<Rank> {

@@ -54,7 +54,9 @@ pub use job_changes::ChangeAnswer;
 pub use member::{Member, Phase};
 pub use name_service::{NameAnswer, NameRequest};
 pub use pmi_session::{Peer, PmiPeerState};
-pub use response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes};
+pub use response::{
+    AttributeKey, GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes,
+};
 pub use session::Session;
 pub use storage::{Arrays, JobOf, SessionOf, Storage};
 pub use uplink::RemoteError;
@@ -255,9 +257,12 @@ impl<S: Storage> Server<S> {
     pub fn close(&mut self, id: SessionId) -> Option<Event> {
         #[cfg(feature = "pmix")]
         if S::Pmix::ENABLED && id.is_pmix() {
-            return self.pmix().close(id);
+            let event = self.pmix().close(id);
+            self.wake_awaiting_buffer();
+            return event;
         }
         let SessionState { lifecycle, protocol, .. } = self.sessions.remove(id)?.state;
+        self.wake_awaiting_buffer();
         let (PmiPeerState { job: own, rank, .. }, phase) = (protocol, lifecycle.phase);
         let Some(job) = self.shared.job_mut(own) else { return lifecycle.event };
         if phase == SessionPhase::Listening || rank.is_none() {
@@ -426,6 +431,7 @@ impl<S: Storage> Server<S> {
     pub fn spawn_read(&mut self, session: SessionId) {
         if self.sessions.get_mut(session).is_some_and(Session::drop_held) {
             self.sessions.push(READY, session);
+            self.wake_awaiting_buffer();
         }
     }
 

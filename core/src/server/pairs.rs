@@ -3,7 +3,7 @@
 use super::job::{Job, RequestContext};
 use super::member::Member;
 use super::outcome::{Outcome, PutTwice, Wake};
-use super::response::Response;
+use super::response::{AttributeKey, Response};
 use crate::command::{LimitedField, Place, Reason, Text};
 use crate::ids::{Key, Rank};
 use crate::limits::{KEY_BYTES, VALUE_BYTES};
@@ -176,7 +176,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
                 (Ok(key), Some(member)) => {
                     let node = member.node;
                     self.may_have_stuck_attribute = true;
-                    Response::Attribute(node, key)
+                    Response::Attribute(node, AttributeKey::new(key))
                 }
                 _ => Response::Missing,
             },

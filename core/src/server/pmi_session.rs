@@ -11,7 +11,7 @@ use crate::auth::Challenge;
 use crate::command::{Verb, Version};
 use crate::error::{Malformed, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
-use crate::parts;
+use crate::parts::{self, PartOption};
 use crate::storage::Slots;
 use crate::time::Instant;
 use crate::wire::{Dialect, Framed};
@@ -30,11 +30,11 @@ pub struct PmiPeerState {
     /// True if the peer follows the specification where other clients of its form of frames do not.
     pub(super) follows_text: bool,
     /// Challenge that the peer must answer.
-    pub(super) challenge: Option<Challenge>,
+    pub(super) challenge: parts::ListenOption<Challenge>,
     /// Rank that the peer claims, while its proof is pending.
-    pub(super) claimed: Option<u32>,
+    pub(super) claimed: parts::ListenOption<u32>,
     /// Put of several pairs that have not all arrived.
-    pub(super) put_all: Option<PutAllState>,
+    pub(super) put_all: parts::ConnectOption<PutAllState>,
 }
 
 /// State of a session of these protocols, without its input.
@@ -76,7 +76,7 @@ pub enum Peer {
 }
 
 impl<I: crate::storage::Buffer, X> Session<I, X, PmiPeerState> {
-    pub(super) const fn of_peer(peer: Peer, inbox: I, exchanges: X) -> Self {
+    pub(super) fn of_peer(peer: Peer, inbox: I, exchanges: X) -> Self {
         let (job, rank, deadline, challenge) = match peer {
             Peer::Member { job, rank } => (job, Some(rank), None, None),
             Peer::Unidentified { job, deadline, challenge } => (job, None, deadline, challenge),
@@ -87,9 +87,9 @@ impl<I: crate::storage::Buffer, X> Session<I, X, PmiPeerState> {
             version: None,
             is_threaded: false,
             follows_text: false,
-            challenge,
-            claimed: None,
-            put_all: None,
+            challenge: PartOption::keep(challenge),
+            claimed: PartOption::keep(None),
+            put_all: PartOption::keep(None),
         };
         Self::new(inbox, exchanges, deadline, protocol)
     }

@@ -13,7 +13,7 @@ use super::response::{PendingReply, RequestHeader, Response};
 use super::services::reachable;
 use super::state::Context;
 use crate::command::{Reason, Text};
-use crate::parts;
+use crate::parts::{self, PartOption};
 use crate::storage::Slots;
 use crate::store::Kvs;
 
@@ -37,7 +37,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
             self.push_request(PendingReply { header, response });
         } else {
             let state = PutAllState { header, job, left: pairs, is_handed_up: false, response };
-            self.protocol.put_all = Some(state);
+            self.protocol.put_all = PartOption::keep(Some(state));
         }
         Wake::None
     }
@@ -80,7 +80,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 response: announced.response,
             });
         } else {
-            self.protocol.put_all = Some(announced);
+            self.protocol.put_all = PartOption::keep(Some(announced));
         }
         Wake::None
     }
@@ -100,7 +100,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
             self.push_request(PendingReply { header: announced.header, response });
             Some(*context.spawns as usize)
         } else {
-            self.protocol.put_all = Some(announced);
+            self.protocol.put_all = PartOption::keep(Some(announced));
             None
         };
         self.lifecycle.event = Some(Event::PairRequested { session, exchange, job, is_first });

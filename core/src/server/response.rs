@@ -4,6 +4,7 @@ use crate::command::{CodeRun, Notice, Reason, Verb, Version};
 use crate::error::{Code, Misuse};
 use crate::ids::{JobId, Key, Rank, Tag, Word};
 use crate::limits::SPAWN_RUNS;
+use crate::parts::{PartOption, Pmi2Option};
 use crate::store::EntryId;
 use crate::wire::Dialect;
 
@@ -65,7 +66,7 @@ pub enum Response {
     /// The group's fence has ended.
     Released(u32),
     /// An attribute of a node that does not exist yet.
-    Attribute(u32, Key),
+    Attribute(u32, AttributeKey),
     /// A whole key-value space, pair by pair.
     All(KvsListing),
     /// The neighbours' values, when the ring with this number is complete.
@@ -79,6 +80,10 @@ pub enum Response {
     /// Result of a spawn: the new job or an error code, and the codes of its processes.
     Spawned(u32, Result<JobId, Code>, SpawnCodes),
 }
+
+/// Key of an attribute, which a build without attributes has no memory for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributeKey(Pmi2Option<Key>);
 
 /// Codes of all processes of a spawn, in runs; unused runs have a count of 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +143,20 @@ impl Response {
     #[inline(never)]
     pub(super) fn refuse_about(&mut self, reason: &Reason<'static>, own: &[u8]) {
         *self = Self::Refused(*reason, Word::new(own));
+    }
+}
+
+impl AttributeKey {
+    pub(super) fn new(key: Key) -> Self {
+        Self(PartOption::keep(Some(key)))
+    }
+
+    pub(super) const fn get(&self) -> Option<&Key> {
+        self.0.as_ref()
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.get().map_or(b"", Key::as_bytes)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Event;
 use super::queue::QueueLink;
+use super::session_table::QUEUES;
 use crate::error::PeerError;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
@@ -35,9 +36,10 @@ pub(super) struct SessionLifecycle {
     pub(super) event: Option<Event>,
     /// Length of a message at the front of the inbox that the owner has not read yet.
     pub(super) held_len: Option<usize>,
-    /// Links in the queues of sessions that are [`READY`](super::session_table::READY) and
-    /// [`HAS_EVENT`](super::session_table::HAS_EVENT).
-    pub(super) links: [QueueLink; 2],
+    /// Links in the queues of sessions that are [`READY`](super::session_table::READY),
+    /// [`HAS_EVENT`](super::session_table::HAS_EVENT) and
+    /// [`AWAITS_BUFFER`](super::session_table::AWAITS_BUFFER).
+    pub(super) links: [QueueLink; QUEUES],
 }
 
 /// Phase of a session. The tables of transitions are in [`state`](super::state) and, for PMIx, in
@@ -88,16 +90,30 @@ impl<I: Buffer, X, T> Session<I, X, T> {
             deadline,
             event: None,
             held_len: None,
-            links: [QueueLink::OUTSIDE; 2],
+            links: [QueueLink::OUTSIDE; QUEUES],
         };
         Self { inbox, state: SessionState { lifecycle, pending, protocol } }
     }
 
+    /// True if it has no buffer of the pool.
+    pub(super) fn is_without_buffer(&self) -> bool {
+        I::IS_POOLED && self.inbox.as_slice().is_empty()
+    }
+
+    /// Returns the buffer of a session that holds no unfinished message: the bytes behind the last one, which
+    /// have all arrived with the last `taken` bytes, stay in the link. Returns their number.
+    pub(super) fn leave_in_link(&mut self, taken: usize) -> usize {
+        let len = self.inbox.as_slice().len();
+        if self.state.lifecycle.held_len.is_some() || len > taken {
+            return 0;
+        }
+        self.inbox.clear();
+        len
+    }
+
     /// Appends as many of `bytes` as fit to the held input, and returns their number.
     pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
-        let len = bytes.len().min(self.inbox.room());
-        let fitting = bytes.get(..len).unwrap_or(b"");
-        if self.inbox.extend(fitting).is_ok() { len } else { 0 }
+        self.inbox.extend_fitting(bytes)
     }
 
     /// Drops the message that the owner has read, so that the session goes on; false if there is none.

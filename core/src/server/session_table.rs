@@ -13,8 +13,8 @@ use crate::storage::Slots;
 /// The sessions, and those of them that the owner has to serve.
 pub(super) struct SessionTable<S: Storage> {
     slots: SessionSlots<S>,
-    /// Sessions that are [`READY`] and [`HAS_EVENT`].
-    queues: [Queue; 2],
+    /// Sessions that are [`READY`], [`HAS_EVENT`] and [`AWAITS_BUFFER`].
+    queues: [Queue; QUEUES],
     #[cfg(feature = "pmix")]
     pub(super) unfinished: UnfinishedLimits,
 }
@@ -38,7 +38,7 @@ impl<S: Storage> SessionTable<S> {
         };
         Self {
             slots,
-            queues: [Queue::new(); 2],
+            queues: [Queue::new(); QUEUES],
             #[cfg(feature = "pmix")]
             unfinished: UnfinishedLimits::NONE,
         }
@@ -48,10 +48,12 @@ impl<S: Storage> SessionTable<S> {
         u32::try_from(self.slots.pmi.insert(session)?).ok().map(SessionId)
     }
 
+    #[cfg_attr(not(feature = "pmix"), inline(never))]
     pub(super) fn get(&self, id: SessionId) -> Option<&SessionOf<S>> {
         self.slots.pmi.get(id.0 as usize)
     }
 
+    #[cfg_attr(not(feature = "pmix"), inline(never))]
     pub(super) fn get_mut(&mut self, id: SessionId) -> Option<&mut SessionOf<S>> {
         self.slots.pmi.get_mut(id.0 as usize)
     }
@@ -101,6 +103,7 @@ impl<S: Storage> SessionTable<S> {
     fn dequeue_all(&mut self, id: SessionId) {
         self.dequeue(READY, id);
         self.dequeue(HAS_EVENT, id);
+        self.dequeue(AWAITS_BUFFER, id);
     }
 
     /// Takes the event of a session, which has paused its input until now.
@@ -110,6 +113,14 @@ impl<S: Storage> SessionTable<S> {
             self.push(READY, id);
         }
         event
+    }
+
+    /// Queues the first session whose input waits for a buffer, after one has become free. When it has
+    /// returned the buffer, the next one follows.
+    pub(super) fn wake_awaiting_buffer(&mut self) {
+        if let Some(id) = self.pop(AWAITS_BUFFER) {
+            self.push(READY, id);
+        }
     }
 
     /// Queues the sessions of a job for output.
@@ -182,3 +193,7 @@ impl<S: Storage> SessionSlots<S> {
 pub(super) const READY: usize = 0;
 /// Index of the queue of sessions with an event for the owner.
 pub(super) const HAS_EVENT: usize = 1;
+/// Index of the queue of sessions with input in their link and without a buffer for it.
+pub(super) const AWAITS_BUFFER: usize = 2;
+/// Number of queues.
+pub(super) const QUEUES: usize = 3;

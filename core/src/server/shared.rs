@@ -30,10 +30,12 @@ impl<S: Storage> Shared<S> {
         }
     }
 
+    #[cfg_attr(not(feature = "pmix"), inline(never))]
     pub(super) fn job(&self, id: JobId) -> Option<&JobOf<S>> {
         self.jobs.get(id.0 as usize)
     }
 
+    #[cfg_attr(not(feature = "pmix"), inline(never))]
     pub(super) fn job_mut(&mut self, id: JobId) -> Option<&mut JobOf<S>> {
         self.jobs.get_mut(id.0 as usize)
     }

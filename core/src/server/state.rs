@@ -25,7 +25,7 @@ use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, Key, ProcId, Rank, SessionId, Tag, Word};
-use crate::parts;
+use crate::parts::{self, PartOption};
 use crate::storage::Slots;
 use crate::store::Kvs;
 use crate::time::Instant;
@@ -73,7 +73,7 @@ where
     };
     let Some(request) = request else { return Wake::None };
     let verb = request.verb();
-    let Ok(tag) = Tag::new(if HAS_TAGS { tag } else { b"" }) else {
+    let Ok(tag) = (if HAS_TAGS { Tag::new(tag) } else { Ok(Tag::EMPTY) }) else {
         // An answer with another tag would be taken for that of another request.
         let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
         return state.fail_unread((verb, dialect), error);
@@ -345,7 +345,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 if self.protocol.challenge.is_none() {
                     in_job(job, rank)
                 } else if method.is_some_and(|method| method == *auth::METHOD) {
-                    self.protocol.claimed = Some(rank);
+                    self.protocol.claimed = PartOption::keep(Some(rank));
                     self.push_request(PendingReply { header, response: Response::Challenge });
                     return Wake::None;
                 } else {

@@ -59,9 +59,10 @@ pub(super) type JobsOf<S> = <S as Storage>::Jobs<JobOf<S>>;
 /// ```
 /// use pmi_core::limits::MESSAGE_BYTES;
 /// use pmi_core::server::{Arrays, Member, Server};
+/// use pmi_core::storage::ArrayBuffer;
 /// use pmi_core::store::{Arena, ArenaCell};
 ///
-/// type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
+/// type Inbox = ArrayBuffer<MESSAGE_BYTES>;
 /// type Store = Arena<[ArenaCell; 32], [u8; 4096]>;
 /// // Eight ranks of one job, of which each asks one thing at a time.
 /// type Board = Arrays<Inbox, Store, [Member; 8], 8, 1, 1>;

@@ -53,7 +53,7 @@ impl<S: Storage> Server<S> {
                     Some(Wait::Group(*group))
                 }
                 Response::Ring(generation) => Some(Wait::Ring(*generation)),
-                Response::Attribute(_, key) => Some(Wait::Attribute(key)),
+                Response::Attribute(_, key) => key.get().map(Wait::Attribute),
                 Response::Spawn(_) => Some(Wait::Spawn),
                 _ => None,
             })

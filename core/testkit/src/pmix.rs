@@ -4,7 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use pmi_core::server::pmix::{PmixStorage, PmixTables};
-use pmi_core::storage::Slots;
+use pmi_core::storage::{ArrayBuffer, Slots};
 use pmi_core::wire::pmix::greeting::{Greeting, Kind};
 use pmi_core::wire::pmix::header::Header;
 use pmi_core::wire::pmix::{Family, Format, Packer};
@@ -14,10 +14,10 @@ use pmi_core::wire::pmix::{Family, Format, Packer};
 pub struct Lent;
 
 /// Bytes of a response or of a committed value.
-pub type Block = heapless::Vec<u8, 1024>;
+pub type Block = ArrayBuffer<1024>;
 
 /// Input buffer of one PMIx session.
-pub type Letters = heapless::Vec<u8, 2048>;
+pub type Letters = ArrayBuffer<2048>;
 
 /// Up to eight slots, which take memory when they are used.
 #[derive(Debug)]

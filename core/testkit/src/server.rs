@@ -9,11 +9,12 @@ use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Phase, Server};
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 
 /// Input buffer of one session.
-pub type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
+pub type Inbox = ArrayBuffer<MESSAGE_BYTES>;
 
 /// Key-value space of one job, or of the published names.
 pub type Store = Arena<Vec<ArenaCell>, Vec<u8>>;

@@ -7,11 +7,12 @@ use pmi_core::client::{Client, ClientEvent, PMI2_BUFFER_BYTES, State};
 use pmi_core::command::Request;
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::time::Instant;
 use pmi_core::wire::{Framed, WriteError};
 use std::collections::BTreeMap;
 
-type Member<const SLOTS: usize> = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>, SLOTS>;
+type Member<const SLOTS: usize> = Client<ArrayBuffer<PMI2_BUFFER_BYTES>, SLOTS>;
 
 /// Replays a scenario with a line `@ client`; the server's bytes arrive in pieces of `piece_bytes`.
 /// Returns the number of sent and received messages.
@@ -31,7 +32,7 @@ fn play_with<const SLOTS: usize>(scenario: &Scenario, piece_bytes: usize) -> usi
     let mut messages = 0;
     for line in &scenario.lines {
         let Line::Said(step) = line else { continue };
-        let member = members.entry(step.rank).or_insert_with(|| Client::new(heapless::Vec::new()));
+        let member = members.entry(step.rank).or_insert_with(|| Client::new(ArrayBuffer::new()));
         messages += match step.from.side {
             Side::Client => say(member, step),
             Side::Server => recv(member, step, piece_bytes),

@@ -7,9 +7,10 @@ use pmi_core::command::{Answer, Reply, Request, Verb};
 use pmi_core::error::Code;
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::time::Instant;
 
-type Member = Listener<heapless::Vec<u8, LISTENER_BYTES>>;
+type Member = Listener<ArrayBuffer<LISTENER_BYTES>>;
 
 /// Replays a scenario with a line `@ listener`; the server's bytes arrive in pieces of `piece_bytes`.
 /// Returns the number of received messages.
@@ -37,7 +38,7 @@ fn open(step: &Step) -> Member {
     };
     let signal = signal.map(|signal| std::str::from_utf8(signal.as_plain().unwrap()).unwrap());
     let id = id.expect("an identity");
-    let mut member = Listener::new(heapless::Vec::new(), id, signal, version).expect("sayable");
+    let mut member = Listener::new(ArrayBuffer::new(), id, signal, version).expect("sayable");
     let mut out = [0; MESSAGE_BYTES];
     let len = member.poll_transmit(&mut out).expect("room").expect("an opening");
     assert_eq!(escaped(&out[..len]), escaped(&step.bytes), "{}", step.label);

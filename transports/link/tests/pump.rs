@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::time::Instant;
 use pmi_link::{LinkError, Progress, PumpError, PumpState, flush, pump};
 use pmi_testkit::pipe::{ALL, BYTEWISE, GOOD, Pipe, pipe};
@@ -75,7 +76,7 @@ impl Machine for Echo {
     }
 }
 
-type Held = heapless::Vec<u8, 40>;
+type Held = ArrayBuffer<40>;
 
 fn carry() -> PumpState<Held> {
     PumpState::new(Held::new(), Held::new())

@@ -29,4 +29,4 @@ pub use tcp_client::{ConnectionError, DialState, TcpClient};
 pub use tcp_stream::{NetStack, Stack, StreamError, TcpStream};
 
 /// Memory for the bytes of one direction of one connection.
-pub type ConnBuffer<const BYTES: usize> = heapless::Vec<u8, BYTES>;
+pub type ConnBuffer<const BYTES: usize> = pmi_core::storage::ArrayBuffer<BYTES>;

@@ -44,7 +44,7 @@ impl Drop for Bytes {
 }
 
 /// Input buffer of one message, limited by the owner.
-pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
+pub(super) type Inbox = pmi_core::storage::ArrayBuffer<INBOX_BYTES>;
 
 /// Storage of the PMIx sessions.
 #[derive(Debug)]

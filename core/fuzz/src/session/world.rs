@@ -26,7 +26,7 @@ pub(super) struct World {
     pub(super) secret_word: String,
 }
 
-pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
+pub(super) type Inbox = pmi_core::storage::ArrayBuffer<INBOX_BYTES>;
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 type Vectors = Arrays<Inbox, Store, Vec<Member>, 10, EXCHANGES, 4>;

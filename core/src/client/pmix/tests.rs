@@ -7,6 +7,7 @@ use std::vec::Vec;
 use super::*;
 use crate::error::{Code, Full, PeerError};
 use crate::machine::Machine;
+use crate::storage::ArrayBuffer;
 use crate::testkit;
 use crate::testkit::pmix::packed;
 use crate::time::Instant;
@@ -25,7 +26,7 @@ const FORMATS: [Format; 4] = [
     Format { family: Family::Fixed, is_described: true },
 ];
 
-type Lent = heapless::Vec<u8, 1024>;
+type Lent = ArrayBuffer<1024>;
 
 /// The rank of each process, with its keys.
 type Found = Vec<(u32, Vec<Vec<u8>>)>;

@@ -5,8 +5,9 @@ use crate::client::{LISTENER_BYTES, Listener, ListenerEvent};
 use crate::command::{Notice, Version};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::machine::Machine;
+use crate::storage::ArrayBuffer;
 
-type Small = heapless::Vec<u8, LISTENER_BYTES>;
+type Small = ArrayBuffer<LISTENER_BYTES>;
 
 fn opening(version: Version) -> Listener<Small> {
     let mut listener = Listener::new(Small::new(), 3, None, version).unwrap();

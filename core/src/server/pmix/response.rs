@@ -2,7 +2,7 @@
 
 use super::shared_bytes::{SharedBytes, pack};
 use crate::ids::JobId;
-use crate::storage::copy;
+use crate::storage::{ArrayBuffer, Buffer, copy};
 use crate::time::Instant;
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::Status;
@@ -54,7 +54,7 @@ impl<B: SharedBytes> PendingRequest<B> {
     /// Writes the message from byte `sent` on as far as there is room, and returns the number of
     /// bytes and whether the message is complete.
     pub(super) fn write(&self, format: Format, sent: usize, out: &mut [u8]) -> (usize, bool) {
-        let status: Option<heapless::Vec<u8, STATUS_BYTES>> = match self.response {
+        let status: Option<ArrayBuffer<STATUS_BYTES>> = match self.response {
             PmixResponse::Status(status) => pack(format, |to| {
                 to.one(Type::STATUS).i32(status.0);
             }),
@@ -66,7 +66,7 @@ impl<B: SharedBytes> PendingRequest<B> {
             }
             PmixResponse::Bodies(block, more) => (block.as_ref(), more.as_ref()),
             PmixResponse::Bare(bytes) => (&bytes[..], &b""[..]),
-            _ => (status.as_deref().unwrap_or(b""), &b""[..]),
+            _ => (status.as_ref().map_or(&b""[..], Buffer::as_slice), &b""[..]),
         };
         let body_bytes = u32::try_from(body.len() + more.len()).unwrap_or(u32::MAX);
         let header = Header { index: 0, tag: self.tag, body_bytes }.bytes();

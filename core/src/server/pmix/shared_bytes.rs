@@ -1,5 +1,6 @@
 //! Immutable bytes shared by several responses.
 
+use crate::storage::{ArrayBuffer, Buffer};
 use crate::wire::pmix::{Format, Packer};
 
 /// Immutable bytes with cheap clones.
@@ -10,12 +11,17 @@ pub trait SharedBytes: Clone + AsRef<[u8]> + 'static {
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self>;
 }
 
-impl<const N: usize> SharedBytes for heapless::Vec<u8, N> {
+impl<const N: usize> SharedBytes for ArrayBuffer<N> {
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
         let mut bytes = Self::new();
-        bytes.resize(len, 0).ok()?;
-        fill(&mut bytes);
-        Some(bytes)
+        let filled = bytes.append_with(
+            || len,
+            |room| {
+                fill(room.get_mut(..len).ok_or(())?);
+                Ok::<_, ()>(len)
+            },
+        );
+        filled.is_ok().then_some(bytes)
     }
 }
 

@@ -10,7 +10,7 @@ use super::response::PendingRequest;
 use super::session::PmixPeerState;
 use super::shared_bytes::SharedBytes;
 use crate::server::session::{Session, SessionState};
-use crate::storage::{Buffer, Slots};
+use crate::storage::{ArrayBuffer, Buffer, Slots};
 
 /// Storage of PMIx sessions. The owner chooses the kinds of slots; their contents are internal.
 pub trait PmixStorage {
@@ -44,8 +44,8 @@ pub trait PmixStorage {
 
 /// A server without PMIx clients.
 impl PmixStorage for () {
-    type Bytes = heapless::Vec<u8, 0>;
-    type Inbox = heapless::Vec<u8, 0>;
+    type Bytes = ArrayBuffer<0>;
+    type Inbox = ArrayBuffer<0>;
     type Pending<T: 'static> = [Option<T>; 0];
     type Sessions<T: 'static> = [Option<T>; 0];
     type Ranks<T: 'static> = [T; 0];

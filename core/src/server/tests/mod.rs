@@ -5,6 +5,7 @@ mod pmi1;
 mod pmi2;
 #[cfg(feature = "pmix")]
 mod pmix;
+mod pooled;
 mod waits;
 
 use std::string::String;

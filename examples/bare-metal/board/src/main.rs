@@ -9,7 +9,9 @@ use pmi_core::client::{Client, ClientEvent};
 use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::machine::Machine;
+use pmi_core::pool::{Pool, PooledBuffer};
 use pmi_core::server::{JobOf, JobSpec, Member, Peer, Server, SessionOf, Storage};
+use pmi_core::storage::{ArrayBuffer, ArraySlots, Slots};
 use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::Writer;
@@ -18,25 +20,24 @@ const RANKS: usize = 8;
 /// Length of the longest line here; longer lines are refused on either side.
 const LINE: usize = 96;
 
-type Bytes = heapless::Vec<u8, LINE>;
+type Lines = Pool<LINE, 2>;
 /// A client that speaks PMI-1 and nothing else.
-type Own = Client<Bytes, 1, 1>;
+type Own = Client<ArrayBuffer<LINE>, 1, 1>;
 
 /// Storage of the board's server.
 struct Board;
 
 type Store = Arena<&'static mut [Cell], &'static mut [u8]>;
-type Table = &'static mut [Member];
-type Sessions = heapless::Vec<Option<SessionOf<Board>>, RANKS>;
-type Jobs = heapless::Vec<Option<JobOf<Board>>, 1>;
+type Sessions = ArraySlots<SessionOf<Board>, RANKS>;
+type Jobs = ArraySlots<JobOf<Board>, 1>;
 
 impl Storage for Board {
-    type Inbox = Bytes;
+    type Inbox = PooledBuffer<LINE, 2>;
     type Pending<T: 'static> = [Option<T>; 1];
-    type Sessions<T: 'static> = &'static mut heapless::Vec<Option<T>, RANKS>;
+    type Sessions<T: 'static> = &'static mut ArraySlots<T, RANKS>;
     type Kvs = Store;
-    type Members = Table;
-    type Jobs<T: 'static> = &'static mut heapless::Vec<Option<T>, 1>;
+    type Members = &'static mut [Member];
+    type Jobs<T: 'static> = &'static mut ArraySlots<T, 1>;
     type Pmix = ();
 }
 
@@ -45,7 +46,9 @@ static JOBS: LentOnce<Jobs> = LentOnce::new(Jobs::new());
 static MEMBERS: LentOnce<[Member; RANKS]> = LentOnce::new([const { Member::new(0, 0) }; RANKS]);
 static CELLS: LentOnce<[Cell; 12]> = LentOnce::new([Cell::FREE; 12]);
 static STORE: LentOnce<[u8; 256]> = LentOnce::new([0; 256]);
-static CLIENTS: LentOnce<heapless::Vec<Own, RANKS>> = LentOnce::new(heapless::Vec::new());
+static CLIENTS: LentOnce<ArraySlots<Own, RANKS>> = LentOnce::new(ArraySlots::new());
+static LINES: LentOnce<[[u8; LINE]; 2]> = LentOnce::new([[0; LINE]; 2]);
+static POOL: LentOnce<Option<Lines>> = LentOnce::new(None);
 
 fn run() -> ! {
     let good = play().is_some();
@@ -64,15 +67,16 @@ fn run() -> ! {
 fn play() -> Option<()> {
     let mut server = serve()?;
     let clients = CLIENTS.lend();
-    while clients.push(Own::new(Bytes::new())).is_ok() {}
+    while clients.insert(Own::new(ArrayBuffer::new())).is_some() {}
     // Put and fence, then a get of every card, then finalize.
     for step in 0..5 + RANKS {
-        for (rank, client) in (0..).zip(clients.iter_mut()) {
-            ask(client, rank, step)?;
+        for rank in 0..RANKS {
+            ask(clients.get_mut(rank)?, rank, step)?;
         }
         let mut answers = 0;
-        for (rank, client) in (0..).zip(clients.iter_mut()) {
-            tell(&mut server, rank, client)?;
+        for rank in 0..RANKS {
+            let client = clients.get_mut(rank)?;
+            tell(&mut server, u32::try_from(rank).ok()?, client)?;
             answers += recv(client, step)?;
         }
         while let Some(id) = server.next_ready() {
@@ -88,7 +92,7 @@ fn play() -> Option<()> {
             return None;
         }
     }
-    clients.iter().all(Machine::is_finished).then_some(())
+    (0..RANKS).all(|rank| clients.get(rank).is_some_and(Machine::is_finished)).then_some(())
 }
 
 /// A server with one job, and a session for each of its ranks.
@@ -97,9 +101,10 @@ fn serve() -> Option<Server<Board>> {
     let nothing_published = Arena::new(&mut [][..], &mut [][..]);
     let mut server = Server::<Board>::new(SESSIONS.lend(), JOBS.lend(), nothing_published);
     let job = add_job(&mut server)?;
+    let pool: &'static Lines = POOL.lend().insert(Pool::new(LINES.lend()));
     for rank in 0..RANKS {
         let peer = Peer::Member { job, rank: Rank(u32::try_from(rank).ok()?) };
-        server.open(peer, Bytes::new(), [None]).ok()?;
+        server.open(peer, pool.buffer(), [None]).ok()?;
     }
     Some(server)
 }

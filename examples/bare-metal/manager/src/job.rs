@@ -11,11 +11,12 @@ use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::server::{Arrays, Event, Job, JobSpec, Member, Peer, Phase, Server};
+use pmi_core::storage::ArrayBuffer;
 use pmi_core::store::{Arena, ArenaCell, Kvs};
 use pmi_link::{PumpState, pump};
 use pmi_std::{BoundedBuf, Clock, NonBlocking};
 
-type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
+type Inbox = ArrayBuffer<MESSAGE_BYTES>;
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 /// Storage of the server.

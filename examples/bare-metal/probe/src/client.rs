@@ -12,7 +12,7 @@ use crate::mcu::{self, Late};
 #[cfg(not(feature = "short"))]
 type Line = pmi_core::client::Pmi1Buffer;
 #[cfg(feature = "short")]
-type Line = heapless::Vec<u8, 192>;
+type Line = pmi_core::storage::ArrayBuffer<192>;
 
 /// PMI-1 alone; the code for PMI-2 stays out.
 #[cfg(not(feature = "pmi2"))]

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::storage::ArrayBuffer;
 
 #[test]
 fn texts_at_their_longest_fit_and_one_byte_more_does_not() {
@@ -32,8 +33,8 @@ fn texts_at_their_longest_fit_and_one_byte_more_does_not() {
         }
     }
     // A request that does not fit the buffer fails with an error, and a reply too.
-    let mut small: Client<heapless::Vec<u8, 64>> = Client::new(heapless::Vec::new());
-    let open = |client: &mut Client<heapless::Vec<u8, 64>>, request, answer: &str| {
+    let mut small: Client<ArrayBuffer<64>> = Client::new(ArrayBuffer::new());
+    let open = |client: &mut Client<ArrayBuffer<64>>, request, answer: &str| {
         client.start(&request).unwrap();
         client.poll_transmit(&mut [0; 200]).unwrap();
         assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));

@@ -34,7 +34,7 @@ impl Nodes {
                     name: part.name.map(<[u8]>::to_vec),
                     procs,
                     is_partial: part.is_partial,
-                    data: part.data.to_vec(),
+                    data: part.data.as_ref().to_vec(),
                 });
             }
         }
@@ -303,8 +303,8 @@ fn serve_names(nodes: &mut Nodes, node: usize, head: &mut Hall) -> Option<Vec<u8
     hall.server().request_read(session);
     let NamesReply::Answer(body) = reply else { return None };
     let body = body.unwrap();
-    hall.server().answer_with(session, exchange, &body).unwrap();
-    Some(body.to_vec())
+    hall.server().answer_with(session, exchange, body.as_ref()).unwrap();
+    Some(body.as_ref().to_vec())
 }
 
 #[test]

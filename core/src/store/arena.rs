@@ -159,7 +159,7 @@ where
         let offset = self.tail;
         let len = u32::try_from(key.len() + value.len()).ok()?;
         let record = self.bytes.as_mut().get_mut(offset..offset + HEADER + len as usize)?;
-        let (head, body) = record.split_at_mut(HEADER);
+        let (head, body) = record.split_at_mut_checked(HEADER)?;
         copy(head.get_mut(..4)?, &place.to_le_bytes());
         copy(head.get_mut(4..)?, &len.to_le_bytes());
         copy(body.get_mut(..key.len())?, key);

@@ -27,18 +27,10 @@ _Noreturn void reset(void)
 {
     const struct pmi_client_link link = {line_read, line_write, NULL, NULL};
     char key[2] = {(char)DATA, 0}, value[2] = {(char)DATA, (char)DATA};
-    pmi_client_init(&client, &link);
-    int failed = pmi_client_open(&client);
-    if (!failed)
-        failed = pmi_client_put(&client, key, value, sizeof value);
-    if (!failed)
-        failed = pmi_client_fence(&client);
-    if (!failed)
-        failed = pmi_client_get(&client, key, value, sizeof value);
-    if (!failed)
-        failed = pmi_client_finalize(&client);
-    if (failed)
-        pmi_client_abort(&client, failed, key);
+    if (pmi_client_init(&client, &link) || pmi_client_open(&client) ||
+        pmi_client_put(&client, key, value, sizeof value) || pmi_client_fence(&client) ||
+        pmi_client_get(&client, key, value, sizeof value) || pmi_client_finalize(&client))
+        pmi_client_abort(&client, 1, key);
     for (;;)
         DATA = DATA;
 }

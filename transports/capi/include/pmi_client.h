@@ -33,7 +33,8 @@ struct pmi_client {
 };
 
 /* A connection to the server. Both functions return at once: the number of bytes moved, PMI_CLIENT_NOT_NOW if none
- * can be moved now, or PMI_CLIENT_CLOSED if none ever will be. */
+ * can be moved now, or PMI_CLIENT_CLOSED if none ever will be. The client reads one byte at a time, and none behind the
+ * answer that it waits for; a link whose reads are expensive keeps a buffer of its own. */
 struct pmi_client_link {
     int32_t (*read)(void *context, unsigned char *bytes, size_t room);
     int32_t (*write)(void *context, const unsigned char *bytes, size_t len);

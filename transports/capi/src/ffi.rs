@@ -17,11 +17,20 @@ pub struct LinkFunctions {
     context: *mut c_void,
 }
 
+/// The functions of a link that has both.
+#[derive(Clone, Copy, Debug)]
+struct ClientLink {
+    read: unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> i32,
+    write: unsafe extern "C" fn(*mut c_void, *const u8, usize) -> i32,
+    wait: Option<unsafe extern "C" fn(*mut c_void)>,
+    context: *mut c_void,
+}
+
 /// `struct pmi_client`: what its memory holds.
 #[derive(Debug)]
 struct ClientMemory {
     session: Session,
-    link: LinkFunctions,
+    link: ClientLink,
     /// Memory of the caller for the value of the pending get.
     value: *mut u8,
     room_bytes: usize,
@@ -39,17 +48,15 @@ const WORDS: usize = if size_of::<usize>() > 4 { 244 } else { 232 };
 const _: () = assert!(size_of::<ClientMemory>() <= WORDS * 8, "the header has too little memory");
 const _: () = assert!(align_of::<ClientMemory>() <= align_of::<u64>());
 
-impl ByteLink for LinkFunctions {
+impl ByteLink for ClientLink {
     fn read(&mut self, bytes: &mut [u8]) -> Moved {
-        let Some(read) = self.read else { return Moved::Closed };
         // SAFETY: the function is called as the header promises, with memory of that length.
-        moved(unsafe { read(self.context, bytes.as_mut_ptr(), bytes.len()) }, bytes.len())
+        moved(unsafe { (self.read)(self.context, bytes.as_mut_ptr(), bytes.len()) }, bytes.len())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Moved {
-        let Some(write) = self.write else { return Moved::Closed };
         // SAFETY: as above; it only reads them.
-        moved(unsafe { write(self.context, bytes.as_ptr(), bytes.len()) }, bytes.len())
+        moved(unsafe { (self.write)(self.context, bytes.as_ptr(), bytes.len()) }, bytes.len())
     }
 }
 
@@ -108,10 +115,6 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a [u8]> {
 }
 
 impl ClientMemory {
-    fn start(&mut self, request: &Request<'_>) -> c_int {
-        self.session.start(request) as c_int
-    }
-
     fn poll(&mut self) -> Status {
         let value: &mut [u8] = match self.value.is_null() {
             true => &mut [],
@@ -124,32 +127,104 @@ impl ClientMemory {
         }
         status
     }
-
-    /// Continues a call that was started with this result until it is answered.
-    fn complete(&mut self, started: c_int) -> c_int {
-        if started != Status::Pending as c_int {
-            return started;
-        }
-        loop {
-            match self.poll() {
-                Status::Pending => {}
-                status => return status as c_int,
-            }
-            if let Some(wait) = self.link.wait {
-                // SAFETY: the function is called as the header promises.
-                unsafe { wait(self.link.context) };
-            }
-        }
-    }
 }
 
-fn put_request<'a>((key, value): (&'a [u8], &'a [u8])) -> Request<'a> {
-    Request::Put { place: OWN, key: Text::plain(key), value: Text::plain(value) }
+/// A call of the header.
+#[derive(Clone, Copy)]
+enum ClientCall {
+    #[cfg(feature = "greet")]
+    Greet {
+        id: u64,
+    },
+    Open,
+    Fence,
+    Finalize,
+    Put,
+    Get,
+    Abort {
+        code: c_int,
+    },
+}
+
+/// Arguments of a call that point to memory of the caller.
+#[derive(Clone, Copy)]
+struct CallMemory {
+    /// The key of a put or get, or the message of an abort.
+    text: *const c_char,
+    /// The value of a put, or memory for that of a get.
+    value: *mut u8,
+    value_bytes: usize,
+}
+
+/// Starts a call.
+///
+/// # Safety
+///
+/// As for [`client`], and the memory is that of the header.
+#[inline(never)]
+unsafe fn start(handle: *mut ClientHandle, call: ClientCall, memory: &CallMemory) -> c_int {
+    let CallMemory { text: key, value, value_bytes } = *memory;
+    // SAFETY: by the contract of this function.
+    let (client, key) = unsafe { (client(handle), text(key)) };
+    let Some(client) = client else { return Status::Misuse as c_int };
+    let request = match (call, key) {
+        #[cfg(feature = "greet")]
+        (ClientCall::Greet { id }, _) => Request::InitAck { id },
+        (ClientCall::Open, _) => Request::Init { version: Version::V1_1 },
+        (ClientCall::Fence, _) => Request::Fence { group: FenceGroup::World, tag: None },
+        (ClientCall::Finalize, _) => Request::Finalize,
+        (ClientCall::Put, Some(key)) => {
+            // SAFETY: by the contract of this function.
+            let Some(value) = (unsafe { borrowed(value, value_bytes) }) else {
+                return Status::Misuse as c_int;
+            };
+            Request::Put { place: OWN, key: Text::plain(key), value: Text::plain(value) }
+        }
+        (ClientCall::Get, Some(key)) => {
+            Request::Get { place: OWN, key: Text::plain(key), wait: false }
+        }
+        (ClientCall::Abort { code }, text) => Request::Abort {
+            code: Some(code),
+            world: true,
+            message: Text::plain(text.unwrap_or(b"")),
+        },
+        (ClientCall::Put | ClientCall::Get, None) => return Status::Misuse as c_int,
+    };
+    let status = client.session.start(&request);
+    // A call that is pending already keeps its memory; that of a put is not written to.
+    if status == Status::Pending {
+        client.value = value;
+        client.room_bytes = if matches!(call, ClientCall::Put) { 0 } else { value_bytes };
+    }
+    status as c_int
+}
+
+/// Makes a call, and continues it until it is answered.
+///
+/// # Safety
+///
+/// As for [`start`].
+#[inline(never)]
+unsafe fn complete(handle: *mut ClientHandle, call: ClientCall, memory: &CallMemory) -> c_int {
+    // SAFETY: by the contract of this function.
+    let mut status = unsafe { start(handle, call, memory) };
+    while status == Status::Pending as c_int {
+        // SAFETY: by the contract of this function.
+        let Some(client) = (unsafe { client(handle) }) else { break };
+        status = client.poll() as c_int;
+        if status == Status::Pending as c_int
+            && let Some(wait) = client.link.wait
+        {
+            // SAFETY: the function is called as the header promises.
+            unsafe { wait(client.link.context) };
+        }
+    }
+    status
 }
 
 /// Writes the two functions of a call: one that starts it and one that also waits.
 macro_rules! call {
-    ($start:ident, $wait:ident, ($($name:ident: $type:ty),*), $about:literal, $call:expr) => {
+    ($start:ident, $wait:ident, ($($name:ident: $type:ty),*), $about:literal, $call:expr, $memory:expr) => {
         #[doc = $about]
         ///
         /// # Safety
@@ -158,11 +233,7 @@ macro_rules! call {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $start(handle: *mut ClientHandle, $($name: $type),*) -> c_int {
             // SAFETY: by the contract of the header.
-            let Some(client) = (unsafe { client(handle) }) else { return Status::Misuse as c_int };
-            #[allow(unused_unsafe, reason = "not every call has a pointer")]
-            // SAFETY: as above, for what the arguments point to.
-            let request: Option<Request<'_>> = unsafe { $call };
-            request.map_or(Status::Misuse as c_int, |request| client.start(&request))
+            unsafe { start(handle, $call, &$memory) }
         }
 
         #[doc = $about]
@@ -173,94 +244,65 @@ macro_rules! call {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $wait(handle: *mut ClientHandle, $($name: $type),*) -> c_int {
             // SAFETY: by the contract of the header.
-            let started = unsafe { $start(handle, $($name),*) };
-            // SAFETY: as above.
-            unsafe { client(handle) }.map_or(started, |client| client.complete(started))
+            unsafe { complete(handle, $call, &$memory) }
         }
     };
 }
 
 #[cfg(feature = "greet")]
-call!(pmi_client_start_greet, pmi_client_greet, (id: u64), "`cmd=initack`", Some(Request::InitAck { id }));
+call!(
+    pmi_client_start_greet,
+    pmi_client_greet,
+    (id: u64),
+    "`cmd=initack`",
+    ClientCall::Greet { id },
+    NOTHING
+);
 call!(
     pmi_client_start_open,
     pmi_client_open,
     (),
     "`cmd=init`, `cmd=get_my_kvsname`",
-    Some(Request::Init { version: Version::V1_1 })
+    ClientCall::Open,
+    NOTHING
 );
-call!(
-    pmi_client_start_fence,
-    pmi_client_fence,
-    (),
-    "`cmd=barrier_in`",
-    Some(Request::Fence { group: FenceGroup::World, tag: None })
-);
+call!(pmi_client_start_fence, pmi_client_fence, (), "`cmd=barrier_in`", ClientCall::Fence, NOTHING);
 call!(
     pmi_client_start_finalize,
     pmi_client_finalize,
     (),
     "`cmd=finalize`",
-    Some(Request::Finalize)
+    ClientCall::Finalize,
+    NOTHING
 );
 call!(
     pmi_client_start_put,
     pmi_client_put,
     (key: *const c_char, value: *const c_void, len: usize),
     "`cmd=put`",
-    text(key).zip(borrowed(value.cast(), len)).map(put_request)
+    ClientCall::Put,
+    CallMemory { text: key, value: value.cast_mut().cast(), value_bytes: len }
+);
+call!(
+    pmi_client_start_get,
+    pmi_client_get,
+    (key: *const c_char, value: *mut c_void, room: usize),
+    "`cmd=get`",
+    ClientCall::Get,
+    CallMemory { text: key, value: value.cast(), value_bytes: room }
 );
 call!(
     pmi_client_start_abort,
     pmi_client_abort,
     (code: c_int, message: *const c_char),
     "`cmd=abort`",
-    Some(Request::Abort {
-        code: Some(code),
-        world: true,
-        message: Text::plain(text(message).unwrap_or(b""))
-    })
+    ClientCall::Abort { code },
+    CallMemory { text: message, ..NOTHING }
 );
 
-/// `cmd=get`
-///
-/// # Safety
-///
-/// As the header states.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmi_client_start_get(
-    handle: *mut ClientHandle,
-    key: *const c_char,
-    value: *mut c_void,
-    room: usize,
-) -> c_int {
-    // SAFETY: by the contract of the header.
-    let (client, key) = unsafe { (client(handle), text(key)) };
-    let (Some(client), Some(key)) = (client, key) else { return Status::Misuse as c_int };
-    let started = client.start(&Request::Get { place: OWN, key: Text::plain(key), wait: false });
-    if started == Status::Pending as c_int {
-        (client.value, client.room_bytes) = (value.cast(), room);
-    }
-    started
-}
-
-/// `cmd=get`
-///
-/// # Safety
-///
-/// As the header states.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmi_client_get(
-    handle: *mut ClientHandle,
-    key: *const c_char,
-    value: *mut c_void,
-    room: usize,
-) -> c_int {
-    // SAFETY: by the contract of the header.
-    let started = unsafe { pmi_client_start_get(handle, key, value, room) };
-    // SAFETY: as above.
-    unsafe { client(handle) }.map_or(started, |client| client.complete(started))
-}
+/// Memory of a call without texts.
+const NOTHING: CallMemory =
+    CallMemory { text: ptr::null(), value: ptr::null_mut(), value_bytes: 0 };
 
 /// Prepares the memory of a client.
 ///
@@ -273,18 +315,24 @@ pub unsafe extern "C" fn pmi_client_init(
     link: *const LinkFunctions,
 ) -> c_int {
     // SAFETY: by the contract of this function.
-    let Some(link) = (unsafe { link.as_ref() }) else { return Status::Misuse as c_int };
-    if handle.is_null() || link.read.is_none() || link.write.is_none() {
+    let Some(&LinkFunctions { read: Some(read), write: Some(write), wait, context }) =
+        (unsafe { link.as_ref() })
+    else {
+        return Status::Misuse as c_int;
+    };
+    if handle.is_null() {
         return Status::Misuse as c_int;
     }
-    let memory = ClientMemory {
-        session: Session::new(),
-        link: *link,
-        value: ptr::null_mut(),
-        room_bytes: 0,
-    };
-    // SAFETY: the memory of the header is large and aligned enough, as asserted above.
-    unsafe { handle.cast::<ClientMemory>().write(memory) };
+    let memory = handle.cast::<ClientMemory>();
+    let link = ClientLink { read, write, wait, context };
+    // SAFETY: the memory of the header is large and aligned enough, as asserted above. Written field by
+    // field, since a whole one would pass through the stack.
+    unsafe {
+        (&raw mut (*memory).session).write(Session::new());
+        (&raw mut (*memory).link).write(link);
+        (&raw mut (*memory).value).write(ptr::null_mut());
+        (&raw mut (*memory).room_bytes).write(0);
+    }
     Status::Success as c_int
 }
 

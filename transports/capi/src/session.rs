@@ -98,7 +98,6 @@ impl Session {
     ///
     /// Shape: any request of PMI-1 but those with several messages. After [`Request::Init`] the name of the
     /// space is requested as a part of the same call.
-    #[inline(never)]
     pub fn start(&mut self, request: &Request<'_>) -> Status {
         if let Some(status) = self.is_over {
             return status;
@@ -129,11 +128,8 @@ impl Session {
     ///
     /// Changes after: bytes arrive, or the link takes more.
     pub fn poll(&mut self, link: &mut impl ByteLink, value: &mut [u8]) -> Status {
-        if let Some(status) = self.is_over {
-            return status;
-        }
         loop {
-            let Some(next) = self.next else { return Status::Misuse };
+            let Some(next) = self.next else { return self.is_over.unwrap_or(Status::Misuse) };
             let mut status = self.exchange(link, next, value);
             if status == Status::Success && next == Next::KvsName {
                 status = self.send(&Request::KvsName);
@@ -168,25 +164,23 @@ impl Session {
             return Status::Success;
         }
         loop {
-            let mut bytes = [0; READ_BYTES];
-            match link.read(&mut bytes) {
-                Moved::Bytes(len) => {
-                    let read = bytes.get(..len).unwrap_or(&bytes);
-                    match self.receive(read, value) {
-                        Status::Pending => {}
-                        status => return status,
-                    }
-                }
+            // One byte at a time: nothing behind the answer is read, and the answer needs no second buffer.
+            let mut byte = [0];
+            match link.read(&mut byte) {
+                Moved::Bytes(_) => match self.receive(byte, value) {
+                    Status::Pending => {}
+                    status => return status,
+                },
                 Moved::NotNow => return Status::Pending,
                 Moved::Closed => return Status::Link,
             }
         }
     }
 
-    fn receive(&mut self, bytes: &[u8], value: &mut [u8]) -> Status {
-        let Ok(taken) = self.client.handle_input(Instant::ZERO, bytes) else {
+    fn receive(&mut self, byte: [u8; 1], value: &mut [u8]) -> Status {
+        if self.client.handle_input(Instant::ZERO, &byte).is_err() {
             return Status::Protocol;
-        };
+        }
         let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() else {
             return Status::Pending;
         };
@@ -194,11 +188,6 @@ impl Session {
         self.code = reply.code.0;
         if let Some(len_bytes) = len_bytes {
             self.len_bytes = len_bytes;
-        }
-        // No bytes may follow the answer; the next call reports them, since this one has its own.
-        let rest = bytes.get(taken..).unwrap_or(b"");
-        if self.client.handle_input(Instant::ZERO, rest).is_err() {
-            self.is_over = Some(Status::Protocol);
         }
         status
     }
@@ -217,16 +206,14 @@ fn read_reply(reply: &Reply<'_>, value: &mut [u8]) -> (Status, Option<usize>) {
         Answer::Refused(_) | Answer::Message(_) => (Status::Refused, None),
         _ if reply.code.0 != 0 => (Status::Refused, None),
         Answer::Value(text) => {
-            let len_bytes = text.bytes().count();
-            let Some(room) = value.get_mut(..len_bytes) else {
-                return (Status::Room, Some(len_bytes));
+            // A line has every byte as it is.
+            let bytes = text.as_plain().unwrap_or(b"");
+            let Some(room) = value.get_mut(..bytes.len()) else {
+                return (Status::Room, Some(bytes.len()));
             };
-            room.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-            (Status::Success, Some(len_bytes))
+            room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            (Status::Success, Some(bytes.len()))
         }
         _ => (Status::Success, None),
     }
 }
-
-/// Most answers fit at once. The bytes are on the stack of the caller.
-const READ_BYTES: usize = 128;

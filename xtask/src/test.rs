@@ -26,6 +26,9 @@ struct CiStep {
 
 const BARE: &str = "thumbv7em-none-eabihf";
 
+/// A unikernel whose standard library has no Unix sockets.
+const HERMIT: &str = "x86_64-unknown-hermit";
+
 /// Boards that are compiled for: the one that is measured, and two without atomic exchanges.
 const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-elf"];
 
@@ -116,6 +119,10 @@ const STEPS: &[CiStep] = &[
         },
     )
     .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])]),
+    step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
+        library(machine, HERMIT, "std,panic_abort", &["pmi-std"])
+    })
+    .needs(&[Need::Target(HERMIT)]),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
     })
@@ -257,9 +264,14 @@ fn findings(result: Result<Vec<String>, String>) -> Tally {
 /// Builds what runs everywhere. Where cargo builds the libraries, there is none but `core`: a heap creeping
 /// in would not compile.
 fn no_std(machine: &Machine, target: &str, packages: &[&str]) -> Tally {
+    library(machine, target, "core", packages)
+}
+
+/// Builds the libraries of packages for a target; `crates` lists the crates of std that they may use.
+fn library(machine: &Machine, target: &str, crates: &str, packages: &[&str]) -> Tally {
     tally_of(toolchain::choose(target, &machine.facts).map(|choice| {
         println!("compiler: {choice}");
-        let mut cargo = toolchain::build(&choice, target, "core", "release");
+        let mut cargo = toolchain::build(&choice, target, crates, "release");
         check(cargo.arg("--lib").args(packages.iter().flat_map(|package| ["--package", package])))
     }))
 }

@@ -25,6 +25,8 @@ pub(super) struct Edge {
     /// Bytes that the socket has not taken, after `sent` that it has.
     output: Vec<u8>,
     sent: usize,
+    /// True if the tree had more for it than there was room.
+    has_more: bool,
     /// True until an outgoing connection is established.
     is_connecting: bool,
     watched: Option<Interest>,
@@ -114,6 +116,7 @@ impl Edge {
             state: EdgeState::Handshake(handshake),
             output: Vec::new(),
             sent: 0,
+            has_more: false,
             is_connecting: false,
             watched: None,
         };
@@ -198,6 +201,12 @@ impl Edge {
         self.sent < self.output.len()
     }
 
+    /// Sets whether there is more to send than there was room for: the socket is watched for that, even if it
+    /// takes all of the output. Returns whether this is a change.
+    pub(super) fn set_more(&mut self, has_more: bool) -> bool {
+        std::mem::replace(&mut self.has_more, has_more) != has_more
+    }
+
     /// Adds content to the output, as records. Before the end of the handshake it is lost.
     pub(super) fn send(&mut self, content: &[u8]) {
         if let EdgeState::Records { writer, .. } = &mut self.state {
@@ -235,7 +244,7 @@ impl Edge {
     pub(super) fn watch(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         let wanted = match self.is_connecting {
             true => Some(Interest::Write),
-            false => Interest::of(true, self.has_output()),
+            false => Interest::of(true, self.has_output() || self.has_more),
         };
         poller.rewatch(token, &self.stream, (&mut self.watched, wanted))
     }

@@ -323,7 +323,7 @@ impl Network {
                 is_idle = false;
                 link.edge.send(&self.scratch[..len_bytes]);
             }
-            if !is_idle {
+            if link.edge.set_more(!link.edge.has_room()) || !is_idle {
                 self.write(number, poller)?;
             }
         }

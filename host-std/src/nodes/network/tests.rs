@@ -3,8 +3,8 @@ use super::{Network, NetworkEvent};
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::key::RunKey;
 use crate::nodes::node::turn;
-use crate::poller::Poller;
-use pmi_tree::NodeId;
+use crate::poller::{Poller, Token};
+use pmi_tree::{CollectiveId, Contribution, NodeId, TreeEvent};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -45,6 +45,46 @@ impl Pair {
                 turn(network, &ready, poller).unwrap();
             }
         }
+    }
+}
+
+// A socket that takes all of the output at once gives no sign of that: the next part must not wait for a timer.
+#[test]
+fn long_contribution_and_its_result_need_no_timer() {
+    let mut pair = Pair::connect();
+    pair.wait_at_node(|event| matches!(event, NetworkEvent::Placed(_)).then_some(()));
+    let data: Vec<u8> = (0..4_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let id = CollectiveId { job: 0, kind: 0, number: 0 };
+    pair.node.0.contribute(id, Contribution { members: 1, data: data.clone() }).unwrap();
+    // As in processes of their own, each side continues after its own events alone, and no timer runs.
+    let (mut had_events, mut idle_rounds) = ([true; 2], 0);
+    loop {
+        while let Some(event) = pair.node.0.poll_event() {
+            if let NetworkEvent::Tree(TreeEvent::CollectiveEnded { data: result, .. }) = event {
+                assert!(result[..] == data[..], "{} bytes", result.len());
+                return;
+            }
+        }
+        assert!(idle_rounds < 100, "the result has not arrived, and no connection is ready");
+        let within = Duration::from_millis(if had_events == [false; 2] { 50 } else { 0 });
+        for (side, had_events) in [&mut pair.head, &mut pair.node].into_iter().zip(&mut had_events)
+        {
+            let (network, poller) = side;
+            if std::mem::take(had_events) {
+                network.flush(poller).unwrap();
+            }
+            let mut ready = Vec::new();
+            poller.wait(Some(std::time::Instant::now() + within), &mut ready).unwrap();
+            for token in ready {
+                *had_events = true;
+                match token {
+                    Token::NodeListen => network.accept(poller).unwrap(),
+                    Token::Node(number) => network.ready(number, poller).unwrap(),
+                    _ => {}
+                }
+            }
+        }
+        idle_rounds = if had_events == [false; 2] { idle_rounds + 1 } else { 0 };
     }
 }
 

@@ -52,6 +52,12 @@ fn demo_exchanges_values_through_the_tree() {
 }
 
 #[test]
+fn demo_exchanges_values_without_protected_messages() {
+    let ran = run(&mut nodes(6, 7, &["--plain"])).exits_with(0).says_nothing();
+    assert_eq!(ran.lines().len(), 7 + 5, "{}", ran.out);
+}
+
+#[test]
 fn any_number_of_nodes_starts_and_ends() {
     for node_count in [65, 129] {
         let ran = script(node_count, node_count + 1, &[], "echo $PMI_RANK").exits_with(0);

@@ -12,8 +12,8 @@
 //! Wire: opening = `a8 70 6d 6e`, version (`u16`, big-endian), nonce (32 random bytes). The transcript is
 //! the opening of the initiator followed by that of the acceptor, so a proof is valid in one connection
 //! only, and names the version and the nonces of both. Proofs and keys are HMAC-SHA-256, with the key of
-//! the run, of a label, a zero byte and the transcript; the labels of the two sides differ, so that a
-//! proof that is sent back proves nothing.
+//! the run, of a label, a byte and the transcript; the byte is 1 in a run whose records have no tags, else 0.
+//! The labels of the two sides differ, so that a proof that is sent back proves nothing.
 
 use super::key::{KEY_BYTES, KeyPurpose, RunKey};
 use super::record::{RecordReader, RecordWriter};
@@ -131,7 +131,10 @@ impl Handshake {
             LinkSide::Initiator => (from_acceptor, from_initiator),
             LinkSide::Acceptor => (from_initiator, from_acceptor),
         };
-        Some((RecordReader::new(&read), RecordWriter::new(&write)))
+        Some(match self.key.is_plain() {
+            true => (RecordReader::plain(), RecordWriter::plain()),
+            false => (RecordReader::new(&read), RecordWriter::new(&write)),
+        })
     }
 
     /// Rejects an opening by its first wrong byte: a peer of another protocol may send no more.
@@ -290,6 +293,26 @@ mod tests {
         initiator.receive(&opening_start(VERSION)).unwrap();
         initiator.receive(&[9; KEY_BYTES]).unwrap();
         assert_eq!(initiator.receive(&[0; KEY_BYTES]), Err(HandshakeError::Proof));
+    }
+
+    #[test]
+    fn sides_that_do_not_agree_on_tags_reject_each_other() {
+        let plain =
+            |side, nonce| Handshake::new(side, key(7).with_plain_records(true), [nonce; KEY_BYTES]);
+        let (mut initiator, mut acceptor) = pair(7, 7);
+        let mut other = plain(LinkSide::Acceptor, 2);
+        let ended = complete((&mut initiator, &mut other), 99);
+        assert_eq!(ended, Err(HandshakeError::Proof));
+        let ended = complete((&mut plain(LinkSide::Initiator, 1), &mut acceptor), 99);
+        assert_eq!(ended, Err(HandshakeError::Proof));
+        let (mut one, mut other) = (plain(LinkSide::Initiator, 1), plain(LinkSide::Acceptor, 2));
+        complete((&mut one, &mut other), 99).unwrap();
+        let (_, mut writer) = one.records().unwrap();
+        let (mut reader, _) = other.records().unwrap();
+        let mut wire = Vec::new();
+        writer.write(b"up", &mut wire);
+        assert_eq!(wire, b"\0\x02up");
+        assert_eq!(reader.read(&mut &wire[..]).unwrap(), Some(&b"up"[..]));
     }
 
     #[test]

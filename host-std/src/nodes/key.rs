@@ -17,7 +17,11 @@ pub(super) const KEY_BYTES: usize = 32;
 
 /// Key of a run.
 #[derive(Clone)]
-pub(crate) struct RunKey([u8; KEY_BYTES]);
+pub(crate) struct RunKey {
+    key: [u8; KEY_BYTES],
+    /// True if records have no tags: the key is proved, and protects nothing after that.
+    is_plain: bool,
+}
 
 /// Purpose of a value that is derived from the key. None is the start of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +43,23 @@ impl RunKey {
     ///
     /// Errors of that source.
     pub(crate) fn generate() -> io::Result<Self> {
-        random().map(Self)
+        Ok(Self { key: random()?, is_plain: false })
+    }
+
+    /// The key of a run whose records have no tags, if `is_plain`. Proofs differ then, so that sides which
+    /// do not agree end their connection.
+    pub(crate) fn with_plain_records(self, is_plain: bool) -> Self {
+        Self { is_plain, ..self }
+    }
+
+    /// True if records have no tags.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Line that a starter hands to a node server: 64 hexadecimal digits and a line end.
     pub(crate) fn line(&self) -> String {
-        let mut line: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut line: String = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
         line.push('\n');
         line
     }
@@ -64,12 +79,14 @@ impl RunKey {
             let digit = |at: usize| char::from(pair[at]).to_digit(16).ok_or_else(invalid);
             *byte = u8::try_from(digit(0)? << 4 | digit(1)?).map_err(|_| invalid())?;
         }
-        Ok(Self(key))
+        Ok(Self { key, is_plain: false })
     }
 
-    /// HMAC-SHA-256 with this key over the label of `purpose`, a zero byte and `transcript`.
+    /// HMAC-SHA-256 with this key over the label of `purpose`, a byte that is 1 for records without tags and
+    /// else 0, and `transcript`.
     pub(super) fn keyed(&self, purpose: KeyPurpose, transcript: &[u8]) -> KeyedHash {
-        let hash = keyed_hash(&self.0).chain_update(purpose.label()).chain_update([0]);
+        let mode = [u8::from(self.is_plain)];
+        let hash = keyed_hash(&self.key).chain_update(purpose.label()).chain_update(mode);
         hash.chain_update(transcript)
     }
 
@@ -108,17 +125,17 @@ mod tests {
 
     #[test]
     fn key_survives_the_way_through_standard_input() {
-        let key = RunKey([0xa5; KEY_BYTES]);
+        let key = RunKey { key: [0xa5; KEY_BYTES], is_plain: false };
         let input = format!("{}rest", key.line());
         let mut input = input.as_bytes();
-        assert_eq!(RunKey::read(&mut input).unwrap().0, key.0);
+        assert_eq!(RunKey::read(&mut input).unwrap().key, key.key);
         assert_eq!((input, format!("{key:?}").as_str()), (&b"rest"[..], "RunKey"));
-        assert_ne!(RunKey::generate().unwrap().0, RunKey::generate().unwrap().0);
+        assert_ne!(RunKey::generate().unwrap().key, RunKey::generate().unwrap().key);
     }
 
     #[test]
     fn line_that_is_no_key_is_refused() {
-        let line = RunKey([7; KEY_BYTES]).line();
+        let line = RunKey { key: [7; KEY_BYTES], is_plain: false }.line();
         let kind = |text: &str| RunKey::read(&mut text.as_bytes()).unwrap_err().kind();
         assert_eq!(kind(""), ErrorKind::UnexpectedEof);
         assert_eq!(kind(line.trim_end()), ErrorKind::UnexpectedEof);
@@ -130,7 +147,7 @@ mod tests {
 
     #[test]
     fn derived_value_is_an_hmac_under_its_label() {
-        let key = RunKey([b'k'; KEY_BYTES]);
+        let key = RunKey { key: [b'k'; KEY_BYTES], is_plain: false };
         let digits = |purpose| -> String {
             key.derive(purpose, b"transcript").iter().map(|byte| format!("{byte:02x}")).collect()
         };

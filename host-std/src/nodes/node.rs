@@ -7,7 +7,7 @@ use super::network::{Network, NetworkEvent};
 use super::starter::NODE;
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::PortRange;
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, print, refuse};
 use pmi_host_base::usage::UsageError;
 use std::ffi::OsString;
@@ -38,6 +38,12 @@ pub(crate) fn define() -> Command {
                 .value_parser(|text: &str| PortRange::parse(text).ok_or("no range of ports"))
                 .help("ports at which other nodes connect to this one"),
         )
+        .arg(
+            Arg::new(PLAIN)
+                .long(PLAIN)
+                .action(ArgAction::SetTrue)
+                .help("records between nodes have no tags in this run"),
+        )
 }
 
 /// Serves the ranks of a job on the node with this number, and returns the exit code.
@@ -60,7 +66,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
         name.or_else(|| std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()));
     let ports = matches.get_one::<PortRange>(PORTS).copied();
     let key = match RunKey::read(&mut io::stdin().lock()) {
-        Ok(key) => key,
+        Ok(key) => key.with_plain_records(matches.get_flag(PLAIN)),
         Err(error) => {
             let why = format!(
                 "standard input has no key of a run ({error}); the starter has to pass on its own \
@@ -135,3 +141,4 @@ pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> i
 const TO: &str = "to";
 const NAME: &str = "name";
 const PORTS: &str = "ports";
+const PLAIN: &str = "plain";

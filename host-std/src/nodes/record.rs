@@ -3,7 +3,8 @@
 //! Wire: length of the content (`u16`, big-endian, 1 to 16,384), content, tag (16 bytes). The tag is the
 //! start of the HMAC-SHA-256, with the key of the direction, of the number of the record (`u64`,
 //! big-endian, from 0) and the content. So a record that was changed, left out, repeated, moved or sent
-//! back has a wrong tag, and the connection ends. The content is not encrypted.
+//! back has a wrong tag, and the connection ends. The content is not encrypted. In a run without protection
+//! records have no tag.
 
 use super::key::{KEY_BYTES, KeyedHash, keyed_hash};
 use hmac::Mac;
@@ -11,13 +12,15 @@ use hmac::Mac;
 /// Writer of the records of one direction.
 #[derive(Clone)]
 pub(super) struct RecordWriter {
-    hash: KeyedHash,
+    /// `None` for records without tags.
+    hash: Option<KeyedHash>,
     number: u64,
 }
 
 /// Reader of the records of one direction.
 pub(super) struct RecordReader {
-    hash: KeyedHash,
+    /// `None` for records without tags.
+    hash: Option<KeyedHash>,
     number: u64,
     /// Bytes of an unfinished record.
     received: Vec<u8>,
@@ -43,7 +46,12 @@ pub(crate) enum RecordError {
 
 impl RecordWriter {
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Self {
-        Self { hash: keyed_hash(key), number: 0 }
+        Self { hash: Some(keyed_hash(key)), number: 0 }
+    }
+
+    /// Creates a writer of records without tags.
+    pub(super) const fn plain() -> Self {
+        Self { hash: None, number: 0 }
     }
 
     /// Appends records with `content` to `wire`: one, or more if it is longer than [`CONTENT_MAX`].
@@ -52,8 +60,10 @@ impl RecordWriter {
             let len_bytes = u16::try_from(content.len()).unwrap_or_default();
             wire.extend(len_bytes.to_be_bytes());
             wire.extend(content);
-            let tag = tagged(&self.hash, self.number, content).finalize().into_bytes();
-            wire.extend(&tag[..TAG_BYTES]);
+            if let Some(hash) = &self.hash {
+                let tag = tagged(hash, self.number, content).finalize().into_bytes();
+                wire.extend(&tag[..TAG_BYTES]);
+            }
             self.number += 1;
         }
     }
@@ -61,7 +71,12 @@ impl RecordWriter {
 
 impl RecordReader {
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Self {
-        Self { hash: keyed_hash(key), number: 0, received: Vec::new(), is_read: false }
+        Self { hash: Some(keyed_hash(key)), ..Self::plain() }
+    }
+
+    /// Creates a reader of records without tags.
+    pub(super) const fn plain() -> Self {
+        Self { hash: None, number: 0, received: Vec::new(), is_read: false }
     }
 
     /// Takes bytes from the front of `bytes` up to the end of a record, and returns its content; `None` if
@@ -81,11 +96,14 @@ impl RecordReader {
             return Err(RecordError::Length { len_bytes });
         }
         let end = HEADER_BYTES + usize::from(len_bytes);
-        self.take(end + TAG_BYTES, bytes);
-        let Some(tag) = self.received.get(end..end + TAG_BYTES) else { return Ok(None) };
+        let tag_bytes = if self.hash.is_some() { TAG_BYTES } else { 0 };
+        self.take(end + tag_bytes, bytes);
+        let Some(tag) = self.received.get(end..end + tag_bytes) else { return Ok(None) };
         let content = &self.received[HEADER_BYTES..end];
-        let expected = tagged(&self.hash, self.number, content);
-        expected.verify_truncated_left(tag).map_err(|_| RecordError::Tag)?;
+        if let Some(hash) = &self.hash {
+            let expected = tagged(hash, self.number, content);
+            expected.verify_truncated_left(tag).map_err(|_| RecordError::Tag)?;
+        }
         self.number += 1;
         self.is_read = true;
         Ok(Some(content))
@@ -162,6 +180,20 @@ mod tests {
         let mut reader = RecordReader::new(&KEY);
         let single = wire.iter().flat_map(|byte| read(&mut reader, &[*byte]).unwrap());
         assert_eq!(single.count(), 3);
+    }
+
+    #[test]
+    fn records_without_tags_arrive_with_every_split() {
+        let mut wire = Vec::new();
+        RecordWriter::plain().write(&[9; CONTENT_MAX + 1], &mut wire);
+        RecordWriter::plain().write(b"end", &mut wire);
+        assert_eq!(wire.len(), CONTENT_MAX + 1 + 3 + 3 * HEADER_BYTES);
+        for at in [0, 1, 2, 3, CONTENT_MAX, wire.len() - 1] {
+            let mut reader = RecordReader::plain();
+            let mut contents = read(&mut reader, &wire[..at]).unwrap();
+            contents.extend(read(&mut reader, &wire[at..]).unwrap());
+            assert_eq!(contents, [vec![9; CONTENT_MAX], vec![9], b"end".to_vec()], "split at {at}");
+        }
     }
 
     #[test]

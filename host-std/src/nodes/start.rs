@@ -98,7 +98,7 @@ impl NodeServers {
             Some(file) => RunKey::read(&mut format!("{}\n", file.text).as_bytes()),
             None => RunKey::generate(),
         };
-        let key = key.map_err(cannot)?;
+        let key = key.map_err(cannot)?.with_plain_records(settings.is_plain);
         let instructions = key_file.as_ref().map_or_else(Vec::new, |file| {
             let command = words.join(" ");
             let of_host = |host: &StarterHost| {

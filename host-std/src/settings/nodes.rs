@@ -21,6 +21,8 @@ pub(crate) struct NodeSettings {
     pub(crate) ports: Option<PortRange>,
     /// Children of a node in the tree (`--tree-radix`).
     pub(crate) radix: u32,
+    /// True if messages between nodes are not protected after the proof of the key (`--plain`).
+    pub(crate) is_plain: bool,
 }
 
 /// Name of a starter.
@@ -57,6 +59,7 @@ impl Default for NodeSettings {
             interface: None,
             ports: None,
             radix: RADIX,
+            is_plain: false,
         }
     }
 }

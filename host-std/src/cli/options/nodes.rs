@@ -66,6 +66,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, value| put(&mut settings.nodes.radix, radix(value)),
         |settings| Some(settings.nodes.radix.to_string()),
     ),
+    Nodes.switch(
+        "plain",
+        "leave messages between nodes unprotected after the proof of the key: for networks that no \
+         other user can reach",
+        |settings, is_on| settings.nodes.is_plain = is_on,
+        |settings| settings.nodes.is_plain,
+    ),
 ];
 
 fn starter(value: &OsStr) -> Result<StarterName, String> {

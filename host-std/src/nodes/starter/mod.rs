@@ -275,6 +275,9 @@ pub(crate) fn node_words(
     if let Some(ports) = settings.ports {
         words.extend(["--ports".to_owned(), ports.to_string()]);
     }
+    if settings.is_plain {
+        words.push("--plain".to_owned());
+    }
     Ok(words)
 }
 

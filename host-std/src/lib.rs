@@ -38,6 +38,7 @@ compile_error!(
 );
 
 mod admission;
+mod byte_vec;
 mod cli;
 mod columns;
 mod commands;

@@ -1,6 +1,7 @@
 //! Operations of ranks on several nodes besides fences of the whole job: an agent hands up the part of its
 //! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
 
+use crate::byte_vec;
 use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,7 @@ pub(crate) enum OperationReply {
         /// The request.
         request: FetchMessage,
         /// As in [`FetchAnswer`].
+        #[serde(with = "byte_vec::optional")]
         data: Option<Vec<u8>>,
     },
     /// A change that all nodes make in the order of its arrival.
@@ -171,6 +173,7 @@ pub(crate) struct FetchAnswer {
     /// The request.
     pub(crate) request: FetchMessage,
     /// The record of all data of the client; `None` if it will not commit the requested data.
+    #[serde(with = "byte_vec::optional")]
     pub(crate) data: Option<Vec<u8>>,
 }
 

@@ -70,6 +70,17 @@ fn committed_data_is_fetched_from_other_nodes_without_a_fence() {
 }
 
 #[test]
+fn committed_data_is_found_whether_fences_carry_it_or_not() {
+    for name in ["pmix_fence", "pmix_get"] {
+        let Some(program) = pmix_program(name) else { return };
+        for how in ["push", "pull", "auto"] {
+            let words = ["--fence", how, program.to_str().unwrap(), "apart"];
+            run(&mut nodes(3, 3, &words)).exits_with(0).says_nothing();
+        }
+    }
+}
+
+#[test]
 fn published_data_is_found_on_other_nodes() {
     let Some(names) = pmix_program("pmix_names") else { return };
     let ran = run(&mut nodes(3, 3, &[names.to_str().unwrap()])).exits_with(0).says_nothing();

@@ -8,11 +8,12 @@ use crate::launch::binding::{self, Binding};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
 use crate::launch::signal::Arrived;
-use crate::nodes::job_message::{JobMessage, Origin};
+use crate::nodes::job_message::{AppMessage, JobMessage, Origin};
 use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
+use crate::nodes::stage::{ArrivedPrograms, StagedPrograms};
 use crate::operation::{OperationReply, OperationRequest};
 use crate::placement::PlacedHosts;
 use crate::placement::allocation::AllocationSource;
@@ -47,6 +48,8 @@ pub(super) struct AgentStart {
     pub(super) is_traced: bool,
     /// Process number of the head, which makes names of jobs unique.
     pub(super) head_pid: u32,
+    /// Programs that were sent to this host.
+    pub(super) programs: StagedPrograms,
 }
 
 /// Serves the ranks of a job on the node with this number in the tree, and returns the exit code.
@@ -54,8 +57,18 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     // A head on this machine has blocked the signals that it reads. Ranks begin with the mask of this
     // process, and an error would leave it as it is.
     let _ = SigSet::empty().thread_set_mask();
-    let mut waiting = WaitingAgent { network, poller };
-    let Some(job) = waiting.await_job() else { return FAILED };
+    let mut waiting = WaitingAgent { network, poller, programs: ArrivedPrograms::default() };
+    let mut job = match waiting.await_job() {
+        Ok(Some(job)) => job,
+        Ok(None) => return FAILED,
+        Err(what) => return waiting.fail(what.to_owned()),
+    };
+    let temporary = job.environment.temporary.clone();
+    let staged = AppMessage::stage(&mut job.apps, &waiting.programs, temporary.as_deref());
+    let programs = match staged {
+        Ok(programs) => programs,
+        Err(what) => return waiting.fail(what),
+    };
     let are_one = job.streams.are_one;
     let (shows_prompts, head_pid) = (job.streams.shows_prompts, job.head_pid);
     let is_traced = job.supervision.is_traced;
@@ -64,8 +77,9 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         Err(what) => return waiting.fail(what),
     };
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
-    let WaitingAgent { network, poller } = waiting;
-    let start = AgentStart { poller, network, are_one, shows_prompts, is_traced, head_pid };
+    let WaitingAgent { network, poller, .. } = waiting;
+    let start =
+        AgentStart { poller, network, are_one, shows_prompts, is_traced, head_pid, programs };
     match EventLoop::new(config, limit, Some(start)) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
@@ -80,15 +94,22 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
 struct WaitingAgent {
     network: Network,
     poller: Poller,
+    /// Programs that have arrived so far.
+    programs: ArrivedPrograms,
 }
 
 impl WaitingAgent {
     /// The job; `None` if the run ends before.
-    fn await_job(&mut self) -> Option<Box<JobMessage>> {
+    ///
+    /// # Errors
+    ///
+    /// A sentence about a message of the head.
+    fn await_job(&mut self) -> Result<Option<Box<JobMessage>>, &'static str> {
         loop {
-            match self.next_message()? {
-                HeadMessage::Job(job) => return Some(job),
-                HeadMessage::Finish => return None,
+            match self.next_message() {
+                Some(HeadMessage::Job(job)) => return Ok(Some(job)),
+                Some(HeadMessage::Program(piece)) => self.programs.add(piece)?,
+                Some(HeadMessage::Finish) | None => return Ok(None),
                 _ => {}
             }
         }
@@ -137,7 +158,8 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     let mut settings = Settings::default();
     settings.job.universe = job.universe;
     settings.job.attributes = job.attributes;
-    settings.job.kvs = job.kvs;
+    settings.job.kvs = job.exchange.kvs;
+    settings.nodes.fence = job.exchange.fence;
     settings.environment = Environment { report: false, ..job.environment };
     settings.placement = job.placement;
     // The head judges the whole run.
@@ -259,7 +281,7 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
     };
     match message {
         // The agent runs one job, which it has by now.
-        HeadMessage::Job(_) => {}
+        HeadMessage::Job(_) | HeadMessage::Program(_) => {}
         HeadMessage::Forward { signal } => {
             if let Some(arrived) = arrived(signal) {
                 run.forward(arrived);
@@ -414,7 +436,8 @@ pub(super) fn report_end(run: &mut EventLoop, (job, rank): (JobId, u32), end: Ra
 
 /// Hands the contribution of this node to a fence up to the head.
 pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
-    let (members, data) = nodes::fence_contribution(&run.service, job);
+    let Some(uplink) = &run.uplink else { return };
+    let (members, data) = nodes::fence_contribution(&mut run.service, job, uplink.fence_rule());
     let has_ranks = run.jobs.plan(job).is_some_and(|plan| plan.local() > 0);
     let Some(uplink) = &mut run.uplink else { return };
     let id = CollectiveId { job: job.0, kind: FENCE, number: generation };

@@ -166,7 +166,7 @@ impl Listeners {
         if self.session_directory.is_none() {
             let parent = plan.environment.temporary.as_deref();
             // Without it libraries choose directories by themselves.
-            self.session_directory = SessionDirectory::create(parent).ok();
+            self.session_directory = SessionDirectory::create(parent, "ranks").ok();
             if let (Some(guard), Some(directory)) = (guard, &self.session_directory) {
                 guard.report_directory(directory.path());
             }

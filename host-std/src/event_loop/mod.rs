@@ -66,6 +66,7 @@ use crate::mpir;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::listen::ACCEPTED_AT_ONCE;
+use crate::server::nodes::FenceRule;
 use crate::server::service::Service;
 use crate::server::singleton::SingletonArgs;
 use crate::settings::output::StdinTo;
@@ -161,12 +162,27 @@ impl EventLoop {
                 let outputs = Outputs::new(streams, nodes).map_err(|error| error.to_string())?;
                 (Poller::new().map_err(prepare)?, outputs, std::process::id())
             }
-            Some(AgentStart { poller, network, are_one, shows_prompts, is_traced, head_pid }) => {
+            Some(AgentStart {
+                poller,
+                network,
+                are_one,
+                shows_prompts,
+                is_traced,
+                head_pid,
+                programs,
+            }) => {
+                if let (Some(guard), Some(directory)) = (&mut launcher.guard, programs.directory())
+                {
+                    guard.report_directory(directory);
+                }
                 let has_readers = streams.stdin != StdinTo::NoRank;
                 let identity = (head_pid, config.node.unwrap_or_default());
                 let opened = Uplink::new(network, identity, has_readers, &poller);
                 let mut opened = opened.map_err(prepare)?;
                 opened.send_trace(is_traced);
+                opened.keep_programs(programs);
+                let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
+                opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
                 uplink = Some(opened);
                 (poller, Outputs::of_node(are_one, shows_prompts), head_pid)
             }

@@ -4,7 +4,9 @@ use super::processes::Processes;
 use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{AgentMessage, FenceNumber, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::{Network, NetworkEvent};
+use crate::nodes::stage::StagedPrograms;
 use crate::poller::{Interest, Poller, Token};
+use crate::server::nodes::FenceRule;
 use crate::stdio::outputs::Outputs;
 use crate::trace::{Tracer, monotonic_ns};
 use crate::verdict::Failure;
@@ -33,6 +35,10 @@ pub(super) struct Uplink {
     fences: BTreeMap<u32, u32>,
     /// In a run whose messages are recorded: difference between the clocks.
     clock: Option<ClockSync>,
+    /// Way of committed data to other nodes.
+    fence_rule: FenceRule,
+    /// Programs that were sent to this host, which are removed with this value.
+    programs: StagedPrograms,
     state: UplinkState,
 }
 
@@ -97,8 +103,25 @@ impl Uplink {
             gone: BTreeMap::new(),
             fences: BTreeMap::new(),
             clock: None,
+            fence_rule: FenceRule::default(),
+            programs: StagedPrograms::default(),
             state: UplinkState::Busy,
         })
+    }
+
+    /// Keeps the programs that were sent to this host until the end.
+    pub(super) fn keep_programs(&mut self, programs: StagedPrograms) {
+        self.programs = programs;
+    }
+
+    /// Sets the way of committed data to other nodes.
+    pub(super) fn set_fence_rule(&mut self, rule: FenceRule) {
+        self.fence_rule = rule;
+    }
+
+    /// Way of committed data to other nodes.
+    pub(super) fn fence_rule(&self) -> FenceRule {
+        self.fence_rule
     }
 
     /// Sets whether the records of ranks go to the head.

@@ -1,6 +1,7 @@
-//! Directory for the temporary files of ranks that speak PMIx.
+//! Directories of this launcher among temporary files: that of ranks that speak PMIx, and that of programs
+//! that were sent to this host.
 //!
-//! Without one, libraries of Open MPI create directories with predictable names in the directory for
+//! Without the first, libraries of Open MPI create directories with predictable names in the directory for
 //! temporary files, which stay there after the run.
 
 use super::cleanup::Cleanup;
@@ -19,17 +20,17 @@ pub(crate) struct SessionDirectory {
 
 impl SessionDirectory {
     /// Creates a directory that only this user may enter, in `parent`, else in the directory for temporary
-    /// files.
+    /// files. Its name ends with `kind`.
     ///
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn create(parent: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn create(parent: Option<&Path>, kind: &str) -> io::Result<Self> {
         // The time in it keeps the name from other users, who may create files in the same directory.
         let name = format!("pmi-host-{}", runtime_dir::name(std::process::id()));
         let path = std::path::absolute(parent.map_or_else(env::temp_dir, Path::to_owned))?
             .join(name)
-            .with_extension("ranks");
+            .with_extension(kind);
         mkdir(&path, Mode::RWXU)?;
         Ok(Self { path })
     }

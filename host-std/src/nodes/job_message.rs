@@ -1,18 +1,20 @@
 //! Description of a job for the agents on its nodes: the same bytes for all of them, whose size depends on
 //! programs, hosts and runs of ranks, and not on the number of ranks.
 
+use super::stage::{ArrivedPrograms, SentPrograms, StagedPrograms};
 use crate::launch::plan::App;
 use crate::placement::NodeMap;
 use crate::settings::ending::OnExitError;
 use crate::settings::environment::Environment;
 use crate::settings::job::Universe;
+use crate::settings::nodes::FenceData;
 use crate::settings::output::StdinTo;
 use crate::settings::placement::Placement;
 use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_host_base::program::{Inherit, Program};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A job on several nodes.
@@ -30,8 +32,8 @@ pub(crate) struct JobMessage {
     pub(crate) universe: Universe,
     /// Job attributes that ranks may read.
     pub(crate) attributes: Vec<(String, String)>,
-    /// Limits of the key-value space on each node.
-    pub(crate) kvs: KvsLimits,
+    /// Data that the ranks exchange.
+    pub(crate) exchange: ExchangeMessage,
     /// Environment of the ranks, with that of the head.
     pub(crate) environment: Environment,
     /// State of the head's process that ranks take over.
@@ -42,6 +44,15 @@ pub(crate) struct JobMessage {
     pub(crate) streams: StreamsMessage,
     /// Supervision of the ranks.
     pub(crate) supervision: Supervision,
+}
+
+/// Data that the ranks of a job exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExchangeMessage {
+    /// Limits of the key-value space on each node.
+    pub(crate) kvs: KvsLimits,
+    /// Way of committed data to other nodes.
+    pub(crate) fence: FenceData,
 }
 
 /// Supervision of the ranks of a job on each node.
@@ -72,6 +83,8 @@ pub(crate) struct AppMessage {
     variables: Vec<(OsString, OsString)>,
     /// Number of ranks.
     ranks: u32,
+    /// Number of the program among those that were sent before the job.
+    sent_as: Option<u32>,
 }
 
 /// State of the head's process that ranks take over on every node.
@@ -123,6 +136,36 @@ impl JobMessage {
     }
 }
 
+impl AppMessage {
+    /// Reads the program at the head, to send it to all nodes.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user.
+    pub(crate) fn send_with(&mut self, sent: &mut SentPrograms) -> Result<(), String> {
+        let directory = Path::new(self.directory.as_deref().unwrap_or(OsStr::new(".")));
+        self.sent_as = Some(sent.add(&directory.join(&self.path))?);
+        Ok(())
+    }
+
+    /// Makes files of the programs that were sent for these ones.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user.
+    pub(crate) fn stage(
+        all: &mut [Self],
+        arrived: &ArrivedPrograms,
+        parent: Option<&Path>,
+    ) -> Result<StagedPrograms, String> {
+        let named = all.iter_mut().filter_map(|app| {
+            let (number, path) = (app.sent_as?, app.path.clone());
+            Some((app, number, path))
+        });
+        arrived.stage(named, (parent, |app: &mut Self, path| app.path = path.into()))
+    }
+}
+
 impl From<&App> for AppMessage {
     fn from(App { program, ranks }: &App) -> Self {
         let Program { path, name, args, directory, inherit, variables } = program.clone();
@@ -134,13 +177,14 @@ impl From<&App> for AppMessage {
             inherit,
             variables,
             ranks: *ranks,
+            sent_as: None,
         }
     }
 }
 
 impl From<AppMessage> for App {
     fn from(message: AppMessage) -> Self {
-        let AppMessage { path, name, args, directory, inherit, variables, ranks } = message;
+        let AppMessage { path, name, args, directory, inherit, variables, ranks, .. } = message;
         let directory = directory.map(PathBuf::from);
         let program = Program { path: path.into(), name, args, directory, inherit, variables };
         Self { program, ranks }
@@ -165,7 +209,7 @@ pub(super) mod tests {
             apps: plan.parts.iter().map(AppMessage::from).collect(),
             universe: Universe::Of(9),
             attributes: vec![("a".to_owned(), "b".to_owned())],
-            kvs: KvsLimits::default(),
+            exchange: ExchangeMessage { kvs: KvsLimits::default(), fence: FenceData::Pull },
             environment: Environment {
                 inherit: Inherit::Only(vec!["A".into()]),
                 set: vec![pair("B", b"\xff=")],

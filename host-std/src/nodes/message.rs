@@ -9,6 +9,8 @@
 use super::job_message::JobMessage;
 use super::node_report::{NodeReport, ReportRequest};
 use super::spawn_message::{SpawnMessage, SpawnNotice};
+use super::stage::ProgramPiece;
+use crate::byte_vec;
 use crate::launch::process::ProcessEnd;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
@@ -19,6 +21,8 @@ use serde::{Deserialize, Serialize};
 /// Message of the head to agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HeadMessage {
+    /// Piece of a program of the job that follows.
+    Program(ProgramPiece),
     /// Starts the ranks of the receiving node.
     Job(Box<JobMessage>),
     /// Forwards a signal to all ranks.
@@ -95,7 +99,7 @@ pub(crate) enum AgentMessage {
         outputs: u64,
     },
     /// Output of ranks: [`OutputRecord`](crate::stdio::record::OutputRecord)s, one after the other.
-    Output(Vec<u8>),
+    Output(#[serde(with = "byte_vec")] Vec<u8>),
     /// The readers of the node have taken the input so far, and want more.
     InputWanted,
     /// The readers of the node take no more input.
@@ -140,6 +144,7 @@ pub(crate) enum AgentMessage {
         /// Units: nanoseconds.
         zero_ns: i64,
         /// Whole records, as in a file.
+        #[serde(with = "byte_vec")]
         records: Vec<u8>,
     },
 }

@@ -11,6 +11,7 @@
 //! node       the command of the node server
 //! message    messages between the head and the agents on its nodes; job_message: the job;
 //!            spawn_message: spawned jobs; node_report: state of its ranks
+//! stage      programs that the head sends to the hosts
 //! clock      difference between the clocks of two nodes
 //! check      'pmi-host doctor --hosts'
 //! addresses  addresses and ports of this machine
@@ -30,5 +31,6 @@ pub(crate) mod node;
 pub(crate) mod node_report;
 mod record;
 pub(crate) mod spawn_message;
+pub(crate) mod stage;
 pub(crate) mod start;
 pub(crate) mod starter;

@@ -2,15 +2,48 @@
 
 use super::service::Service;
 use crate::launch::process::ProcessEnd;
+use crate::settings::nodes::FenceData;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::{Member, RemoteError};
 use pmi_core::store::{BlockError, BlockRecord, Fence};
 use std::rc::Rc;
 
+/// Choice of the committed data that goes to all nodes with a fence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FenceRule {
+    pub(crate) data: FenceData,
+    /// Number of nodes of the run.
+    pub(crate) nodes: usize,
+}
+
+impl FenceRule {
+    /// True if the committed data of this node stays, where gets of other nodes fetch it.
+    fn keeps(self, service: &Service, id: JobId) -> bool {
+        let pmix = service.server.pmix_ref();
+        match self.data {
+            FenceData::Push => false,
+            FenceData::Pull => true,
+            FenceData::Auto => {
+                let bytes: usize = pmix.fence_modex(id).map(|record| record.len_bytes()).sum();
+                // The other nodes have about as much.
+                bytes.saturating_mul(self.nodes) > PUSHED_BYTES && !pmix.collects_fence_data(id)
+            }
+        }
+    }
+}
+
 /// Contribution of this node to the fence of a job that was handed up: the number of its ranks, and a block
-/// of the pairs that they have put since the last fence, and of the data that PMIx clients have committed.
-pub(crate) fn fence_contribution(service: &Service, id: JobId) -> (u32, Vec<u8>) {
+/// of the pairs that they have put since the last fence, and of the data that PMIx clients have committed, as
+/// far as the rule does not keep it here.
+pub(crate) fn fence_contribution(
+    service: &mut Service,
+    id: JobId,
+    rule: FenceRule,
+) -> (u32, Vec<u8>) {
+    if rule.keeps(service, id) {
+        service.server.pmix().keep_fence_modex(id);
+    }
     let server = &service.server;
     let block = block(server.fence_puts(id).chain(server.pmix_ref().fence_modex(id)));
     // Members that are gone are missing in the sum of all nodes.
@@ -109,3 +142,6 @@ pub(crate) fn waiting_count(service: &Service, id: JobId, number: u32) -> usize 
     let inside = fence.filter(|fence| fence.generation() == number).map_or(0, Fence::inside);
     usize::try_from(inside).unwrap_or(usize::MAX)
 }
+
+/// Committed data of all nodes that goes with a fence in any case.
+const PUSHED_BYTES: usize = 1 << 20;

@@ -1,5 +1,6 @@
 //! Node servers on the hosts of a run: how they are started, and how they connect.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Start and connections of node servers.
@@ -23,6 +24,22 @@ pub(crate) struct NodeSettings {
     pub(crate) radix: u32,
     /// True if messages between nodes are not protected after the proof of the key (`--plain`).
     pub(crate) is_plain: bool,
+    /// True if programs are sent to the hosts (`--stage`).
+    pub(crate) is_staged: bool,
+    /// Way of committed data to other nodes (`--fence`).
+    pub(crate) fence: FenceData,
+}
+
+/// Way of the data that PMIx clients commit before a fence to the nodes of other ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FenceData {
+    /// It goes to all nodes with the fence.
+    Push,
+    /// It stays, and a get fetches it.
+    Pull,
+    /// The first for data that clients request with the fence, and for little of it; else the second.
+    #[default]
+    Auto,
 }
 
 /// Name of a starter.
@@ -60,6 +77,8 @@ impl Default for NodeSettings {
             ports: None,
             radix: RADIX,
             is_plain: false,
+            is_staged: false,
+            fence: FenceData::default(),
         }
     }
 }

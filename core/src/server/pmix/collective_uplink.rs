@@ -11,6 +11,7 @@
 //! | destruct | none |
 
 use super::collective::{CollectiveKind, CollectiveUplink, HandedUp, OpenCollective};
+use super::context::PmixShared;
 use super::group_participant::check_participants;
 use super::remote_modex::record_of;
 use super::server::{PmixServer, PmixServerRef};
@@ -166,6 +167,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     pub(super) fn hand_up_collective(&mut self, at: usize, is_partial: bool) {
         let shared = &mut *self.context.pmix;
         shared.handed_up = shared.handed_up.wrapping_add(1);
+        shared.mark_elsewhere(at);
         if let Some(open) = shared.collectives.get_mut(at) {
             let part = HandedUp { number: shared.handed_up, is_partial };
             open.uplink = CollectiveUplink::Due(part);
@@ -212,6 +214,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
 const fn malformed(error: Malformed) -> RemoteError {
     RemoteError::Block(BlockError::Malformed(error))
+}
+
+impl<P: PmixStorage> PmixShared<P> {
+    /// Notes that the part of this node in a collective has committed data.
+    fn mark_elsewhere(&mut self, at: usize) {
+        for listed in 0.. {
+            let of = self.collectives.get(at).and_then(|open| open.listed().nth(listed));
+            let Some(of) = of else { return };
+            let Some(namespace) = self.namespace_mut(of.job) else { continue };
+            for data in namespace.ranks.as_mut() {
+                data.is_elsewhere |= data.remote.is_some();
+            }
+        }
+    }
 }
 
 /// Number of a job and length of its data.

@@ -59,6 +59,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             return ModexAnswer::NotFound;
         };
         if let Some(blob) = data.remote.as_ref().filter(|blob| blob.has(key)) {
+            data.is_elsewhere = true;
             return ModexAnswer::Found(record_of(proc.rank, data.version, blob));
         }
         let is_local = key.is_some() && data.local.as_ref().is_some_and(|blob| blob.has(key));
@@ -67,6 +68,23 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
         data.fetches = PendingFetches::Waiting;
         ModexAnswer::Wait
+    }
+
+    /// All data that processes of this node have committed for other nodes: a node that fetches the data of
+    /// one of them is likely to want that of the others.
+    pub fn committed_by_all(&mut self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
+        let namespace = self.context.pmix.namespace_mut(job);
+        if let Some(namespace) = namespace {
+            for data in namespace.ranks.as_mut() {
+                data.is_elsewhere |= data.remote.is_some();
+            }
+        }
+        let namespace = self.context.pmix.namespace(job);
+        namespace.into_iter().flat_map(|namespace| {
+            ranked(namespace.ranks.as_ref()).filter_map(|(writer, data)| {
+                Some(record_of(writer, data.version, data.remote.as_ref()?))
+            })
+        })
     }
 
     /// Adds data that was fetched from another node, and answers the gets that wait for it.

@@ -8,13 +8,14 @@ use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect};
 use super::response::PmixResponse;
 use super::server::PmixServer;
+use super::session::QueuedFence;
 use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::job::{FenceEntry, Job};
 use crate::server::member::Member;
 use crate::storage::Slots;
-use crate::wire::pmix::names::Status;
+use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Collective;
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
@@ -40,19 +41,24 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             };
             return self.join(state, tag, peer, request);
         }
-        let entry = self.enter(peer);
+        let collects_data = fence.infos.is_set(keys::COLLECT);
+        let entry = self.enter(peer, collects_data);
         let response = match entry {
             Some(FenceEntry { generation, .. }) => PmixResponse::Fence { generation, deadline },
-            None => PmixResponse::QueuedFence { deadline },
+            None => PmixResponse::QueuedFence { deadline, collects_data },
         };
         state.push_response(tag, response);
         PmixEffect::Fenced { is_complete: entry.is_some_and(|entry| entry.is_complete) }
     }
 
     /// Enters the fence of the job; `None` for a member that is inside already.
-    fn enter(&mut self, peer: ProcId) -> Option<FenceEntry> {
+    fn enter(&mut self, peer: ProcId, collects_data: bool) -> Option<FenceEntry> {
         let now = self.common.now;
-        self.common.job_mut(peer.job)?.enter_fence(peer.rank, now).ok()
+        let entry = self.common.job_mut(peer.job)?.enter_fence(peer.rank, now).ok()?;
+        if collects_data && let Some(namespace) = self.pmix.namespace_mut(peer.job) {
+            namespace.collects_data = true;
+        }
+        Some(entry)
     }
 }
 
@@ -70,6 +76,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                 let status =
                     if namespace.is_partial { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
                 namespace.is_partial = false;
+                namespace.collects_data = false;
                 self.answer_fence(job, generation.wrapping_sub(1), status);
                 self.enter_queued(job);
                 continue;
@@ -126,14 +133,16 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         for id in self.sessions.pmix_ids() {
             let Some(state) = self.sessions.state_mut(id) else { continue };
             let Some(peer) = state.protocol.peer.filter(|of| of.job == job) else { continue };
-            let Some((place, deadline)) = state.first_queued_fence() else { continue };
+            let Some(QueuedFence { place, deadline, collects_data }) = state.first_queued_fence()
+            else {
+                continue;
+            };
             // One that is late is about to be answered.
             if deadline.is_some_and(|deadline| deadline <= now) {
                 continue;
             }
-            let Some(FenceEntry { generation, is_complete }) = self.context.enter(peer) else {
-                continue;
-            };
+            let entry = self.context.enter(peer, collects_data);
+            let Some(FenceEntry { generation, is_complete }) = entry else { continue };
             if let Some(pending) = state.pending.get_mut(place) {
                 pending.response = PmixResponse::Fence { generation, deadline };
             }

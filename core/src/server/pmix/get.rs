@@ -218,7 +218,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
                     Some(key) => key,
                     None => None,
                 };
-                let deadline = self.deadline(&get.infos, Some(GET_WITHIN));
+                let is_remote = self.job(job).is_some_and(|job| job.is_remote(Rank(get.rank)));
+                let within = if is_remote { FETCH_WITHIN } else { GET_WITHIN };
+                let deadline = self.deadline(&get.infos, Some(within));
                 PmixResponse::Get { job, rank: get.rank, key, scope, deadline }
             }
         }
@@ -332,3 +334,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
 
 /// Timeout of gets without a timeout directive.
 const GET_WITHIN: Duration = Duration::from_secs(2);
+
+/// The same for data of another node, which may have to be fetched over a network that is busy.
+const FETCH_WITHIN: Duration = Duration::from_secs(20);

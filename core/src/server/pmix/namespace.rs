@@ -28,6 +28,8 @@ pub struct Namespace<B, M> {
     pub(super) is_awaited: bool,
     /// True if that fence completes without some of its participants.
     pub(super) is_partial: bool,
+    /// True if a process in that fence has requested the data of all others with it.
+    pub(super) collects_data: bool,
     /// True if its process is a tool.
     pub(super) is_tool: bool,
     /// Encoded job descriptions, which begin each answer to REQ: one per wire format and library
@@ -66,6 +68,7 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
             generation: 0,
             is_awaited: false,
             is_partial: false,
+            collects_data: false,
             is_tool: false,
             descriptions: heapless::Vec::new(),
         }

@@ -28,7 +28,8 @@ pub(super) struct RemoteModex<B> {
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
     /// The contribution of PMIx clients to a fence that was handed up, beside
     /// [`Server::fence_puts`](crate::server::Server::fence_puts): all data for other nodes of each rank that
-    /// has committed since the fence before.
+    /// has committed since the fence before, without that which
+    /// [`keep_fence_modex`](PmixServer::keep_fence_modex) has left out.
     ///
     /// Changes after: [`end_fence`](crate::server::Server::end_fence), and a commit.
     pub fn fence_modex(&self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
@@ -40,6 +41,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
                 Some(record_of(writer, data.version, blob))
             })
         })
+    }
+
+    /// True if a client of this node in the current fence of a job has requested the data of all others with
+    /// it (`PMIX_COLLECT_DATA`).
+    ///
+    /// Changes after: input of a client, and [`end_fence`](crate::server::Server::end_fence).
+    pub fn collects_fence_data(&self, job: JobId) -> bool {
+        self.view.pmix.namespace(job).is_some_and(|namespace| namespace.collects_data)
     }
 }
 
@@ -58,6 +67,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             return Err(RemoteError::Misuse(Misuse::WrongState { needed }));
         }
         self.add_modex(job, block)
+    }
+
+    /// Keeps the data of a fence that was handed up on this node, where gets of other nodes fetch it
+    /// ([`committed`](Self::committed)). Of [`fence_modex`](PmixServerRef::fence_modex) only that data is
+    /// left of which other nodes may have an earlier version.
+    pub fn keep_fence_modex(&mut self, job: JobId) {
+        let of = self.context.common.job(job);
+        let both = self.context.pmix.namespace_mut(job).zip(of);
+        let Some((namespace, of)) = both else { return };
+        for data in namespace.ranks.as_mut() {
+            if of.is_due(data.fence) && !data.is_elsewhere {
+                data.fence = 0;
+            }
+        }
     }
 
     /// Adds the committed data of other nodes of a block, at any time.

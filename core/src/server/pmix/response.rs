@@ -34,7 +34,7 @@ pub(super) enum PmixResponse<B> {
     /// The end of the job's fence with this number.
     Fence { generation: u32, deadline: Option<Instant> },
     /// The same, for a process that is in an earlier fence of the job and enters the next one later.
-    QueuedFence { deadline: Option<Instant> },
+    QueuedFence { deadline: Option<Instant>, collects_data: bool },
     /// The end of a collective.
     Collective { at: usize, deadline: Option<Instant>, contributed: Option<B> },
     /// Committed data of a process under a key; under any key, if absent.
@@ -107,7 +107,7 @@ impl<B> PmixResponse<B> {
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Fence { deadline, .. }
-            | Self::QueuedFence { deadline }
+            | Self::QueuedFence { deadline, .. }
             | Self::Collective { deadline, .. }
             | Self::Lookup { deadline, .. }
             | Self::Host { deadline, .. }

@@ -229,13 +229,15 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> SessionState<X, PmixPeerState<
     }
 
     /// The oldest queued fence.
-    pub(super) fn first_queued_fence(&self) -> Option<(usize, Option<Instant>)> {
+    pub(super) fn first_queued_fence(&self) -> Option<QueuedFence> {
         let later = self.pending_requests().filter_map(|(place, pending)| match pending.response {
-            PmixResponse::QueuedFence { deadline } => Some((place, deadline, pending.order)),
+            PmixResponse::QueuedFence { deadline, collects_data } => {
+                Some((QueuedFence { place, deadline, collects_data }, pending.order))
+            }
             _ => None,
         });
-        let first = later.max_by_key(|(_, _, turn)| self.protocol.turn.wrapping_sub(*turn));
-        first.map(|(place, deadline, _)| (place, deadline))
+        let first = later.max_by_key(|(_, turn)| self.protocol.turn.wrapping_sub(*turn));
+        first.map(|(fence, _)| fence)
     }
 
     pub(super) fn has_due(&self) -> bool {
@@ -303,4 +305,14 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> SessionState<X, PmixPeerState<
         due.max_by_key(|(_, pending)| self.protocol.turn.wrapping_sub(pending.order))
             .map(|(at, _)| at)
     }
+}
+
+/// A fence of the whole job that a process enters when the one before has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueuedFence {
+    /// Place of the request.
+    pub(super) place: usize,
+    pub(super) deadline: Option<Instant>,
+    /// True if it requests the data of all others with the fence.
+    pub(super) collects_data: bool,
 }

@@ -2,8 +2,8 @@
 
 use super::OptionSpec;
 use super::Topic::Nodes;
-use super::value::{put, seconds, text};
-use crate::settings::nodes::{MANUAL, PortRange, STARTERS, StarterName};
+use super::value::{choice, chosen, put, seconds, text};
+use crate::settings::nodes::{FenceData, MANUAL, PortRange, STARTERS, StarterName};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -67,11 +67,25 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| Some(settings.nodes.radix.to_string()),
     ),
     Nodes.switch(
+        "stage",
+        "send the program to each host, where it need not be installed; it is removed after the run",
+        |settings, is_on| settings.nodes.is_staged = is_on,
+        |settings| settings.nodes.is_staged,
+    ),
+    Nodes.switch(
         "plain",
         "leave messages between nodes unprotected after the proof of the key: for networks that no \
          other user can reach",
         |settings, is_on| settings.nodes.is_plain = is_on,
         |settings| settings.nodes.is_plain,
+    ),
+    Nodes.value(
+        "fence",
+        "HOW",
+        "way of committed PMIx data to other nodes: push with each fence, pull when a rank gets it, or \
+         auto (default): push what ranks request with a fence, and little data",
+        |settings, value| put(&mut settings.nodes.fence, choice(value, FENCE_DATA)),
+        |settings| chosen(&settings.nodes.fence, FENCE_DATA),
     ),
 ];
 
@@ -131,6 +145,9 @@ fn ports(value: &OsStr) -> Result<PortRange, String> {
     let range = PortRange::parse(&text(value));
     range.ok_or_else(|| "that is not a range of ports; try '5000-5100'".to_owned())
 }
+
+const FENCE_DATA: &[(&str, FenceData)] =
+    &[("auto", FenceData::Auto), ("push", FenceData::Push), ("pull", FenceData::Pull)];
 
 const HERE: &str = "local";
 const LOCAL: &str = "local:";

@@ -75,7 +75,10 @@ impl HeadLoop {
         if self.ending.termination.has_failed() {
             return;
         }
-        if let Some(job) = self.jobs.take_unsent() {
+        if let Some((job, programs)) = self.jobs.take_unsent() {
+            for piece in programs.pieces() {
+                self.send_all(&HeadMessage::Program(piece));
+            }
             self.send_all(&HeadMessage::Job(Box::new(job)));
         }
     }

@@ -45,8 +45,11 @@ use crate::launch::env;
 use crate::launch::plan::Plan;
 use crate::launch::signal::{Ignored, Signals};
 use crate::nodes::greeting::NodeTask;
-use crate::nodes::job_message::{AppMessage, JobMessage, Origin, StreamsMessage, Supervision};
+use crate::nodes::job_message::{
+    AppMessage, ExchangeMessage, JobMessage, Origin, StreamsMessage, Supervision,
+};
 use crate::nodes::message::HeadMessage;
+use crate::nodes::stage::SentPrograms;
 use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
@@ -126,8 +129,12 @@ impl HeadLoop {
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let hosts = StarterHost::all(&placed.hosts, &settings.nodes);
         let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
-        let first = describe(config, &placed, outputs.is_watched_by_user())?;
-        let jobs = HeadJobs::new((plan.clone(), first), placed.clone(), nodes);
+        let mut first = describe(config, &placed, outputs.is_watched_by_user())?;
+        let mut programs = SentPrograms::default();
+        for app in first.apps.iter_mut().filter(|_| settings.nodes.is_staged) {
+            app.send_with(&mut programs)?;
+        }
+        let jobs = HeadJobs::new((plan.clone(), first, programs), placed.clone(), nodes);
         let trace = HeadTrace::open(&settings.tracing, &plan)?;
         let nodes = NodeTable::new(&placed);
         let mut io = Io::new(Inputs::none(), outputs);
@@ -261,7 +268,7 @@ fn describe(
     placed: &PlacedHosts,
     shows_prompts: bool,
 ) -> Result<JobMessage, String> {
-    let Settings { job, environment, output, placement, ending, watching, tracing, .. } =
+    let Settings { job, nodes, environment, output, placement, ending, watching, tracing, .. } =
         &config.settings;
     let directory = std::env::current_dir()
         .map_err(|error| format!("the working directory has no path: {error}"))?;
@@ -276,7 +283,7 @@ fn describe(
         apps: config.parts.iter().map(AppMessage::from).collect(),
         universe: job.universe,
         attributes: job.attributes.clone(),
-        kvs: job.kvs,
+        exchange: ExchangeMessage { kvs: job.kvs, fence: nodes.fence },
         environment: Environment { of_head, ..environment.clone() },
         origin: Origin { directory: directory.into(), umask: mask.as_raw_mode() },
         placement: placement.clone(),

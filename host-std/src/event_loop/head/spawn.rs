@@ -12,6 +12,7 @@ use crate::launch::spawn_request::RunHosts;
 use crate::nodes::job_message::{AppMessage, JobMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
+use crate::nodes::stage::SentPrograms;
 use crate::numbers::index;
 use crate::operation::Asker;
 use crate::placement::{PlacedHosts, SpawnedPart, place_spawned};
@@ -36,7 +37,7 @@ pub(super) struct HeadJobs {
     labels: RankNodes,
     waiting: Vec<WaitingSpawn>,
     /// Description of the first job, until it is sent.
-    unsent: Option<JobMessage>,
+    unsent: Option<(JobMessage, SentPrograms)>,
 }
 
 /// A spawn request whose job is being started.
@@ -58,11 +59,11 @@ struct SpawnOrigin {
 
 impl HeadJobs {
     pub(super) fn new(
-        (first, description): (Rc<Plan>, JobMessage),
+        (first, description, programs): (Rc<Plan>, JobMessage, SentPrograms),
         placed: Rc<PlacedHosts>,
         labels: RankNodes,
     ) -> Self {
-        let unsent = Some(description);
+        let unsent = Some((description, programs));
         Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new(), unsent }
     }
 
@@ -71,8 +72,8 @@ impl HeadJobs {
         self.unsent.is_some()
     }
 
-    /// Takes the description of the first job, to send it.
-    pub(super) const fn take_unsent(&mut self) -> Option<JobMessage> {
+    /// Takes the description of the first job and its programs, to send them.
+    pub(super) const fn take_unsent(&mut self) -> Option<(JobMessage, SentPrograms)> {
         self.unsent.take()
     }
 

@@ -198,6 +198,16 @@ impl Hall {
         })
     }
 
+    /// A fence of the job that requests the data of all ranks.
+    fn collecting_fence(&mut self, client: usize) {
+        self.ask(client, Command::FENCE, &|to| {
+            to.one(Type::SIZE).size(1).op(Type::PROC, 1);
+            Proc { nspace: NSPACE, rank: WILDCARD }.write(to);
+            to.one(Type::SIZE).size(1).one(Type::INFO);
+            to.text(Some(keys::COLLECT)).u32(0).of(Type::BOOL).u8(1);
+        });
+    }
+
     fn get(&mut self, client: usize, rank: u32, key: Option<&str>, is_immediate: bool) -> u32 {
         self.ask(client, Command::GET, &|to| {
             to.one(Type::STRING).text(Some(NSPACE)).one(Type::PROC_RANK).u32(rank);

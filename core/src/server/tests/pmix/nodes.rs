@@ -92,7 +92,16 @@ impl Nodes {
 
     /// All ranks pass a fence; returns what the nodes have contributed.
     pub(super) fn fence(&mut self) -> Vec<u8> {
+        self.fence_with(false)
+    }
+
+    /// The same, with data that is kept on its nodes as far as possible.
+    fn fence_with(&mut self, is_kept: bool) -> Vec<u8> {
         self.enter();
+        for hall in self.halls.iter_mut().filter(|_| is_kept) {
+            let job = hall.world.job;
+            hall.server().keep_fence_modex(job);
+        }
         let block = self.contributions();
         self.add(&block);
         self.end();
@@ -314,6 +323,83 @@ fn data_that_never_comes_is_not_waited_for() {
     nodes.add_fetched(0, &block);
     let body = nodes.halls[0].answers(0).remove(0).1;
     assert_eq!(object(&body, Format::PLAIN), (1, vec!["k".into()]));
+}
+
+#[test]
+fn data_that_a_fence_leaves_is_fetched_and_goes_with_later_ones() {
+    let mut nodes = Nodes::new();
+    nodes.commit(1, "k", scope::GLOBAL);
+    nodes.commit(3, "k", scope::GLOBAL);
+    assert_eq!(nodes.fence_with(true), b"");
+    // Without a fetch, nothing of the next fence either.
+    nodes.commit(3, "k", scope::GLOBAL);
+    assert_eq!(nodes.fence_with(true), b"");
+    assert_eq!(nodes.get(0, 1, "k"), Err(Status::NOT_FOUND));
+    let (hall, client) = nodes.client(0);
+    hall.get(client, 1, Some("k"), false);
+    assert_eq!(nodes.request(0), (1, Some("k".into())));
+    let block = nodes.committed(1, 1, Some("k")).unwrap();
+    nodes.add_fetched(0, &block);
+    assert_eq!(nodes.halls[0].object(0), Ok((1, vec!["k".into()])));
+    // From then on, changes go with the fence, or the other node would keep what it has.
+    nodes.commit(1, "k2", scope::GLOBAL);
+    nodes.commit(3, "k2", scope::GLOBAL);
+    nodes.fence_with(true);
+    assert_eq!(nodes.get(2, 1, "k2"), Ok((1, vec!["k".into(), "k2".into()])));
+    assert_eq!(nodes.get(2, 3, "k2"), Err(Status::NOT_FOUND));
+}
+
+#[test]
+fn data_that_a_fence_has_carried_is_carried_again_when_it_changes() {
+    let mut nodes = Nodes::new();
+    nodes.commit(1, "k", scope::GLOBAL);
+    assert_ne!(nodes.fence_with(false), b"");
+    nodes.commit(1, "k2", scope::GLOBAL);
+    assert_ne!(nodes.fence_with(true), b"");
+    assert_eq!(nodes.get(0, 1, "k2"), Ok((1, vec!["k".into(), "k2".into()])));
+}
+
+#[test]
+fn data_of_all_ranks_of_a_node_is_fetched_at_once() {
+    let mut nodes = Nodes::new();
+    nodes.commit(1, "k", scope::GLOBAL);
+    nodes.commit(3, "k", scope::GLOBAL);
+    assert_eq!(nodes.fence_with(true), b"");
+    let job = nodes.halls[1].world.job;
+    let mut block = Vec::new();
+    nodes.halls[1].server().committed_by_all(job).for_each(|record| append(&mut block, &record));
+    nodes.add_fetched(0, &block);
+    assert_eq!(nodes.get(0, 1, "k"), Ok((1, vec!["k".into()])));
+    assert_eq!(nodes.get(2, 3, "k"), Ok((3, vec!["k".into()])));
+    nodes.commit(3, "k2", scope::GLOBAL);
+    assert_ne!(nodes.fence_with(true), b"");
+    assert_eq!(nodes.get(2, 3, "k2"), Ok((3, vec!["k".into(), "k2".into()])));
+}
+
+#[test]
+fn request_to_collect_data_holds_for_one_fence() {
+    let mut nodes = Nodes::new();
+    let collects = |nodes: &Nodes, node: usize| {
+        let hall = &nodes.halls[node];
+        hall.view().collects_fence_data(hall.world.job)
+    };
+    let (hall, client) = nodes.client(1);
+    hall.collecting_fence(client);
+    // The next fence of the same client, which waits for the first one.
+    let (hall, client) = nodes.client(1);
+    hall.collecting_fence(client);
+    assert_eq!([collects(&nodes, 0), collects(&nodes, 1)], [false, true]);
+    for expected in [true, false] {
+        for rank in [0, 2, 3] {
+            let (hall, client) = nodes.client(rank);
+            hall.fence(client, &[WILDCARD], 0);
+        }
+        assert_eq!(nodes.halls[0].world.request(0, "cmd=barrier_in\n"), "");
+        let block = nodes.contributions();
+        nodes.add(&block);
+        nodes.end();
+        assert_eq!(collects(&nodes, 1), expected);
+    }
 }
 
 #[test]

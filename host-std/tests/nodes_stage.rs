@@ -1,0 +1,111 @@
+//! Programs that the launcher sends to the hosts of a run (`--stage`), which are node servers on this machine here.
+
+mod common;
+
+use common::hosts::local_nodes as nodes;
+use common::{run, start};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A directory for one test.
+fn directory(test: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stage-{test}"));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn program(directory: &Path, name: &str, content: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// A program of several pieces that prints the path of its own file.
+fn long_readlink(directory: &Path) -> PathBuf {
+    let mut content = fs::read("/usr/bin/readlink").unwrap();
+    content.resize(content.len() + 3_000_000, 0);
+    program(directory, "prog", &content)
+}
+
+fn wait_until_gone(path: &Path) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while path.exists() {
+        assert!(Instant::now() < until, "{} is left", path.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn program_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
+    let directory = directory("copies");
+    let temporary = directory.join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let program = long_readlink(&directory);
+    let mut command = nodes(3, 6, &["--stage", program.to_str().unwrap(), "/proc/self/exe"]);
+    let ran = run(command.env("TMPDIR", &temporary)).exits_with(0).says_nothing();
+    let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
+    assert_eq!((ran.lines().len(), paths.len()), (6, 3), "{}", ran.out);
+    for path in paths.into_iter().map(Path::new) {
+        assert!(path.starts_with(&temporary) && path.ends_with("0/prog"), "{}", path.display());
+    }
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn programs_of_a_run_are_sent_once_each() {
+    let directory = directory("several");
+    let [one, other] = ["one", "other"]
+        .map(|name| program(&directory, name, format!("#!/bin/sh\necho {name} $0\n").as_bytes()));
+    let [one, other] = [one, other].map(|path| path.to_str().unwrap().to_owned());
+    let words = ["--stage", &one, ":", "-n", "1", &other, ":", "-n", "1", &one];
+    let ran = run(&mut nodes(1, 1, &words)).exits_with(0).says_nothing();
+    let mut lines = ran.lines();
+    lines.sort_unstable();
+    assert_eq!(lines[0], lines[1]);
+    assert!(lines[1].starts_with("one ") && lines[1].ends_with("/0/one"), "{}", ran.out);
+    assert!(lines[2].starts_with("other ") && lines[2].ends_with("/1/other"), "{}", ran.out);
+}
+
+#[test]
+fn program_runs_from_memory_where_no_directory_takes_it() {
+    let program = long_readlink(&directory("memory"));
+    let mut command = nodes(2, 2, &["--stage", program.to_str().unwrap(), "/proc/self/exe"]);
+    let ran = run(command.env("TMPDIR", "/proc/no-directory")).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["/memfd:prog (deleted)"; 2]);
+}
+
+#[test]
+fn copies_of_an_agent_that_is_killed_are_removed_by_its_guard() {
+    let directory = directory("killed");
+    let temporary = directory.join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let program =
+        program(&directory, "prog", b"#!/bin/sh\necho $0 $PPID end >&2\nexec sleep 600\n");
+    let mut command = nodes(1, 1, &["--stage", program.to_str().unwrap()]);
+    let running = start(command.env("TMPDIR", &temporary));
+    running.wait_for_errors("end");
+    let line = running.errors();
+    let mut words = line.split_whitespace();
+    let (path, agent) = (words.next().unwrap(), words.next().unwrap());
+    assert!(Path::new(path).exists(), "{line}");
+    let killed = Command::new("kill").args(["-s", "KILL", agent]).status().unwrap();
+    assert!(killed.success());
+    running.end().exits_with(1);
+    wait_until_gone(Path::new(path));
+    wait_until_gone(Path::new(path).parent().unwrap());
+}
+
+#[test]
+fn program_that_cannot_be_read_is_refused_before_the_start() {
+    let directory = directory("long");
+    let program = program(&directory, "prog", b"#!/bin/sh\necho started\n");
+    fs::File::options().write(true).open(&program).unwrap().set_len(600 << 20).unwrap();
+    let ran = run(&mut nodes(1, 1, &["--stage", program.to_str().unwrap()])).exits_with(1);
+    ran.says(&["cannot be sent to the hosts", "600 MiB", "'--stage'"]);
+}

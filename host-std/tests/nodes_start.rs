@@ -375,3 +375,17 @@ fn key_is_in_no_argument_and_no_environment() {
     assert!(!seen.contains(key.trim_end()), "{seen}");
     assert!(seen.contains(host_path()), "the same path on every host: {seen}");
 }
+
+#[test]
+fn this_machine_is_started_like_others_on_request() {
+    let starter = program("autofork", "remote", "touch \"$0.called\"; exec sh -c \"$2\"");
+    let called = starter.with_extension("called");
+    for (value, is_called) in [(None, false), (Some("1"), false), (Some("0"), true)] {
+        let words = ["--hosts", "localhost", "--starter-exec", starter.to_str().unwrap()];
+        let mut command = doctor(&words);
+        command.env_remove("HYDRA_LAUNCHER_AUTOFORK");
+        command.envs(value.map(|value| ("HYDRA_LAUNCHER_AUTOFORK", value)));
+        run(&mut command).exits_with(0).says_nothing();
+        assert_eq!(called.exists(), is_called, "{value:?}");
+    }
+}

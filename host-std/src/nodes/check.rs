@@ -41,7 +41,7 @@ pub(crate) fn run(
         }
         _ => hosts,
     };
-    let hosts = StarterHost::all(&hosts, settings);
+    let hosts = StarterHost::all(&hosts, settings, |name| std::env::var(name).ok());
     let opened = Poller::new().map_err(|error| error.to_string()).and_then(|poller| {
         let task = NodeTask::Check { program };
         let servers = NodeServers::open(hosts.clone(), settings, task, &poller)?;

@@ -127,7 +127,8 @@ impl HeadLoop {
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
-        let hosts = StarterHost::all(&placed.hosts, &settings.nodes);
+        let hosts =
+            StarterHost::all(&placed.hosts, &settings.nodes, |name| std::env::var(name).ok());
         let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let mut first = describe(config, &placed, outputs.is_watched_by_user())?;
         let mut programs = SentPrograms::default();

@@ -25,8 +25,15 @@ pub(crate) struct StarterHost {
 }
 
 impl StarterHost {
-    /// The hosts of a run, as nodes from 1 on.
-    pub(crate) fn all(names: &[String], settings: &NodeSettings) -> Vec<Self> {
+    /// The hosts of a run, as nodes from 1 on. With [`AUTOFORK`] switched off, this machine is a host like
+    /// the others.
+    pub(crate) fn all(
+        names: &[String],
+        settings: &NodeSettings,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Vec<Self> {
+        let is_off = |value: String| OFF.iter().any(|off| value.eq_ignore_ascii_case(off));
+        let is_forked = !variable(AUTOFORK).is_some_and(is_off);
         let is_local = settings.starter.as_ref().is_some_and(StarterName::is_here);
         let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let is_single = names.len() == 1;
@@ -35,8 +42,8 @@ impl StarterHost {
             node,
             name: name.clone(),
             is_here: is_local
-                || is_node(name, slurm.as_deref())
-                || is_this_machine(name, &own, is_single),
+                || is_forked
+                    && (is_node(name, slurm.as_deref()) || is_this_machine(name, &own, is_single)),
         };
         names.iter().zip(1..).map(host).collect()
     }
@@ -305,6 +312,12 @@ const EXTRA_ARGUMENTS: [&str; 5] = [
     "PRTE_MCA_plm_ssh_args",
     "OMPI_MCA_plm_rsh_args",
 ];
+
+/// Variable of Hydra that has starters start the node server of this machine, too.
+const AUTOFORK: &str = "HYDRA_LAUNCHER_AUTOFORK";
+
+/// Values that switch it off, as Hydra reads them.
+const OFF: [&str; 4] = ["0", "no", "false", "off"];
 
 /// Number of those that hold for every starter; the others are for remote shells.
 const OF_HYDRA: usize = 3;

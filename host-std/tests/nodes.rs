@@ -165,8 +165,8 @@ fn program_that_cannot_be_started_is_reported_with_its_host() {
 
 #[test]
 fn options_of_one_node_are_rejected_before_the_start() {
-    let ran = run(&mut nodes(2, 2, &["--pty=0", "true"])).exits_with(2);
-    ran.says(&["'--pty' works on one node only"]);
+    let ran = run(&mut nodes(2, 2, &["--websocket", "0", "true"])).exits_with(2);
+    ran.says(&["'--websocket' works on one node only"]);
 }
 
 #[test]

@@ -59,31 +59,41 @@ fn rank_has_a_terminal_of_the_size_of_the_launchers() {
     let script = "for fd in 0 1 2; do [ -t $fd ] && echo $PMI_RANK $fd is one; done; \
                   if [ $PMI_RANK = 1 ]; then stty size; trap 'stty size; exit' WINCH; echo ready; \
                   while :; do sleep 0.01; done; fi; exit 0";
-    let mut person = on_terminal(&["run", "--pty", "1", "-n", "2", "sh", "-c", script]);
-    person.shows("ready");
-    person.resizes(33, 99);
-    let (code, seen) = person.ends();
-    assert_eq!((code, seen.matches("is one").count()), (0, 3), "{seen}");
-    assert!(seen.contains("1 2 is one\r\n50 132\r\nready\r\n33 99\r\n"), "{seen:?}");
+    for way in WAYS {
+        let words = [way, &["--pty", "1", "-n", "2", "sh", "-c", script]].concat();
+        let mut person = on_terminal(&words);
+        person.shows("ready");
+        person.resizes(33, 99);
+        let (code, seen) = person.ends();
+        assert_eq!((code, seen.matches("is one").count()), (0, 3), "{way:?}: {seen}");
+        assert!(seen.contains("1 2 is one\r\n50 132\r\nready\r\n33 99\r\n"), "{way:?}: {seen:?}");
+    }
 }
 
 #[test]
 fn rank_with_a_terminal_is_where_signals_of_keys_go() {
     let script = "[ $PMI_RANK = 0 ] || exec sleep 60; trap 'echo caught' INT; echo ready; \
                   until [ _$word = _word ]; do read word; done; echo got $word; exit 4";
-    let mut person = on_terminal(&["run", "--pty", "0", "-n", "2", "dash", "-c", script]);
-    person.shows("ready");
-    person.types("\x03");
-    person.shows("caught");
-    person.types("x\nword\n");
-    let (code, seen) = person.ends();
-    assert_eq!((code, seen.contains("got word")), (4, true), "{seen}");
-    assert!(!seen.contains("SIGINT"), "{seen}");
+    for way in WAYS {
+        let words = [way, &["--pty", "0", "-n", "2", "dash", "-c", script]].concat();
+        let mut person = on_terminal(&words);
+        person.shows("ready");
+        person.types("\x03");
+        person.shows("caught");
+        person.types("x\nword\n");
+        let (code, seen) = person.ends();
+        assert_eq!((code, seen.contains("got word")), (4, true), "{way:?}: {seen}");
+        assert!(!seen.contains("SIGINT"), "{way:?}: {seen}");
+    }
 }
 
 #[test]
 fn our_terminal_is_as_it_was_on_every_way_out() {
-    let ready = "stty -g > /dev/null; echo ready; ";
+    WAYS.into_iter().for_each(check_ways_out);
+}
+
+fn check_ways_out(way: &[&str]) {
+    let ready = "[ $PMI_RANK = 0 ] || exit 0; stty -g > /dev/null; echo ready; ";
     for (script, act, code) in [
         ("sleep 0.2", None, 0),
         ("exit 7", None, 7),
@@ -94,7 +104,8 @@ fn our_terminal_is_as_it_was_on_every_way_out() {
         ("trap '' INT; while :; do sleep 0.01; done", Some("keys"), 130),
     ] {
         let script = format!("{ready}{script}");
-        let mut person = on_terminal(&["run", "--pty", "0", "-n", "2", "sh", "-c", &script]);
+        let mut person =
+            on_terminal(&[way, &["--pty", "0", "-n", "2", "sh", "-c", &script]].concat());
         let is_plain =
             |modes: &Termios| modes.local_modes.contains(LocalModes::ECHO | LocalModes::ICANON);
         person.shows("ready");
@@ -130,10 +141,12 @@ fn interrupt(person: &mut Terminal) {
 #[test]
 fn input_that_is_no_terminal_is_typed_too() {
     let script = "[ -t 0 ] && stty -echo size; while read line; do echo got $line; done; echo end";
-    let mut command = job(1, ["--pty", "0"]);
-    let ran = run_with_input(command.args(shell(script)), b"one\nlast").exits_with(0);
-    let out = ran.out.replace('\r', "");
-    assert!(out.contains("got one\n") && out.ends_with("end\n"), "{out:?}");
+    for options in [&[][..], &["--starter", "local:1"]] {
+        let mut command = job(1, [options, &["--pty", "0"]].concat());
+        let ran = run_with_input(command.args(shell(script)), b"one\nlast").exits_with(0);
+        let out = ran.out.replace('\r', "");
+        assert!(out.contains("got one\n") && out.ends_with("end\n"), "{options:?}: {out:?}");
+    }
     // The null device ends at once.
     let ran = run(job(2, ["--pty", "0"]).arg("cat")).exits_with(0).says_nothing();
     assert!(ran.out.is_empty() || ran.out == "^D\x08\x08", "{:?}", ran.out);
@@ -173,3 +186,6 @@ fn launcher_waits_quietly_when_its_rank_with_a_terminal_has_ended() {
     person.signal("TERM");
     assert_eq!(person.ends().0, 143);
 }
+
+/// On this host, and on two node servers.
+const WAYS: [&[&str]; 2] = [&["run"], &["run", "--starter", "local:2"]];

@@ -8,7 +8,7 @@ use crate::launch::binding::{self, Binding};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
 use crate::launch::signal::Arrived;
-use crate::nodes::job_message::{AppMessage, JobMessage, Origin};
+use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
 use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage, RankEnded};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::node::next_event;
@@ -50,6 +50,8 @@ pub(super) struct AgentStart {
     pub(super) head_pid: u32,
     /// Programs that were sent to this host.
     pub(super) programs: StagedPrograms,
+    /// Terminal of a rank.
+    pub(super) terminal: Option<TerminalMessage>,
 }
 
 /// Serves the ranks of a job on the node with this number in the tree, and returns the exit code.
@@ -72,14 +74,23 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     let are_one = job.streams.are_one;
     let (shows_prompts, head_pid) = (job.streams.shows_prompts, job.head_pid);
     let is_traced = job.supervision.is_traced;
+    let terminal = job.streams.terminal;
     let config = match configure(*job, node.saturating_sub(1)) {
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
     };
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
     let WaitingAgent { network, poller, .. } = waiting;
-    let start =
-        AgentStart { poller, network, are_one, shows_prompts, is_traced, head_pid, programs };
+    let start = AgentStart {
+        poller,
+        network,
+        are_one,
+        shows_prompts,
+        is_traced,
+        head_pid,
+        programs,
+        terminal,
+    };
     match EventLoop::new(config, limit, Some(start)) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
@@ -168,10 +179,16 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     (settings.watching.progress, settings.watching.control) = (false, false);
     // Tools connect to the head.
     (settings.watching.tools, settings.watching.is_system_server) = (false, false);
+    let terminal = job.streams.terminal.map(|terminal| terminal.rank);
+    let own = terminal.filter(|rank| job.map.node_of(*rank) == Some(node));
+    settings.output.pty = own;
     settings.output.stdin = match job.streams.readers {
+        // A rank with a terminal reads all input.
+        _ if terminal.is_some() && own.is_none() => StdinTo::NoRank,
+        StdinTo::NoRank => StdinTo::NoRank,
+        _ if own.is_some() => StdinTo::First,
         StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
         StdinTo::All => readers(job.map.ranks_of(node)),
-        StdinTo::NoRank => StdinTo::NoRank,
         StdinTo::Ranks(all) => readers(job.map.ranks_of(node).filter(|rank| all.contains(rank))),
     };
     if let Some(processors) = &settings.placement.processors {
@@ -312,6 +329,7 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         }
         HeadMessage::Input(bytes) => with_input(run, |up, poller| up.take_input(bytes, poller))?,
         HeadMessage::InputEnded => with_input(run, |up, poller| up.end_input(poller))?,
+        HeadMessage::TerminalSize { rows, columns } => run.io.inputs.resize(rows, columns),
         HeadMessage::CloseOutput(stream) => run.io.outputs.close_stream(stream),
         HeadMessage::RankGone(gone) => {
             run.uplink.iter_mut().for_each(|uplink| uplink.note_gone(gone));

@@ -63,6 +63,7 @@ use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{Ignored, Signals};
 use crate::mpir;
+use crate::nodes::job_message::TerminalMessage;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::listen::ACCEPTED_AT_ONCE;
@@ -155,7 +156,7 @@ impl EventLoop {
         let mut launcher =
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
-        let mut uplink = None;
+        let (mut uplink, mut terminal) = (None, None);
         let (poller, mut outputs, head_pid) = match agent {
             None => {
                 let nodes = RankNodes::One(config.host.clone());
@@ -170,6 +171,7 @@ impl EventLoop {
                 is_traced,
                 head_pid,
                 programs,
+                terminal: of_rank,
             }) => {
                 if let (Some(guard), Some(directory)) = (&mut launcher.guard, programs.directory())
                 {
@@ -181,6 +183,7 @@ impl EventLoop {
                 let mut opened = opened.map_err(prepare)?;
                 opened.send_trace(is_traced);
                 opened.keep_programs(programs);
+                terminal = of_rank;
                 let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
                 opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
                 uplink = Some(opened);
@@ -188,6 +191,9 @@ impl EventLoop {
             }
         };
         let inputs = Inputs::new(streams, config.ranks)?;
+        if let Some(TerminalMessage { rows, columns, .. }) = terminal {
+            inputs.resize(rows, columns);
+        }
         let forwarded = &config.settings.ending.forward_signals;
         let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;

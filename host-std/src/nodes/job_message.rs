@@ -96,11 +96,24 @@ pub(crate) struct Origin {
     pub(crate) umask: u32,
 }
 
+/// Terminal of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TerminalMessage {
+    /// The rank.
+    pub(crate) rank: u32,
+    /// Lines of the terminal.
+    pub(crate) rows: u16,
+    /// Characters of a line.
+    pub(crate) columns: u16,
+}
+
 /// Standard streams of the ranks of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StreamsMessage {
     /// Readers of standard input.
     pub(crate) readers: StdinTo,
+    /// Rank with a terminal of its own, which reads all input then.
+    pub(crate) terminal: Option<TerminalMessage>,
     /// True if both output streams of a rank are one pipe, which keeps the order of writes to both.
     pub(crate) are_one: bool,
     /// True if an unfinished line is sent after a while, since it may be a prompt on a terminal.
@@ -220,6 +233,7 @@ pub(super) mod tests {
             placement: Placement::default(),
             streams: StreamsMessage {
                 readers: StdinTo::First,
+                terminal: Some(TerminalMessage { rank: 4, rows: 24, columns: 300 }),
                 are_one: false,
                 shows_prompts: true,
             },

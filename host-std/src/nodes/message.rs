@@ -50,6 +50,13 @@ pub(crate) enum HeadMessage {
     Input(Vec<u8>),
     /// End of the input.
     InputEnded,
+    /// Size of the terminal of a rank.
+    TerminalSize {
+        /// Lines.
+        rows: u16,
+        /// Characters of a line.
+        columns: u16,
+    },
     /// The reader of this stream has gone: ranks that continue to write get the error of the system.
     CloseOutput(Stream),
     /// A rank has ended and will enter no further fence.
@@ -297,6 +304,7 @@ mod tests {
             HeadMessage::Kill,
             HeadMessage::Input(b"a\0b".to_vec()),
             HeadMessage::InputEnded,
+            HeadMessage::TerminalSize { rows: 24, columns: 300 },
             HeadMessage::CloseOutput(Stream::Err),
             HeadMessage::RankGone(RankGone { job: 1, rank: 3, fence: 1 << 20 }),
             HeadMessage::Failed(FailedRanks {

@@ -159,6 +159,13 @@ impl Inputs {
             .map_or(Ok(()), |terminal| terminal.pty.handle_terminal_changes(poller))
     }
 
+    /// Sets the size of the terminal: that of the user on another host.
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        if let Some(terminal) = &self.terminal {
+            terminal.pty.resize(rows, columns);
+        }
+    }
+
     /// The rank to which every key on the launcher's terminal belongs now, if any.
     pub(crate) fn raw_for(&self) -> Option<StreamOwner> {
         let terminal = self.terminal.as_ref().filter(|terminal| terminal.pty.is_raw());

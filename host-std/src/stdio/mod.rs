@@ -24,6 +24,7 @@ pub(crate) mod files;
 pub(crate) mod forward;
 pub(crate) mod gather;
 pub(crate) mod inputs;
+pub(crate) mod interrupt_keys;
 pub(crate) mod label;
 pub(crate) mod line_buffer;
 pub(crate) mod outlet;

@@ -1,18 +1,19 @@
 //! Terminal for one rank.
 
 use super::console::{Console, size};
+use super::interrupt_keys::InterruptKeys;
 use crate::poller::{Interest, Poller, Token};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::process::{Signal, getpid, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    OptionalActions, SpecialCodeIndex, Winsize, tcgetattr, tcsetattr, tcsetwinsize,
+};
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
-use std::time::{Duration, Instant};
 
 /// The launcher's end of the terminal, and its input.
 ///
@@ -37,8 +38,7 @@ pub(crate) struct Pty {
     master_watched: Option<Interest>,
     /// Regular files are always readable and not supported by the poller.
     is_file: bool,
-    /// Times of the last three Ctrl-C.
-    interrupts: VecDeque<Instant>,
+    interrupts: InterruptKeys,
     /// Last typed byte.
     last: u8,
     chunk: Vec<u8>,
@@ -73,7 +73,7 @@ impl Pty {
             source_watched: None,
             master_watched: None,
             is_file: false,
-            interrupts: VecDeque::new(),
+            interrupts: InterruptKeys::default(),
             last: b'\n',
             chunk: Vec::with_capacity(CHUNK),
         };
@@ -100,6 +100,15 @@ impl Pty {
             console.enter();
         }
         self.pump(poller)
+    }
+
+    /// Sets the size of the terminal: that of the user on another host.
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        if let Some(master) = &self.master {
+            // Harmless if the rank has just terminated.
+            let _ = tcsetwinsize(master, size);
+        }
     }
 
     /// The size of the launcher's terminal may have changed, or its foreground process group.
@@ -178,7 +187,9 @@ impl Pty {
             Ok(count) if count > 0 => {
                 self.last = self.chunk[count - 1];
                 self.typed.extend(&self.chunk);
-                self.check_interrupts();
+                if self.console.is_some() {
+                    self.interrupts.check(&self.chunk);
+                }
             }
             Err(Errno::INTR | Errno::AGAIN) => return false,
             Ok(_) | Err(_) => self.type_end(),
@@ -193,19 +204,6 @@ impl Pty {
         if let Some(Ok(modes)) = self.master.as_ref().map(tcgetattr) {
             let end = modes.special_codes[SpecialCodeIndex::VEOF];
             self.typed.extend(std::iter::repeat_n(end, if self.last == b'\n' { 1 } else { 2 }));
-        }
-    }
-
-    fn check_interrupts(&mut self) {
-        let now = Instant::now();
-        for _ in self.chunk.iter().filter(|byte| self.console.is_some() && **byte == CTRL_C) {
-            self.interrupts.push_back(now);
-        }
-        self.interrupts.retain(|at| now - *at < Duration::from_secs(1));
-        if self.interrupts.len() >= INTERRUPTS {
-            self.interrupts.clear();
-            // The same as Ctrl-C on any other terminal; signalling the own process cannot fail.
-            let _ = kill_process(getpid(), Signal::INT);
         }
     }
 
@@ -237,9 +235,3 @@ impl Pty {
 
 /// Maximum number of bytes of one read.
 const CHUNK: usize = 4096;
-
-/// Code of the key on every terminal.
-const CTRL_C: u8 = 3;
-
-/// Number within a second that interrupts the launcher: not typed by chance, but tried in need.
-const INTERRUPTS: usize = 3;

@@ -3,7 +3,8 @@
 use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
-use super::{HeadLoop, changes, failures, operations, reports, spawn, trace};
+use super::terminal::HeadTerminal;
+use super::{HeadLoop, changes, failures, operations, reports, spawn, terminal, trace};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
@@ -52,7 +53,7 @@ impl HeadLoop {
                 StartEvent::Network(NetworkEvent::Tree(TreeEvent::NodeLost {
                     node, loss, ..
                 })) => {
-                    self.handle_loss(node, loss);
+                    self.handle_loss(node, loss)?;
                 }
                 StartEvent::Network(_) => {}
             }
@@ -100,7 +101,7 @@ impl HeadLoop {
             }
             Some(AgentMessage::Output(records)) => {
                 node.note_output();
-                self.handle_output(from, &records);
+                self.handle_output(from, &records)?;
             }
             Some(AgentMessage::InputWanted) => {
                 self.input.want(from);
@@ -156,7 +157,14 @@ impl HeadLoop {
     fn handle_starts(&mut self, from: NodeId, job: u32, pids: &[i32]) {
         for pid in pids {
             let Some((number, rank)) = self.nodes.note_start(from, job, *pid) else { return };
-            self.io.outputs.add_remote((number, StreamOwner { group: job, rank }));
+            let place = (number, StreamOwner { group: job, rank });
+            match self.input.terminal.as_ref().is_some_and(|terminal| terminal.is_of(job, rank)) {
+                true => {
+                    self.io.outputs.add_remote_terminal(place);
+                    terminal::begin(self);
+                }
+                false => self.io.outputs.add_remote(place),
+            }
             self.summary.enter_start(Rc::clone(self.plan(job)), rank, *pid);
         }
         if job > 0 {
@@ -188,7 +196,7 @@ impl HeadLoop {
         spawn::check_ended(self, job);
     }
 
-    fn handle_output(&mut self, from: NodeId, records: &[u8]) {
+    fn handle_output(&mut self, from: NodeId, records: &[u8]) -> io::Result<()> {
         let mut rest = records;
         while let Some(record) = OutputRecord::next(&mut rest) {
             match record {
@@ -200,6 +208,10 @@ impl HeadLoop {
                 OutputRecord::Ended { job, rank, stream } => {
                     if let Some(number) = self.nodes.number_on(from, (job, rank)) {
                         self.io.outputs.end_remote(stream, number);
+                        let is_of = |terminal: &HeadTerminal| terminal.is_of(job, rank);
+                        if self.input.terminal.as_ref().is_some_and(is_of) {
+                            terminal::end(self)?;
+                        }
                     }
                 }
                 OutputRecord::Message(text) => {
@@ -208,6 +220,7 @@ impl HeadLoop {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -229,8 +242,8 @@ impl HeadLoop {
     }
 
     /// Handles the loss of a node: its ranks are gone, and no other rank can do without them.
-    fn handle_loss(&mut self, node: NodeId, loss: EdgeLoss) {
-        let Some(state) = self.nodes.get(node) else { return };
+    fn handle_loss(&mut self, node: NodeId, loss: EdgeLoss) -> io::Result<()> {
+        let Some(state) = self.nodes.get(node) else { return Ok(()) };
         let why = match loss {
             EdgeLoss::Closed => "its connection was closed",
             EdgeLoss::Silent => "it does not answer",
@@ -249,11 +262,14 @@ impl HeadLoop {
         for number in numbers {
             Stream::BOTH.into_iter().for_each(|stream| self.io.outputs.end_remote(stream, number));
         }
+        if self.input.terminal.as_ref().is_some_and(|terminal| terminal.is_on(node)) {
+            terminal::end(self)?;
+        }
         self.input.remove(node);
         self.reports.remove_node(node);
         self.servers.network.exclude(node);
         if self.ending.is_leaving() {
-            return;
+            return Ok(());
         }
         // Other ranks cannot do without one that never was.
         if has_started && failures::tolerate_loss(self, &failure, &lost) {
@@ -262,10 +278,11 @@ impl HeadLoop {
             changes::handle_loss(self, node);
             let spawned = 1..self.nodes.job_count();
             spawned.for_each(|job| spawn::check_ended(self, job));
-            return;
+            return Ok(());
         }
         self.fail(Failure::NodeLost(failure), None);
         self.terminate(Some(KILL_AFTER_LOSS));
+        Ok(())
     }
 
     /// Records a failure of the run, or of its first job: see [`fail_in`](Self::fail_in).
@@ -350,6 +367,10 @@ impl HeadLoop {
                 Meaning::Continue => self.reports.excuse_stall(),
                 // The ends of starters are seen by their handles.
                 Meaning::ChildEnded | Meaning::Resized => {}
+            }
+            // Besides their own meaning, these signals may indicate a change of the terminal.
+            if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
+                terminal::follow_changes(self);
             }
         }
         Ok(())

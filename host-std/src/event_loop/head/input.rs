@@ -1,5 +1,6 @@
 //! Standard input of a run on several nodes: the head reads it, and sends it to the nodes of its readers.
 
+use super::terminal::HeadTerminal;
 use crate::poller::{Interest, Poller, Token};
 use crate::settings::output::StdinTo;
 use crate::stdio::source::{CHUNK, Source, SourceRead};
@@ -15,6 +16,8 @@ pub(super) struct HeadInput {
     source: Option<Source>,
     readers: Vec<NodeReader>,
     watched: Option<Interest>,
+    /// Terminal of the user, for a rank with a terminal of its own.
+    pub(super) terminal: Option<HeadTerminal>,
     /// Time of the next attempt at a source without readiness events.
     retry_at: Option<Instant>,
     chunk: Vec<u8>,

@@ -7,6 +7,7 @@
 //! Operations   parts of operations of ranks on several nodes
 //! Io           output of ranks, reports to the user
 //! HeadInput    standard input for the nodes of its readers
+//! HeadTerminal terminal of the user, for a rank with a terminal of its own
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
 //! Reports      no progress, tables of ranks, status requests
@@ -36,6 +37,7 @@ mod refused;
 mod reports;
 mod spawn;
 mod table;
+mod terminal;
 mod trace;
 
 use super::io::Io;
@@ -46,7 +48,7 @@ use crate::launch::plan::Plan;
 use crate::launch::signal::{Ignored, Signals};
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::job_message::{
-    AppMessage, ExchangeMessage, JobMessage, Origin, StreamsMessage, Supervision,
+    AppMessage, ExchangeMessage, JobMessage, Origin, StreamsMessage, Supervision, TerminalMessage,
 };
 use crate::nodes::message::HeadMessage;
 use crate::nodes::stage::SentPrograms;
@@ -55,6 +57,7 @@ use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::names::PublishedNames;
+use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::inputs::Inputs;
 use crate::stdio::label::RankNodes;
@@ -76,6 +79,7 @@ use std::io::{Error, Result as IoResult};
 use std::rc::Rc;
 use std::time::Instant;
 use table::NodeTable;
+use terminal::HeadTerminal;
 use trace::HeadTrace;
 
 /// Runs a job on the hosts of `config`, and returns the exit code. All reports are written by then.
@@ -119,7 +123,14 @@ impl HeadLoop {
         let summary = Summary::new(&settings.ending)?;
         let plan = Rc::new(Plan::first(config.job(), None, std::process::id()));
         let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
-        let input = HeadInput::new(&settings.output.stdin, plan.ranks, node_of)?;
+        let terminal = HeadTerminal::open(&settings.output, node_of)?;
+        let readers = match (settings.output.pty, &settings.output.stdin) {
+            (None, readers) => readers.clone(),
+            (Some(_), StdinTo::NoRank) => StdinTo::NoRank,
+            (Some(rank), _) => StdinTo::Ranks(vec![rank]),
+        };
+        let mut input = HeadInput::new(&readers, plan.ranks, node_of)?;
+        input.terminal = terminal;
         let nodes = RankNodes::several(&placed);
         let mut outputs =
             Outputs::new(&settings.output, nodes.clone()).map_err(|error| error.to_string())?;
@@ -130,7 +141,8 @@ impl HeadLoop {
         let hosts =
             StarterHost::all(&placed.hosts, &settings.nodes, |name| std::env::var(name).ok());
         let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
-        let mut first = describe(config, &placed, outputs.is_watched_by_user())?;
+        let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
+        let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
         let mut programs = SentPrograms::default();
         for app in first.apps.iter_mut().filter(|_| settings.nodes.is_staged) {
             app.send_with(&mut programs)?;
@@ -254,7 +266,10 @@ impl HeadLoop {
     fn serve_input(&mut self) -> IoResult<()> {
         for (node, input) in self.input.serve(&self.poller)? {
             let message = match input {
-                NodeInput::Piece(bytes) => HeadMessage::Input(bytes),
+                NodeInput::Piece(bytes) => {
+                    self.input.terminal.iter_mut().for_each(|terminal| terminal.check_keys(&bytes));
+                    HeadMessage::Input(bytes)
+                }
                 NodeInput::End => HeadMessage::InputEnded,
             };
             self.send(Destination::Node(node), &message);
@@ -267,7 +282,7 @@ impl HeadLoop {
 fn describe(
     config: &Config,
     placed: &PlacedHosts,
-    shows_prompts: bool,
+    (shows_prompts, terminal): (bool, Option<TerminalMessage>),
 ) -> Result<JobMessage, String> {
     let Settings { job, nodes, environment, output, placement, ending, watching, tracing, .. } =
         &config.settings;
@@ -290,6 +305,7 @@ fn describe(
         placement: placement.clone(),
         streams: StreamsMessage {
             readers: output.stdin.clone(),
+            terminal,
             are_one: Places::are_one(output),
             shows_prompts,
         },

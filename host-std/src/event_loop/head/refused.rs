@@ -4,12 +4,8 @@ use crate::settings::Settings;
 
 /// The reason to reject the settings, if there is one.
 pub(super) fn option(settings: &Settings) -> Option<String> {
-    let Settings { job, output, .. } = settings;
-    let given = [
-        (job.listen.is_some(), "--listen"),
-        (job.websocket.is_some(), "--websocket"),
-        (output.pty.is_some(), "--pty"),
-    ];
+    let Settings { job, .. } = settings;
+    let given = [(job.listen.is_some(), "--listen"), (job.websocket.is_some(), "--websocket")];
     let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
     Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))
 }
@@ -22,7 +18,9 @@ mod tests {
     fn options_of_one_node_are_rejected_by_name() {
         assert_eq!(option(&Settings::default()), None);
         let mut settings = Settings::default();
-        settings.output.pty = Some(0);
-        assert!(option(&settings).is_some_and(|why| why.starts_with("'--pty' works on one node")));
+        settings.job.websocket = Some(String::new());
+        assert!(
+            option(&settings).is_some_and(|why| why.starts_with("'--websocket' works on one node"))
+        );
     }
 }

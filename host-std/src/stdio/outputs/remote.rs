@@ -3,7 +3,7 @@
 use super::super::StreamOwner;
 use super::super::label::Labels;
 use super::super::places::Places;
-use super::{Outputs, SCRATCH};
+use super::{LineTreatment, Outputs, SCRATCH};
 use crate::numbers::index;
 use crate::stream::Stream;
 use std::collections::BTreeSet;
@@ -32,6 +32,15 @@ impl Outputs {
                 self.insert((process, stream), (place, seat), None, way);
             }
         }
+    }
+
+    /// The same for a rank with a terminal, whose output is copied to standard output unchanged.
+    pub(crate) fn add_remote_terminal(&mut self, (process, seat): (u32, StreamOwner)) {
+        if let Some(gather) = &mut self.gather {
+            Stream::BOTH.into_iter().for_each(|stream| gather.skip(stream, seat));
+        }
+        let place = self.places.ours(Stream::Out);
+        self.insert((process, Stream::Out), (place, seat), None, LineTreatment::Raw);
     }
 
     /// Ends a stream of a rank of another node.

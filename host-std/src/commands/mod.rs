@@ -230,11 +230,11 @@ fn start(config: Config) -> ExitCode {
         let given = format!("--stdin-file {}", file.display());
         return refuse(&UsageError::Value { given, why: format!("it cannot be read ({error})") });
     }
-    if let Some(place) = &config.settings.watching.report_pid {
-        if let Err(error) = print_to(place, std::process::id()) {
-            let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
-            return complain(&what, FAILED);
-        }
+    if let Some(place) = &config.settings.watching.report_pid
+        && let Err(error) = print_to(place, std::process::id())
+    {
+        let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
+        return complain(&what, FAILED);
     }
     let mut before = String::new();
     if config.settings.placement.display_map {

@@ -160,6 +160,7 @@ fn hydra_5_serves_both_libraries() {
     work_under(hydra.arg("-n"), "names", "names wait");
 }
 
+// Coverage: X1-3
 #[test]
 fn servers_of_pmix_serve_both_libraries() {
     let ours = host(["run", "--pmi", "x", "-n"]);

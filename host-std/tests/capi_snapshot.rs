@@ -65,6 +65,7 @@ fn gets_after_a_fence_are_no_messages_and_puts_are_in_the_trace() {
     }
 }
 
+// Coverage: X1-4
 #[test]
 fn job_on_two_nodes_reads_the_values_of_both_without_messages() {
     let [puts, gets, fences] = counted(&["--starter", "local:2"], 4, "", COUNTED);

@@ -60,6 +60,7 @@ fn events_reach_clients_on_other_nodes() {
     assert_eq!(sorted(&ran), expected);
 }
 
+// Coverage: X1-20
 #[test]
 fn committed_data_is_fetched_from_other_nodes_without_a_fence() {
     let Some(get) = pmix_program("pmix_get") else { return };

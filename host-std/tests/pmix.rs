@@ -47,7 +47,7 @@ fn jobs_and_processes_are_known_to_who_asks() {
     all_say(2, "pmix_query", "all that was asked is known");
 }
 
-// Coverage: X2-21
+// Coverage: X2-21, X2-22
 #[test]
 fn entries_for_the_system_log_reach_its_daemon() {
     let Some(program) = pmix_program("pmix_log") else { return };

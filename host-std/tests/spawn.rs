@@ -276,7 +276,7 @@ fn names_are_seen_by_jobs_that_are_not_connected() {
     assert!(ran.out.contains("child: cmd=lookup_result rc=0 info=ok port=room-12"), "{}", ran.out);
 }
 
-// Coverage: W2-29
+// Coverage: W2-29, A2-10
 #[test]
 fn pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
     let ask = |body: &str| format!("printf '%6d%s' {} '{body}' >&$PMI_FD;", body.len());
@@ -307,7 +307,7 @@ fn pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
     assert_eq!(spawner.split(';').next().unwrap(), format!("{launcher}_0"), "{}", ran.out);
 }
 
-// Coverage: A2-15
+// Coverage: A2-14, A2-15
 #[test]
 fn universe_and_what_is_configured_can_be_asked_for() {
     let ask = |key: &str| {

@@ -306,6 +306,9 @@ pub enum Answer<'a> {
         /// The tag of the request.
         tag: Option<u32>,
     },
+    /// The jobs are connected, but neither of their servers can read the space of the other: the processes
+    /// copy the pairs. PMI-2 `kvscopy`.
+    CopyNeeded,
     /// Number of pairs of a whole space that follow.
     Count(u32),
     /// One of them.

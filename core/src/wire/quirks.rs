@@ -245,3 +245,9 @@ pub const EMPTY_JOB_IS_OWN: bool = true;
 /// reads any word as 0.
 /// Test: `vectors/pmi2-quirks.pmi`, "a connection needs no copy".
 pub const KVSCOPY: &str = "kvscopy";
+
+/// Value of [`KVSCOPY`] in the specification, whose other booleans are `true` and `false`.
+///
+/// Seen: in the specification alone.
+/// Test: `vectors/pmi2-text.pmi`, "a connection that needs a copy".
+pub const COPY: &str = "yes";

@@ -139,6 +139,9 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
         Answer::Released { tag } => {
             says.word(b"released").optional("tag", tag.map(|tag| tag.to_string()));
         }
+        Answer::CopyNeeded => {
+            says.word(b"copy");
+        }
         Answer::Count(count) => {
             says.pair("count", count.to_string());
         }

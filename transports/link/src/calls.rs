@@ -42,8 +42,8 @@ pub use pmi_core::parts;
 pub(crate) use self::lent::lent_calls;
 pub use self::opening::{JoinReply, Opened, Opening, Prover};
 pub use self::reply::{
-    AnyReply, Codes, DoneReply, MaxesReply, NameReply, NumberReply, NumbersReply, PairsReply,
-    ReplyError, ReplyResult, Ring, RingReply, Spawned, ValueReply,
+    AnyReply, Codes, CopyReply, DoneReply, MaxesReply, NameReply, NumberReply, NumbersReply,
+    PairsReply, ReplyError, ReplyResult, Ring, RingReply, Spawned, ValueReply,
 };
 pub(crate) use self::reply::{SPAWNED_BYTES, SpawnCodes, lend_spawned};
 pub use crate::CallError;

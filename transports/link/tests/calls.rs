@@ -441,7 +441,7 @@ fn calls_of_the_other_version_are_not_sent() {
         pmi.put_node(b"k", b"v"),
         pmi.get_node(b"k", true, &mut out).map(drop),
         pmi.node_numbers(b"k", false, &mut []).map(drop),
-        pmi.connect_job(b"j"),
+        pmi.connect_job(b"j").map(drop),
         pmi.disconnect_job(b"j"),
         pmi.ring(b"", b"", [&mut [], &mut []]).map(drop),
         pmi.get_all(b"j", nothing).map(drop),

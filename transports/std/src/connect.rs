@@ -192,7 +192,7 @@ impl ConnectOptions {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]; a connection under TLS cannot be shared.
+    /// [`ConnectError`].
     pub fn connect_shared(self) -> Result<Option<Member<SharedPmi>>, ConnectError> {
         #[cfg(feature = "snapshot")]
         let offers = {

@@ -19,6 +19,7 @@
 //! ```
 
 mod connection;
+mod halves;
 mod owned_reply;
 #[cfg(feature = "snapshot")]
 mod snapshot;

@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -21,8 +21,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig,
-    ServerConnection, SideData, SignatureScheme, StreamOwned,
+    CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, Error,
+    ServerConfig, ServerConnection, SideData, SignatureScheme, StreamOwned,
 };
 use sha2::{Digest, Sha256};
 
@@ -46,6 +46,25 @@ pub struct Identity {
 /// Shape: a write accepts bytes only while the connection below has room for their encrypted form,
 /// so that written bytes need no further call.
 pub struct Secured<C>(StreamOwned<C, TcpStream>);
+
+/// The receiving direction of a connection that two threads use at once.
+pub(crate) struct TlsReader(SharedTls);
+
+/// The sending direction of a connection that two threads use at once.
+///
+/// Shape: bytes are encrypted while the connection is locked and sent while it is not, so a message that
+/// waits for room prevents no reading. One thread at a time writes, so records keep their order.
+pub(crate) struct TlsWriter {
+    shared: SharedTls,
+    /// Records that are on their way.
+    sealed: Vec<u8>,
+}
+
+/// The state of a connection, which both directions need, and its socket.
+struct SharedTls {
+    connection: Arc<Mutex<Connection>>,
+    socket: TcpStream,
+}
 
 /// The connecting end.
 pub type Client = Secured<ClientConnection>;
@@ -136,6 +155,26 @@ where
         self.send()
     }
 
+    /// Separates the two directions, for two threads, after the handshake, which needs both.
+    ///
+    /// Shape: the connection below must be one that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of the handshake, and the error of the system if the descriptor has no copy.
+    pub(crate) fn split(mut self) -> io::Result<(TlsReader, TlsWriter)>
+    where
+        Connection: From<C>,
+    {
+        self.handshake()?;
+        let (connection, socket) = self.0.into_parts();
+        let copy = socket.try_clone()?;
+        let connection = Arc::new(Mutex::new(Connection::from(connection)));
+        let reader = SharedTls { connection: Arc::clone(&connection), socket: copy };
+        let shared = SharedTls { connection, socket };
+        Ok((TlsReader(reader), TlsWriter { shared, sealed: Vec::new() }))
+    }
+
     /// True until the peer has proven that it speaks TLS.
     pub fn is_handshaking(&self) -> bool {
         self.0.conn.is_handshaking()
@@ -218,6 +257,79 @@ where
 
     fn flush(&mut self) -> io::Result<()> {
         self.send()
+    }
+}
+
+impl SharedTls {
+    /// The state stays usable after a panic of another thread: each call of it is whole.
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Read for TlsReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let Self(shared) = self;
+        loop {
+            match shared.lock().reader().read(out) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // As for `Secured`.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            // Waits without the lock, and leaves the bytes where they are; then reading does not wait.
+            shared.socket.peek(&mut [0])?;
+            let mut connection = shared.lock();
+            connection.read_tls(&mut &shared.socket)?;
+            let processed = connection.process_new_packets();
+            processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        }
+    }
+}
+
+impl Write for TlsWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Self { shared, sealed } = self;
+        sealed.clear();
+        let len = {
+            let mut connection = shared.lock();
+            let len = connection.writer().write(bytes.get(..RECORD).unwrap_or(bytes))?;
+            while connection.wants_write() {
+                connection.write_tls(sealed)?;
+            }
+            len
+        };
+        (&shared.socket).write_all(sealed)?;
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Every write sends what it has encrypted.
+        Ok(())
+    }
+}
+
+impl AsFd for TlsReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.socket.as_fd()
+    }
+}
+
+impl AsFd for TlsWriter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.socket.as_fd()
+    }
+}
+
+impl fmt::Debug for TlsReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TlsReader").field(&self.0.socket).finish()
+    }
+}
+
+impl fmt::Debug for TlsWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TlsWriter").field(&self.shared.socket).finish()
     }
 }
 

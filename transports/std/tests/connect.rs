@@ -322,11 +322,30 @@ mod under_tls {
 
     // Coverage: W2-56
     #[test]
-    fn sharing_a_tls_connection_is_rejected() {
+    fn threads_share_a_connection_under_tls() {
         let (port, pin, serving) = listen(None);
         let options = ConnectOptions::new().environment(told(port, &pin, Version::V2_0));
-        let refused = options.connect_shared().unwrap_err();
-        assert!(refused.to_string().contains("threads cannot share"), "{refused}");
+        // With a limit for the opening, which later waits do not have.
+        let member = options.timeout(Duration::from_secs(60)).connect_shared().unwrap().unwrap();
+        // One thread waits for an attribute, while others write and read through the same connection.
+        let waits = thread::spawn({
+            let pmi = member.pmi.clone();
+            move || pmi.get_node(b"leader", true).unwrap()
+        });
+        let others = [b'a', b'b', b'c'].map(|name| {
+            let pmi = member.pmi.clone();
+            thread::spawn(move || {
+                for round in b'0'..=b'9' {
+                    let (key, value) = ([name, round], [name; 900]);
+                    pmi.put(&key, &value).unwrap();
+                    assert_eq!(pmi.get(&key).unwrap().as_deref(), Some(&value[..]));
+                }
+            })
+        });
+        others.into_iter().for_each(|other| other.join().unwrap());
+        member.pmi.put_node(b"leader", b"here").unwrap();
+        assert_eq!(waits.join().unwrap().as_deref(), Some(&b"here"[..]));
+        member.pmi.finalize().unwrap();
         serving.join().unwrap();
     }
 }

@@ -255,6 +255,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         | Answer::Value(_)
         // Frames only.
         | Answer::Challenge(_)
+        | Answer::CopyNeeded
         | Answer::Count(_)
         | Answer::Pair(_)
         | Answer::Ring { .. }

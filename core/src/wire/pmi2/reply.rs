@@ -176,6 +176,9 @@ pub fn write_reply(
             // No copy is needed: the other job's space is read in place.
             frame.flag(quirks::KVSCOPY, false);
         }
+        Answer::CopyNeeded if parts::CONNECT => {
+            frame.text(quirks::KVSCOPY, Text::from(quirks::COPY));
+        }
         _ => {}
     }
     frame.finish()
@@ -266,8 +269,16 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
         Verb::Spawn if parts::SPAWN => {
             Answer::Spawned { job: body.field("jobid"), codes: spawn_codes(body) }
         }
+        Verb::Connect if parts::CONNECT && needs_copy(body) => Answer::CopyNeeded,
         _ => Answer::Nothing,
     })
+}
+
+/// True if the processes of connected jobs copy their spaces.
+fn needs_copy(body: Body<'_>) -> bool {
+    let word = body.field(quirks::KVSCOPY);
+    word.is_some_and(|word| word == *quirks::COPY.as_bytes())
+        || body.flag(quirks::KVSCOPY).unwrap_or(false)
 }
 
 fn write_identity(frame: &mut FrameWriter<'_>, identity: Identity<'_>) {

@@ -27,6 +27,10 @@ pub enum ReplyError {
 #[derive(Clone, Copy, Debug)]
 pub struct DoneReply;
 
+/// Returns whether processes of connected jobs have to copy their spaces.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyReply;
+
 /// Accepts every reply: the client itself has kept what matters.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyReply;
@@ -134,6 +138,14 @@ impl ReadReply for DoneReply {
 
     fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<()> {
         if reply.code.is_success() { Ok(()) } else { Err(ReplyError::refused(reply)) }
+    }
+}
+
+impl ReadReply for CopyReply {
+    type Output = bool;
+
+    fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<bool> {
+        DoneReply.on_reply(reply).map(|()| reply.answer == Answer::CopyNeeded)
     }
 }
 

@@ -242,7 +242,13 @@ macro_rules! client_calls {
         /// Connects this job with another: they may then read each other's space with
         /// [`get_from`](Self::get_from).
         ///
-        /// Wire: `cmd=job-connect;jobid=J;`. No known server but this project's answers it.
+        /// Returns true if the two jobs have servers that cannot read each other's spaces (`kvscopy=yes`):
+        /// then a process of each job reads its own space with [`get_all`](Self::get_all), sends the pairs
+        /// to the other, and writes those that it receives with [`put_all`](Self::put_all) under the name
+        /// of their job.
+        ///
+        /// Wire: `cmd=job-connect;jobid=J;`. No known server but this project's answers it, whose answer is
+        /// never yes.
         ///
         /// # Errors
         ///
@@ -250,14 +256,14 @@ macro_rules! client_calls {
         pub $($async)? fn connect_job(
             self: $receiver,
             job: &[u8],
-        ) -> Result<(), CallError<$error>> {
+        ) -> Result<bool, CallError<$error>> {
             const {
                 assert!(
                     Self::HAS_CONNECT,
                     "`connect_job` needs PMI-2 (not `Pmi1`, and the feature `dynamic` of pmi-core)"
                 )
             }
-            self.call(&Request::Connect { job: Text::plain(job) }, DoneReply)$(.$await)*
+            self.call(&Request::Connect { job: Text::plain(job) }, CopyReply)$(.$await)*
         }
 
         /// Disconnects this job from another.

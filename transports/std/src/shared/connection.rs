@@ -16,6 +16,7 @@ use pmi_core::wire::WriteError;
 use pmi_link::CallError;
 use pmi_link::heap::BoundedBuf;
 
+use super::halves::{self, ReadHalf, WriteHalf};
 use super::owned_reply::OwnedReply;
 #[cfg(feature = "snapshot")]
 use super::snapshot::ClientSnapshot;
@@ -33,8 +34,8 @@ pub(super) struct SharedConnection {
     changed: Condvar,
     /// The two directions are locked separately, so that a message that waits for room does not
     /// prevent the reading that makes room.
-    reader: Mutex<Stream>,
-    writer: Mutex<Stream>,
+    reader: Mutex<ReadHalf>,
+    writer: Mutex<WriteHalf>,
     /// True if descriptors may come with replies.
     #[cfg(feature = "snapshot")]
     has_snapshot: bool,
@@ -62,17 +63,7 @@ enum SharedError {
 
 impl SharedConnection {
     pub(super) fn new(stream: Stream) -> io::Result<Self> {
-        let copy = match &stream {
-            #[cfg(not(target_os = "hermit"))]
-            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
-            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
-            // Its two directions share one state, so one thread cannot read while another writes.
-            #[cfg(feature = "tls")]
-            Stream::Tls(_) | Stream::Served(_) => {
-                let what = "threads cannot share a connection under TLS";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
-            }
-        };
+        let (reader, writer) = halves::split(stream)?;
         let client = Client::new(BoundedBuf::new(REPLY_BYTES));
         let state = ConnectionState {
             client,
@@ -85,8 +76,8 @@ impl SharedConnection {
         Ok(Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            reader: Mutex::new(copy),
-            writer: Mutex::new(stream),
+            reader: Mutex::new(reader),
+            writer: Mutex::new(writer),
             #[cfg(feature = "snapshot")]
             has_snapshot: false,
         })

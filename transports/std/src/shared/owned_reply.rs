@@ -21,6 +21,7 @@ enum OwnedAnswer {
     Maxes(Maxes),
     Challenge(Vec<u8>),
     Identity(Identity<'static>, Option<Vec<u8>>),
+    CopyNeeded,
     Count(u32),
     Pair(Vec<u8>, Vec<u8>),
     Ring(u32, Vec<u8>, Vec<u8>),
@@ -42,6 +43,7 @@ impl OwnedReply {
                     Identity { rank, size, appnum, spawner: None, is_debugged, is_verbose };
                 OwnedAnswer::Identity(identity, spawner)
             }
+            Answer::CopyNeeded => OwnedAnswer::CopyNeeded,
             Answer::Count(count) => OwnedAnswer::Count(count),
             Answer::Pair(pair) => OwnedAnswer::Pair(bytes(pair.key), bytes(pair.value)),
             Answer::Ring { count, left, right } => {
@@ -73,6 +75,7 @@ impl OwnedReply {
                 let spawner = spawner.as_deref().map(Text::plain);
                 Answer::Identity(Identity { spawner, ..*identity })
             }
+            OwnedAnswer::CopyNeeded => Answer::CopyNeeded,
             OwnedAnswer::Count(count) => Answer::Count(*count),
             OwnedAnswer::Pair(key, value) => {
                 Answer::Pair(Pair { key: Text::plain(key), value: Text::plain(value) })

@@ -12,8 +12,9 @@ use pmi_link::CallError;
 use pmi_link::calls::{ReadReply, ReplyResult};
 
 use super::connection::{ConnectionState, SharedConnection};
+use super::halves::WriteHalf;
 use crate::snapshot::{SealedMemory, SegmentWriter, send_with};
-use crate::stream::{Stream, retry_interrupted};
+use crate::stream::retry_interrupted;
 
 /// The snapshot of a session.
 #[derive(Debug)]
@@ -193,9 +194,13 @@ fn is_world(request: &Request<'_>) -> bool {
 }
 
 /// Sends a message with the offer of a segment.
-pub(super) fn send_offer(stream: &mut Stream, message: &[u8], offer: &OwnedFd) -> io::Result<()> {
-    let len = retry_interrupted(|| send_with(&*stream, message, &[offer.as_fd()]))?;
-    stream.write_all(message.get(len..).unwrap_or(b""))
+pub(super) fn send_offer(
+    writer: &mut WriteHalf,
+    message: &[u8],
+    offer: &OwnedFd,
+) -> io::Result<()> {
+    let len = retry_interrupted(|| send_with(&*writer, message, &[offer.as_fd()]))?;
+    writer.write_all(message.get(len..).unwrap_or(b""))
 }
 
 /// Enough for most puts.

@@ -245,6 +245,7 @@ fn pairs_and_data_of_all_generations_go_with_one_fence() {
     );
 }
 
+// Coverage: X1-20
 #[test]
 fn data_is_fetched_without_a_fence() {
     let mut nodes = Nodes::new();

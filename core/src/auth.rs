@@ -10,9 +10,12 @@
 //!
 //! The nonce is made by the owner: from a random source, and a new one for every session.
 
+mod mutual;
+
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+pub use self::mutual::{MUTUAL_METHOD, MutualHmac};
 use crate::error::Misuse;
 
 /// Method of the challenge, as `authtype` names it.
@@ -43,20 +46,71 @@ pub enum Label {
     Identity,
     /// Credential of PMIx.
     Credential,
+    /// Key of one session, which both ends derive from the nonce of the server ([`MutualHmac`]).
+    Session,
+    /// Proof of the client under the key of the session.
+    Client,
+    /// Proof of the server under the key of the session.
+    Server,
 }
 
 /// A number used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce([u8; NONCE_DIGITS]);
 
-/// A nonce and the proof that answers it.
+/// A nonce, the proofs that it demands, and the methods by which a peer may give them.
 ///
-/// A session holds this and no secret, so it needs no hash function and can give none away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A session holds this and no secret, so it can give none away.
+#[derive(Clone, Copy, Debug)]
 pub struct Challenge {
     nonce: Nonce,
-    expected: Proof,
+    /// Answer to the nonce under [`Label::Challenge`].
+    expected: Sum,
+    /// The same under [`Label::Session`]; zeros without a method that needs it.
+    session_key: Sum,
+    methods: &'static [&'static dyn AuthMethod],
 }
+
+/// A method of authentication, from the side of the server: one value serves all sessions, and what
+/// differs between them is in the [`Challenge`].
+///
+/// The server has sent the nonce. A method of one round has the answer in the first message of the peer; one
+/// of several rounds answers with a text until it accepts or rejects the peer.
+/// Spec: PMI-2 wire protocol, PMI_Init ("additional exchanges").
+pub trait AuthMethod: Sync + core::fmt::Debug {
+    /// Name of the method, as `authtype` gives it.
+    fn name(&self) -> &'static [u8];
+
+    /// Handles message number `round` of the peer, from 1.
+    fn handle(&self, challenge: &Challenge, round: u8, message: AuthMessage<'_>) -> AuthStep;
+}
+
+/// A message of a peer that proves a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthMessage<'a> {
+    /// Its text, `authinfo`.
+    pub text: &'a [u8],
+    /// True if the peer expects no further message of the method: `auth-response-complete`.
+    pub is_last: bool,
+}
+
+/// Result of one message of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthStep {
+    /// The peer has proved the secret.
+    Proven,
+    /// The text to answer, `auth-response`; the peer has another round.
+    Answer(Proof),
+    /// The peer has not proved the secret: its session ends.
+    Rejected,
+}
+
+/// The method of one round: the peer answers the nonce.
+#[derive(Debug)]
+pub struct HmacChallenge;
+
+/// An HMAC-SHA-256.
+type Sum = [u8; 32];
 
 /// The digits that prove knowledge of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,23 +135,29 @@ impl Secret {
     /// Answers the challenge `nonce`, given as it stands on the wire; `None` unless it is a decimal
     /// number of 64 bits or less, since nothing else is a nonce.
     pub fn answer(&self, nonce: &[u8]) -> Option<Proof> {
-        let is_number =
-            (1..=NONCE_MAX).contains(&nonce.len()) && nonce.iter().all(u8::is_ascii_digit);
-        is_number.then(|| self.prove(Label::Challenge, nonce))
+        is_nonce(nonce).then(|| self.prove(Label::Challenge, nonce))
+    }
+
+    /// The key of the session that a nonce of the server begins, as a secret; `None` as for
+    /// [`answer`](Self::answer).
+    pub fn of_session(&self, nonce: &[u8]) -> Option<Self> {
+        let key = is_nonce(nonce).then(|| self.prove(Label::Session, nonce))?;
+        Self::new(key.as_bytes()).ok()
     }
 
     /// The proof of `what` under a label: HMAC-SHA-256 of the label, a zero byte, and `what`.
     pub fn prove(&self, label: Label, what: &[u8]) -> Proof {
+        Proof::of(&self.sum(label, what))
+    }
+
+    fn sum(&self, label: Label, what: &[u8]) -> Sum {
         let keyed = |pad: u8| {
             let mut block = [pad; SECRET_BYTES];
             block.iter_mut().zip(&self.0).for_each(|(byte, key)| *byte ^= key);
             Sha256::new().chain_update(block)
         };
         let inner = keyed(0x36).chain_update(label.as_bytes()).chain_update([0]).chain_update(what);
-        let sum = keyed(0x5c).chain_update(inner.finalize()).finalize();
-        let mut digits = [0; PROOF_DIGITS];
-        write_digits(&sum, &mut digits);
-        Proof(digits)
+        keyed(0x5c).chain_update(inner.finalize()).finalize().into()
     }
 
     /// Whether `proof` is what [`prove`](Self::prove) gives, digit by digit; takes as long for a wrong
@@ -114,14 +174,36 @@ impl Label {
             Self::Challenge => b"pmi-challenge",
             Self::Identity => b"pmi-identity",
             Self::Credential => b"pmi-credential",
+            Self::Session => b"pmi-session-key",
+            Self::Client => b"pmi-mutual-client",
+            Self::Server => b"pmi-mutual-server",
         }
     }
 }
 
 impl Challenge {
-    /// Makes a challenge from a nonce that was never used before.
+    /// Makes a challenge from a nonce that was never used before, for the method of one round.
     pub fn new(secret: &Secret, nonce: Nonce) -> Self {
-        Self { nonce, expected: secret.prove(Label::Challenge, nonce.as_bytes()) }
+        Self {
+            nonce,
+            expected: secret.sum(Label::Challenge, nonce.as_bytes()),
+            session_key: [0; 32],
+            methods: &[&HmacChallenge],
+        }
+    }
+
+    /// The same, for peers that may demand a proof of the server as well.
+    pub fn with_mutual(secret: &Secret, nonce: Nonce) -> Self {
+        Self {
+            session_key: secret.sum(Label::Session, nonce.as_bytes()),
+            methods: &[&HmacChallenge, &MutualHmac],
+            ..Self::new(secret, nonce)
+        }
+    }
+
+    /// The method that a peer names, if it is offered.
+    pub fn method(&self, name: &[u8]) -> Option<&'static dyn AuthMethod> {
+        self.methods.iter().copied().find(|method| method.name() == name)
     }
 
     /// The nonce, to be sent.
@@ -134,7 +216,35 @@ impl Challenge {
         let mut given = [0; PROOF_DIGITS];
         let fits = proof.len() == PROOF_DIGITS;
         given.iter_mut().zip(proof).for_each(|(to, byte)| *to = byte.to_ascii_lowercase());
-        bool::from(self.expected.0.ct_eq(&given)) && fits
+        bool::from(Proof::of(&self.expected).0.ct_eq(&given)) && fits
+    }
+
+    /// The key of the session, as the secret of further proofs.
+    fn session_secret(&self) -> Option<Secret> {
+        Secret::new(Proof::of(&self.session_key).as_bytes()).ok()
+    }
+}
+
+/// Two challenges are equal if they demand the same.
+impl PartialEq for Challenge {
+    fn eq(&self, other: &Self) -> bool {
+        let demands = |of: &Self| (of.nonce, of.expected, of.session_key, of.methods.len());
+        demands(self) == demands(other)
+    }
+}
+
+impl Eq for Challenge {}
+
+impl AuthMethod for HmacChallenge {
+    fn name(&self) -> &'static [u8] {
+        METHOD
+    }
+
+    fn handle(&self, challenge: &Challenge, round: u8, message: AuthMessage<'_>) -> AuthStep {
+        match (round, message) {
+            (1, AuthMessage { text, is_last: true }) if challenge.is_met(text) => AuthStep::Proven,
+            _ => AuthStep::Rejected,
+        }
     }
 }
 
@@ -156,6 +266,12 @@ impl Nonce {
 }
 
 impl Proof {
+    fn of(sum: &Sum) -> Self {
+        let mut digits = [0; PROOF_DIGITS];
+        write_digits(sum, &mut digits);
+        Self(digits)
+    }
+
     /// The digits, as they stand on the wire.
     pub const fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -167,6 +283,11 @@ impl core::fmt::Debug for Secret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Secret")
     }
+}
+
+/// True for a decimal number of 64 bits or less.
+fn is_nonce(text: &[u8]) -> bool {
+    (1..=NONCE_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_digit)
 }
 
 fn write_digits(bytes: &[u8], out: &mut [u8]) {
@@ -206,7 +327,14 @@ mod tests {
     #[test]
     fn proof_of_one_use_is_none_of_another() {
         let secret = Secret::new(SECRET).unwrap();
-        let labels = [Label::Challenge, Label::Identity, Label::Credential];
+        let labels = [
+            Label::Challenge,
+            Label::Identity,
+            Label::Credential,
+            Label::Session,
+            Label::Client,
+            Label::Server,
+        ];
         for (at, label) in labels.iter().enumerate() {
             let proof = secret.prove(*label, b"3");
             for (other_at, other) in labels.iter().enumerate() {

@@ -243,12 +243,22 @@ fn tag() -> impl Strategy<Value = Vec<u8>> + Clone {
 }
 
 fn says(text: impl Strategy<Value = Vec<u8>> + Clone) -> impl Strategy<Value = Says> {
-    use Verb::{Connect, Disconnect, Finalize, GetAll, JobGet, KvsName, Lookup, Proof, Unpublish};
+    use Verb::{
+        AuthResponse, Connect, Disconnect, Finalize, GetAll, JobGet, KvsName, Lookup, Proof,
+        Unpublish,
+    };
     let text = || text.clone();
     let pair =
         prop_oneof![Just(Verb::Put), Just(Verb::NodePut), Just(Verb::Publish), Just(Verb::PutPair)];
     let one = proptest::sample::select(vec![
-        Proof, JobGet, Unpublish, Lookup, Connect, Disconnect, GetAll,
+        Proof,
+        AuthResponse,
+        JobGet,
+        Unpublish,
+        Lookup,
+        Connect,
+        Disconnect,
+        GetAll,
     ]);
     let bare = proptest::sample::select(vec![KvsName, Verb::Fence, Finalize]);
     prop_oneof![
@@ -295,7 +305,8 @@ impl Says {
             Self::One(verb, bytes) => {
                 let (job, service) = (text(bytes), text(bytes));
                 match verb {
-                    Verb::Proof => Request::Proof { digits: job },
+                    Verb::Proof => Request::Proof { digits: job, is_last: true },
+                    Verb::AuthResponse => Request::Proof { digits: job, is_last: false },
                     Verb::Unpublish => Request::Unpublish { service },
                     Verb::Lookup => Request::Lookup { service },
                     Verb::Connect => Request::Connect { job },

@@ -179,7 +179,7 @@ impl Caller {
                 6 => Request::PutAll { job: key, pairs: u32::from(*first) / 10 },
                 7 => Request::PutPair { key, value },
                 8 => Request::Ring { left: key, right: value },
-                _ => Request::Proof { digits: key },
+                _ => Request::Proof { digits: key, is_last: value.is_empty() },
             },
             14 => Request::Abort { code: Some(i32::from(*first)), world: true, message: value },
             _ => Request::Finalize,

@@ -32,8 +32,8 @@ impl InflightRequest {
             Request::Fence { tag, .. } => tag,
             _ => None,
         };
-        // A proof completes the opening and is answered like it.
-        let verb = if matches!(verb, Verb::Proof) { Verb::FullInit } else { verb };
+        // A proof is a part of the opening and is answered like it.
+        let verb = if is_proof(verb) { Verb::FullInit } else { verb };
         Self { ticket, verb, tag }
     }
 }
@@ -83,8 +83,7 @@ impl<const N: usize> Inflight<N> {
         // request is in flight, or it is named, a refusal can have no other meaning.
         let is_any = reply.to == Verb::Unknown && !reply.code.is_success() && is_alone;
         let fits = |waiting: &InflightRequest| {
-            let is_proof =
-                parts::LISTEN && (waiting.verb, reply.to) == (Verb::FullInit, Verb::Proof);
+            let is_proof = parts::LISTEN && waiting.verb == Verb::FullInit && is_proof(reply.to);
             (!is_named || name == Some(waiting.ticket.0))
                 && (is_any || waiting.verb == reply.to || is_proof)
         };
@@ -141,6 +140,11 @@ pub(super) fn reported(verb: Verb) -> &'static str {
         Some(words) => words.line_reply,
         None => "an unknown answer",
     }
+}
+
+/// True for the messages of a method of authentication.
+const fn is_proof(verb: Verb) -> bool {
+    matches!(verb, Verb::Proof | Verb::AuthResponse)
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ use self::check::needed_bytes;
 use self::dialect::ClientDialect;
 use self::inflight::{Inflight, InflightRequest, Received};
 pub use self::listener::{LISTENER_BYTES, Listener, ListenerEvent};
-pub use self::proof::prove;
+pub use self::proof::{AuthAnswer, AuthProgress, AuthText, MutualProver, Prover, prove};
 use self::queued_request::QueuedRequest;
 use self::server_info::ServerInfo;
 use self::state::Lifecycle;

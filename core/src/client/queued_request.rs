@@ -25,7 +25,9 @@ enum QueuedVerb {
         threaded: bool,
     },
     /// Texts: digits.
-    Proof,
+    Proof {
+        is_last: bool,
+    },
     Maxes,
     AppNum,
     UniverseSize,
@@ -91,7 +93,9 @@ impl QueuedRequest {
                 let texts = [job.unwrap_or_default(), method.unwrap_or_default()];
                 (QueuedVerb::FullInit { rank, threaded }, texts)
             }
-            Request::Proof { digits } if parts::LISTEN => (QueuedVerb::Proof, [digits, none]),
+            Request::Proof { digits, is_last } if parts::LISTEN => {
+                (QueuedVerb::Proof { is_last }, [digits, none])
+            }
             Request::Maxes => (QueuedVerb::Maxes, [none; 2]),
             Request::AppNum => (QueuedVerb::AppNum, [none; 2]),
             Request::UniverseSize => (QueuedVerb::UniverseSize, [none; 2]),
@@ -150,7 +154,9 @@ impl QueuedRequest {
                 let given = |text: Text<'a>| (!text.is_empty()).then_some(text);
                 Request::FullInit { rank, job: given(first), threaded, method: given(second) }
             }
-            QueuedVerb::Proof if parts::LISTEN => Request::Proof { digits: first },
+            QueuedVerb::Proof { is_last } if parts::LISTEN => {
+                Request::Proof { digits: first, is_last }
+            }
             QueuedVerb::Maxes => Request::Maxes,
             QueuedVerb::AppNum => Request::AppNum,
             QueuedVerb::UniverseSize => Request::UniverseSize,

@@ -165,10 +165,12 @@ impl Lifecycle {
                 _ => false,
             },
             Stage::Agreed => verb == Verb::FullInit,
-            Stage::Challenged => verb == Verb::Proof,
+            Stage::Challenged => matches!(verb, Verb::Proof | Verb::AuthResponse),
             Stage::Open => match verb {
                 Verb::Init | Verb::InitAck => false,
-                Verb::FullInit | Verb::Proof if parts::PMI2 => self.version.major != 2,
+                Verb::FullInit | Verb::Proof | Verb::AuthResponse if parts::PMI2 => {
+                    self.version.major != 2
+                }
                 Verb::Finalize if !alone => return Err(Misuse::Busy),
                 _ => true,
             },
@@ -196,7 +198,7 @@ impl Lifecycle {
         self.stage = match verb {
             Verb::InitAck if parts::LISTEN => Stage::Greeting,
             Verb::Init => Stage::Opening,
-            Verb::FullInit | Verb::Proof if parts::PMI2 => Stage::Joining,
+            Verb::FullInit | Verb::Proof | Verb::AuthResponse if parts::PMI2 => Stage::Joining,
             Verb::Finalize => Stage::Finalizing,
             Verb::Abort => Stage::Aborting,
             _ => return,

@@ -44,6 +44,7 @@ pub enum Verb {
     Init,
     InitAck,
     FullInit,
+    AuthResponse,
     Proof,
     Maxes,
     AppNum,
@@ -139,10 +140,13 @@ pub enum Request<'a> {
         /// Method by which the client offers to prove the secret.
         method: Option<Text<'a>>,
     },
-    /// Proves it. `cmd=auth-response-complete`, the answer to [`Answer::Challenge`].
+    /// Proves it, in answer to [`Answer::Challenge`]. `cmd=auth-response-complete`, or `cmd=auth-response` if
+    /// the method has another round.
     Proof {
-        /// The digits.
+        /// Text of the method; the digits of a proof.
         digits: Text<'a>,
+        /// True if the client has no further message.
+        is_last: bool,
     },
     /// Asks for the longest name, key and value.
     Maxes,
@@ -399,6 +403,7 @@ impl Request<'_> {
             Self::Init { .. } => Verb::Init,
             Self::InitAck { .. } => Verb::InitAck,
             Self::FullInit { .. } => Verb::FullInit,
+            Self::Proof { is_last: false, .. } => Verb::AuthResponse,
             Self::Proof { .. } => Verb::Proof,
             Self::Maxes => Verb::Maxes,
             Self::AppNum => Verb::AppNum,

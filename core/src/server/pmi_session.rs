@@ -7,7 +7,7 @@ use super::session::{ProtocolState, Session, SessionState};
 use super::session_table::SessionTable;
 use super::state::{self, Context};
 use super::storage::SessionOf;
-use crate::auth::Challenge;
+use crate::auth::{AuthMethod, Challenge};
 use crate::command::{Verb, Version};
 use crate::error::{Malformed, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
@@ -31,10 +31,19 @@ pub struct PmiPeerState {
     pub(super) follows_text: bool,
     /// Challenge that the peer must answer.
     pub(super) challenge: parts::ListenOption<Challenge>,
-    /// Rank that the peer claims, while its proof is pending.
-    pub(super) claimed: parts::ListenOption<u32>,
+    /// Rank that the peer claims, while its proof is pending, and the method of the proof.
+    pub(super) claimed: parts::ListenOption<ClaimedRank>,
     /// Put of several pairs that have not all arrived.
     pub(super) put_all: parts::ConnectOption<PutAllState>,
+}
+
+/// Rank that a peer claims and has not proved yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClaimedRank {
+    pub(super) rank: u32,
+    pub(super) method: &'static dyn AuthMethod,
+    /// Number of messages of the method that the peer has sent.
+    pub(super) rounds: u8,
 }
 
 /// State of a session of these protocols, without its input.

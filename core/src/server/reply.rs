@@ -69,6 +69,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
                 None => Answer::Nothing,
             },
             Response::Challenge if parts::LISTEN => Answer::Challenge(Text::plain(self.nonce)),
+            Response::Proof(proof) if parts::LISTEN => {
+                Answer::Challenge(Text::plain(proof.as_bytes()))
+            }
             Response::Maxes => Answer::Maxes(MAXES),
             Response::AppNum => Answer::Number(self.appnum()),
             Response::UniverseSize => Answer::Number(self.job.universe_size()),

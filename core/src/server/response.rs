@@ -1,5 +1,6 @@
 //! Responses of a session: a few bytes each, rendered as a reply when there is room.
 
+use crate::auth::Proof;
 use crate::command::{CodeRun, Notice, Reason, Verb, Version};
 use crate::error::{Code, Misuse};
 use crate::ids::{JobId, Key, Rank, Tag, Word};
@@ -39,6 +40,8 @@ pub enum Response {
     Identity,
     /// The nonce that the peer must answer.
     Challenge,
+    /// Answer of the server in a method of authentication with several rounds.
+    Proof(Proof),
     /// The longest name, key and value.
     Maxes,
     /// Number of the application in the launch.

@@ -17,11 +17,11 @@ use super::Event;
 use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{PutTwice, Wake};
-use super::pmi_session::PmiSessionState;
+use super::pmi_session::{ClaimedRank, PmiSessionState};
 use super::response::{PendingReply, RequestHeader, Response};
 use super::services::{check_publish, connect, get_all, get_foreign, look_up, publish, unpublish};
 use super::session::SessionPhase;
-use crate::auth;
+use crate::auth::{AuthMessage, AuthStep};
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, Key, ProcId, Rank, SessionId, Tag, Word};
@@ -342,14 +342,18 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 rank.ok_or(id)
             }
             Request::FullInit { rank: Some(rank), method, .. } => {
-                if self.protocol.challenge.is_none() {
-                    in_job(job, rank)
-                } else if method.is_some_and(|method| method == *auth::METHOD) {
-                    self.protocol.claimed = PartOption::keep(Some(rank));
-                    self.push_request(PendingReply { header, response: Response::Challenge });
-                    return Wake::None;
-                } else {
-                    return self.fail(header, PeerError::Unproven);
+                match self.protocol.challenge.as_ref() {
+                    None => in_job(job, rank),
+                    Some(challenge) => {
+                        let name = method.and_then(Text::as_plain).unwrap_or(b"");
+                        let Some(method) = challenge.method(name) else {
+                            return self.fail(header, PeerError::Unproven);
+                        };
+                        let claimed = ClaimedRank { rank, method, rounds: 0 };
+                        self.protocol.claimed = PartOption::keep(Some(claimed));
+                        self.push_request(PendingReply { header, response: Response::Challenge });
+                        return Wake::None;
+                    }
                 }
             }
             Request::FullInit { rank: None, .. } => {
@@ -357,14 +361,24 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 let expected = "a number in pmirank";
                 return self.fail(header, PeerError::OutOfOrder { got, expected });
             }
-            Request::Proof { digits } => {
-                // Taken, not borrowed: a nonce is valid for one answer.
-                let (challenge, claimed) =
-                    (self.protocol.challenge.take(), self.protocol.claimed.take());
-                let digits = digits.as_plain().unwrap_or(b"");
-                match (challenge, claimed) {
-                    (Some(challenge), Some(rank)) if challenge.is_met(digits) => in_job(job, rank),
-                    _ => return self.fail(header, PeerError::Unproven),
+            Request::Proof { digits, is_last } => {
+                // Taken, not borrowed: a nonce is valid for one proof.
+                let taken = (self.protocol.challenge.take(), self.protocol.claimed.take());
+                let (Some(challenge), Some(mut claimed)) = taken else {
+                    return self.fail(header, PeerError::Unproven);
+                };
+                claimed.rounds = claimed.rounds.saturating_add(1);
+                let message = AuthMessage { text: digits.as_plain().unwrap_or(b""), is_last };
+                match claimed.method.handle(&challenge, claimed.rounds, message) {
+                    AuthStep::Proven => in_job(job, claimed.rank),
+                    AuthStep::Answer(proof) => {
+                        self.protocol.challenge = PartOption::keep(Some(challenge));
+                        self.protocol.claimed = PartOption::keep(Some(claimed));
+                        let response = Response::Proof(proof);
+                        self.push_request(PendingReply { header, response });
+                        return Wake::None;
+                    }
+                    AuthStep::Rejected => return self.fail(header, PeerError::Unproven),
                 }
             }
             Request::OutOfBand { id, signal, version } => {

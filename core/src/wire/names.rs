@@ -25,7 +25,8 @@ pub struct Words {
 pub const SINGLETON: &[u8] = b"singinit";
 /// Second message of the launcher.
 pub const SINGLETON_INFO: &[u8] = b"singinit_info";
-/// The one reply of PMI-2 that is not named after its request. It answers `fullinit`.
+/// The one reply of PMI-2 that is not named after its request. It answers `fullinit`, and itself where a
+/// method of authentication has several rounds.
 pub const CHALLENGE: &[u8] = b"auth-response";
 
 /// Count and pairs of a whole space, before `kvs-getall-response`.
@@ -57,11 +58,12 @@ const fn words(
 }
 
 /// All exchanges. Spec: PMI-1.1 and 1.2 message tables; PMI-2 wire protocol, message tables.
-pub const TABLE: [Words; 27] = [
+pub const TABLE: [Words; 28] = [
     // PMI-2 opens with the PMI-1 line, so `init` is in both columns of lines and in no frame.
     words(Verb::Init, "init", "response_to_init", ""),
     words(Verb::InitAck, "initack", "initack", ""),
     words(Verb::FullInit, "", "", "fullinit"),
+    words(Verb::AuthResponse, "", "", "auth-response"),
     words(Verb::Proof, "", "", "auth-response-complete"),
     words(Verb::Maxes, "get_maxes", "maxes", ""),
     words(Verb::AppNum, "get_appnum", "appnum", ""),
@@ -103,7 +105,7 @@ pub const fn has(verb: Verb) -> bool {
         | Verb::PutAll
         | Verb::PutPair
         | Verb::Ring => parts::CONNECT,
-        Verb::Proof => parts::PMI2 && parts::LISTEN,
+        Verb::Proof | Verb::AuthResponse => parts::PMI2 && parts::LISTEN,
         Verb::InitAck | Verb::OutOfBand | Verb::Notice => parts::LISTEN,
         Verb::Publish | Verb::Unpublish | Verb::Lookup => parts::NAMES,
         Verb::Spawn => parts::SPAWN,

@@ -45,7 +45,7 @@ pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
             says.optional("rank", rank.map(|rank| rank.to_string())).optional_text("job", job);
             says.flag("threaded", threaded).optional_text("method", method);
         }
-        Request::Proof { digits } => {
+        Request::Proof { digits, .. } => {
             says.text("digits", digits);
         }
         Request::Put { place, key, value } => {
@@ -190,6 +190,7 @@ fn verb(verb: Verb) -> &'static str {
         Verb::InitAck => "initack",
         Verb::FullInit => "full-init",
         Verb::Proof => "proof",
+        Verb::AuthResponse => "auth-response",
         Verb::Maxes => "maxes",
         Verb::AppNum => "appnum",
         Verb::UniverseSize => "universe-size",

@@ -89,7 +89,8 @@ impl Stage {
         let secret = value(spec, "secret=").map(|text| Secret::new(text.as_bytes()));
         // A fixed nonce instead of an unpredictable one.
         let nonce = Nonce::new([3; NONCE_DIGITS]);
-        let challenge = secret.map(|secret| Challenge::new(&secret.expect("a secret"), nonce));
+        let challenge =
+            secret.map(|secret| Challenge::with_mutual(&secret.expect("a secret"), nonce));
         for rank in (0..).map(Rank).take(size) {
             self.connect(if spec.ends_with(" callers") {
                 Peer::Unidentified { job, deadline: None, challenge }

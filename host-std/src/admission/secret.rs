@@ -80,7 +80,7 @@ pub(crate) fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
 /// Errors of the system's random source.
 pub(crate) fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
     let Some(secret) = secret else { return Ok(None) };
-    Ok(Some(Challenge::new(secret, Nonce::new(random::<NONCE_DIGITS>()?))))
+    Ok(Some(Challenge::with_mutual(secret, Nonce::new(random::<NONCE_DIGITS>()?))))
 }
 
 /// A token that cannot be guessed, in 32 hexadecimal digits.

@@ -30,8 +30,7 @@ mod opening;
 mod reply;
 mod table;
 
-pub use pmi_core::auth::METHOD;
-pub use pmi_core::client::State;
+pub use pmi_core::client::{AuthProgress, Prover, State};
 pub use pmi_core::command::{
     FenceGroup, Identity, Maxes, Pair, Place, Reply, Request, Spawn, Text, Version,
 };
@@ -40,7 +39,7 @@ pub use pmi_core::ids::KvsName;
 pub use pmi_core::parts;
 
 pub(crate) use self::lent::lent_calls;
-pub use self::opening::{JoinReply, Opened, Opening, Prover};
+pub use self::opening::{JoinReply, Opened, Opening};
 pub use self::reply::{
     AnyReply, Codes, CopyReply, DoneReply, MaxesReply, NameReply, NumberReply, NumbersReply,
     PairsReply, ReplyError, ReplyResult, Ring, RingReply, Spawned, ValueReply,

@@ -4,8 +4,7 @@ mod stream;
 
 use futures_lite::future::{block_on, yield_now, zip};
 use pmi_core::auth::{Challenge, Nonce, Secret};
-use pmi_core::client::prove;
-use pmi_core::client::{FixedBuffer, PMI2_BUFFER_BYTES};
+use pmi_core::client::{FixedBuffer, MutualProver, PMI2_BUFFER_BYTES, prove};
 use pmi_core::command::{Argument, CodeRun, InfoList, Pair, Program, Spawn, Text, Verb, Version};
 use pmi_core::error::{Code, Full, Misuse, PeerError};
 use pmi_core::ids::JobId;
@@ -323,6 +322,33 @@ fn spawn_gives_the_new_job_and_what_it_has_been_given() {
     }
 }
 
+// Coverage: W2-26
+#[test]
+fn server_proves_the_secret_as_well_where_the_client_demands_it() {
+    let secret = Secret::new(b"correct horse battery staple").unwrap();
+    let wrong = Secret::new(b"0123456789abcdef").unwrap();
+    let nonce = Nonce::new([7; 18]);
+    for piece in PIECES {
+        let refused = Err(CallError::Peer(PeerError::Refused(Code::OTHER)));
+        for (challenge, expected) in [
+            (Challenge::with_mutual(&secret, nonce), Ok(3)),
+            (Challenge::with_mutual(&wrong, nonce), refused),
+            // This server offers the other method alone.
+            (Challenge::new(&secret, nonce), refused),
+        ] {
+            let (server, job) = server(4);
+            let peer = Peer::Unidentified { job, deadline: None, challenge: Some(challenge) };
+            let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
+            let prover = MutualProver::new(secret.clone(), Nonce::new([1; 18]));
+            let mut opening = Opening::new(Version::V2_0);
+            opening.rank = Some(3);
+            opening.prover = Some(&prover);
+            let opened = block_on(pmi.open(&opening, &mut []));
+            assert_eq!(opened.map(|_| pmi.identity().unwrap().rank), expected);
+        }
+    }
+}
+
 #[test]
 fn client_proves_its_secret_or_is_rejected() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
@@ -354,7 +380,7 @@ fn client_proves_its_secret_or_is_rejected() {
         let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
         let mut opening = Opening::new(Version::V2_0);
         opening.rank = Some(3);
-        opening.prover = Some(&|_| None);
+        opening.prover = Some(&|_: &pmi_core::command::Reply<'_>| None);
         let unproven = Err(CallError::Peer(PeerError::Unproven));
         assert_eq!(block_on(pmi.open(&opening, &mut [])), unproven);
     }

@@ -1,12 +1,14 @@
 //! Connects the process to the server that its environment names.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use pmi_core::auth::Secret;
-use pmi_core::command::Version;
+use pmi_core::auth::{NONCE_DIGITS, Nonce, Secret};
+use pmi_core::client::{MutualProver, Prover, prove};
+use pmi_core::command::{Reply, Version};
 use pmi_core::error::PeerError;
 use pmi_link::CallError;
 
@@ -105,6 +107,7 @@ pub enum ConnectError {
 pub struct ConnectOptions {
     environment: Option<Environment>,
     secret: Option<Secret>,
+    is_mutual: bool,
     #[cfg(feature = "tls")]
     pin: Option<tls::Pin>,
     timeout: Option<Duration>,
@@ -159,6 +162,16 @@ impl ConnectOptions {
         self
     }
 
+    /// Requires that the server proves the secret as well, before this process is a member of the job: a
+    /// server without it is refused with [`PeerError::Unproven`].
+    ///
+    /// Wire: the method `mutual-hmac-sha256`, which only the servers of this project offer
+    /// ([`MutualHmac`](pmi_core::auth::MutualHmac)).
+    pub fn mutual(mut self) -> Self {
+        self.is_mutual = true;
+        self
+    }
+
     /// Connects under TLS, and trusts the certificate of `pin`; without it `PMI_SOCKTYPE` and `PMI_TLS_PIN`
     /// decide.
     #[cfg(feature = "tls")]
@@ -206,7 +219,7 @@ impl ConnectOptions {
             }
             SharedPmi::new(stream).map_err(CallError::Io)
         };
-        self.open(new, |pmi, environment, version, secret| pmi.join(environment, version, secret))
+        self.open(new, |pmi, environment, version, prover| pmi.join(environment, version, prover))
     }
 
     /// Connects and sends nothing yet, for callers that have calls of their own: futures, or a machine that
@@ -239,7 +252,7 @@ impl ConnectOptions {
     fn open<P>(
         &self,
         new: impl Fn(Stream) -> CallResult<P>,
-        join: impl Fn(&mut P, &Environment, Version, Option<&Secret>) -> CallResult<Membership>,
+        join: impl Fn(&mut P, &Environment, Version, Option<&dyn Prover>) -> CallResult<Membership>,
     ) -> Result<Option<Member<P>>, ConnectError> {
         let environment = self.effective_environment()?;
         if environment.transport == Transport::Singleton {
@@ -253,7 +266,14 @@ impl ConnectOptions {
             let stream = reach_within(&environment, self.timeout)?;
             let socket = second_descriptor(&stream)?;
             let mut pmi = new(stream)?;
-            let membership = join(&mut pmi, &environment, version, self.secret.as_ref());
+            let one_round = |reply: &Reply<'_>| prove(self.secret.as_ref()?, reply);
+            let mutual = self.mutual_prover().map_err(CallError::Io)?;
+            let prover: Option<&dyn Prover> = match (&mutual, &self.secret) {
+                (Some(mutual), _) => Some(mutual),
+                (None, Some(_)) => Some(&one_round),
+                (None, None) => None,
+            };
+            let membership = join(&mut pmi, &environment, version, prover);
             let membership = membership.map_err(|error| self.timed_out(error))?;
             if self.timeout.is_some() {
                 set_timeout(&socket, None)?;
@@ -271,6 +291,14 @@ impl ConnectOptions {
         .map(Some)
     }
 
+    /// The prover of one session in which the server proves the secret as well.
+    fn mutual_prover(&self) -> io::Result<Option<MutualProver>> {
+        let Some(secret) = self.secret.clone().filter(|_| self.is_mutual) else { return Ok(None) };
+        let mut random = [0; NONCE_DIGITS];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        Ok(Some(MutualProver::new(secret, Nonce::new(random))))
+    }
+
     /// The error of a handshake, which may be that of the time limit.
     fn timed_out(&self, error: CallError<io::Error>) -> ConnectError {
         match (self.timeout, &error) {
@@ -284,6 +312,7 @@ impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = f.debug_struct("ConnectOptions");
         options.field("environment", &self.environment).field("has_secret", &self.secret.is_some());
+        options.field("is_mutual", &self.is_mutual);
         options.field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }

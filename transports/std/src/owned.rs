@@ -303,7 +303,7 @@ macro_rules! owned_calls {
             self: $receiver,
             environment: &Environment,
             version: Version,
-            secret: Option<&Secret>,
+            prover: Option<&dyn Prover>,
         ) -> CallResult<Membership> {
             let Environment { transport, rank, size, spawned, job, .. } = environment;
             if let (Transport::Tcp { id, .. }, 1) = (transport, version.major) {
@@ -312,8 +312,7 @@ macro_rules! owned_calls {
             let mut opening = Opening::new(version);
             opening.rank = Some(*rank);
             opening.job = job.as_deref().map(str::as_bytes);
-            let prover = |reply: &Reply<'_>| prove(secret?, reply);
-            opening.prover = secret.is_some().then_some(&prover);
+            opening.prover = prover;
             self.open(&opening)?;
             self.maxes()?;
             self.kvsname()?;

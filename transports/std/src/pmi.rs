@@ -2,8 +2,7 @@
 
 use std::io;
 
-use pmi_core::auth::Secret;
-use pmi_core::client::{Client, prove};
+use pmi_core::client::Client;
 use pmi_core::error::{Code, Full};
 use pmi_link::calls::{self, *};
 use pmi_link::{SpawnError, blocking};

@@ -27,8 +27,7 @@ mod snapshot;
 use std::io;
 use std::sync::Arc;
 
-use pmi_core::auth::Secret;
-use pmi_core::client::{Client, prove};
+use pmi_core::client::Client;
 use pmi_core::error::{Code, Misuse};
 use pmi_link::SpawnError;
 use pmi_link::calls::{self, *};

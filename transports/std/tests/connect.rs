@@ -291,13 +291,21 @@ mod under_tls {
     fn both_generations_are_spoken_under_tls_and_the_newer_proves_its_secret() {
         let secret = Secret::new(b"a secret of the job").unwrap();
         let challenge = Challenge::new(&secret, Nonce::new([7; 18]));
-        for (version, challenge) in [(Version::V1_1, None), (Version::V2_0, Some(challenge))] {
+        let mutual = Challenge::with_mutual(&secret, Nonce::new([7; 18]));
+        for (version, challenge, is_mutual) in [
+            (Version::V1_1, None, false),
+            (Version::V2_0, Some(challenge), false),
+            (Version::V2_0, Some(mutual), true),
+        ] {
             let (port, pin, serving) = listen(challenge);
             let environment = Environment {
                 versions: RequestedVersions::Only(version),
                 ..Environment::new(dial(port, 2), 2, 4)
             };
-            let options = ConnectOptions::new().environment(environment).secret(secret.clone());
+            let mut options = ConnectOptions::new().environment(environment).secret(secret.clone());
+            if is_mutual {
+                options = options.mutual();
+            }
             let member = options.tls(pin.parse().unwrap()).connect().unwrap();
             let mut pmi = member.unwrap().pmi;
             pmi.put(b"card", b"here").unwrap();

@@ -74,7 +74,9 @@ pub fn shape(direction: Direction, message: &[u8]) -> Shape {
     match (direction, verb(direction, message)) {
         _ if word.is_empty() => Shape::Remark,
         // A proof completes a request, and pairs belong to the request that announced them.
-        (Direction::ToServer, Verb::Abort | Verb::Proof | Verb::PutPair) => Shape::Remark,
+        (Direction::ToServer, Verb::Abort | Verb::Proof | Verb::AuthResponse | Verb::PutPair) => {
+            Shape::Remark
+        }
         (Direction::ToServer, _) => Shape::Question,
         (Direction::ToClient, Verb::Notice) => Shape::Remark,
         (Direction::ToClient, Verb::Unknown) if is_part() => Shape::Remark,

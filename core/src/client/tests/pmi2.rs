@@ -284,7 +284,7 @@ fn challenge_is_answered_with_the_proof_of_the_secret() {
         assert_eq!(client.state(), State::Challenged { version: Version::V2_0 });
         assert!(client.start(&JOIN).is_err());
         assert!(client.start(&Request::KvsName).is_err());
-        client.start(&Request::Proof { digits: proof.as_bytes().into() }).unwrap();
+        client.start(&Request::Proof { digits: proof.as_bytes().into(), is_last: true }).unwrap();
         // printf 'pmi-challenge\000100000000000000000' | openssl dgst -sha256 -hmac 'correct horse
         // battery staple'
         let digits = "861649bd28d9005c353ac82fa788665d8388764a10a4dbd97fa795bda62f2d19";

@@ -82,7 +82,7 @@ pub fn write_request(
             }
             frame.flag("threaded", threaded).optional("authtype", method);
         }
-        Request::Proof { digits } if parts::LISTEN => {
+        Request::Proof { digits, .. } if parts::LISTEN => {
             frame.text("authinfo", digits);
         }
         Request::Put { key, value, .. } => {
@@ -162,7 +162,9 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             threaded: body.flag("threaded").unwrap_or(false),
             method: body.field("authtype"),
         },
-        Verb::Proof if parts::LISTEN => Request::Proof { digits: text("authinfo")? },
+        Verb::Proof | Verb::AuthResponse if parts::LISTEN => {
+            Request::Proof { digits: text("authinfo")?, is_last: verb == Verb::Proof }
+        }
         Verb::KvsName => Request::KvsName,
         Verb::Put => {
             Request::Put { place: Place::Job(None), key: text("key")?, value: text("value")? }

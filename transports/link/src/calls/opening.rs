@@ -1,6 +1,6 @@
 //! The handshake of a client, in both versions.
 
-use pmi_core::auth::Proof;
+use pmi_core::client::{AuthAnswer, AuthProgress, Prover};
 use pmi_core::command::{Answer, Identity, Reply, Text, Version};
 
 use super::{ReadReply, ReplyResult};
@@ -19,14 +19,8 @@ pub struct Opening<'a> {
     pub job: Option<&'a [u8]>,
     /// Answers a challenge. Without a prover no authentication method is offered, and a server that
     /// requires one refuses.
-    pub prover: Option<&'a Prover<'a>>,
+    pub prover: Option<&'a dyn Prover>,
 }
-
-/// Computes the proof that a challenge asks for.
-///
-/// A function, so that only programs with a secret link a hash function, and the secret may stay where
-/// it is: `&|reply| prove(&secret, reply)` with [`prove`](pmi_core::client::prove()).
-pub type Prover<'a> = dyn Fn(&Reply<'_>) -> Option<Proof> + Sync + 'a;
 
 /// Result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +33,13 @@ pub struct Opened {
     pub spawner_bytes: Option<usize>,
 }
 
-/// Reads the replies to a PMI-2 handshake: returns the proof of a challenge, and hands over the id of the
+/// Reads the replies to a PMI-2 handshake: returns the answer to a challenge, and hands over the id of the
 /// parent job.
 pub struct JoinReply<'j> {
     /// Answers a challenge.
-    pub prover: Option<&'j Prover<'j>>,
+    pub prover: Option<&'j dyn Prover>,
+    /// Progress of its method.
+    pub progress: &'j mut AuthProgress,
     /// Receives the id of the parent job, if there is one.
     pub on_spawner: &'j mut (dyn FnMut(Text<'_>) + Send),
 }
@@ -63,11 +59,14 @@ impl Opened {
 }
 
 impl ReadReply for JoinReply<'_> {
-    type Output = Option<Proof>;
+    type Output = Option<AuthAnswer>;
 
-    fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<Option<Proof>> {
+    fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<Option<AuthAnswer>> {
         match reply.answer {
-            Answer::Challenge(_) => return Ok(self.prover.and_then(|prove| prove(reply))),
+            Answer::Challenge(_) => {
+                let answered = self.prover.map(|prover| prover.answer(self.progress, reply));
+                return Ok(answered.flatten());
+            }
             Answer::Identity(Identity { spawner: Some(name), .. }) => (self.on_spawner)(name),
             _ => {}
         }

@@ -70,21 +70,22 @@ macro_rules! client_calls {
             if !matches!(self.read_client(|client| client.state()), State::Agreed { .. }) {
                 return Ok(version);
             }
-            let method = prover.map(|_| Text::plain(calls::METHOD));
+            let method = prover.map(|prover| Text::plain(prover.method()));
             let job = job.map(Text::plain);
             let request = Request::FullInit { rank, job, threaded: $threaded, method };
-            let join = JoinReply { prover, on_spawner: &mut *on_spawner };
-            let proof = self.call(&request, join)$(.$await)*?;
-            if let State::Challenged { .. } = self.read_client(|client| client.state()) {
-                let proof = proof.ok_or(CallError::Peer(PeerError::Unproven))?;
-                let request = Request::Proof { digits: Text::plain(proof.as_bytes()) };
-                self.call(&request, JoinReply { prover: None, on_spawner })$(.$await)*?;
+            let mut progress = AuthProgress::default();
+            let progress = &mut progress;
+            let join = JoinReply { prover, progress: &mut *progress, on_spawner: &mut *on_spawner };
+            let mut answer = self.call(&request, join)$(.$await)*?;
+            while let State::Challenged { .. } = self.read_client(|client| client.state()) {
+                let own = answer.ok_or(CallError::Peer(PeerError::Unproven))?;
+                let digits = Text::plain(&own.text);
+                let request = Request::Proof { digits, is_last: own.is_last };
+                let progress = &mut *progress;
+                let join = JoinReply { prover, progress, on_spawner: &mut *on_spawner };
+                answer = self.call(&request, join)$(.$await)*?;
             }
-            match self.read_client(|client| client.state()) {
-                State::Open { .. } => Ok(version),
-                // A challenge after the proof: no known method has more than one.
-                _ => Err(CallError::Misuse(Misuse::WrongState { needed: "one challenge" })),
-            }
+            Ok(version)
         }
 
         /// Requests the greatest lengths of name, key and value, which hold from now on.

@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn rank_of_a_spawned_job_is_not_taken_for_one_of_the_first() {
-        let child = plan(&[("./a", 1)]).spawned(0, plan(&[("./b", 2)]).parts, Vec::new(), (7, 1));
+        let child = plan(&[("./a", 1)]).spawned(0, plan(&[("./b", 2)]).parts, Vec::new(), 1);
         let text = failure(&Failure::LeftEarly { rank: 1 }, &child, |_| Some(9), 0);
         assert!(text.starts_with("rank 1 of 2 in the spawned job kvs_7_1 (pid 9, ./b on node1)"));
         let text = not_spawned(&child, (0, None), "there is no room");

@@ -8,9 +8,10 @@ use pmi_core::auth::Secret;
 use pmi_core::client::prove;
 use pmi_core::command::Version;
 use pmi_link::blocking::Opening;
-use pmi_std::env::Environment;
-use pmi_std::{Pmi, Stream};
+use pmi_std::env::{Environment, RequestedVersions};
+use pmi_std::{ConnectOptions, Pmi, Stream};
 use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -110,6 +111,34 @@ fn both_generations_get_in_with_the_secret() {
     assert_eq!(second.join().unwrap(), "of-0");
     let (code, _, said) = host.end();
     assert_eq!((code, said.lines().count()), (0, 1), "{said}");
+}
+
+// Coverage: W2-26
+#[test]
+fn launcher_proves_the_secret_to_a_rank_that_demands_it() {
+    let file = secret_file("mutual.secret", 0o600);
+    let trace = file.with_extension("trace");
+    let words = ["--expect", "1", "--secret-file", file.to_str().unwrap()];
+    let host = Host::start(&[&words[..], &["--trace", trace.to_str().unwrap()]].concat());
+    let variables = [("PMI_PORT".to_owned(), host.port.clone()), ("PMI_ID".into(), "0".into())];
+    let connect = |secret: &str| {
+        let environment = Environment::from_variables(variables.clone()).unwrap();
+        let versions = RequestedVersions::Only(Version::V2_0);
+        let options = ConnectOptions::new().environment(Environment { versions, ..environment });
+        options.secret(Secret::new(secret.as_bytes()).unwrap()).mutual().connect()
+    };
+    assert!(connect("another secret of this length").is_err());
+    let mut member = connect(SECRET).unwrap().unwrap();
+    assert_eq!((member.rank, exchange(&mut member.pmi, 0, 1)), (0, "of-0".to_owned()));
+    let (code, _, said) = host.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("did not prove the secret"), "{said}");
+    // Each message of the method is in the trace, without its text.
+    let recorded = fs::read(&trace).unwrap();
+    let field = b"authinfo=";
+    let texts = recorded.windows(field.len() + 1).filter(|bytes| bytes.starts_with(field));
+    let starts: Vec<u8> = texts.map(|bytes| bytes[field.len()]).collect();
+    assert_eq!(starts, *b"000000", "{said}");
 }
 
 // Coverage: W2-27

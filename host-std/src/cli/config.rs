@@ -6,7 +6,7 @@ use super::options::RANKS_MAX;
 use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
-use crate::launch::plan::{App, JobSpec};
+use crate::launch::plan::{App, JobSpec, run_name};
 use crate::launch::{binding, preload, torch};
 use crate::placement::{HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
@@ -159,6 +159,11 @@ impl Config {
         let binding = binding.map_err(ConfigError::Binding)?.map(Rc::new);
         let (hosts, node) = (hosts.map(Rc::new), None);
         Ok(Self { ranks, parts, host, hosts, node, listen, web, binding, settings })
+    }
+
+    /// Name of the run of this process.
+    pub(crate) fn run_name(&self) -> String {
+        run_name(&self.host, std::process::id())
     }
 
     /// The first job, with the ranks that connect from elsewhere.

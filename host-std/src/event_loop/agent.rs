@@ -46,8 +46,8 @@ pub(super) struct AgentStart {
     pub(super) shows_prompts: bool,
     /// True if all messages of ranks are recorded and sent to the head.
     pub(super) is_traced: bool,
-    /// Process number of the head, which makes names of jobs unique.
-    pub(super) head_pid: u32,
+    /// Name of the run, which begins the names of its jobs.
+    pub(super) run: String,
     /// Programs that were sent to this host.
     pub(super) programs: StagedPrograms,
     /// Terminal of a rank.
@@ -72,7 +72,8 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         Err(what) => return waiting.fail(what),
     };
     let are_one = job.streams.are_one;
-    let (shows_prompts, head_pid) = (job.streams.shows_prompts, job.head_pid);
+    let shows_prompts = job.streams.shows_prompts;
+    let run = std::mem::take(&mut job.run);
     let is_traced = job.supervision.is_traced;
     let terminal = job.streams.terminal;
     let config = match configure(*job, node.saturating_sub(1)) {
@@ -81,16 +82,8 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     };
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
     let WaitingAgent { network, poller, .. } = waiting;
-    let start = AgentStart {
-        poller,
-        network,
-        are_one,
-        shows_prompts,
-        is_traced,
-        head_pid,
-        programs,
-        terminal,
-    };
+    let start =
+        AgentStart { poller, network, are_one, shows_prompts, is_traced, run, programs, terminal };
     match EventLoop::new(config, limit, Some(start)) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.

@@ -3,6 +3,7 @@
 use super::EventLoop;
 use super::agent;
 use super::spawn::Requester;
+use super::uplink::Uplink;
 use crate::launch::descriptors::FdBudget;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
@@ -88,10 +89,10 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     let nodes = u32::try_from(first.hosts.len()).unwrap_or(u32::MAX);
     let map = NodeMap::of_blocks(&blocks, nodes).ok_or(INVALID)?;
     let parts: Vec<App> = apps.into_iter().map(App::from).collect();
-    let (pid, node) = run.uplink.as_ref().map_or((0, 0), |uplink| uplink.identity());
+    let node = run.uplink.as_ref().map_or(0, Uplink::node);
     let busy = u32::try_from(run.processes.running_count()).unwrap_or(u32::MAX);
     let busy = busy.saturating_add(run.jobs.waiting_count());
-    let mut plan = parent.spawned(rank, parts, preputs, (pid, number));
+    let mut plan = parent.spawned(rank, parts, preputs, number);
     if plan.ranks != map.ranks() {
         return Err(INVALID.to_owned());
     }

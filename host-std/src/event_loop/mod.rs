@@ -157,11 +157,11 @@ impl EventLoop {
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
         let (mut uplink, mut terminal) = (None, None);
-        let (poller, mut outputs, head_pid) = match agent {
+        let (poller, mut outputs, run) = match agent {
             None => {
                 let nodes = RankNodes::One(config.host.clone());
                 let outputs = Outputs::new(streams, nodes).map_err(|error| error.to_string())?;
-                (Poller::new().map_err(prepare)?, outputs, std::process::id())
+                (Poller::new().map_err(prepare)?, outputs, config.run_name())
             }
             Some(AgentStart {
                 poller,
@@ -169,7 +169,7 @@ impl EventLoop {
                 are_one,
                 shows_prompts,
                 is_traced,
-                head_pid,
+                run,
                 programs,
                 terminal: of_rank,
             }) => {
@@ -178,8 +178,8 @@ impl EventLoop {
                     guard.report_directory(directory);
                 }
                 let has_readers = streams.stdin != StdinTo::NoRank;
-                let identity = (head_pid, config.node.unwrap_or_default());
-                let opened = Uplink::new(network, identity, has_readers, &poller);
+                let node = config.node.unwrap_or_default();
+                let opened = Uplink::new(network, node, has_readers, &poller);
                 let mut opened = opened.map_err(prepare)?;
                 opened.send_trace(is_traced);
                 opened.keep_programs(programs);
@@ -187,7 +187,7 @@ impl EventLoop {
                 let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
                 opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
                 uplink = Some(opened);
-                (poller, Outputs::of_node(are_one, shows_prompts), head_pid)
+                (poller, Outputs::of_node(are_one, shows_prompts), run)
             }
         };
         let inputs = Inputs::new(streams, config.ranks)?;
@@ -203,7 +203,7 @@ impl EventLoop {
         let web_listen = config.web.clone();
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
         let endpoint = dial_in.as_mut().map(|dial_in| dial_in.endpoint(&config, web.as_ref()));
-        let mut plan = Plan::first(config.job(), endpoint.transpose()?, head_pid);
+        let mut plan = Plan::first(config.job(), endpoint.transpose()?, &run);
         let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);

@@ -91,7 +91,7 @@ impl Spawning<'_> {
             Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
         let group = self.jobs.next_group();
-        let mut plan = parent.spawned(who.rank, parts, preputs, (std::process::id(), group));
+        let mut plan = parent.spawned(who.rank, parts, preputs, group);
         plan.spawner = plan.spawner.filter(|_| !is_tool);
         plan.pairs.directives = directives;
         plan.placement.neighbours = busy;

@@ -22,8 +22,8 @@ use std::time::Instant;
 /// The agent's side of a run on several nodes.
 pub(super) struct Uplink {
     pub(super) network: Network,
-    /// Process number of the head, which makes names of jobs unique, and number of this node among the hosts.
-    identity: (u32, u32),
+    /// Number of this node among the hosts.
+    node: u32,
     /// Number of processes whose start was reported.
     started_count: usize,
     /// Number of output messages sent.
@@ -86,7 +86,7 @@ impl Uplink {
     /// Errors of the system.
     pub(super) fn new(
         network: Network,
-        identity: (u32, u32),
+        node: u32,
         has_readers: bool,
         poller: &Poller,
     ) -> io::Result<Self> {
@@ -96,7 +96,7 @@ impl Uplink {
         }
         Ok(Self {
             network,
-            identity,
+            node,
             started_count: 0,
             outputs_count: 0,
             input,
@@ -134,9 +134,9 @@ impl Uplink {
         self.clock.is_some()
     }
 
-    /// Process number of the head, and number of this node among the hosts.
-    pub(super) fn identity(&self) -> (u32, u32) {
-        self.identity
+    /// Number of this node among the hosts.
+    pub(super) const fn node(&self) -> u32 {
+        self.node
     }
 
     /// The next event, after connections were [served](Network::ready).

@@ -125,9 +125,9 @@ pub(crate) struct JobSpec<'a> {
 }
 
 impl Plan {
-    /// Places the ranks of `spec`: all of them on this node if it has no hosts. `pid` makes the names of
+    /// Places the ranks of `spec`: all of them on this node if it has no hosts. `run` makes the names of
     /// jobs unique among launchers.
-    pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, pid: u32) -> Self {
+    pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, run: &str) -> Self {
         let JobSpec { parts, ranks, host, hosts, node, binding, settings } = spec;
         let local = match (hosts, node) {
             (None, _) => LocalRanks::first(started(parts)),
@@ -144,7 +144,7 @@ impl Plan {
             endpoint,
             pmix: None,
             host: host.to_owned(),
-            kvsname: format!("kvs_{pid}_0"),
+            kvsname: format!("{run}_0"),
             spawner: None,
             universe: match settings.job.universe {
                 Universe::Job | Universe::Hosts => Some(ranks),
@@ -167,13 +167,13 @@ impl Plan {
         }
     }
 
-    /// A job of `parts` spawned by `rank` of this job, as number `count` of the launcher `pid`.
+    /// A job of `parts` spawned by `rank` of this job, as number `count` of the run.
     pub(crate) fn spawned(
         &self,
         rank: u32,
         parts: Vec<App>,
         preputs: Vec<(Vec<u8>, Vec<u8>)>,
-        (pid, count): (u32, u32),
+        count: u32,
     ) -> Self {
         let ranks = started(&parts);
         let offer = offered(&parts, &self.environment);
@@ -187,7 +187,7 @@ impl Plan {
             endpoint: None,
             pmix: None,
             host: self.host.clone(),
-            kvsname: format!("kvs_{pid}_{count}"),
+            kvsname: format!("{}_{count}", self.run()),
             spawner: Some(ParentRank { kvsname: self.kvsname.clone(), rank }),
             universe: self.universe,
             environment: self.environment.clone(),
@@ -204,6 +204,11 @@ impl Plan {
                 ..InitialPairs::default()
             },
         }
+    }
+
+    /// Name of the run, which begins the names of its jobs.
+    fn run(&self) -> &str {
+        self.kvsname.rsplit_once('_').map_or(&*self.kvsname, |(run, _)| run)
     }
 
     /// Protocols offered to part `number`.
@@ -360,6 +365,19 @@ impl App {
     }
 }
 
+/// Name of the run of launcher `pid` on `host`, which begins the names of its jobs: unique beyond the host,
+/// since clients of other launchers may publish or compare them.
+///
+/// Shape: letters, digits, `-`, `.` and `_`, which every dialect expresses, and no more than 80 bytes.
+pub(crate) fn run_name(host: &str, pid: u32) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let host = host.chars().map(|c| if is_plain(c) { c } else { '-' });
+    format!("kvs_{}_{pid}", host.take(HOST_CHARS).collect::<String>())
+}
+
+/// Longest name of a Linux host.
+const HOST_CHARS: usize = 64;
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -402,10 +420,18 @@ pub(crate) mod tests {
         assert_eq!(plan.program_names(), "./a, ./b");
     }
 
+    // Coverage: A2-10
+    #[test]
+    fn names_of_runs_have_host_and_process_and_plain_characters() {
+        assert_eq!(run_name("node1.cluster-2", 7), "kvs_node1.cluster-2_7");
+        assert_eq!(run_name("a b=c;d_e\u{e9}", 7), "kvs_a-b-c-d-e-_7");
+        assert_eq!(run_name(&"n".repeat(99), u32::MAX).len(), 79);
+    }
+
     #[test]
     fn spawned_job_knows_where_it_comes_from() {
         let parent = plan(&[("./a", 2)]);
-        let child = parent.spawned(1, plan(&[("./b", 3)]).parts, Vec::new(), (7, 4));
+        let child = parent.spawned(1, plan(&[("./b", 3)]).parts, Vec::new(), 4);
         assert_eq!((child.ranks, child.universe), (3, Some(2)));
         let spawner = ParentRank { kvsname: "kvs_7_0".to_owned(), rank: 1 };
         assert_eq!((&*child.kvsname, child.spawner), ("kvs_7_4", Some(spawner)));

@@ -2,7 +2,7 @@
 
 use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
-use super::plan::{App, JobSpec, Plan};
+use super::plan::{App, JobSpec, Plan, run_name};
 use super::pmix::PmixEndpoint;
 use crate::columns;
 use crate::placement::PlacedHosts;
@@ -33,7 +33,7 @@ pub(crate) fn environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> String {
     let pid = std::process::id();
-    let mut plan = Plan::first(spec, None, pid);
+    let mut plan = Plan::first(spec, None, &run_name(spec.host, pid));
     // The port is unknown until it is open.
     plan.pmix = plan.has_pmix().then(|| PmixEndpoint::new(pid, "127.0.0.1:PORT"));
     let ours: Vec<(OsString, OsString)> = ours.collect();
@@ -59,7 +59,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     if let Some(hosts) = spec.hosts {
         return map_of_hosts(spec, hosts);
     }
-    let plan = Plan::first(spec, None, std::process::id());
+    let plan = Plan::first(spec, None, &run_name(spec.host, std::process::id()));
     // Empty if the system does not list the processors.
     let usable = allowed().unwrap_or_default();
     let mut rows = Vec::new();

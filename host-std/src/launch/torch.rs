@@ -98,7 +98,7 @@ mod tests {
         {
             assert!(all.contains(&(name, value.to_owned())), "{name}: {all:?}");
         }
-        let child = plan.spawned(1, plan.parts.clone(), Vec::new(), (7, 4));
+        let child = plan.spawned(1, plan.parts.clone(), Vec::new(), 4);
         assert!(of_plan(&child).is_empty() && of_rank(&child, 0, 0).is_empty());
     }
 }

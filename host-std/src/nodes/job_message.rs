@@ -20,8 +20,8 @@ use std::time::Duration;
 /// A job on several nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobMessage {
-    /// Process number of the head, which makes names of jobs unique.
-    pub(crate) head_pid: u32,
+    /// Name of the run, which begins the names of its jobs.
+    pub(crate) run: String,
     /// Names of the hosts; their indices are the numbers of the nodes.
     pub(crate) hosts: Vec<String>,
     /// Node of every rank.
@@ -216,7 +216,7 @@ pub(super) mod tests {
         let plan = plan(&[("./a", 3), ("./b", 2)]);
         let pair = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
         JobMessage {
-            head_pid: 7,
+            run: "kvs_n1_7".to_owned(),
             hosts: vec!["n1".to_owned(), "n2".to_owned()],
             map: placed("n1:2,n2:2", 5).map,
             apps: plan.parts.iter().map(AppMessage::from).collect(),

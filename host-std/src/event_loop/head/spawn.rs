@@ -134,8 +134,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
     }
     let places = Rc::new(PlacedHosts { map, ..(*placed).clone() });
     let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
-    let pid = std::process::id();
-    let mut plan = head.plan(by.0).spawned(by.1, apps, preputs.clone(), (pid, job));
+    let mut plan = head.plan(by.0).spawned(by.1, apps, preputs.clone(), job);
     plan.placement.ranks = LocalRanks::default();
     plan.placement.hosts = Some(Rc::clone(&places));
     if let Err(error) = head.io.outputs.prepare(job, plan.started()) {

@@ -192,6 +192,7 @@ fn of_reply(reply: &Reply<'_>, word: &[u8]) -> Meaning {
         Answer::Value(value) => meaning.text("value", value),
         Answer::Missing => Meaning { is_good: false, ..meaning.with("found", false) },
         Answer::Released { tag: Some(tag) } => meaning.with("tag", tag),
+        Answer::CopyNeeded => meaning.with("copy", true),
         Answer::Count(count) => meaning.with("pairs", count),
         Answer::Pair(pair) => meaning.text("key", pair.key).text("value", pair.value),
         Answer::Ring { count, left, right } => {

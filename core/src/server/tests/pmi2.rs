@@ -724,6 +724,40 @@ fn text(text: Text<'_>) -> String {
     String::from_utf8(text.bytes().collect()).unwrap()
 }
 
+// Coverage: W2-29
+#[test]
+fn spawned_job_alone_is_told_the_name_of_its_spawner() {
+    let mut world = world(1);
+    let spec = JobSpec {
+        spawner: Some(crate::ids::KvsName::new(JOB_NAME.as_bytes()).unwrap()),
+        ..job_spec("child")
+    };
+    let job = world.add_job(spec, vec![Member::new(0, 0)]);
+    world.open(Peer::Member { job, rank: Rank(0) });
+    let child = world.sessions.len() - 1;
+    world.request(child, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    for (session, field) in [(child, format!("spawner-jobid={JOB_NAME};")), (0, String::new())] {
+        let received = world.request(session, &left("cmd=fullinit;pmirank=0;"));
+        let (_, behind) = received.split_once("pmiverbose=FALSE;").unwrap();
+        assert_eq!(behind, field);
+    }
+}
+
+// Coverage: W2-18
+#[test]
+fn keys_of_64_and_values_of_1024_bytes_are_stored_and_no_longer_ones() {
+    let mut world = world(1);
+    for (key_bytes, value_bytes, is_stored) in
+        [(64, 1, true), (64, 1024, true), (65, 1, false), (1, 1025, false)]
+    {
+        let (key, value) = ("k".repeat(key_bytes), "v".repeat(value_bytes));
+        let put = world.request(0, &left(&format!("cmd=kvs-put;key={key};value={value};")));
+        assert_eq!(put.contains("rc=0;"), is_stored, "{put}");
+        let got = world.request(0, &left(&format!("cmd=kvs-get;key={key};")));
+        assert_eq!(got.contains(&format!("value={value};")), is_stored, "{got}");
+    }
+}
+
 // Coverage: A2-1
 #[test]
 fn spawned_job_and_its_spawner_read_each_other() {

@@ -55,9 +55,9 @@ fn local_rank() -> String {
 fn secret_file(name: &str, mode: u32) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_file(&path);
-    std::fs::write(&path, format!("{SECRET}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let _ = fs::remove_file(&path);
+    fs::write(&path, format!("{SECRET}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     path
 }
 
@@ -264,7 +264,7 @@ fn no_port_is_opened_with_a_secret_that_others_can_read() {
     refused(&[&line[..], &[open]].concat(), &["other users may read", "chmod 600"]);
     refused(&[&line[..], &["/no/such/file"]].concat(), &["'/no/such/file' cannot be read"]);
     let short = secret_file("short.secret", 0o600);
-    std::fs::write(&short, "short").unwrap();
+    fs::write(&short, "short").unwrap();
     refused(&[&line[..], &[short.to_str().unwrap()]].concat(), &["16 to 64 bytes"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -385,7 +385,7 @@ mod out_of_band {
 
     /// True if the process is stopped, by `/proc`.
     fn is_stopped(pid: u32) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         status.rsplit(')').next().unwrap().trim_start().starts_with('T')
     }
 

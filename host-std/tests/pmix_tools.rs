@@ -22,7 +22,7 @@ fn files_of_a_launcher_are_private_and_removed_however_it_ends() {
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let expected = [format!("{pid}"), first_job(&pid), format!("pmi-host-{pid}")];
+    let expected = [format!("{pid}"), first_job(pid), format!("pmi-host-{pid}")];
     assert_eq!(names, expected.map(|name| format!("pmix.{node}.tool.{name}")));
     for path in place.files() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -57,13 +57,16 @@ const fn words(
     Words { verb, line, line_reply, frame }
 }
 
+/// Message of a client in a method of authentication with several rounds: beside the table, which boards
+/// hold that have no such method.
+const AUTH_RESPONSE: Words = words(Verb::AuthResponse, "", "", "auth-response");
+
 /// All exchanges. Spec: PMI-1.1 and 1.2 message tables; PMI-2 wire protocol, message tables.
-pub const TABLE: [Words; 28] = [
+pub const TABLE: [Words; 27] = [
     // PMI-2 opens with the PMI-1 line, so `init` is in both columns of lines and in no frame.
     words(Verb::Init, "init", "response_to_init", ""),
     words(Verb::InitAck, "initack", "initack", ""),
     words(Verb::FullInit, "", "", "fullinit"),
-    words(Verb::AuthResponse, "", "", "auth-response"),
     words(Verb::Proof, "", "", "auth-response-complete"),
     words(Verb::Maxes, "get_maxes", "maxes", ""),
     words(Verb::AppNum, "get_appnum", "appnum", ""),
@@ -92,6 +95,9 @@ pub const TABLE: [Words; 28] = [
 
 /// The words of an exchange; `None` for [`Verb::Unknown`].
 pub fn of(verb: Verb) -> Option<&'static Words> {
+    if has(Verb::AuthResponse) && verb == Verb::AuthResponse {
+        return Some(&AUTH_RESPONSE);
+    }
     TABLE.iter().find(|words| words.verb == verb)
 }
 
@@ -115,6 +121,9 @@ pub const fn has(verb: Verb) -> bool {
 
 /// The exchange that `word` names in `column`, if this build has it.
 pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
+    if has(Verb::AuthResponse) && word == CHALLENGE && column(&AUTH_RESPONSE).as_bytes() == word {
+        return Some(Verb::AuthResponse);
+    }
     let found = TABLE.iter().find(|words| column(words).as_bytes() == word)?;
     if word.is_empty() || !has(found.verb) { None } else { Some(found.verb) }
 }

@@ -67,7 +67,11 @@ macro_rules! client_calls {
             let Opening { version, rank, job, prover, .. } = *opening;
             self.call(&Request::Init { version }, AnyReply)$(.$await)*?;
             let version = self.version().unwrap_or(version);
-            if !matches!(self.read_client(|client| client.state()), State::Agreed { .. }) {
+            // A driver of PMI-1 alone holds none of the rest.
+            let may_join = parts::PMI2 && $generations >= 2;
+            if !may_join
+                || !matches!(self.read_client(|client| client.state()), State::Agreed { .. })
+            {
                 return Ok(version);
             }
             let method = prover.map(|prover| Text::plain(prover.method()));

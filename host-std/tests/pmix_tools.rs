@@ -105,7 +105,7 @@ fn tool_selects_one_of_several_launchers() {
         }
     }
     let uri = fs::read_to_string(address).unwrap();
-    let nspace = format!("kvs_{}_0", jobs[1].pid());
+    let nspace = first_job(jobs[1].pid());
     place.tools(&["show", &nspace, "pmix.srvr.uri", uri.trim_end()], |ran| {
         ran.exits_with(0).says_nothing();
     });

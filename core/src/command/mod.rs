@@ -16,6 +16,7 @@ pub use spawn::{Argument, Field, InfoList, Pair, Program, Programs, Spawn, Spawn
 pub use text::Text;
 
 use crate::error::Code;
+use crate::parts;
 
 /// A version of the protocol, as `init` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +45,6 @@ pub enum Verb {
     Init,
     InitAck,
     FullInit,
-    AuthResponse,
     Proof,
     Maxes,
     AppNum,
@@ -71,6 +71,8 @@ pub enum Verb {
     Abort,
     Finalize,
     Unknown,
+    // Behind the others, which are in the order of `Request`: the compiler needs no table then.
+    AuthResponse,
 }
 
 impl Verb {
@@ -403,7 +405,7 @@ impl Request<'_> {
             Self::Init { .. } => Verb::Init,
             Self::InitAck { .. } => Verb::InitAck,
             Self::FullInit { .. } => Verb::FullInit,
-            Self::Proof { is_last: false, .. } => Verb::AuthResponse,
+            Self::Proof { is_last: false, .. } if parts::LISTEN => Verb::AuthResponse,
             Self::Proof { .. } => Verb::Proof,
             Self::Maxes => Verb::Maxes,
             Self::AppNum => Verb::AppNum,

@@ -5,7 +5,7 @@ use crate::command::{CodeRun, Notice, Reason, Verb, Version};
 use crate::error::{Code, Misuse};
 use crate::ids::{JobId, Key, Rank, Tag, Word};
 use crate::limits::SPAWN_RUNS;
-use crate::parts::{PartOption, Pmi2Option};
+use crate::parts::{ListenOption, PartOption, Pmi2Option};
 use crate::store::EntryId;
 use crate::wire::Dialect;
 
@@ -41,7 +41,7 @@ pub enum Response {
     /// The nonce that the peer must answer.
     Challenge,
     /// Answer of the server in a method of authentication with several rounds.
-    Proof(Proof),
+    Proof(PendingProof),
     /// The longest name, key and value.
     Maxes,
     /// Number of the application in the launch.
@@ -87,6 +87,10 @@ pub enum Response {
 /// Key of an attribute, which a build without attributes has no memory for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeKey(Pmi2Option<Key>);
+
+/// Answer of the server to a proof, which a build without authentication has no memory for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingProof(ListenOption<Proof>);
 
 /// Codes of all processes of a spawn, in runs; unused runs have a count of 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +164,16 @@ impl AttributeKey {
 
     pub(super) fn as_bytes(&self) -> &[u8] {
         self.get().map_or(b"", Key::as_bytes)
+    }
+}
+
+impl PendingProof {
+    pub(super) fn new(proof: Proof) -> Self {
+        Self(PartOption::keep(Some(proof)))
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(b"", Proof::as_bytes)
     }
 }
 

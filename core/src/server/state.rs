@@ -18,7 +18,7 @@ use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{PutTwice, Wake};
 use super::pmi_session::{ClaimedRank, PmiSessionState};
-use super::response::{PendingReply, RequestHeader, Response};
+use super::response::{PendingProof, PendingReply, RequestHeader, Response};
 use super::services::{check_publish, connect, get_all, get_foreign, look_up, publish, unpublish};
 use super::session::SessionPhase;
 use crate::auth::{AuthMessage, AuthStep};
@@ -374,7 +374,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                     AuthStep::Answer(proof) => {
                         self.protocol.challenge = PartOption::keep(Some(challenge));
                         self.protocol.claimed = PartOption::keep(Some(claimed));
-                        let response = Response::Proof(proof);
+                        let response = Response::Proof(PendingProof::new(proof));
                         self.push_request(PendingReply { header, response });
                         return Wake::None;
                     }

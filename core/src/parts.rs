@@ -15,7 +15,7 @@
 //!
 //! They are constants and not conditions of compilation, because a match then names every case, in every
 //! build; a branch that cannot be taken leaves nothing behind. State that only an absent part would use has
-//! a type without memory ([`ListenOption`] and its neighbours). The cost of each is in `docs/sizes.md`.
+//! a type without memory (`ListenOption` and its neighbours). The cost of each is in `docs/sizes.md`.
 
 #[cfg(not(all(feature = "dynamic", feature = "pmi2", feature = "listen")))]
 use core::marker::PhantomData;

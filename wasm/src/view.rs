@@ -32,6 +32,9 @@ pub(crate) fn view(world: &World) -> String {
                 json.plain("ranks", fence.ranks);
                 json.plain("generation", fence.generation);
                 json.plain("inside", fence.inside);
+                let own = || keys.iter().filter(|key| key.job == fence.job);
+                json.plain("key_count", own().count());
+                json.plain("hidden_count", own().filter(|key| !key.is_visible).count());
                 some_ranks(json, "missing", &fence.missing);
             });
         });
@@ -205,7 +208,7 @@ mod tests {
         let view = view(&world);
         for part in [
             r#""key":"a","value":"1","by":0,"node":null,"visible":false"#,
-            r#""ranks":2,"generation":0,"inside":1,"missing":[1],"missing_count":1"#,
+            r#""ranks":2,"generation":0,"inside":1,"key_count":2,"hidden_count":1,"missing":[1],"missing_count":1"#,
             r#""debts":[{"rank":0,"what":"fence","debtors":[1],"debtors_count":1}]"#,
             r#""ranks":["running open open\nfence","running open open"]"#,
             r#""key_count":2,"hidden_count":1"#,

@@ -80,7 +80,9 @@ test("the film moves time and zoom by itself, has a caption for each shot, and e
     return seen;
   });
   assert.ok(seen.every(([, step], at) => at === 0 || step >= seen[at - 1][1]), "time runs forward");
-  assert.equal(new Set(seen.map(([words]) => words)).size, 7);
+  // The first caption was seen above, and may have gone before the pause.
+  const first = "Three processes were started. Each of them knows the way to its server, and nothing of the others.";
+  assert.equal(new Set([first, ...seen.map(([words]) => words)]).size, 7);
   assert.ok(new Set(seen.map(([, , scale]) => scale)).size > 5, "it zooms");
   assert.ok(seen.at(-1)[1] > paused);
   await page.getByRole("button", { name: "Now you: put, fence, get" }).click({ delay: 100 });

@@ -264,7 +264,9 @@ mod tests {
         for file in scripts {
             let text = files::read(&file).unwrap();
             let is_in_text = |(at, _): &(usize, &str)| text[..*at].matches('`').count() % 2 == 1;
-            let comments = text.match_indices("\n//").chain(text.match_indices("\n  //"));
+            let starts = text.match_indices('\n').map(|(at, _)| (at, &text[at + 1..]));
+            let comments =
+                starts.filter(|(_, rest)| rest.trim_start_matches(' ').starts_with("//"));
             assert_eq!(comments.filter(is_in_text).count(), 0, "{}", file.display());
         }
     }

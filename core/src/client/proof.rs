@@ -14,6 +14,12 @@ pub trait Prover: Sync {
 
     /// Answers a message of the server; `None` if this end cannot prove the secret, or the server does not.
     fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer>;
+
+    /// True if the session may be used after these messages: the server has proved what the method demands of
+    /// it.
+    fn accepts(&self, _progress: &AuthProgress) -> bool {
+        true
+    }
 }
 
 /// Progress of an authentication, which the driver keeps between the messages.
@@ -22,6 +28,8 @@ pub struct AuthProgress {
     rounds: u8,
     /// First message of the server.
     nonce: heapless::Vec<u8, NONCE_BYTES>,
+    /// True if the server has proved the secret.
+    is_proven: bool,
 }
 
 /// Answer to a message of the server.
@@ -83,11 +91,15 @@ impl Prover for MutualProver {
             }
             2 => {
                 let key = self.secret.of_session(&progress.nonce)?;
-                let is_proven = key.is_proved(Label::Server, nonce, text.try_into().ok()?);
-                is_proven.then_some(AuthAnswer { text: text_of(b"ok")?, is_last: true })
+                progress.is_proven = key.is_proved(Label::Server, nonce, text.try_into().ok()?);
+                progress.is_proven.then_some(AuthAnswer { text: text_of(b"ok")?, is_last: true })
             }
             _ => None,
         }
+    }
+
+    fn accepts(&self, progress: &AuthProgress) -> bool {
+        progress.is_proven
     }
 }
 
@@ -149,10 +161,13 @@ mod tests {
             &right.as_bytes()[1..],
             b"",
         ] {
-            assert_eq!(prover.answer(&mut progress.clone(), &reply(wrong)), None);
+            let mut progress = progress.clone();
+            assert_eq!(prover.answer(&mut progress, &reply(wrong)), None);
+            assert!(!prover.accepts(&progress));
         }
+        assert!(!prover.accepts(&progress));
         let last = prover.answer(&mut progress, &reply(right.as_bytes())).unwrap();
-        assert!(last.is_last);
+        assert!(last.is_last && prover.accepts(&progress));
         assert_eq!(prover.answer(&mut progress, &reply(right.as_bytes())), None);
     }
 

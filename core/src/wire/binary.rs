@@ -13,7 +13,7 @@
 //!
 //! Keys and values are arbitrary bytes, the tag identifies a request among several pending ones, and
 //! the first byte of a connection selects the dialect for all of it. `docs/binary.md` defines the
-//! numbers; they are the order of the variants here, so new variants go to the end.
+//! numbers, which have no gaps: a new request or reply has the next one.
 
 mod fields;
 mod reply;
@@ -33,7 +33,7 @@ pub const MAGIC: u8 = 0xa7;
 /// Bytes in front of a body.
 pub const HEAD_BYTES: usize = 3;
 
-/// Kinds of requests by number, in the order of [`Ask`].
+/// Kinds of requests, by the numbers of [`RequestBody`].
 const VERBS: [Verb; 22] = [
     Verb::InitAck,
     Verb::Init,
@@ -88,7 +88,7 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// [`Malformed`] for a body that is no request, or longer than one.
 pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
-    let bad = Malformed::new(HEAD_BYTES, "a question");
+    let bad = Malformed::new(HEAD_BYTES, "a request");
     let mut fields = BodyFields(body);
     let tag = fields.bytes().ok_or(bad)?.0.as_plain().unwrap_or(b"");
     if fields.0.first().is_some_and(|number| usize::from(*number) >= VERBS.len()) {
@@ -107,7 +107,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
     let mut fields = BodyFields(body);
     let reply = ReplyFrame::read(&mut fields).filter(|_| fields.0.is_empty());
-    let reply = reply.ok_or(Malformed::new(HEAD_BYTES, "an answer"))?;
+    let reply = reply.ok_or(Malformed::new(HEAD_BYTES, "a reply"))?;
     Ok(Reply {
         to: VERBS.get(usize::from(reply.to)).copied().unwrap_or(Verb::Unknown),
         tag: reply.tag.0.as_plain().unwrap_or(b""),

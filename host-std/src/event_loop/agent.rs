@@ -81,7 +81,9 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         Err(what) => return waiting.fail(what),
     };
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
-    let WaitingAgent { network, poller, .. } = waiting;
+    let WaitingAgent { network, poller, programs: arrived } = waiting;
+    // Their bytes are in files by now.
+    drop(arrived);
     let start =
         AgentStart { poller, network, are_one, shows_prompts, is_traced, run, programs, terminal };
     match EventLoop::new(config, limit, Some(start)) {

@@ -70,6 +70,9 @@ impl SentPrograms {
                     )));
                 }
                 let bytes = fs::read(path).map_err(|error| cannot(&error))?;
+                if bytes.is_empty() {
+                    return Err(cannot(&"it is empty"));
+                }
                 self.0.push((path.to_owned(), bytes));
                 self.0.len() - 1
             }
@@ -279,7 +282,9 @@ mod tests {
         let why = sent.add(Path::new("/proc/no-program")).unwrap_err();
         assert!(why.contains("'--stage'") && why.contains("/proc/no-program"), "{why}");
         let path = std::env::temp_dir().join(format!("pmi-stage-{}", std::process::id()));
-        File::create(&path).unwrap().set_len(PROGRAM_BYTES_MAX + 1).unwrap();
+        let file = File::create(&path).unwrap();
+        assert!(sent.add(&path).unwrap_err().contains("it is empty"));
+        file.set_len(PROGRAM_BYTES_MAX + 1).unwrap();
         let why = sent.add(&path);
         fs::remove_file(&path).unwrap();
         assert!(why.unwrap_err().contains("it has 512 MiB, and 512 MiB are the limit"));

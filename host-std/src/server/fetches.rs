@@ -96,7 +96,7 @@ pub(super) fn answer_waiting(service: &mut Service, job: JobId, rank: Rank) {
 }
 
 /// The record of the requested data, `Some(None)` if it will never be there, `None` if it may come. Data
-/// that is too large for a message comes with a fence.
+/// that is too large for a message comes with a fence (`FenceRule::keeps`).
 fn look_up(service: &mut Service, request: &FetchMessage) -> Option<Option<Vec<u8>>> {
     match service.server.pmix().committed(request.into()) {
         ModexAnswer::Found(record) if record.len_bytes() > RECORD_BYTES => None,
@@ -155,7 +155,7 @@ impl<'a> From<&'a FetchMessage> for ModexRequest<'a> {
 const PREFETCHED_BYTES: usize = 64 << 10;
 
 /// Bytes of a record that is fetched, at most. A message of the tree has up to 16 MiB.
-const RECORD_BYTES: usize = 15 << 20;
+pub(super) const RECORD_BYTES: usize = 15 << 20;
 
 /// Requests of a node without an answer, at most.
 const SENT_MAX: usize = 1 << 14;

@@ -1,5 +1,6 @@
 //! Fences of a job on several nodes: the contribution of this node, and those of all of them.
 
+use super::fetches::RECORD_BYTES;
 use super::service::Service;
 use crate::launch::process::ProcessEnd;
 use crate::settings::nodes::FenceData;
@@ -21,6 +22,10 @@ impl FenceRule {
     /// True if the committed data of this node stays, where gets of other nodes fetch it.
     fn keeps(self, service: &Service, id: JobId) -> bool {
         let pmix = service.server.pmix_ref();
+        // No get fetches a longer record.
+        if pmix.fence_modex(id).any(|record| record.len_bytes() > RECORD_BYTES) {
+            return false;
+        }
         match self.data {
             FenceData::Push => false,
             FenceData::Pull => true,

@@ -331,13 +331,15 @@ fn server_proves_the_secret_as_well_where_the_client_demands_it() {
     for piece in PIECES {
         let refused = Err(CallError::Peer(PeerError::Refused(Code::OTHER)));
         for (challenge, expected) in [
-            (Challenge::with_mutual(&secret, nonce), Ok(3)),
-            (Challenge::with_mutual(&wrong, nonce), refused),
+            (Some(Challenge::with_mutual(&secret, nonce)), Ok(3)),
+            (Some(Challenge::with_mutual(&wrong, nonce)), refused),
             // This server offers the other method alone.
-            (Challenge::new(&secret, nonce), refused),
+            (Some(Challenge::new(&secret, nonce)), refused),
+            // This one takes any client, and proves nothing.
+            (None, Err(CallError::Peer(PeerError::Unproven))),
         ] {
             let (server, job) = server(4);
-            let peer = Peer::Unidentified { job, deadline: None, challenge: Some(challenge) };
+            let peer = Peer::Unidentified { job, deadline: None, challenge };
             let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
             let prover = MutualProver::new(secret.clone(), Nonce::new([1; 18]));
             let mut opening = Opening::new(Version::V2_0);

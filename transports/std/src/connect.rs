@@ -163,7 +163,8 @@ impl ConnectOptions {
     }
 
     /// Requires that the server proves the secret as well, before this process is a member of the job: a
-    /// server without it is refused with [`PeerError::Unproven`].
+    /// server that proves nothing is refused with [`PeerError::Unproven`]. So is every connection in PMI-1 or
+    /// without a [`secret`](Self::secret), and one that the process has inherited: its server asks for no proof.
     ///
     /// Wire: the method `mutual-hmac-sha256`, which only the servers of this project offer
     /// ([`MutualHmac`](pmi_core::auth::MutualHmac)).
@@ -260,8 +261,13 @@ impl ConnectOptions {
         }
         let (first, second) = match environment.versions {
             RequestedVersions::Only(version) => (version, None),
+            // PMI-1 has no proof of the server.
+            RequestedVersions::Newest if self.is_mutual => (Version::V2_0, None),
             RequestedVersions::Newest => (Version::V2_0, Some(Version::V1_1)),
         };
+        if self.is_mutual && (self.secret.is_none() || first.major < 2) {
+            return Err(ConnectError::Open(CallError::Peer(PeerError::Unproven)));
+        }
         let attempt = |version| -> Result<Member<P>, ConnectError> {
             let stream = reach_within(&environment, self.timeout)?;
             let socket = second_descriptor(&stream)?;

@@ -254,6 +254,45 @@ fn peer_that_is_no_server_is_reported_in_words() {
     server.join().unwrap();
 }
 
+// Coverage: W2-26
+#[test]
+fn demand_for_a_proof_of_the_server_is_never_dropped() {
+    let secret = Secret::new(b"a secret of the job").unwrap();
+    for (versions, secret) in
+        [(RequestedVersions::Only(Version::V1_1), Some(&secret)), (RequestedVersions::Newest, None)]
+    {
+        // Nothing listens there, and nothing is asked.
+        let environment = Environment { versions, ..Environment::new(dial(1, 2), 2, 4) };
+        let mut options = ConnectOptions::new().environment(environment).mutual();
+        if let Some(secret) = secret {
+            options = options.secret(secret.clone());
+        }
+        let error = options.connect().map(drop).unwrap_err();
+        let expected = CallError::Peer(PeerError::Unproven);
+        assert!(
+            matches!(&error, ConnectError::Open(error) if error.to_string() == expected.to_string()),
+            "{error}"
+        );
+    }
+    // A server that asks for no proof, and one of PMI-1, which is not asked in PMI-1.
+    for has_frames in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = thread::spawn(move || {
+            let stream = listener.accept().unwrap().0;
+            stream.set_nonblocking(true).unwrap();
+            if has_frames {
+                serve_over(NonBlocking::of(stream), true, None);
+            }
+        });
+        let versions = RequestedVersions::Newest;
+        let environment = Environment { versions, ..Environment::new(dial(port, 2), 2, 4) };
+        let options = ConnectOptions::new().environment(environment).mutual();
+        assert!(options.secret(secret.clone()).connect().is_err());
+        serving.join().unwrap();
+    }
+}
+
 #[cfg(feature = "tls")]
 mod under_tls {
     use super::*;

@@ -39,7 +39,7 @@ export function actView(app, session) {
   const choice = rankChoice("Rank to act on", pane.story, lane, (lane) => app.choose(lane));
   return h("div", { class: "act" },
     h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, ${titled(dialect)}`)),
-    // Who is a rank begins with its messages.
+    // Where a rank is played by hand, its messages come first.
     rank.next === "manual" ? [hand(session, rank, dialect), faults(session, lane, dialect)] : [faults(session, lane, dialect), hand(session, rank, dialect)],
     h("section", {}, h("h3", {}, "Fork the run"),
       h("p", { class: "aside" }, "A copy of this run beside it. Later injections apply to the copy."),

@@ -9,17 +9,15 @@ export function kvsView(app) {
   const view = pane.run.view(app.stepOf(pane));
   if (!view.keys) return h("p", { class: "empty" }, "A recording contains messages, but no keys of the server.");
   const isPmix = pane.story.lanes.some((lane) => lane.dialect === "pmix");
-  const counts = view.fences.length > 1 ? null : { all: view.key_count, hidden: view.hidden_count };
   return h("div", {},
-    view.fences.map((fence) => keyspaceView(fence, view.keys.filter((key) => key.job === fence.job), view.fences.length > 1, counts)),
+    view.fences.map((fence) => keyspaceView(fence, view.keys.filter((key) => key.job === fence.job), view.fences.length > 1)),
     isPmix && h("section", {}, h("h3", {}, "Committed in PMIx"),
       h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
 }
 
 /// The keys of one job, and the fence that makes them visible.
-function keyspaceView({ job, generation, inside, ranks, missing, missing_count: missed }, keys, isNamed, counts) {
+function keyspaceView({ job, generation, inside, ranks, missing, missing_count: missed, key_count: all, hidden_count: hidden }, keys, isNamed) {
   const name = isNamed ? `Keys of ${job}` : "Keys at the server";
-  const { all, hidden } = counts ?? { all: keys.length, hidden: keys.filter(({ visible }) => !visible).length };
   // By writer: neither a put nor a fence moves the cards of other ranks.
   const cards = keys.toSorted((a, b) => (a.by ?? -1) - (b.by ?? -1)).slice(0, CARDS_MAX);
   const awaited = !inside ? "No rank has entered it." : missed ? `Awaited: ${named(missing, missed)}.` : "All ranks are inside.";
@@ -29,7 +27,7 @@ function keyspaceView({ job, generation, inside, ranks, missing, missing_count: 
     h("div", { class: "meter", role: "meter", "aria-label": isNamed ? `Ranks of ${job} in the fence` : "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": ranks, "aria-valuenow": inside },
       h("i", { style: `width:${(inside / ranks) * 100}%` })),
     h("p", { class: "aside" }, awaited),
-    keys.length ? h("ul", { class: "cards", "aria-label": name }, cards.map(cardView)) : h("p", { class: "empty" }, "Nothing has been put."),
+    all ? h("ul", { class: "cards", "aria-label": name }, cards.map(cardView)) : h("p", { class: "empty" }, "Nothing has been put."),
     all > CARDS_MAX && h("p", { class: "aside" }, `and ${all - CARDS_MAX} more`));
 }
 

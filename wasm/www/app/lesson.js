@@ -48,6 +48,7 @@ export class Teacher {
     const answers = [right, ...others].sort((a, b) => a.length - b.length || a.localeCompare(b));
     const choose = (answer, { currentTarget }) => {
       this.predicted = answer;
+      if (this.watched) this.watched.predicted = answer;
       for (const button of currentTarget.parentElement.children) button.setAttribute("aria-pressed", String(button === currentTarget));
       this.judge();
     };

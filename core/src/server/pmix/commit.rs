@@ -64,8 +64,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         for (scope, fresh) in scopes.map_while(Result::ok) {
             let Some(rank_data) = self.pmix.rank_data_mut(peer) else { return Status::NOT_FOUND };
             if matches!(scope, scope::REMOTE | scope::GLOBAL) {
-                // A fence that has ended has carried the former version, unless that was kept here.
-                rank_data.is_elsewhere |= rank_data.fence != 0 && !job.is_due(rank_data.fence);
+                // A fence that has ended or was handed up has the former version, unless that was kept here.
+                rank_data.is_elsewhere |= rank_data.fence != 0 && rank_data.fence != fence;
                 rank_data.fence = fence;
                 rank_data.version = rank_data.version.wrapping_add(1);
             }

@@ -48,7 +48,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Watching.value(
         "report-uri",
         "WHERE",
-        "write the address at which PMIx tools connect to standard output (-), standard error (+) or a file",
+        "write the address of the run for PMIx tools to standard output (-), standard error (+) or a file",
         |settings, value| put(&mut settings.watching.report_uri, path(value).map(Some)),
         |settings| shown_path(settings.watching.report_uri.as_ref()),
     ),

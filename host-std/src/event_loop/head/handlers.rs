@@ -94,7 +94,7 @@ impl HeadLoop {
         let Some(node) = self.nodes.get_mut(from) else { return Ok(()) };
         node.heard_at = Instant::now();
         match AgentMessage::read(body) {
-            Some(AgentMessage::Started { job, pids }) => self.handle_starts(from, job, &pids),
+            Some(AgentMessage::Started { job, pids }) => self.handle_starts(from, job, &pids)?,
             Some(AgentMessage::Ended(ended)) => self.handle_end(from, ended),
             Some(AgentMessage::Failed { job, failure, outputs }) => {
                 self.handle_failure(from, job, failure, outputs);
@@ -154,14 +154,17 @@ impl HeadLoop {
         self.fail(Failure::Launcher { what }, None);
     }
 
-    fn handle_starts(&mut self, from: NodeId, job: u32, pids: &[i32]) {
+    fn handle_starts(&mut self, from: NodeId, job: u32, pids: &[i32]) -> io::Result<()> {
         for pid in pids {
-            let Some((number, rank)) = self.nodes.note_start(from, job, *pid) else { return };
+            let Some((number, rank)) = self.nodes.note_start(from, job, *pid) else {
+                return Ok(());
+            };
             let place = (number, StreamOwner { group: job, rank });
             match self.input.terminal.as_ref().is_some_and(|terminal| terminal.is_of(job, rank)) {
                 true => {
                     self.io.outputs.add_remote_terminal(place);
-                    terminal::begin(self);
+                    terminal::follow_changes(self);
+                    self.serve_input()?;
                 }
                 false => self.io.outputs.add_remote(place),
             }
@@ -172,6 +175,7 @@ impl HeadLoop {
         } else if self.nodes.has_started_all(0) {
             self.summary.note_all_started();
         }
+        Ok(())
     }
 
     fn handle_end(&mut self, from: NodeId, ended: RankEnded) {
@@ -371,6 +375,7 @@ impl HeadLoop {
             // Besides their own meaning, these signals may indicate a change of the terminal.
             if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
                 terminal::follow_changes(self);
+                self.serve_input()?;
             }
         }
         Ok(())

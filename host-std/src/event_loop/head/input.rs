@@ -92,6 +92,11 @@ impl HeadInput {
     /// Errors of the poller.
     pub(super) fn serve(&mut self, poller: &Poller) -> io::Result<Vec<(NodeId, NodeInput)>> {
         let mut due = Vec::new();
+        if self.terminal.as_ref().is_some_and(HeadTerminal::withholds_keys) {
+            self.retry_at = None;
+            self.watch(false, poller)?;
+            return Ok(due);
+        }
         let Self { source: Some(source), readers, chunk, .. } = self else { return Ok(due) };
         self.retry_at = None;
         let mut waits = false;

@@ -4,8 +4,13 @@ use crate::settings::Settings;
 
 /// The reason to reject the settings, if there is one.
 pub(super) fn option(settings: &Settings) -> Option<String> {
-    let Settings { job, .. } = settings;
-    let given = [(job.listen.is_some(), "--listen"), (job.websocket.is_some(), "--websocket")];
+    let Settings { job, watching, .. } = settings;
+    let given = [
+        (job.listen.is_some(), "--listen"),
+        (job.websocket.is_some(), "--websocket"),
+        (watching.report_uri.is_some(), "--report-uri"),
+        (watching.is_system_server, "--system-server"),
+    ];
     let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
     Some(format!("'{name}' works on one node only; leave it out, or run all ranks on this machine"))
 }

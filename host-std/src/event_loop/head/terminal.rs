@@ -70,6 +70,12 @@ impl HeadTerminal {
         }
     }
 
+    /// True while keys belong to others than the rank: before its start, and while another program has the
+    /// terminal.
+    pub(super) fn withholds_keys(&self) -> bool {
+        self.console.as_ref().is_some_and(|console| !console.is_raw())
+    }
+
     /// The rank for which the terminal of the user is raw.
     fn raw_for(&self) -> Option<StreamOwner> {
         let is_raw = self.console.as_ref().is_some_and(Console::is_raw);
@@ -87,7 +93,7 @@ impl Drop for HeadTerminal {
 }
 
 /// The rank has started: it gets all keys from now on.
-pub(super) fn begin(head: &mut HeadLoop) {
+fn begin(head: &mut HeadLoop) {
     let Some(terminal) = &mut head.input.terminal else { return };
     if let Some(console) = &mut terminal.console {
         console.enter();
@@ -95,7 +101,7 @@ pub(super) fn begin(head: &mut HeadLoop) {
     head.io.outputs.set_raw(terminal.raw_for());
 }
 
-/// The terminal of the user may have another size, or modes of another program.
+/// The rank has started, or the terminal of the user may have another size, or modes of another program.
 pub(super) fn follow_changes(head: &mut HeadLoop) {
     let Some(terminal) = head.input.terminal.as_ref().filter(|terminal| terminal.console.is_some())
     else {

@@ -319,7 +319,7 @@ const AUTOFORK: &str = "HYDRA_LAUNCHER_AUTOFORK";
 /// Values that switch it off, as Hydra reads them.
 const OFF: [&str; 4] = ["0", "no", "false", "off"];
 
-/// Number of those that hold for every starter; the others are for remote shells.
+/// Number of [`EXTRA_ARGUMENTS`] that hold for every starter; the others are for remote shells.
 const OF_HYDRA: usize = 3;
 
 /// Variables of Open MPI that name a remote shell.

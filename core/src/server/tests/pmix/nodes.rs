@@ -361,6 +361,20 @@ fn data_that_a_fence_has_carried_is_carried_again_when_it_changes() {
 }
 
 #[test]
+fn data_that_changes_while_a_fence_carries_it_goes_with_the_next() {
+    let mut nodes = Nodes::new();
+    nodes.commit(1, "k", scope::GLOBAL);
+    nodes.enter();
+    let block = nodes.contributions();
+    // Between the entry of the rank and the end of the fence.
+    nodes.commit(1, "k2", scope::GLOBAL);
+    nodes.add(&block);
+    nodes.end();
+    assert_ne!(nodes.fence_with(true), b"");
+    assert_eq!(nodes.get(0, 1, "k2"), Ok((1, vec!["k".into(), "k2".into()])));
+}
+
+#[test]
 fn data_of_all_ranks_of_a_node_is_fetched_at_once() {
     let mut nodes = Nodes::new();
     nodes.commit(1, "k", scope::GLOBAL);

@@ -208,7 +208,8 @@ mod tests {
         let view = view(&world);
         for part in [
             r#""key":"a","value":"1","by":0,"node":null,"visible":false"#,
-            r#""ranks":2,"generation":0,"inside":1,"key_count":2,"hidden_count":1,"missing":[1],"missing_count":1"#,
+            r#""ranks":2,"generation":0,"inside":1,"key_count":2,"hidden_count":1,"#,
+            r#""missing":[1],"missing_count":1"#,
             r#""debts":[{"rank":0,"what":"fence","debtors":[1],"debtors_count":1}]"#,
             r#""ranks":["running open open\nfence","running open open"]"#,
             r#""key_count":2,"hidden_count":1"#,

@@ -164,7 +164,8 @@ impl ConnectOptions {
 
     /// Requires that the server proves the secret as well, before this process is a member of the job: a
     /// server that proves nothing is refused with [`PeerError::Unproven`]. So is every connection in PMI-1 or
-    /// without a [`secret`](Self::secret), and one that the process has inherited: its server asks for no proof.
+    /// without a [`secret`](Self::secret), and one that the process has inherited, whose server asks for no
+    /// proof.
     ///
     /// Wire: the method `mutual-hmac-sha256`, which only the servers of this project offer
     /// ([`MutualHmac`](pmi_core::auth::MutualHmac)).

@@ -5,12 +5,12 @@
 //! borrows one with the first byte that it has to hold and returns it with the last.
 //!
 //! While no buffer is free, a session takes no byte of a message that does not arrive as a whole
-//! ([`handle_input`](crate::machine::Machine::handle_input) returns a smaller number); the bytes stay in
-//! the link, and [`next_ready`](crate::server::Server::next_ready) names the session when a buffer is free
+//! ([`handle_input`](crate::machine::Machine::handle_input) returns a smaller number); the bytes stay in the
+//! link, and [`next_ready`](crate::server::Server::next_ready) names the session when a buffer is free
 //! again. A whole message needs no buffer unless the build supports spawns or PMIx, whose requests the
 //! server keeps until its owner has read them. A session that waits for a response holds none, so a job
-//! makes progress with a single buffer. A peer that stops within a message keeps its buffer until its session is closed:
-//! where peers are not trusted, a pool needs one buffer for each of them.
+//! makes progress with a single buffer. A peer that stops within a message keeps its buffer until its
+//! session is closed: where peers are not trusted, a pool needs one buffer for each of them.
 //!
 //! ```
 //! use pmi_core::pool::Pool;

@@ -10,6 +10,9 @@ CLIENT = [sys.executable, os.path.join(HERE, "client.py")]
 SERVER = [sys.executable, os.path.join(HERE, "server.py")]
 HELLO = os.path.join(HERE, "../../host-std/tests/programs/hello.c")
 
+# With it, a line and its end are two writes, and the ranks of the server of the book share one pipe.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 
 def run(*words):
     """Sorted lines of the output of a command, which has to succeed."""

@@ -216,8 +216,9 @@ const PARTS: &[(&str, usize)] =
     // 150 and 225 KiB until the challenge was keyed by HMAC, 152 and 228 KiB until jobs had ranks on several
     // nodes, 154 and 231 KiB until these had names, groups and events; 157, 110 and 237 KiB until the values
     // of PMIx had names; 158, 113 and 248 KiB until all its states and codes had, and tools had output; 160,
-    // 115 and 255 KiB until messages were columns, and a trace was shown in two thirds of the time.
-    &[("played", 163 * 1024), ("recorded", 118 * 1024), ("pmix", 257 * 1024)];
+    // 115 and 255 KiB until messages were columns, and a trace was shown in two thirds of the time; 257 KiB
+    // for PMIx until fences left data to be fetched.
+    &[("played", 163 * 1024), ("recorded", 118 * 1024), ("pmix", 259 * 1024)];
 
 /// Bound of what is loaded before the page can be used, compressed.
 const FIRST_LOAD_MAX: usize = 250 * 1024;

@@ -87,12 +87,12 @@ fn compile(directory: &Path, program: &Path) -> Result<(), String> {
 struct Run {
     exchange_us: f64,
     get_us: f64,
-    /// Shares of all ranks in the pages of the values, added up.
+    /// Resident memory of all copies of the values: one, if all ranks map the same files.
     view_kib: f64,
 }
 
 fn parse(output: &str) -> Result<Run, String> {
-    let view = output.lines().find_map(|line| line.strip_prefix("view ")?.split("pss_kib=").nth(1));
+    let view = output.lines().find_map(|line| line.strip_prefix("view ")?.split("kib=").nth(1));
     let view_kib = view.and_then(|kib| kib.parse().ok());
     Ok(Run {
         exchange_us: times(output, "exchange")?[0],
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn output_of_rank_0_is_read() {
         let output = "exchange count=5 median_ns=4000 mean_ns=5000\nget count=9 median_ns=200 \
-                      mean_ns=300\nview rss_kib=80 pss_kib=20\n";
+                      mean_ns=300\nview kib=20\n";
         let run = Run { exchange_us: 4.0, get_us: 0.2, view_kib: 20.0 };
         assert_eq!(parse(output), Ok(run));
         assert!(parse("exchange count=5 median_ns=4 mean_ns=5\n").is_err());

@@ -316,12 +316,17 @@ fn copy_libraries(program: &Path, root: &Path) -> Result<(), String> {
 fn needed_glibc(program: &Path) -> Result<String, String> {
     let mut readelf = Command::new("readelf");
     let symbols = process::output(readelf.args(["--dyn-syms", "-W"]).arg(program))?;
-    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
-        let version = rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?;
-        let numbers: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
-        Some((numbers, version.to_owned()))
-    });
-    versions.max().map(|(_, version)| version).ok_or_else(|| "no symbol of glibc".into())
+    let versions = symbols
+        .split("GLIBC_")
+        .skip(1)
+        .filter_map(|rest| rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next());
+    let newest = versions.max_by_key(|version| version_numbers(version));
+    newest.map(str::to_owned).ok_or_else(|| "no symbol of glibc".into())
+}
+
+/// The numbers of a version, to be compared.
+fn version_numbers(text: &str) -> Vec<u32> {
+    text.split('.').filter_map(|part| part.parse().ok()).collect()
 }
 
 fn control_file(glibc: &str) -> String {

@@ -164,12 +164,14 @@ pub(crate) fn target_directory() -> PathBuf {
 
 /// Builds the launcher as users get it, and returns its path.
 pub(crate) fn build_host() -> Result<PathBuf, String> {
-    match process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"]))
-    {
+    match process::succeeds(process::cargo().args(HOST_BUILD.split(' '))) {
         true => Ok(target_directory().join("release/pmi-host")),
         false => Err("pmi-host does not build".into()),
     }
 }
+
+/// Words with which cargo builds the launcher as users get it.
+pub(crate) const HOST_BUILD: &str = "build --release --package pmi-host";
 
 const DEBIAN: &str = "/usr";
 const BUNDLED_LINKER: &str = "lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld";

@@ -22,11 +22,7 @@ impl FenceRule {
     /// True if the committed data of this node stays, where gets of other nodes fetch it.
     fn keeps(self, service: &Service, id: JobId) -> bool {
         let pmix = service.server.pmix_ref();
-        // No get fetches a longer record.
-        if pmix.fence_modex(id).any(|record| record.len_bytes() > RECORD_BYTES) {
-            return false;
-        }
-        match self.data {
+        let is_kept = match self.data {
             FenceData::Push => false,
             FenceData::Pull => true,
             FenceData::Auto => {
@@ -34,7 +30,9 @@ impl FenceRule {
                 // The other nodes have about as much.
                 bytes.saturating_mul(self.nodes) > PUSHED_BYTES && !pmix.collects_fence_data(id)
             }
-        }
+        };
+        // No get fetches a longer record.
+        is_kept && pmix.fence_modex(id).all(|record| record.len_bytes() <= RECORD_BYTES)
     }
 }
 

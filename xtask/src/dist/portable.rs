@@ -4,7 +4,7 @@
 //! symbols of older versions, and the libraries of other processors; both it and `cargo-zigbuild` are wheels
 //! of the Python package index.
 
-use super::{Release, process, toolchain};
+use super::{Release, process, toolchain, version_numbers};
 use crate::toolchain::{Facts, Toolchain};
 use crate::wheel;
 use std::env;
@@ -44,7 +44,7 @@ impl PortableTarget {
     fn archive(&self, release: &Release, builder: &Path) -> Result<PathBuf, String> {
         let program = self.build(builder)?;
         let needed = super::needed_glibc(&program)?;
-        if version(&needed) > version(GLIBC) {
+        if version_numbers(&needed) > version_numbers(GLIBC) {
             return Err(format!("{} requires glibc {needed}", program.display()));
         }
         let tree = release.tree(self.processor, &format!("gnu{GLIBC}"), &program)?;
@@ -109,18 +109,14 @@ impl PortableTarget {
     }
 }
 
-/// The numbers of a version, to be compared.
-fn version(text: &str) -> Vec<u32> {
-    text.split('.').filter_map(|part| part.parse().ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::version;
+    use super::version_numbers;
 
     #[test]
     fn versions_are_compared_by_number() {
-        assert!(version("2.4") < version("2.28") && version("2.28") <= version("2.28"));
-        assert!(version("2.34") > version("2.28"));
+        assert!(version_numbers("2.4") < version_numbers("2.28"));
+        assert!(version_numbers("2.28") <= version_numbers("2.28"));
+        assert!(version_numbers("2.34") > version_numbers("2.28"));
     }
 }

@@ -2,8 +2,9 @@
 
 use pmi_core::client::{AuthAnswer, AuthProgress, Prover};
 use pmi_core::command::{Answer, Identity, Reply, Text, Version};
+use pmi_core::error::PeerError;
 
-use super::{ReadReply, ReplyResult};
+use super::{CallError, ReadReply, ReplyResult};
 
 /// Parameters of a handshake.
 ///
@@ -48,6 +49,23 @@ impl Opening<'_> {
     /// Parameters with `version` alone.
     pub const fn new(version: Version) -> Self {
         Self { version, rank: None, job: None, prover: None }
+    }
+
+    /// The result of a handshake with a negotiated version: a server that asks for no proof has not proved
+    /// anything either.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError::Unproven`] if the method demands more of the server than these messages.
+    pub fn accept<E>(
+        &self,
+        progress: &AuthProgress,
+        version: Version,
+    ) -> Result<Version, CallError<E>> {
+        match self.prover {
+            Some(prover) if !prover.accepts(progress) => Err(CallError::Peer(PeerError::Unproven)),
+            _ => Ok(version),
+        }
     }
 }
 

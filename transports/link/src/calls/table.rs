@@ -72,12 +72,7 @@ macro_rules! client_calls {
             if !may_join
                 || !matches!(self.read_client(|client| client.state()), State::Agreed { .. })
             {
-                return match prover {
-                    Some(prover) if !prover.accepts(&AuthProgress::default()) => {
-                        Err(CallError::Peer(PeerError::Unproven))
-                    }
-                    _ => Ok(version),
-                };
+                return opening.accept(&AuthProgress::default(), version);
             }
             let method = prover.map(|prover| Text::plain(prover.method()));
             let job = job.map(Text::plain);
@@ -94,13 +89,7 @@ macro_rules! client_calls {
                 let join = JoinReply { prover, progress, on_spawner: &mut *on_spawner };
                 answer = self.call(&request, join)$(.$await)*?;
             }
-            // A server that asks for no proof has not proved anything either.
-            match prover {
-                Some(prover) if !prover.accepts(progress) => {
-                    Err(CallError::Peer(PeerError::Unproven))
-                }
-                _ => Ok(version),
-            }
+            opening.accept(progress, version)
         }
 
         /// Requests the greatest lengths of name, key and value, which hold from now on.

@@ -8,10 +8,8 @@
 //! |---|---|
 //! | `pmi2` | PMI-2 framing, attributes of nodes and jobs |
 //! | `binary` | the binary dialect (`docs/binary.md`) |
-//! | `dynamic` | all beyond a fixed set of ranks on one node: jobs over several nodes, spawned jobs,
-//! published names, fences of some ranks (PMI-1.2), and with PMI-2 connected jobs, whole keyspaces and
-//! rings | | `listen` | ranks that connect by themselves: identification, proof, the second connection out
-//! of band |
+//! | `dynamic` | all beyond a fixed set of ranks on one node: jobs over several nodes, spawned jobs, published names, fences of some ranks (PMI-1.2), and with PMI-2 connected jobs, whole keyspaces and rings |
+//! | `listen` | ranks that connect by themselves: identification, proof, the second connection out of band |
 //!
 //! They are constants and not conditions of compilation, because a match then names every case, in every
 //! build; a branch that cannot be taken leaves nothing behind. State that only an absent part would use has

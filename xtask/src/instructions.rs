@@ -7,7 +7,7 @@
 //! difference between a run with many of them and a run with none.
 
 use crate::args::Arguments;
-use crate::{page, process, processes};
+use crate::{page, process, processes, toolchain};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -110,7 +110,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
 
 /// Counts of all operations, in the order of the table.
 fn measure() -> Result<Vec<u64>, String> {
-    let directory = process::root().join("target/instructions");
+    let directory = toolchain::target_directory().join("instructions");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut idle = Vec::new();
     for protocol in [CountedProtocol::Pmi1, CountedProtocol::Pmi2] {
@@ -154,7 +154,7 @@ struct CountedServer {
 
 impl CountedServer {
     fn start(directory: &Path) -> Result<Self, String> {
-        let program = process::root().join("target/release/pmi-host");
+        let program = toolchain::target_directory().join("release/pmi-host");
         if !program.exists() {
             return Err(format!(
                 "there is no {}; build it by `cargo build --release -p pmi-host`",

@@ -98,8 +98,7 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     }
     plan.placement.ranks = LocalRanks::of(sorted(map.ranks_of(node)));
     plan.placement.neighbours = busy;
-    let hosts = first.hosts.clone();
-    plan.placement.hosts = Some(Rc::new(PlacedHosts { hosts, map, ..(*first).clone() }));
+    plan.placement.hosts = Some(Rc::new(PlacedHosts { map, ..(*first).clone() }));
     plan.endpoint = run.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(run, &mut plan)?;
     let id = run.service.add_job(&plan).map_err(|error| error.to_string())?;

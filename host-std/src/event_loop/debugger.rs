@@ -47,6 +47,10 @@ pub(super) fn note_stopped(run: &mut EventLoop, job: JobId, rank: u32) {
 
 /// Terminates daemons of debuggers once no other process runs.
 pub(super) fn dismiss_daemons(run: &mut EventLoop) {
+    // Few runs have any, and this is called at the end of each process.
+    if !run.jobs.iter().any(|(_, job)| job.plan.pairs.directives.are_daemons) {
+        return;
+    }
     let running = run.processes.iter().enumerate().filter(|(_, entry)| entry.process.is_some());
     let is_daemon =
         |job: JobId| run.jobs.get(job).is_some_and(|job| job.plan.pairs.directives.are_daemons);

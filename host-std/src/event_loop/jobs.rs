@@ -33,8 +33,6 @@ pub(super) struct JobState {
     /// True if the job was not started completely, or a rank terminated it: its processes are killed, which
     /// is no failure.
     is_unwanted: bool,
-    /// True for daemons of a debugger, whose end is no failure.
-    is_auxiliary: bool,
     /// Ranks that wait for a debugger.
     pub(super) stopped: BTreeSet<u32>,
     /// True if two puts of one key by different ranks were reported.
@@ -99,7 +97,6 @@ impl Jobs {
             started_count: 0,
             running_count: 0,
             is_unwanted: false,
-            is_auxiliary: plan.pairs.directives.are_daemons,
             stopped: BTreeSet::new(),
             is_put_twice_reported: false,
         };
@@ -211,7 +208,9 @@ impl Jobs {
 
     /// False if the end of the processes of a job is no failure: they are killed on purpose, or daemons.
     pub(super) fn is_wanted(&self, job: JobId) -> bool {
-        self.get(job).is_some_and(|job| !job.is_unwanted && !job.is_auxiliary)
+        // The end of a daemon of a debugger is no failure.
+        let is_wanted = |job: &JobState| !job.is_unwanted && !job.plan.pairs.directives.are_daemons;
+        self.get(job).is_some_and(is_wanted)
     }
 
     pub(super) fn get_mut(&mut self, job: JobId) -> Option<&mut JobState> {

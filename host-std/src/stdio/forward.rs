@@ -254,15 +254,14 @@ impl PullState {
 
     /// Queues bytes that were kept back long enough.
     fn release_due(&mut self, now: Instant) {
-        for ((.., stream), state) in std::mem::take(&mut self.streams) {
-            let key = (state.source.job.0, state.source.rank, stream);
-            let mut state = state;
-            if state.due_at.is_some_and(|at| at <= now) {
-                state.due_at = None;
-                let group = std::mem::take(&mut state.group);
-                self.enqueue(&Rc::clone(&state.source), stream, group);
-            }
-            self.streams.insert(key, state);
+        let is_due = |state: &StreamState| state.due_at.is_some_and(|at| at <= now);
+        let due = self.streams.iter_mut().filter(|(_, state)| is_due(state));
+        let due = due.map(|((.., stream), state)| {
+            state.due_at = None;
+            (Rc::clone(&state.source), *stream, std::mem::take(&mut state.group))
+        });
+        for (source, stream, group) in due.collect::<Vec<_>>() {
+            self.enqueue(&source, stream, group);
         }
     }
 

@@ -223,9 +223,7 @@ impl<P: PmixStorage> PmixShared<P> {
             let of = self.collectives.get(at).and_then(|open| open.listed().nth(listed));
             let Some(of) = of else { return };
             let Some(namespace) = self.namespace_mut(of.job) else { continue };
-            for data in namespace.ranks.as_mut() {
-                data.is_elsewhere |= data.remote.is_some();
-            }
+            namespace.mark_elsewhere();
         }
     }
 }

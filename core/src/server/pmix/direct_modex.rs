@@ -73,11 +73,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// All data that processes of this node have committed for other nodes: a node that fetches the data of
     /// one of them is likely to want that of the others.
     pub fn committed_by_all(&mut self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
-        let namespace = self.context.pmix.namespace_mut(job);
-        if let Some(namespace) = namespace {
-            for data in namespace.ranks.as_mut() {
-                data.is_elsewhere |= data.remote.is_some();
-            }
+        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+            namespace.mark_elsewhere();
         }
         let namespace = self.context.pmix.namespace(job);
         namespace.into_iter().flat_map(|namespace| {

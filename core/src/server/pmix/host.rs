@@ -146,20 +146,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             Layout::Client => None,
             layout => self.welcome(peer.job, layout)?,
         };
-        let state = self.sessions.state_mut(id).ok_or(waiting)?;
+        self.open_as(id, peer, welcome);
+        Ok(())
+    }
+
+    /// Opens a session as one of this process, with the answer to the greeting of a tool, if it is one.
+    pub(super) fn open_as(&mut self, id: SessionId, peer: ProcId, welcome: Option<P::Bytes>) {
+        let Some(state) = self.sessions.state_mut(id) else { return };
         match welcome {
             Some(bytes) => {
                 state.push_response(0, PmixResponse::ToolWelcome(bytes));
             }
             None => state.push_welcome(id),
         }
-        self.open_as(id, peer);
-        Ok(())
-    }
-
-    /// Opens a session as one of this process.
-    pub(super) fn open_as(&mut self, id: SessionId, peer: ProcId) {
-        let Some(state) = self.sessions.state_mut(id) else { return };
         state.lifecycle.phase = SessionPhase::Open;
         state.lifecycle.deadline = None;
         state.protocol.is_admitted = true;

@@ -74,6 +74,13 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
         }
     }
 
+    /// Notes that other nodes get what the ranks have committed for them so far.
+    pub(super) fn mark_elsewhere(&mut self) {
+        for data in self.ranks.as_mut() {
+            data.is_elsewhere |= data.remote.is_some();
+        }
+    }
+
     /// Packs the description of the job for `rank`, whose library has this `release` and reads
     /// `format`. Ranks of a job mostly share a library, so the part common to all of them is packed
     /// once and cached.

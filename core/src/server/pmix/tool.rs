@@ -5,7 +5,6 @@
 //! launcher has started is a rank of its job, such as a daemon of a debugger.
 
 use super::context::{PmixEffect, PmixView};
-use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::SharedBytes;
 use super::state::claimed_user;
@@ -98,16 +97,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         self.request_read(id);
         let state = self.sessions.state_mut(id).ok_or(waiting)?;
         state.protocol.peer = Some(peer);
-        match welcome {
-            Some(bytes) => {
-                state.push_response(0, PmixResponse::ToolWelcome(bytes));
-            }
-            None => state.push_welcome(id),
-        }
         if let Some(namespace) = self.context.pmix.namespace_mut(job) {
             namespace.is_tool = true;
         }
-        self.open_as(id, peer);
+        self.open_as(id, peer, welcome);
         Ok(())
     }
 

@@ -155,6 +155,9 @@ fn too_few_open_files_are_told_before_anything_starts() {
     ]);
     assert!(!flag.exists());
     limited("64", "4").exits_with(0).says_nothing();
+    // Just enough: fewer ranks start at once.
+    limited("112", "16").exits_with(0).says_nothing();
+    limited("208", "40").exits_with(0).says_nothing();
     // A soft limit is raised for the launcher, and restored for the ranks.
     let mut command = Command::new("sh");
     let line = "ulimit -Sn 64; exec \"$@\"";

@@ -23,6 +23,7 @@ use pmi_host_base::usage::UsageError;
 use std::env;
 use std::ffi::OsString;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Configuration of the first job.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) struct Config {
     /// Listener for pages, with its credentials.
     pub(crate) web: Option<WebListenConfig>,
     /// Binding of ranks to processors; `None` if the system may choose.
-    pub(crate) binding: Option<Rc<Binding>>,
+    pub(crate) binding: Option<Arc<Binding>>,
     /// Settings of the run.
     pub(crate) settings: Settings,
 }
@@ -156,7 +157,7 @@ impl Config {
             // Each node has processors of its own.
             Some(_) => Binding::check(&settings.placement).map(|()| None),
         };
-        let binding = binding.map_err(ConfigError::Binding)?.map(Rc::new);
+        let binding = binding.map_err(ConfigError::Binding)?.map(Arc::new);
         let (hosts, node) = (hosts.map(Rc::new), None);
         Ok(Self { ranks, parts, host, hosts, node, listen, web, binding, settings })
     }

@@ -34,6 +34,7 @@ use rustix::fs::Mode;
 use rustix::process::{Signal, umask};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Parts that the loop of an agent takes over.
@@ -189,7 +190,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     if let Some(processors) = &settings.placement.processors {
         binding::limit_to(processors)?;
     }
-    let binding = Binding::resolve(&settings.placement)?.map(Rc::new);
+    let binding = Binding::resolve(&settings.placement)?.map(Arc::new);
     let ranks = job.map.ranks();
     let source = AllocationSource::Named;
     let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);

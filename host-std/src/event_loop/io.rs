@@ -7,6 +7,7 @@ use crate::poller::Poller;
 use crate::report;
 use crate::stdio::StreamOwner;
 use crate::stdio::forward::OutputForwarder;
+use crate::stdio::inputs::InputWriter;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
 use crate::stdio::pushed::PushedInputs;
@@ -37,6 +38,8 @@ pub(super) struct Io {
 
 /// Pipes of a rank that was started; `None` where it has a terminal, or one pipe for both.
 pub(super) struct RankPipes {
+    /// `None` also if the launcher writes nothing to it.
+    pub(super) input: Option<InputWriter>,
     pub(super) output: Option<OwnedFd>,
     pub(super) errors: Option<OwnedFd>,
 }
@@ -100,11 +103,14 @@ impl Io {
     pub(super) fn add_rank(
         &mut self,
         (process, owner): (u32, StreamOwner),
-        RankPipes { output, errors }: RankPipes,
+        RankPipes { input, output, errors }: RankPipes,
         poller: &Poller,
     ) -> io::Result<()> {
-        self.inputs.add(process, poller)?;
-        self.pushed.add(process);
+        match input {
+            Some(InputWriter::Fed(pipe)) => self.inputs.add(process, pipe, poller)?,
+            Some(InputWriter::Pushed(pipe)) => self.pushed.add(process, pipe),
+            None => {}
+        }
         let place = (process, owner);
         if let Some(output) = output {
             self.outputs.add(place, Stream::Out, output, poller)?;

@@ -254,6 +254,12 @@ impl Start {
         self.plan.placement.ranks.at(self.local_rank).unwrap_or_default()
     }
 
+    /// The next ranks, each with its local rank.
+    pub(super) fn next_ranks(&self) -> impl Iterator<Item = (u32, u32)> {
+        let local = self.local_rank..self.plan.local();
+        local.filter_map(|local| Some((self.plan.placement.ranks.at(local)?, local)))
+    }
+
     /// Number of ranks that are not started yet.
     fn left(&self) -> u32 {
         self.plan.local().saturating_sub(self.local_rank)

@@ -1,4 +1,4 @@
-//! Start of ranks, one at a time, job after job, and spawn requests of running ranks.
+//! Start of ranks, batch by batch, job after job, and spawn requests of running ranks.
 //!
 //! A spawn request becomes processes in three steps: [`Spawning::handle_request`] resolves it to a plan and
 //! enqueues the job, [`Spawning::start_next`] starts its ranks in later turns of the loop, and the response
@@ -10,15 +10,17 @@ use super::listeners::Listeners;
 use super::processes::Processes;
 use super::summary::Summary;
 use crate::launch::descriptors::FdBudget;
-use crate::launch::process::{Process, StartedRank, start_code};
+use crate::launch::process::{PreparedRank, Process, StartedRank, start_code};
 use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::starts::BATCH_MAX;
 use crate::poller::Poller;
 use crate::report;
 use crate::server::event::PendingSpawn;
 use crate::server::service::Service;
 use crate::stdio::StreamOwner;
 use crate::stdio::forward::{OutputDelivery, OutputPull};
-use crate::stream::Streams;
+use crate::stdio::inputs::{InputWriter, RankInput};
+use crate::stdio::pushed::PushedInputs;
 use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
@@ -44,7 +46,7 @@ pub(super) struct Spawning<'a> {
 /// Result of starting a rank.
 #[derive(Debug)]
 pub(super) enum StartEvent {
-    /// It was started: responses may be due, so the loop must not wait.
+    /// Ranks were started: responses may be due, so the loop must not wait.
     Started,
     /// A rank of the first job could not be started.
     Failed { job: JobId, failure: Failure },
@@ -52,6 +54,9 @@ pub(super) enum StartEvent {
     /// its response.
     Undone(JobId),
 }
+
+/// A rank that was started, and the writing end of its standard input.
+type Started = (StartedRank, Option<InputWriter>);
 
 /// A rank that requested to spawn, and its request.
 #[derive(Clone, Copy)]
@@ -128,62 +133,78 @@ impl Spawning<'_> {
         }
     }
 
-    /// Starts the next rank, if there is one.
+    /// Starts the next ranks of a job, if there are any.
     ///
     /// # Errors
     ///
     /// Errors of the system that concern the launcher; those of a rank are events.
     pub(super) fn start_next(&mut self, has_pmix: bool) -> io::Result<Option<StartEvent>> {
-        let Some(mut start) = self.jobs.next_start() else {
-            self.processes.launcher.rest()?;
-            return Ok(None);
+        let Some(mut start) = self.jobs.next_start() else { return Ok(None) };
+        let started = match self.start_ranks(&mut start) {
+            Ok(started) => started,
+            Err(error) => return Ok(Some(self.undo(start, &error))),
         };
-        let event = match self.start_rank(&mut start) {
-            Ok(started) => {
-                self.add_rank(&start, started)?;
-                self.finish_rank(start, has_pmix);
-                StartEvent::Started
+        for rank in started {
+            match rank {
+                Ok(rank) => self.add_rank(&start, rank)?,
+                Err(error) => return Ok(Some(self.undo(start, &error))),
             }
-            Err(error) => self.undo(start, &error),
-        };
-        if !self.jobs.has_starts() {
-            self.processes.launcher.rest()?;
+            start.local_rank += 1;
         }
-        Ok(Some(event))
+        self.finish_batch(start, has_pmix);
+        Ok(Some(StartEvent::Started))
     }
 
-    fn start_rank(&mut self, start: &mut Start) -> io::Result<StartedRank> {
+    /// Starts a batch: the next ranks that execute the same program.
+    fn start_ranks(&mut self, start: &mut Start) -> io::Result<Vec<io::Result<Started>>> {
         let deadline = start.spawner.as_ref().and_then(|spawner| spawner.deadline);
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(io::Error::new(io::ErrorKind::TimedOut, LATE));
         }
-        let launcher = &mut self.processes.launcher;
-        let rank = start.rank();
-        let number = start.plan.appnum(rank);
+        let number = start.plan.appnum(start.rank());
         if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
-            start.exec = Some((number, launcher.prepare(&start.plan, number)?));
+            start.exec = Some((number, self.processes.launcher.prepare(&start.plan, number)?));
         }
-        match &mut start.exec {
-            Some((_, exec)) => {
-                let owner = StreamOwner { group: start.group, rank };
-                let reads_pushed = start.plan.pairs.directives.stdin.is_some_and(|of| of.has(rank));
-                let streams = match reads_pushed {
-                    true => Streams::Pipes(Some(self.io.pushed.open()?)),
-                    false => self.io.inputs.open(owner)?,
-                };
-                launcher.start(&start.plan, exec, (rank, start.local_rank), streams)
+        let same = start.next_ranks().take_while(|(rank, _)| start.plan.appnum(*rank) == number);
+        let (mut batch, mut inputs) = (Vec::new(), Vec::new());
+        for rank in same.take(BATCH_MAX) {
+            match self.prepare_rank(start, rank) {
+                Ok((prepared, input)) => {
+                    batch.push(prepared);
+                    inputs.push(input);
+                }
+                // Starting a batch frees descriptors of the launcher.
+                Err(_) if !batch.is_empty() => break,
+                Err(error) => return Err(error),
             }
-            None => Err(io::ErrorKind::NotFound.into()),
         }
+        let Some((_, exec)) = &start.exec else { return Err(io::ErrorKind::NotFound.into()) };
+        let started = self.processes.launcher.start(exec, batch)?.into_iter();
+        Ok(started.zip(inputs).map(|(rank, input)| Ok((rank?, input))).collect())
     }
 
-    fn add_rank(&mut self, start: &Start, started: StartedRank) -> io::Result<()> {
+    fn prepare_rank(
+        &mut self,
+        start: &Start,
+        at: (u32, u32),
+    ) -> io::Result<(PreparedRank, Option<InputWriter>)> {
+        let (rank, _) = at;
+        let owner = StreamOwner { group: start.group, rank };
+        let reads_pushed = start.plan.pairs.directives.stdin.is_some_and(|of| of.has(rank));
+        let RankInput { streams, pipe } = match reads_pushed {
+            true => PushedInputs::open()?,
+            false => self.io.inputs.open(owner)?,
+        };
+        Ok((self.processes.launcher.prepare_rank(&start.plan, at, streams)?, pipe))
+    }
+
+    fn add_rank(&mut self, start: &Start, (started, input): Started) -> io::Result<()> {
         let StartedRank { process, link, output, errors } = started;
         let (job, rank) = (start.job, start.rank());
         let pid = process.pid();
         let number = self.add_process((job, rank), process)?;
         let owner = StreamOwner { group: start.group, rank };
-        self.io.add_rank((number, owner), RankPipes { output, errors }, self.poller)?;
+        self.io.add_rank((number, owner), RankPipes { input, output, errors }, self.poller)?;
         self.service.set_segments_max(self.processes.launcher.limit.segments());
         if start.plan.has_port() && start.plan.offer(start.plan.appnum(rank)).pmi {
             // The socket pair is closed: the rank does not know its end.
@@ -221,9 +242,8 @@ impl Spawning<'_> {
         Ok(number)
     }
 
-    /// Proceeds to the next rank of a job, or answers its spawner after the last one.
-    fn finish_rank(&mut self, mut start: Start, has_pmix: bool) {
-        start.local_rank += 1;
+    /// Proceeds to the next ranks of a job, or answers its spawner after the last one.
+    fn finish_batch(&mut self, start: Start, has_pmix: bool) {
         if start.local_rank < start.plan.local() {
             self.jobs.resume(start);
         } else if let Some(Spawner { asked, commands, .. }) = start.spawner {

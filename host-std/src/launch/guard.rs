@@ -80,7 +80,8 @@ struct GuardStart {
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GuardRecord<'a> {
-    /// A rank is about to be started; its end of the socket pair has this inode number.
+    /// A rank is about to be started, with others of its batch; its end of the socket pair has this inode
+    /// number.
     Starting(u64),
     /// A rank was started with this process.
     Started(i32),
@@ -142,12 +143,12 @@ impl Guard {
         self.pid
     }
 
-    /// Reports that a rank is about to be started. Until its start is reported, the guard identifies it
-    /// by the inode number of `socket`, which it inherits.
-    pub(crate) fn report_starting(&self, socket: &OwnedFd) {
-        if let Ok(stat) = rustix::fs::fstat(socket) {
-            self.report(GuardRecord::Starting(stat.st_ino));
-        }
+    /// Reports that ranks are about to be started. Until the start of one is reported, the guard identifies
+    /// them by the inode numbers of the `sockets`, which they inherit.
+    pub(crate) fn report_starting<'a>(&self, sockets: impl Iterator<Item = &'a OwnedFd>) {
+        let inodes = sockets.filter_map(|socket| Some(rustix::fs::fstat(socket).ok()?.st_ino));
+        let records: Vec<u8> = inodes.flat_map(|one| GuardRecord::Starting(one).bytes()).collect();
+        self.send(&records);
     }
 
     /// Reports that a rank was started.

@@ -1,8 +1,8 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
 //! [`preview`]) and in the machine ([`binding`], [`topology`], [`hwloc`]), its environment ([`mod@env`],
-//! [`variables`]), the process itself ([`process`], [`trampoline`], [`script`]), signals to and from it
-//! ([`signal`]) and what it may leave behind ([`orphans`], [`guard`], [`survivors`], [`cgroup`]). What
-//! ranks start themselves comes as an [`order`] of [`program`]s.
+//! [`variables`]), the process itself ([`process`], [`starts`], [`trampoline`], [`script`]), signals to
+//! and from it ([`signal`]) and what it may leave behind ([`orphans`], [`guard`], [`survivors`],
+//! [`cgroup`]). What ranks start themselves comes as an [`order`] of [`program`]s.
 
 pub(crate) mod apps;
 pub(crate) mod binding;
@@ -35,6 +35,7 @@ mod slurm_tasks;
 mod soft;
 mod spawn_error;
 pub(crate) mod spawn_request;
+pub(crate) mod starts;
 pub(crate) mod survivors;
 pub(crate) mod topology;
 pub(crate) mod torch;

@@ -11,6 +11,7 @@ use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use pmi_host_base::program::Program;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 /// A job that can be started.
@@ -60,7 +61,7 @@ pub(crate) struct NodePlacement {
     /// Hosts of all ranks; `None` if they are all on this one.
     pub(crate) hosts: Option<Rc<PlacedHosts>>,
     /// Processors of each rank; `None` if ranks are not bound.
-    pub(crate) binding: Option<Rc<Binding>>,
+    pub(crate) binding: Option<Arc<Binding>>,
     /// Processors that ranks of this node may use; empty if the system does not list them.
     pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
@@ -119,7 +120,7 @@ pub(crate) struct JobSpec<'a> {
     /// Number of this node among the hosts; `None` at the head.
     pub(crate) node: Option<u32>,
     /// Processors of each rank; `None` leaves the choice to the system.
-    pub(crate) binding: Option<&'a Rc<Binding>>,
+    pub(crate) binding: Option<&'a Arc<Binding>>,
     /// All settings of the run.
     pub(crate) settings: &'a Settings,
 }

@@ -5,14 +5,12 @@
 //! code of the launcher runs in the child; everything is arranged before, and as much as possible only
 //! once:
 //!
-//! - A rank's ends of its socket and its pipes are moved to three low numbers, the same for every rank.
-//!   The socket's is the only descriptor of the launcher that survives the exec, and it is replaced
-//!   before the next rank starts: no rank can inherit the end of another.
-//! - To start a program in another directory, the launcher changes to it for the start: there is one
-//!   thread, so nothing else is affected.
-//! - The launcher's own standard input is the null device, which ranks inherit, except while a rank is
-//!   started that reads something else; thus a writer to that input detects the end of the rank, not of
-//!   the launcher.
+//! - All descriptors of the launcher close at the exec. A rank finds its end of its socket at one number, the
+//!   same for every rank, which is reserved in the launcher: no rank can inherit the end of another.
+//! - To start a program in another directory, the launcher changes to it for the starts of a batch. Only the
+//!   threads of the batch run meanwhile: see [`starts`].
+//! - The launcher's own standard input is the null device, which ranks inherit unless they read something
+//!   else; thus a writer to that input detects the end of the rank, not of the launcher.
 //! - A text file without an interpreter, which the system cannot run, is started by the shell, as
 //!   `execvp` does it.
 //! - A rank leads a session of its own. It gets its own share of the processors where the kernel divides
@@ -29,7 +27,6 @@
 //!   signals for the launcher can reach a rank, they are blocked until it has become another program of
 //!   this package, the [`trampoline`], which unblocks them and becomes the rank.
 
-use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
 use crate::launch::guard::{self, Guard};
@@ -38,36 +35,32 @@ use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
 use crate::launch::processes;
 use crate::launch::protocol_offer::ProtocolOffer;
-use crate::launch::script;
-use crate::launch::session::{Session, SpawnAttributes, StartMethod};
+use crate::launch::session::{Session, SpawnAttributes};
 use crate::launch::signal::Ignored;
-use crate::launch::trampoline;
+use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams};
 use crate::stream::Streams;
-use nix::fcntl::OFlag;
-use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
-use nix::sys::stat::Mode as NixMode;
 use pmi_host_base::program::Program;
 use pmi_host_base::variables;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{DupFlags, Errno};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, kill_process, kill_process_group,
+    pidfd_open, pidfd_send_signal, waitid,
 };
 use rustix::termios::isatty;
 use serde::{Deserialize, Serialize};
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,9 +70,8 @@ pub(crate) const PER_RANK: u64 = 4;
 /// Starter of ranks, rank 0 of the first job first.
 pub(crate) struct Launcher {
     attributes: SpawnAttributes,
-    actions: PosixSpawnFileActions,
-    slots: Slots,
-    null: OwnedFd,
+    /// Holds the number at which each rank finds its end of its socket pair.
+    link: OwnedFd,
     /// Limit on open files.
     pub(crate) limit: DescriptorLimit,
     /// Terminates leftover processes if the launcher is killed; `None` if unsupported.
@@ -88,27 +80,22 @@ pub(crate) struct Launcher {
     pub(crate) orphans: Orphans,
     one_pipe: bool,
     stdin_is_null: bool,
-    is_resting: bool,
 }
 
 /// A program with everything that is the same for all its ranks.
 #[derive(Debug)]
 pub(crate) struct Exec {
-    path: CString,
-    words: Vec<CString>,
-    /// Variables common to all ranks, then those of one rank.
-    environment: Vec<CString>,
-    common_count: usize,
+    program: RankProgram,
     directory: Option<OwnedFd>,
-    binding: Option<Rc<Binding>>,
 }
 
-/// Descriptor numbers of a rank at its start.
+/// A rank with everything that its start needs.
 #[derive(Debug)]
-struct Slots {
-    link: OwnedFd,
-    output: OwnedFd,
-    errors: OwnedFd,
+pub(crate) struct PreparedRank {
+    start: RankStart,
+    link: UnixStream,
+    output: Option<OwnedFd>,
+    errors: Option<OwnedFd>,
 }
 
 /// Connections between this process and a rank that was started.
@@ -167,12 +154,6 @@ impl Launcher {
         ignored: Ignored,
     ) -> io::Result<Self> {
         let link = null::open()?;
-        let null = link.try_clone()?;
-        let slots = Slots { link, output: null.try_clone()?, errors: null.try_clone()? };
-
-        let mut actions = PosixSpawnFileActions::init()?;
-        actions.add_dup2(slots.output.as_raw_fd(), 1)?;
-        actions.add_dup2(if one_pipe { &slots.output } else { &slots.errors }.as_raw_fd(), 2)?;
         // At this point, the signals that this process will take over still have the user's mask.
         let mask = SigSet::thread_get_mask()?;
         let mut orphans = Orphans::new();
@@ -184,15 +165,12 @@ impl Launcher {
         let may_share = !processes::has_terminal() && orphans.inherited().is_empty();
         Ok(Self {
             attributes: SpawnAttributes::new(&mask, ignored, may_share)?,
-            actions,
-            slots,
-            null,
+            link,
             limit,
             guard,
             orphans,
             one_pipe,
             stdin_is_null: false,
-            is_resting: true,
         })
     }
 
@@ -207,7 +185,7 @@ impl Launcher {
         let ours = env::of_program(env::ours(&plan.environment), &plan.environment, &part.program);
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
-        let fd = self.slots.link.as_raw_fd().unsigned_abs();
+        let fd = self.link.as_raw_fd().unsigned_abs();
         // Settings of a user for a library take precedence.
         let is_told = |name: &str| {
             let start = [name.as_bytes(), b"="].concat();
@@ -222,82 +200,108 @@ impl Launcher {
             environment.push(variable(guard::RUN.as_ref(), guard.mark().as_ref())?);
         }
         let words = std::iter::once(name).chain(args).map(|word| CString::new(word.as_bytes()));
-        Ok(Exec {
+        let program = RankProgram {
             path: CString::new(path.as_os_str().as_bytes())?,
             words: words.collect::<Result<_, _>>()?,
-            common_count: environment.len(),
             environment,
-            directory: directory.as_ref().map(|directory| place(directory)).transpose()?,
-            binding: plan.placement.binding.clone(),
-        })
-    }
-
-    /// Starts `exec` as `rank` of `plan`, which is number `local_rank` on this node.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system; nothing of the rank is left then.
-    pub(crate) fn start(
-        &mut self,
-        plan: &Plan,
-        exec: &mut Exec,
-        (rank, local_rank): (u32, u32),
-        streams: Streams,
-    ) -> io::Result<StartedRank> {
-        self.is_resting = false;
-        let (link, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        let link = UnixStream::from(link);
-        link.set_nonblocking(true)?;
-        if let Some(guard) = &self.guard {
-            guard.report_starting(&theirs);
-        }
-        rustix::io::dup2(theirs, &mut self.slots.link)?;
-        // Reading ends may block: they are read only when ready, and by this process alone.
-        let (mut output, mut errors) = (None, None);
-        let is_yielding = plan.is_oversubscribed() && plan.offer(plan.appnum(rank)).yields;
-        let pid = match streams {
-            Streams::Pipes(stdin) => {
-                output = Some(pipe_into(&mut self.slots.output)?);
-                if !self.one_pipe {
-                    errors = Some(pipe_into(&mut self.slots.errors)?);
-                }
-                self.set_stdin(stdin.as_ref())?;
-                let session = match stdin.as_ref().is_some_and(isatty) {
-                    true => Session::Ours,
-                    false if is_yielding => Session::Shared,
-                    false => Session::Own,
-                };
-                let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, session);
-                // On failure too: a writer must not wait for this process to read.
-                self.set_stdin(None)?;
-                pid?
-            }
-            Streams::Terminal(name) => {
-                let actions = on_terminal(&name)?;
-                self.spawn(plan, exec, (rank, local_rank), &actions, Session::Own)?
-            }
+            binding: plan.placement.binding.as_ref().map(Arc::clone),
         };
-        // Not reaped yet, so the pid cannot have been reused.
-        let handle = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(StartedRank { process: Process { pid, handle, is_ours: true }, link, output, errors })
+        let directory = directory.as_ref().map(|directory| place(directory)).transpose()?;
+        Ok(Exec { program, directory })
     }
 
-    /// Closes the ends of the rank that was started last, so that they close with it. Called when no
-    /// rank is started for a while.
+    /// Prepares `rank` of `plan`, which is number `local_rank` on this node, for a batch.
     ///
     /// # Errors
     ///
     /// Those of the system.
-    pub(crate) fn rest(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.is_resting, true) {
-            return Ok(());
+    pub(crate) fn prepare_rank(
+        &self,
+        plan: &Plan,
+        (rank, local_rank): (u32, u32),
+        streams: Streams,
+    ) -> io::Result<PreparedRank> {
+        let (link, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let link = UnixStream::from(link);
+        link.set_nonblocking(true)?;
+        let own = ProtocolOffer::of_rank(plan, rank, local_rank).into_iter();
+        let environment = own.map(|(name, value)| variable(name.as_ref(), value.as_ref()));
+        let environment = environment.collect::<io::Result<_>>()?;
+        let is_yielding = plan.is_oversubscribed() && plan.offer(plan.appnum(rank)).yields;
+        // Reading ends may block: they are read only when ready, and by this process alone.
+        let (mut read, mut read_errors) = (None, None);
+        let (streams, session) = match streams {
+            Streams::Pipes(input) => {
+                let (reading, output) = pipe_with(PipeFlags::CLOEXEC)?;
+                read = Some(reading);
+                let mut errors = None;
+                if !self.one_pipe {
+                    let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
+                    (read_errors, errors) = (Some(reading), Some(writing));
+                }
+                let session = match input.as_ref().is_some_and(isatty) {
+                    true => Session::Ours,
+                    false if is_yielding => Session::Shared,
+                    false => Session::Own,
+                };
+                (RankStreams::Pipes { input, output, errors }, session)
+            }
+            Streams::Terminal(name) => (RankStreams::Terminal(name), Session::Own),
+        };
+        let start = RankStart { local_rank, environment, session, link: theirs, streams };
+        Ok(PreparedRank { start, link, output: read, errors: read_errors })
+    }
+
+    /// Starts a batch of ranks of `exec`. Returns them in the same order up to the first that could not be
+    /// started; those after it are not left running.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system that concern the launcher; nothing was started then.
+    pub(crate) fn start(
+        &mut self,
+        exec: &Exec,
+        ranks: Vec<PreparedRank>,
+    ) -> io::Result<Vec<io::Result<StartedRank>>> {
+        if !std::mem::replace(&mut self.stdin_is_null, true) {
+            rustix::stdio::dup2_stdin(null::open()?)?;
         }
-        rustix::io::dup2(&self.null, &mut self.slots.link)?;
-        for slot in [&mut self.slots.output, &mut self.slots.errors] {
-            rustix::io::dup3(&self.null, slot, DupFlags::CLOEXEC)?;
+        if let Some(guard) = &self.guard {
+            guard.report_starting(ranks.iter().map(|rank| &rank.start.link));
         }
-        Ok(())
+        let mut kept = Vec::with_capacity(ranks.len());
+        let mut starts = Vec::with_capacity(ranks.len());
+        for PreparedRank { start, link, output, errors } in ranks {
+            starts.push(start);
+            kept.push((link, output, errors));
+        }
+        let ours = exec.directory.as_ref().map(|_| place(Path::new("."))).transpose()?;
+        exec.directory.as_ref().map_or(Ok(()), fchdir)?;
+        let batch = Batch {
+            program: &exec.program,
+            attributes: &self.attributes,
+            link: self.link.as_raw_fd(),
+            ranks: &starts,
+        };
+        let pids = self.limit.with_original(|| Ok(batch.start()));
+        // Before anything else, failures included: paths of the launcher are relative to its own
+        // directory.
+        ours.map_or(Ok(()), fchdir)?;
+        // On failure too: a writer must not wait for this process to read.
+        drop(starts);
+        let mut started = Vec::with_capacity(kept.len());
+        for (pid, (link, output, errors)) in pids?.into_iter().zip(kept) {
+            let has_failed = started.last().is_some_and(io::Result::is_err);
+            let process = pid.and_then(|pid| match has_failed {
+                false => Process::started(pid),
+                true => Err(kill_unwanted(pid)),
+            });
+            if !has_failed {
+                started.push(process.map(|process| StartedRank { process, link, output, errors }));
+            }
+        }
+        Ok(started)
     }
 
     /// Replaces the guard if it has exited. `ranks` are the processes to report to the new one.
@@ -305,76 +309,12 @@ impl Launcher {
         if !self.guard.as_ref().is_some_and(Guard::has_exited) {
             return;
         }
-        // The new guard must not hold the descriptors of the rank that was started last.
-        let is_rested = self.rest().is_ok();
-        if let Some(guard) = self.guard.as_mut().filter(|_| is_rested)
+        if let Some(guard) = self.guard.as_mut()
             && guard.replace(ranks)
         {
             self.orphans.set_guard(guard.pid(), guard.mark());
         }
     }
-
-    fn set_stdin(&mut self, stdin: Option<&OwnedFd>) -> io::Result<()> {
-        if stdin.is_some() || !self.stdin_is_null {
-            rustix::stdio::dup2_stdin(stdin.unwrap_or(&self.null))?;
-            self.stdin_is_null = stdin.is_none();
-        }
-        Ok(())
-    }
-
-    fn spawn(
-        &self,
-        plan: &Plan,
-        exec: &mut Exec,
-        (rank, local_rank): (u32, u32),
-        actions: &PosixSpawnFileActions,
-        session: Session,
-    ) -> io::Result<Pid> {
-        exec.environment.truncate(exec.common_count);
-        for (name, value) in ProtocolOffer::of_rank(plan, rank, local_rank) {
-            exec.environment.push(variable(name.as_ref(), value.as_ref())?);
-        }
-        let Exec { path, words, environment, directory, binding, .. } = exec;
-        let limit = &self.limit;
-        let ours = directory.as_ref().map(|_| place(Path::new("."))).transpose()?;
-        directory.as_ref().map_or(Ok(()), fchdir)?;
-        let start_with = |path: &CStr, words: &[CString], attributes| {
-            posix_spawn(path, actions, attributes, words, environment)
-                .map_err(|error| Errno::from_raw_os_error(error as i32))
-        };
-        let start = |path: &CStr, words: &[CString]| match self.attributes.of(session) {
-            StartMethod::Direct(attributes) => start_with(path, words, attributes),
-            StartMethod::Trampoline(attributes) => {
-                let words = trampoline::words(self.attributes.stops(), path, words);
-                start_with(trampoline::PROGRAM, &words, attributes)
-            }
-        };
-        let start = || match start(path, words) {
-            Err(Errno::NOEXEC) => match script::by_shell(path, words) {
-                Some(words) => Ok(start(script::SHELL, &words)?),
-                None => Err(Errno::NOEXEC.into()),
-            },
-            started => started.map_err(|error| script::explained(error, path)),
-        };
-        let start = || limit.with_original(start);
-        let pid = match binding {
-            Some(binding) => binding.during(local_rank, start),
-            None => start(),
-        };
-        // Before anything else, failures included: paths of the launcher are relative to its own
-        // directory.
-        ours.map_or(Ok(()), fchdir)?;
-        Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)
-    }
-}
-
-/// File actions that open all three streams on a terminal.
-fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
-    let mut actions = PosixSpawnFileActions::init()?;
-    actions.add_open(0, name.as_c_str(), OFlag::O_RDWR, NixMode::empty())?;
-    actions.add_dup2(0, 1)?;
-    actions.add_dup2(0, 2)?;
-    Ok(actions)
 }
 
 /// Opens a directory, for `fchdir`.
@@ -383,24 +323,36 @@ fn place(directory: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(directory, flags, Mode::empty())?)
 }
 
-/// Makes a pipe with its writing end at `slot`, and returns the reading end.
-fn pipe_into(slot: &mut OwnedFd) -> io::Result<OwnedFd> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::dup3(write, slot, DupFlags::CLOEXEC)?;
-    Ok(read)
-}
-
 fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
     Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
 }
 
 impl fmt::Debug for Launcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launcher").field("slots", &self.slots).finish_non_exhaustive()
+        f.debug_struct("Launcher").field("link", &self.link).finish_non_exhaustive()
     }
 }
 
+/// Kills a rank of a batch that has failed before it; it is reaped as an orphan is.
+fn kill_unwanted(pid: Pid) -> io::Error {
+    // It may share the group of the launcher, and leads one otherwise.
+    let _ = kill_process(pid, Signal::KILL);
+    if processes::group(pid.as_raw_nonzero().get()) == Some(pid.as_raw_nonzero().get()) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    io::ErrorKind::Interrupted.into()
+}
+
 impl Process {
+    /// The process of a rank that was just started; killed if it cannot be watched.
+    fn started(pid: Pid) -> io::Result<Self> {
+        // Not reaped yet, so the pid cannot have been reused.
+        let handle = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
+            let _ = kill_unwanted(pid);
+        })?;
+        Ok(Self { pid, handle, is_ours: true })
+    }
+
     /// A running process that this one did not start.
     ///
     /// # Errors

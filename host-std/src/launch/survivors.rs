@@ -3,7 +3,7 @@
 //! A process belongs to the run if one of these holds:
 //!
 //! - It is a rank that had not terminated, or is in the session of a rank.
-//! - It has the socket of the rank whose start was not reported yet.
+//! - It has the socket of a rank whose start was not reported yet.
 //! - It has the mark of the run in its environment.
 //! - It is in the control group of the run, if one could be made.
 //! - It descends from one that belongs to the run.
@@ -68,8 +68,9 @@ struct Survivors {
     launcher: Option<i32>,
     /// Ranks that have not terminated, and those with processes left in their sessions.
     ranks: BTreeSet<i32>,
-    /// Inode number of the socket of a rank whose start was announced and not reported.
-    starting: Option<u64>,
+    /// Inode numbers of the sockets of ranks whose start was announced and not reported. The report of one
+    /// of a batch shows that all of them have executed their program, with the mark.
+    starting: BTreeSet<u64>,
     /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
     /// Directories that the launcher would have removed, which processes of the run may use.
@@ -136,9 +137,9 @@ impl Survivors {
     /// Handles one report; true if it dismisses the guard.
     fn handle_record(&mut self, record: &[u8]) -> bool {
         match GuardRecord::parse(record) {
-            Some(GuardRecord::Starting(inode)) => self.starting = Some(inode),
+            Some(GuardRecord::Starting(inode)) => drop(self.starting.insert(inode)),
             Some(GuardRecord::Started(pid)) => {
-                self.starting = None;
+                self.starting.clear();
                 self.ranks.insert(pid);
             }
             Some(GuardRecord::Ended(pid)) => drop(self.ranks.remove(&pid)),
@@ -196,7 +197,7 @@ impl Survivors {
                 || sessions.contains(&one.session)
                 || (first && self.ranks.contains(&one.id.pid))
                 || members.contains(&one.id.pid)
-                || self.starting.is_some_and(|inode| processes::has_socket(one.id.pid, inode))
+                || self.starting.iter().any(|inode| processes::has_socket(one.id.pid, *inode))
                 || processes::has_entry(one.id.pid, &entry) == Some(true)
         };
         let is_barred = |one: &Relations| {

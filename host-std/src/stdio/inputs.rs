@@ -29,8 +29,6 @@ pub(crate) struct Inputs {
     /// For several readers.
     feed: Option<Feed>,
     terminal: Option<Terminal>,
-    /// The launcher's end of the pipe of the rank that is being started.
-    fresh: Option<OwnedFd>,
 }
 
 /// The terminal of one rank.
@@ -41,6 +39,30 @@ struct Terminal {
     pty: Pty,
     /// Number of its process while it runs.
     process: Option<u32>,
+}
+
+/// Standard streams of a rank before its start, and what they are connected with here.
+#[derive(Debug)]
+pub(crate) struct RankInput {
+    pub(crate) streams: Streams,
+    /// Writing end of the pipe that is its standard input, if the launcher writes it.
+    pub(crate) pipe: Option<InputWriter>,
+}
+
+/// Writing end of the standard input of a rank.
+#[derive(Debug)]
+pub(crate) enum InputWriter {
+    /// The input of the launcher.
+    Fed(OwnedFd),
+    /// What PMIx requests push.
+    Pushed(OwnedFd),
+}
+
+impl RankInput {
+    /// Streams into which the launcher writes nothing.
+    const fn of(streams: Streams) -> Self {
+        Self { streams, pipe: None }
+    }
 }
 
 impl Inputs {
@@ -68,12 +90,12 @@ impl Inputs {
             1 => (Some(ours().map_err(unusable)?), None),
             _ => (None, Some(ours().and_then(feed).map_err(unusable)?)),
         };
-        Ok(Self { readers, ours, feed, terminal: None, fresh: None })
+        Ok(Self { readers, ours, feed, terminal: None })
     }
 
     /// No reader among the ranks.
     pub(crate) fn none() -> Self {
-        Self { readers: Vec::new(), ours: None, feed: None, terminal: None, fresh: None }
+        Self { readers: Vec::new(), ours: None, feed: None, terminal: None }
     }
 
     fn of_terminal(rank: u32, settings: &Output) -> Result<Self, String> {
@@ -83,45 +105,45 @@ impl Inputs {
             .and_then(Pty::open)
             .map_err(|error| format!("there is no terminal for rank {rank}: {error}"))?;
         let terminal = Some(Terminal { rank, name, pty, process: None });
-        Ok(Self { readers: Vec::new(), ours: None, feed: None, terminal, fresh: None })
+        Ok(Self { readers: Vec::new(), ours: None, feed: None, terminal })
     }
 
-    /// Standard streams of a rank that is being started.
+    /// Standard streams for a rank that is about to start.
     ///
     /// # Errors
     ///
     /// Those of the system.
-    pub(crate) fn open(&mut self, StreamOwner { group, rank }: StreamOwner) -> io::Result<Streams> {
+    pub(crate) fn open(
+        &mut self,
+        StreamOwner { group, rank }: StreamOwner,
+    ) -> io::Result<RankInput> {
         if group != 0 {
-            return Ok(Streams::Pipes(None));
+            return Ok(RankInput::of(Streams::Pipes(None)));
         }
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.rank == rank) {
-            return Ok(Streams::Terminal(terminal.name.clone()));
+            return Ok(RankInput::of(Streams::Terminal(terminal.name.clone())));
         }
         if self.readers.binary_search(&rank).is_err() {
-            return Ok(Streams::Pipes(None));
+            return Ok(RankInput::of(Streams::Pipes(None)));
         }
         if self.feed.is_none() {
-            return Ok(Streams::Pipes(self.ours.take()));
+            return Ok(RankInput::of(Streams::Pipes(self.ours.take())));
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // A capacity of one page, so that the pipe holds one piece.
         fcntl_setpipe_size(&write, CHUNK)?;
         ioctl_fionbio(&write, true)?;
-        self.fresh = Some(write);
-        Ok(Streams::Pipes(Some(read)))
+        let pipe = Some(InputWriter::Fed(write));
+        Ok(RankInput { streams: Streams::Pipes(Some(read)), pipe })
     }
 
-    /// The rank was started, as this process.
+    /// A rank was started, as this process, and reads from this pipe.
     ///
     /// # Errors
     ///
-    /// Those of the poller, as of all that follows.
-    pub(crate) fn add(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
-        match self.fresh.take() {
-            Some(pipe) => self.turn(|feed| feed.add(process, pipe, poller)),
-            None => Ok(()),
-        }
+    /// Those of the system.
+    pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
+        self.turn(|feed| feed.add(process, pipe, poller))
     }
 
     /// The rank with a terminal was started, as this process. Returns a descriptor for its output.

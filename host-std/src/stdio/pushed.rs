@@ -1,6 +1,8 @@
 //! Standard input that PMIx tools push to ranks.
 
 use crate::poller::{Interest, Poller, Token};
+use crate::stdio::inputs::{InputWriter, RankInput};
+use crate::stream::Streams;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -11,8 +13,6 @@ use std::io;
 #[derive(Debug, Default)]
 pub(crate) struct PushedInputs {
     pipes: BTreeMap<u32, PushedPipe>,
-    /// The launcher's end of the pipe of the rank that is being started.
-    fresh: Option<OwnedFd>,
 }
 
 /// The launcher's end of a pipe, and the input that did not fit.
@@ -38,25 +38,23 @@ pub(crate) enum Pushed {
 }
 
 impl PushedInputs {
-    /// Makes a pipe for the rank that is being started, and returns its end.
+    /// Makes the standard input of a rank that is about to start.
     ///
     /// # Errors
     ///
     /// Those of the system.
-    pub(crate) fn open(&mut self) -> io::Result<OwnedFd> {
+    pub(crate) fn open() -> io::Result<RankInput> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         ioctl_fionbio(&write, true)?;
-        self.fresh = Some(write);
-        Ok(read)
+        let pipe = Some(InputWriter::Pushed(write));
+        Ok(RankInput { streams: Streams::Pipes(Some(read)), pipe })
     }
 
-    /// The rank was started, as this process.
-    pub(crate) fn add(&mut self, process: u32) {
-        if let Some(pipe) = self.fresh.take() {
-            let queue = VecDeque::new();
-            let pushed = PushedPipe { pipe: Some(pipe), queue, is_complete: false, watched: None };
-            self.pipes.insert(process, pushed);
-        }
+    /// A rank was started, as this process, and reads from this pipe.
+    pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd) {
+        let queue = VecDeque::new();
+        let pushed = PushedPipe { pipe: Some(pipe), queue, is_complete: false, watched: None };
+        self.pipes.insert(process, pushed);
     }
 
     /// True if this process gets its input here.

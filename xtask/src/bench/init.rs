@@ -1,7 +1,7 @@
 //! Starting a job until its ranks are initialized, and large jobs as a whole.
 
 use super::launch::seconds;
-use super::run::{Contestant, Outcome, run, take_turns};
+use super::run::{Contestant, Outcome, run, take_turns, words};
 use super::tools::{BenchLauncher, compile};
 use super::{Comparison, Tools};
 use crate::process;
@@ -16,6 +16,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         "Hydra 5, ms",
         "÷ Hydra 5",
         "target",
+        "floor ÷ Hydra 5",
         "÷ Hydra 4",
         "÷ Intel",
     ]);
@@ -57,28 +58,45 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
                 }
             })
             .collect();
+        contestants.extend(floor(figure, tools, &rank));
         let took = take_turns(&mut contestants, TURNS, BUDGET)?;
         let shown = |place| {
             let millis = took.median(place, |seconds| seconds * 1e3);
             millis.map_or("–".into(), |millis| format!("{millis:.1}"))
         };
-        let ratio = |to| took.ratio(0, to, |seconds| *seconds);
-        let text = |to| ratio(to).map_or("–".into(), |ratio| format!("{ratio:.2}"));
+        let ratio = |of, to| took.ratio(of, to, |seconds| *seconds);
+        let text = |of, to| ratio(of, to).map_or("–".into(), |ratio| format!("{ratio:.2}"));
         let what = format!("{}, n = {}", figure.name, figure.ranks);
-        let target = table.judge(&what, ratio(1).unwrap_or(f64::NAN), figure.limit);
+        let target = table.judge(&what, ratio(0, 1).unwrap_or(f64::NAN), figure.limit);
         let row = vec![
             figure.name.into(),
             figure.ranks.to_string(),
             shown(0),
             shown(1),
-            text(1),
+            text(0, 1),
             target,
-            text(2),
-            text(3),
+            text(FLOOR, 1),
+            text(0, 2),
+            text(0, 3),
         ];
         table.add(row, took.count());
     }
     Ok(table)
+}
+
+/// The same job under a server that only answers, and starts the ranks one after the other. The library of
+/// MPICH asks for more than that.
+fn floor(figure: &InitFigure, tools: &Tools, rank: &str) -> Option<Contestant<'static, f64>> {
+    let mut command = words(&tools.canned, &[&figure.ranks.to_string(), "64"]);
+    match figure.kind {
+        InitFigureKind::Mpi => return None,
+        InitFigureKind::Puts => command.arg(&tools.client).args(PUTS),
+        InitFigureKind::LastInit | InitFigureKind::Whole => command.arg(rank),
+    };
+    Some(match figure.kind {
+        InitFigureKind::LastInit => last_init(command),
+        _ => seconds(command),
+    })
 }
 
 /// Seconds from the start of the launcher until the last rank is initialized.
@@ -140,6 +158,8 @@ const PUTS: [&str; 6] = ["time", "pmi1", "64", "25000", "1", "1"];
 const MPI_PROGRAM: &str = "examples/put-fence-get/init.c";
 const PMI_PROGRAM: &str = "examples/put-fence-get/pmi-init.c";
 const TURNS: usize = 31;
+/// Place of the floor, after all launchers.
+const FLOOR: usize = LAUNCHERS.len();
 /// For one row.
 const BUDGET: Duration = Duration::from_secs(30);
 

@@ -4,6 +4,7 @@
 use crate::launch::plan::{Endpoint, Plan};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
+use crate::launch::singletons::MpiSingleton;
 use crate::verdict::{Failure, NodeLoss, PmiPhase};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::library::{Family, Library};
@@ -76,6 +77,7 @@ pub(crate) fn failure(
             "the first rank exited with code 0 {} s ago and others still run (--exit-timeout)",
             limit.as_secs_f64()
         ),
+        Failure::Singletons => format!("all ranks of {} ran without this launcher", size(plan)),
         Failure::NodeLost(loss) => node_lost(loss, plan),
         Failure::Launcher { what } => what.clone(),
     };
@@ -347,6 +349,28 @@ pub(crate) fn singletons(
         size(plan),
         plan.host,
         mpi.name,
+    )
+}
+
+/// Report of ranks that all run without this launcher, with the first one that was found.
+///
+/// The exit code of a run on several nodes is not theirs.
+pub(crate) fn all_singletons(plan: &Plan, found: &MpiSingleton) -> String {
+    let code = match plan.placement.hosts {
+        None => "; the exit code will be 1",
+        Some(_) => "",
+    };
+    let ranks: Ranks = plan.placement.ranks.iter().collect();
+    let MpiSingleton { program, library, family, variable } = found;
+    format!(
+        "{} of {} ({} on {}) run {} without {variable}: its {family} ({library}) cannot find this launcher, \
+         so each is rank 0 of 1; start it without the program that removes the variables of the launcher, \
+         or accept that with '--on-singletons ignore'{code}",
+        ranks.named(),
+        size(plan),
+        plan.program_names(),
+        plan.host,
+        program.display(),
     )
 }
 

@@ -102,6 +102,8 @@ pub(crate) enum Failure {
         /// Limit after the first good exit.
         limit: Duration,
     },
+    /// Every rank called `MPI_Init` without this launcher.
+    Singletons,
     /// A node of the job is lost, with all its ranks.
     NodeLost(NodeLoss),
     /// The launcher itself has failed.
@@ -151,6 +153,7 @@ impl Failure {
             | Self::Vanished { .. }
             | Self::Nonsense { .. }
             | Self::Missing { .. }
+            | Self::Singletons
             | Self::NodeLost(_)
             | Self::Launcher { .. } => 1,
         }

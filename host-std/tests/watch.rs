@@ -1,8 +1,10 @@
 //! A run that hangs reports it, and shows its progress on request.
 
 mod common;
-use common::{Ran, host, mpi_program, run, shell, start};
+use common::{Ran, host, job, mpi_program, run, shell, start};
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -220,6 +222,42 @@ fn ranks_that_were_alone_without_knowing_are_told_at_the_end() {
     for words in [&["2", noinit, "init"][..], &["1", noinit], &["3", "true"]] {
         run(&mut host(["run", "-n"].iter().chain(words))).exits_with(0).says_nothing();
     }
+}
+
+#[test]
+fn singletons_behind_a_program_that_removes_the_variables_fail_the_run() {
+    let Some((alone, noinit)) = mpi_program("alone").zip(mpi_program("noinit")) else { return };
+    let [alone, noinit] = [&alone, &noinit].map(|path| path.to_str().unwrap());
+    let go = Path::new(env!("CARGO_TARGET_TMPDIR")).join("singletons-go");
+    let script = format!("env -u PMI_FD {alone} {}; true", go.display());
+    for (options, wrapper, code) in [
+        (&[][..], &["env", "-i", alone, go.to_str().unwrap()][..], 1),
+        (&["--on-singletons", "ignore"], &["env", "-i", alone, go.to_str().unwrap()], 0),
+        (&[], &["sh", "-c", &script], 1),
+    ] {
+        let _ = fs::remove_file(&go);
+        let running = start(&mut host(["run", "-n", "2"].iter().chain(options).chain(wrapper)));
+        if options.is_empty() {
+            // The report does not wait for the end.
+            running.wait_for_errors("rank 0 of 1");
+        } else {
+            running.wait_for_output("rank 0 of 1\nrank 0 of 1\n");
+        }
+        fs::write(&go, "").unwrap();
+        let ran = running.end().exits_with(code);
+        assert_eq!(ran.out, "rank 0 of 1\n".repeat(2));
+        let said = ["ranks 0,1 of 2", alone, "MPICH", "PMI_FD", "--on-singletons ignore"];
+        match code {
+            1 => drop(ran.says(&said)),
+            _ => drop(ran.says_nothing()),
+        }
+    }
+    // Programs that do not call MPI_Init, one rank that is its own job, and ranks of another launcher.
+    let hidden = format!("env -i {noinit} && sleep 0.2");
+    run(&mut job(2, ["sh", "-c", &hidden])).exits_with(0).says_nothing();
+    run(&mut job(1, ["env", "-i", alone, "/"])).exits_with(0).says_nothing();
+    let mixed = format!("[ $PMI_RANK = 0 ] && exec env -i {alone} /; true");
+    run(&mut job(2, ["sh", "-c", &mixed])).exits_with(0).says_nothing();
 }
 
 #[test]

@@ -172,6 +172,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     // The head judges the whole run.
     settings.watching.stall_report = job.supervision.standstill;
     settings.ending.on_exit_error = job.supervision.on_exit_error;
+    settings.ending.on_singletons = job.supervision.on_singletons;
     (settings.watching.progress, settings.watching.control) = (false, false);
     // Tools connect to the head.
     (settings.watching.tools, settings.watching.is_system_server) = (false, false);

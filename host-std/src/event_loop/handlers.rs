@@ -6,7 +6,6 @@ use super::processes::{ProcessEntry, ProcessEvent};
 use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
-use super::unconnected;
 use super::{EventLoop, agent, agent_spawn, debugger, self_abort};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
@@ -398,8 +397,12 @@ impl EventLoop {
         self.termination.have_all_ended = true;
         let has_failed = self.termination.has_failed();
         if !has_failed {
-            let reports = unconnected::reports(&self.jobs, &self.service);
+            let reports = self.unconnected.reports(&self.jobs, &self.service);
             reports.into_iter().for_each(|text| self.io.report(text));
+            // The head of a run on several nodes knows the other ranks.
+            if self.uplink.is_none() && self.unconnected.has_failed(&self.jobs, &self.service) {
+                self.termination.set_failure(Failure::Singletons);
+            }
         }
         if !(has_failed && self.processes.begin_sweep(Instant::now())) {
             self.io.begin_linger(Instant::now());

@@ -11,6 +11,7 @@
 //! Listeners     connections that ranks and pages open                                   > ListenerEvent
 //! Service       protocol server and its connections                                     > ServerEvent
 //! Status        no progress, time limits, status tables                                 > StatusEvent
+//! Unconnected   ranks that run without the launcher
 //! Summary       start and end of every rank
 //! Termination   first failure, interrupts
 //! Uplink        on a node of a run with a head: messages to and from the head           > UplinkEvent
@@ -96,6 +97,7 @@ use std::io::{Error, Result as IoResult};
 use std::time::{Duration, Instant};
 use summary::Summary;
 use termination::Termination;
+use unconnected::UnconnectedWatch;
 use uplink::Uplink;
 
 /// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
@@ -133,6 +135,7 @@ struct EventLoop {
     io: Io,
     listeners: Listeners,
     status: Status,
+    unconnected: UnconnectedWatch,
     summary: Summary,
     termination: Termination,
     /// Connection to the head, if this is the agent of a node.
@@ -217,6 +220,7 @@ impl EventLoop {
         service.tracer.keep_unsent(uplink.as_ref().is_some_and(Uplink::sends_trace));
         service.tracer.hide_proofs(config.has_secret());
         let status = Status::new(&config.settings, outputs.is_watched_by_user());
+        let unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
         if listeners.tools.is_on() {
             outputs.tap();
         }
@@ -237,6 +241,7 @@ impl EventLoop {
             io,
             listeners,
             status,
+            unconnected,
             summary,
             termination,
             uplink,
@@ -334,6 +339,9 @@ impl EventLoop {
             let Some(event) = spawning.start_next(listeners.has_pmix())? else { break };
             self.handle_start(event);
             has_started = true;
+        }
+        if has_started {
+            self.unconnected.note_starts(Instant::now(), &self.processes);
         }
         if has_started && !self.jobs.has_starts() {
             debugger::publish(self);
@@ -482,6 +490,11 @@ impl EventLoop {
         if let Some(event) = self.status.check_reminder(now) {
             self.handle_status_event(event);
         }
+        let Self { jobs, processes, service, .. } = self;
+        if let Some(text) = self.unconnected.check(now, RunView { jobs, processes, service }) {
+            self.summary.record_report(&text);
+            self.io.report(text);
+        }
         let parts = (&self.jobs, &self.processes);
         if let Some(line) = self.status.check_progress(now, parts, self.termination.has_failed()) {
             self.io.outputs.set_status(line.as_deref());
@@ -520,6 +533,7 @@ impl EventLoop {
         let parts = [self.processes.deadline(), self.io.deadline(), self.listeners.deadline()];
         let reports = [self.service.deadline(), self.status.deadline(), self.summary.deadline()];
         let uplink = self.uplink.as_ref().and_then(Uplink::deadline);
+        let reports = reports.into_iter().chain([self.unconnected.deadline()]);
         parts.into_iter().chain(reports).flatten().chain(uplink).min()
     }
 

@@ -1,19 +1,110 @@
-//! Detection of ranks that ran as singletons: many copies of "rank 0 of 1" instead of one job.
+//! Detection of ranks that run as singletons: many copies of "rank 0 of 1" instead of one job.
 
 use super::jobs::Jobs;
+use super::processes::Processes;
+use super::status::RunView;
 use crate::launch::plan::Plan;
+use crate::launch::singletons::{self, MpiSingleton};
 use crate::report;
 use crate::server::service::Service;
+use crate::settings::ending::OnSingletons;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
 use pmi_host_base::library::Libraries;
 use pmi_host_base::program::Program;
 use pmi_host_base::ranges::Ranks;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-/// Reports of ranks that are linked with MPI, have exited well and never connected. Each was a job of its own
-/// then, which is never intended.
-pub(super) fn reports(jobs: &Jobs, service: &Service) -> Vec<String> {
-    jobs.iter().flat_map(|(id, job)| of_job(id, &job.plan, service)).collect()
+/// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
+///
+/// The looks become rare: the next one follows after a quarter of the time since the last start, and after
+/// a multiple of the time that the last one took.
+#[derive(Debug, Default)]
+pub(super) struct UnconnectedWatch {
+    /// Number of processes at the last look, and the time at which it was new.
+    started: (usize, Option<Instant>),
+    look_at: Option<Instant>,
+    found: BTreeMap<(JobId, u32), MpiSingleton>,
+    /// True once all ranks of the first job were reported.
+    is_reported: bool,
+    on_singletons: OnSingletons,
+}
+
+impl UnconnectedWatch {
+    pub(super) fn new(on_singletons: OnSingletons) -> Self {
+        Self { on_singletons, ..Self::default() }
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Notes that ranks may have been started.
+    pub(super) fn note_starts(&mut self, now: Instant, processes: &Processes) {
+        if self.started.0 != processes.started_count() {
+            self.started = (processes.started_count(), Some(now));
+            let looks = !self.is_reported && self.on_singletons == OnSingletons::Fail;
+            self.look_at = looks.then(|| now + FIRST_LOOK);
+        }
+    }
+
+    /// Looks at ranks that have sent no message, if it is time. Returns a report as soon as all ranks of
+    /// the first job on this node are singletons.
+    pub(super) fn check(
+        &mut self,
+        now: Instant,
+        RunView { jobs, processes, service }: RunView<'_>,
+    ) -> Option<String> {
+        self.look_at.take_if(|at| now >= *at)?;
+        let mut is_any_silent = false;
+        for entry in processes.iter().filter(|entry| entry.process.is_some()) {
+            let who = (entry.job, entry.rank);
+            let Some(plan) = jobs.plan(entry.job).filter(|plan| plan.ranks > 1) else { continue };
+            let offer = plan.offer(plan.appnum(entry.rank));
+            // An MPI program that the launcher itself has started has all variables.
+            let is_known = !offer.may_load_pmi1 || self.found.contains_key(&who);
+            if is_known || service.phase(entry.job, entry.rank) != PmiPhase::Silent {
+                continue;
+            }
+            is_any_silent = true;
+            self.found.extend(singletons::below(entry.pid, offer).map(|found| (who, found)));
+        }
+        let first = jobs.first();
+        let plan = jobs.plan(first)?;
+        if self.are_all(first, plan, service) {
+            self.is_reported = true;
+            let found = self.found.get(&(first, plan.placement.ranks.iter().next()?))?;
+            return Some(report::all_singletons(plan, found));
+        }
+        let since = self.started.1.map_or(FIRST_LOOK, |at| now - at) / 4;
+        let wait = since.clamp(FIRST_LOOK, LAST_LOOK).max(now.elapsed() * SPARED);
+        self.look_at = is_any_silent.then(|| now + wait);
+        None
+    }
+
+    /// True if all ranks of the first job were reported as singletons, and no other process of them has
+    /// connected since.
+    pub(super) fn has_failed(&self, jobs: &Jobs, service: &Service) -> bool {
+        let first = jobs.first();
+        self.is_reported && jobs.plan(first).is_some_and(|plan| self.are_all(first, plan, service))
+    }
+
+    /// True if all ranks of a job on this node are singletons.
+    fn are_all(&self, id: JobId, plan: &Plan, service: &Service) -> bool {
+        let mut ranks = plan.placement.ranks.iter();
+        ranks.all(|rank| {
+            self.found.contains_key(&(id, rank)) && service.phase(id, rank) == PmiPhase::Silent
+        })
+    }
+
+    /// Reports of ranks that are linked with MPI, have exited well and never connected. Each was a job of
+    /// its own then, which is never intended.
+    pub(super) fn reports(&self, jobs: &Jobs, service: &Service) -> Vec<String> {
+        let reported = jobs.first();
+        let jobs = jobs.iter().filter(|(id, _)| !(self.is_reported && *id == reported));
+        jobs.flat_map(|(id, job)| of_job(id, &job.plan, service)).collect()
+    }
 }
 
 fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
@@ -44,3 +135,12 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
     });
     parts.collect()
 }
+
+/// Time from a start to the first look; `MPI_Init` takes longer.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+
+/// Longest time between two looks.
+const LAST_LOOK: Duration = Duration::from_secs(10);
+
+/// Ratio of the time between two looks to that of one.
+const SPARED: u32 = 50;

@@ -1,8 +1,9 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
 //! [`preview`]) and in the machine ([`binding`], [`topology`], [`hwloc`]), its environment ([`mod@env`],
 //! [`variables`]), the process itself ([`process`], [`starts`], [`trampoline`], [`script`]), signals to
-//! and from it ([`signal`]) and what it may leave behind ([`orphans`], [`guard`], [`survivors`],
-//! [`cgroup`]). What ranks start themselves comes as an [`order`] of [`program`]s.
+//! and from it ([`signal`]), what it may leave behind ([`orphans`], [`guard`], [`survivors`],
+//! [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]). What ranks start
+//! themselves comes as an [`order`] of [`program`]s.
 
 pub(crate) mod apps;
 pub(crate) mod binding;
@@ -31,6 +32,7 @@ pub(crate) mod session_directory;
 mod sharing;
 pub(crate) mod shutdown;
 pub(crate) mod signal;
+pub(crate) mod singletons;
 mod slurm_tasks;
 mod soft;
 mod spawn_error;

@@ -4,7 +4,7 @@
 use super::stage::{ArrivedPrograms, SentPrograms, StagedPrograms};
 use crate::launch::plan::App;
 use crate::placement::NodeMap;
-use crate::settings::ending::OnExitError;
+use crate::settings::ending::{OnExitError, OnSingletons};
 use crate::settings::environment::Environment;
 use crate::settings::job::Universe;
 use crate::settings::nodes::FenceData;
@@ -62,6 +62,8 @@ pub(crate) struct Supervision {
     pub(crate) standstill: Option<Duration>,
     /// Effect of the failure of one rank on the others.
     pub(crate) on_exit_error: OnExitError,
+    /// Effect of ranks that all call `MPI_Init` as singletons.
+    pub(crate) on_singletons: OnSingletons,
     /// True if all messages of ranks are recorded and sent to the head.
     pub(crate) is_traced: bool,
 }
@@ -240,6 +242,7 @@ pub(super) mod tests {
             supervision: Supervision {
                 standstill: Some(Duration::from_secs(10)),
                 on_exit_error: OnExitError::Ignore,
+                on_singletons: OnSingletons::Ignore,
                 is_traced: true,
             },
         }

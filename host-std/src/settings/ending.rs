@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) struct Ending {
     /// Effect of the failure of one rank on the others (`--on-exit-error`, `-disable-auto-cleanup`).
     pub(crate) on_exit_error: OnExitError,
+    /// Effect of ranks that all run without this launcher, each as rank 0 of 1 (`--on-singletons`).
+    pub(crate) on_singletons: OnSingletons,
     /// Time for which ranks may run on after the first one has exited without an error
     /// (`--exit-timeout`); unlimited by default.
     pub(crate) exit_timeout: Option<Duration>,
@@ -33,5 +35,15 @@ pub(crate) enum OnExitError {
     #[default]
     Kill,
     /// They continue, and can read the exited ranks in `PMI_dead_processes`.
+    Ignore,
+}
+
+/// Effect of ranks that all call `MPI_Init` as singletons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OnSingletons {
+    /// They are reported as soon as they are seen, and the run ends with exit code 1.
+    #[default]
+    Fail,
+    /// None: they are not looked for.
     Ignore,
 }

@@ -4,7 +4,7 @@ use super::OptionSpec;
 use super::Topic::Ending;
 use super::value::{choice, chosen, path, put, seconds, shown_path, shown_seconds, text};
 use crate::launch::signal;
-use crate::settings::ending::OnExitError;
+use crate::settings::ending::{OnExitError, OnSingletons};
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
@@ -23,6 +23,14 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "when a rank fails: kill (default) terminates the others, ignore lets them continue",
         |settings, value| put(&mut settings.ending.on_exit_error, choice(value, ON_EXIT_ERROR)),
         |settings| chosen(&settings.ending.on_exit_error, ON_EXIT_ERROR),
+    ),
+    Ending.value(
+        "on-singletons",
+        "WHAT",
+        "when every rank calls MPI_Init without this launcher, as rank 0 of 1: fail (default) reports that \
+        and exits with 1, ignore accepts it",
+        |settings, value| put(&mut settings.ending.on_singletons, choice(value, ON_SINGLETONS)),
+        |settings| chosen(&settings.ending.on_singletons, ON_SINGLETONS),
     ),
     Ending.value(
         "exit-timeout",
@@ -80,3 +88,5 @@ fn signals(value: &OsStr) -> Result<Vec<i32>, String> {
 
 const ON_EXIT_ERROR: &[(&str, OnExitError)] =
     &[("kill", OnExitError::Kill), ("ignore", OnExitError::Ignore)];
+const ON_SINGLETONS: &[(&str, OnSingletons)] =
+    &[("fail", OnSingletons::Fail), ("ignore", OnSingletons::Ignore)];

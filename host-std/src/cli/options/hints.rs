@@ -79,6 +79,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("env-for", &["torch", "slurm", "ompi", "torch,slurm"]),
     ("inherit", &["all", "none"]),
     ("on-exit-error", &["kill", "ignore"]),
+    ("on-singletons", &["fail", "ignore"]),
     ("pmi", &["auto", "1", "2", "x", "all"]),
     ("stdin", &["all", "none", "0"]),
     ("universe", &["hosts", "endless"]),

@@ -312,6 +312,7 @@ fn describe(
         supervision: Supervision {
             standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),
             on_exit_error: ending.on_exit_error,
+            on_singletons: ending.on_singletons,
             is_traced: tracing.is_requested(),
         },
     })

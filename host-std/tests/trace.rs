@@ -201,7 +201,52 @@ fn messages_of_open_mpi_are_recorded_too() {
     }
     let shown = with(&["trace", "show", "--rank", "1"], [path.as_path()]).exits_with(0);
     assert!(shown.out.contains(" 1 → FENCENB tag="), "{}", shown.out);
-    with(&["replay"], [path.as_path()]).exits_with(1).says(&["no ranks that speak PMI-1 or PMI-2"]);
+    let again = with(&["replay"], [path.as_path()]).exits_with(0).says_nothing();
+    assert!(again.out.ends_with("of 2 ranks: every reply is as recorded\n"), "{}", again.out);
+}
+
+#[test]
+fn requests_of_pmix_clients_are_played_again() {
+    // Gets, names and timeouts, queries, which the launcher has answered, and a job that a rank spawns.
+    let replayed = |name: &str, ranks: u32, words: &[&str]| {
+        let path = file(name);
+        let options = ["run", "--trace", path.to_str().unwrap(), "-n", &ranks.to_string()];
+        run(host(options).args(words)).exits_with(0);
+        let again = with(&["replay"], [path.as_path()]).exits_with(0).says_nothing();
+        let all = "ranks: every reply is as recorded\n";
+        assert!(again.out.ends_with(all), "{name}: {}", again.out);
+        path
+    };
+    for name in ["pmix_get", "pmix_names", "pmix_query"] {
+        let Some(program) = common::pmix_program(name) else { return };
+        replayed(name, 3, &[program.to_str().unwrap()]);
+    }
+    if let Some(spawn) = openmpi_program("spawn") {
+        replayed("pmix-spawn", 2, &[spawn.to_str().unwrap(), "2"]);
+    }
+    // A reply that the record has in another form is shown with its request.
+    let Some(fence) = common::pmix_program("pmix_fence") else { return };
+    let path = replayed("pmix-changed", 2, &[fence.to_str().unwrap()]);
+    let import::Imported { mut trace, .. } = read(&path);
+    let is_status = |direction: Direction, bytes: &[u8]| {
+        direction == Direction::ToClient && bytes.len() == 18 && bytes.ends_with(&[2, 0])
+    };
+    let reply = trace.records.iter_mut().find_map(|record| match &mut record.what {
+        Content::Message { direction, bytes } if is_status(*direction, bytes) => Some(bytes),
+        _ => None,
+    });
+    *reply.expect("a status").last_mut().unwrap() = 0x5b;
+    let changed = file("pmix-changed.json");
+    std::fs::write(&changed, pmi_trace::json::write(&trace)).unwrap();
+    let ran = with(&["replay"], [changed.as_path()]).exits_with(1);
+    assert!(ran.out.contains("status=NOT_FOUND bytes=2\n  now:      pmix answer"), "{}", ran.out);
+    assert!(ran.out.contains(", other bytes from 1 on\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("1 replies differ\n"), "{}", ran.out);
+    // Each of several nodes has a server of its own.
+    let nodes = file("pmix-nodes");
+    let words = ["run", "--starter", "local:2", "-n", "2", "--trace", nodes.to_str().unwrap()];
+    run(host(words).arg(&fence)).exits_with(0);
+    with(&["replay"], [nodes.as_path()]).exits_with(1).says(&["several nodes"]);
 }
 
 #[test]

@@ -5,20 +5,21 @@
 
 use super::ReplayReport;
 use super::initial_state::InitialState;
+use super::pmix_replay::{PmixDifference, PmixReplay, PmixStep, ReplayServer, new_server};
 use super::record::{RANKS_MAX, RecordedRank, VALUE_MAX, name, scripts};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
+use pmi_core::server::{Event, JobSpec, Member, Peer};
 use pmi_core::time::Instant;
 use pmi_host_base::exit::FAILED;
-use pmi_host_base::storage::{Heap, Slab};
+use pmi_host_base::storage::Slab;
 use pmi_std::BoundedBuf;
 use pmi_trace::describe::describe;
 use pmi_trace::exchange::exchanges;
 use pmi_trace::{Direction, JobFacts, Trace};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
 /// Replays all clients.
@@ -28,22 +29,26 @@ use std::fmt::Write;
 /// The record holds no messages that can be replayed.
 pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
     let scripts = scripts(trace);
-    if scripts.is_empty() {
-        return Err(
-            "the record has no ranks that speak PMI-1 or PMI-2, so there are no clients to replay"
-                .into(),
-        );
-    }
     let mut replay = ClientReplay::new(trace, &scripts)?;
-    let mut order: Vec<(usize, RecordedRank, &[u8])> = { scripts.iter() }
+    let mut ranks = replay.pmix.ranks();
+    ranks.extend(scripts.keys());
+    if ranks.is_empty() {
+        return Err("the record has no messages of ranks, so there are no clients to replay".into());
+    }
+    let mut order: Vec<(usize, Input<'_>)> = { scripts.iter() }
         .flat_map(|(who, lines)| lines.iter().map(move |line| (*who, line)))
         .filter(|(_, line)| line.direction == Direction::ToServer)
-        .map(|(who, line)| (line.at, who, line.bytes))
+        .map(|(who, line)| (line.at, Input::Pmi(who, line.bytes)))
+        .chain(replay.pmix.steps().map(|(at, step)| (at, Input::Pmix(step))))
         .collect();
     order.sort_unstable_by_key(|(at, ..)| *at);
-    let request_count = order.len();
-    for (at, who, bytes) in order {
-        replay.ask(who, trace.records[at].time_ns, bytes);
+    let is_request = |(_, input): &&(usize, Input<'_>)| {
+        matches!(input, Input::Pmi(..) | Input::Pmix(PmixStep::Message(..)))
+    };
+    let request_count = order.iter().filter(is_request).count();
+    for (at, input) in order {
+        let time_ns = trace.records.get(at).map_or(0, |record| record.time_ns);
+        replay.execute(input, Instant::from_micros(time_ns / 1_000));
     }
 
     let requests: BTreeMap<usize, usize> = { exchanges(trace).into_iter() }
@@ -55,44 +60,44 @@ pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
         Some(describe(*direction, bytes).line(VALUE_MAX))
     };
     let (mut text, mut count) = (String::new(), 0usize);
+    let mut differ = |who: RecordedRank, then: Option<(usize, String)>, now: Option<String>| {
+        count += 1;
+        if count > REPORTED_MAX {
+            return;
+        }
+        let about = then.as_ref().and_then(|(at, _)| request_text(*at));
+        let about = about.map(|about| format!(" to '{about}'")).unwrap_or_default();
+        let nothing = || "nothing".to_owned();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{} was answered{about}\n  recorded: {}\n  now:      {}",
+            name(trace, who),
+            then.map_or_else(nothing, |(_, line)| line),
+            now.unwrap_or_else(nothing)
+        );
+    };
     for (who, lines) in &scripts {
         let mut now = replay.answers.remove(who).unwrap_or_default().into_iter();
-        let recorded = lines.iter().filter(|line| line.direction == Direction::ToClient);
-        let differ = |text: &mut String, then: Option<(usize, String)>, now: Option<String>| {
-            let about = then.as_ref().and_then(|(at, _)| request_text(*at));
-            let about = about.map(|about| format!(" to '{about}'")).unwrap_or_default();
-            let nothing = || "nothing".to_owned();
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "{} was answered{about}\n  recorded: {}\n  now:      {}",
-                name(trace, *who),
-                then.map_or_else(nothing, |(_, line)| line),
-                now.unwrap_or_else(nothing)
-            );
-        };
-        for line in recorded {
+        for line in lines.iter().filter(|line| line.direction == Direction::ToClient) {
             let (then, now) = (line.meaning(), now.next());
             if now.as_ref() != Some(&then) {
-                count += 1;
-                if count <= REPORTED_MAX {
-                    let now = now.map(|now| now.line(VALUE_MAX));
-                    differ(&mut text, Some((line.at, then.line(VALUE_MAX))), now);
-                }
+                let now = now.map(|now| now.line(VALUE_MAX));
+                differ(*who, Some((line.at, then.line(VALUE_MAX))), now);
             }
         }
-        for more in now {
-            count += 1;
-            if count <= REPORTED_MAX {
-                differ(&mut text, None, Some(more.line(VALUE_MAX)));
-            }
-        }
+        now.for_each(|more| differ(*who, None, Some(more.line(VALUE_MAX))));
     }
+    let (differences, faults) = replay.pmix.differences();
+    for PmixDifference { who, recorded, now } in differences {
+        differ(who, recorded, now);
+    }
+    replay.faults.extend(faults);
     for (who, fault) in &replay.faults {
         count += 1;
         let _ = writeln!(text, "{}: our server closed the connection: {fault}", name(trace, *who));
     }
-    let ranks = scripts.len();
+    let ranks = ranks.len();
     let _ = match count {
         0 => {
             writeln!(text, "{request_count} requests of {ranks} ranks: every reply is as recorded")
@@ -102,9 +107,18 @@ pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
     Ok(ReplayReport { text, code: if count == 0 { 0 } else { FAILED } })
 }
 
+/// An input of the server.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    /// Bytes of a rank that speaks PMI-1 or PMI-2.
+    Pmi(RecordedRank, &'a [u8]),
+    Pmix(PmixStep),
+}
+
 /// The project's server, and its answers.
 struct ClientReplay<'a> {
-    server: Server<Heap>,
+    server: ReplayServer,
+    pmix: PmixReplay<'a>,
     initial_states: BTreeMap<u32, InitialState>,
     /// Jobs that ranks have not spawned yet.
     spawns: VecDeque<&'a JobFacts>,
@@ -124,9 +138,13 @@ impl<'a> ClientReplay<'a> {
         trace: &'a Trace,
         scripts: &BTreeMap<RecordedRank, Vec<super::record::RecordedMessage<'_>>>,
     ) -> Result<Self, String> {
-        let jobs: std::collections::BTreeSet<u32> = scripts.keys().map(|(job, _)| *job).collect();
+        let pmix = PmixReplay::new(trace);
+        let mut members = pmix.ranks();
+        members.extend(scripts.keys());
+        let jobs: BTreeSet<u32> = members.iter().map(|(job, _)| *job).collect();
         let mut replay = Self {
-            server: Server::new(Slab::new(usize::MAX), Slab::new(usize::MAX), Default::default()),
+            server: new_server(),
+            pmix,
             initial_states: jobs
                 .iter()
                 .map(|job| (*job, InitialState::of(*job, scripts)))
@@ -143,8 +161,8 @@ impl<'a> ClientReplay<'a> {
         for job in jobs {
             let known = trace.job(job).cloned().unwrap_or_default();
             if known.spawner.is_none() {
-                let seen = scripts
-                    .keys()
+                let seen = members
+                    .iter()
                     .filter(|(of, _)| *of == job)
                     .map(|(_, rank)| rank.saturating_add(1))
                     .max();
@@ -161,6 +179,11 @@ impl<'a> ClientReplay<'a> {
         };
         if facts.ranks > RANKS_MAX {
             return Err(cannot(&format_args!("{} ranks are too many", facts.ranks)));
+        }
+        if self.pmix.has_nodes(facts.job) {
+            return Err(cannot(
+                &"it has PMIx clients on several nodes, each with a server of its own",
+            ));
         }
         let initial = self.initial_states.get(&facts.job).cloned().unwrap_or_default();
         let name =
@@ -189,16 +212,21 @@ impl<'a> ClientReplay<'a> {
         for (key, value) in &initial.space {
             let _ = self.server.preput(job, key, value);
         }
+        self.pmix.add_job(facts.job, job, facts.ranks, &mut self.server);
         self.jobs.insert(facts.job, job);
         self.names.insert(facts.job, name);
         Ok(job)
     }
 
-    fn ask(&mut self, who: RecordedRank, time_ns: u64, bytes: &[u8]) {
-        let now = Instant::from_micros(time_ns / 1_000);
-        let Some(session) = self.session(who) else { return };
-        self.unhandled.entry(who).or_default().extend(bytes);
-        self.drive_session(session, now);
+    fn execute(&mut self, input: Input<'_>, now: Instant) {
+        match input {
+            Input::Pmi(who, bytes) => {
+                let Some(session) = self.session(who) else { return };
+                self.unhandled.entry(who).or_default().extend(bytes);
+                self.drive_session(session, now);
+            }
+            Input::Pmix(step) => self.pmix.execute(step, now, &mut self.server),
+        }
         self.handle_events(now);
     }
 
@@ -255,9 +283,17 @@ impl<'a> ClientReplay<'a> {
     fn handle_events(&mut self, now: Instant) {
         loop {
             while let Some(id) = self.server.next_ready() {
-                self.drive_session(id, now);
+                match id.is_pmix() {
+                    true => self.pmix.drive(id, now, &mut self.server),
+                    false => self.drive_session(id, now),
+                }
             }
             let Some(event) = self.server.poll_event() else { return };
+            if let Some(by) = self.pmix.handle_event(&event, &self.jobs, &mut self.server) {
+                let at = self.spawns.iter().position(|facts| facts.spawner == Some(by));
+                // The reply is the recorded one, even if the job cannot be served.
+                let _ = at.and_then(|at| self.spawns.remove(at)).map(|facts| self.add_job(facts));
+            }
             if let Event::Spawn { session, exchange } = event {
                 self.server.spawn_read(session);
                 let by = self.clients.get(&session).map(|(job, _)| *job);

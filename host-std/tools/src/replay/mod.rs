@@ -6,6 +6,8 @@
 
 mod client_replay;
 mod initial_state;
+mod pmix_record;
+mod pmix_replay;
 mod record;
 mod server_replay;
 

@@ -7,16 +7,28 @@
 use crate::args::Arguments;
 use crate::{process, report};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Directory of sources and of the product, and the profile of cargo.
 struct Product {
     source: PathBuf,
     directory: PathBuf,
     profile: String,
+    other: Option<OtherTarget>,
+}
+
+/// Tools for another target than that of this machine.
+pub(crate) struct OtherTarget {
+    /// Command that makes the static archive.
+    pub(crate) cargo: Command,
+    /// Path of that archive.
+    pub(crate) archive: PathBuf,
+    /// Words of the C compiler for the target.
+    pub(crate) compiler: Vec<OsString>,
 }
 
 /// A shared library.
@@ -38,7 +50,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let profile = arguments.value("--profile")?;
     let directory: Option<PathBuf> = arguments.value("--directory")?;
     arguments.end()?;
-    let product = Product::new(profile, directory);
+    let mut product = Product::new(profile, directory);
     let findings = product.make()?;
     println!("the libraries are in {}", product.directory.display());
     Ok(report("capi", &findings))
@@ -54,18 +66,24 @@ pub(crate) fn make(directory: &Path) -> Result<Vec<String>, String> {
     Product::new(None, Some(directory.to_owned())).make()
 }
 
+/// Makes the libraries for another target in `directory`, and returns what is wrong with them.
+pub(crate) fn make_for(directory: &Path, other: OtherTarget) -> Result<Vec<String>, String> {
+    Product { other: Some(other), ..Product::new(None, Some(directory.to_owned())) }.make()
+}
+
 impl Product {
     fn new(profile: Option<String>, directory: Option<PathBuf>) -> Self {
         let root = process::root();
         Self {
             source: root.join("host-std/capi"),
             directory: root.join(directory.unwrap_or_else(|| "target/capi".into())),
-            profile: profile.unwrap_or_else(|| "unwind".into()),
+            profile: profile.unwrap_or_else(|| PROFILE.into()),
+            other: None,
         }
     }
 
     /// Makes everything; returns findings about the symbols.
-    fn make(&self) -> Result<Vec<String>, String> {
+    fn make(&mut self) -> Result<Vec<String>, String> {
         let archive = self.archive()?;
         let (lib, include) = (self.directory.join("lib"), self.directory.join("include"));
         for directory in [lib.join("pkgconfig"), include.clone()] {
@@ -84,7 +102,13 @@ impl Product {
             let exports = self.source.join(format!("exports/{}.map", library.name));
             let expected = exported(&read(&exports)?);
             place(&lib.join(library.soname()), |fresh| {
-                library.link(&archive, &exports, &expected, self.is_stripped(), fresh)
+                let mut linker = self.compiler();
+                library.link(&mut linker, &exports, &expected);
+                if self.is_stripped() {
+                    linker.arg("-Wl,--strip-all");
+                }
+                linker.arg("-o").arg(fresh).arg(&archive).args(SYSTEM_LIBRARIES.split(' '));
+                process::output(&mut linker).map(drop)
             })?;
             place(&lib.join(format!("lib{}.so", library.name)), |fresh| {
                 link(&library.soname(), fresh)
@@ -98,7 +122,11 @@ impl Product {
     }
 
     /// Has cargo build the static archive; returns its path.
-    fn archive(&self) -> Result<PathBuf, String> {
+    fn archive(&mut self) -> Result<PathBuf, String> {
+        if let Some(other) = &mut self.other {
+            process::output(&mut other.cargo)?;
+            return Ok(other.archive.clone());
+        }
         let mut cargo = process::cargo();
         cargo.args(["rustc", "--quiet", "--package", "pmi-capi", "--lib", "--profile"]);
         cargo.args([&self.profile, "--crate-type", "staticlib"]);
@@ -107,6 +135,15 @@ impl Product {
         let target = target.map_or_else(|| process::root().join("target"), PathBuf::from);
         let directory = if self.profile == "dev" { "debug" } else { &self.profile };
         Ok(target.join(directory).join("libpmi_capi.a"))
+    }
+
+    /// The C compiler, which links the libraries.
+    fn compiler(&self) -> Command {
+        let words = self.other.iter().flat_map(|other| &other.compiler);
+        let mut words = words.map(OsString::as_os_str);
+        let mut compiler = process::command(words.next().unwrap_or("cc".as_ref()));
+        compiler.args(words);
+        compiler
     }
 
     const fn is_stripped(&self) -> bool {
@@ -120,16 +157,9 @@ impl SharedLibrary {
         format!("lib{}.so.0", self.name)
     }
 
-    fn link(
-        &self,
-        archive: &Path,
-        exports: &Path,
-        symbols: &BTreeSet<String>,
-        is_stripped: bool,
-        library: &Path,
-    ) -> Result<(), String> {
-        let mut linker = process::command("cc");
-        linker.args(["-shared", "-o"]).arg(library);
+    /// Adds options for the library to the command that links it.
+    fn link(&self, linker: &mut Command, exports: &Path, symbols: &BTreeSet<String>) {
+        linker.arg("-shared");
         linker.arg(format!("-Wl,-soname,{}", self.soname()));
         linker.arg(format!("-Wl,--version-script={}", exports.display()));
         // Nothing but the exported functions is taken out of the archive, with what they need.
@@ -137,11 +167,6 @@ impl SharedLibrary {
         linker.args(["-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,now"]);
         // The handler of forks, and the state of the process, outlive `dlclose`.
         linker.arg("-Wl,-z,nodelete");
-        if is_stripped {
-            linker.arg("-Wl,--strip-all");
-        }
-        linker.arg(archive).args(SYSTEM_LIBRARIES.split(' '));
-        process::output(&mut linker).map(drop)
     }
 
     /// The file for `pkg-config`, which finds everything beside itself.
@@ -244,6 +269,9 @@ fn create(directory: &Path) -> Result<(), String> {
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
+
+/// Profile in which a panic unwinds, and becomes a code of the function.
+pub(crate) const PROFILE: &str = "unwind";
 
 /// Symbol by which `pmi-host doctor` recognises the libraries.
 const SENTINEL: &str = "pmi_capi_version";

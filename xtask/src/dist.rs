@@ -3,7 +3,7 @@
 //! ```text
 //! pmi-host-VERSION-x86_64-linux-gnu.tar.gz     with TLS and the C libraries
 //! pmi-host-VERSION-x86_64-linux-static.tar.gz  one static program (--static): musl, without TLS
-//! pmi-host-VERSION-PROCESSOR-linux-gnu2.28.tar.gz  programs for glibc 2.28, x86_64 and aarch64 (--portable)
+//! pmi-host-VERSION-PROCESSOR-linux-gnu2.28.tar.gz  the first one for glibc 2.28, x86_64 and aarch64 (--portable)
 //! pmi-host_VERSION_amd64.deb                   the first one as a package; the .rpm where rpmbuild is
 //! installed SHA256SUMS
 //! ```
@@ -89,17 +89,7 @@ impl Release {
         if let Some(finding) = findings.first() {
             return Err(finding.clone());
         }
-        let (lib, include) = (tree.join("lib/pmi-host"), tree.join("include/pmi-host"));
-        copy_tree(&libraries.join("lib"), &lib)?;
-        copy_tree(&libraries.join("include"), &include)?;
-        for entry in entries(&lib.join("pkgconfig"))? {
-            let text = fs::read_to_string(&entry).map_err(|error| error.to_string())?;
-            let text = text
-                .replace("prefix=${pcfiledir}/../..", "prefix=${pcfiledir}/../../..")
-                .replace("${prefix}/include", "${prefix}/include/pmi-host")
-                .replace("${prefix}/lib", "${prefix}/lib/pmi-host");
-            fs::write(&entry, text).map_err(|error| error.to_string())?;
-        }
+        add_libraries(&tree, &libraries)?;
         self.pack(&tree)
     }
 
@@ -285,6 +275,22 @@ impl Release {
         }
         Ok(root)
     }
+}
+
+/// Adds the C libraries of a directory of [`capi::make`] to that of an archive.
+fn add_libraries(tree: &Path, libraries: &Path) -> Result<(), String> {
+    let (lib, include) = (tree.join("lib/pmi-host"), tree.join("include/pmi-host"));
+    copy_tree(&libraries.join("lib"), &lib)?;
+    copy_tree(&libraries.join("include"), &include)?;
+    for entry in entries(&lib.join("pkgconfig"))? {
+        let text = fs::read_to_string(&entry).map_err(|error| error.to_string())?;
+        let text = text
+            .replace("prefix=${pcfiledir}/../..", "prefix=${pcfiledir}/../../..")
+            .replace("${prefix}/include", "${prefix}/include/pmi-host")
+            .replace("${prefix}/lib", "${prefix}/lib/pmi-host");
+        fs::write(&entry, text).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Runs a program with `root` as its root directory, and without a variable.

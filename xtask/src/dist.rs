@@ -3,7 +3,7 @@
 //! ```text
 //! pmi-host-VERSION-x86_64-linux-gnu.tar.gz     with TLS and the C libraries
 //! pmi-host-VERSION-x86_64-linux-static.tar.gz  one static program (--static): musl, without TLS
-//! pmi-host-VERSION-PROCESSOR-linux-gnu2.28.tar.gz  the first one for glibc 2.28, x86_64 and aarch64 (--portable)
+//! pmi-host-VERSION-PROCESSOR-linux-gnu2.28.tar.gz  the first one for glibc 2.28, two processors (--portable)
 //! pmi-host_VERSION_amd64.deb                   the first one as a package; the .rpm where rpmbuild is
 //! installed SHA256SUMS
 //! ```

@@ -80,6 +80,8 @@ pub(crate) enum Task {
     FullHelp,
     /// Print help for the options of the command line with this name.
     MpiexecHelp(&'static str),
+    /// Print the protocols in the words of Slurm.
+    MpiTypes,
     /// Print the version and the abilities of this program, in the words of a launcher.
     Info(Personality),
 }

@@ -85,9 +85,9 @@ const FOREIGN: &[ForeignOption] = &[
         "Flux reads it from 'flux batch'; leave it out",
     ),
     of("jsrun", &["--nrs"], "-n N"),
-    of("jsrun", &["--rs_per_host", "--tasks_per_rs"], "--ppn N"),
+    of("jsrun", &["--rs_per_host", "--tasks_per_rs", "-a", "-r"], "--ppn N"),
     of("jsrun", &["--cpu_per_rs", "--bind"], "--bind-to core:N"),
-    of("jsrun", &["--gpu_per_rs"], "set CUDA_VISIBLE_DEVICES with '--env'"),
+    of("jsrun", &["--gpu_per_rs", "-g"], "set CUDA_VISIBLE_DEVICES with '--env'"),
     of("jsrun", &["--launch_distribution"], "--map-by WHAT"),
     of("jsrun", &["--smpiargs", "--stdio_mode"], "leave it out"),
 ];

@@ -184,6 +184,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
         Task::Help => return print(&help::of_run(false)),
         Task::FullHelp => return print(&help::of_run(true)),
         Task::MpiexecHelp(name) => return print(&help::of_mpiexec(name)),
+        Task::MpiTypes => return print(mpiexec::MPI_TYPES),
         Task::Info(launcher) => return print(&mpiexec::info(launcher, &node())),
         Task::Start | Task::Preview | Task::Show => {}
     }

@@ -20,8 +20,17 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("libraries are not exchanged; link the program with them"),
     ),
     flag(&["noconf"], Refused("files of Intel MPI are not read; leave it out")),
-    word(&["cpu-bind"], Options("--bind-to", cpu_bind))
-        .note("of PALS: `none`, `core`, `numa`, `depth`, `thread`, `list:0:1`"),
+    word(&["cpu-bind"], Options("--bind-to", cpu_bind)).note(
+        "of PALS: `none`, `core`, `numa`, `depth`, `thread`, `list:0:1`; `verbose,` shows the map",
+    ),
     word(&["d", "depth"], Whole("bind-to", depth))
         .note("of PALS: hardware threads of a rank; Open MPI's `-d` is `--debug-devel`"),
+    flag(&["line-buffer", "no-transfer", "abort-on-failure"], Only(&[""], "")).note("of PALS"),
+    flag(&["no-abort-on-failure"], Whole("on-exit-error", |_| Ok("ignore".into()))).note("of PALS"),
+    flag(&["transfer"], Refused("files are not copied; put the program on all hosts")),
+    flag(&["vni", "no-vni", "single-node-vni"], Only(&[""], ""))
+        .note("of PALS: the network is that of the system"),
+    word(&["exclude-hosts"], Refused("name the hosts to use with '-hosts'")),
+    word(&["mem-bind"], Refused("memory is taken where it is touched first; try 'numactl'")),
+    word(&["gpu-bind"], Refused("devices are not assigned; set CUDA_VISIBLE_DEVICES with '-env'")),
 ];

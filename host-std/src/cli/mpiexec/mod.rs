@@ -20,6 +20,7 @@ mod slurm;
 mod slurm_values;
 mod table;
 
+pub(crate) use slurm_values::MPI_TYPES;
 pub(crate) use table::{FollowingWords, HydraOption};
 
 use super::args::{self, Personality, RunArgs};

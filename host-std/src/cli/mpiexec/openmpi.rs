@@ -1,12 +1,13 @@
 //! Options of Open MPI's `mpirun` (4.1 and 5.0) and of `prterun` that Hydra does not have.
 
 use super::policies::{
-    append, assignment, cpu_list, display, export, mca, modifier, output, output_files, pmix_mca,
-    ppr, prefix, prepend, prte_mca, rank_by, runtime_options, sockets, tune, with_ft,
+    append, assignment, bound_to_core, by_core, cpu_list, display, export, mca, modifier, output,
+    output_files, pmix_mca, ppr, prefix, prepend, prte_mca, rank_by, runtime_options, sockets,
+    tune, with_ft,
 };
 use super::table::HydraEffect::{
     ConfigFile, HostFile, HwThreads, Only, Options, Own, Personality, Preview, RankFile, Refused,
-    Terminals, Version, Whole,
+    Terminals, Version, Whole, WithDefaults,
 };
 use super::table::{HydraOption, flag, pair, same, word, yes};
 
@@ -52,9 +53,9 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["ppr"], Options("--map-by ppr:N:node", ppr)),
     word(&["rank-by"], Options("the default", rank_by))
         .note("`slot`, `fill`, `core` and `hwthread`, the default"),
-    flag(&["bynode"], Whole("map-by", |_| Ok("node".into()))),
+    flag(&["bynode", "loadbalance"], Whole("map-by", |_| Ok("node".into()))),
     flag(&["byslot"], Whole("map-by", |_| Ok("slot".into()))),
-    flag(&["bycore"], Whole("map-by", |_| Ok("core".into()))),
+    flag(&["bycore"], WithDefaults("--map-by core", by_core, bound_to_core)),
     flag(&["bind-to-core"], Whole("bind-to", |_| Ok("core".into()))),
     flag(&["bind-to-socket"], Whole("bind-to", |_| Ok("socket".into()))),
     flag(&["bind-to-none"], Whole("bind-to", |_| Ok("none".into()))),

@@ -61,6 +61,24 @@ pub(super) fn map_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     Ok(found)
 }
 
+/// Binding of `--map-by UNIT` without `--bind-to`: to the same unit, as under Open MPI.
+pub(super) fn bound_by_map(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let policy = text(value)?.split([':', ',']).next().unwrap_or_default().to_ascii_lowercase();
+    let unit = unit_name(&policy);
+    let is_unit = !["", "slot", "node", "ppr", "seq", "none"].contains(&&*unit);
+    Ok(is_unit.then(|| ("bind-to", unit.into())).into_iter().collect())
+}
+
+/// `--bycore`.
+pub(super) fn by_core(_: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(vec![("map-by", "core".into())])
+}
+
+/// Binding of `--bycore` without an option for it.
+pub(super) fn bound_to_core(_: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(vec![("bind-to", "core".into())])
+}
+
 /// `--rank-by POLICY`: ranks are numbered in the order in which they are placed.
 pub(super) fn rank_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     match &*text(value)?.to_ascii_lowercase() {
@@ -73,6 +91,9 @@ pub(super) fn rank_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
 /// `--bind-to WHAT:MODIFIER…`.
 pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let text = text(value)?;
+    if is_list(text) {
+        return Ok(Vec::new());
+    }
     let is_device = |name: &&str| text.starts_with(name);
     if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(is_device) {
         return Err(
@@ -97,6 +118,16 @@ pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     }
     found.push(("bind-to", kept.join(":").into()));
     Ok(found)
+}
+
+/// Binding of `--bind-to cpu-list`: the processors of `--cpu-list` in their order, else those of `--cpu-set`.
+pub(super) fn bound_list(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(is_list(text(value)?).then(|| ("bind-to", "hwthread".into())).into_iter().collect())
+}
+
+fn is_list(binding: &str) -> bool {
+    let name = binding.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    ["cpu-list", "cpulist"].contains(&&*name)
 }
 
 /// `--cpu-list LIST`: a processor for each rank.
@@ -346,7 +377,16 @@ pub(super) fn runtime_options(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
 
 /// `--cpu-bind WHAT` of PALS.
 pub(super) fn cpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
-    let text = text(value)?;
+    let mut text = text(value)?;
+    let mut found = Vec::new();
+    while let Some((word, rest)) = text.split_once(',') {
+        match word {
+            "v" | "verbose" => found.push(("display", "map".into())),
+            "q" | "quiet" => {}
+            _ => break,
+        }
+        text = rest;
+    }
     let what = match text {
         "none" | "core" | "numa" | "socket" => text.to_owned(),
         "thread" | "depth" => "hwthread".to_owned(),
@@ -360,7 +400,8 @@ pub(super) fn cpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
             }
         },
     };
-    Ok(vec![("bind-to", what.into())])
+    found.push(("bind-to", what.into()));
+    Ok(found)
 }
 
 /// `-d N` of PALS.

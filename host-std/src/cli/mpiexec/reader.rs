@@ -1,7 +1,10 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
-use super::table::{self, FollowingWords, HydraEffect, HydraOption};
-use super::{MPIRUN, ReadContext, SRUN, all, gtool, multi_prog, rankfile, variable_of};
+use super::table::{self, Expand, FollowingWords, HydraEffect, HydraOption};
+use super::{
+    MPIRUN, ReadContext, SRUN, all, gtool, multi_prog, policies, rankfile, slurm_values,
+    variable_of,
+};
 use crate::cli::args::{self, DefaultRanks, GivenOption, PartArgs, Personality, RunArgs, Task};
 use crate::cli::foreign;
 use crate::cli::layers::Origin;
@@ -55,6 +58,11 @@ impl<'a> HydraReader<'a> {
         self.context.name == SRUN
     }
 
+    /// Dashes before the name of an option in messages.
+    fn dashes(&self, name: &str) -> &'static str {
+        if self.is_slurm() && name.len() > 1 { "--" } else { "-" }
+    }
+
     /// Reads a whole command line.
     pub(super) fn read_words(&mut self, words: Vec<OsString>) -> Result<(), UsageError> {
         let mut words = words.into_iter().peekable();
@@ -92,19 +100,27 @@ impl<'a> HydraReader<'a> {
         }
         let bare = bytes.strip_prefix(b"--").unwrap_or(&bytes[1..]);
         let end = bare.iter().position(|byte| *byte == b'=').unwrap_or(bare.len());
-        let (name, attached) = (String::from_utf8_lossy(&bare[..end]), bare.get(end + 1..));
+        let (mut name, mut attached) =
+            (String::from_utf8_lossy(&bare[..end]).into_owned(), bare.get(end + 1..));
+        if self.is_slurm() {
+            // Old scripts write the names with underscores.
+            name = name.replace('_', "-");
+        } else if let Some(letters) = with_number(bare).filter(|_| !bytes.starts_with(b"--")) {
+            (name, attached) = (letters.to_owned(), Some(&bare[letters.len()..]));
+        }
         let found = self.options().find(|option| option.names.contains(&&*name));
         let Some(option) = found else { return self.read_own_option(word, &name, attached, words) };
         let mut next = |value: &str| {
             words.next().ok_or_else(|| UsageError::MissingValue {
-                option: format!("-{name}"),
+                option: format!("{}{name}", self.dashes(&name)),
                 value: value.to_owned(),
             })
         };
         let mut value = match (option.words, attached) {
             (FollowingWords::Nothing, None) => OsString::new(),
             (FollowingWords::Nothing, Some(_)) => {
-                return Err(UsageError::NeedlessValue { option: format!("-{name}") });
+                let option = format!("{}{name}", self.dashes(&name));
+                return Err(UsageError::NeedlessValue { option });
             }
             (_, Some(attached)) => OsString::from_vec(attached.to_vec()),
             (FollowingWords::Optional, None) => OsString::new(),
@@ -160,8 +176,7 @@ impl<'a> HydraReader<'a> {
         let Some(takes_value) = takes_value else {
             let ours = options::all().map(|option| format!("--{}", option.name));
             let known = self.options().flat_map(|option| option.names);
-            let dashes = |name: &str| if self.is_slurm() && name.len() > 1 { "--" } else { "-" };
-            let known = known.map(|name| format!("{}{name}", dashes(name))).chain(ours);
+            let known = known.map(|name| format!("{}{name}", self.dashes(name))).chain(ours);
             let got = word.to_string_lossy().into_owned();
             let list = if self.is_slurm() { "srun --help" } else { "mpiexec -help" };
             let foreign = if self.is_slurm() { None } else { foreign::answer(&got) };
@@ -188,7 +203,7 @@ impl<'a> HydraReader<'a> {
         value: &OsStr,
         part: &mut PartArgs,
     ) -> Result<(), UsageError> {
-        let shown = format!("-{name} {}", value.display());
+        let shown = format!("{}{name} {}", self.dashes(name), value.display());
         let wrong = |why: String| UsageError::Value { given: shown.trim_end().to_owned(), why };
         match option.effect {
             HydraEffect::Whole(ours, reword) => {
@@ -230,7 +245,7 @@ impl<'a> HydraReader<'a> {
                     self.args.given.push(given);
                 }
             }
-            HydraEffect::Options(_, expand) => {
+            HydraEffect::Options(_, expand) | HydraEffect::WithDefaults(_, expand, _) => {
                 for (ours, value) in expand(value, self.context).map_err(wrong)? {
                     let given = self.given_option(ours, value, &wrong)?;
                     match given.option.is_of_part {
@@ -238,13 +253,11 @@ impl<'a> HydraReader<'a> {
                         false => self.args.given.push(given),
                     }
                 }
-            }
-            HydraEffect::Weak(_, expand) => {
-                for (ours, value) in expand(value, self.context).map_err(wrong)? {
-                    let given = self.given_option(ours, value, &wrong)?;
-                    self.weak.push(given);
+                if let HydraEffect::WithDefaults(_, _, defaults) = option.effect {
+                    self.add_defaults(defaults, value, &wrong)?;
                 }
             }
+            HydraEffect::Weak(_, expand) => self.add_defaults(expand, value, &wrong)?,
             HydraEffect::OfAllocation => {}
             HydraEffect::Tool => {
                 let text = value.to_str().ok_or_else(|| wrong("that is not text".to_owned()))?;
@@ -261,6 +274,13 @@ impl<'a> HydraReader<'a> {
             HydraEffect::RankFile => {
                 let text = self.read_named(value, &wrong)?;
                 for (ours, value) in rankfile::options(&text).map_err(wrong)? {
+                    let given = self.given_option(ours, value, &wrong)?;
+                    self.args.given.push(given);
+                }
+            }
+            HydraEffect::MpiType if value == "list" => self.args.task = Task::MpiTypes,
+            HydraEffect::MpiType => {
+                for (ours, value) in slurm_values::mpi(value, self.context).map_err(wrong)? {
                     let given = self.given_option(ours, value, &wrong)?;
                     self.args.given.push(given);
                 }
@@ -290,6 +310,35 @@ impl<'a> HydraReader<'a> {
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
+    }
+
+    /// Adds options that others override.
+    fn add_defaults(
+        &mut self,
+        expand: Expand,
+        value: &OsStr,
+        wrong: &dyn Fn(String) -> UsageError,
+    ) -> Result<(), UsageError> {
+        for (ours, value) in expand(value, self.context).map_err(wrong)? {
+            let given = self.given_option(ours, value, wrong)?;
+            self.weak.push(given);
+        }
+        Ok(())
+    }
+
+    /// Drops an order of the processors of a host where ranks are not bound: it has no effect then, as under
+    /// other launchers.
+    fn drop_order_of_unbound(&mut self) {
+        let last = |name| self.args.given.iter().rfind(|one| one.option.name == name);
+        let is_unbound = last("bind-to").is_some_and(|one| one.value == "none");
+        let orders = |one: &GivenOption| {
+            let unit = policies::bound_by_map(&one.value, self.context);
+            one.option.name == "map-by" && unit.is_ok_and(|unit| !unit.is_empty())
+        };
+        if is_unbound {
+            let kept = { self.args.given.iter() }.filter(|one| !orders(one)).cloned().collect();
+            self.args.given = kept;
+        }
     }
 
     fn read_named(
@@ -429,6 +478,7 @@ impl<'a> HydraReader<'a> {
             self.args.given.push(merged);
         }
         self.args.given.splice(..0, std::mem::take(&mut self.weak));
+        self.drop_order_of_unbound();
         if self.has_program_file {
             self.read_program_file()?;
         }
@@ -467,6 +517,15 @@ impl HydraReader<'_> {
         self.args.parts = parts.collect::<Result<_, UsageError>>()?;
         Ok(())
     }
+}
+
+/// Name of an option whose number follows in the same word, as in `-n4`.
+fn with_number(word: &[u8]) -> Option<&'static str> {
+    let mut names = ["np", "n", "N", "c", "ppn", "d"].into_iter();
+    names.find(|name| {
+        let number = word.strip_prefix(name.as_bytes());
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    })
 }
 
 /// Error for a given file that cannot be read.

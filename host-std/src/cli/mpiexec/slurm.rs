@@ -7,11 +7,11 @@
 use super::policies::sockets;
 use super::slurm_values::{
     cores_of, cpu_bind, cpus_per_task, distribution, errors, export, hint, input, kill_on_bad_exit,
-    label, memory, mpi, nodes, output, time,
+    label, memory, nodes, output, time,
 };
 use super::table::HydraEffect::{
-    Help, HostFile, Info, MultiProgram, OfAllocation, Only, Options, Own, Preview, Refused,
-    Several, Weak, Whole,
+    Help, HostFile, Info, MpiType, MultiProgram, OfAllocation, Only, Options, Own, Preview,
+    Refused, Several, Weak, Whole,
 };
 use super::table::{HydraOption, flag, optional, same, word, yes};
 
@@ -46,8 +46,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["mem-bind"], Options("the default", memory)).note("`none` and `local`, the default"),
     // Environment and protocols.
     word(&["export"], Options("--env --inherit", export)).note("`ALL`, `NONE`, names and `NAME=VALUE`"),
-    word(&["mpi"], Options("--pmi", mpi))
-        .note("`pmi2` offers PMI-1 and PMI-2 as Slurm does, `pmix` PMIx, `none` what the program links"),
+    word(&["mpi"], MpiType)
+        .note("`pmi2` offers PMI-1 and PMI-2 as Slurm does, `pmix` PMIx, `none` what is linked; `list`"),
     flag(&["E", "preserve-env"], Only(&[""], "")).note("the environment is never changed by the allocation"),
     optional(&["propagate"], Only(&["", "ALL"], "ranks inherit all limits of the launcher")),
     flag(&["resv-ports"], Only(&[""], "")).note("ports are taken when they are needed"),
@@ -109,6 +109,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     ),
     optional(&["x11"], Refused("ranks of this node reach its DISPLAY anyway; leave it out")),
     word(&["het-group", "pack-group"], Refused("write the programs with ':' between them")),
+    word(
+        &["container-image", "container-mounts", "container-name", "container-workdir", "container-writable"],
+        Refused("start the program in the container, as with 'apptainer exec IMAGE ./program'"),
+    ),
     word(
         &["accel-bind", "container", "bb", "bbf", "uid", "gid"],
         Refused("that is not supported; leave it out"),

@@ -159,6 +159,9 @@ pub(super) fn mpi(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     Ok(vec![("pmi", offer.into())])
 }
 
+/// Text of `--mpi=list`, which begins with the words that scripts look for.
+pub(crate) const MPI_TYPES: &str = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n";
+
 /// `-l`: the label of Slurm.
 pub(super) fn label(_: &OsStr) -> Result<OsString, String> {
     Ok("%r: ".into())

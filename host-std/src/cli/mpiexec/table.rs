@@ -1,10 +1,10 @@
 //! Hydra's options: their names, and their equivalents here.
 
 use self::HydraEffect::{
-    ConfigFile, Help, HostFile, Info, Only, Options, Own, OwnIfLater, Refused, Several, Whole,
+    ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Several, Whole, WithDefaults,
 };
 use super::ReadContext;
-use super::policies::{Expansion, bind_to, map_by};
+use super::policies::{Expansion, bind_to, bound_by_map, bound_list, map_by};
 use crate::cli::options::{self, hints};
 use crate::launch::binding::count;
 use crate::settings::nodes::{NodeSettings, StarterName};
@@ -57,10 +57,14 @@ pub(super) enum HydraEffect {
     /// Options of `run` that depend on the value, with their names for help: for the whole run in front of
     /// the first program, else for the program behind it where they may differ.
     Options(&'static str, Expand),
+    /// The same, and then defaults as those of the next variant.
+    WithDefaults(&'static str, Expand, Expand),
     /// The same for defaults that any other option overrides, in whatever order they are given.
     Weak(&'static str, Expand),
     /// Describes an allocation, which is that of the run anyway.
     OfAllocation,
+    /// Chooses the protocol in the words of Slurm, or lists them.
+    MpiType,
     /// Has a file name the programs.
     MultiProgram,
     /// Starts the programs of some ranks with a tool.
@@ -140,8 +144,9 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
     )
     .or("HYDRA_TOPOLIB"),
-    word(&["bind-to", "binding"], Options("--bind-to", bind_to)).or("HYDRA_BINDING"),
-    word(&["map-by"], Options("--map-by", map_by)).or("HYDRA_MAPPING"),
+    word(&["bind-to", "binding"], WithDefaults("--bind-to", bind_to, bound_list))
+        .or("HYDRA_BINDING"),
+    word(&["map-by"], WithDefaults("--map-by", map_by, bound_by_map)).or("HYDRA_MAPPING"),
     word(
         &["membind"],
         Only(
@@ -274,8 +279,11 @@ impl HydraOption {
                     all.iter().map(|(ours, reword)| self.equivalent(ours, *reword)).collect();
                 all.join(" ")
             }
-            Options(ours, _) | HydraEffect::Weak(ours, _) => (*ours).to_owned(),
+            WithDefaults(ours, ..) | HydraEffect::Options(ours, _) | HydraEffect::Weak(ours, _) => {
+                (*ours).to_owned()
+            }
             HydraEffect::OfAllocation => "describes the allocation, which exists".to_owned(),
+            HydraEffect::MpiType => "--pmi".to_owned(),
             HydraEffect::MultiProgram => "programs by rank, from a file".to_owned(),
             HydraEffect::Tool => "a tool in front of the program of some ranks".to_owned(),
             HydraEffect::ToolFile => "the same from a file".to_owned(),

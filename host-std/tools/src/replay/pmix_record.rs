@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// One connection of a PMIx client. A rank may have several.
 #[derive(Clone, Debug)]
-pub(super) struct PmixConversation<'a> {
+pub(super) struct RecordedConnection<'a> {
     pub(super) who: RecordedRank,
     /// Messages of both sides, in their order.
     pub(super) messages: Vec<RecordedMessage<'a>>,
@@ -21,8 +21,8 @@ pub(super) struct PmixConversation<'a> {
 
 /// Connections of PMIx clients, in the order of their first messages; those of tools have no rank, and are
 /// left out.
-pub(super) fn conversations(trace: &Trace) -> Vec<PmixConversation<'_>> {
-    let mut found: Vec<(Option<RecordedRank>, PmixConversation<'_>)> = Vec::new();
+pub(super) fn conversations(trace: &Trace) -> Vec<RecordedConnection<'_>> {
+    let mut found: Vec<(Option<RecordedRank>, RecordedConnection<'_>)> = Vec::new();
     // A number is used again after the end of its connection.
     let mut open = BTreeMap::<u32, usize>::new();
     for (at, record) in trace.records.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn conversations(trace: &Trace) -> Vec<PmixConversation<'_>> {
         }
         let of = *open.entry(session).or_insert_with(|| {
             let who = (record.job, 0);
-            found.push((None, PmixConversation { who, messages: Vec::new(), closed_at: None }));
+            found.push((None, RecordedConnection { who, messages: Vec::new(), closed_at: None }));
             found.len() - 1
         });
         if let Some((who, conversation)) = found.get_mut(of) {
@@ -48,11 +48,11 @@ pub(super) fn conversations(trace: &Trace) -> Vec<PmixConversation<'_>> {
     }
     let known = found
         .into_iter()
-        .filter_map(|(who, conversation)| Some(PmixConversation { who: who?, ..conversation }));
+        .filter_map(|(who, conversation)| Some(RecordedConnection { who: who?, ..conversation }));
     known.collect()
 }
 
-impl PmixConversation<'_> {
+impl RecordedConnection<'_> {
     /// Format of its values.
     fn format(&self) -> Option<Format> {
         Some(Greeting::read(self.messages.first()?.bytes).ok()?.format)
@@ -85,7 +85,7 @@ pub(super) fn body_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// True if a job has ranks on several nodes, by the description that its ranks got.
-pub(super) fn has_nodes(job: u32, conversations: &[PmixConversation<'_>]) -> bool {
+pub(super) fn has_nodes(job: u32, conversations: &[RecordedConnection<'_>]) -> bool {
     let of_job = conversations.iter().filter(|one| one.who.0 == job);
     let mut counts = of_job.filter_map(|one| {
         let mut from = Unpacker::new(one.description()?, one.format()?);
@@ -102,7 +102,7 @@ pub(super) fn has_nodes(job: u32, conversations: &[PmixConversation<'_>]) -> boo
 /// The reply to each rank has all values of that rank, and the most important ones of the others.
 pub(super) fn description<B: SharedBytes>(
     job: u32,
-    conversations: &[PmixConversation<'_>],
+    conversations: &[RecordedConnection<'_>],
 ) -> Option<B> {
     let mut own = BTreeMap::<u32, Vec<u8>>::new();
     let mut common: Option<Vec<u8>> = None;

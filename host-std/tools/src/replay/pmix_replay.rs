@@ -3,7 +3,7 @@
 //! Requests that only a launcher can answer, as for spawns and queries, have the recorded reply. Messages
 //! without a request, which report events of processes among others, are not compared.
 
-use super::pmix_record::{PmixConversation, body_of, conversations, description, has_nodes};
+use super::pmix_record::{RecordedConnection, body_of, conversations, description, has_nodes};
 use super::record::{RecordedRank, VALUE_MAX};
 use pmi_core::error::Full;
 use pmi_core::ids::{JobId, Rank, SessionId};
@@ -76,7 +76,7 @@ pub(super) fn new_server() -> ReplayServer {
 /// Connections of PMIx clients during a replay.
 #[derive(Debug)]
 pub(super) struct PmixReplay<'a> {
-    conversations: Vec<PmixConversation<'a>>,
+    conversations: Vec<RecordedConnection<'a>>,
     /// State of each of them.
     states: Vec<PmixConnection>,
     sessions: BTreeMap<SessionId, usize>,

@@ -83,6 +83,8 @@ fn wrong_usage_is_2_and_says_the_way_out() {
         (&["run", "-n", "2", "--pty", "5", "true"], &["rank 5 cannot have a terminal", "--pty"]),
         (&["run", "--starter", "local:2", "-n", "2", "--stdin", "5", "true"], &["rank 5"]),
         (&["run", "-timeout", "4", "true"], &["'-timeout'", "two dashes: '--timeout'"]),
+        (&["run", "-n", "2", "-label", "true"], &["'-label'", "two dashes: '--label'"]),
+        (&["run", "-n", "2", "-nodes", "2", "true"], &["'-nodes'", "two dashes: '--nodes'"]),
         (&["run", "-genv", "A", "1", "true"], &["'-genv'", "of Hydra is '--env'"]),
         (&["run", "--tag-output", "true"], &["of Open MPI is '--label'"]),
         (&["run", "--ntasks-per-node=2", "true"], &["'--ntasks-per-node'", "'--ppn N'"]),

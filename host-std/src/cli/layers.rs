@@ -111,7 +111,8 @@ fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<GivenOption>, 
     let mut given = Vec::new();
     for (name, value) in variables {
         let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
-        if name == CONFIG {
+        // An empty variable is one that is not set.
+        if name == CONFIG || value.is_empty() {
             continue;
         }
         let Some(option) = options::all().find(|option| option.variable() == name) else {
@@ -292,8 +293,12 @@ mod tests {
         let variables = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
             pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
         };
-        let ours =
-            [("PMI_HOST_EXIT_TIMEOUT", "5"), ("PMI_HOSTNAME", "x"), ("PMI_HOST_CONTROL", "0")];
+        let ours = [
+            ("PMI_HOST_EXIT_TIMEOUT", "5"),
+            ("PMI_HOSTNAME", "x"),
+            ("PMI_HOST_CONTROL", "0"),
+            ("PMI_HOST_LABEL", ""),
+        ];
         let given = of_variables(&variables(&ours)).unwrap();
         assert_eq!(typed(&given), ["exit-timeout=5", "control=0"]);
         let why = |pair| of_variables(&variables(&[pair])).unwrap_err().to_string();

@@ -151,14 +151,27 @@ fn run(words: Vec<OsString>) -> ExitCode {
         Ok(args) => perform(args),
         Err(UsageError::UnknownOption { got, remedy }) => {
             // The parser reads a word with one dash as letters, and names the first.
-            let words = words.iter().map(|word| word.to_string_lossy());
-            let word = { words }.find(|word| word.starts_with(&got)).map(|word| word.into_owned());
+            let mut words = words.iter().map(|word| word.to_string_lossy().into_owned());
+            let own = words.clone().find(|word| mpiexec::lacks_a_dash(word) && got.len() == 2);
+            let word = own.or_else(|| words.find(|word| word.starts_with(&got)));
             let word = word.unwrap_or(got);
             let remedy = mpiexec::answer(&word).unwrap_or(remedy);
             let got = word.split('=').next().unwrap_or_default().to_owned();
             refuse(&UsageError::UnknownOption { got, remedy })
         }
-        Err(error) => refuse(&error),
+        Err(error) => {
+            // `-nodes` is read as `-n odes`.
+            let is_joined = |word: &String| {
+                let value = word.strip_prefix("-n").filter(|_| mpiexec::lacks_a_dash(word));
+                let is_its = |given: &str| value.is_some_and(|value| given == format!("-n {value}"));
+                matches!(&error, UsageError::Value { given, .. } if is_its(given))
+            };
+            let mut words = words.iter().map(|word| word.to_string_lossy().into_owned());
+            match words.find(is_joined).and_then(|word| Some((mpiexec::answer(&word)?, word))) {
+                Some((remedy, got)) => refuse(&UsageError::UnknownOption { got, remedy }),
+                None => refuse(&error),
+            }
+        }
     }
 }
 

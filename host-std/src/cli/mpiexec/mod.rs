@@ -152,8 +152,8 @@ pub(crate) fn define(name: &'static str) -> Command {
 
 /// Answer to a word of `run` that is an option of another launcher, or one of `run` with one dash only.
 pub(crate) fn answer(word: &str) -> Option<String> {
-    let name = word.split('=').next().unwrap_or_default().trim_start_matches('-');
-    if !word.starts_with("--") && name.len() > 1 && args::takes_value(name).is_some() {
+    let name = long_name(word);
+    if lacks_a_dash(word) {
         return Some(format!("it has two dashes: '--{name}'"));
     }
     let in_family = |family: &OptionFamily| {
@@ -165,6 +165,17 @@ pub(crate) fn answer(word: &str) -> Option<String> {
         })
     };
     FAMILIES.iter().find_map(in_family).or_else(|| foreign::answer(word))
+}
+
+/// True for a long option of `run` with one dash.
+pub(crate) fn lacks_a_dash(word: &str) -> bool {
+    let name = long_name(word);
+    let has_one = word.starts_with('-') && !word.starts_with("--");
+    has_one && name.len() > 1 && args::takes_value(name).is_some()
+}
+
+fn long_name(word: &str) -> &str {
+    word.split('=').next().unwrap_or_default().trim_start_matches('-')
 }
 
 /// Text of `-info` and `-V`, which begins with the words by which scripts recognise a launcher.

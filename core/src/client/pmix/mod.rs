@@ -125,12 +125,10 @@ pub enum PmixRequest<'a> {
         /// The key.
         key: &'a [u8],
     },
-    /// Starts a program as a job of its own.
+    /// Starts programs as a job of their own.
     Spawn {
-        /// Program to start, without arguments.
-        command: &'a [u8],
-        /// Number of processes.
-        processes: u32,
+        /// The programs, in the order of their ranks; at least one.
+        programs: &'a [PmixProgram<'a>],
     },
     /// A fence that connects the jobs of the processes.
     Connect {
@@ -168,6 +166,19 @@ pub enum PmixRequest<'a> {
         /// Human-readable message; cut to the available room.
         message: &'a [u8],
     },
+}
+
+/// One program of a spawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PmixProgram<'a> {
+    /// The program to start, and its arguments.
+    pub words: &'a [&'a [u8]],
+    /// Variables for its environment, as `NAME=VALUE`.
+    pub variables: &'a [&'a [u8]],
+    /// Working directory; that of the launcher if there is none.
+    pub directory: Option<&'a [u8]>,
+    /// Number of processes.
+    pub processes: u32,
 }
 
 /// Client of a PMIx session.

@@ -1,11 +1,11 @@
 //! Storage of a request until it is sent, and its encoding.
 
 use super::commits::{LocalPuts, SHORT_BYTES, short};
-use super::{KEY_BYTES_MAX, PmixRequest, ProcIdentity};
+use super::{KEY_BYTES_MAX, PmixProgram, PmixRequest, ProcIdentity};
 use crate::error::Misuse;
 use crate::storage::Buffer;
 use crate::wire::pmix::names::{Command, Status, keys};
-use crate::wire::pmix::{Packer, Proc, Type, WILDCARD};
+use crate::wire::pmix::{Format, Packer, Proc, Type, WILDCARD};
 
 /// A queued request. Its texts lie one after the other in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub(super) enum QueuedPmixRequest {
         wait: bool,
         timeout_s: Option<u32>,
     },
-    /// The text is a command.
+    /// The text is so many programs, packed.
     Spawn {
-        processes: u32,
+        count: u32,
     },
     Register {
         code: Option<Status>,
@@ -109,13 +109,8 @@ pub(super) fn keep<B: Buffer>(
             let (command, user) = (Command::UNPUBLISH, user(own));
             QueuedPmixRequest::Name { command, user, wait: false, timeout_s: None }
         }
-        PmixRequest::Spawn { command, processes } => {
-            if command.is_empty() || command.contains(&0) || i32::try_from(processes).is_err() {
-                return Err(Misuse::NotRepresentable { what: "a program like that" });
-            }
-            check_room("command", command.len(), said.room())?;
-            extend(said, &[command])?;
-            QueuedPmixRequest::Spawn { processes }
+        PmixRequest::Spawn { programs } => {
+            QueuedPmixRequest::Spawn { count: keep_programs(programs, own.format, said)? }
         }
         PmixRequest::Register { code } => QueuedPmixRequest::Register { code },
         PmixRequest::Notify { code, range } => QueuedPmixRequest::Notify { code, range },
@@ -176,12 +171,10 @@ impl QueuedPmixRequest {
                 to.one(Type::STRING).text(Some(said));
                 directives(wait.then_some(keys::WAIT), timeout_s, to);
             }
-            Self::Spawn { processes } => {
-                let processes = i32::try_from(processes).unwrap_or(i32::MAX);
-                to.one(Type::SIZE).size(0).one(Type::SIZE).size(1).one(Type::APP);
-                // The first argument is the command; no variables, no working directory, no directives.
-                to.text(Some(said)).int(1).text(Some(said)).i32(0).text(None);
-                to.int(processes).size(0);
+            Self::Spawn { count } => {
+                // No directives for the job.
+                to.one(Type::SIZE).size(0).one(Type::SIZE).size(count.into());
+                to.op(Type::APP, count).raw(said);
             }
             Self::Register { code } => {
                 to.one(Type::SIZE).size(code.is_some().into());
@@ -259,6 +252,73 @@ fn keep_procs(
         extend(said, &[front, nspace, back])?;
     }
     Ok(u32::try_from(procs.len()).unwrap_or(u32::MAX))
+}
+
+/// Copies programs in their encoding; returns their number.
+fn keep_programs(
+    programs: &[PmixProgram<'_>],
+    format: Format,
+    said: &mut impl Buffer,
+) -> Result<u32, Misuse> {
+    let unfit = Misuse::NotRepresentable { what: "a program like that" };
+    let mut len = 0_usize;
+    for program in programs {
+        let PmixProgram { words, variables, directory, processes } = program;
+        let mut texts = words.iter().chain(*variables).chain(directory);
+        let command = words.first().filter(|word| !word.is_empty()).ok_or(unfit)?;
+        let processes = i32::try_from(*processes).map_err(|_| unfit)?;
+        if texts.any(|text| text.contains(&0)) {
+            return Err(unfit);
+        }
+        let mut counted = Packer::new(&mut [], format);
+        counted.text(Some(command)).int(count(words));
+        for word in *words {
+            counted.text(Some(word));
+        }
+        counted.i32(count(variables));
+        for variable in *variables {
+            counted.text(Some(variable));
+        }
+        counted.text(*directory).int(processes).size(0);
+        len = len.saturating_add(counted.len());
+    }
+    if programs.is_empty() {
+        return Err(unfit);
+    }
+    check_room("programs", len, said.room())?;
+    for PmixProgram { words, variables, directory, processes } in programs {
+        let processes = i32::try_from(*processes).unwrap_or(i32::MAX);
+        let numbers = |said: &mut _, write: &dyn Fn(&mut Packer<'_>)| {
+            let mut scratch = [0; SHORT_BYTES];
+            extend(said, &[short(&mut scratch, format, |to| write(to))])
+        };
+        let text = |said: &mut _, text: Option<&[u8]>| {
+            // The length counts the NUL.
+            let len = text.map_or(0, |text| i32::try_from(text.len() + 1).unwrap_or(i32::MAX));
+            numbers(said, &|to| {
+                to.i32(len);
+            })?;
+            text.map_or(Ok(()), |text| extend(said, &[text, &[0]]))
+        };
+        text(said, words.first().copied())?;
+        numbers(said, &|to| {
+            to.int(count(words));
+        })?;
+        words.iter().try_for_each(|word| text(said, Some(word)))?;
+        numbers(said, &|to| {
+            to.i32(count(variables));
+        })?;
+        variables.iter().try_for_each(|variable| text(said, Some(variable)))?;
+        text(said, *directory)?;
+        numbers(said, &|to| {
+            to.int(processes).size(0);
+        })?;
+    }
+    u32::try_from(programs.len()).map_err(|_| unfit)
+}
+
+fn count(texts: &[&[u8]]) -> i32 {
+    i32::try_from(texts.len()).unwrap_or(i32::MAX)
 }
 
 /// User id under which a client publishes; 0 for a server that takes no proof.

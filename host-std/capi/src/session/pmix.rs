@@ -6,20 +6,24 @@
 //! | get of a key | get of the committed data of each rank until one has the key, once after each fence |
 //! | attribute of the node | text of local scope, committed at once; read of the ranks of the node |
 //! | process mapping | numbers of the nodes of all ranks |
+//! | spawn | spawn; the hint `wdir` is the directory, and values for the new job are in a variable of it |
 //!
-//! Spawns and connected jobs are not mapped, and fail. The requests of several threads take turns.
+//! Connected jobs are not mapped, and fail. The requests of several threads take turns.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pmi_core::command::Spawn;
+use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Code;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::pmix::{CallError, Datum, Pmix, Proc, Scope, keys};
+use pmi_std::pmix::{CallError, Datum, Pmix, PmixProgram, Proc, Scope, keys};
 use pmi_std::{OwnedPair, Spawned};
 
+use super::escape::{escape, unescape};
 use super::{MAXES, Session, SessionFacts};
 use crate::code::{self, CodeResult};
 
@@ -27,6 +31,8 @@ use crate::code::{self, CodeResult};
 #[derive(Debug)]
 pub(crate) struct PmixSession {
     facts: SessionFacts,
+    /// Values that the job which has spawned this one has given it.
+    preputs: BTreeMap<Vec<u8>, Vec<u8>>,
     state: Mutex<PmixSessionState>,
 }
 
@@ -45,12 +51,17 @@ impl PmixSession {
     pub(crate) fn new(pmix: Pmix) -> Self {
         let (rank, size) = (pmix.rank(), pmix.size());
         let of_job = |key| pmix.job_info().find(rank, key).and_then(|value| value.number());
-        let spawned = of_job(keys::SPAWNED).is_some_and(|spawned| spawned != 0);
         let kvsname = pmix.nspace().to_vec();
+        let given = env::var_os(SPAWN).and_then(|given| SpawnVariable::read(given.as_bytes()));
+        // A job around this one may have left the variable in the environment.
+        let given = given.filter(|given| given.is_for(&kvsname));
+        // Open MPI 4 does not tell its jobs that they were spawned.
+        let spawned = given.is_some() || of_job(keys::SPAWNED).is_some_and(|spawned| spawned != 0);
         let facts = SessionFacts { rank, size, spawned, kvsname, maxes: MAXES };
         let (pairs, read) = (BTreeMap::new(), BTreeSet::new());
         let state = PmixSessionState { pmix: Some(pmix), pairs, read, has_uncommitted: false };
-        Self { facts, state: Mutex::new(state) }
+        let preputs = given.map(|given| given.preputs).unwrap_or_default();
+        Self { facts, preputs, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, PmixSessionState> {
@@ -148,6 +159,7 @@ impl Session for PmixSession {
         if key == PROCESS_MAPPING {
             return self.mapping();
         }
+        let given = self.preputs.get(key);
         let (key, mut state) = (own_key(VALUE, key), self.state());
         let source = source.filter(|source| *source < self.facts.size);
         for rank in source.into_iter().chain(0..self.facts.size) {
@@ -155,9 +167,13 @@ impl Session for PmixSession {
             if let Some(value) = state.pairs.get(&key) {
                 return Ok(Some(value.clone()));
             }
+            // Ranks rarely put a key that they were given.
+            if given.is_some() {
+                break;
+            }
             state.read(rank)?;
         }
-        Ok(state.pairs.get(&key).cloned())
+        Ok(state.pairs.get(&key).or(given).cloned())
     }
 
     fn pairs(&self) -> CodeResult<Vec<OwnedPair>> {
@@ -167,7 +183,9 @@ impl Session for PmixSession {
             let key = key.strip_prefix(VALUE)?;
             Some((key.to_vec(), value.clone()))
         });
-        Ok(own.collect())
+        let mut all = self.preputs.clone();
+        all.extend(own);
+        Ok(all.into_iter().collect())
     }
 
     fn fence(&self) -> CodeResult<()> {
@@ -240,8 +258,30 @@ impl Session for PmixSession {
         self.state().pmix()?.lookup(&own_key(VALUE, service)).map_err(of_pmix)
     }
 
-    fn spawn(&self, _spawn: Spawn<'_>) -> CodeResult<Spawned> {
-        Err(Code::FAIL)
+    fn spawn(&self, spawn: Spawn<'_>) -> CodeResult<Spawned> {
+        let bytes = |text: Text<'_>| text.bytes().collect::<Vec<u8>>();
+        let preputs = spawn.preputs().map(|pair| (bytes(pair.key), bytes(pair.value))).collect();
+        let spawner = self.facts.kvsname.clone();
+        let variable = SpawnVariable { spawner, preputs }.entry();
+        let variables = [variable.as_slice()];
+        let programs = spawn.programs().map(|program| {
+            let words = [program.executable].into_iter().chain(program.arguments.iter()).map(bytes);
+            let directory = program.info.iter().find(|pair| pair.key == *WDIR);
+            let (words, processes) = (words.collect(), program.processes);
+            OwnedProgram { words, directory: directory.map(|pair| bytes(pair.value)), processes }
+        });
+        let programs: Vec<OwnedProgram> = programs.collect();
+        let words =
+            programs.iter().map(|program| program.words.iter().map(Vec::as_slice).collect());
+        let words: Vec<Vec<&[u8]>> = words.collect();
+        let requested = programs.iter().zip(&words).map(|(program, words)| {
+            let OwnedProgram { directory, processes, .. } = program;
+            let (directory, processes) = (directory.as_deref(), *processes);
+            PmixProgram { words, variables: &variables, directory, processes }
+        });
+        let requested: Vec<PmixProgram<'_>> = requested.collect();
+        let job = self.state().pmix()?.spawn(&requested).map_err(of_pmix)?;
+        Ok(Spawned { job: Some(job), codes: Vec::new() })
     }
 
     fn connect_job(&self, _job: &[u8]) -> CodeResult<()> {
@@ -265,6 +305,47 @@ impl Session for PmixSession {
     }
 }
 
+/// A program to spawn.
+struct OwnedProgram {
+    words: Vec<Vec<u8>>,
+    directory: Option<Vec<u8>>,
+    processes: u32,
+}
+
+/// The variable of a spawned job.
+#[derive(Debug, PartialEq, Eq)]
+struct SpawnVariable {
+    /// Name of the job that has spawned it.
+    spawner: Vec<u8>,
+    /// Values that it was given.
+    preputs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl SpawnVariable {
+    /// Shape: lines with the name of the spawner, and then keys and values by turns, each escaped.
+    fn entry(&self) -> Vec<u8> {
+        let pairs = self.preputs.iter().flat_map(|(key, value)| [key, value]);
+        let lines = [&self.spawner].into_iter().chain(pairs).map(|text| escape(text));
+        [SPAWN.as_bytes(), b"=", &lines.collect::<Vec<_>>().join(&b'\n')].concat()
+    }
+
+    fn read(text: &[u8]) -> Option<Self> {
+        let mut lines = text.split(|byte| *byte == b'\n').map(|line| unescape(line.to_vec()));
+        let spawner = lines.next()?;
+        let preputs = std::iter::from_fn(|| Some((lines.next()?, lines.next()?))).collect();
+        Some(Self { spawner, preputs })
+    }
+
+    /// True if the spawner is a job of the same launcher: their names differ in a number at the end.
+    fn is_for(&self, job: &[u8]) -> bool {
+        let common = |name: &[u8]| {
+            let end = name.iter().rposition(|byte| !byte.is_ascii_digit());
+            name.iter().copied().take(end.map_or(0, |end| end + 1)).collect::<Vec<u8>>()
+        };
+        self.spawner != job && common(&self.spawner) == common(job)
+    }
+}
+
 /// A key of PMI as one of PMIx, whose reserved keys begin with `pmix`.
 fn own_key(kind: &[u8], key: &[u8]) -> Vec<u8> {
     [kind, key].concat()
@@ -281,5 +362,36 @@ fn of_pmix(error: CallError) -> Code {
 const VALUE: &[u8] = b"pmi:";
 const NODE_ATTRIBUTE: &[u8] = b"pmi-node:";
 
+/// Name of the variable of a spawned job.
+const SPAWN: &str = "LIBPMI_SPAWN";
+
+/// Hint that names the working directory.
+const WDIR: &[u8] = b"wdir";
+
 /// Interval between reads of an attribute that is waited for.
 const NODE_POLL: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variable_of_a_spawned_job_is_read_as_it_was_written() {
+        let pairs = [("a key", "a\nb %25"), ("b", ""), ("c=d", "=x")];
+        let pairs = pairs.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        let variable = SpawnVariable { spawner: b"job@1".to_vec(), preputs: pairs.into() };
+        let text = variable.entry();
+        let text = text.strip_prefix(b"LIBPMI_SPAWN=").unwrap();
+        assert_eq!(SpawnVariable::read(text), Some(variable));
+    }
+
+    #[test]
+    fn variable_counts_for_other_jobs_of_the_same_launcher() {
+        let is_for = |spawner: &str, job: &str| {
+            let (spawner, preputs) = (spawner.as_bytes().to_vec(), BTreeMap::new());
+            SpawnVariable { spawner, preputs }.is_for(job.as_bytes())
+        };
+        assert!(is_for("kvs_vm_7_0", "kvs_vm_7_12") && is_for("246611969", "246611970"));
+        assert!(!is_for("kvs_vm_7_0", "kvs_vm_7_0") && !is_for("prterun-a-7@1", "prterun-a-8@1"));
+    }
+}

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use pmi_core::client::pmix::{
-    Datum, JobInfo, Object, PmixAnswer, PmixBuffers, PmixClient, PmixClientEvent, PmixRequest,
-    PmixState, ProcIdentity, Scope,
+    Datum, JobInfo, Object, PmixAnswer, PmixBuffers, PmixClient, PmixClientEvent, PmixProgram,
+    PmixRequest, PmixState, ProcIdentity, Scope,
 };
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
@@ -211,6 +211,16 @@ impl Pmix {
             Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Starts programs as a job of their own, and returns its name. Wire: SPAWNNB.
+    /// Spec: PMIx Standard, `PMIx_Spawn`.
+    pub fn spawn(&mut self, programs: &[PmixProgram<'_>]) -> Result<Vec<u8>, CallError> {
+        let mut job = None;
+        self.call_with(&PmixRequest::Spawn { programs }, |answer| {
+            job = answer.nspace().map(<[u8]>::to_vec);
+        })?;
+        Ok(job.unwrap_or_default())
     }
 
     /// Finalizes the session and waits for the reply. Wire: FINALIZE.

@@ -108,18 +108,28 @@ fn name_is_published_found_and_taken_back() {
 fn program_is_spawned_and_jobs_are_connected() {
     for format in FORMATS {
         let mut client = open(format);
-        let spawn = PmixRequest::Spawn { command: b"./kids", processes: 3 };
+        let kids = PmixProgram {
+            words: &[b"./kids", b"a b", b""],
+            variables: &[b"A=1"],
+            directory: Some(b"/tmp"),
+            processes: 3,
+        };
+        let others = PmixProgram { words: &[b"b"], variables: &[], directory: None, processes: 1 };
+        let spawn = PmixRequest::Spawn { programs: &[kids, others] };
         let (tag, body) = asked(&mut client, &spawn);
         let Ok(Received::Spawn { infos, apps }) = Received::read(Unpacker::new(&body, format))
         else {
             panic!("a spawn")
         };
         let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
-        assert!(infos.is_empty() && all.len() == 1);
+        assert!(infos.is_empty() && all.len() == 2);
         let App { command, words, variables, directory, processes, infos } = &all[0];
-        assert_eq!((*command, *directory, *processes), (&b"./kids"[..], None, 3));
-        assert!(words.iter().eq([b"./kids"]) && variables.iter().next().is_none());
-        assert!(infos.is_empty());
+        assert_eq!((*command, *directory, *processes), (&b"./kids"[..], Some(&b"/tmp"[..]), 3));
+        assert!(words.iter().eq([&b"./kids"[..], b"a b", b""]));
+        assert!(variables.iter().eq([b"A=1"]) && infos.is_empty());
+        let App { command, words, variables, directory, processes, .. } = &all[1];
+        assert_eq!((*command, *directory, *processes), (&b"b"[..], None, 1));
+        assert!(words.iter().eq([b"b"]) && variables.iter().next().is_none());
         let made = yes(format, |to| {
             to.one(Type::STRING).text(Some(b"job-2"));
         });
@@ -240,6 +250,15 @@ fn everything_that_happens_can_be_asked_for() {
 fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
     let mut client = open(Format::PLAIN);
     let long = [b'k'; KEY_BYTES_MAX + 1];
+    let program =
+        |words, processes| [PmixProgram { words, variables: &[], directory: None, processes }];
+    let [none, empty, nul, many, wide] = [
+        program(&[], 1),
+        program(&[b""], 1),
+        program(&[b"a", b"a\0b"], 1),
+        program(&[b"a"], u32::MAX),
+        program(&[b"a", &[b'x'; 1024]], 1),
+    ];
     for request in [
         PmixRequest::Publish { key: b"", text: b"x" },
         PmixRequest::Publish { key: &long, text: b"x" },
@@ -248,9 +267,12 @@ fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
         PmixRequest::Publish { key: b"k", text: &[b'x'; 1024] },
         PmixRequest::Lookup { key: b"a\0b", wait: false, timeout_s: None },
         PmixRequest::Unpublish { key: b"" },
-        PmixRequest::Spawn { command: b"", processes: 1 },
-        PmixRequest::Spawn { command: b"a\0b", processes: 1 },
-        PmixRequest::Spawn { command: b"a", processes: u32::MAX },
+        PmixRequest::Spawn { programs: &[] },
+        PmixRequest::Spawn { programs: &none },
+        PmixRequest::Spawn { programs: &empty },
+        PmixRequest::Spawn { programs: &nul },
+        PmixRequest::Spawn { programs: &many },
+        PmixRequest::Spawn { programs: &wide },
     ] {
         let refused = client.start(&request);
         assert!(

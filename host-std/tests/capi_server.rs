@@ -57,3 +57,14 @@ fn spawns_and_names_of_slurm_s_client_are_served_by_the_example() {
     let lines: Vec<_> = ran.lines().into_iter().filter(|line| line.ends_with("expected")).collect();
     assert_eq!(lines, expected);
 }
+
+#[test]
+fn jobs_are_connected_by_our_library_under_the_example() {
+    let program = capi_program("capi_pmi2", "pmi2");
+    let words = ["names", "wait", "spawn", "connect"];
+    let mut command = launched(&launcher(), 2, &program, &words);
+    let ran = run(command.env("ANY_DIRECTORY", "1")).exits_with(0);
+    let all = ["child 0", "child 1", "rank 0", "rank 1"];
+    let expected = all.map(|rank| format!("{rank} of 2: all as expected"));
+    assert_eq!(ran.lines(), expected, "{}", ran.err);
+}

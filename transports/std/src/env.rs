@@ -279,6 +279,13 @@ pub const VERSION_VARIABLE: &str = "PMI_REQUEST_VERSION";
 /// format.
 pub const SNAPSHOT_VARIABLE: &str = "PMI_SNAPSHOT";
 
+/// Attribute of a job by which clients recognise a server of this project, which answers every request of the
+/// texts; some requests end a session with another server.
+pub const SERVER_ATTRIBUTE: &[u8] = b"pmi_server_project";
+
+/// Value of [`SERVER_ATTRIBUTE`].
+pub const SERVER_PROJECT: &[u8] = b"pmi-std";
+
 /// Set by the launcher of MPICH, Hydra, for its ranks. Its fences of PMI-2 are answered before all ranks have
 /// entered, and a get of 256 ranks behind one was seen to block for ever.
 const HYDRA: &str = "HYDI_CONTROL_FD";

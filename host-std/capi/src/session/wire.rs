@@ -7,6 +7,7 @@ use std::time::Duration;
 use pmi_core::command::{Spawn, Version};
 use pmi_core::error::Code;
 use pmi_link::CallError;
+use pmi_std::env::{SERVER_ATTRIBUTE, SERVER_PROJECT};
 use pmi_std::{Member, Neighbours, OwnedPair, SharedPmi, Spawned};
 
 use super::escape::{escape, unescape};
@@ -41,6 +42,16 @@ impl WireSession {
     ) -> Result<Self, CallError<std::io::Error>> {
         let Member { pmi, rank, size, spawned } = member;
         let kvsname = pmi.kvsname()?.as_bytes().to_vec();
+        // An embedded server sets no variable of its own.
+        let kind = match kind {
+            ServerKind::Other
+                if pmi.version() == Some(Version::V2_0)
+                    && pmi.job_attribute(SERVER_ATTRIBUTE)?.as_deref() == Some(SERVER_PROJECT) =>
+            {
+                ServerKind::Own
+            }
+            kind => kind,
+        };
         let mut maxes = pmi.maxes()?;
         if kind == ServerKind::Slurm && pmi.version() != Some(Version::V2_0) {
             // It reads at most 1024 bytes of a line, and stores nothing of a longer one.

@@ -52,6 +52,7 @@ use thiserror::Error;
 pub use self::event::{ServerEvent, SpawnId, SpawnProgram, SpawnRequest};
 pub use self::kvs::HeapKvs;
 use self::link::{ServedLink, ServerLink};
+use crate::env::{SERVER_ATTRIBUTE, SERVER_PROJECT};
 use crate::{BoundedBuf, Clock};
 pub use pmi_core::ids::JobId;
 
@@ -186,6 +187,7 @@ impl PmiServer {
         let universe = description.universe_size.unwrap_or(size).to_string();
         self.server.preset(job, b"universeSize", universe.as_bytes())?;
         self.server.preset(job, b"hasNameServ", b"TRUE")?;
+        self.server.preset(job, SERVER_ATTRIBUTE, SERVER_PROJECT)?;
         for (key, value) in description.preputs {
             self.server.preput(job, key, value)?;
         }

@@ -24,7 +24,7 @@ fn directory(name: &str) -> PathBuf {
     ] {
         fs::write(directory.join(file), text).unwrap();
     }
-    for link in ["mpirun", "mpiexec", "prterun", "srun"] {
+    for link in ["mpirun", "mpiexec", "prterun", "srun", "orterun", "mpiexec.mpich"] {
         let link = directory.join(link);
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pmi-host"), &link).unwrap();
@@ -203,6 +203,8 @@ fn version_begins_with_the_name_of_the_launcher() {
         (&["mpiexec", "--version"][..], "HYDRA"),
         (&["mpirun", "-V"], "Open MPI"),
         (&["prterun", "--version"], "Open MPI"),
+        (&["orterun", "--version"], "Open MPI"),
+        (&["mpiexec.mpich", "--version"], "HYDRA"),
         (&["mpirun", "--personality", "ompi", "--version"], "Open MPI"),
     ] {
         let ran = ran(&directory, words).exits_with(0);

@@ -84,6 +84,12 @@ const FOREIGN: &[ForeignOption] = &[
         &["--setopt", "--setattr", "--queue"],
         "Flux reads it from 'flux batch'; leave it out",
     ),
+    of(
+        "Intel MPI",
+        &["-trace"],
+        "libraries are not exchanged; '--trace FILE' records the messages to the launcher",
+    ),
+    of("Platform MPI", &["-prot"], "leave it out"),
     of("jsrun", &["--nrs"], "-n N"),
     of("jsrun", &["--rs_per_host", "--tasks_per_rs", "-a", "-r"], "--ppn N"),
     of("jsrun", &["--cpu_per_rs", "--bind"], "--bind-to core:N"),

@@ -9,16 +9,17 @@ pub(crate) fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item =
     { candidates }.min_by_key(distance).map_or_else(String::new, |name| name.as_ref().to_owned())
 }
 
-/// Candidate that `got` probably misspells: at most three letters differ, and fewer in a short word.
+/// Candidate that `got` probably misspells: at most three letters differ, and fewer in a short word, which
+/// is as near to many others.
 pub(crate) fn near<S: AsRef<str>>(
     got: &str,
     candidates: impl Iterator<Item = S>,
 ) -> Option<String> {
     let found = nearest(got, candidates);
     let edits_max = match got.trim_start_matches('-').len() {
-        0 | 1 => 0,
-        2 | 3 => 1,
-        4..=8 => 2,
+        0..=2 => 0,
+        3..=5 => 1,
+        6..=8 => 2,
         _ => 3,
     };
     Some(found).filter(|found| edits(got.as_bytes(), found.as_bytes()) <= edits_max)
@@ -75,7 +76,7 @@ mod tests {
         let near = |got| near(got, ["--ranks", "-verbose", "--secret-file", "-n"].iter());
         assert_eq!(near("--rnaks").as_deref(), Some("--ranks"));
         assert_eq!(near("-verbos").as_deref(), Some("-verbose"));
-        for got in ["--oversubscribe", "--use-hwthread-cpus", "-m", "--tag", ""] {
+        for got in ["--oversubscribe", "--use-hwthread-cpus", "-m", "--tag", "-r", "-np", ""] {
             assert_eq!(near(got), None, "{got}");
         }
     }

@@ -30,7 +30,7 @@ use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, replay, trace};
 use rustix::stdio::dup2_stdin;
 use signal_hook::consts::SIGXFSZ;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         };
     }
     if let Some(name) = Path::new(&own).file_name()
-        && let Some(face) = FACES.iter().find(|face| name == **face)
+        && let Some(face) = face(name)
     {
         return mpiexec(words, face);
     }
@@ -144,6 +144,13 @@ pub(crate) fn define() -> Command {
         .disable_help_subcommand(true);
     let all = COMMANDS.iter().map(|one| (one.define)()).filter(|one| !one.is_hide_set());
     all.fold(command, Command::subcommand)
+}
+
+/// The launcher whose command line a link of this name reads.
+fn face(name: &OsStr) -> Option<&'static str> {
+    let other = OTHER_FACES.iter().find(|(other, _)| name == *other);
+    let name = other.map_or(name, |(_, face)| face.as_ref());
+    FACES.iter().find(|face| name == **face).copied()
 }
 
 fn run(words: Vec<OsString>) -> ExitCode {
@@ -362,6 +369,16 @@ const PAGES: CommandPages = CommandPages {
     manuals: pages::manual_pages,
     completion: pages::shell_completion,
 };
+
+/// Further names of launchers, as distributions have them.
+const OTHER_FACES: [(&str, &str); 6] = [
+    ("orterun", "prterun"),
+    ("mpirun.openmpi", "prterun"),
+    ("mpiexec.openmpi", "prterun"),
+    ("mpirun.mpich", "mpiexec.hydra"),
+    ("mpiexec.mpich", "mpiexec.hydra"),
+    ("mpirun.hydra", "mpiexec.hydra"),
+];
 
 /// Names of this program under which it reads the command line of Hydra.
 pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra", "prterun", mpiexec::SRUN];

@@ -19,6 +19,12 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &["check_mpi", "check-mpi"],
         Refused("libraries are not exchanged; link the program with them"),
     ),
+    flag(&["rr"], Whole("ppn", |_| Ok("1".into()))),
+    word(&["grr"], Whole("ppn", same)),
+    flag(&["cleanup"], Only(&[""], ""))
+        .note("the launcher always ends what its ranks have started"),
+    flag(&["ilp64"], Refused("libraries are not exchanged; link the program with them")),
+    word(&["umask"], Refused("ranks have that of the launcher; set it with 'umask' before")),
     flag(&["noconf"], Refused("files of Intel MPI are not read; leave it out")),
     word(&["cpu-bind"], Options("--bind-to", cpu_bind)).note(
         "of PALS: `none`, `core`, `numa`, `depth`, `thread`, `list:0:1`; `verbose,` shows the map",

@@ -66,7 +66,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         .note("without a number of ranks there is one for each hardware thread"),
     flag(&["nolocal"], Whole("local", |_| Ok("false".into()))),
     word(&["rankfile", "rf"], RankFile).note("slots are cores, and those of all hosts the same"),
-    flag(&["hetero-nodes"], Only(&[""], "")).note("each node reads its own topology"),
+    flag(&["hetero-nodes", "hetero"], Only(&[""], "")).note("each node reads its own topology"),
     flag(&["enable-instant-on-support", "use-regexp", "novm"], Only(&[""], "")),
     word(&["max-vm-size"], Whole("nodes", same)),
     word(&["launch-agent"], Refused("the path of this program is used on every node; leave it out")),

@@ -49,7 +49,13 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["mpi"], MpiType)
         .note("`pmi2` offers PMI-1 and PMI-2 as Slurm does, `pmix` PMIx, `none` what is linked; `list`"),
     flag(&["E", "preserve-env"], Only(&[""], "")).note("the environment is never changed by the allocation"),
-    optional(&["propagate"], Only(&["", "ALL"], "ranks inherit all limits of the launcher")),
+    optional(
+        &["propagate"],
+        Only(
+            &["", "ALL", "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"],
+            "ranks inherit all limits of the launcher",
+        ),
+    ),
     flag(&["resv-ports"], Only(&[""], "")).note("ports are taken when they are needed"),
     word(&["D", "chdir"], Own("wdir", same)),
     // Streams.
@@ -91,13 +97,16 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     ),
     optional(&["exclusive", "I", "immediate", "nice"], OfAllocation),
     flag(
-        &["overlap", "exact", "whole", "Z", "no-allocate", "H", "hold", "reboot", "use-min-nodes"],
+        &[
+            "overlap", "exact", "stepmgr", "external-launcher", "whole", "Z", "no-allocate", "H", "hold",
+            "reboot", "use-min-nodes",
+        ],
         OfAllocation,
     ),
     word(&["d", "dependency", "begin"], Refused("'sbatch' and 'salloc' wait for other jobs")),
     word(
         &["gpus-per-task", "gpus", "G", "gpus-per-node", "gpus-per-socket", "gres", "gpu-bind", "gpu-freq",
-          "ntasks-per-gpu", "cpus-per-gpu", "mem-per-gpu", "tres-per-task", "gres-flags"],
+          "ntasks-per-gpu", "cpus-per-gpu", "mem-per-gpu", "tres-per-task", "tres-bind", "gres-flags"],
         Refused("devices are not assigned; set CUDA_VISIBLE_DEVICES with '--export'"),
     ),
     // Files and programs around a step.

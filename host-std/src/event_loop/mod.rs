@@ -340,9 +340,6 @@ impl EventLoop {
             self.handle_start(event);
             has_started = true;
         }
-        if has_started {
-            self.unconnected.note_starts(Instant::now(), &self.processes);
-        }
         if has_started && !self.jobs.has_starts() {
             debugger::publish(self);
         }
@@ -490,6 +487,7 @@ impl EventLoop {
         if let Some(event) = self.status.check_reminder(now) {
             self.handle_status_event(event);
         }
+        self.unconnected.note_starts(now, &self.processes);
         let Self { jobs, processes, service, .. } = self;
         if let Some(text) = self.unconnected.check(now, RunView { jobs, processes, service }) {
             self.summary.record_report(&text);

@@ -5,6 +5,7 @@
 //! figures are medians, and a ratio is the median of the ratios within one turn. A slow result is
 //! no failure: the table shows which target was met.
 
+mod against;
 mod capi;
 mod init;
 mod kvs;
@@ -23,6 +24,7 @@ mod tools;
 
 use crate::args::Arguments;
 use spinners::Spinners;
+use std::fs;
 use std::process::ExitCode;
 use tools::Tools;
 
@@ -67,7 +69,12 @@ const SECTIONS: &[Section] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let BenchPlan { sections, write, is_busy } = parse(arguments)?;
+    let BenchPlan { sections, write, is_busy, against } = parse(arguments)?;
+    let against = against.map(|path| {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        Ok::<_, String>((path, text))
+    });
+    let against = against.transpose()?;
     let tools = Tools::prepare()?;
     let _spinners = match is_busy {
         true => Some(Spinners::start()?),
@@ -81,11 +88,15 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         let table = measure(&tools)?;
         let text = page::render(&table);
         println!("\n{text}");
-        if write {
-            match is_busy {
-                true => page::write(&format!("{name}-busy"), &text)?,
-                false => page::write(name, &text)?,
+        let place = if is_busy { format!("{name}-busy") } else { name.to_string() };
+        if let Some((path, earlier)) = &against {
+            match against::compare(&table, &place, earlier) {
+                Some(changes) => println!("Compared with {path}:\n\n{changes}"),
+                None => println!("{path} has no table of this section with these columns."),
             }
+        }
+        if write {
+            page::write(&place, &text)?;
         }
     }
     if write && !is_busy {
@@ -102,17 +113,22 @@ struct BenchPlan {
     write: bool,
     /// True if two processes for each processor spin meanwhile.
     is_busy: bool,
+    /// A page with tables of another revision, to compare with.
+    against: Option<String>,
 }
 
 fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
-    let mut arguments =
-        Arguments::new(arguments, "cargo xtask bench [--write] [--busy] [SECTION...]");
+    let mut arguments = Arguments::new(
+        arguments,
+        "cargo xtask bench [--write] [--busy] [--against FILE] [SECTION...]",
+    );
     let (write, is_busy) = (arguments.flag("--write"), arguments.flag("--busy"));
+    let against = arguments.value("--against")?;
     let names = arguments.names()?;
     let known: Vec<_> = SECTIONS.iter().map(|(name, ..)| *name).collect();
     if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
         return Err(format!(
-            "{other:?} is neither --write nor --busy nor one of all, {}",
+            "{other:?} is neither --write, --busy nor --against FILE, nor one of all, {}",
             known.join(", ")
         ));
     }
@@ -121,7 +137,7 @@ fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
         true => !is_busy || BUSY.contains(name),
         false => names.contains(name),
     };
-    Ok(BenchPlan { sections: SECTIONS.iter().filter(chosen).collect(), write, is_busy })
+    Ok(BenchPlan { sections: SECTIONS.iter().filter(chosen).collect(), write, is_busy, against })
 }
 
 /// Sections with a second table, of a busy machine.

@@ -34,6 +34,13 @@ pub(super) fn write(name: &str, text: &str) -> Result<(), String> {
     page::write(PAGE, marks(name).each_ref().map(String::as_str), text)
 }
 
+/// The part of the text of a page that belongs to `name`.
+pub(super) fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let [begin, end] = marks(name);
+    let (_, rest) = text.split_once(&begin)?;
+    rest.split_once(&end).map(|(section, _)| section)
+}
+
 fn marks(name: &str) -> [String; 2] {
     [format!("<!-- bench {name} -->"), format!("<!-- end {name} -->")]
 }

@@ -5,11 +5,7 @@ use super::{Comparison, page};
 /// The numbers of `table` beside those of section `name` in the text of a page that `bench --write` wrote:
 /// before, now, and their ratio. `None` if that page has no table with the same header.
 pub(super) fn compare(table: &Comparison, name: &str, text: &str) -> Option<String> {
-    let mut lines = page::section(text, name)?.lines().skip_while(|line| !line.starts_with('|'));
-    let header = cells(lines.next()?);
-    // The line below the header aligns the columns.
-    let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells);
-    let earlier: Vec<Vec<&str>> = rows.collect();
+    let (header, earlier) = page::rows(text, name)?;
     if header != table.header {
         return None;
     }
@@ -41,10 +37,6 @@ fn change(old: &str, new: &str) -> String {
         _ if old == new => new.to_owned(),
         _ => format!("{old} → {new}"),
     }
-}
-
-fn cells(line: &str) -> Vec<&str> {
-    line.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
 #[cfg(test)]

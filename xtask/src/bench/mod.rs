@@ -16,6 +16,7 @@ mod open_mpi;
 mod output;
 mod oversubscribe;
 mod page;
+mod plot;
 mod pmix;
 mod run;
 mod spinners;
@@ -69,7 +70,11 @@ const SECTIONS: &[Section] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let BenchPlan { sections, write, is_busy, against } = parse(arguments)?;
+    let BenchPlan { sections, write, is_busy, against, is_plot } = parse(arguments)?;
+    if is_plot {
+        plot::write_all()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let against = against.map(|path| {
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         Ok::<_, String>((path, text))
@@ -99,6 +104,9 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
             page::write(&place, &text)?;
         }
     }
+    if write {
+        plot::write_all()?;
+    }
     if write && !is_busy {
         page::write("machine", &page::list(&tools.facts()))?;
     }
@@ -115,15 +123,18 @@ struct BenchPlan {
     is_busy: bool,
     /// A page with tables of another revision, to compare with.
     against: Option<String>,
+    /// True if only to draw the plots of the tables of the page.
+    is_plot: bool,
 }
 
 fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
     let mut arguments = Arguments::new(
         arguments,
-        "cargo xtask bench [--write] [--busy] [--against FILE] [SECTION...]",
+        "cargo xtask bench [--write] [--busy] [--against FILE] [SECTION...] or bench --plot",
     );
     let (write, is_busy) = (arguments.flag("--write"), arguments.flag("--busy"));
     let against = arguments.value("--against")?;
+    let is_plot = arguments.flag("--plot");
     let names = arguments.names()?;
     let known: Vec<_> = SECTIONS.iter().map(|(name, ..)| *name).collect();
     if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
@@ -137,7 +148,13 @@ fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
         true => !is_busy || BUSY.contains(name),
         false => names.contains(name),
     };
-    Ok(BenchPlan { sections: SECTIONS.iter().filter(chosen).collect(), write, is_busy, against })
+    Ok(BenchPlan {
+        sections: SECTIONS.iter().filter(chosen).collect(),
+        write,
+        is_busy,
+        against,
+        is_plot,
+    })
 }
 
 /// Sections with a second table, of a busy machine.

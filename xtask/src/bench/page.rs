@@ -35,10 +35,33 @@ pub(super) fn write(name: &str, text: &str) -> Result<(), String> {
 }
 
 /// The part of the text of a page that belongs to `name`.
-pub(super) fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let [begin, end] = marks(name);
     let (_, rest) = text.split_once(&begin)?;
     rest.split_once(&end).map(|(section, _)| section)
+}
+
+/// Header and rows of the table of `name` in the text of a page; `None` if it has none.
+pub(super) fn rows<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<Vec<&'a str>>)> {
+    let mut lines = section(text, name)?.lines().skip_while(|line| !line.starts_with('|'));
+    let header = cells(lines.next()?);
+    // The line below the header aligns the columns.
+    let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells);
+    Some((header, rows.collect()))
+}
+
+fn cells(line: &str) -> Vec<&str> {
+    line.trim().trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// The text of the page.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub(super) fn read() -> Result<String, String> {
+    std::fs::read_to_string(crate::process::root().join(PAGE))
+        .map_err(|error| format!("{PAGE}: {error}"))
 }
 
 fn marks(name: &str) -> [String; 2] {
@@ -65,7 +88,7 @@ mod tests {
 
     #[test]
     fn page_has_a_place_for_every_section() {
-        let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
+        let document = read().unwrap();
         for name in super::super::SECTIONS.iter().map(|(name, ..)| *name).chain(["machine"]) {
             let marks = marks(name);
             assert!(page::replace(&document, marks.each_ref().map(String::as_str), "").is_ok());

@@ -1,4 +1,4 @@
-//! Proofs of a shared secret: the challenge of PMI-2, and sums under labels for other uses.
+//! Proofs of identity: the challenges of PMI-2, and sums of a shared secret under labels for other uses.
 //!
 //! Wire: `fullinit;authtype=challenge-hmac-sha256` · `auth-response;authinfo=NONCE` ·
 //! `auth-response-complete;authinfo=PROOF` · `fullinit-response`. The proof is the HMAC-SHA-256, with
@@ -10,11 +10,13 @@
 //!
 //! The nonce is made by the owner: from a random source, and a new one for every session.
 
+mod munge;
 mod mutual;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+pub use self::munge::{MUNGE_METHOD, MungeCredential};
 pub use self::mutual::{MUTUAL_METHOD, MutualHmac};
 use crate::error::Misuse;
 
@@ -101,6 +103,9 @@ pub enum AuthStep {
     Proven,
     /// The text to answer, `auth-response`; the peer has another round.
     Answer(Proof),
+    /// The message is a credential that the owner of the server has verified by another service, which may
+    /// take its time ([`CredentialGiven`](crate::server::Event::CredentialGiven)).
+    Verify,
     /// The peer has not proved the secret: its session ends.
     Rejected,
 }
@@ -199,6 +204,17 @@ impl Challenge {
             methods: &[&HmacChallenge, &MutualHmac],
             ..Self::new(secret, nonce)
         }
+    }
+
+    /// A challenge for peers without a secret: credentials of munge alone are offered.
+    pub fn munge(nonce: Nonce) -> Self {
+        Self { nonce, expected: [0; 32], session_key: [0; 32], methods: &[&MungeCredential] }
+    }
+
+    /// The same, and credentials of munge besides.
+    #[must_use]
+    pub fn or_munge(self) -> Self {
+        Self { methods: &[&HmacChallenge, &MutualHmac, &MungeCredential], ..self }
     }
 
     /// The method that a peer names, if it is offered.

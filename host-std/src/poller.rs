@@ -50,6 +50,8 @@ pub(crate) enum Token {
     StarterExit(u32),
     /// The pipe to the readers of standard input on a node is writable, or they are gone.
     NodeInput,
+    /// A verdict on a credential of munge is there.
+    Credential,
 }
 
 /// Waits for the readiness of many descriptors.
@@ -256,6 +258,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::StarterOutput(number) => (STARTER_OUTPUT, number),
         Token::StarterExit(number) => (STARTER_EXIT, number),
         Token::NodeInput => (NODE_INPUT, 0),
+        Token::Credential => (CREDENTIAL, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -283,6 +286,7 @@ fn token(data: u64) -> Option<Token> {
         STARTER_OUTPUT => Token::StarterOutput(number),
         STARTER_EXIT => Token::StarterExit(number),
         NODE_INPUT => Token::NodeInput,
+        CREDENTIAL => Token::Credential,
         _ => return None,
     })
 }
@@ -309,6 +313,7 @@ const NODE: u64 = 19;
 const STARTER_OUTPUT: u64 = 20;
 const STARTER_EXIT: u64 = 21;
 const NODE_INPUT: u64 = 22;
+const CREDENTIAL: u64 = 23;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -343,6 +348,7 @@ mod tests {
                 Token::StarterOutput(rank),
                 Token::StarterExit(rank),
                 Token::NodeInput,
+                Token::Credential,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

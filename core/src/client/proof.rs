@@ -13,7 +13,7 @@ pub trait Prover: Sync {
     fn method(&self) -> &'static [u8];
 
     /// Answers a message of the server; `None` if this end cannot prove the secret, or the server does not.
-    fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer>;
+    fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer<'_>>;
 
     /// True if the session may be used after these messages: the server has proved what the method demands of
     /// it.
@@ -34,15 +34,21 @@ pub struct AuthProgress {
 
 /// Answer to a message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuthAnswer {
+pub struct AuthAnswer<'a> {
     /// Text of the answer.
-    pub text: AuthText,
+    pub text: AuthText<'a>,
     /// True if this end has no further message.
     pub is_last: bool,
 }
 
-/// Room for the longest text of a method: a nonce and a proof.
-pub type AuthText = heapless::Vec<u8, { NONCE_BYTES + PROOF_DIGITS }>;
+/// Text of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthText<'a> {
+    /// A nonce, a proof, or both.
+    Digits(heapless::Vec<u8, { NONCE_BYTES + PROOF_DIGITS }>),
+    /// A text that the prover keeps, for those that no board sends.
+    Lent(&'a [u8]),
+}
 
 /// The method in which the server proves the secret as well; see [`MutualHmac`](crate::auth::MutualHmac).
 #[derive(Clone, Debug)]
@@ -74,7 +80,7 @@ impl Prover for MutualProver {
         MUTUAL_METHOD
     }
 
-    fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer> {
+    fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer<'_>> {
         let Answer::Challenge(text) = reply.answer else { return None };
         let mut room = [0; PROOF_DIGITS];
         let text = text.resolve(&mut room).ok()?;
@@ -84,10 +90,10 @@ impl Prover for MutualProver {
             1 => {
                 progress.nonce = heapless::Vec::from_slice(text).ok()?;
                 let proof = self.secret.of_session(text)?.prove(Label::Client, nonce);
-                let mut text = AuthText::from_slice(nonce).ok()?;
+                let mut text = heapless::Vec::from_slice(nonce).ok()?;
                 text.push(b',').ok()?;
                 text.extend_from_slice(proof.as_bytes()).ok()?;
-                Some(AuthAnswer { text, is_last: false })
+                Some(AuthAnswer { text: AuthText::Digits(text), is_last: false })
             }
             2 => {
                 let key = self.secret.of_session(&progress.nonce)?;
@@ -108,7 +114,7 @@ impl<F: Fn(&Reply<'_>) -> Option<Proof> + Sync> Prover for F {
         METHOD
     }
 
-    fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer> {
+    fn answer(&self, progress: &mut AuthProgress, reply: &Reply<'_>) -> Option<AuthAnswer<'_>> {
         progress.rounds = progress.rounds.saturating_add(1);
         if progress.rounds > 1 {
             return None;
@@ -117,8 +123,18 @@ impl<F: Fn(&Reply<'_>) -> Option<Proof> + Sync> Prover for F {
     }
 }
 
-fn text_of(bytes: &[u8]) -> Option<AuthText> {
-    AuthText::from_slice(bytes).ok()
+impl AuthText<'_> {
+    /// The bytes of the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Digits(digits) => digits,
+            Self::Lent(text) => text,
+        }
+    }
+}
+
+fn text_of<'a>(bytes: &[u8]) -> Option<AuthText<'a>> {
+    heapless::Vec::from_slice(bytes).ok().map(AuthText::Digits)
 }
 
 /// Room for the longest nonce and a byte that makes it too long.
@@ -149,8 +165,10 @@ mod tests {
         let mut progress = AuthProgress::default();
         let first = prover.answer(&mut progress, &reply(NONCE)).unwrap();
         let key = secret().of_session(NONCE).unwrap();
-        assert!(first.text.starts_with(nonce.as_bytes()) && !first.is_last);
-        assert!(first.text.ends_with(key.prove(Label::Client, nonce.as_bytes()).as_bytes()));
+        assert!(first.text.as_bytes().starts_with(nonce.as_bytes()) && !first.is_last);
+        assert!(
+            first.text.as_bytes().ends_with(key.prove(Label::Client, nonce.as_bytes()).as_bytes())
+        );
         // The proof of the other end, of another nonce or of another session is none, nor is a part.
         let right = key.prove(Label::Server, nonce.as_bytes());
         let other = secret().of_session(b"1").unwrap();

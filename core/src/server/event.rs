@@ -1,8 +1,19 @@
 //! Events for the owner of a server.
 
+use crate::auth::Nonce;
+use crate::command::Text;
 use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
 #[cfg(feature = "pmix")]
 use crate::{error::PeerError, time::Duration, wire::pmix::names::Status};
+
+/// Credential of a peer that has not identified itself.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenCredential<'a> {
+    /// The credential, as the peer sent it.
+    pub text: Text<'a>,
+    /// Nonce that was sent to this peer.
+    pub nonce: Nonce,
+}
 
 /// Event for the owner of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +24,19 @@ pub enum Event {
         /// Its job.
         job: JobId,
         /// Its rank.
+        rank: Rank,
+    },
+    /// A peer that claims a rank has sent a credential which another service verifies: read
+    /// [`credential`](super::Server::credential), and call
+    /// [`answer_credential`](super::Server::answer_credential); the peer waits for that until its deadline.
+    CredentialGiven {
+        /// The session.
+        session: SessionId,
+        /// Number of the request, to be passed back with the answer.
+        exchange: usize,
+        /// Job of the claimed rank.
+        job: JobId,
+        /// Claimed rank.
         rank: Rank,
     },
     /// A member aborts the job. Kill it at once: there is no answer, or it was given.

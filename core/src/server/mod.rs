@@ -17,6 +17,7 @@
 
 mod blocked_fence;
 mod connected_jobs;
+mod credential;
 mod event;
 mod group_fence;
 mod group_uplink;
@@ -48,7 +49,7 @@ mod tests;
 mod uplink;
 mod waits;
 
-pub use event::Event;
+pub use event::{Event, GivenCredential};
 pub use job::{Job, JobSpec};
 pub use job_changes::ChangeAnswer;
 pub use member::{Member, Phase};

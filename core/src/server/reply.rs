@@ -30,6 +30,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
             Response::Fence(generation) => self.job.fence().has_ended(*generation),
             Response::Ring(generation) if parts::CONNECT => self.job.ring_has_ended(*generation),
             Response::Group(_) | Response::Spawn(_) => false,
+            Response::Verdict(_) if parts::LISTEN => false,
             Response::Head(_) | Response::GroupHandedUp(..) if parts::NODES => false,
             Response::Attribute(_, key) if parts::PMI2 => self.attribute(key.as_bytes()).is_some(),
             _ => true,

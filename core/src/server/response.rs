@@ -80,6 +80,8 @@ pub enum Response {
     Spawn(u32),
     /// Answer of the head to the request with this number: about a published name, or for a change of jobs.
     Head(u32),
+    /// Verdict of the owner on the credential with this number.
+    Verdict(u32),
     /// Result of a spawn: the new job or an error code, and the codes of its processes.
     Spawned(u32, Result<JobId, Code>, SpawnCodes),
 }

@@ -85,7 +85,7 @@ where
     let Some(rank) = state.protocol.rank else {
         // Without this part no peer can be identified.
         return if parts::LISTEN {
-            state.identify_peer(&mut context, header, &request)
+            state.identify_peer(&mut context, header, &request, bytes.len())
         } else {
             Wake::None
         };
@@ -309,6 +309,7 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
         context: &mut Context<'_, J, K>,
         header: RequestHeader,
         request: &Request<'_>,
+        len: usize,
     ) -> Wake
     where
         K: Kvs,
@@ -378,7 +379,32 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                         self.push_request(PendingReply { header, response });
                         return Wake::None;
                     }
-                    AuthStep::Rejected => return self.fail(header, PeerError::Unproven),
+                    // A build that holds no requests has no owner that could read the credential.
+                    AuthStep::Verify if parts::SPAWN => {
+                        let rank = match in_job(job, claimed.rank) {
+                            Ok(rank) => rank,
+                            Err(id) => {
+                                return self.fail(header, PeerError::UnknownPeer { id: Some(id) });
+                            }
+                        };
+                        self.protocol.challenge = PartOption::keep(Some(challenge));
+                        self.protocol.claimed = PartOption::keep(Some(claimed));
+                        *context.spawns = context.spawns.wrapping_add(1);
+                        let (session, number) = (context.id, *context.spawns);
+                        self.push_request(PendingReply {
+                            header,
+                            response: Response::Verdict(number),
+                        });
+                        let (job, exchange) = (self.protocol.job, number as usize);
+                        self.lifecycle.event =
+                            Some(Event::CredentialGiven { session, exchange, job, rank });
+                        // The credential stays in the inbox until the owner has answered.
+                        self.lifecycle.held_len = Some(len);
+                        return Wake::None;
+                    }
+                    AuthStep::Verify | AuthStep::Rejected => {
+                        return self.fail(header, PeerError::Unproven);
+                    }
                 }
             }
             Request::OutOfBand { id, signal, version } => {
@@ -433,13 +459,24 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
             Ok(rank) => rank,
             Err(id) => return self.fail(header, PeerError::UnknownPeer { id: Some(id) }),
         };
-        if job.connect(rank, context.id).is_none() {
+        self.join(job, header, ProvenRank { rank, session: context.id, now: context.now })
+    }
+
+    /// Makes the peer a member of its job, and answers its identification.
+    pub(super) fn join<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+        &mut self,
+        job: &mut Job<K, M>,
+        header: RequestHeader,
+        proven: ProvenRank,
+    ) -> Wake {
+        let ProvenRank { rank, session, now } = proven;
+        if job.connect(rank, session).is_none() {
             return self.fail(header, PeerError::AlreadyConnected { rank: rank.0 });
         }
         if self.lifecycle.phase == SessionPhase::Open {
             job.advance(rank, Phase::Open);
         }
-        job.record_message(rank, header.verb, context.now);
+        job.record_message(rank, header.verb, now);
         self.protocol.rank = Some(rank);
         self.lifecycle.deadline = None;
         // The proof completes the opening, so it is the opening that is answered.
@@ -471,6 +508,14 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
         self.protocol.version = Some(agreed);
         Some(agreed)
     }
+}
+
+/// Rank that a peer has proved.
+pub(super) struct ProvenRank {
+    pub(super) rank: Rank,
+    pub(super) session: SessionId,
+    /// Time of the proof.
+    pub(super) now: Instant,
 }
 
 /// Error of a peer that requests an unsupported version.

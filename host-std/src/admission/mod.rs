@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | `--listen`, loopback, no secret | rank | user of the socket, by the kernel's tables | 64 at once, 5 s |
 //! | `--listen`, any address, secret | rank | `PMI_ID` from the secret, or its challenge | 64 at once, 5 s, 10 wrong ids/s |
+//! | `--listen`, `--munge` | rank | besides, a credential of munge of this user or root | the same, 64 verifications at once |
 //! | `--pmi-port`, loopback | rank that was started | user of the socket, and the process that holds it | 64 at once and one for each rank, 5 s |
 //! | `--websocket` | page | origin, token of the URL, and user or secret as for `--listen` | 64 at once, 5 s |
 //! | PMIx | rank | user of the socket, and the process that holds it | as open files allow, 5 s |
@@ -15,6 +16,7 @@
 //! The threat model is in `docs/SECURITY.md`.
 
 pub(crate) mod limits;
+pub(crate) mod munge;
 pub(crate) mod peer;
 pub(crate) mod pending;
 pub(crate) mod secret;

@@ -73,14 +73,16 @@ pub(crate) fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
     value >> 1
 }
 
-/// A new challenge for a peer that must know `secret`, if there is one.
+/// A new challenge for a peer that must know `secret`, if there is one. With `has_munge` a credential of
+/// munge is as good.
 ///
 /// # Errors
 ///
 /// Errors of the system's random source.
-pub(crate) fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
+pub(crate) fn challenge(secret: Option<&Secret>, has_munge: bool) -> io::Result<Option<Challenge>> {
     let Some(secret) = secret else { return Ok(None) };
-    Ok(Some(Challenge::with_mutual(secret, Nonce::new(random::<NONCE_DIGITS>()?))))
+    let challenge = Challenge::with_mutual(secret, Nonce::new(random::<NONCE_DIGITS>()?));
+    Ok(Some(if has_munge { challenge.or_munge() } else { challenge }))
 }
 
 /// A token that cannot be guessed, in 32 hexadecimal digits.

@@ -306,6 +306,7 @@ fn callers(job: &JobSettings) -> Result<u32, UsageError> {
             alone("--require-challenge", "--listen")
         }
         _ if job.proof.has_short_ids && !listens && !has_pages => alone("--short-ids", "--listen"),
+        _ if job.proof.munge.is_some() && !listens => alone("--munge", "--listen"),
         _ if job.is_secured && !listens => alone("--tls", "--listen"),
         None if listens => alone("--listen", "--expect"),
         expected => Ok(expected.unwrap_or_default()),

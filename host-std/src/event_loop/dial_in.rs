@@ -1,10 +1,11 @@
 //! Ranks that connect by themselves: admission and attendance.
 
 use super::listeners::ListenerEvent;
+use crate::admission::munge::MungeVerifier;
 use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
 use crate::launch::plan::{Endpoint, Plan};
-use crate::poller::{Poller, Token};
+use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
 use crate::server::listen::{Arrival, Listener};
@@ -24,6 +25,8 @@ pub(super) struct DialIn {
     listen: ListenConfig,
     /// Certificate by which ranks authenticate the server under TLS.
     certificate: Option<Certificate>,
+    /// Verifies credentials of munge, if ranks may prove themselves by it.
+    pub(super) munge: Option<MungeVerifier>,
     opened_at: Instant,
     /// Time of the next attendance report; `None` once all expected ranks are connected.
     table_at: Option<Instant>,
@@ -54,6 +57,14 @@ impl DialIn {
         };
         let listener = listen.address.map(open).transpose()?;
         let certificate = listen.certificate()?;
+        let munge = listen.munge.clone().map(|socket| {
+            let verifier = MungeVerifier::new(socket)?;
+            poller.add(Token::Credential, verifier.source(), Interest::Read)?;
+            Ok(verifier)
+        });
+        let munge = munge.transpose().map_err(|error: io::Error| {
+            format!("credentials of munge cannot be verified: {error}; leave '--munge' out")
+        })?;
         let now = Instant::now();
         let (absent_count, left_count) = (listen.expected, listen.expected);
         let table_at = (listen.expected > 0).then_some(now + FIRST_TABLE);
@@ -61,6 +72,7 @@ impl DialIn {
             listener,
             listen,
             certificate,
+            munge,
             opened_at: now,
             table_at,
             absent_count,
@@ -174,7 +186,7 @@ impl DialIn {
         (from, socket): (SocketAddr, Option<Socket>),
         certificate: Option<Certificate>,
     ) -> io::Result<DialInPeer> {
-        let challenge = secret::challenge(self.listen.secret.as_ref())?;
+        let challenge = secret::challenge(self.listen.secret.as_ref(), self.munge.is_some())?;
         Ok(DialInPeer { link, from, socket, challenge, certificate })
     }
 

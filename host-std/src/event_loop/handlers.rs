@@ -7,12 +7,14 @@ use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::{EventLoop, agent, agent_spawn, debugger, self_abort};
+use crate::admission::munge::{CredentialVerdict, MungeVerifier};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;
 use crate::report;
 use crate::run_report::RankEnd;
+use crate::server::dial_in_peer::answer_credential;
 use crate::server::event::ServerEvent;
 use crate::trace::TraceSource;
 use crate::verdict::{Failure, PmiPhase, judge};
@@ -55,6 +57,12 @@ impl EventLoop {
             ServerEvent::PmixDialled { session, job, rank, user } => {
                 self.pmix_requests().authenticate(session, (job, rank), user);
             }
+            ServerEvent::CredentialGiven { request, credential, nonce } => {
+                let munge = self.listeners.dial_in.as_mut().and_then(|at| at.munge.as_mut());
+                if let Some(munge) = munge {
+                    munge.start(request, credential, nonce);
+                }
+            }
             ServerEvent::ToolDialled { session, user } => {
                 self.pmix_requests().admit_tool(session, user);
             }
@@ -94,6 +102,19 @@ impl EventLoop {
                     process.signal(signal);
                 }
             }
+        }
+    }
+
+    /// Admits or rejects a peer whose credential was verified.
+    pub(super) fn handle_verdict(&mut self) {
+        let munge = self.listeners.dial_in.as_mut().and_then(|dial_in| dial_in.munge.as_mut());
+        let Some(CredentialVerdict { request, result }) = munge.and_then(MungeVerifier::next)
+        else {
+            return;
+        };
+        let from = answer_credential(&mut self.service, request, result.is_ok());
+        if let (Err(why), Some(from)) = (result, from) {
+            self.io.report_rejected(from, None, &why);
         }
     }
 

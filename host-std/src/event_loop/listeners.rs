@@ -262,7 +262,7 @@ impl Listeners {
         let (Some(web), Some(listen)) = (&mut self.web, &self.web_listen) else {
             return Ok(Vec::new());
         };
-        web.accept_clients(|| secret::challenge(listen.secret.as_ref()), poller)
+        web.accept_clients(|| secret::challenge(listen.secret.as_ref(), false), poller)
     }
 
     /// Continues the connection of the page with this number.

@@ -368,6 +368,7 @@ impl EventLoop {
                 Token::PmixListen => self.accept(Listeners::accept_pmix)?,
                 Token::NodeListen | Token::Node(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
+                Token::Credential => self.handle_verdict(),
                 // A node server starts no other ones.
                 Token::StarterOutput(_) | Token::StarterExit(_) => {}
                 // Written at the end of every turn.

@@ -3,8 +3,10 @@
 use super::event::nonsense;
 use super::flush::Served;
 use super::secure::Certificate;
+use super::service::Service;
 use crate::admission::Socket;
 use crate::admission::limits::GuessLimit;
+use crate::admission::munge::CredentialRequest;
 use crate::admission::pending::Pending;
 use crate::server::pmix::heap::PmixHeap;
 use crate::trace::{TraceSource, redacted};
@@ -71,6 +73,20 @@ impl Unauthenticated {
     pub(super) fn held_until(&self) -> Option<Instant> {
         self.guesses.until().filter(|_| self.pending.has_held())
     }
+}
+
+/// Admits or rejects a peer whose credential was verified. Returns its address, unless it is gone.
+pub(crate) fn answer_credential(
+    service: &mut Service,
+    request: CredentialRequest,
+    is_valid: bool,
+) -> Option<SocketAddr> {
+    let CredentialRequest { session, exchange } = request;
+    let from = service.connection(session).and_then(|connection| connection.from);
+    // A peer that is gone, or whose deadline has passed, waits for no answer.
+    let now = service.clock.now();
+    service.server.answer_credential(session, exchange, now, is_valid).ok()?;
+    from
 }
 
 /// First bytes of a message that a peer sent, for reports.

@@ -4,9 +4,11 @@ use super::pmix::heap::PmixHeap;
 use super::service::Service;
 use super::{changes, fetches, operations};
 use crate::admission::Socket;
+use crate::admission::munge::CredentialRequest;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::operation::OperationRequest;
 use crate::verdict::Failure;
+use pmi_core::auth::Nonce;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::limits::PMI2_MAX_VALLEN;
@@ -32,6 +34,15 @@ pub(crate) enum ServerEvent {
         job: JobId,
         /// Its abort.
         failure: Failure,
+    },
+    /// A peer that wants to be a rank has given a credential of munge.
+    CredentialGiven {
+        /// Request to answer.
+        request: CredentialRequest,
+        /// The credential.
+        credential: Vec<u8>,
+        /// Nonce that it must carry.
+        nonce: Nonce,
     },
     /// A rank has closed its connection.
     Closed {
@@ -205,6 +216,12 @@ pub(super) fn translate_event(
             let refused = service.refused_pmix(session, nonsense(why, b""));
             service.refuse_pmix(session, status);
             refused
+        }
+        Event::CredentialGiven { session, exchange, .. } => {
+            let given = service.server.credential(session)?;
+            let request = CredentialRequest { session, exchange };
+            let (credential, nonce) = (given.text.bytes().collect(), given.nonce);
+            Some(ServerEvent::CredentialGiven { request, credential, nonce })
         }
         Event::HeartbeatLost { job, rank, code, after } => {
             Some(ServerEvent::PmixSilent { job, rank: rank.0, code, after })

@@ -10,6 +10,7 @@ use crate::admission::secret::{IdWidth, identity};
 use crate::settings;
 use pmi_core::auth::Secret;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 
 /// Listen configuration: address, number of expected ranks and secret.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct ListenConfig {
     pub(crate) requires_challenge: bool,
     /// Width of identities derived from the secret.
     pub(crate) id_width: IdWidth,
+    /// Socket of munged, if a credential of munge is a proof, too.
+    pub(crate) munge: Option<PathBuf>,
     /// True if ranks that the launcher starts connect here, and no others.
     pub(crate) is_for_started: bool,
 }
@@ -49,6 +52,7 @@ impl ListenConfig {
             is_secured: job.is_secured && job.listen.is_some(),
             requires_challenge: job.proof.requires_challenge,
             id_width: if job.proof.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
+            munge: job.proof.munge.clone(),
             is_for_started: false,
         })
     }
@@ -62,6 +66,7 @@ impl ListenConfig {
             is_secured: false,
             requires_challenge: false,
             id_width: IdWidth::Bits31,
+            munge: None,
             is_for_started: true,
         }
     }
@@ -75,7 +80,7 @@ impl ListenConfig {
     /// True if a secret must be generated.
     pub(crate) fn lacks_secret(&self) -> bool {
         let is_open = self.address.is_some_and(|address| !address.ip().is_loopback());
-        self.secret.is_none() && (is_open || self.requires_challenge)
+        self.secret.is_none() && (is_open || self.requires_challenge || self.munge.is_some())
     }
 
     /// Certificate by which ranks authenticate the server under TLS: a new one for each job.

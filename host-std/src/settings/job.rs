@@ -44,6 +44,8 @@ pub(crate) struct ProofSettings {
     pub(crate) requires_challenge: bool,
     /// True if `PMI_ID` fits an `int`, as clients of other libraries read it (`--short-ids`).
     pub(crate) has_short_ids: bool,
+    /// Path of the socket of munged, by which connecting ranks may prove their user (`--munge`).
+    pub(crate) munge: Option<PathBuf>,
 }
 
 /// Number of processes that all jobs together may have, as the server reports it to ranks.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pmi_core::auth::{NONCE_DIGITS, Nonce, Secret};
@@ -14,6 +15,7 @@ use pmi_link::CallError;
 
 use crate::env::{EnvError, Environment, RequestedVersions, Sockets, Transport};
 use crate::inherit::{Socket, inherited_socket};
+use crate::munge::MungeProver;
 use crate::owned::Membership;
 use crate::pmi::Pmi;
 use crate::shared::SharedPmi;
@@ -77,6 +79,15 @@ pub enum ConnectError {
         #[source]
         error: io::Error,
     },
+    /// The program `munge` gave no credential.
+    #[error(
+        "munge gives this process no credential: {error}; munged must run, with its socket at the given path"
+    )]
+    Munge {
+        /// The cause.
+        #[source]
+        error: io::Error,
+    },
     /// The server did not reply within the time limit.
     #[error("the server did not open the session within {after:?}")]
     Timeout {
@@ -108,6 +119,8 @@ pub struct ConnectOptions {
     environment: Option<Environment>,
     secret: Option<Secret>,
     is_mutual: bool,
+    /// Proof by munge; the inner option is the socket of its daemon.
+    munge: Option<Option<PathBuf>>,
     #[cfg(feature = "tls")]
     pin: Option<tls::Pin>,
     timeout: Option<Duration>,
@@ -171,6 +184,17 @@ impl ConnectOptions {
     /// ([`MutualHmac`](pmi_core::auth::MutualHmac)).
     pub fn mutual(mut self) -> Self {
         self.is_mutual = true;
+        self
+    }
+
+    /// Proves the user of this process by a credential of munge, which the program `munge` requests from the
+    /// daemon at `socket`, or at that of the system. A server without this method, or without a daemon of the
+    /// same realm, refuses; of the servers of this project those started with `--munge` have it. Only PMI-2
+    /// has a request for that. With [`mutual`](Self::mutual) the secret is proved instead.
+    ///
+    /// Wire: the method `munge` ([`MungeCredential`](pmi_core::auth::MungeCredential)).
+    pub fn munge(mut self, socket: Option<PathBuf>) -> Self {
+        self.munge = Some(socket);
         self
     }
 
@@ -275,13 +299,18 @@ impl ConnectOptions {
             let mut pmi = new(stream)?;
             let one_round = |reply: &Reply<'_>| prove(self.secret.as_ref()?, reply);
             let mutual = self.mutual_prover().map_err(CallError::Io)?;
-            let prover: Option<&dyn Prover> = match (&mutual, &self.secret) {
-                (Some(mutual), _) => Some(mutual),
-                (None, Some(_)) => Some(&one_round),
-                (None, None) => None,
+            let munge = self.munge.clone().map(MungeProver::new);
+            let prover: Option<&dyn Prover> = match (&mutual, &munge, &self.secret) {
+                (Some(mutual), ..) => Some(mutual),
+                (None, Some(munge), _) => Some(munge),
+                (None, None, Some(_)) => Some(&one_round),
+                (None, None, None) => None,
             };
             let membership = join(&mut pmi, &environment, version, prover);
-            let membership = membership.map_err(|error| self.timed_out(error))?;
+            let membership = membership.map_err(|error| {
+                let failure = munge.and_then(MungeProver::into_failure);
+                failure.map_or_else(|| self.timed_out(error), |error| ConnectError::Munge { error })
+            })?;
             if self.timeout.is_some() {
                 set_timeout(&socket, None)?;
             }
@@ -319,7 +348,7 @@ impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = f.debug_struct("ConnectOptions");
         options.field("environment", &self.environment).field("has_secret", &self.secret.is_some());
-        options.field("is_mutual", &self.is_mutual);
+        options.field("is_mutual", &self.is_mutual).field("munge", &self.munge);
         options.field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }

@@ -26,6 +26,7 @@ mod clock;
 mod connect;
 pub mod env;
 mod inherit;
+mod munge;
 mod nonblocking;
 mod notices;
 mod owned;

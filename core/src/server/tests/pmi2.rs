@@ -400,6 +400,51 @@ fn caller_proves_that_it_knows_the_secret_once() {
     }
 }
 
+// Coverage: W2-26
+#[test]
+fn credential_of_munge_is_verified_by_the_owner() {
+    use crate::auth::{Challenge, Nonce};
+    let hello = left("cmd=fullinit;pmirank=0;authtype=munge;");
+    let credential = left("cmd=auth-response-complete;authinfo=MUNGE:AwQ=:;");
+    for is_valid in [true, false] {
+        let mut world = TestServer::without_sessions(1);
+        let challenge = Some(Challenge::munge(Nonce::new([3; 18])));
+        world.open(Peer::Unidentified { job: world.job, deadline: None, challenge });
+        world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert!(world.request(0, &hello).contains("authinfo=333333333333333333;"));
+        // What follows at once waits for the owner, too.
+        let early = left("cmd=job-getid;");
+        assert_eq!(world.request(0, &format!("{credential}{early}")), "");
+        let Some(Event::CredentialGiven { session, exchange, rank, .. }) =
+            world.server.poll_event()
+        else {
+            panic!("no event")
+        };
+        assert_eq!((world.phase(0), rank), (Phase::Absent, Rank(0)));
+        let given = world.server.credential(session).unwrap();
+        assert_eq!(
+            (given.text, given.nonce.as_bytes()),
+            (b"MUNGE:AwQ=:"[..].into(), &[b'3'; 18][..])
+        );
+        let now = Instant::ZERO;
+        assert!(world.server.answer_credential(session, exchange + 1, now, true).is_err());
+        world.server.answer_credential(session, exchange, now, is_valid).unwrap();
+        assert!(world.server.answer_credential(session, exchange, now, true).is_err());
+        assert!(world.server.credential(session).is_none());
+        let received = world.recv(0);
+        assert_eq!(received.contains("cmd=fullinit-response;rc=0;"), is_valid, "{received}");
+        let event = world.server.poll_event();
+        if is_valid {
+            assert_eq!(event, Some(Event::Joined { job: world.job, rank: Rank(0) }));
+            assert!(world.request(0, "").contains("cmd=job-getid-response;"));
+        } else {
+            assert!(received.contains("rc=14;"), "{received}");
+            assert_eq!((event, world.phase(0)), (None, Phase::Absent));
+            assert_eq!(world.send(0, &early).map(drop), Err(PeerError::Unproven));
+        }
+    }
+}
+
 #[test]
 fn caller_that_can_only_name_itself_needs_an_unguessable_name() {
     use crate::auth::{Challenge, Nonce, Secret};

@@ -112,6 +112,14 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, on| settings.job.proof.has_short_ids = on,
         |settings| settings.job.proof.has_short_ids,
     ),
+    Job.value(
+        "munge",
+        "SOCKET",
+        "ranks that connect may prove by a credential of munge that they run as this user; SOCKET is that \
+        of munged, as '/run/munge/munge.socket.2'",
+        |settings, value| put(&mut settings.job.proof.munge, path(value).map(Some)),
+        |settings| shown_path(settings.job.proof.munge.as_ref()),
+    ),
     Job.switch(
         "tls",
         "ranks that connect use TLS, with a certificate that is generated for this job",

@@ -36,9 +36,9 @@ pub struct Opened {
 
 /// Reads the replies to a PMI-2 handshake: returns the answer to a challenge, and hands over the id of the
 /// parent job.
-pub struct JoinReply<'j> {
-    /// Answers a challenge.
-    pub prover: Option<&'j dyn Prover>,
+pub struct JoinReply<'p, 'j> {
+    /// Answers a challenge, with texts of its own.
+    pub prover: Option<&'p dyn Prover>,
     /// Progress of its method.
     pub progress: &'j mut AuthProgress,
     /// Receives the id of the parent job, if there is one.
@@ -76,10 +76,10 @@ impl Opened {
     }
 }
 
-impl ReadReply for JoinReply<'_> {
-    type Output = Option<AuthAnswer>;
+impl<'p> ReadReply for JoinReply<'p, '_> {
+    type Output = Option<AuthAnswer<'p>>;
 
-    fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<Option<AuthAnswer>> {
+    fn on_reply(&mut self, reply: &Reply<'_>) -> ReplyResult<Option<AuthAnswer<'p>>> {
         match reply.answer {
             Answer::Challenge(_) => {
                 let answered = self.prover.map(|prover| prover.answer(self.progress, reply));
@@ -92,7 +92,7 @@ impl ReadReply for JoinReply<'_> {
     }
 }
 
-impl core::fmt::Debug for JoinReply<'_> {
+impl core::fmt::Debug for JoinReply<'_, '_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("JoinReply").field("proves", &self.prover.is_some()).finish_non_exhaustive()
     }

@@ -83,7 +83,7 @@ macro_rules! client_calls {
             let mut answer = self.call(&request, join)$(.$await)*?;
             while let State::Challenged { .. } = self.read_client(|client| client.state()) {
                 let own = answer.ok_or(CallError::Peer(PeerError::Unproven))?;
-                let digits = Text::plain(&own.text);
+                let digits = Text::plain(own.text.as_bytes());
                 let request = Request::Proof { digits, is_last: own.is_last };
                 let progress = &mut *progress;
                 let join = JoinReply { prover, progress, on_spawner: &mut *on_spawner };

@@ -5,7 +5,7 @@ mod common;
 use common::peers::{bounded, one_of_three};
 use common::wheel::{on_loopback, wheel_program};
 use common::{host, host_path, run, start};
-use pmi_core::command::{Argument, InfoList, Program, Spawn, Text};
+use pmi_core::command::{Argument, InfoList, Program, Spawn, Text, Version};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -180,6 +180,33 @@ fn our_client_gets_a_launcher_of_its_own_from_us_and_from_hydra() {
     let refused = pmi_std::singleton::launch(&mut Command::new("true")).unwrap_err();
     assert!(refused.to_string().contains("has not connected back"), "{refused}");
     assert!(pmi_std::singleton::launch(&mut Command::new("/no/such/launcher")).is_err());
+}
+
+// Coverage: A2-21
+#[test]
+fn our_client_gets_a_launcher_that_speaks_pmi2_with_it() {
+    let mut command = bounded(&Command::new(host_path()), 60);
+    let launcher = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut launched = pmi_std::singleton::launch_in(Version::V2_0, launcher).unwrap();
+    let pmi = &mut launched.member.pmi;
+    assert_eq!(pmi.version(), Some(Version::V2_0));
+    pmi.put_node(b"key", b"value").unwrap();
+    assert_eq!(pmi.get_node(b"key", false).unwrap().as_deref(), Some(&b"value"[..]));
+    let words = [Text::from("-c"), Text::from("echo child $PMI_RANK of $PMI_SIZE")];
+    let program = Program {
+        executable: Text::from("sh"),
+        processes: 2,
+        arguments: Argument::Given(&words),
+        info: InfoList::Given(&[]),
+    };
+    let spawned = pmi.spawn(Spawn::Given { programs: &[program], preputs: &[] }).unwrap();
+    assert!(spawned.codes.iter().all(|code| code.is_success()));
+    pmi.finalize().unwrap();
+    let done = launched.launcher.wait_with_output().unwrap();
+    let mut lines: Vec<String> =
+        String::from_utf8_lossy(&done.stdout).lines().map(Into::into).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["child 0 of 2", "child 1 of 2"]);
 }
 
 /// Starts `launcher` for this process, and spawns two processes there; the sorted lines of these.

@@ -17,8 +17,8 @@
 //!
 //! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and
 //! connects to PORT of this machine; then `singinit` in both directions, `singinit_info`, and a
-//! session in PMI-1. The connecting process is not authenticated; the port is open to this machine
-//! alone, for one connection and a limited time.
+//! session in PMI-1, or in PMI-2 by [`launch_in`]. The connecting process is not authenticated; the port is
+//! open to this machine alone, for one connection and a limited time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -67,7 +67,7 @@ pub enum LaunchError {
     Open(#[source] ConnectError),
 }
 
-/// Starts `launcher`, and opens a session with it.
+/// Starts `launcher`, and opens a session in PMI-1 with it.
 ///
 /// Shape: `launcher` has no arguments yet; it takes what this function appends. Its standard streams are
 /// those of the command, so by default what is spawned writes where this process does.
@@ -76,12 +76,25 @@ pub enum LaunchError {
 ///
 /// [`LaunchError`]; the launcher was killed then, if it ran.
 pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
+    launch_in(Version::V1_1, launcher)
+}
+
+/// Does as [`launch`], with a session of this version: with [`Version::V2_0`] attributes of the node and
+/// connections of jobs are available, too.
+///
+/// Wire: the greeting is in PMI-1, which alone has one; then `init` asks for the version, which a launcher
+/// may refuse. `pmi-host` speaks PMI-2 here.
+///
+/// # Errors
+///
+/// [`LaunchError`]; the launcher was killed then, if it ran.
+pub fn launch_in(version: Version, launcher: &mut Command) -> Result<Launched, LaunchError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LaunchError::Start)?;
     let port = listener.local_addr().map_err(LaunchError::Start)?.port().to_string();
     let pid = std::process::id().to_string();
     launcher.args(["-pmi_args", &port, "default_interface", "default_key", &pid]);
     let mut child = launcher.spawn().map_err(LaunchError::Start)?;
-    match begin(&listener, &mut child) {
+    match begin(&listener, &mut child, version) {
         Ok(member) => Ok(Launched { member, launcher: child }),
         Err(error) => {
             // Both fail only if it has exited by itself.
@@ -92,12 +105,16 @@ pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
     }
 }
 
-fn begin(listener: &TcpListener, child: &mut Child) -> Result<Member, LaunchError> {
+fn begin(
+    listener: &TcpListener,
+    child: &mut Child,
+    version: Version,
+) -> Result<Member, LaunchError> {
     let mut stream = accept(listener, child)?;
     greet(&mut stream)?;
     let environment = Environment::new(Transport::Singleton, 0, 1);
     let mut pmi = Pmi::new(Stream::from(stream));
-    let membership = pmi.join(&environment, Version::V1_1, None);
+    let membership = pmi.join(&environment, version, None);
     let membership = membership.map_err(|error| LaunchError::Open(error.into()))?;
     Ok(Member::new(pmi, membership))
 }

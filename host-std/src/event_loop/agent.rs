@@ -10,7 +10,7 @@ use crate::launch::plan::App;
 use crate::launch::signal::Arrived;
 use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
 use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage, RankEnded};
-use crate::nodes::network::{Network, NetworkEvent};
+use crate::nodes::network::{Network, NetworkEvent, delegation};
 use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
 use crate::nodes::stage::{ArrivedPrograms, StagedPrograms};
@@ -81,7 +81,9 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
     };
-    let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), CONNECTIONS);
+    let starters = u32::try_from(delegation::starter_count(&waiting.network)).unwrap_or(u32::MAX);
+    let others = CONNECTIONS.saturating_add(starters);
+    let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     let WaitingAgent { network, poller, programs: arrived } = waiting;
     // Their bytes are in files by now.
     drop(arrived);
@@ -217,7 +219,7 @@ fn readers(ranks: impl Iterator<Item = u32>) -> StdinTo {
 }
 
 /// Number of connections to other nodes that have room: the parent, the children, and those that are not
-/// authenticated.
+/// authenticated. Starters of further nodes have as many files as a rank.
 const CONNECTIONS: u32 = 64;
 
 /// Sends to the head what is due, and handles what has arrived from it. Returns true if anything has: then
@@ -426,6 +428,9 @@ pub(super) fn serve_network(run: &mut EventLoop, token: Token) -> io::Result<()>
     match token {
         Token::NodeListen => uplink.network.accept(&run.poller),
         Token::Node(number) => uplink.network.ready(number, &run.poller),
+        Token::StarterOutput(_) | Token::StarterExit(_) => {
+            delegation::ready(&mut uplink.network, token, &run.poller)
+        }
         _ => Ok(()),
     }
 }

@@ -366,11 +366,12 @@ impl EventLoop {
                 Token::StatusSocket => self.accept_status_clients()?,
                 Token::StatusClient(number) => self.status.socket.serve(number, &self.poller)?,
                 Token::PmixListen => self.accept(Listeners::accept_pmix)?,
-                Token::NodeListen | Token::Node(_) => agent::serve_network(self, token)?,
+                Token::NodeListen
+                | Token::Node(_)
+                | Token::StarterOutput(_)
+                | Token::StarterExit(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
-                // A node server starts no other ones.
-                Token::StarterOutput(_) | Token::StarterExit(_) => {}
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }

@@ -105,7 +105,8 @@ impl HostCheck {
                     StartEvent::Failed(failed) => {
                         return Err(failed_hosts(&failed, self.hosts.len()));
                     }
-                    StartEvent::Network(NetworkEvent::Rejected { report }) => {
+                    StartEvent::Report(report)
+                    | StartEvent::Network(NetworkEvent::Rejected { report }) => {
                         let _ = io::stderr().write_all(line(report).as_bytes());
                     }
                     StartEvent::Network(NetworkEvent::Tree(event)) => {

@@ -4,9 +4,15 @@
 //! which answers with [`NodeGreeting::Place`], or with [`NodeGreeting::Refused`] at any time. If the head
 //! is not its parent, the node then sends [`NodeGreeting::Attach`] to its parent, which answers with
 //! [`NodeGreeting::Welcome`], and [`NodeGreeting::Attached`] to the head, whose connection ends with that.
+//! A node that starts further ones opens a second connection to the head, which begins with
+//! [`NodeGreeting::StartRequest`]. The head sends [`NodeGreeting::Start`] and [`NodeGreeting::Started`] then,
+//! and the node [`NodeGreeting::StarterEnded`].
+//!
 //! All records after [`NodeGreeting::Place`] from a parent that is the head, and after
 //! [`NodeGreeting::Welcome`], are the byte stream of the tree.
 
+use super::starter::StarterCommand;
+use super::starter::pool::StarterEnd;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -28,6 +34,20 @@ pub(super) enum NodeGreeting {
     Welcome,
     /// A placed node is connected to its parent.
     Attached,
+    /// A placed node requests the commands of the node servers that it is to start.
+    StartRequest {
+        /// Number of the node.
+        node: u32,
+    },
+    /// A command that the other side executes, from the head.
+    Start(StarterCommand),
+    /// A node that the other side has started is connected to the head.
+    Started {
+        /// Its number.
+        node: u32,
+    },
+    /// A command of the head has ended, or could not be executed.
+    StarterEnded(StarterEnd),
 }
 
 /// Description that a node server gives of itself.
@@ -56,6 +76,8 @@ pub(crate) struct NodePlace {
     pub(crate) radix: u32,
     /// Time without a sign of life after which a connection is lost, in milliseconds.
     pub(crate) timeout_ms: u64,
+    /// True if the node starts further ones.
+    pub(crate) is_delegate: bool,
     /// Ancestors and their addresses, the parent first, without the head.
     pub(crate) ancestors: Vec<(u32, SocketAddr)>,
     /// Reason for which the node was started.
@@ -141,6 +163,7 @@ mod tests {
             nodes: 9,
             radix: 4,
             timeout_ms: 5000,
+            is_delegate: true,
             ancestors: vec![(1, "10.0.0.1:400".parse().unwrap())],
             task: NodeTask::Check { program: None },
         };
@@ -151,6 +174,15 @@ mod tests {
             NodeGreeting::Attach { node: 7 },
             NodeGreeting::Welcome,
             NodeGreeting::Attached,
+            NodeGreeting::StartRequest { node: 7 },
+            NodeGreeting::Start(StarterCommand { words: vec!["ssh".to_owned()], nodes: vec![9] }),
+            NodeGreeting::Started { node: 9 },
+            NodeGreeting::StarterEnded(StarterEnd {
+                nodes: vec![9],
+                awaited: Vec::new(),
+                how: "'ssh' exited with 0".to_owned(),
+                output: String::new(),
+            }),
         ] {
             let content = greeting.encode();
             assert_eq!(NodeGreeting::decode(&content), Some(greeting));

@@ -3,7 +3,7 @@
 use super::check;
 use super::greeting::NodeTask;
 use super::key::RunKey;
-use super::network::{Network, NetworkEvent};
+use super::network::{Network, NetworkEvent, delegation};
 use super::starter::NODE;
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::PortRange;
@@ -132,6 +132,9 @@ pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> i
         match *token {
             Token::NodeListen => network.accept(poller)?,
             Token::Node(number) => network.ready(number, poller)?,
+            Token::StarterOutput(_) | Token::StarterExit(_) => {
+                delegation::ready(network, *token, poller)?;
+            }
             _ => {}
         }
     }

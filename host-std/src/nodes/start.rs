@@ -4,15 +4,17 @@ use super::addresses::{self, HeadAddresses};
 use super::greeting::NodeTask;
 use super::key::RunKey;
 use super::network::roster::Roster;
-use super::network::{Network, NetworkEvent};
+use super::network::{Network, NetworkEvent, delegation};
+use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NODE, Starter, StarterHost, node_words};
 use crate::admission::secret::GeneratedSecret;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
 use crate::settings::NodeSettings;
+use crate::settings::nodes::StarterFanout;
 use rustix::process::Signal;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,6 +25,7 @@ pub(crate) struct NodeServers {
     pub(crate) network: Network,
     starters: StarterPool,
     hosts: Vec<StarterHost>,
+    delegated: DelegatedStarts,
     /// Nodes that are in the tree.
     attached: Vec<bool>,
     /// Reasons of the nodes that could not be started, the first one at `failed_at`.
@@ -44,6 +47,8 @@ pub(crate) enum StartEvent {
     Complete,
     /// Node servers could not be started on these hosts; the run is over.
     Failed(Vec<FailedHost>),
+    /// A sentence for the user.
+    Report(String),
     /// An event of the connections.
     Network(NetworkEvent),
 }
@@ -82,7 +87,8 @@ impl NodeServers {
         })?;
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let starter = Starter::choose(settings, variable)?;
-        let settings = &NodeSettings { ports: settings.ports_of(variable)?, ..settings.clone() };
+        let (ports, fanout) = (settings.ports_of(variable)?, settings.fanout_of(variable));
+        let settings = &NodeSettings { ports, fanout, ..settings.clone() };
         let remote: Vec<&str> =
             hosts.iter().filter(|host| !host.is_here).map(|host| host.name.as_str()).collect();
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
@@ -110,15 +116,19 @@ impl NodeServers {
             };
             hosts.iter().map(of_host).collect()
         });
-        let pool = StarterPool::new(starter.commands(&hosts, &words)?, key.line(), limit);
+        let plan = starter.plan(starter.commands(&hosts, &words)?, &hosts, settings.fanout);
+        let pool = StarterPool::new(plan.own, key.line(), limit);
+        let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let names = hosts.iter().map(|host| host.name.clone()).collect();
         let roster = Roster::new(names, settings.radix, settings.timeout, task);
+        let roster = roster.with_delegates(delegates);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
         Ok(Self {
             network: network.map_err(cannot)?,
             starters: pool,
             attached: vec![false; hosts.len()],
             hosts,
+            delegated: DelegatedStarts::new(plan.delegated),
             failed: BTreeMap::new(),
             failed_at: None,
             outputs: BTreeMap::new(),
@@ -163,8 +173,15 @@ impl NodeServers {
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         self.network.tick(now, poller)?;
         while let Some(event) = self.network.poll_event() {
-            self.handle_network_event(&event);
-            self.events.push_back(StartEvent::Network(event));
+            match event {
+                NetworkEvent::DelegateReady { node } => self.delegate_starts(node),
+                NetworkEvent::DelegateEnded { node, end } => self.handle_delegate_end(node, end),
+                NetworkEvent::DelegateLost { node } => self.lose_delegate(node),
+                event => {
+                    self.handle_network_event(&event);
+                    self.events.push_back(StartEvent::Network(event));
+                }
+            }
         }
         for end in self.starters.start_due(poller) {
             self.handle_end(end);
@@ -208,6 +225,7 @@ impl NodeServers {
     /// Sends a signal to all starters; none starts any further node.
     pub(crate) fn signal_starters(&mut self, signal: Signal) {
         self.patience = None;
+        self.delegated.clear();
         self.starters.signal(signal);
     }
 
@@ -220,6 +238,9 @@ impl NodeServers {
         match event {
             NetworkEvent::Joined { node } => {
                 self.starters.handle_joined(*node);
+                if let Some((delegate, _)) = self.delegated.remove(*node) {
+                    delegation::confirm(&mut self.network, delegate, *node);
+                }
                 self.patience = self.patience.map(|_| Instant::now() + PATIENCE);
             }
             NetworkEvent::Attached { node } => {
@@ -233,6 +254,61 @@ impl NodeServers {
             }
             NetworkEvent::Left { node, why } => self.fail(*node, format!("its node server {why}")),
             _ => {}
+        }
+    }
+
+    /// Hands its commands to a node that starts others.
+    fn delegate_starts(&mut self, delegate: u32) {
+        let (starts, network) = (self.delegated.of(delegate), &mut self.network);
+        let refused =
+            starts.filter(|(_, command)| !delegation::delegate(network, delegate, command));
+        let refused = Vec::from_iter(refused.map(|(node, _)| node));
+        refused.into_iter().for_each(|node| self.take_over(node));
+    }
+
+    /// Handles the end of a command that `delegate` has executed.
+    fn handle_delegate_end(&mut self, delegate: u32, end: StarterEnd) {
+        let StarterEnd { nodes, output, how, .. } = end;
+        for node in nodes {
+            if self.delegated.of(delegate).any(|(open, _)| open == node) {
+                let last =
+                    output.lines().last().map_or_else(String::new, |line| format!(": {line}"));
+                self.report_delegate(
+                    delegate,
+                    &format!("cannot start '{}' ({how}{last})", self.name(node)),
+                );
+                self.take_over(node);
+            } else if !output.is_empty() && index(node).is_some_and(|at| at < self.hosts.len()) {
+                self.outputs.insert(node, output.clone());
+            }
+        }
+    }
+
+    fn lose_delegate(&mut self, delegate: u32) {
+        let nodes = Vec::from_iter(self.delegated.of(delegate).map(|(node, _)| node));
+        if let Some(first) = nodes.first() {
+            let first = self.name(*first);
+            self.report_delegate(delegate, &format!("has ended before it could start '{first}'"));
+        }
+        nodes.into_iter().for_each(|node| self.take_over(node));
+    }
+
+    /// Lets the head start a node that another one was to start.
+    fn take_over(&mut self, node: u32) {
+        let start = self.delegated.remove(node).filter(|_| self.patience.is_some());
+        start.into_iter().for_each(|(_, command)| self.starters.add(command));
+    }
+
+    /// Reports the first failure of a node that starts others: many have the same cause.
+    fn report_delegate(&mut self, delegate: u32, what: &str) {
+        if self.patience.is_some() && !std::mem::replace(&mut self.delegated.has_reported, true) {
+            let report = format!(
+                "node '{}' {what}; this launcher starts such hosts itself, which takes longer with many; \
+                 '--starter-fanout {}' does so from the beginning",
+                self.name(delegate),
+                StarterFanout::ALL
+            );
+            self.events.push_back(StartEvent::Report(report));
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct NodeSettings {
     pub(crate) program: Option<String>,
     /// Further arguments of the starter, in front of the host (`--starter-args`).
     pub(crate) arguments: Option<String>,
+    /// Hosts whose node servers the head starts itself (`--starter-fanout`).
+    pub(crate) fanout: StarterFanout,
     /// Time without a sign of life after which a node is lost (`--node-timeout`).
     pub(crate) timeout: Duration,
     /// Interface or address at which the head accepts node servers (`--node-interface`); all by default.
@@ -28,6 +30,18 @@ pub(crate) struct NodeSettings {
     pub(crate) is_staged: bool,
     /// Way of committed data to other nodes (`--fence`).
     pub(crate) fence: FenceData,
+}
+
+/// Hosts whose node servers the head starts itself; their node servers start the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StarterFanout {
+    /// Some of many hosts that `ssh` reaches, else all.
+    #[default]
+    Auto,
+    /// All hosts.
+    All,
+    /// This number of them.
+    Hosts(u32),
 }
 
 /// Way of the data that PMIx clients commit before a fence to the nodes of other ranks.
@@ -72,6 +86,7 @@ impl Default for NodeSettings {
             template: None,
             program: None,
             arguments: None,
+            fanout: StarterFanout::default(),
             timeout,
             interface: None,
             ports: None,
@@ -81,6 +96,11 @@ impl Default for NodeSettings {
             fence: FenceData::default(),
         }
     }
+}
+
+impl StarterFanout {
+    /// Word of the option for all hosts.
+    pub(crate) const ALL: &str = "all";
 }
 
 impl NodeSettings {
@@ -102,6 +122,21 @@ impl NodeSettings {
                     "{name}={text} is no range of ports; write it as '5000:5100', or set '--node-ports'"
                 )),
             },
+        }
+    }
+}
+
+impl NodeSettings {
+    /// Fanout of the option, else all hosts if variables of Open MPI forbid that hosts start others.
+    pub(crate) fn fanout_of(&self, variable: impl Fn(&str) -> Option<String>) -> StarterFanout {
+        let is_on = |value: String| !OFF.iter().any(|off| value.trim().eq_ignore_ascii_case(off));
+        match self.fanout {
+            StarterFanout::Auto
+                if FLAT_VARIABLES.iter().filter_map(|name| variable(name)).any(is_on) =>
+            {
+                StarterFanout::All
+            }
+            fanout => fanout,
         }
     }
 }
@@ -153,12 +188,30 @@ pub(crate) const RADIX: u32 = 4;
 const PORT_VARIABLES: [&str; 4] =
     ["MPIEXEC_PORTRANGE", "MPIEXEC_PORT_RANGE", "MPICH_PORT_RANGE", "I_MPI_PORT_RANGE"];
 
+/// Variables of Open MPI and PRRTE by which the launcher starts all hosts itself.
+const FLAT_VARIABLES: [&str; 2] =
+    ["PRTE_MCA_plm_ssh_no_tree_spawn", "OMPI_MCA_plm_rsh_no_tree_spawn"];
+
+/// Values that switch a variable of another launcher off.
+pub(crate) const OFF: [&str; 4] = ["0", "no", "false", "off"];
+
 /// Names of Hydra for starters that have another name here.
 const HYDRA_NAMES: [(&str, &str); 3] = [("slurm", "srun"), ("lsf", "blaunch"), ("sge", "qrsh")];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variable_of_open_mpi_has_the_head_start_all_hosts_unless_an_option_says_otherwise() {
+        let fanout = |fanout, value: &str| {
+            let find = |name: &str| (name == FLAT_VARIABLES[1]).then(|| value.to_owned());
+            NodeSettings { fanout, ..NodeSettings::default() }.fanout_of(find)
+        };
+        assert_eq!(fanout(StarterFanout::Auto, "1"), StarterFanout::All);
+        assert_eq!(fanout(StarterFanout::Auto, "False"), StarterFanout::Auto);
+        assert_eq!(fanout(StarterFanout::Hosts(8), "1"), StarterFanout::Hosts(8));
+    }
 
     #[test]
     fn ports_are_those_of_the_option_or_of_a_variable() {

@@ -3,7 +3,7 @@
 use super::OptionSpec;
 use super::Topic::Nodes;
 use super::value::{choice, chosen, put, seconds, text};
-use crate::settings::nodes::{FenceData, MANUAL, PortRange, STARTERS, StarterName};
+use crate::settings::nodes::{FenceData, MANUAL, PortRange, STARTERS, StarterFanout, StarterName};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -37,6 +37,18 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "further arguments of the starter, in front of the host, as '-p 2222'",
         |settings, value| put(&mut settings.nodes.arguments, words(value).map(Some)),
         |settings| settings.nodes.arguments.clone(),
+    ),
+    Nodes.value(
+        "starter-fanout",
+        "N",
+        "number of hosts whose node servers this launcher starts; these start the others (default: all, or \
+         32 of 128 and more hosts by ssh)",
+        |settings, value| put(&mut settings.nodes.fanout, fanout(value)),
+        |settings| match settings.nodes.fanout {
+            StarterFanout::Auto => None,
+            StarterFanout::All => Some(StarterFanout::ALL.to_owned()),
+            StarterFanout::Hosts(count) => Some(count.to_string()),
+        },
     ),
     Nodes.value(
         "node-timeout",
@@ -124,6 +136,14 @@ fn words(value: &OsStr) -> Result<String, String> {
     match shlex::split(&got) {
         Some(_) => Ok(got),
         None => Err("a quotation mark is missing".to_owned()),
+    }
+}
+
+fn fanout(value: &OsStr) -> Result<StarterFanout, String> {
+    match (text(value).as_str(), text(value).parse()) {
+        (StarterFanout::ALL, _) => Ok(StarterFanout::All),
+        (_, Ok(count)) if count > 0 => Ok(StarterFanout::Hosts(count)),
+        _ => Err(format!("that is no number of hosts; try '32', or '{}'", StarterFanout::ALL)),
     }
 }
 

@@ -42,7 +42,8 @@ impl HeadLoop {
             match event {
                 StartEvent::Complete => self.start_job(),
                 StartEvent::Failed(failed) => self.fail_start(&failed),
-                StartEvent::Network(NetworkEvent::Rejected { report }) => {
+                StartEvent::Report(report)
+                | StartEvent::Network(NetworkEvent::Rejected { report }) => {
                     trace::report(self, report)
                 }
                 StartEvent::Network(NetworkEvent::Tree(TreeEvent::Message {

@@ -3,7 +3,7 @@
 use super::super::addresses;
 use super::super::edge::{Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
-use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide};
+use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use crate::admission::Policy;
 use crate::poller::{Poller, Token};
 use crate::server::listen::Listener;
@@ -92,12 +92,16 @@ impl Network {
                 Some(node) => NodeGreeting::Attach { node },
                 None => return Ok(()),
             },
+            LinkState::Requesting => match self.own_number() {
+                Some(node) => NodeGreeting::StartRequest { node },
+                None => return Ok(()),
+            },
             _ => return Ok(()),
         };
         if let Some(link) = self.links.all.get_mut(&number) {
             link.edge.send(&greeting.encode());
-            // The place comes when all ancestors have joined.
-            if link.state == LinkState::Joining {
+            // The place comes when all ancestors have joined, and starters run for a while.
+            if matches!(link.state, LinkState::Joining | LinkState::Requesting) {
                 link.deadline = None;
             }
         }
@@ -154,6 +158,18 @@ impl Network {
             (LinkState::Joining | LinkState::Leaving, NodeGreeting::Refused(why)) => {
                 self.links.all.remove(&number);
                 self.events.push_back(NetworkEvent::HeadLost { why });
+            }
+            (LinkState::Accepted, NodeGreeting::StartRequest { node }) => {
+                return Ok(delegation::handle_request(self, number, node));
+            }
+            (LinkState::Delegate(node), NodeGreeting::StarterEnded(end)) => {
+                self.events.push_back(NetworkEvent::DelegateEnded { node, end });
+            }
+            (LinkState::Requesting, NodeGreeting::Start(command)) => {
+                delegation::add_starter(self, command)
+            }
+            (LinkState::Requesting, NodeGreeting::Started { node }) => {
+                delegation::note_started(self, node)
             }
             (LinkState::Attaching(ancestor), NodeGreeting::Refused(_)) => {
                 self.links.all.remove(&number);
@@ -244,6 +260,7 @@ impl Network {
         self.timeout = timeout;
         side.place = Some(place.clone());
         let early = std::mem::take(&mut side.early);
+        let is_delegate = place.is_delegate;
         self.events.push_back(NetworkEvent::Placed(place));
         if parent == 0 {
             self.connect_member(number, 0);
@@ -257,7 +274,7 @@ impl Network {
             self.handle_attach(number, node);
             self.write(number, poller)?;
         }
-        Ok(())
+        if is_delegate { delegation::request(self, poller) } else { Ok(()) }
     }
 
     /// Makes a connection an edge of the tree. One that the node had before is closed: it has noticed

@@ -15,11 +15,14 @@
 //! Accepted ── Join ──▶ Joined ── Place ──▶ Member (child of the head)
 //!     │                  └───── Place ──▶ Placed ── Attached ──▶ closed
 //!     └── Attach ──────────────────────▶ Member
+//! Accepted ── StartRequest ─────────────▶ Delegate (it starts further nodes)
+//! Requesting ── Start, Started, StarterEnded ──▶ Requesting
 //! Joining ── Place ──▶ Member (the head is the parent)
 //!     └───── Place ──▶ Leaving ── Attached, once the parent is connected ──▶ closed
 //! Attaching ── Welcome ──▶ Member
 //! ```
 
+pub(crate) mod delegation;
 mod greetings;
 pub(crate) mod roster;
 #[cfg(test)]
@@ -29,6 +32,7 @@ use super::edge::{Edge, EdgeError, EdgeProgress};
 use super::greeting::{NodeGreeting, NodePlace};
 use super::key::RunKey;
 use super::record::CONTENT_MAX;
+use super::starter::pool::{StarterEnd, StarterPool};
 use crate::admission::limits::RejectionLog;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, PENDING_MAX, Policy};
@@ -80,6 +84,23 @@ pub(crate) enum NetworkEvent {
         /// Reason, as the predicate of a sentence about the node server.
         why: String,
     },
+    /// At the head: a node is ready to start further ones.
+    DelegateReady {
+        /// Its number.
+        node: u32,
+    },
+    /// At the head: a command that a node was to execute has ended.
+    DelegateEnded {
+        /// Number of that node.
+        node: u32,
+        /// End of the command.
+        end: StarterEnd,
+    },
+    /// At the head: a node that was ready to start further ones is lost.
+    DelegateLost {
+        /// Its number.
+        node: u32,
+    },
     /// At a node server: its place.
     Placed(NodePlace),
     /// At a node server: the head is lost or cannot be reached, or has refused or excluded this node.
@@ -96,14 +117,12 @@ pub(crate) enum NetworkEvent {
     Tree(TreeEvent),
 }
 
-#[derive(Debug)]
 enum NetworkSide {
     Head(Roster),
-    Node(NodeSide),
+    Node(Box<NodeSide>),
 }
 
 /// State of a node server besides its connections.
-#[derive(Debug)]
 struct NodeSide {
     /// Addresses of the head, of which the first `tried` were tried.
     head: Vec<SocketAddr>,
@@ -116,6 +135,8 @@ struct NodeSide {
     place: Option<NodePlace>,
     /// Nodes that attached before this one was placed, by the numbers of their connections.
     early: Vec<(u32, u32)>,
+    /// Starters of further nodes.
+    starters: Option<StarterPool>,
 }
 
 /// All connections, by number.
@@ -152,6 +173,10 @@ enum LinkState {
     Leaving,
     /// At a node server: connecting to this ancestor.
     Attaching(u32),
+    /// At the head: this node starts further ones.
+    Delegate(u32),
+    /// At a node server: connected to the head for nodes to start.
+    Requesting,
     /// An edge of the tree, to this node.
     Member(u32),
 }
@@ -186,8 +211,9 @@ impl Network {
         poller: &Poller,
     ) -> io::Result<Self> {
         let (failures, early) = (Vec::new(), Vec::new());
-        let side = NodeSide { head, tried: 0, failures, name, ports, place: None, early };
-        let mut network = Self::new((key, JOIN_WITHIN), NetworkSide::Node(side));
+        let (tried, place, starters) = (0, None, None);
+        let side = NodeSide { head, tried, failures, name, ports, place, early, starters };
+        let mut network = Self::new((key, JOIN_WITHIN), NetworkSide::Node(Box::new(side)));
         network.dial_head(poller)?;
         Ok(network)
     }
@@ -327,6 +353,7 @@ impl Network {
                 self.write(number, poller)?;
             }
         }
+        delegation::flush(self, poller)?;
         self.collect_tree_events(poller)
     }
 
@@ -382,6 +409,7 @@ impl Network {
             let error = io::Error::from(io::ErrorKind::TimedOut);
             self.close(number, &EdgeError::Io(error), poller)?;
         }
+        delegation::start_due(self, poller)?;
         self.collect_tree_events(poller)
     }
 
@@ -511,6 +539,10 @@ impl Network {
                 self.events.push_back(NetworkEvent::HeadLost { why });
             }
             LinkState::Attaching(ancestor) => return self.lose_ancestor(ancestor, error, poller),
+            LinkState::Delegate(node) => {
+                self.events.push_back(NetworkEvent::DelegateLost { node });
+            }
+            LinkState::Requesting => delegation::end_awaited(self),
             LinkState::Member(node) => {
                 if self.links.members.get(&node) == Some(&number) {
                     self.links.members.remove(&node);

@@ -3,6 +3,7 @@
 use super::super::greeting::{NodeHello, NodePlace, NodeTask, ancestors};
 use super::greetings;
 use pmi_tree::TreeNode;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub(crate) struct Roster {
     radix: u32,
     timeout: Duration,
     task: NodeTask,
+    /// Nodes that start further ones.
+    delegates: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -30,7 +33,18 @@ impl Roster {
             let name = name.rsplit('@').next().unwrap_or_default().to_owned();
             RosterHost { name, hello: None, is_placed: false }
         };
-        Self { hosts: names.into_iter().map(host).collect(), radix, timeout, task }
+        let (hosts, delegates) = (names.into_iter().map(host).collect(), BTreeSet::new());
+        Self { hosts, radix, timeout, task, delegates }
+    }
+
+    /// Lets `delegates` start further nodes.
+    pub(crate) fn with_delegates(self, delegates: BTreeSet<u32>) -> Self {
+        Self { delegates, ..self }
+    }
+
+    /// True if `node` starts further ones.
+    pub(super) fn is_delegate(&self, node: u32) -> bool {
+        self.delegates.contains(&node)
     }
 
     /// The tree of the head.
@@ -92,7 +106,8 @@ impl Roster {
         if std::mem::replace(&mut host.is_placed, true) {
             return None;
         }
-        Some(NodePlace { node, nodes, radix, timeout_ms, ancestors, task })
+        let is_delegate = self.is_delegate(node);
+        Some(NodePlace { node, nodes, radix, timeout_ms, is_delegate, ancestors, task })
     }
 
     /// Children of `node`.

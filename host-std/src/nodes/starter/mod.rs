@@ -4,11 +4,14 @@
 //! standard input. The node server connects to the head by itself, so all starters are alike afterwards.
 
 mod child;
+pub(super) mod delegation;
 pub(super) mod pool;
 mod table;
 
 use crate::launch::spawn_request::{is_node, is_this_machine, slurm_node};
-use crate::settings::nodes::{NodeSettings, StarterName};
+use crate::settings::nodes::{NodeSettings, OFF, StarterFanout, StarterName};
+use delegation::StartPlan;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use table::{ROWS, StarterCall, StarterRow};
@@ -50,7 +53,7 @@ impl StarterHost {
 }
 
 /// Command that starts node servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StarterCommand {
     /// Program and arguments.
     pub(crate) words: Vec<String>,
@@ -205,6 +208,38 @@ impl Starter {
         commands.filter_map(Result::transpose).collect()
     }
 
+    /// Divides `commands` for `hosts` among the head and the first of these hosts, as `fanout` says.
+    pub(crate) fn plan(
+        &self,
+        commands: Vec<StarterCommand>,
+        hosts: &[StarterHost],
+        fanout: StarterFanout,
+    ) -> StartPlan {
+        let is_single = |command: &StarterCommand| command.nodes.len() == 1;
+        let is_local = matches!(self.kind, StarterKind::Local);
+        let count = commands.iter().filter(|command| is_single(command)).count();
+        let own = match fanout {
+            StarterFanout::All => return StartPlan::flat(commands),
+            StarterFanout::Hosts(own) => usize::try_from(own).unwrap_or(usize::MAX),
+            StarterFanout::Auto if self.is_ssh() && count >= DELEGATED_FROM => OWN_HOSTS,
+            StarterFanout::Auto => return StartPlan::flat(commands),
+        };
+        // A host with another starter than a remote one is that of the head.
+        let here: Vec<u32> =
+            hosts.iter().filter(|host| host.is_here).map(|host| host.node).collect();
+        let is_remote = |command: &StarterCommand| {
+            is_single(command)
+                && (is_local || command.nodes.iter().all(|node| here.binary_search(node).is_err()))
+        };
+        StartPlan::divided(commands, own, is_remote)
+    }
+
+    /// True if hosts are reached by `ssh` itself, which other hosts have as well.
+    fn is_ssh(&self) -> bool {
+        let program = self.program.as_deref().unwrap_or(DEFAULT);
+        matches!(self.kind, StarterKind::Row(row) if row.name == DEFAULT && row.program == program)
+    }
+
     fn of_row(
         &self,
         row: &StarterRow,
@@ -293,6 +328,11 @@ pub(crate) const NODE: &str = "node";
 
 const DEFAULT: &str = "ssh";
 
+/// Number of hosts from which on `ssh` starts the others from [`OWN_HOSTS`] of them: the head starts about 30
+/// in a second.
+const DELEGATED_FROM: usize = 128;
+const OWN_HOSTS: usize = 32;
+
 const HOST: &str = "{host}";
 const COMMAND: &str = "{cmd}";
 
@@ -315,9 +355,6 @@ const EXTRA_ARGUMENTS: [&str; 5] = [
 
 /// Variable of Hydra that has starters start the node server of this machine, too.
 const AUTOFORK: &str = "HYDRA_LAUNCHER_AUTOFORK";
-
-/// Values that switch it off, as Hydra reads them.
-const OFF: [&str; 4] = ["0", "no", "false", "off"];
 
 /// Number of [`EXTRA_ARGUMENTS`] that hold for every starter; the others are for remote shells.
 const OF_HYDRA: usize = 3;
@@ -476,6 +513,32 @@ mod tests {
             );
         }
         assert_eq!(lines(&starter, &["here"], &["n"]), ["n --name here"]);
+    }
+
+    #[test]
+    fn many_hosts_of_ssh_are_started_in_two_levels() {
+        let hosts = |count: u32, here: u32| -> Vec<StarterHost> {
+            let host = |node| StarterHost { node, name: format!("h{node}"), is_here: node == here };
+            (1..=count).map(host).collect()
+        };
+        let own = |settings: &NodeSettings, hosts: &[StarterHost], fanout| {
+            let starter = chosen(settings, &[]).unwrap();
+            let commands = starter.commands(hosts, &["n".to_owned()]).unwrap();
+            let plan = starter.plan(commands, hosts, fanout);
+            (plan.own.len(), plan.delegated.len())
+        };
+        let (ssh, auto) = (NodeSettings::default(), StarterFanout::Auto);
+        assert_eq!(own(&ssh, &hosts(127, 0), auto), (127, 0));
+        assert_eq!(own(&ssh, &hosts(128, 0), auto), (32, 32));
+        // The head starts its own machine.
+        assert_eq!(own(&ssh, &hosts(200, 100), auto), (33, 32));
+        assert_eq!(own(&ssh, &hosts(128, 0), StarterFanout::All), (128, 0));
+        assert_eq!(own(&ssh, &hosts(20, 0), StarterFanout::Hosts(8)), (8, 8));
+        // A program of the user may be on this host only, and one call of srun has all hosts.
+        let own_program = NodeSettings { program: Some("/x/kubexec.sh".to_owned()), ..ssh };
+        assert_eq!(own(&own_program, &hosts(200, 0), auto), (200, 0));
+        let srun = settings(StarterName::Row("srun"));
+        assert_eq!(own(&srun, &hosts(200, 0), StarterFanout::Hosts(8)), (1, 0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, Signal, pidfd_open};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -40,7 +41,7 @@ struct RunningStarter {
 }
 
 /// End of a starter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StarterEnd {
     /// All nodes that it was to start.
     pub(crate) nodes: Vec<u32>,
@@ -67,6 +68,11 @@ impl StarterPool {
         limit: DescriptorLimit,
     ) -> Self {
         Self { waiting: commands.into(), running: BTreeMap::new(), next: 0, key_line, limit }
+    }
+
+    /// Adds a command behind the others.
+    pub(crate) fn add(&mut self, command: StarterCommand) {
+        self.waiting.push_back(command);
     }
 
     /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
@@ -146,6 +152,19 @@ impl StarterPool {
         for one in self.running.values() {
             one.child.signal(signal);
         }
+    }
+
+    /// Sends a signal to the starters whose nodes have not connected, and starts no further one.
+    pub(crate) fn signal_awaited(&mut self, signal: Signal) {
+        self.waiting.clear();
+        for one in self.running.values().filter(|one| !one.awaited.is_empty()) {
+            one.child.signal(signal);
+        }
+    }
+
+    /// Number of starters that run or wait.
+    pub(crate) fn count(&self) -> usize {
+        self.running.len() + self.waiting.len()
     }
 
     /// True if no starter runs or waits.

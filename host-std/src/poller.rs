@@ -46,6 +46,8 @@ pub(crate) enum Token {
     Node(u32),
     /// The starter with this number has written output, or closed it.
     StarterOutput(u32),
+    /// The standard input of the starter with this number is writable.
+    StarterInput(u32),
     /// The starter with this number has exited.
     StarterExit(u32),
     /// The pipe to the readers of standard input on a node is writable, or they are gone.
@@ -256,6 +258,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::NodeListen => (NODE_LISTEN, 0),
         Token::Node(number) => (NODE, number),
         Token::StarterOutput(number) => (STARTER_OUTPUT, number),
+        Token::StarterInput(number) => (STARTER_INPUT, number),
         Token::StarterExit(number) => (STARTER_EXIT, number),
         Token::NodeInput => (NODE_INPUT, 0),
         Token::Credential => (CREDENTIAL, 0),
@@ -284,6 +287,7 @@ fn token(data: u64) -> Option<Token> {
         NODE_LISTEN => Token::NodeListen,
         NODE => Token::Node(number),
         STARTER_OUTPUT => Token::StarterOutput(number),
+        STARTER_INPUT => Token::StarterInput(number),
         STARTER_EXIT => Token::StarterExit(number),
         NODE_INPUT => Token::NodeInput,
         CREDENTIAL => Token::Credential,
@@ -314,6 +318,7 @@ const STARTER_OUTPUT: u64 = 20;
 const STARTER_EXIT: u64 = 21;
 const NODE_INPUT: u64 = 22;
 const CREDENTIAL: u64 = 23;
+const STARTER_INPUT: u64 = 24;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -346,6 +351,7 @@ mod tests {
                 Token::NodeListen,
                 Token::Node(rank),
                 Token::StarterOutput(rank),
+                Token::StarterInput(rank),
                 Token::StarterExit(rank),
                 Token::NodeInput,
                 Token::Credential,

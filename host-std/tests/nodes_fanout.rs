@@ -147,3 +147,18 @@ fn hosts_are_started_over_ssh_by_others() {
     let expected: Vec<String> = (0..8).map(|rank| format!("[{rank}] n{}", rank + 1)).collect();
     assert_eq!(lines, expected);
 }
+
+#[test]
+fn launcher_travels_over_ssh_in_both_levels() {
+    let Some(hosts) = ssh_hosts("travel", 5) else { return };
+    let words =
+        ["run", "--hosts", "n[1-5]", "--starter-fanout", "2", "--stage-launcher", "sh", "-c"];
+    let rank = "echo $(uname -n) $(readlink /proc/$PPID/exe)";
+    let mut command = hosts.head(&[&words[..], &[rank]].concat());
+    let ran = run(command.env("TMPDIR", "/tmp")).exits_with(0).says_nothing();
+    let places: BTreeSet<&str> = ran.lines().into_iter().collect();
+    assert_eq!(places.len(), 5, "{}", ran.out);
+    for place in places {
+        assert!(place.contains(" /tmp/pmi-host."), "{place}");
+    }
+}

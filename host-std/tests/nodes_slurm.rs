@@ -173,3 +173,23 @@ fn warning_before_the_time_limit_reaches_all_ranks() {
     job.wait_for(&warned);
     wait_until_gone("7777785");
 }
+
+#[test]
+fn srun_passes_the_launcher_on_to_hosts_without_it() {
+    let Some(slurm) = slurm_nodes("stage", 3) else { return };
+    let words = ["run", "--allocation", "--stage-launcher", "sh", "-c", "readlink /proc/$PPID/exe"];
+    let mut salloc = allocated(&slurm, 3, &words);
+    let ran = run(salloc.env("TMPDIR", "/tmp")).exits_with(0).says_nothing();
+    let mut paths = ran.lines();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), 3, "{}", ran.out);
+    for path in paths {
+        assert!(path.starts_with("/tmp/pmi-host."), "{path}");
+        let until = Instant::now() + Duration::from_secs(60);
+        while Path::new(path).exists() {
+            assert!(Instant::now() < until, "{path} is left");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

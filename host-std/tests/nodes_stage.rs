@@ -1,9 +1,10 @@
-//! Programs that the launcher sends to the hosts of a run (`--stage`), which are node servers on this machine here.
+//! Programs that the launcher sends to the hosts of a run (`--stage`), and itself (`--stage-launcher`), where node
+//! servers on this machine are the hosts.
 
 mod common;
 
 use common::hosts::local_nodes as nodes;
-use common::{run, start};
+use common::{host, run, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -108,4 +109,65 @@ fn program_that_cannot_be_read_is_refused_before_the_start() {
     fs::File::options().write(true).open(&program).unwrap().set_len(600 << 20).unwrap();
     let ran = run(&mut nodes(1, 1, &["--stage", program.to_str().unwrap()])).exits_with(1);
     ran.says(&["cannot be sent to the hosts", "600 MiB", "'--stage'"]);
+}
+
+/// The launcher on hosts that receive it, with programs of `directory` in front of others, and with its
+/// temporary files below it.
+fn staged_launcher(directory: &Path, words: &[&str]) -> Command {
+    let temporary = directory.join("tmp");
+    fs::create_dir_all(&temporary).unwrap();
+    let mut command = host(&words[..1]);
+    command.env("XDG_CONFIG_HOME", "/nowhere").env("TMPDIR", &temporary);
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", directory.display()));
+    command.args(["--stage-launcher", "--starter-cmd", "sh -c 'host={host}; {cmd}'"]);
+    command.args(&words[1..]);
+    command
+}
+
+#[test]
+fn launcher_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
+    let directory = directory("launcher");
+    let words = ["run", "--hosts", "h[1-4]", "--starter-fanout", "2"];
+    let agent = ["sh", "-c", "readlink /proc/$PPID/exe"];
+    let ran = run(&mut staged_launcher(&directory, &[&words[..], &agent].concat()));
+    let ran = ran.exits_with(0).says_nothing();
+    let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
+    assert_eq!(paths.len(), 4, "{}", ran.out);
+    let temporary = directory.join("tmp");
+    for path in paths.into_iter().map(Path::new) {
+        assert!(path.starts_with(&temporary) && path.ends_with("pmi-host"), "{}", path.display());
+        wait_until_gone(path.parent().unwrap());
+    }
+}
+
+#[test]
+fn launcher_is_copied_where_it_can_be_executed() {
+    let directory = directory("noexec");
+    // As in a directory that permits no execution.
+    let script = format!(
+        "#!/bin/sh\ncase $2 in '{}'/*) ;; *) exec /bin/chmod \"$@\" ;; esac\n",
+        directory.join("tmp").display()
+    );
+    program(&directory, "chmod", script.as_bytes());
+    let agent = ["run", "--hosts", "h1", "sh", "-c", "readlink /proc/$PPID/exe"];
+    let ran = run(&mut staged_launcher(&directory, &agent)).exits_with(0).says_nothing();
+    assert!(ran.out.starts_with("/tmp/pmi-host."), "{}", ran.out);
+    wait_until_gone(Path::new(ran.out.trim()).parent().unwrap());
+    assert_eq!(fs::read_dir(directory.join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn host_that_cannot_run_the_launcher_is_in_the_table() {
+    let directory = directory("architecture");
+    program(&directory, "uname", b"#!/bin/sh\necho m68k\n");
+    let ran = run(&mut staged_launcher(&directory, &["run", "--hosts", "h1,h2", "true"]));
+    let ran = ran.exits_with(1).says(&["on 2 of 2 hosts"]);
+    assert!(ran.err.contains("architecture m68k, and the launcher is for"), "{}", ran.err);
+    let directory = self::directory("nowhere");
+    program(&directory, "mktemp", b"#!/bin/sh\nexit 1\n");
+    let ran = run(&mut staged_launcher(&directory, &["doctor", "--hosts", "h1"])).exits_with(1);
+    assert!(ran.err.contains("no directory for temporary files"), "{}", ran.err);
+    let by_hand = ["--starter", "manual", "--hosts", "h1", "--stage-launcher"];
+    run(host(["doctor"]).args(by_hand)).exits_with(1).says(&["'--stage-launcher'", "by hand"]);
 }

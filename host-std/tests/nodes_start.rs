@@ -207,7 +207,9 @@ fn starter_that_drops_standard_input_is_noticed_at_once() {
 fn missing_program_is_reported_by_its_host() {
     let ran = run(&mut doctor(&["--starter", "local:6", "/no/such/program"])).exits_with(1);
     ran.says(&["the program is missing", "local1, local2", "and 2 others", "the same path"]);
-    run(&mut doctor(&["--starter", "local:2", "/bin/sh"])).exits_with(0);
+    // A switch takes no word after it.
+    run(&mut doctor(&["--starter", "local:2", "--plain", "/bin/sh"])).exits_with(0);
+    run(&mut doctor(&["--starter", "local:2", "--plain=false", "/bin/sh"])).exits_with(0);
 }
 
 #[test]

@@ -20,17 +20,18 @@ pub(super) fn define() -> Command {
         .value_name("LIST")
         .help("check that these hosts can take part in a run, and that they have the program");
     options().fold(tool::define().arg(hosts), |command, option| {
-        let value = match option.effect {
-            options::OptionEffect::Value { name, .. } => name,
-            options::OptionEffect::Switch { .. } => "",
-        };
-        command.arg(
-            Arg::new(option.name)
-                .long(option.name)
-                .value_name(value)
-                .value_parser(clap::value_parser!(OsString))
-                .help(option.help),
-        )
+        let argument = Arg::new(option.name)
+            .long(option.name)
+            .value_parser(clap::value_parser!(OsString))
+            .help(option.help);
+        command.arg(match option.effect {
+            options::OptionEffect::Value { name, .. } => argument.value_name(name),
+            // A value follows '=' only: the next word is another argument.
+            options::OptionEffect::Switch { .. } => {
+                let switch = argument.value_name("BOOL").num_args(0..=1).require_equals(true);
+                switch.default_missing_value("true")
+            }
+        })
     })
 }
 

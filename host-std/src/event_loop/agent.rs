@@ -428,7 +428,7 @@ pub(super) fn serve_network(run: &mut EventLoop, token: Token) -> io::Result<()>
     match token {
         Token::NodeListen => uplink.network.accept(&run.poller),
         Token::Node(number) => uplink.network.ready(number, &run.poller),
-        Token::StarterOutput(_) | Token::StarterExit(_) => {
+        Token::StarterOutput(_) | Token::StarterInput(_) | Token::StarterExit(_) => {
             delegation::ready(&mut uplink.network, token, &run.poller)
         }
         _ => Ok(()),

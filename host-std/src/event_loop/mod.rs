@@ -369,6 +369,7 @@ impl EventLoop {
                 Token::NodeListen
                 | Token::Node(_)
                 | Token::StarterOutput(_)
+                | Token::StarterInput(_)
                 | Token::StarterExit(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),

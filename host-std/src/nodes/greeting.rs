@@ -175,7 +175,11 @@ mod tests {
             NodeGreeting::Welcome,
             NodeGreeting::Attached,
             NodeGreeting::StartRequest { node: 7 },
-            NodeGreeting::Start(StarterCommand { words: vec!["ssh".to_owned()], nodes: vec![9] }),
+            NodeGreeting::Start(StarterCommand {
+                words: vec!["ssh".to_owned()],
+                nodes: vec![9],
+                sends_program: true,
+            }),
             NodeGreeting::Started { node: 9 },
             NodeGreeting::StarterEnded(StarterEnd {
                 nodes: vec![9],

@@ -132,7 +132,7 @@ pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> i
         match *token {
             Token::NodeListen => network.accept(poller)?,
             Token::Node(number) => network.ready(number, poller)?,
-            Token::StarterOutput(_) | Token::StarterExit(_) => {
+            Token::StarterOutput(_) | Token::StarterInput(_) | Token::StarterExit(_) => {
                 delegation::ready(network, *token, poller)?;
             }
             _ => {}

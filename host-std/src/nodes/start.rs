@@ -116,7 +116,11 @@ impl NodeServers {
             };
             hosts.iter().map(of_host).collect()
         });
-        let plan = starter.plan(starter.commands(&hosts, &words)?, &hosts, settings.fanout);
+        let plan = starter.plan(
+            starter.commands(&hosts, &words, settings.staging.has_launcher)?,
+            &hosts,
+            settings.fanout,
+        );
         let pool = StarterPool::new(plan.own, key.line(), limit);
         let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let names = hosts.iter().map(|host| host.name.clone()).collect();
@@ -154,13 +158,11 @@ impl NodeServers {
         match token {
             Token::NodeListen => self.network.accept(poller)?,
             Token::Node(number) => self.network.ready(number, poller)?,
-            Token::StarterOutput(number) => self.starters.read_output(number),
-            Token::StarterExit(number) => {
-                if let Some(end) = self.starters.handle_exit(number) {
+            token => {
+                if let Some(end) = self.starters.ready(token) {
                     self.handle_end(end);
                 }
             }
-            _ => {}
         }
         Ok(())
     }

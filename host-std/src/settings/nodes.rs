@@ -26,10 +26,19 @@ pub(crate) struct NodeSettings {
     pub(crate) radix: u32,
     /// True if messages between nodes are not protected after the proof of the key (`--plain`).
     pub(crate) is_plain: bool,
-    /// True if programs are sent to the hosts (`--stage`).
-    pub(crate) is_staged: bool,
+    /// Files that are sent to the hosts.
+    pub(crate) staging: Staging,
     /// Way of committed data to other nodes (`--fence`).
     pub(crate) fence: FenceData,
+}
+
+/// Files that are sent to the hosts of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Staging {
+    /// True for the programs of the ranks (`--stage`).
+    pub(crate) has_programs: bool,
+    /// True for this program (`--stage-launcher`).
+    pub(crate) has_launcher: bool,
 }
 
 /// Hosts whose node servers the head starts itself; their node servers start the others.
@@ -92,7 +101,7 @@ impl Default for NodeSettings {
             ports: None,
             radix: RADIX,
             is_plain: false,
-            is_staged: false,
+            staging: Staging::default(),
             fence: FenceData::default(),
         }
     }

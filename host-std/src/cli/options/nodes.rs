@@ -81,8 +81,15 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Nodes.switch(
         "stage",
         "send the program to each host, where it need not be installed; it is removed after the run",
-        |settings, is_on| settings.nodes.is_staged = is_on,
-        |settings| settings.nodes.is_staged,
+        |settings, is_on| settings.nodes.staging.has_programs = is_on,
+        |settings| settings.nodes.staging.has_programs,
+    ),
+    Nodes.switch(
+        "stage-launcher",
+        "send pmi-host itself to each host through its starter, where it need not be installed; it is \
+         removed after the run",
+        |settings, is_on| settings.nodes.staging.has_launcher = is_on,
+        |settings| settings.nodes.staging.has_launcher,
     ),
     Nodes.switch(
         "plain",

@@ -144,7 +144,7 @@ impl HeadLoop {
         let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
         let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
         let mut programs = SentPrograms::default();
-        for app in first.apps.iter_mut().filter(|_| settings.nodes.is_staged) {
+        for app in first.apps.iter_mut().filter(|_| settings.nodes.staging.has_programs) {
             app.send_with(&mut programs)?;
         }
         let jobs = HeadJobs::new((plan.clone(), first, programs), placed.clone(), nodes);

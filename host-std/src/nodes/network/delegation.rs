@@ -115,14 +115,7 @@ pub(super) fn note_started(network: &mut Network, node: u32) {
 /// Errors of the poller.
 pub(crate) fn ready(network: &mut Network, token: Token, poller: &Poller) -> io::Result<()> {
     let Some(starters) = starters(network) else { return Ok(()) };
-    let end = match token {
-        Token::StarterOutput(number) => {
-            starters.read_output(number);
-            None
-        }
-        Token::StarterExit(number) => starters.handle_exit(number),
-        _ => None,
-    };
+    let end = starters.ready(token);
     report(network, end, poller)
 }
 

@@ -91,7 +91,11 @@ mod tests {
     use super::*;
 
     fn commands(count: u32) -> Vec<StarterCommand> {
-        (1..=count).map(|node| StarterCommand { words: Vec::new(), nodes: vec![node] }).collect()
+        (1..=count).map(command).collect()
+    }
+
+    fn command(node: u32) -> StarterCommand {
+        StarterCommand { words: Vec::new(), nodes: vec![node], sends_program: false }
     }
 
     fn nodes(commands: &[StarterCommand]) -> Vec<u32> {

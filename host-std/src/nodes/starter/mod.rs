@@ -6,6 +6,7 @@
 mod child;
 pub(super) mod delegation;
 pub(super) mod pool;
+mod staging;
 mod table;
 
 use crate::launch::spawn_request::{is_node, is_this_machine, slurm_node};
@@ -59,6 +60,8 @@ pub(crate) struct StarterCommand {
     pub(crate) words: Vec<String>,
     /// Numbers of the nodes that it starts.
     pub(crate) nodes: Vec<u32>,
+    /// True if it reads this program behind the key on its standard input.
+    pub(crate) sends_program: bool,
 }
 
 /// Starter that was chosen, with the arguments that the user has added.
@@ -165,7 +168,7 @@ impl Starter {
     }
 
     /// Commands for all hosts. `node` are the words of the node server, to which its name is added where
-    /// each host has a command of its own.
+    /// each host has a command of its own. If `is_staged`, hosts other than this one receive the program.
     ///
     /// # Errors
     ///
@@ -174,6 +177,7 @@ impl Starter {
         &self,
         hosts: &[StarterHost],
         node: &[String],
+        is_staged: bool,
     ) -> Result<Vec<StarterCommand>, String> {
         if let Some(host) = hosts.iter().find(|host| !is_name(&host.name)) {
             return Err(format!(
@@ -181,7 +185,12 @@ impl Starter {
                 host.name
             ));
         }
-        let named = |host: &StarterHost| {
+        if is_staged && self.is_manual() {
+            return Err(STAGED_BY_HAND.to_owned());
+        }
+        let staged = is_staged.then(|| staging::words(node));
+        let remote = staged.as_deref().unwrap_or(node);
+        let named = |host: &StarterHost, node: &[String]| {
             let name = host.name.rsplit('@').next().unwrap_or_default().to_owned();
             [node, &["--name".to_owned(), name]].concat()
         };
@@ -190,20 +199,22 @@ impl Starter {
         {
             let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
             let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
-            let words = [&[program][..], &options(&names), &self.extra, node].concat();
+            let words = [&[program][..], &options(&names), &self.extra, remote].concat();
             let nodes = hosts.iter().map(|host| host.node).collect();
-            return Ok(vec![StarterCommand { words, nodes }]);
+            return Ok(vec![StarterCommand { words, nodes, sends_program: is_staged }]);
         }
         let commands = hosts.iter().map(|host| {
-            let command = named(host);
+            let is_direct = host.is_here || matches!(self.kind, StarterKind::Local);
+            let command = named(host, if is_direct { node } else { remote });
             let words = match &self.kind {
                 StarterKind::Manual => return Ok(None),
-                _ if host.is_here => command,
+                _ if is_direct => command,
                 StarterKind::Row(row) => self.of_row(row, host, command)?,
                 StarterKind::Template(words) => fill(words, &host.name, &command)?,
                 StarterKind::Local => command,
             };
-            Ok(Some(StarterCommand { words, nodes: vec![host.node] }))
+            let sends_program = is_staged && !is_direct;
+            Ok(Some(StarterCommand { words, nodes: vec![host.node], sends_program }))
         });
         commands.filter_map(Result::transpose).collect()
     }
@@ -333,6 +344,9 @@ const DEFAULT: &str = "ssh";
 const DELEGATED_FROM: usize = 128;
 const OWN_HOSTS: usize = 32;
 
+const STAGED_BY_HAND: &str = "node servers that are started by hand cannot receive this program; leave \
+                              '--stage-launcher' out, or choose another starter";
+
 const HOST: &str = "{host}";
 const COMMAND: &str = "{cmd}";
 
@@ -383,7 +397,7 @@ mod tests {
         };
         let hosts: Vec<StarterHost> = hosts.iter().zip(1..).map(host).collect();
         let node: Vec<String> = node.iter().map(|word| (*word).to_owned()).collect();
-        let commands = starter.commands(&hosts, &node).unwrap();
+        let commands = starter.commands(&hosts, &node, false).unwrap();
         commands.into_iter().map(|command| command.words.join(" ")).collect()
     }
 
@@ -485,6 +499,7 @@ mod tests {
         let words = starter.commands(
             &[StarterHost { node: 1, name: "a".to_owned(), is_here: false }],
             &["/a b/pmi-host".to_owned(), "node".to_owned()],
+            false,
         );
         assert_eq!(
             words.unwrap()[0].words,
@@ -494,6 +509,7 @@ mod tests {
         let words = starter.commands(
             &[StarterHost { node: 1, name: "a".to_owned(), is_here: false }],
             &["/a b/pmi-host".to_owned()],
+            false,
         );
         assert_eq!(words.unwrap()[0].words, ["sh", "-c", "exec '/a b/pmi-host' --name a", "a"]);
         assert!(of("x {cmd}").unwrap_err().contains("lacks {host}"));
@@ -508,7 +524,7 @@ mod tests {
         for name in ["-oProxyCommand=x", "", "a b", "a\nb"] {
             let host = StarterHost { node: 1, name: name.to_owned(), is_here: false };
             assert!(
-                starter.commands(&[host], &[]).unwrap_err().contains("name of a host"),
+                starter.commands(&[host], &[], false).unwrap_err().contains("name of a host"),
                 "{name}"
             );
         }
@@ -523,7 +539,7 @@ mod tests {
         };
         let own = |settings: &NodeSettings, hosts: &[StarterHost], fanout| {
             let starter = chosen(settings, &[]).unwrap();
-            let commands = starter.commands(hosts, &["n".to_owned()]).unwrap();
+            let commands = starter.commands(hosts, &["n".to_owned()], false).unwrap();
             let plan = starter.plan(commands, hosts, fanout);
             (plan.own.len(), plan.delegated.len())
         };

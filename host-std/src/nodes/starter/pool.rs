@@ -10,10 +10,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, Signal, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::rc::Rc;
 
 /// Starters of a run.
 pub(crate) struct StarterPool {
@@ -23,6 +24,8 @@ pub(crate) struct StarterPool {
     next: u32,
     /// The key, for standard input.
     key_line: String,
+    /// This program, for the starters that send it, once it was read.
+    program: Option<Rc<[u8]>>,
     /// Limit on open files: starters get that of the user.
     limit: DescriptorLimit,
 }
@@ -33,11 +36,21 @@ struct RunningStarter {
     child: StarterChild,
     /// Reports its end; closing it ends that.
     _handle: OwnedFd,
+    /// What follows the key on its standard input; `None` once all was written, or the other end is closed.
+    input: Option<StarterInput>,
     /// Its standard output and error; `None` once both are closed.
     output: Option<File>,
     tail: OutputTail,
     /// Nodes that have not connected.
     awaited: Vec<u32>,
+}
+
+/// This program, as far as it was not written to the standard input of a starter.
+#[derive(Debug)]
+struct StarterInput {
+    pipe: File,
+    program: Rc<[u8]>,
+    written: usize,
 }
 
 /// End of a starter.
@@ -67,7 +80,8 @@ impl StarterPool {
         key_line: String,
         limit: DescriptorLimit,
     ) -> Self {
-        Self { waiting: commands.into(), running: BTreeMap::new(), next: 0, key_line, limit }
+        let (waiting, running) = (commands.into(), BTreeMap::new());
+        Self { waiting, running, next: 0, key_line, program: None, limit }
     }
 
     /// Adds a command behind the others.
@@ -86,11 +100,12 @@ impl StarterPool {
         {
             let number = self.next;
             self.next = self.next.wrapping_add(1);
-            match RunningStarter::start(
-                command.clone(),
-                (&self.key_line, &self.limit),
-                (number, poller),
-            ) {
+            let program = command.sends_program.then(|| self.program()).transpose();
+            let started = program.and_then(|program| {
+                let input = (&*self.key_line, program);
+                RunningStarter::start(command.clone(), input, &self.limit, (number, poller))
+            });
+            match started {
                 Ok(started) => {
                     self.running.insert(number, started);
                     busy += 1;
@@ -113,15 +128,33 @@ impl StarterPool {
         }
     }
 
-    /// Reads the output of the starter with this number.
-    pub(crate) fn read_output(&mut self, number: u32) {
-        if let Some(one) = self.running.get_mut(&number) {
-            one.read_output();
+    /// This program, which is read once.
+    fn program(&mut self) -> io::Result<Rc<[u8]>> {
+        match &self.program {
+            Some(program) => Ok(Rc::clone(program)),
+            // The path may hold another file by now.
+            None => Ok(Rc::clone(self.program.insert(fs::read("/proc/self/exe")?.into()))),
         }
     }
 
+    /// Serves the starter of `token`: its output, its input or its end, which is returned.
+    pub(crate) fn ready(&mut self, token: Token) -> Option<StarterEnd> {
+        let (Token::StarterOutput(number)
+        | Token::StarterInput(number)
+        | Token::StarterExit(number)) = token
+        else {
+            return None;
+        };
+        match token {
+            Token::StarterExit(_) => return self.handle_exit(number),
+            Token::StarterInput(_) => self.running.get_mut(&number)?.write_input(),
+            _ => self.running.get_mut(&number)?.read_output(),
+        }
+        None
+    }
+
     /// Handles the end of the starter with this number.
-    pub(crate) fn handle_exit(&mut self, number: u32) -> Option<StarterEnd> {
+    fn handle_exit(&mut self, number: u32) -> Option<StarterEnd> {
         let status = self.running.get_mut(&number)?.child.try_wait();
         let status = match status {
             Ok(None) => return None,
@@ -176,7 +209,8 @@ impl StarterPool {
 impl RunningStarter {
     fn start(
         command: StarterCommand,
-        (key_line, limit): (&str, &DescriptorLimit),
+        (key_line, program): (&str, Option<Rc<[u8]>>),
+        limit: &DescriptorLimit,
         (number, poller): (u32, &Poller),
     ) -> io::Result<Self> {
         let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -189,24 +223,45 @@ impl RunningStarter {
         drop((input, theirs));
         // The pipe is empty, so the key fits. A starter that has ended already is reported by its exit.
         let handed = key.write_all(key_line.as_bytes());
-        drop(key);
+        let input = program.map(|program| StarterInput {
+            pipe: File::from(OwnedFd::from(key)),
+            program,
+            written: 0,
+        });
         let broken = handed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
         let prepared = || -> io::Result<OwnedFd> {
             let handle = pidfd_open(child.pid, PidfdFlags::empty())?;
             poller.add(Token::StarterExit(number), &handle, Interest::Read)?;
             poller.add(Token::StarterOutput(number), &output, Interest::Read)?;
+            if let Some(input) = &input {
+                let flags = fcntl_getfl(&input.pipe)?;
+                fcntl_setfl(&input.pipe, flags | OFlags::NONBLOCK)?;
+                poller.add(Token::StarterInput(number), &input.pipe, Interest::Write)?;
+            }
             Ok(handle)
         };
         match broken.map_or_else(prepared, Err) {
             Ok(handle) => {
                 let (awaited, tail) = (command.nodes.clone(), OutputTail::default());
                 let output = Some(File::from(output));
-                Ok(Self { command, child, _handle: handle, output, tail, awaited })
+                Ok(Self { command, child, _handle: handle, input, output, tail, awaited })
             }
             Err(error) => {
                 child.signal(Signal::KILL);
                 child.wait();
                 Err(error)
+            }
+        }
+    }
+
+    fn write_input(&mut self) {
+        while let Some(StarterInput { pipe, program, written }) = &mut self.input {
+            match pipe.write(&program[*written..]) {
+                Ok(count) if count > 0 => *written += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // Closing it also ends its readiness, and tells the other end that all has arrived.
+                Ok(_) | Err(_) => self.input = None,
             }
         }
     }
@@ -270,7 +325,7 @@ mod tests {
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        StarterCommand { words, nodes: vec![node] }
+        StarterCommand { words, nodes: vec![node], sends_program: false }
     }
 
     fn limit() -> DescriptorLimit {
@@ -283,11 +338,7 @@ mod tests {
         while !pool.is_empty() {
             poller.wait(None, &mut ready).unwrap();
             for token in &ready {
-                match token {
-                    Token::StarterOutput(number) => pool.read_output(*number),
-                    Token::StarterExit(number) => ends.extend(pool.handle_exit(*number)),
-                    other => panic!("{other:?}"),
-                }
+                ends.extend(pool.ready(*token));
             }
             ends.extend(pool.start_due(poller));
         }
@@ -306,6 +357,22 @@ mod tests {
             (ends[0].how.as_str(), ends[0].output.as_str()),
             ("'sh' exited with 7", "got abc\nerror")
         );
+    }
+
+    #[test]
+    fn program_follows_the_key_and_a_starter_that_reads_nothing_ends() {
+        let mut poller = Poller::new().unwrap();
+        let mut sending =
+            command(1, &["sh", "-c", "read key; echo $key; cksum; cksum </proc/$PPID/exe"]);
+        sending.sends_program = true;
+        let mut silent = command(2, &["sh", "-c", "exit 3"]);
+        silent.sends_program = true;
+        let mut pool = StarterPool::new(vec![sending, silent], "abc\n".to_owned(), limit());
+        let mut ends = finish(&mut pool, &mut poller);
+        ends.sort_by_key(|end| end.nodes.clone());
+        let lines: Vec<&str> = ends[0].output.lines().collect();
+        assert_eq!((lines[0], lines[1]), ("abc", lines[2]));
+        assert_eq!(ends[1].how, "'sh' exited with 3");
     }
 
     #[test]

@@ -1,0 +1,47 @@
+//! Command of a host without this program: a shell stores it in a temporary file, and runs it from there.
+//!
+//! Standard input has the key of the run in the first line, which a shell reads byte by byte, and the program
+//! up to the end. The program is checked before it gets the key. The shell removes it after its end.
+
+/// Words that run `node`, of which the first is the path of this program, from a copy.
+pub(super) fn words(node: &[String]) -> Vec<String> {
+    let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
+    let shell = ["sh", "-c", SCRIPT, "pmi-host", &machine].map(str::to_owned);
+    shell.into_iter().chain(node.iter().skip(1).cloned()).collect()
+}
+
+/// Script for any POSIX shell, of characters that shells of another family leave as they are between single
+/// quotation marks. Its arguments are the architecture, and those of the program.
+///
+/// A directory in which files cannot be executed (status 126) is left for the next one. Signals are for the
+/// node server; the shell has to outlive it.
+const SCRIPT: &str = concat!(
+    r#"a=$(uname -m); [ "$a" = "$1" ] || { "#,
+    r#"echo "this host has processors of architecture $a, and the launcher is for $1" >&2; exit 1; }; "#,
+    r#"shift; read -r k || { echo "standard input has no key of a run; the starter has to pass on its own "#,
+    r#"standard input, as kubectl exec -i does" >&2; exit 1; }; "#,
+    r#"umask 077; trap : HUP INT TERM; p=; s=1; e=; "#,
+    r#"for t in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "${HOME:-/tmp}"; do "#,
+    r#"d=$(mktemp -d "$t/pmi-host.XXXXXX" 2>/dev/null) || continue; "#,
+    r#"if [ -z "$p" ]; then cat >"$d/pmi-host"; else cp "$p/pmi-host" "$d" && rm -rf "$p"; fi || "#,
+    r#"{ rm -rf "$d" "$p"; echo "pmi-host cannot be stored in $t" >&2; exit 1; }; "#,
+    r#"p=$d; chmod 700 "$p/pmi-host"; e=$("$p/pmi-host" --version 2>&1 >/dev/null </dev/null); s=$?; "#,
+    r#"[ $s = 126 ] || break; done; "#,
+    r#"if [ -z "$p" ]; then echo "no directory for temporary files takes pmi-host" >&2; "#,
+    r#"elif [ $s = 0 ]; then printf "%s\n" "$k" | "$p/pmi-host" "$@"; s=$?; "#,
+    r#"else echo "pmi-host does not run on this host: $e" >&2; fi; "#,
+    r#"if [ -n "$p" ]; then rm -rf "$p"; fi; exit $s"#,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_has_no_character_that_a_shell_changes_between_single_quotation_marks() {
+        assert!(!SCRIPT.contains(['\'', '\n', '!']));
+        let node = ["/path/of/pmi-host", "node", "--to"].map(str::to_owned);
+        let words = words(&node);
+        assert_eq!(words[5..], ["node", "--to"]);
+    }
+}

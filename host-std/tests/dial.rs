@@ -2,7 +2,7 @@
 //! rank does not connect, disconnects, or presents a false identity.
 
 mod common;
-use common::listening::{Host, ask, rest};
+use common::listening::{Host, ask, client, exchange, local_rank, rest};
 use common::{host, run};
 use pmi_core::auth::Secret;
 use pmi_core::client::prove;
@@ -15,42 +15,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 const SECRET: &str = "a secret of more than sixteen bytes";
-
-/// A PMI-1 client of this project in a thread: puts, waits for all, reads the next rank's value.
-fn client(port: &str, id: u64) -> JoinHandle<(u32, String)> {
-    let variables = [("PMI_PORT".to_owned(), port.to_owned()), ("PMI_ID".into(), id.to_string())];
-    thread::spawn(move || {
-        let environment = Environment::from_variables(variables).unwrap();
-        let mut member = pmi_std::connect_by(environment).unwrap().unwrap();
-        let value = exchange(&mut member.pmi, member.rank, member.size);
-        (member.rank, value)
-    })
-}
-
-fn exchange(pmi: &mut Pmi, rank: u32, size: u32) -> String {
-    pmi.put(format!("card-{rank}").as_bytes(), format!("of-{rank}").as_bytes()).unwrap();
-    pmi.fence().unwrap();
-    let key = format!("card-{}", (rank + 1) % size);
-    let value = pmi.get(key.as_bytes()).unwrap().expect("the fence shows it");
-    pmi.finalize().unwrap();
-    String::from_utf8_lossy(&value).into_owned()
-}
-
-/// The same exchange by a shell that was started as a rank.
-fn local_rank() -> String {
-    "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
-     echo cmd=put kvsname=x key=card-$PMI_RANK value=of-$PMI_RANK >&$PMI_FD; read answer <&$PMI_FD
-     echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD
-     echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD
-     echo cmd=get kvsname=${name#*kvsname=} key=card-$(((PMI_RANK + 1) % PMI_SIZE)) >&$PMI_FD
-     read answer <&$PMI_FD; echo $PMI_RANK: ${answer##*=}
-     echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD"
-        .to_owned()
-}
 
 fn secret_file(name: &str, mode: u32) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;

@@ -40,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) node: Option<u32>,
     /// Listener for further ranks, with its credentials.
     pub(crate) listen: Option<ListenConfig>,
+    /// In a run on several hosts, the node at which these ranks connect.
+    pub(crate) dial_in_node: Option<u32>,
     /// Listener for pages, with its credentials.
     pub(crate) web: Option<WebListenConfig>,
     /// Binding of ranks to processors; `None` if the system may choose.
@@ -119,11 +121,14 @@ impl Config {
         {
             return Err(UsageError::Universe { universe, ranks: all }.into());
         }
-        let hosts = hosts.place(&counts, &settings.hosts)?;
-        if hosts.is_some() && callers > 0 {
-            let what = "'--expect' is for runs on one host; leave it out, or name this host alone";
-            return Err(UsageError::Other { what: what.to_owned() }.into());
-        }
+        let own_name = hosts.own_name().to_owned();
+        let mut hosts = hosts.place(&counts, &settings.hosts)?;
+        let dial_in_node = match &mut hosts {
+            Some(placed) if callers > 0 => {
+                Some(placed.add_ranks(&own_name, callers).map_err(other)?)
+            }
+            _ => None,
+        };
 
         let mut parts = Vec::new();
         for (part, ranks) in with_tools(args.parts.into_iter().zip(counts), &args.tools) {
@@ -159,7 +164,7 @@ impl Config {
         };
         let binding = binding.map_err(ConfigError::Binding)?.map(Arc::new);
         let (hosts, node) = (hosts.map(Rc::new), None);
-        Ok(Self { ranks, parts, host, hosts, node, listen, web, binding, settings })
+        Ok(Self { ranks, parts, host, hosts, node, listen, dial_in_node, web, binding, settings })
     }
 
     /// Name of the run of this process.

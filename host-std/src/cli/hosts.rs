@@ -94,6 +94,11 @@ impl JobHosts {
         Ok(Self { common, is_named, own, own_name })
     }
 
+    /// Name of this host in all lists.
+    pub(super) fn own_name(&self) -> &str {
+        &self.own_name
+    }
+
     /// Number of ranks of the program at this place if it has none; `None` if no host is named either.
     pub(super) fn default_ranks(&self, part: usize, settings: &HostSettings) -> Option<u32> {
         let own = self.own.get(part).and_then(Option::as_ref);

@@ -164,9 +164,11 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         )
     })?;
     umask(Mode::from_raw_mode(mask));
+    let expected = job.dial_in.as_ref().map_or(0, |dial_in| dial_in.expected);
+    let started = job.map.ranks().saturating_sub(expected);
     let mut settings = Settings::default();
-    settings.job.universe = job.universe;
-    settings.job.attributes = job.attributes;
+    settings.job.universe = job.facts.universe;
+    settings.job.attributes = job.facts.attributes;
     settings.job.kvs = job.exchange.kvs;
     settings.nodes.fence = job.exchange.fence;
     settings.environment = Environment { report: false, ..job.environment };
@@ -187,18 +189,21 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         StdinTo::NoRank => StdinTo::NoRank,
         _ if own.is_some() => StdinTo::First,
         StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
-        StdinTo::All => readers(job.map.ranks_of(node)),
+        StdinTo::All => readers(job.map.ranks_of(node).filter(|rank| *rank < started)),
         StdinTo::Ranks(all) => readers(job.map.ranks_of(node).filter(|rank| all.contains(rank))),
     };
     if let Some(processors) = &settings.placement.processors {
         binding::limit_to(processors)?;
     }
     let binding = Binding::resolve(&settings.placement)?.map(Arc::new);
-    let ranks = job.map.ranks();
     let source = AllocationSource::Named;
     let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);
     let map = job.map.with_nodes(nodes);
-    let listen = settings.environment.has_port.then(ListenConfig::for_started);
+    let dial_in = job.dial_in.as_ref().map(|dial_in| dial_in.config(node)).transpose()?.flatten();
+    let dial_in_node = dial_in.as_ref().map(|_| node);
+    let listen = dial_in.or_else(|| settings.environment.has_port.then(ListenConfig::for_started));
+    // A listener adds those that it expects.
+    let ranks = if dial_in_node.is_some() { started } else { map.ranks() };
     let hosts = Some(Rc::new(PlacedHosts { hosts: job.hosts, slots: Vec::new(), map, source }));
     Ok(Config {
         ranks,
@@ -207,6 +212,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         hosts,
         node: Some(node),
         listen,
+        dial_in_node,
         web: None,
         binding,
         settings,
@@ -229,7 +235,7 @@ const CONNECTIONS: u32 = 64;
 ///
 /// Errors of the system.
 pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
-    let is_quiet = run.processes.is_quiet() && !run.starts_more();
+    let is_quiet = run.processes.is_quiet() && !run.starts_more() && !run.awaits_peers();
     let Some(uplink) = &mut run.uplink else { return Ok(false) };
     uplink.report_starts(&run.processes);
     uplink.send_outputs(&mut run.io.outputs);
@@ -458,7 +464,7 @@ pub(super) fn report_end(run: &mut EventLoop, (job, rank): (JobId, u32), end: Ra
 pub(super) fn hand_up_fence(run: &mut EventLoop, job: JobId, generation: u32) {
     let Some(uplink) = &run.uplink else { return };
     let (members, data) = nodes::fence_contribution(&mut run.service, job, uplink.fence_rule());
-    let has_ranks = run.jobs.plan(job).is_some_and(|plan| plan.local() > 0);
+    let has_ranks = run.jobs.plan(job).is_some_and(|plan| plan.served().count() > 0);
     let Some(uplink) = &mut run.uplink else { return };
     let id = CollectiveId { job: job.0, kind: FENCE, number: generation };
     // Nodes without ranks of the job are always in its next fence.

@@ -167,7 +167,7 @@ impl PmixRequests<'_> {
     fn is_on_other_nodes(&self, (job, rank): (JobId, Option<u32>)) -> bool {
         let Some(plan) = self.jobs.plan(job) else { return false };
         match rank {
-            Some(rank) => rank < plan.started() && plan.local_rank(rank).is_none(),
+            Some(rank) => rank < plan.ranks && plan.served().local_rank(rank).is_none(),
             None => plan.has_other_nodes(),
         }
     }

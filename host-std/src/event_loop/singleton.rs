@@ -54,6 +54,7 @@ fn config(caller: SingletonArgs) -> Result<Config, String> {
         hosts: None,
         node: None,
         listen: None,
+        dial_in_node: None,
         web: None,
         binding: None,
         settings,

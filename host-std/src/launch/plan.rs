@@ -132,7 +132,10 @@ impl Plan {
         let JobSpec { parts, ranks, host, hosts, node, binding, settings } = spec;
         let local = match (hosts, node) {
             (None, _) => LocalRanks::first(started(parts)),
-            (Some(placed), Some(node)) => LocalRanks::of(placed.map.ranks_of(node)),
+            (Some(placed), Some(node)) => {
+                let is_started = |rank: &u32| *rank < started(parts);
+                LocalRanks::of(placed.map.ranks_of(node).filter(is_started))
+            }
             (Some(_), None) => LocalRanks::default(),
         };
         let offer = offered(parts, &settings.environment);
@@ -265,9 +268,10 @@ impl Plan {
     }
 
     /// Ranks that this launcher serves, in ascending order: those of this node, and those that connect by
-    /// themselves.
+    /// themselves, which do so at one node.
     pub(crate) fn served(&self) -> LocalRanks {
-        match self.ranks == self.started() {
+        let has_dial_in = self.endpoint.is_some() && !self.has_port();
+        match self.ranks == self.started() || (self.placement.hosts.is_some() && !has_dial_in) {
             true => self.placement.ranks.clone(),
             false => LocalRanks::of(self.placement.ranks.iter().chain(self.started()..self.ranks)),
         }

@@ -2,8 +2,10 @@
 //! programs, hosts and runs of ranks, and not on the number of ranks.
 
 use super::stage::{ArrivedPrograms, SentPrograms, StagedPrograms};
+use crate::admission::secret::{IdWidth, read_secret};
 use crate::launch::plan::App;
 use crate::placement::NodeMap;
+use crate::server::listen_config::ListenConfig;
 use crate::settings::ending::{OnExitError, OnSingletons};
 use crate::settings::environment::Environment;
 use crate::settings::job::Universe;
@@ -14,6 +16,7 @@ use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_host_base::program::{Inherit, Program};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,12 +29,12 @@ pub(crate) struct JobMessage {
     pub(crate) hosts: Vec<String>,
     /// Node of every rank.
     pub(crate) map: NodeMap,
+    /// Listener for ranks that connect by themselves, which follow the others; `None` if there are none.
+    pub(crate) dial_in: Option<DialInMessage>,
     /// Programs, in the order of the ranks.
     pub(crate) apps: Vec<AppMessage>,
-    /// Number of processes that all jobs together may have.
-    pub(crate) universe: Universe,
-    /// Job attributes that ranks may read.
-    pub(crate) attributes: Vec<(String, String)>,
+    /// Facts about the job that ranks may read.
+    pub(crate) facts: FactsMessage,
     /// Data that the ranks exchange.
     pub(crate) exchange: ExchangeMessage,
     /// Environment of the ranks, with that of the head.
@@ -44,6 +47,30 @@ pub(crate) struct JobMessage {
     pub(crate) streams: StreamsMessage,
     /// Supervision of the ranks.
     pub(crate) supervision: Supervision,
+}
+
+/// Facts about a job that its ranks may read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FactsMessage {
+    /// Number of processes that all jobs together may have.
+    pub(crate) universe: Universe,
+    /// Job attributes.
+    pub(crate) attributes: Vec<(String, String)>,
+}
+
+/// Listener for ranks that connect by themselves, at the node of the head's machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DialInMessage {
+    /// Number of that node.
+    node: u32,
+    address: SocketAddr,
+    /// Number of the ranks.
+    pub(crate) expected: u32,
+    /// File with the secret that they must know: it does not travel itself.
+    secret_file: Option<OsString>,
+    is_secured: bool,
+    requires_challenge: bool,
+    has_short_ids: bool,
 }
 
 /// Data that the ranks of a job exchange.
@@ -143,11 +170,59 @@ impl JobMessage {
         if u32::try_from(self.hosts.len()).is_ok_and(|hosts| hosts < self.map.nodes()) {
             return Err(JobError::Hosts);
         }
-        let of_apps = self.apps.iter().try_fold(0_u32, |sum, app| sum.checked_add(app.ranks));
+        let expected = self.dial_in.as_ref().map_or(0, |dial_in| dial_in.expected);
+        let of_apps = self.apps.iter().try_fold(expected, |sum, app| sum.checked_add(app.ranks));
         match of_apps == Some(self.map.ranks()) {
             true => Ok(()),
             false => Err(JobError::Programs),
         }
+    }
+}
+
+impl DialInMessage {
+    /// Listener at `node`, of which `secret_file` has the secret.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user.
+    pub(crate) fn new(
+        listen: &ListenConfig,
+        secret_file: Option<&Path>,
+        node: u32,
+    ) -> Result<Self, String> {
+        let address = listen.address.ok_or("ranks of several nodes connect at '--listen' only")?;
+        let absolute = secret_file.map(std::path::absolute).transpose();
+        let absolute =
+            absolute.map_err(|error| format!("the file of the secret has no path: {error}"))?;
+        Ok(Self {
+            node,
+            address,
+            expected: listen.expected,
+            secret_file: absolute.map(OsString::from),
+            is_secured: listen.is_secured,
+            requires_challenge: listen.requires_challenge,
+            has_short_ids: listen.id_width == IdWidth::Bits31,
+        })
+    }
+
+    /// Configuration of the listener, at its node; `None` at other nodes.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user: the secret cannot be read.
+    pub(crate) fn config(&self, node: u32) -> Result<Option<ListenConfig>, String> {
+        if node != self.node {
+            return Ok(None);
+        }
+        Ok(Some(ListenConfig {
+            address: Some(self.address),
+            expected: self.expected,
+            secret: self.secret_file.as_deref().map(read_secret).transpose()?,
+            is_secured: self.is_secured,
+            requires_challenge: self.requires_challenge,
+            id_width: if self.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
+            is_for_started: false,
+        }))
     }
 }
 
@@ -222,8 +297,11 @@ pub(super) mod tests {
             hosts: vec!["n1".to_owned(), "n2".to_owned()],
             map: placed("n1:2,n2:2", 5).map,
             apps: plan.parts.iter().map(AppMessage::from).collect(),
-            universe: Universe::Of(9),
-            attributes: vec![("a".to_owned(), "b".to_owned())],
+            facts: FactsMessage {
+                universe: Universe::Of(9),
+                attributes: vec![("a".to_owned(), "b".to_owned())],
+            },
+            dial_in: None,
             exchange: ExchangeMessage { kvs: KvsLimits::default(), fence: FenceData::Pull },
             environment: Environment {
                 inherit: Inherit::Only(vec!["A".into()]),
@@ -259,6 +337,19 @@ pub(super) mod tests {
         assert_eq!(with(|job| drop(job.hosts.pop())), Err(JobError::Hosts));
         assert_eq!(with(|job| drop(job.apps.pop())), Err(JobError::Programs));
         assert_eq!(with(|job| job.apps[0].ranks = u32::MAX), Err(JobError::Programs));
+        // Ranks that connect have nodes and no program.
+        let listen = ListenConfig::for_started();
+        let dial_in = |expected| {
+            let listen = ListenConfig { expected, ..listen.clone() };
+            DialInMessage::new(&listen, None, 1).ok()
+        };
+        let mut job = job();
+        job.dial_in = dial_in(2);
+        assert_eq!(job.check(), Err(JobError::Programs));
+        job.apps.pop();
+        assert_eq!(job.check(), Ok(()));
+        assert!(job.dial_in.as_ref().is_some_and(|of| of.config(0).unwrap().is_none()));
+        assert!(job.dial_in.is_some_and(|of| of.config(1).unwrap().is_some()));
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub(crate) struct NodeServers {
     patience: Option<Instant>,
     events: VecDeque<StartEvent>,
     instructions: Vec<String>,
-    _key_file: Option<GeneratedSecret>,
+    /// Files with secrets, which are removed with the run.
+    secrets: Vec<GeneratedSecret>,
 }
 
 /// Event of the start, or of the connections.
@@ -140,13 +141,18 @@ impl NodeServers {
             patience: (!starter.is_manual()).then(|| Instant::now() + PATIENCE),
             events: VecDeque::new(),
             instructions,
-            _key_file: key_file,
+            secrets: key_file.into_iter().collect(),
         })
     }
 
     /// Lines for a user who has to start node servers by hand.
     pub(crate) fn instructions(&self) -> &[String] {
         &self.instructions
+    }
+
+    /// Keeps the file of a secret until the end of the run.
+    pub(crate) fn keep_secret(&mut self, secret: GeneratedSecret) {
+        self.secrets.push(secret);
     }
 
     /// Handles the readiness of a connection or starter.

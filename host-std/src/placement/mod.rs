@@ -54,6 +54,36 @@ impl PlacedHosts {
         host.map_or("", String::as_str)
     }
 
+    /// Adds `ranks` ranks, which follow the others, on the host `own`. It is added behind the hosts that have
+    /// ranks unless it is one of them. Returns its node number.
+    ///
+    /// # Errors
+    ///
+    /// There are too many ranks.
+    pub(crate) fn add_ranks(&mut self, own: &str, ranks: u32) -> Result<u32, String> {
+        let has_ranks = |node: &u32| self.map.count_on(*node) > 0;
+        let used = (0..self.map.nodes()).take_while(has_ranks).count();
+        let at = match self.hosts.iter().position(|host| host == own) {
+            Some(at) if at < used => at,
+            Some(idle) => {
+                self.hosts[used..=idle].rotate_right(1);
+                self.slots[used..=idle].rotate_right(1);
+                used
+            }
+            None => {
+                self.hosts.insert(used, own.to_owned());
+                self.slots.insert(used, 0);
+                used
+            }
+        };
+        let many = || format!("{ranks} ranks more are too many for one run");
+        let node = u32::try_from(at).map_err(|_| many())?;
+        let hosts = u32::try_from(self.hosts.len()).map_err(|_| many())?;
+        let map = self.map.clone().with_block(node, ranks).ok_or_else(many)?;
+        self.map = map.with_nodes(hosts);
+        Ok(node)
+    }
+
     /// Name of the host of `rank`.
     pub(crate) fn host_of(&self, rank: u32) -> Option<&str> {
         let node = usize::try_from(self.map.node_of(rank)?).ok()?;
@@ -72,6 +102,32 @@ pub(crate) mod tests {
     use super::allocation::Allocation;
     use super::*;
     use crate::settings::HostSettings;
+
+    #[test]
+    fn ranks_are_added_on_a_host_that_has_some_or_behind_these() {
+        let added = |own: &str, idle: &[&str]| {
+            let mut hosts = placed("a:2,b", 4);
+            for name in idle {
+                hosts.hosts.push((*name).to_owned());
+                hosts.slots.push(1);
+            }
+            let count = u32::try_from(hosts.hosts.len()).unwrap();
+            hosts.map = hosts.map.with_nodes(count);
+            let node = hosts.add_ranks(own, 2).unwrap();
+            assert_eq!((hosts.map.ranks(), hosts.slots.len()), (6, hosts.hosts.len()));
+            assert!((4..6).all(|rank| hosts.map.node_of(rank) == Some(node)));
+            assert_eq!(hosts.map.node_of(3), Some(0));
+            // The form in which agents receive it has no gap.
+            let rounds = Vec::from(hosts.map.clone());
+            assert_eq!(NodeMap::try_from(rounds).unwrap().node_of(5), Some(node));
+            (node, hosts.hosts.join(","))
+        };
+        assert_eq!(added("b", &[]), (1, "a,b".to_owned()));
+        assert_eq!(added("c", &[]), (2, "a,b,c".to_owned()));
+        assert_eq!(added("d", &["c", "d", "e"]), (2, "a,b,d,c,e".to_owned()));
+        assert_eq!(added("f", &["c"]), (2, "a,b,f,c".to_owned()));
+        assert!(placed("a", 1).add_ranks("a", u32::MAX).is_err());
+    }
 
     /// Ranks of one program on these hosts.
     pub(crate) fn placed(hosts: &str, ranks: u32) -> PlacedHosts {

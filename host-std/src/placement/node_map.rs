@@ -90,6 +90,16 @@ impl NodeMap {
         Self { nodes: self.nodes.max(nodes), ..self }
     }
 
+    /// The same map with `ranks` more ranks on `node`, which follow the others. `None` if there are too
+    /// many.
+    pub(crate) fn with_block(mut self, node: u32, ranks: u32) -> Option<Self> {
+        let all = self.ranks.checked_add(ranks)?;
+        let block = NodeBlock { node, nodes: 1, ranks };
+        let blocks = vec![PlacedBlock { first: 0, block }];
+        self.rounds.push(PlacedRound { first: self.ranks, ranks, times: 1, blocks });
+        Some(Self { ranks: all, nodes: self.nodes.max(node.checked_add(1)?), ..self })
+    }
+
     /// Number of ranks.
     pub(crate) const fn ranks(&self) -> u32 {
         self.ranks

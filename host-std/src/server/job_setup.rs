@@ -52,13 +52,18 @@ fn member(plan: &Plan, rank: u32) -> Member {
     }
 }
 
-/// Node label of a rank: the number of its host. Without other hosts, 0 is the local node; a rank that
-/// connects may be anywhere, so each has its own label.
+/// Node label of a rank: the number of its host; without other hosts, 0 is the local node. A rank that
+/// connects may be anywhere, so each has its own label, after those of the hosts.
 fn node(plan: &Plan, rank: u32) -> u32 {
-    if let Some(placed) = &plan.placement.hosts {
-        return placed.map.node_of(rank).unwrap_or_default();
+    let hosts = plan.placement.hosts.as_ref();
+    match (hosts, rank.checked_sub(plan.started())) {
+        (Some(placed), None) => placed.map.node_of(rank).unwrap_or_default(),
+        (None, None) => 0,
+        (_, Some(number)) => {
+            let count = hosts.map_or(1, |placed| placed.hosts.len());
+            u32::try_from(count).unwrap_or(u32::MAX).saturating_add(number)
+        }
     }
-    (rank + 1).saturating_sub(plan.started())
 }
 
 /// Description of a job in a trace.

@@ -42,13 +42,15 @@ mod trace;
 
 use super::io::Io;
 use super::summary::Summary;
+use crate::admission::secret::GeneratedSecret;
 use crate::cli::config::Config;
 use crate::launch::env;
 use crate::launch::plan::Plan;
 use crate::launch::signal::{Ignored, Signals};
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::job_message::{
-    AppMessage, ExchangeMessage, JobMessage, Origin, StreamsMessage, Supervision, TerminalMessage,
+    AppMessage, DialInMessage, ExchangeMessage, FactsMessage, JobMessage, Origin, StreamsMessage,
+    Supervision, TerminalMessage,
 };
 use crate::nodes::message::HeadMessage;
 use crate::nodes::stage::SentPrograms;
@@ -56,6 +58,7 @@ use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
 use crate::poller::{Interest, Poller, Token};
+use crate::report;
 use crate::server::names::PublishedNames;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
@@ -76,6 +79,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use spawn::HeadJobs;
 use std::io::{Error, Result as IoResult};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 use table::NodeTable;
@@ -129,7 +133,7 @@ impl HeadLoop {
             (Some(_), StdinTo::NoRank) => StdinTo::NoRank,
             (Some(rank), _) => StdinTo::Ranks(vec![rank]),
         };
-        let mut input = HeadInput::new(&readers, plan.ranks, node_of)?;
+        let mut input = HeadInput::new(&readers, plan.started(), node_of)?;
         input.terminal = terminal;
         let nodes = RankNodes::several(&placed);
         let mut outputs =
@@ -138,20 +142,35 @@ impl HeadLoop {
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
-        let hosts =
+        let mut hosts =
             StarterHost::all(&placed.hosts, &settings.nodes, |name| std::env::var(name).ok());
-        let servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
+        let dial_in = config.listen.as_ref().zip(config.dial_in_node);
+        if let Some((_, node)) = dial_in {
+            hosts.iter_mut().for_each(|host| host.is_apart |= host.node == node + 1);
+        }
+        let mut servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
         let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
+        let mut reports = servers.instructions().to_vec();
+        if let Some((listen, node)) = dial_in {
+            let secret = listen.lacks_secret().then(GeneratedSecret::create).transpose()?;
+            let given = settings.job.proof.secret_file.as_deref();
+            let file = secret.as_ref().map(|secret| &*secret.path).or(given.map(Path::new));
+            first.dial_in = Some(DialInMessage::new(listen, file, node)?);
+            if let Some(secret) = secret {
+                reports.push(report::generated_secret(&secret.path, None));
+                servers.keep_secret(secret);
+            }
+        }
         let mut programs = SentPrograms::default();
         for app in first.apps.iter_mut().filter(|_| settings.nodes.staging.has_programs) {
             app.send_with(&mut programs)?;
         }
         let jobs = HeadJobs::new((plan.clone(), first, programs), placed.clone(), nodes);
         let trace = HeadTrace::open(&settings.tracing, &plan)?;
-        let nodes = NodeTable::new(&placed);
+        let nodes = NodeTable::new(&placed, plan.started());
         let mut io = Io::new(Inputs::none(), outputs);
-        servers.instructions().iter().for_each(|line| io.report(line));
+        reports.iter().for_each(|line| io.report(line));
         let ending = Ending::new(&settings.ending);
         let names = PublishedNames::new(&plan.kvsname, plan.ranks, settings.job.kvs);
         let operations = Operations::new(Rc::clone(&placed), names.map_err(prepare)?);
@@ -296,9 +315,9 @@ fn describe(
         run: config.run_name(),
         hosts: placed.hosts.clone(),
         map: placed.map.clone(),
+        dial_in: None,
         apps: config.parts.iter().map(AppMessage::from).collect(),
-        universe: job.universe,
-        attributes: job.attributes.clone(),
+        facts: FactsMessage { universe: job.universe, attributes: job.attributes.clone() },
         exchange: ExchangeMessage { kvs: job.kvs, fence: nodes.fence },
         environment: Environment { of_head, ..environment.clone() },
         origin: Origin { directory: directory.into(), umask: mask.as_raw_mode() },

@@ -6,7 +6,6 @@ use crate::settings::Settings;
 pub(super) fn option(settings: &Settings) -> Option<String> {
     let Settings { job, watching, .. } = settings;
     let given = [
-        (job.listen.is_some(), "--listen"),
         (job.websocket.is_some(), "--websocket"),
         (watching.report_uri.is_some(), "--report-uri"),
         (watching.is_system_server, "--system-server"),

@@ -65,8 +65,9 @@ struct RemoteProcess {
 }
 
 impl NodeTable {
-    /// Creates the table of a run whose first job has these places, without processes.
-    pub(super) fn new(placed: &PlacedHosts) -> Self {
+    /// Creates the table of a run whose first job has these places, of which those of the first `started_max`
+    /// ranks have processes.
+    pub(super) fn new(placed: &PlacedHosts, started_max: u32) -> Self {
         let now = Instant::now();
         let node = |host: &String| NodeState {
             host: host.clone(),
@@ -77,20 +78,25 @@ impl NodeTable {
         };
         let nodes = placed.hosts.iter().map(node).collect();
         let mut table = Self { nodes, jobs: Vec::new(), processes: Vec::new(), running_count: 0 };
-        table.add_job(placed);
+        table.add_ranks(placed, started_max);
         table
     }
 
     /// Adds the next job.
     pub(super) fn add_job(&mut self, placed: &PlacedHosts) {
+        self.add_ranks(placed, placed.map.ranks());
+    }
+
+    fn add_ranks(&mut self, placed: &PlacedHosts, started_max: u32) {
         let of_node = |node: u32| {
-            let mut ranks: Vec<u32> = placed.map.ranks_of(node).collect();
+            let ranks = placed.map.ranks_of(node).filter(|rank| *rank < started_max);
+            let mut ranks: Vec<u32> = ranks.collect();
             ranks.sort_unstable();
             JobNodeRanks { ranks: LocalRanks::of(ranks.into_iter()), started_count: 0 }
         };
         self.jobs.push(JobRanks {
             nodes: (0..).zip(&self.nodes).map(|(node, _)| of_node(node)).collect(),
-            numbers: vec![None; index(placed.map.ranks())],
+            numbers: vec![None; index(placed.map.ranks().min(started_max))],
             started_count: 0,
             running_count: 0,
             failed: BTreeSet::new(),
@@ -338,7 +344,7 @@ mod tests {
 
     /// Ranks 0 and 2 on `n1`, rank 1 on `n2`.
     fn table() -> NodeTable {
-        NodeTable::new(&placed("n1,n2", 3))
+        NodeTable::new(&placed("n1,n2", 3), 3)
     }
 
     #[test]

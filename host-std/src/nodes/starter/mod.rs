@@ -26,6 +26,8 @@ pub(crate) struct StarterHost {
     pub(crate) name: String,
     /// True for the machine of the head, where no starter is needed.
     pub(crate) is_here: bool,
+    /// True if it may be none of those of the batch system: one call for all of these does not reach it.
+    pub(crate) is_apart: bool,
 }
 
 impl StarterHost {
@@ -48,6 +50,7 @@ impl StarterHost {
             is_here: is_local
                 || is_forked
                     && (is_node(name, slurm.as_deref()) || is_this_machine(name, &own, is_single)),
+            is_apart: false,
         };
         names.iter().zip(1..).map(host).collect()
     }
@@ -197,11 +200,22 @@ impl Starter {
         if let StarterKind::Row(row) = self.kind
             && let StarterCall::Once(options) = row.call
         {
+            let (apart, hosts): (Vec<_>, Vec<_>) =
+                hosts.iter().partition(|host| host.is_apart && host.is_here);
+            let direct = apart.into_iter().map(|host| StarterCommand {
+                words: named(host, node),
+                nodes: vec![host.node],
+                sends_program: false,
+            });
+            let mut commands: Vec<StarterCommand> = direct.collect();
             let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
             let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
             let words = [&[program][..], &options(&names), &self.extra, remote].concat();
             let nodes = hosts.iter().map(|host| host.node).collect();
-            return Ok(vec![StarterCommand { words, nodes, sends_program: is_staged }]);
+            if !hosts.is_empty() {
+                commands.push(StarterCommand { words, nodes, sends_program: is_staged });
+            }
+            return Ok(commands);
         }
         let commands = hosts.iter().map(|host| {
             let is_direct = host.is_here || matches!(self.kind, StarterKind::Local);
@@ -394,6 +408,7 @@ mod tests {
             node,
             name: (*name).to_owned(),
             is_here: *name == "here",
+            is_apart: *name == "here",
         };
         let hosts: Vec<StarterHost> = hosts.iter().zip(1..).map(host).collect();
         let node: Vec<String> = node.iter().map(|word| (*word).to_owned()).collect();
@@ -423,6 +438,11 @@ mod tests {
         assert!(by_srun.starts_with("srun --overlap --nodes=2 --ntasks=2"), "{by_srun}");
         assert!(by_srun.contains("--nodelist=a,b ") && by_srun.ends_with(" n"), "{by_srun}");
         assert_eq!(line(&none, &[("FLUX_URI", "x")]), "flux exec -r all n");
+        // The machine of the head, where ranks connect, may be outside of the allocation.
+        let flux = chosen(&none, &[("FLUX_URI", "x")]).unwrap();
+        let direct = ["n --name here", "flux exec -r all n"];
+        assert_eq!(lines(&flux, &["a", "here"], &["n"]), direct);
+        assert_eq!(lines(&flux, &["here"], &["n"]), direct[..1]);
         let lsf = [("LSB_MCPU_HOSTS", "a 1 b 1")];
         assert_eq!(line(&none, &lsf), "blaunch a n --name a; blaunch b n --name b");
         assert_eq!(
@@ -497,7 +517,7 @@ mod tests {
         let of = |template: &str| Starter::of_template(template);
         let starter = of("kubectl exec -i {host} -- {cmd}").unwrap();
         let words = starter.commands(
-            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false }],
+            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false, is_apart: false }],
             &["/a b/pmi-host".to_owned(), "node".to_owned()],
             false,
         );
@@ -507,7 +527,7 @@ mod tests {
         );
         let starter = of("sh -c 'exec {cmd}' {host}").unwrap();
         let words = starter.commands(
-            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false }],
+            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false, is_apart: false }],
             &["/a b/pmi-host".to_owned()],
             false,
         );
@@ -522,7 +542,8 @@ mod tests {
     fn host_that_could_be_an_option_is_refused_and_this_machine_needs_no_starter() {
         let starter = chosen(&NodeSettings::default(), &[]).unwrap();
         for name in ["-oProxyCommand=x", "", "a b", "a\nb"] {
-            let host = StarterHost { node: 1, name: name.to_owned(), is_here: false };
+            let host =
+                StarterHost { node: 1, name: name.to_owned(), is_here: false, is_apart: false };
             assert!(
                 starter.commands(&[host], &[], false).unwrap_err().contains("name of a host"),
                 "{name}"
@@ -534,7 +555,12 @@ mod tests {
     #[test]
     fn many_hosts_of_ssh_are_started_in_two_levels() {
         let hosts = |count: u32, here: u32| -> Vec<StarterHost> {
-            let host = |node| StarterHost { node, name: format!("h{node}"), is_here: node == here };
+            let host = |node| StarterHost {
+                node,
+                name: format!("h{node}"),
+                is_here: node == here,
+                is_apart: false,
+            };
             (1..=count).map(host).collect()
         };
         let own = |settings: &NodeSettings, hosts: &[StarterHost], fanout| {

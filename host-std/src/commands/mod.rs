@@ -19,8 +19,8 @@ use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
-use crate::nodes::node;
-use crate::nodes::starter::NODE;
+use crate::nodes::starter::{NODE, RELAY};
+use crate::nodes::{node, relay};
 use crate::server::singleton::SingletonArgs;
 use crate::{demo_rank, event_loop};
 use clap::{Arg, Command};
@@ -78,6 +78,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     },
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: NODE, define: node::define, run: serve_node },
+    Subcommand { name: RELAY, define: relay::define, run: relay::run },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
     Subcommand { name: GUARD, define: || hidden(GUARD), run: survivors::run },
     Subcommand { name: TRAMPOLINE, define: || hidden(TRAMPOLINE), run: trampoline::run },

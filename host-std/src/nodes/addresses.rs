@@ -75,6 +75,13 @@ impl HeadAddresses {
     }
 }
 
+/// Address of this machine on the way to the head, else any that other hosts may reach.
+pub(super) fn own_address(head: SocketAddr) -> Option<IpAddr> {
+    let on_route = route_to(&head.ip().to_string()).filter(|address| is_reachable(*address));
+    let others = interfaces().into_iter().map(|(_, address)| address);
+    on_route.or_else(|| others.into_iter().find(|address| is_reachable(*address)))
+}
+
 /// Binds a listener at `address`, at the first free port of the range, or at any.
 ///
 /// # Errors

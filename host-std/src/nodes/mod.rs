@@ -14,6 +14,7 @@
 //! stage      programs that the head sends to the hosts
 //! clock      difference between the clocks of two nodes
 //! check      'pmi-host doctor --hosts'
+//! relay      connections of a host that does not reach the head
 //! addresses  addresses and ports of this machine
 //! ```
 
@@ -30,6 +31,7 @@ pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod node_report;
 mod record;
+pub(crate) mod relay;
 pub(crate) mod spawn_message;
 pub(crate) mod stage;
 pub(crate) mod start;

@@ -3,7 +3,8 @@
 use super::check;
 use super::greeting::NodeTask;
 use super::key::RunKey;
-use super::network::{Network, NetworkEvent, delegation};
+use super::network::{Network, NetworkEvent, NodeNames, delegation};
+use super::relay;
 use super::starter::NODE;
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::PortRange;
@@ -12,7 +13,7 @@ use pmi_host_base::exit::{FAILED, complain, print, refuse};
 use pmi_host_base::usage::UsageError;
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -39,6 +40,19 @@ pub(crate) fn define() -> Command {
                 .help("ports at which other nodes connect to this one"),
         )
         .arg(
+            Arg::new(ADDRESS)
+                .long(ADDRESS)
+                .value_name("ADDRESS")
+                .value_parser(clap::value_parser!(IpAddr))
+                .help("address at which other nodes connect to this one"),
+        )
+        .arg(
+            Arg::new(RELAYED)
+                .long(RELAYED)
+                .action(ArgAction::SetTrue)
+                .help("connect over standard input and output if no address answers"),
+        )
+        .arg(
             Arg::new(PLAIN)
                 .long(PLAIN)
                 .action(ArgAction::SetTrue)
@@ -59,7 +73,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
             return refuse(&UsageError::Value { given: NODE.to_owned(), why });
         }
     };
-    let addresses = matches.get_many::<SocketAddr>(TO).into_iter().flatten().copied().collect();
+    let addresses: Vec<SocketAddr> = matches.get_many(TO).into_iter().flatten().copied().collect();
     // Slurm starts all node servers by one command, and names each in its environment.
     let name = matches.get_one::<String>(NAME).cloned();
     let name =
@@ -75,7 +89,20 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
             return complain(&why, FAILED);
         }
     };
-    match serve(key, addresses, (name, ports), serve_job) {
+    let address = matches.get_one::<IpAddr>(ADDRESS).copied();
+    let served = match addresses.first() {
+        Some(head) if matches.get_flag(RELAYED) && !relay::reaches(&addresses) => {
+            let mut options = Vec::new();
+            let ports = ports.map(|ports| ports.to_string());
+            for (option, value) in [(NAME, name), (PORTS, ports)] {
+                options.extend(value.into_iter().flat_map(|value| [format!("--{option}"), value]));
+            }
+            options.extend(key.is_plain().then(|| format!("--{PLAIN}")));
+            relay::serve_host(&key, *head, &options)
+        }
+        _ => serve(key, addresses, NodeNames { name, address, ports }, serve_job),
+    };
+    match served {
         Ok(code) => code,
         Err(error) => complain(&format_args!("the node server cannot go on ({error})"), FAILED),
     }
@@ -84,7 +111,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
 fn serve(
     key: RunKey,
     addresses: Vec<SocketAddr>,
-    names: (Option<String>, Option<PortRange>),
+    names: NodeNames,
     serve_job: ServeJob,
 ) -> io::Result<ExitCode> {
     let mut poller = Poller::new()?;
@@ -145,3 +172,5 @@ const TO: &str = "to";
 const NAME: &str = "name";
 const PORTS: &str = "ports";
 const PLAIN: &str = "plain";
+const ADDRESS: &str = "address";
+const RELAYED: &str = "relayed";

@@ -7,7 +7,7 @@ use super::network::roster::Roster;
 use super::network::{Network, NetworkEvent, delegation};
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
-use super::starter::{NODE, Starter, StarterHost, node_words};
+use super::starter::{NODE, NodeCommand, Starter, StarterHost, node_words};
 use crate::admission::secret::GeneratedSecret;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
@@ -16,7 +16,7 @@ use crate::settings::nodes::StarterFanout;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Node servers of a run, at the head.
@@ -95,7 +95,8 @@ impl NodeServers {
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
         let listener = addresses::bind(addresses.bind, settings.ports)?;
         let cannot = |error: io::Error| format!("node servers cannot be started ({error})");
-        let port = listener.local_addr().map_err(cannot)?.port();
+        let local = listener.local_addr().map_err(cannot)?;
+        let port = local.port();
         let to: Vec<SocketAddr> =
             addresses.reachable.iter().map(|address| SocketAddr::new(*address, port)).collect();
         let words = node_words(&to, settings)?;
@@ -105,7 +106,7 @@ impl NodeServers {
             Some(file) => RunKey::read(&mut format!("{}\n", file.text).as_bytes()),
             None => RunKey::generate(),
         };
-        let key = key.map_err(cannot)?.with_plain_records(settings.is_plain);
+        let key = key.map_err(cannot)?.with_plain_records(settings.links.is_plain);
         let instructions = key_file.as_ref().map_or_else(Vec::new, |file| {
             let command = words.join(" ");
             let of_host = |host: &StarterHost| {
@@ -117,11 +118,17 @@ impl NodeServers {
             };
             hosts.iter().map(of_host).collect()
         });
-        let plan = starter.plan(
-            starter.commands(&hosts, &words, settings.staging.has_launcher)?,
-            &hosts,
-            settings.fanout,
-        );
+        let is_staged = settings.staging.has_launcher;
+        let relay_to = match local.ip() {
+            _ if !settings.links.is_relayed => None,
+            IpAddr::V4(ip) if ip.is_unspecified() => Some((Ipv4Addr::LOCALHOST, port).into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => Some((Ipv6Addr::LOCALHOST, port).into()),
+            _ => Some(local),
+        };
+        // Another host has no relay for those that it would start.
+        let fanout = if relay_to.is_some() { StarterFanout::All } else { settings.fanout };
+        let node = NodeCommand { words: &words, is_staged, relay_to };
+        let plan = starter.plan(starter.commands(&hosts, &node)?, &hosts, fanout);
         let pool = StarterPool::new(plan.own, key.line(), limit);
         let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let names = hosts.iter().map(|host| host.name.clone()).collect();

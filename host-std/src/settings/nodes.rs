@@ -24,12 +24,21 @@ pub(crate) struct NodeSettings {
     pub(crate) ports: Option<PortRange>,
     /// Children of a node in the tree (`--tree-radix`).
     pub(crate) radix: u32,
-    /// True if messages between nodes are not protected after the proof of the key (`--plain`).
-    pub(crate) is_plain: bool,
+    /// Connections between nodes.
+    pub(crate) links: LinkSettings,
     /// Files that are sent to the hosts.
     pub(crate) staging: Staging,
     /// Way of committed data to other nodes (`--fence`).
     pub(crate) fence: FenceData,
+}
+
+/// Connections between nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LinkSettings {
+    /// True if messages are not protected after the proof of the key (`--plain`).
+    pub(crate) is_plain: bool,
+    /// True if hosts that do not reach the head connect over their starters (`--node-relay`).
+    pub(crate) is_relayed: bool,
 }
 
 /// Files that are sent to the hosts of a run.
@@ -100,7 +109,7 @@ impl Default for NodeSettings {
             interface: None,
             ports: None,
             radix: RADIX,
-            is_plain: false,
+            links: LinkSettings::default(),
             staging: Staging::default(),
             fence: FenceData::default(),
         }

@@ -95,8 +95,15 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "plain",
         "leave messages between nodes unprotected after the proof of the key: for networks that no \
          other user can reach",
-        |settings, is_on| settings.nodes.is_plain = is_on,
-        |settings| settings.nodes.is_plain,
+        |settings, is_on| settings.nodes.links.is_plain = is_on,
+        |settings| settings.nodes.links.is_plain,
+    ),
+    Nodes.switch(
+        "node-relay",
+        "carry connections of hosts that cannot reach this launcher over standard input and output of \
+         their starters",
+        |settings, is_on| settings.nodes.links.is_relayed = is_on,
+        |settings| settings.nodes.links.is_relayed,
     ),
     Nodes.value(
         "fence",

@@ -17,8 +17,11 @@ impl Network {
         loop {
             let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
             let Some(address) = side.head.get(side.tried).copied() else {
-                let why =
-                    format!("the head of the run cannot be reached: {}", side.failures.join("; "));
+                let why = format!(
+                    "the head of the run cannot be reached: {}; if a firewall is between, \
+                     '--node-relay' connects over the starter",
+                    side.failures.join("; ")
+                );
                 self.events.push_back(NetworkEvent::HeadLost { why });
                 return Ok(());
             };
@@ -114,12 +117,15 @@ impl Network {
         let cannot = |error: io::Error| format!("no port for other nodes can be opened ({error})");
         let link = self.links.all.get(&number).ok_or_else(String::new)?;
         // The address that reaches the head reaches its other nodes too.
-        let address = link.edge.local_address().map_err(cannot)?.ip();
-        let socket = addresses::bind(address, side.ports)?;
+        let address = match side.names.address {
+            Some(address) => address,
+            None => link.edge.local_address().map_err(cannot)?.ip(),
+        };
+        let socket = addresses::bind(address, side.names.ports)?;
         let opened = Listener::of(socket, Token::NodeListen, Policy::Secret, poller);
         let listener = self.listener.insert(opened.map_err(cannot)?);
         Ok(NodeHello {
-            name: side.name.clone(),
+            name: side.names.name.clone(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),

@@ -46,7 +46,7 @@ use pmi_tree::{
 use roster::Roster;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 /// Connections of a head or a node server.
@@ -122,6 +122,17 @@ enum NetworkSide {
     Node(Box<NodeSide>),
 }
 
+/// Name and addresses of a node server, from its command line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeNames {
+    /// Name of its host, from the starter.
+    pub(crate) name: Option<String>,
+    /// Address for other nodes; that of its connection to the head by default.
+    pub(crate) address: Option<IpAddr>,
+    /// Ports for other nodes; any by default.
+    pub(crate) ports: Option<PortRange>,
+}
+
 /// State of a node server besides its connections.
 struct NodeSide {
     /// Addresses of the head, of which the first `tried` were tried.
@@ -129,9 +140,7 @@ struct NodeSide {
     tried: usize,
     /// Reasons why the tried ones failed.
     failures: Vec<String>,
-    /// Name of its host, from the starter.
-    name: Option<String>,
-    ports: Option<PortRange>,
+    names: NodeNames,
     place: Option<NodePlace>,
     /// Nodes that attached before this one was placed, by the numbers of their connections.
     early: Vec<(u32, u32)>,
@@ -207,12 +216,12 @@ impl Network {
     pub(crate) fn of_node(
         key: RunKey,
         head: Vec<SocketAddr>,
-        (name, ports): (Option<String>, Option<PortRange>),
+        names: NodeNames,
         poller: &Poller,
     ) -> io::Result<Self> {
         let (failures, early) = (Vec::new(), Vec::new());
         let (tried, place, starters) = (0, None, None);
-        let side = NodeSide { head, tried, failures, name, ports, place, early, starters };
+        let side = NodeSide { head, tried, failures, names, place, early, starters };
         let mut network = Self::new((key, JOIN_WITHIN), NetworkSide::Node(Box::new(side)));
         network.dial_head(poller)?;
         Ok(network)

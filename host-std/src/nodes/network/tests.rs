@@ -1,5 +1,5 @@
 use super::roster::Roster;
-use super::{Network, NetworkEvent};
+use super::{Network, NetworkEvent, NodeNames};
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::key::RunKey;
 use crate::nodes::node::turn;
@@ -24,7 +24,7 @@ impl Pair {
         let roster = Roster::new(vec!["n1".into()], 4, timeout, NodeTask::Job);
         let (of_head, of_node) = (Poller::new().unwrap(), Poller::new().unwrap());
         let head = Network::of_head((key, timeout), listener, roster, &of_head).unwrap();
-        let names = (Some("n1".into()), None);
+        let names = NodeNames { name: Some("n1".into()), ..NodeNames::default() };
         let node = Network::of_node(copy, vec![address], names, &of_node).unwrap();
         Self { head: (head, of_head), node: (node, of_node) }
     }

@@ -15,6 +15,7 @@ use delegation::StartPlan;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use table::{ROWS, StarterCall, StarterRow};
 
 /// A host on which a node server is to be started.
@@ -56,6 +57,18 @@ impl StarterHost {
     }
 }
 
+/// Command of a node server, for the starters of all hosts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeCommand<'a> {
+    /// Its words, of which the first is the path of this program. Its name is added where each host has a
+    /// command of its own.
+    pub(crate) words: &'a [String],
+    /// True if hosts other than this one receive the program.
+    pub(crate) is_staged: bool,
+    /// Address of the head for relays, if hosts that do not reach it connect over their starters.
+    pub(crate) relay_to: Option<SocketAddr>,
+}
+
 /// Command that starts node servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StarterCommand {
@@ -65,6 +78,15 @@ pub(crate) struct StarterCommand {
     pub(crate) nodes: Vec<u32>,
     /// True if it reads this program behind the key on its standard input.
     pub(crate) sends_program: bool,
+}
+
+impl StarterCommand {
+    /// Its program, for messages: that of the starter, if a relay runs it.
+    fn program(&self) -> &str {
+        let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);
+        let own = if has_relay { RELAY_WORDS } else { 0 };
+        self.words.get(own).map_or("", String::as_str)
+    }
 }
 
 /// Starter that was chosen, with the arguments that the user has added.
@@ -170,8 +192,7 @@ impl Starter {
         matches!(self.kind, StarterKind::Manual)
     }
 
-    /// Commands for all hosts. `node` are the words of the node server, to which its name is added where
-    /// each host has a command of its own. If `is_staged`, hosts other than this one receive the program.
+    /// Commands for all hosts.
     ///
     /// # Errors
     ///
@@ -179,8 +200,7 @@ impl Starter {
     pub(crate) fn commands(
         &self,
         hosts: &[StarterHost],
-        node: &[String],
-        is_staged: bool,
+        node: &NodeCommand<'_>,
     ) -> Result<Vec<StarterCommand>, String> {
         if let Some(host) = hosts.iter().find(|host| !is_name(&host.name)) {
             return Err(format!(
@@ -188,11 +208,18 @@ impl Starter {
                 host.name
             ));
         }
+        let &NodeCommand { words: node, is_staged, relay_to } = node;
+        let is_once =
+            matches!(self.kind, StarterKind::Row(StarterRow { call: StarterCall::Once(_), .. }));
         if is_staged && self.is_manual() {
             return Err(STAGED_BY_HAND.to_owned());
         }
+        if relay_to.is_some() && (is_staged || is_once || self.is_manual()) {
+            return Err(RELAYED_BY_EACH.to_owned());
+        }
+        let relayed = relay_to.map(|_| [node, &["--relayed".to_owned()]].concat());
         let staged = is_staged.then(|| staging::words(node));
-        let remote = staged.as_deref().unwrap_or(node);
+        let remote = staged.as_deref().or(relayed.as_deref()).unwrap_or(node);
         let named = |host: &StarterHost, node: &[String]| {
             let name = host.name.rsplit('@').next().unwrap_or_default().to_owned();
             [node, &["--name".to_owned(), name]].concat()
@@ -217,6 +244,7 @@ impl Starter {
             }
             return Ok(commands);
         }
+        let own = node.first().map_or("", String::as_str);
         let commands = hosts.iter().map(|host| {
             let is_direct = host.is_here || matches!(self.kind, StarterKind::Local);
             let command = named(host, if is_direct { node } else { remote });
@@ -228,6 +256,10 @@ impl Starter {
                 StarterKind::Local => command,
             };
             let sends_program = is_staged && !is_direct;
+            let words = match relay_to.filter(|_| !is_direct) {
+                Some(to) => [&relay_words(own, to)[..], &words].concat(),
+                None => words,
+            };
             Ok(Some(StarterCommand { words, nodes: vec![host.node], sends_program }))
         });
         commands.filter_map(Result::transpose).collect()
@@ -288,6 +320,11 @@ impl Starter {
     }
 }
 
+/// Words in front of those of a starter, whose relay connects to the head at `to`.
+fn relay_words(own: &str, to: SocketAddr) -> [String; RELAY_WORDS] {
+    [own, RELAY, "--to", &to.to_string(), "--"].map(str::to_owned)
+}
+
 fn of_name(is_chosen: impl Fn(&StarterRow) -> bool) -> Option<StarterKind> {
     ROWS.iter().find(|row| is_chosen(row)).map(StarterKind::Row)
 }
@@ -328,7 +365,7 @@ fn is_name(name: &str) -> bool {
 ///
 /// A message for the user: the path of this program is unknown or no text.
 pub(crate) fn node_words(
-    addresses: &[std::net::SocketAddr],
+    addresses: &[SocketAddr],
     settings: &NodeSettings,
 ) -> Result<Vec<String>, String> {
     let own = std::env::current_exe().map_err(|error| {
@@ -342,7 +379,7 @@ pub(crate) fn node_words(
     if let Some(ports) = settings.ports {
         words.extend(["--ports".to_owned(), ports.to_string()]);
     }
-    if settings.is_plain {
+    if settings.links.is_plain {
         words.push("--plain".to_owned());
     }
     Ok(words)
@@ -351,6 +388,9 @@ pub(crate) fn node_words(
 /// Command of the node server.
 pub(crate) const NODE: &str = "node";
 
+/// Command of the relay of a starter.
+pub(crate) const RELAY: &str = "node-relay";
+
 const DEFAULT: &str = "ssh";
 
 /// Number of hosts from which on `ssh` starts the others from [`OWN_HOSTS`] of them: the head starts about 30
@@ -358,8 +398,15 @@ const DEFAULT: &str = "ssh";
 const DELEGATED_FROM: usize = 128;
 const OWN_HOSTS: usize = 32;
 
+const RELAYED_BY_EACH: &str = "connections are carried by starters with a command for each host, of a \
+                               program that is there; leave '--node-relay' out, or name another starter, as \
+                               '--starter ssh', without '--stage-launcher'";
+
 const STAGED_BY_HAND: &str = "node servers that are started by hand cannot receive this program; leave \
                               '--stage-launcher' out, or choose another starter";
+
+/// Number of [`relay_words`].
+const RELAY_WORDS: usize = 5;
 
 const HOST: &str = "{host}";
 const COMMAND: &str = "{cmd}";
@@ -391,209 +438,4 @@ const OF_HYDRA: usize = 3;
 const AGENTS: [&str; 2] = ["PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::nodes::STARTERS;
-    use std::process::Command;
-
-    fn chosen(settings: &NodeSettings, variables: &[(&str, &str)]) -> Result<Starter, String> {
-        Starter::choose(settings, |name| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    fn lines(starter: &Starter, hosts: &[&str], node: &[&str]) -> Vec<String> {
-        let host = |(name, node): (&&str, u32)| StarterHost {
-            node,
-            name: (*name).to_owned(),
-            is_here: *name == "here",
-            is_apart: *name == "here",
-        };
-        let hosts: Vec<StarterHost> = hosts.iter().zip(1..).map(host).collect();
-        let node: Vec<String> = node.iter().map(|word| (*word).to_owned()).collect();
-        let commands = starter.commands(&hosts, &node, false).unwrap();
-        commands.into_iter().map(|command| command.words.join(" ")).collect()
-    }
-
-    fn settings(starter: StarterName) -> NodeSettings {
-        NodeSettings { starter: Some(starter), ..NodeSettings::default() }
-    }
-
-    #[test]
-    fn names_of_starters_have_rows() {
-        assert_eq!(ROWS.iter().map(|row| row.name).collect::<Vec<_>>(), STARTERS);
-    }
-
-    #[test]
-    fn environment_chooses_the_starter_and_an_option_overrides_it() {
-        let none = NodeSettings::default();
-        let line = |settings: &NodeSettings, variables: &[(&str, &str)]| {
-            lines(&chosen(settings, variables).unwrap(), &["a", "b"], &["n"]).join("; ")
-        };
-        let by_ssh =
-            "ssh -T -x -o BatchMode=yes a 'n --name a'; ssh -T -x -o BatchMode=yes b 'n --name b'";
-        assert_eq!(line(&none, &[]).replace('\'', ""), by_ssh.replace('\'', ""));
-        let by_srun = line(&none, &[("SLURM_JOB_ID", "7")]);
-        assert!(by_srun.starts_with("srun --overlap --nodes=2 --ntasks=2"), "{by_srun}");
-        assert!(by_srun.contains("--nodelist=a,b ") && by_srun.ends_with(" n"), "{by_srun}");
-        assert_eq!(line(&none, &[("FLUX_URI", "x")]), "flux exec -r all n");
-        // The machine of the head, where ranks connect, may be outside of the allocation.
-        let flux = chosen(&none, &[("FLUX_URI", "x")]).unwrap();
-        let direct = ["n --name here", "flux exec -r all n"];
-        assert_eq!(lines(&flux, &["a", "here"], &["n"]), direct);
-        assert_eq!(lines(&flux, &["here"], &["n"]), direct[..1]);
-        let lsf = [("LSB_MCPU_HOSTS", "a 1 b 1")];
-        assert_eq!(line(&none, &lsf), "blaunch a n --name a; blaunch b n --name b");
-        assert_eq!(
-            line(&settings(StarterName::Row("rsh")), &lsf),
-            "rsh a n --name a; rsh b n --name b"
-        );
-        assert_eq!(line(&settings(StarterName::Local(2)), &lsf), "n --name a; n --name b");
-        assert_eq!(line(&settings(StarterName::Manual), &lsf), "");
-    }
-
-    #[test]
-    fn variables_of_hydra_keep_their_meaning() {
-        let line = |variables: &[(&str, &str)]| {
-            let starter = chosen(&NodeSettings::default(), variables);
-            starter.map(|starter| lines(&starter, &["u@a"], &["n"]).join("; "))
-        };
-        assert_eq!(line(&[("HYDRA_LAUNCHER", "lsf")]).unwrap(), "blaunch u@a n --name a");
-        let operator = [("HYDRA_LAUNCHER_EXTRA_ARGS", "-o ConnectionAttempts=10")];
-        assert_eq!(
-            line(&operator).unwrap(),
-            "ssh -T -x -o BatchMode=yes -o ConnectionAttempts=10 u@a n --name a"
-        );
-        let own = [("HYDRA_LAUNCHER", "ssh"), ("HYDRA_LAUNCHER_EXEC", "/etc/mpi/kubexec.sh")];
-        assert_eq!(line(&own).unwrap(), "/etc/mpi/kubexec.sh u@a n --name a");
-        let intel = [("I_MPI_HYDRA_BOOTSTRAP", "rsh"), ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "/x/rsh")];
-        assert_eq!(line(&intel).unwrap(), "/x/rsh u@a n --name a");
-        assert!(
-            line(&[("HYDRA_LAUNCHER", "persist")]).unwrap_err().contains("HYDRA_LAUNCHER: there")
-        );
-        assert!(
-            line(&[("HYDRA_LAUNCHER_EXTRA_ARGS", "'a")]).unwrap_err().contains("quotation mark")
-        );
-    }
-
-    #[test]
-    fn options_override_variables_of_hydra_and_these_the_batch_system() {
-        let line = |settings: &NodeSettings, variables: &[(&str, &str)]| {
-            lines(&chosen(settings, variables).unwrap(), &["a"], &["n"]).join("; ")
-        };
-        let slurm = ("SLURM_JOB_ID", "7");
-        let shell = NodeSettings {
-            program: Some("/x/sh".to_owned()),
-            arguments: Some("-p '2 2'".to_owned()),
-            ..settings(StarterName::Row("rsh"))
-        };
-        let set = [slurm, ("HYDRA_LAUNCHER", "slurm"), ("HYDRA_LAUNCHER_EXEC", "/y")];
-        assert_eq!(line(&shell, &set), "/x/sh -p 2 2 a n --name a");
-        let none = NodeSettings::default();
-        assert_eq!(line(&none, &[slurm, ("HYDRA_LAUNCHER", "lsf")]), "blaunch a n --name a");
-        assert_eq!(line(&none, &[slurm, ("HYDRA_LAUNCHER", "fork")]), "n --name a");
-    }
-
-    #[test]
-    fn remote_shell_of_open_mpi_is_used() {
-        let line = |variables: &[(&str, &str)]| {
-            lines(&chosen(&NodeSettings::default(), variables).unwrap(), &["a"], &["n"]).join("; ")
-        };
-        let agent = ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh");
-        assert_eq!(line(&[agent]), "/etc/mpi/kubexec.sh a n --name a");
-        assert_eq!(line(&[("PRTE_MCA_plm_ssh_agent", "/x -q : rsh")]), "/x -q a n --name a");
-        let args = ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10");
-        let with_args = "ssh -T -x -o BatchMode=yes -o ConnectionAttempts=10 a n --name a";
-        assert_eq!(line(&[args]), with_args);
-        // Arguments of a remote shell are none of srun.
-        assert!(!line(&[args, ("SLURM_JOB_ID", "7")]).contains("Attempts"));
-        let both = [agent, ("HYDRA_LAUNCHER_EXEC", "/etc/own.sh")];
-        assert_eq!(line(&both), "/etc/own.sh a n --name a");
-    }
-
-    #[test]
-    fn template_is_filled_with_words_or_with_one_for_a_shell() {
-        let of = |template: &str| Starter::of_template(template);
-        let starter = of("kubectl exec -i {host} -- {cmd}").unwrap();
-        let words = starter.commands(
-            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false, is_apart: false }],
-            &["/a b/pmi-host".to_owned(), "node".to_owned()],
-            false,
-        );
-        assert_eq!(
-            words.unwrap()[0].words,
-            ["kubectl", "exec", "-i", "a", "--", "/a b/pmi-host", "node", "--name", "a"]
-        );
-        let starter = of("sh -c 'exec {cmd}' {host}").unwrap();
-        let words = starter.commands(
-            &[StarterHost { node: 1, name: "a".to_owned(), is_here: false, is_apart: false }],
-            &["/a b/pmi-host".to_owned()],
-            false,
-        );
-        assert_eq!(words.unwrap()[0].words, ["sh", "-c", "exec '/a b/pmi-host' --name a", "a"]);
-        assert!(of("x {cmd}").unwrap_err().contains("lacks {host}"));
-        assert!(of("x {host}").unwrap_err().contains("lacks {cmd}"));
-        assert!(of("x 'y").unwrap_err().contains("quotation mark"));
-        assert!(of("").is_err());
-    }
-
-    #[test]
-    fn host_that_could_be_an_option_is_refused_and_this_machine_needs_no_starter() {
-        let starter = chosen(&NodeSettings::default(), &[]).unwrap();
-        for name in ["-oProxyCommand=x", "", "a b", "a\nb"] {
-            let host =
-                StarterHost { node: 1, name: name.to_owned(), is_here: false, is_apart: false };
-            assert!(
-                starter.commands(&[host], &[], false).unwrap_err().contains("name of a host"),
-                "{name}"
-            );
-        }
-        assert_eq!(lines(&starter, &["here"], &["n"]), ["n --name here"]);
-    }
-
-    #[test]
-    fn many_hosts_of_ssh_are_started_in_two_levels() {
-        let hosts = |count: u32, here: u32| -> Vec<StarterHost> {
-            let host = |node| StarterHost {
-                node,
-                name: format!("h{node}"),
-                is_here: node == here,
-                is_apart: false,
-            };
-            (1..=count).map(host).collect()
-        };
-        let own = |settings: &NodeSettings, hosts: &[StarterHost], fanout| {
-            let starter = chosen(settings, &[]).unwrap();
-            let commands = starter.commands(hosts, &["n".to_owned()], false).unwrap();
-            let plan = starter.plan(commands, hosts, fanout);
-            (plan.own.len(), plan.delegated.len())
-        };
-        let (ssh, auto) = (NodeSettings::default(), StarterFanout::Auto);
-        assert_eq!(own(&ssh, &hosts(127, 0), auto), (127, 0));
-        assert_eq!(own(&ssh, &hosts(128, 0), auto), (32, 32));
-        // The head starts its own machine.
-        assert_eq!(own(&ssh, &hosts(200, 100), auto), (33, 32));
-        assert_eq!(own(&ssh, &hosts(128, 0), StarterFanout::All), (128, 0));
-        assert_eq!(own(&ssh, &hosts(20, 0), StarterFanout::Hosts(8)), (8, 8));
-        // A program of the user may be on this host only, and one call of srun has all hosts.
-        let own_program = NodeSettings { program: Some("/x/kubexec.sh".to_owned()), ..ssh };
-        assert_eq!(own(&own_program, &hosts(200, 0), auto), (200, 0));
-        let srun = settings(StarterName::Row("srun"));
-        assert_eq!(own(&srun, &hosts(200, 0), StarterFanout::Hosts(8)), (1, 0));
-    }
-
-    #[test]
-    fn quoted_command_is_read_by_a_shell_as_its_words() {
-        let words = ["/a b/it's", "$HOME", "a\\b", "*", "!x", "\"q\"", "~", "#", "a\nb", "", "ä"];
-        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        let script = format!("printf '%s\\0' {}", quoted(&words).unwrap());
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        let read: Vec<String> = output
-            .stdout
-            .split(|byte| *byte == 0)
-            .map(|word| String::from_utf8(word.to_vec()).unwrap())
-            .collect();
-        assert_eq!(read[..read.len() - 1], words);
-    }
-}
+mod tests;

@@ -111,7 +111,7 @@ impl StarterPool {
                     busy += 1;
                 }
                 Err(error) => {
-                    let program = command.words.first().cloned().unwrap_or_default();
+                    let program = command.program();
                     let how = format!("'{program}' cannot be executed ({error})");
                     let (awaited, output) = (command.nodes.clone(), String::new());
                     failed.push(StarterEnd { nodes: command.nodes, awaited, how, output });
@@ -164,7 +164,7 @@ impl StarterPool {
         let mut one = self.running.remove(&number)?;
         // What it wrote before its end is there; processes that it left behind may keep the pipe open.
         one.read_output();
-        let program = one.command.words.first().cloned().unwrap_or_default();
+        let program = one.command.program().to_owned();
         Some(StarterEnd {
             nodes: one.command.nodes,
             awaited: one.awaited,

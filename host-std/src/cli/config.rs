@@ -75,6 +75,15 @@ impl Config {
     ///
     /// [`ConfigError`], before any process was started.
     pub(crate) fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
+        Self::resolve_without(args, &[])
+    }
+
+    /// Resolves `args` without the hosts in `excluded`, which cannot be used.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub(crate) fn resolve_without(args: RunArgs, excluded: &[String]) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         apply(&args.given, &mut settings)?;
         let callers = callers(&settings.job)?;
@@ -94,7 +103,7 @@ impl Config {
             let other = |what| UsageError::Other { what };
             settings.hosts.source = Some(HostSource::List(list.map_err(other)?));
         }
-        let hosts = JobHosts::resolve(&settings.hosts, &args.parts, &host)?;
+        let hosts = JobHosts::resolve(&settings.hosts, (&args.parts, excluded), &host)?;
         let fallback = |part| {
             let of_hosts = hosts.default_ranks(part, &settings.hosts);
             match of_hosts {

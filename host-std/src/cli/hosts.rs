@@ -27,14 +27,14 @@ pub(super) struct JobHosts {
 }
 
 impl JobHosts {
-    /// Finds the hosts of each of `parts`; `host` is this one.
+    /// Finds the hosts of each of `parts`, without those that are `excluded`; `host` is this one.
     ///
     /// # Errors
     ///
     /// [`UsageError`] for files and variables that describe no hosts.
     pub(super) fn resolve(
         settings: &HostSettings,
-        parts: &[PartArgs],
+        (parts, excluded): (&[PartArgs], &[String]),
         host: &str,
     ) -> Result<Self, UsageError> {
         let own = parts.iter().map(|part| {
@@ -69,6 +69,13 @@ impl JobHosts {
                 is_node(name, node.as_deref()) || is_this_machine(name, host, is_single)
             };
             *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
+        }
+        for Allocation { hosts, .. } in lists {
+            let left = std::mem::take(hosts);
+            *hosts = excluded.iter().fold(left, |hosts, name| hosts.without(name));
+            if hosts.hosts().is_empty() {
+                return Err(UsageError::Other { what: NO_HOST_LEFT.to_owned() });
+            }
         }
         if !settings.local {
             if is_needed && common.is_none() {
@@ -203,6 +210,9 @@ fn output(words: &[&str]) -> Result<String, String> {
 
 const NO_OTHER_HOST: &str =
     "'--no-local' leaves no host for the ranks; name others, as '--hosts a,b', or leave it out";
+
+const NO_HOST_LEFT: &str =
+    "none of the hosts of a program can be used; see the reasons above, or name others";
 
 fn is_address(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok()

@@ -12,7 +12,9 @@ use crate::cli::nearest::{near, nearest};
 use crate::cli::system::System;
 use crate::cli::{layers, mpiexec};
 use crate::control::{ps, stack};
+use crate::demo_rank;
 use crate::demo_rank::DEMO_RANK;
+use crate::event_loop::{self, RunOutcome};
 use crate::install::{self, CommandPages};
 use crate::launch::guard::GUARD;
 use crate::launch::preview;
@@ -22,7 +24,6 @@ use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::nodes::starter::{NODE, RELAY};
 use crate::nodes::{node, relay};
 use crate::server::singleton::SingletonArgs;
-use crate::{demo_rank, event_loop};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse};
 use pmi_host_base::usage::UsageError;
@@ -229,12 +230,12 @@ fn perform(mut args: RunArgs) -> ExitCode {
             Err(error) => refuse(&error),
         };
     }
-    let task = args.task;
+    let (task, again) = (args.task, args.clone());
     match Config::resolve(args) {
         Ok(config) if task == Task::Preview => {
             print(&preview::of(config.job(), std::env::vars_os()))
         }
-        Ok(config) => start(config),
+        Ok(config) => start(config, again),
         Err(error) if error.exit_code() == USAGE => refuse(&error),
         Err(error) => complain(&error, error.exit_code()),
     }
@@ -245,8 +246,8 @@ fn serve_node(words: Vec<OsString>) -> ExitCode {
     node::run(words, event_loop::serve_node)
 }
 
-/// Starts a job, after the reports that precede it.
-fn start(config: Config) -> ExitCode {
+/// Starts a job of `args`, after the reports that precede it. Hosts that cannot be used are left out.
+fn start(mut config: Config, args: RunArgs) -> ExitCode {
     if let Some(file) = &config.settings.output.stdin_file
         && let Err(error) = std::fs::File::open(file).and_then(|file| Ok(dup2_stdin(file)?))
     {
@@ -274,7 +275,18 @@ fn start(config: Config) -> ExitCode {
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(before.as_bytes());
     }
-    ExitCode::from(event_loop::run(config))
+    let mut excluded = Vec::new();
+    loop {
+        let left_out = match event_loop::run(config) {
+            RunOutcome::Ended(code) => return ExitCode::from(code),
+            RunOutcome::Again { without } => without,
+        };
+        excluded.extend(left_out);
+        config = match Config::resolve_without(args.clone(), &excluded) {
+            Ok(config) => config,
+            Err(error) => return complain(&error, error.exit_code()),
+        };
+    }
 }
 
 fn help(words: Vec<OsString>) -> ExitCode {

@@ -100,9 +100,20 @@ use termination::Termination;
 use unconnected::UnconnectedWatch;
 use uplink::Uplink;
 
-/// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
-/// then.
-pub(crate) fn run(config: Config) -> u8 {
+/// Outcome of a run.
+#[derive(Debug)]
+pub(crate) enum RunOutcome {
+    /// It has ended with this exit code.
+    Ended(u8),
+    /// It has not begun, and is to start again without these hosts, which cannot be used.
+    Again {
+        /// Their names.
+        without: Vec<String>,
+    },
+}
+
+/// Runs the first job and all jobs spawned from it. All reports are written when it returns.
+pub(crate) fn run(config: Config) -> RunOutcome {
     if config.hosts.is_some() {
         return head::run(&config);
     }
@@ -116,13 +127,13 @@ pub(crate) fn run(config: Config) -> u8 {
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
     let prepared = prepared.map_err(|error| error.to_string());
-    match prepared.and_then(|()| EventLoop::new(config, limit, None)) {
+    RunOutcome::Ended(match prepared.and_then(|()| EventLoop::new(config, limit, None)) {
         Ok(run) => run.run(),
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
             Failure::Launcher { what: String::new() }.exit_code()
         }
-    }
+    })
 }
 
 /// State of the event loop: one run of the launcher.

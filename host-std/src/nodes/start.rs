@@ -28,9 +28,7 @@ pub(crate) struct NodeServers {
     delegated: DelegatedStarts,
     /// Nodes that are in the tree.
     attached: Vec<bool>,
-    /// Reasons of the nodes that could not be started, the first one at `failed_at`.
-    failed: BTreeMap<u32, String>,
-    failed_at: Option<Instant>,
+    failed: FailedStarts,
     /// Last output of starters that have ended.
     outputs: BTreeMap<u32, String>,
     /// Time at which the start has failed unless there is progress; `None` once it is over.
@@ -39,6 +37,24 @@ pub(crate) struct NodeServers {
     instructions: Vec<String>,
     /// Files with secrets, which are removed with the run.
     secrets: Vec<GeneratedSecret>,
+}
+
+/// Starts that have failed and are not reported.
+#[derive(Debug, Default)]
+struct FailedStarts {
+    /// Reason, by node.
+    reasons: BTreeMap<u32, String>,
+    /// Time of the first one.
+    since: Option<Instant>,
+    /// True if they are reported when all others have succeeded or failed, and not after a short time.
+    is_patient: bool,
+}
+
+impl FailedStarts {
+    /// Time at which they are reported in any case.
+    fn deadline(&self) -> Option<Instant> {
+        self.since.filter(|_| !self.is_patient).map(|first| first + GATHERING)
+    }
 }
 
 /// Event of the start, or of the connections.
@@ -141,8 +157,7 @@ impl NodeServers {
             attached: vec![false; hosts.len()],
             hosts,
             delegated: DelegatedStarts::new(plan.delegated),
-            failed: BTreeMap::new(),
-            failed_at: None,
+            failed: FailedStarts::default(),
             outputs: BTreeMap::new(),
             // A user who types commands takes as long as it takes.
             patience: (!starter.is_manual()).then(|| Instant::now() + PATIENCE),
@@ -155,6 +170,16 @@ impl NodeServers {
     /// Lines for a user who has to start node servers by hand.
     pub(crate) fn instructions(&self) -> &[String] {
         &self.instructions
+    }
+
+    /// Waits for the outcome of all starts before it reports those that have failed.
+    pub(crate) fn decide_all(&mut self) {
+        self.failed.is_patient = true;
+    }
+
+    /// Ends all starters, and waits for their ends. Node servers end without the connection to this value.
+    pub(crate) fn abandon(mut self) {
+        self.starters.abandon();
     }
 
     /// Keeps the file of a secret until the end of the run.
@@ -209,20 +234,19 @@ impl NodeServers {
             }
         }
         let is_decided = self.missing().is_empty();
-        let is_due = self.failed_at.is_some_and(|first| is_decided || now >= first + GATHERING);
-        if is_due && !self.failed.is_empty() && self.patience.take().is_some() {
-            let failed = std::mem::take(&mut self.failed).into_iter();
+        let is_due = is_decided || self.failed.deadline().is_some_and(|deadline| now >= deadline);
+        if is_due && !self.failed.reasons.is_empty() && self.patience.take().is_some() {
+            let failed = std::mem::take(&mut self.failed.reasons).into_iter();
             let failed = failed.map(|(node, why)| FailedHost { name: self.name(node), why });
             self.events.push_back(StartEvent::Failed(failed.collect()));
-            self.failed_at = None;
+            self.failed.since = None;
         }
         Ok(())
     }
 
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let gathered = self.failed_at.map(|first| first + GATHERING);
-        [self.network.deadline(), self.patience, gathered].into_iter().flatten().min()
+        [self.network.deadline(), self.patience, self.failed.deadline()].into_iter().flatten().min()
     }
 
     /// Next event.
@@ -344,15 +368,16 @@ impl NodeServers {
     fn fail(&mut self, node: u32, why: String) {
         let is_attached = index(node).and_then(|at| self.attached.get(at)) == Some(&true);
         if !is_attached {
-            self.failed.entry(node).or_insert(why);
-            self.failed_at.get_or_insert_with(Instant::now);
+            self.failed.reasons.entry(node).or_insert(why);
+            self.failed.since.get_or_insert_with(Instant::now);
         }
     }
 
     /// Nodes that are neither in the tree nor have failed.
     fn missing(&self) -> Vec<u32> {
         let nodes = (1..).zip(&self.attached);
-        let missing = nodes.filter(|(node, is_in)| !**is_in && !self.failed.contains_key(node));
+        let missing =
+            nodes.filter(|(node, is_in)| !**is_in && !self.failed.reasons.contains_key(node));
         missing.map(|(node, _)| node).collect()
     }
 
@@ -366,13 +391,20 @@ fn index(node: u32) -> Option<usize> {
     usize::try_from(node.checked_sub(1)?).ok()
 }
 
-/// Table of hosts without a node server.
+/// Table of hosts without a node server, after which the run is over.
 pub(crate) fn failed_hosts(failed: &[FailedHost], all: usize) -> String {
+    table(failed, all, ", and nothing is left running")
+}
+
+/// Table of hosts without a node server, which are left out.
+pub(crate) fn hosts_left_out(failed: &[FailedHost], all: usize) -> String {
+    table(failed, all, "; the run starts on the others (--min-nodes)")
+}
+
+fn table(failed: &[FailedHost], all: usize, effect: &str) -> String {
     let width = failed.iter().map(|host| host.name.chars().count()).max().unwrap_or_default();
-    let mut text = format!(
-        "no '{NODE}' server could be started on {} of {all} hosts, and nothing is left running:",
-        failed.len()
-    );
+    let mut text =
+        format!("no '{NODE}' server could be started on {} of {all} hosts{effect}:", failed.len());
     for FailedHost { name, why } in failed {
         for (at, line) in why.lines().enumerate() {
             let name = if at == 0 { name } else { "" };

@@ -14,6 +14,9 @@ pub(crate) struct HostSettings {
     pub(crate) local: bool,
     /// Number of hosts that are used, the first ones (`--nodes`).
     pub(crate) nodes: Option<u32>,
+    /// Number of hosts with which the run starts at least, if others cannot be used (`--min-nodes`); all of
+    /// them by default.
+    pub(crate) min_nodes: Option<u32>,
     /// Number of ranks of each host before the next one has its turn (`--ppn`).
     pub(crate) ppn: Option<u32>,
     /// Explicit map of ranks to hosts (`--rankmap`).
@@ -42,6 +45,7 @@ impl Default for HostSettings {
             allocation: false,
             local: true,
             nodes: None,
+            min_nodes: None,
             ppn: None,
             rank_map: None,
             order: HostOrder::default(),

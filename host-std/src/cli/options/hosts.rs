@@ -82,6 +82,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, on| settings.hosts.oversubscribe = on,
         |settings| settings.hosts.oversubscribe,
     ),
+    Hosts.value(
+        "min-nodes",
+        "N",
+        "leave out hosts on which no node server can be started, as long as N hosts are left",
+        |settings, value| put(&mut settings.hosts.min_nodes, nodes(value).map(Some)),
+        |settings| settings.hosts.min_nodes.map(|nodes| nodes.to_string()),
+    ),
     Hosts.switch(
         "all-hosts",
         "let hosts without ranks take part in the run, for ranks that are spawned later",

@@ -24,6 +24,7 @@ pub(super) struct Ending {
     give_up_at: Option<Instant>,
     /// Time at which the head stops waiting for agents that it has dismissed.
     leave_at: Option<Instant>,
+    pub(super) hosts: HostChoice,
     /// True if nothing but output is left.
     is_over: bool,
     /// True for streams whose readers have gone, once the nodes know.
@@ -32,6 +33,15 @@ pub(super) struct Ending {
     blocked_fences: BTreeMap<u32, u32>,
     /// By job: last fence that a node has contributed to, in a run that continues after failures.
     entered_fences: BTreeMap<u32, u32>,
+}
+
+/// Hosts that may be left out of the run.
+#[derive(Debug, Default)]
+pub(super) struct HostChoice {
+    /// Number of hosts that the run needs; `None` if it needs all.
+    pub(super) min_nodes: Option<u32>,
+    /// Hosts without which the run starts again.
+    pub(super) left_out: Vec<String>,
 }
 
 /// Report of a failure that follows the output of its node.
@@ -70,6 +80,7 @@ impl Ending {
             kill_at: None,
             give_up_at: None,
             leave_at: None,
+            hosts: HostChoice::default(),
             is_over: false,
             closed: [false; 2],
             blocked_fences: BTreeMap::new(),

@@ -8,7 +8,8 @@ use super::{HeadLoop, changes, failures, operations, reports, spawn, terminal, t
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
-use crate::nodes::start::{FailedHost, StartEvent, failed_hosts};
+use crate::nodes::start::{FailedHost, StartEvent, failed_hosts, hosts_left_out};
+use crate::numbers::index;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
@@ -87,7 +88,16 @@ impl HeadLoop {
 
     /// Ends the run before any rank was started.
     fn fail_start(&mut self, failed: &[FailedHost]) {
-        let what = failed_hosts(failed, self.nodes.iter().count());
+        let all = self.nodes.iter().count();
+        let is_enough = |least| index(least) <= all.saturating_sub(failed.len());
+        if self.ending.hosts.min_nodes.is_some_and(is_enough)
+            && !self.ending.termination.has_failed()
+        {
+            self.io.report(hosts_left_out(failed, all));
+            self.ending.hosts.left_out = failed.iter().map(|host| host.name.clone()).collect();
+            return;
+        }
+        let what = failed_hosts(failed, all);
         self.fail(Failure::Launcher { what }, None);
     }
 

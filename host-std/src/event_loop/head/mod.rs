@@ -40,6 +40,7 @@ mod table;
 mod terminal;
 mod trace;
 
+use super::RunOutcome;
 use super::io::Io;
 use super::summary::Summary;
 use crate::admission::secret::GeneratedSecret;
@@ -86,17 +87,17 @@ use table::NodeTable;
 use terminal::HeadTerminal;
 use trace::HeadTrace;
 
-/// Runs a job on the hosts of `config`, and returns the exit code. All reports are written by then.
-pub(crate) fn run(config: &Config) -> u8 {
+/// Runs a job on the hosts of `config`. All reports are written when it returns.
+pub(crate) fn run(config: &Config) -> RunOutcome {
     if let Some(why) = refused::option(&config.settings) {
         target::write_last(exit::line(why).as_bytes());
-        return USAGE;
+        return RunOutcome::Ended(USAGE);
     }
     match HeadLoop::new(config) {
         Ok(head) => head.run(),
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
-            Failure::Launcher { what: String::new() }.exit_code()
+            RunOutcome::Ended(Failure::Launcher { what: String::new() }.exit_code())
         }
     }
 }
@@ -171,7 +172,11 @@ impl HeadLoop {
         let nodes = NodeTable::new(&placed, plan.started());
         let mut io = Io::new(Inputs::none(), outputs);
         reports.iter().for_each(|line| io.report(line));
-        let ending = Ending::new(&settings.ending);
+        let mut ending = Ending::new(&settings.ending);
+        ending.hosts.min_nodes = settings.hosts.min_nodes;
+        if settings.hosts.min_nodes.is_some() {
+            servers.decide_all();
+        }
         let names = PublishedNames::new(&plan.kvsname, plan.ranks, settings.job.kvs);
         let operations = Operations::new(Rc::clone(&placed), names.map_err(prepare)?);
         let reports = Reports::new(&settings.watching);
@@ -191,7 +196,7 @@ impl HeadLoop {
         })
     }
 
-    fn run(mut self) -> u8 {
+    fn run(mut self) -> RunOutcome {
         if let Err(error) = self.turn_until_done() {
             // The connections close with this process, and agents without a head kill their ranks.
             let what = format!("the launcher cannot continue: {error}");
@@ -199,6 +204,10 @@ impl HeadLoop {
             self.ending.termination.set_failure(Failure::Launcher { what });
         }
         let _ = self.io.finish();
+        if !self.ending.hosts.left_out.is_empty() {
+            self.servers.abandon();
+            return RunOutcome::Again { without: self.ending.hosts.left_out };
+        }
         let code = match self.ending.termination.failure() {
             Some(failure) => failure.exit_code(),
             None => match self.summary.tolerated_code() {
@@ -210,7 +219,7 @@ impl HeadLoop {
         if let Some(trouble) = self.trace.as_mut().and_then(|trace| trace.finish(code)) {
             target::write_last(exit::line(trouble).as_bytes());
         }
-        code
+        RunOutcome::Ended(code)
     }
 
     fn turn_until_done(&mut self) -> IoResult<()> {
@@ -250,7 +259,9 @@ impl HeadLoop {
     }
 
     fn is_done(&self) -> bool {
-        self.ending.termination.is_abandoned || (self.ending.is_over() && self.io.outputs.is_done())
+        self.ending.termination.is_abandoned
+            || ((self.ending.is_over() || !self.ending.hosts.left_out.is_empty())
+                && self.io.outputs.is_done())
     }
 
     /// Tells the nodes about readers of the output that have gone.

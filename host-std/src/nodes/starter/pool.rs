@@ -187,6 +187,14 @@ impl StarterPool {
         }
     }
 
+    /// Kills all starters, and waits for their ends.
+    pub(crate) fn abandon(&mut self) {
+        self.signal(Signal::KILL);
+        while let Some((_, one)) = self.running.pop_first() {
+            one.child.wait();
+        }
+    }
+
     /// Sends a signal to the starters whose nodes have not connected, and starts no further one.
     pub(crate) fn signal_awaited(&mut self, signal: Signal) {
         self.waiting.clear();

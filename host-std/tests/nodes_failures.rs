@@ -116,6 +116,17 @@ fn ranks_of_a_lost_node_count_as_failed() {
 }
 
 #[test]
+fn clients_of_pmix_receive_the_loss_of_a_node_as_an_event() {
+    let Some(program) = pmix_program("pmix_events") else { return };
+    let ran = run(&mut nodes(3, 3, &[program.to_str().unwrap(), "down"]));
+    // The source is the server.
+    let expected =
+        [0, 2].map(|rank| format!("rank {rank} receives -231 of rank 0 about local2, node 1"));
+    assert_eq!(sorted(&ran), expected, "{}", ran.err);
+    ran.exits_with(1);
+}
+
+#[test]
 fn fence_of_pmix_ends_as_partial_on_all_nodes() {
     let Some(program) = pmix_program("pmix_leave") else { return };
     let ran = run(&mut nodes(3, 3, &[program.to_str().unwrap()]));

@@ -345,6 +345,12 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
             nodes::publish_failures(&mut run.service, job, &new);
             run.publish_failed_ranks(job, &all);
         }
+        HeadMessage::NodeLost(node) => {
+            let plan = run.jobs.plan(run.jobs.first());
+            let hosts = plan.and_then(|plan| plan.placement.hosts.clone());
+            let name = hosts.as_ref().map_or("", |hosts| hosts.name(node));
+            run.service.pmix_notifier().notify_node_down((name, node));
+        }
         HeadMessage::FenceEntered(fence) => {
             run.uplink.iter_mut().for_each(|uplink| uplink.note_fence(fence));
         }

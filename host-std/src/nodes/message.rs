@@ -63,6 +63,8 @@ pub(crate) enum HeadMessage {
     RankGone(RankGone),
     /// Ranks have failed, and the others continue.
     Failed(FailedRanks),
+    /// The node with this number among the hosts is lost, and the run continues.
+    NodeLost(u32),
     /// Ranks wait in this fence; nodes without a rank that runs contribute to it at once.
     FenceEntered(FenceNumber),
     /// Requests the state of ranks.
@@ -312,6 +314,7 @@ mod tests {
                 all: vec![1, 7],
                 new: vec![(7, ProcessEnd::Exited(3), PmiPhase::Open)],
             }),
+            HeadMessage::NodeLost(2),
             HeadMessage::FenceEntered(FenceNumber { job: 1, number: 3 }),
             HeadMessage::Report(ReportRequest { number: 1, rows: RowsWanted::NoRank }),
             HeadMessage::Report(ReportRequest {

@@ -3,6 +3,7 @@
  *     pmix_events say       the last rank says something to all, to one, and to one that asks later
  *     pmix_events ends      rank 0 receives how the others end: well, by a signal, with 7, without a goodbye
  *     pmix_events spawn     rank 0 receives how a job that it has spawned comes and goes
+ *     pmix_events down      ranks receive that the node of rank 1 is lost, whose server rank 1 kills
  *     pmix_events fence     rank 1 dies; what becomes of the fence of the others?
  * An alarm ends whoever waits in vain. */
 #include <pmix.h>
@@ -40,6 +41,10 @@ static void on_event(size_t id, pmix_status_t code, const pmix_proc_t *source, p
             printf(" about rank %u", info[i].value.data.proc->rank);
         if (PMIX_CHECK_KEY(&info[i], PMIX_EXIT_CODE))
             printf(" code %d", info[i].value.data.integer);
+        if (PMIX_CHECK_KEY(&info[i], PMIX_HOSTNAME))
+            printf(" about %s", info[i].value.data.string);
+        if (PMIX_CHECK_KEY(&info[i], PMIX_NODEID))
+            printf(", node %u", info[i].value.data.uint32);
         if (PMIX_CHECK_KEY(&info[i], PMIX_NSPACE))
             printf(" about the job %s", strcmp(info[i].value.data.string, child) == 0 ? "spawned" : "of others");
     }
@@ -177,6 +182,20 @@ static int spawning(void)
     return 0;
 }
 
+static int losing(void)
+{
+    pmix_status_t code = PMIX_EVENT_NODE_DOWN;
+
+    listen_for(&code, 1);
+    fence();
+    if (self.rank == 1) {
+        kill(getppid(), SIGKILL);
+        pause();
+    }
+    wait_for(&received, 1);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int code = 0;
@@ -190,6 +209,8 @@ int main(int argc, char **argv)
         code = ending();
     } else if (strcmp(argv[1], "spawn") == 0) {
         code = spawning();
+    } else if (strcmp(argv[1], "down") == 0) {
+        code = losing();
     } else {
         fence();
         if (self.rank == 1)

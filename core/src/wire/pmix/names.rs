@@ -200,6 +200,8 @@ numbers! { Status, status::name;
     PROC_TERM_WO_SYNC = -200, "PROC_TERM_WO_SYNC";
     /// A process has terminated.
     PROC_TERMINATED = -201, "EVENT_PROC_TERMINATED";
+    /// A node is lost.
+    NODE_DOWN = -231, "EVENT_NODE_DOWN";
     /// The working directory of a program does not exist.
     JOB_WDIR_NOT_FOUND = -233, "JOB_WDIR_NOT_FOUND";
     /// The resources do not suffice for the job.

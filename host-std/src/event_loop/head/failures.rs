@@ -28,12 +28,17 @@ pub(super) fn handle_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure)
     publish(head, job, new);
 }
 
-/// Handles the loss of a node, whose ranks count as failed. Returns false if that ends the run.
-pub(super) fn tolerate_loss(head: &mut HeadLoop, loss: &NodeLoss, lost: &[(u32, u32)]) -> bool {
+/// Handles the loss of a node, whose ranks `lost` count as failed. Returns false if that ends the run.
+pub(super) fn tolerate_loss(
+    head: &mut HeadLoop,
+    node: NodeId,
+    (loss, lost): (&NodeLoss, &[(u32, u32)]),
+) -> bool {
     if !head.summary.continues_after_failures() || head.ending.termination.has_failed() {
         return false;
     }
     report_tolerated(head, 0, &Failure::NodeLost(loss.clone()));
+    head.send_all(&HeadMessage::NodeLost(node.0.saturating_sub(1)));
     let end = ProcessEnd::Killed { signal: Signal::KILL.as_raw(), dumped: false };
     for of_job in lost.chunk_by(|one, other| one.0 == other.0) {
         let job = of_job.first().map_or(0, |(job, _)| *job);

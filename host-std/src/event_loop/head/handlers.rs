@@ -287,7 +287,7 @@ impl HeadLoop {
             return Ok(());
         }
         // Other ranks cannot do without one that never was.
-        if has_started && failures::tolerate_loss(self, &failure, &lost) {
+        if has_started && failures::tolerate_loss(self, node, (&failure, &lost)) {
             lost.into_iter().for_each(|rank| operations::note_end(self, rank));
             spawn::handle_loss(self, node);
             changes::handle_loss(self, node);

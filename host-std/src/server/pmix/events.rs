@@ -1,5 +1,5 @@
 //! Events that the launcher itself publishes to PMIx clients: exits of processes, start and end of
-//! spawned jobs.
+//! spawned jobs, lost nodes.
 
 use crate::launch::pmix::server_nspace;
 use crate::launch::process::ProcessEnd;
@@ -87,6 +87,19 @@ impl PmixNotifier<'_> {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
+        });
+    }
+
+    /// Publishes the loss of a node, with the name of its host and its number among the hosts.
+    pub(crate) fn notify_node_down(&mut self, (host, node): (&str, u32)) {
+        let server = server_nspace(std::process::id());
+        let source = Proc { nspace: server.as_bytes(), rank: 0 };
+        let (code, range) = (Status::NODE_DOWN, range::SESSION);
+        let notification = Notification { code, source, range, later: Some(range), infos: 3 };
+        self.server.pmix().notify_clients(&notification, |to| {
+            special(to);
+            info(keys::HOSTNAME, Type::STRING, to).text(Some(host.as_bytes()));
+            info(keys::NODEID, Type::UINT32, to).u32(node);
         });
     }
 

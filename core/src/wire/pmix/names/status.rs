@@ -106,7 +106,6 @@ pub(super) const fn name(code: i32) -> Option<&'static str> {
         -189 => "JOB_ABORTED_BY_SYS_EVENT",
         -192 => "EVENT_SESSION_START",
         -193 => "EVENT_SESSION_END",
-        -231 => "EVENT_NODE_DOWN",
         -232 => "EVENT_NODE_OFFLINE",
         -235 => "JOB_SYS_OP_FAILED",
         -330 => "EVENT_SYS_OTHER",

@@ -71,6 +71,8 @@ pub(crate) struct DialInMessage {
     is_secured: bool,
     requires_challenge: bool,
     has_short_ids: bool,
+    /// Absolute path of the socket of munged, if a credential of munge is a proof, too.
+    munge: Option<OsString>,
 }
 
 /// Data that the ranks of a job exchange.
@@ -194,6 +196,8 @@ impl DialInMessage {
         let absolute = secret_file.map(std::path::absolute).transpose();
         let absolute =
             absolute.map_err(|error| format!("the file of the secret has no path: {error}"))?;
+        let munge = listen.munge.as_ref().map(std::path::absolute).transpose();
+        let munge = munge.map_err(|error| format!("the socket of munged has no path: {error}"))?;
         Ok(Self {
             node,
             address,
@@ -202,6 +206,7 @@ impl DialInMessage {
             is_secured: listen.is_secured,
             requires_challenge: listen.requires_challenge,
             has_short_ids: listen.id_width == IdWidth::Bits31,
+            munge: munge.map(OsString::from),
         })
     }
 
@@ -221,6 +226,7 @@ impl DialInMessage {
             is_secured: self.is_secured,
             requires_challenge: self.requires_challenge,
             id_width: if self.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
+            munge: self.munge.clone().map(PathBuf::from),
             is_for_started: false,
         }))
     }

@@ -35,6 +35,17 @@ pub struct Published<'a> {
     pub value: Value<'a>,
 }
 
+/// Result of the construction of a group.
+///
+/// Wire: SIZE context id; of later servers SIZE, PROCs, SIZE context id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupResult<'a> {
+    /// Context id, if the server has assigned one.
+    pub context: Option<u64>,
+    /// Members, if the server lists them.
+    pub members: Option<List<'a>>,
+}
+
 /// Job-level information of several jobs.
 ///
 /// Wire: BYTE_OBJECT, repeated; each has the content of a reply to REQ.
@@ -86,6 +97,21 @@ impl<'a> PmixAnswer<'a> {
     /// Name of the spawned job.
     pub fn nspace(&self) -> Option<&'a [u8]> {
         self.of(Command::SPAWN).one(Type::STRING).ok()?.text().ok()?
+    }
+
+    /// Entries of the reply to a query or to the control of jobs.
+    pub fn infos(&self) -> Option<List<'a>> {
+        let mut from = match self.command {
+            Command::QUERY | Command::JOB_CONTROL if !self.from.is_empty() => self.from,
+            _ => return None,
+        };
+        List::read(&mut from, Type::INFO).ok()
+    }
+
+    /// The constructed group.
+    pub fn group(&self) -> Option<GroupResult<'a>> {
+        let from = self.of(Command::GROUP_CONSTRUCT);
+        if from.is_empty() { None } else { read_group(from).ok() }
     }
 
     /// Jobs that this process is now connected with.
@@ -160,6 +186,12 @@ pub(super) fn read_all(command: Command, mut from: Unpacker<'_>) -> Result<(), M
                 from.one(Type::BYTE_OBJECT)?.blob()?;
             }
         }
+        Command::QUERY | Command::JOB_CONTROL => {
+            List::read(&mut from, Type::INFO)?;
+        }
+        Command::GROUP_CONSTRUCT => {
+            read_group(from)?;
+        }
         _ => {}
     }
     Ok(())
@@ -185,6 +217,21 @@ fn read_published<'a>(from: &mut Unpacker<'a>) -> Result<Published<'a>, Malforme
     Ok(Published { of, key, value: from.value()? })
 }
 
+/// Reads the result of a construction. The members stand only in replies of later servers, which have
+/// something behind the first number.
+fn read_group(mut from: Unpacker<'_>) -> Result<GroupResult<'_>, Malformed> {
+    let mut ahead = from;
+    let first = ahead.one(Type::SIZE)?.size()?;
+    let (members, context) = match ahead.is_empty() {
+        true => (None, first),
+        false => {
+            let members = List::read(&mut from, Type::PROC)?;
+            (Some(members), from.one(Type::SIZE)?.size()?)
+        }
+    };
+    Ok(GroupResult { context: (context != NO_CONTEXT).then_some(context), members })
+}
+
 /// Reads the body of an event.
 pub(super) fn read_event(mut from: Unpacker<'_>) -> Result<PmixClientEvent<'_>, Malformed> {
     let from = &mut from;
@@ -204,3 +251,6 @@ fn read_object<'a>(from: &mut Unpacker<'a>) -> Result<Object<'a>, Malformed> {
     let of = Proc::read(inside.one(Type::PROC)?)?;
     Ok(Object { of, kvals: Kvals::after(inside) })
 }
+
+/// Number in place of a context id that was not requested.
+const NO_CONTEXT: u64 = u64::MAX;

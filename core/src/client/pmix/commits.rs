@@ -1,6 +1,8 @@
 //! Values that were put and are not committed yet.
 
 use super::KEY_BYTES_MAX;
+use super::datum::Datum;
+use super::queued_request::{append_packed, check_text};
 use crate::error::Misuse;
 use crate::storage::Buffer;
 use crate::wire::pmix::names::{keys, scope};
@@ -15,29 +17,6 @@ pub enum Scope {
     Remote,
     /// All processes.
     Global,
-}
-
-/// A value to put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Datum<'a> {
-    /// Wire: BOOL.
-    Bool(bool),
-    /// Wire: UINT16.
-    U16(u16),
-    /// Wire: INT32.
-    I32(i32),
-    /// Wire: UINT32.
-    U32(u32),
-    /// Wire: INT64.
-    I64(i64),
-    /// Wire: UINT64.
-    U64(u64),
-    /// Wire: STRING. It has no NUL.
-    Text(&'a [u8]),
-    /// Wire: BYTE_OBJECT.
-    Bytes(&'a [u8]),
-    /// A value of any other type, as a [`Packer`] of the client's format has written it.
-    Packed(Type, &'a [u8]),
 }
 
 /// Scopes and KVALs as a commit sends them, one behind the other.
@@ -69,29 +48,12 @@ impl<B: Buffer> LocalPuts<B> {
         if keys::is_reserved(key) {
             return Err(Misuse::NotRepresentable { what: "a key of the launcher's" });
         }
-        if key.contains(&0) || matches!(value, Datum::Text(text) if text.contains(&0)) {
-            return Err(Misuse::NotRepresentable { what: "a text with NUL" });
-        }
+        check_text(key)?;
         value.check(self.format)?;
-        let key_bytes = i32::try_from(key.len() + 1).unwrap_or(i32::MAX);
-        let (mut head, mut of) = ([0; SHORT_BYTES], [0; SHORT_BYTES]);
-        let head = short(&mut head, self.format, |to| {
-            to.u8(scope.number()).one(Type::KVAL).i32(key_bytes);
-        });
-        let of = short(&mut of, self.format, |to| {
-            value.write_front(to.u8(0).of(value.of()));
-        });
-        let tail: &[u8] = if let Datum::Text(_) = value { &[0] } else { &[] };
-        let pieces = [head, key, of, value.long(), tail];
-        let (len_bytes, limit_bytes) = (pieces.iter().map(|p| p.len()).sum(), self.bytes.room());
-        let no_room = |_| Misuse::Length { what: "value", len_bytes, limit_bytes };
-        if len_bytes > limit_bytes {
-            return Err(no_room(()));
-        }
-        for piece in pieces {
-            self.bytes.extend(piece).map_err(|_| no_room(()))?;
-        }
-        Ok(())
+        append_packed(&mut self.bytes, self.format, "value", |to| {
+            to.u8(scope.number()).one(Type::KVAL).text(Some(key)).of(value.of());
+            value.write(to);
+        })
     }
 
     /// Number of packed bytes.
@@ -157,68 +119,3 @@ impl Scope {
         }
     }
 }
-
-impl<'a> Datum<'a> {
-    const fn of(self) -> Type {
-        match self {
-            Self::Bool(_) => Type::BOOL,
-            Self::U16(_) => Type::UINT16,
-            Self::I32(_) => Type::INT32,
-            Self::U32(_) => Type::UINT32,
-            Self::I64(_) => Type::INT64,
-            Self::U64(_) => Type::UINT64,
-            Self::Text(_) => Type::STRING,
-            Self::Bytes(_) => Type::BYTE_OBJECT,
-            Self::Packed(of, _) => of,
-        }
-    }
-
-    /// Checks that the value has the type that it claims.
-    fn check(self, format: Format) -> Result<(), Misuse> {
-        let Self::Packed(of, bytes) = self else { return Ok(()) };
-        match Unpacker::new(bytes, format).skip(of) {
-            Ok(all) if all.len() == bytes.len() => Ok(()),
-            _ => Err(Misuse::NotRepresentable { what: "bytes that are no value of their type" }),
-        }
-    }
-
-    /// Writes the part of bounded length.
-    fn write_front(self, to: &mut Packer<'_>) {
-        match self {
-            Self::Bool(value) => to.u8(value.into()),
-            Self::U16(number) => to.u16(number),
-            Self::I32(number) => to.i32(number),
-            Self::U32(number) => to.u32(number),
-            Self::I64(number) => to.i64(number),
-            Self::U64(number) => to.u64(number),
-            Self::Text(text) => {
-                to.i32(i32::try_from(text.len().saturating_add(1)).unwrap_or(i32::MAX))
-            }
-            Self::Bytes(bytes) => to.size(bytes.len() as u64),
-            Self::Packed(..) => to,
-        };
-    }
-
-    /// The part of the value without a fixed bound of its length.
-    const fn long(self) -> &'a [u8] {
-        match self {
-            Self::Text(bytes) | Self::Bytes(bytes) | Self::Packed(_, bytes) => bytes,
-            _ => b"",
-        }
-    }
-}
-
-/// Bytes that `write` packs, which are a few numbers at most.
-pub(super) fn short(
-    scratch: &mut [u8; SHORT_BYTES],
-    format: Format,
-    write: impl FnOnce(&mut Packer<'_>),
-) -> &[u8] {
-    let mut to = Packer::new(scratch, format);
-    write(&mut to);
-    let len = to.len();
-    scratch.get(..len).unwrap_or(b"")
-}
-
-/// Room for two numbers and their heads.
-pub(super) const SHORT_BYTES: usize = 32;

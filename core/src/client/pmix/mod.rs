@@ -26,28 +26,34 @@
 
 mod answer;
 mod commits;
+mod datum;
 mod job;
 mod queued_request;
 mod recv;
+mod request;
 pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use self::answer::{JobDescriptions, Object, Objects, PmixAnswer, Published, PublishedData};
+pub use self::answer::{
+    GroupResult, JobDescriptions, Object, Objects, PmixAnswer, Published, PublishedData,
+};
 use self::commits::LocalPuts;
-pub use self::commits::{Datum, Scope};
+pub use self::commits::Scope;
+pub use self::datum::Datum;
 pub use self::job::JobInfo;
 use self::queued_request::QueuedPmixRequest;
 use self::recv::PmixBufferUse;
 pub use self::recv::PmixClientEvent;
+pub use self::request::{Attribute, PmixRequest, SpawnApp};
 pub use self::state::PmixState;
 use crate::error::Misuse;
 use crate::ids::KvsName;
 use crate::storage::{Buffer, Slots};
 use crate::wire::pmix::greeting::Credential;
 use crate::wire::pmix::header::TAG_REQUESTS;
-use crate::wire::pmix::names::{Command, Status};
-use crate::wire::pmix::{Format, Proc, Value};
+use crate::wire::pmix::names::Command;
+use crate::wire::pmix::{Format, Value};
 
 /// Identity that a client presents, as the launcher has put it in its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +65,17 @@ pub struct ProcIdentity {
     /// The user and group it runs as, for a server that takes `native`; for one that takes `none`,
     /// nothing.
     pub credential: Option<Credential>,
+    /// Encoding of values, in both directions.
+    pub format: Format,
+}
+
+/// Identity of a tool, to which the server assigns a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolIdentity {
+    /// The user and group it runs as.
+    pub owner: Credential,
+    /// True if they are the credential, for a server that takes `native`.
+    pub is_native: bool,
     /// Encoding of values, in both directions.
     pub format: Format,
 }
@@ -76,115 +93,12 @@ pub struct PmixBuffers<B> {
     pub job: B,
 }
 
-/// Request of a client. An empty namespace is its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PmixRequest<'a> {
-    /// Connects, and requests the job-level information. Always the first request.
-    Init,
-    /// Makes the values that were put since the last commit visible to other processes.
-    Commit,
-    /// Waits until all of `procs` have entered the same fence.
-    Fence {
-        /// Participants; all processes of the own job if the list is empty.
-        procs: &'a [Proc<'a>],
-        /// True if committed data is exchanged before the fence ends.
-        collect: bool,
-        /// Number of seconds after which the server gives up; `None` for no timeout.
-        timeout_s: Option<u32>,
-    },
-    /// Reads the committed data of a process.
-    Get {
-        /// The process, or one of [`ranks`](crate::wire::pmix::ranks).
-        of: Proc<'a>,
-        /// Requested key; all data if there is none.
-        key: Option<&'a [u8]>,
-        /// True if the request fails instead of waiting for missing data.
-        immediate: bool,
-        /// Number of seconds after which the server gives up; a server has a limit of its own
-        /// otherwise.
-        timeout_s: Option<u32>,
-    },
-    /// Publishes a text under a key for every job of the launcher, until this job has ended.
-    Publish {
-        /// The key.
-        key: &'a [u8],
-        /// The text.
-        text: &'a [u8],
-    },
-    /// Looks up published data.
-    Lookup {
-        /// The key.
-        key: &'a [u8],
-        /// True if the server waits for missing data.
-        wait: bool,
-        /// Number of seconds after which the server gives up; `None` for no timeout.
-        timeout_s: Option<u32>,
-    },
-    /// Withdraws the data that this process has published under a key.
-    Unpublish {
-        /// The key.
-        key: &'a [u8],
-    },
-    /// Starts programs as a job of their own.
-    Spawn {
-        /// The programs, in the order of their ranks; at least one.
-        programs: &'a [PmixProgram<'a>],
-    },
-    /// A fence that connects the jobs of the processes.
-    Connect {
-        /// Participants, this process among them.
-        procs: &'a [Proc<'a>],
-        /// Number of seconds after which the server gives up; `None` for no timeout.
-        timeout_s: Option<u32>,
-    },
-    /// A fence that disconnects them.
-    Disconnect {
-        /// Participants, this process among them.
-        procs: &'a [Proc<'a>],
-        /// Number of seconds after which the server gives up; `None` for no timeout.
-        timeout_s: Option<u32>,
-    },
-    /// Registers for events of one code, or for all events; they arrive as
-    /// [`PmixClientEvent::Happened`].
-    Register {
-        /// Code of the events; all events if there is none.
-        code: Option<Status>,
-    },
-    /// Notifies other processes of an event of this process.
-    Notify {
-        /// Code of the event.
-        code: Status,
-        /// Processes to notify: one of [`range`](crate::wire::pmix::names::range).
-        range: u8,
-    },
-    /// Finalizes the session.
-    Finalize,
-    /// Aborts the whole job, with an exit code and a message.
-    Abort {
-        /// The exit code.
-        code: i32,
-        /// Human-readable message; cut to the available room.
-        message: &'a [u8],
-    },
-}
-
-/// One program of a spawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PmixProgram<'a> {
-    /// The program to start, and its arguments.
-    pub words: &'a [&'a [u8]],
-    /// Variables for its environment, as `NAME=VALUE`.
-    pub variables: &'a [&'a [u8]],
-    /// Working directory; that of the launcher if there is none.
-    pub directory: Option<&'a [u8]>,
-    /// Number of processes.
-    pub processes: u32,
-}
-
 /// Client of a PMIx session.
 #[derive(Debug)]
 pub struct PmixClient<B, const SLOTS: usize = 4> {
     identity: ProcIdentity,
+    /// User and group of a tool, whose namespace is empty until it is admitted.
+    tool: Option<Credential>,
     request: B,
     response: B,
     puts: LocalPuts<B>,
@@ -201,7 +115,7 @@ pub struct PmixClient<B, const SLOTS: usize = 4> {
 }
 
 /// Identifies one request of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PmixTicket(u32);
 
 /// Message that is due.
@@ -222,10 +136,24 @@ struct SentRequest {
 impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     /// Creates a client that has sent nothing yet.
     pub fn new(identity: ProcIdentity, memory: PmixBuffers<B>) -> Self {
+        Self::with_role(identity, None, memory)
+    }
+
+    /// Creates a client that is a tool: no server has started it, and it is rank 0 of a job of its own. The
+    /// room for replies is at least [`TOOL_WELCOME_BYTES`](crate::wire::pmix::greeting::TOOL_WELCOME_BYTES).
+    pub fn tool(tool: ToolIdentity, memory: PmixBuffers<B>) -> Self {
+        let ToolIdentity { owner, is_native, format } = tool;
+        let credential = is_native.then_some(owner);
+        let identity = ProcIdentity { nspace: KvsName::none(), rank: 0, credential, format };
+        Self::with_role(identity, Some(owner), memory)
+    }
+
+    fn with_role(identity: ProcIdentity, tool: Option<Credential>, memory: PmixBuffers<B>) -> Self {
         let PmixBuffers { request, response, puts, job } = memory;
         Self {
             puts: LocalPuts::new(puts, identity.format),
             identity,
+            tool,
             request,
             response,
             job,
@@ -263,8 +191,10 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         self.tag = if self.tag == u32::MAX { TAG_REQUESTS } else { self.tag + 1 };
         let ticket = PmixTicket(self.tag);
         let waiting = SentRequest { ticket, command: kept.command() };
-        // A slot is free: that was checked above, or an abort has freed all of them.
-        Slots::insert(&mut self.inflight, waiting).ok_or(Misuse::Busy)?;
+        if waiting.command != Command::DEREGISTER_EVENTS {
+            // A slot is free: that was checked above, or an abort has freed all of them.
+            Slots::insert(&mut self.inflight, waiting).ok_or(Misuse::Busy)?;
+        }
         self.is_listening |= matches!(request, PmixRequest::Register { .. });
         self.outgoing = Some(match kept {
             QueuedPmixRequest::Job => Outgoing::Greeting(ticket),
@@ -301,7 +231,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         JobInfo::new(self.job.as_slice(), self.identity.format, self.identity.rank)
     }
 
-    /// Identity that this client presents.
+    /// Identity of this client. That of a tool has no namespace before the server has assigned one.
     pub const fn identity(&self) -> &ProcIdentity {
         &self.identity
     }

@@ -1,137 +1,50 @@
 //! Storage of a request until it is sent, and its encoding.
 
-use super::commits::{LocalPuts, SHORT_BYTES, short};
-use super::{KEY_BYTES_MAX, PmixProgram, PmixRequest, ProcIdentity};
+use super::commits::LocalPuts;
+use super::datum::Datum;
+use super::request::{Attribute, SpawnApp};
+use super::{KEY_BYTES_MAX, PmixRequest, ProcIdentity};
 use crate::error::Misuse;
 use crate::storage::Buffer;
 use crate::wire::pmix::names::{Command, Status, keys};
 use crate::wire::pmix::{Format, Packer, Proc, Type, WILDCARD};
 
-/// A queued request. Its texts lie one after the other in a buffer.
+/// A queued request. What has no bound is in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueuedPmixRequest {
     Job,
     /// Number of bytes of the put values to send.
     Commit(usize),
-    /// A collective operation. The text is so many processes, packed.
-    Meeting {
-        command: Command,
-        count: u32,
-        collect: bool,
-        timeout_s: Option<u32>,
-    },
-    /// The text is a namespace and a key.
-    Get {
-        nspace_bytes: usize,
-        has_key: bool,
-        rank: u32,
-        immediate: bool,
-        timeout_s: Option<u32>,
-    },
-    /// The text is a key and its published value.
-    Publish {
-        user: u32,
-        key_bytes: usize,
-    },
-    /// A lookup or an unpublish. The text is a key.
-    Name {
-        command: Command,
-        user: u32,
-        wait: bool,
-        timeout_s: Option<u32>,
-    },
-    /// The text is so many programs, packed.
-    Spawn {
-        count: u32,
-    },
-    Register {
-        code: Option<Status>,
-    },
-    Notify {
-        code: Status,
-        range: u8,
-    },
-    Finalize,
-    /// The text is the message of the abort.
+    /// The buffer has the body behind the command, packed.
+    Packed(Command),
+    /// The buffer has the message of the abort.
     Abort {
         code: i32,
     },
 }
 
-/// Copies the texts of a request one after the other.
+/// Stores a request, with its texts in `buffer`.
 ///
 /// # Errors
 ///
-/// [`Misuse`]; nothing was copied then.
+/// [`Misuse`]; nothing was stored then.
 pub(super) fn keep<B: Buffer>(
     request: &PmixRequest<'_>,
     own: &ProcIdentity,
-    posts: &LocalPuts<B>,
-    said: &mut B,
+    puts: &LocalPuts<B>,
+    buffer: &mut B,
 ) -> Result<QueuedPmixRequest, Misuse> {
-    let own_nspace = own.nspace.as_bytes();
-    Ok(match *request {
-        PmixRequest::Init => QueuedPmixRequest::Job,
-        PmixRequest::Commit => QueuedPmixRequest::Commit(posts.len()),
-        PmixRequest::Finalize => QueuedPmixRequest::Finalize,
-        PmixRequest::Fence { procs, collect, timeout_s } => {
-            let all = [Proc { nspace: b"", rank: WILDCARD }];
-            let procs = if procs.is_empty() { &all } else { procs };
-            let count = keep_procs(procs, own, said)?;
-            QueuedPmixRequest::Meeting { command: Command::FENCE, count, collect, timeout_s }
-        }
-        PmixRequest::Connect { procs, timeout_s }
-        | PmixRequest::Disconnect { procs, timeout_s } => {
-            let is_connect = matches!(request, PmixRequest::Connect { .. });
-            let command = if is_connect { Command::CONNECT } else { Command::DISCONNECT };
-            let count = keep_procs(procs, own, said)?;
-            QueuedPmixRequest::Meeting { command, count, collect: false, timeout_s }
-        }
-        PmixRequest::Publish { key, text } => {
-            check_name(key)?;
-            if text.contains(&0) {
-                return Err(Misuse::NotRepresentable { what: "a text with NUL" });
-            }
-            check_room("key and text", key.len() + text.len(), said.room())?;
-            extend(said, &[key, text])?;
-            QueuedPmixRequest::Publish { user: user(own), key_bytes: key.len() }
-        }
-        PmixRequest::Lookup { key, wait, timeout_s } => {
-            check_name(key)?;
-            check_room("key", key.len(), said.room())?;
-            extend(said, &[key])?;
-            QueuedPmixRequest::Name { command: Command::LOOKUP, user: user(own), wait, timeout_s }
-        }
-        PmixRequest::Unpublish { key } => {
-            check_name(key)?;
-            check_room("key", key.len(), said.room())?;
-            extend(said, &[key])?;
-            let (command, user) = (Command::UNPUBLISH, user(own));
-            QueuedPmixRequest::Name { command, user, wait: false, timeout_s: None }
-        }
-        PmixRequest::Spawn { programs } => {
-            QueuedPmixRequest::Spawn { count: keep_programs(programs, own.format, said)? }
-        }
-        PmixRequest::Register { code } => QueuedPmixRequest::Register { code },
-        PmixRequest::Notify { code, range } => QueuedPmixRequest::Notify { code, range },
-        PmixRequest::Get { of, key, immediate, timeout_s } => {
-            let nspace = name(&of, own_nspace)?;
-            let text = key.unwrap_or(b"");
-            if text.len() > KEY_BYTES_MAX {
-                let (len_bytes, limit_bytes) = (text.len(), KEY_BYTES_MAX);
-                return Err(Misuse::Length { what: "key", len_bytes, limit_bytes });
-            }
-            check_room("name space and key", nspace.len() + text.len(), said.room())?;
-            extend(said, &[nspace, text])?;
-            let (nspace_bytes, has_key) = (nspace.len(), key.is_some());
-            QueuedPmixRequest::Get { nspace_bytes, has_key, rank: of.rank, immediate, timeout_s }
-        }
+    match *request {
+        PmixRequest::Init => return Ok(QueuedPmixRequest::Job),
+        PmixRequest::Commit => return Ok(QueuedPmixRequest::Commit(puts.len())),
         PmixRequest::Abort { code, message } => {
-            let fitting = message.len().min(said.room());
-            extend(said, &[message.get(..fitting).unwrap_or(b"")])?;
-            QueuedPmixRequest::Abort { code }
+            buffer.extend_fitting(message);
+            return Ok(QueuedPmixRequest::Abort { code });
         }
-    })
+        _ => check(request, own.format)?,
+    }
+    append_packed(buffer, own.format, "request", |to| write_fields(request, own, to))?;
+    Ok(QueuedPmixRequest::Packed(command(request)))
 }
 
 impl QueuedPmixRequest {
@@ -140,185 +53,341 @@ impl QueuedPmixRequest {
         match self {
             Self::Job => Command::REQ,
             Self::Commit(_) => Command::COMMIT,
-            Self::Meeting { command, .. } | Self::Name { command, .. } => command,
-            Self::Publish { .. } => Command::PUBLISH,
-            Self::Spawn { .. } => Command::SPAWN,
-            Self::Register { .. } => Command::REGISTER_EVENTS,
-            Self::Notify { .. } => Command::NOTIFY,
-            Self::Get { .. } => Command::GET,
-            Self::Finalize => Command::FINALIZE,
+            Self::Packed(command) => command,
             Self::Abort { .. } => Command::ABORT,
         }
     }
 
     /// Writes the body of the message.
-    pub(super) fn write<B: Buffer>(self, said: &[u8], posts: &LocalPuts<B>, to: &mut Packer<'_>) {
+    pub(super) fn write<B: Buffer>(self, text: &[u8], puts: &LocalPuts<B>, to: &mut Packer<'_>) {
         to.one(Type::COMMAND).u8(self.command().0);
         match self {
-            Self::Job | Self::Finalize => {}
-            Self::Commit(until) => posts.write(until, to),
-            Self::Meeting { count, collect, timeout_s, .. } => {
-                to.one(Type::SIZE).size(count.into()).op(Type::PROC, count).raw(said);
-                directives(collect.then_some(keys::COLLECT), timeout_s, to);
-            }
-            Self::Publish { user, key_bytes } => {
-                let (key, text) = said.split_at(key_bytes.min(said.len()));
-                to.one(Type::UINT32).u32(user).one(Type::SIZE).size(1).one(Type::INFO);
-                to.text(Some(key)).u32(0).of(Type::STRING).text(Some(text));
-            }
-            Self::Name { user, wait, timeout_s, .. } => {
-                to.one(Type::UINT32).u32(user).one(Type::SIZE).size(1);
-                to.one(Type::STRING).text(Some(said));
-                directives(wait.then_some(keys::WAIT), timeout_s, to);
-            }
-            Self::Spawn { count } => {
-                // No directives for the job.
-                to.one(Type::SIZE).size(0).one(Type::SIZE).size(count.into());
-                to.op(Type::APP, count).raw(said);
-            }
-            Self::Register { code } => {
-                to.one(Type::SIZE).size(code.is_some().into());
-                if let Some(code) = code {
-                    to.one(Type::STATUS).i32(code.0);
-                }
-                to.one(Type::SIZE).size(0);
-            }
-            Self::Notify { code, range } => {
-                to.one(Type::STATUS).i32(code.0).one(Type::DATA_RANGE).u8(range);
-                to.one(Type::SIZE).size(0);
-            }
-            Self::Get { nspace_bytes, has_key, rank, immediate, timeout_s } => {
-                let (nspace, key) = said.split_at(nspace_bytes.min(said.len()));
-                to.one(Type::STRING).text(Some(nspace)).one(Type::PROC_RANK).u32(rank);
-                directives(immediate.then_some(keys::IMMEDIATE), timeout_s, to);
-                if has_key {
-                    to.one(Type::STRING).text(Some(key));
-                }
+            Self::Job => {}
+            Self::Commit(until) => puts.write(until, to),
+            Self::Packed(_) => {
+                to.raw(text);
             }
             Self::Abort { code } => {
                 to.one(Type::STATUS).i32(code);
-                to.one(Type::STRING).text(Some(said)).one(Type::SIZE).size(0);
+                to.one(Type::STRING).text(Some(text)).one(Type::SIZE).size(0);
             }
         }
     }
 }
 
-/// Writes a directive that is switched on, if there is one, and the timeout of the server.
-fn directives(switch: Option<&[u8]>, timeout_s: Option<u32>, to: &mut Packer<'_>) {
-    let count = u32::from(switch.is_some()) + u32::from(timeout_s.is_some());
-    to.one(Type::SIZE).size(count.into());
-    if count == 0 {
+/// Appends the bytes that `write` packs; it is called twice: to count, and to write.
+///
+/// # Errors
+///
+/// [`Misuse::Length`] without the room; nothing was appended then.
+pub(super) fn append_packed(
+    buffer: &mut impl Buffer,
+    format: Format,
+    what: &'static str,
+    write: impl Fn(&mut Packer<'_>),
+) -> Result<(), Misuse> {
+    let mut counted = Packer::new(&mut [], format);
+    write(&mut counted);
+    let (len_bytes, limit_bytes) = (counted.len(), buffer.room());
+    let no_room = Misuse::Length { what, len_bytes, limit_bytes };
+    if len_bytes > limit_bytes {
+        return Err(no_room);
+    }
+    let packed = buffer.append_with(
+        || len_bytes,
+        |room| {
+            let mut to = Packer::new(room, format);
+            write(&mut to);
+            to.finish()
+        },
+    );
+    packed.map(drop).map_err(|_| no_room)
+}
+
+/// Checks a text, which has a terminator on the wire.
+pub(super) fn check_text(text: &[u8]) -> Result<(), Misuse> {
+    if text.contains(&0) {
+        return Err(Misuse::NotRepresentable { what: "a text with NUL" });
+    }
+    Ok(())
+}
+
+/// Checks a key of any owner.
+pub(super) fn check_key(key: &[u8]) -> Result<(), Misuse> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        let limit_bytes = KEY_BYTES_MAX;
+        return Err(Misuse::Length { what: "key", len_bytes: key.len(), limit_bytes });
+    }
+    check_text(key)
+}
+
+/// Command of a request that is packed when it is queued.
+const fn command(request: &PmixRequest<'_>) -> Command {
+    match request {
+        PmixRequest::Init => Command::REQ,
+        PmixRequest::Commit => Command::COMMIT,
+        PmixRequest::Fence { .. } => Command::FENCE,
+        PmixRequest::Get { .. } => Command::GET,
+        PmixRequest::Publish { .. } => Command::PUBLISH,
+        PmixRequest::Lookup { .. } => Command::LOOKUP,
+        PmixRequest::Unpublish { .. } => Command::UNPUBLISH,
+        PmixRequest::Spawn { .. } => Command::SPAWN,
+        PmixRequest::Connect { .. } => Command::CONNECT,
+        PmixRequest::Disconnect { .. } => Command::DISCONNECT,
+        PmixRequest::Register { .. } => Command::REGISTER_EVENTS,
+        PmixRequest::Deregister { .. } => Command::DEREGISTER_EVENTS,
+        PmixRequest::Notify { .. } => Command::NOTIFY,
+        PmixRequest::Query { .. } => Command::QUERY,
+        PmixRequest::Log { .. } => Command::LOG,
+        PmixRequest::JobControl { .. } => Command::JOB_CONTROL,
+        PmixRequest::GroupConstruct { .. } => Command::GROUP_CONSTRUCT,
+        PmixRequest::GroupDestruct { .. } => Command::GROUP_DESTRUCT,
+        PmixRequest::GroupLeave { .. } => Command::GROUP_LEAVE,
+        PmixRequest::Finalize => Command::FINALIZE,
+        PmixRequest::Abort { .. } => Command::ABORT,
+    }
+}
+
+/// Checks the texts and numbers of a request.
+fn check(request: &PmixRequest<'_>, format: Format) -> Result<(), Misuse> {
+    let attributes = |list: &[Attribute<'_>]| list.iter().try_for_each(|one| one.check(format));
+    match *request {
+        PmixRequest::Fence { procs, .. }
+        | PmixRequest::Connect { procs, .. }
+        | PmixRequest::Disconnect { procs, .. } => check_procs(procs),
+        PmixRequest::Get { of, key, .. } => {
+            check_procs(&[of])?;
+            match key {
+                Some(key) if key.len() > KEY_BYTES_MAX => check_key(key),
+                Some(key) => check_text(key),
+                None => Ok(()),
+            }
+        }
+        PmixRequest::Publish { key, text } => {
+            check_own_key(key)?;
+            check_text(text)
+        }
+        PmixRequest::Lookup { key, .. } | PmixRequest::Unpublish { key } => check_own_key(key),
+        PmixRequest::Spawn { apps, directives } => {
+            if apps.is_empty() {
+                return Err(Misuse::NotRepresentable { what: "a spawn without a program" });
+            }
+            apps.iter().try_for_each(|app| check_app(app, format))?;
+            attributes(directives)
+        }
+        PmixRequest::Register { directives, .. } => attributes(directives),
+        PmixRequest::Notify { attributes: list, .. } => attributes(list),
+        PmixRequest::Query { keys, qualifiers } => {
+            keys.iter().try_for_each(|key| check_key(key))?;
+            attributes(qualifiers)
+        }
+        PmixRequest::Log { data, directives, .. } => {
+            attributes(data)?;
+            attributes(directives)
+        }
+        PmixRequest::JobControl { targets: procs, directives } => {
+            check_procs(procs)?;
+            attributes(directives)
+        }
+        PmixRequest::GroupConstruct { name, procs, directives } => {
+            check_key(name)?;
+            check_procs(procs)?;
+            attributes(directives)
+        }
+        PmixRequest::GroupDestruct { name, .. } | PmixRequest::GroupLeave { name } => {
+            check_key(name)
+        }
+        PmixRequest::Init
+        | PmixRequest::Commit
+        | PmixRequest::Deregister { .. }
+        | PmixRequest::Finalize
+        | PmixRequest::Abort { .. } => Ok(()),
+    }
+}
+
+fn check_procs(procs: &[Proc<'_>]) -> Result<(), Misuse> {
+    match procs.iter().any(|proc| proc.nspace.contains(&0)) {
+        true => Err(Misuse::NotRepresentable { what: "a name space with NUL" }),
+        false => Ok(()),
+    }
+}
+
+/// Checks a key under which a process may publish.
+fn check_own_key(key: &[u8]) -> Result<(), Misuse> {
+    check_key(key)?;
+    if keys::is_reserved(key) {
+        return Err(Misuse::NotRepresentable { what: "a key of the launcher's" });
+    }
+    Ok(())
+}
+
+fn check_app(app: &SpawnApp<'_>, format: Format) -> Result<(), Misuse> {
+    if app.command.is_empty() || i32::try_from(app.processes).is_err() {
+        return Err(Misuse::NotRepresentable { what: "a program like that" });
+    }
+    let texts = app.arguments.iter().chain(app.variables).copied();
+    let mut texts = texts.chain([app.command]).chain(app.directory);
+    texts.try_for_each(check_text)?;
+    app.directives.iter().try_for_each(|one| one.check(format))
+}
+
+/// Writes the fields behind the command of a request.
+fn write_fields(request: &PmixRequest<'_>, own: &ProcIdentity, to: &mut Packer<'_>) {
+    match *request {
+        PmixRequest::Fence { procs, collect, timeout_s } => {
+            let all = [Proc { nspace: b"", rank: WILDCARD }];
+            write_procs(if procs.is_empty() { &all } else { procs }, own, to);
+            let collect = collect.then_some(Attribute::enabled(keys::COLLECT));
+            write_options(collect, timeout_s, to);
+        }
+        PmixRequest::Connect { procs, timeout_s }
+        | PmixRequest::Disconnect { procs, timeout_s } => {
+            write_procs(procs, own, to);
+            write_options(None, timeout_s, to);
+        }
+        PmixRequest::Get { of, key, immediate, timeout_s } => {
+            to.one(Type::STRING).text(Some(nspace(&of, own)));
+            to.one(Type::PROC_RANK).u32(of.rank);
+            let immediate = immediate.then_some(Attribute::enabled(keys::IMMEDIATE));
+            write_options(immediate, timeout_s, to);
+            if let Some(key) = key {
+                to.one(Type::STRING).text(Some(key));
+            }
+        }
+        PmixRequest::Publish { key, text } => {
+            to.one(Type::UINT32).u32(user(own));
+            write_attributes(&[Attribute::new(key, Datum::Text(text))], to);
+        }
+        PmixRequest::Lookup { key, wait, timeout_s } => {
+            write_name(key, own, to);
+            // Number of values to wait for: all that are requested.
+            let wait = wait.then_some(Attribute::new(keys::WAIT, Datum::Int(0)));
+            write_options(wait, timeout_s, to);
+        }
+        PmixRequest::Unpublish { key } => {
+            write_name(key, own, to);
+            write_attributes(&[], to);
+        }
+        PmixRequest::Spawn { apps, directives } => {
+            write_attributes(directives, to);
+            to.one(Type::SIZE).size(apps.len() as u64).op(Type::APP, count(apps));
+            apps.iter().for_each(|app| write_app(app, to));
+        }
+        PmixRequest::Register { codes, directives } => {
+            to.one(Type::SIZE).size(codes.len() as u64);
+            if !codes.is_empty() {
+                to.op(Type::STATUS, count(codes));
+                for code in codes {
+                    to.i32(code.0);
+                }
+            }
+            write_attributes(directives, to);
+        }
+        PmixRequest::Deregister { codes } => {
+            let all = [ALL_EVENTS];
+            for code in if codes.is_empty() { &all } else { codes } {
+                to.one(Type::STATUS).i32(code.0);
+            }
+        }
+        PmixRequest::Notify { code, range, attributes } => {
+            to.one(Type::STATUS).i32(code.0).one(Type::DATA_RANGE).u8(range);
+            write_attributes(attributes, to);
+        }
+        PmixRequest::Query { keys, qualifiers } => {
+            to.one(Type::SIZE).size(1).one(Type::QUERY);
+            write_texts(keys, to.i32(texts(keys.len())));
+            write_inner_attributes(qualifiers, to);
+        }
+        PmixRequest::Log { time_s, data, directives } => {
+            to.one(Type::TIME).u64(time_s);
+            write_attributes(data, to);
+            write_attributes(directives, to);
+        }
+        PmixRequest::JobControl { targets, directives } => {
+            write_procs(targets, own, to);
+            write_attributes(directives, to);
+        }
+        PmixRequest::GroupConstruct { name, procs, directives } => {
+            to.one(Type::STRING).text(Some(name));
+            write_procs(procs, own, to);
+            write_attributes(directives, to);
+        }
+        PmixRequest::GroupDestruct { name, timeout_s } => {
+            to.one(Type::STRING).text(Some(name));
+            write_options(None, timeout_s, to);
+        }
+        PmixRequest::GroupLeave { name } => {
+            to.one(Type::STRING).text(Some(name));
+            write_attributes(&[], to);
+        }
+        PmixRequest::Init
+        | PmixRequest::Commit
+        | PmixRequest::Finalize
+        | PmixRequest::Abort { .. } => {}
+    }
+}
+
+/// Writes processes. Wire: SIZE, PROCs.
+fn write_procs(procs: &[Proc<'_>], own: &ProcIdentity, to: &mut Packer<'_>) {
+    to.one(Type::SIZE).size(procs.len() as u64);
+    if procs.is_empty() {
         return;
     }
-    to.op(Type::INFO, count);
-    match switch {
-        // Number of values to wait for: all that are requested.
-        Some(keys::WAIT) => {
-            to.text(Some(keys::WAIT)).u32(0).of(Type::INT).int(0);
-        }
-        Some(key) => {
-            to.text(Some(key)).u32(0).of(Type::BOOL).u8(1);
-        }
-        None => {}
-    }
-    if let Some(seconds) = timeout_s {
-        let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
-        to.text(Some(keys::TIMEOUT)).u32(0).of(Type::INT).int(seconds);
-    }
-}
-
-/// Copies processes in their encoding; returns their number.
-fn keep_procs(
-    procs: &[Proc<'_>],
-    own: &ProcIdentity,
-    said: &mut impl Buffer,
-) -> Result<u32, Misuse> {
-    let own_nspace = own.nspace.as_bytes();
-    let mut counted = Packer::new(&mut [], own.format);
+    to.op(Type::PROC, count(procs));
     for proc in procs {
-        Proc { nspace: name(proc, own_nspace)?, ..*proc }.write(&mut counted);
+        Proc { nspace: nspace(proc, own), ..*proc }.write(to);
     }
-    check_room("processes", counted.len(), said.room())?;
-    for proc in procs {
-        let (nspace, rank) = (name(proc, own_nspace)?, proc.rank);
-        let (mut front, mut back) = ([0; SHORT_BYTES], [0; SHORT_BYTES]);
-        let len = i32::try_from(nspace.len() + 1).unwrap_or(i32::MAX);
-        let front = short(&mut front, own.format, |to| {
-            to.i32(len);
-        });
-        let back = short(&mut back, own.format, |to| {
-            to.u8(0).u32(rank);
-        });
-        extend(said, &[front, nspace, back])?;
-    }
-    Ok(u32::try_from(procs.len()).unwrap_or(u32::MAX))
 }
 
-/// Copies programs in their encoding; returns their number.
-fn keep_programs(
-    programs: &[PmixProgram<'_>],
-    format: Format,
-    said: &mut impl Buffer,
-) -> Result<u32, Misuse> {
-    let unfit = Misuse::NotRepresentable { what: "a program like that" };
-    let mut len = 0_usize;
-    for program in programs {
-        let PmixProgram { words, variables, directory, processes } = program;
-        let mut texts = words.iter().chain(*variables).chain(directory);
-        let command = words.first().filter(|word| !word.is_empty()).ok_or(unfit)?;
-        let processes = i32::try_from(*processes).map_err(|_| unfit)?;
-        if texts.any(|text| text.contains(&0)) {
-            return Err(unfit);
-        }
-        let mut counted = Packer::new(&mut [], format);
-        counted.text(Some(command)).int(count(words));
-        for word in *words {
-            counted.text(Some(word));
-        }
-        counted.i32(count(variables));
-        for variable in *variables {
-            counted.text(Some(variable));
-        }
-        counted.text(*directory).int(processes).size(0);
-        len = len.saturating_add(counted.len());
+/// Writes attributes. Wire: SIZE, INFOs.
+fn write_attributes(attributes: &[Attribute<'_>], to: &mut Packer<'_>) {
+    to.one(Type::SIZE).size(attributes.len() as u64);
+    if !attributes.is_empty() {
+        to.op(Type::INFO, count(attributes));
     }
-    if programs.is_empty() {
-        return Err(unfit);
-    }
-    check_room("programs", len, said.room())?;
-    for PmixProgram { words, variables, directory, processes } in programs {
-        let processes = i32::try_from(*processes).unwrap_or(i32::MAX);
-        let numbers = |said: &mut _, write: &dyn Fn(&mut Packer<'_>)| {
-            let mut scratch = [0; SHORT_BYTES];
-            extend(said, &[short(&mut scratch, format, |to| write(to))])
-        };
-        let text = |said: &mut _, text: Option<&[u8]>| {
-            // The length counts the NUL.
-            let len = text.map_or(0, |text| i32::try_from(text.len() + 1).unwrap_or(i32::MAX));
-            numbers(said, &|to| {
-                to.i32(len);
-            })?;
-            text.map_or(Ok(()), |text| extend(said, &[text, &[0]]))
-        };
-        text(said, words.first().copied())?;
-        numbers(said, &|to| {
-            to.int(count(words));
-        })?;
-        words.iter().try_for_each(|word| text(said, Some(word)))?;
-        numbers(said, &|to| {
-            to.i32(count(variables));
-        })?;
-        variables.iter().try_for_each(|variable| text(said, Some(variable)))?;
-        text(said, *directory)?;
-        numbers(said, &|to| {
-            to.int(processes).size(0);
-        })?;
-    }
-    u32::try_from(programs.len()).map_err(|_| unfit)
+    attributes.iter().for_each(|one| one.write(to));
 }
 
-fn count(texts: &[&[u8]]) -> i32 {
-    i32::try_from(texts.len()).unwrap_or(i32::MAX)
+/// Writes attributes as inside other values. Wire: `size_t` and as many INFOs.
+fn write_inner_attributes(attributes: &[Attribute<'_>], to: &mut Packer<'_>) {
+    to.size(attributes.len() as u64);
+    attributes.iter().for_each(|one| one.write(to));
+}
+
+/// Writes a directive that is enabled, if there is one, and the timeout of the server.
+fn write_options(option: Option<Attribute<'_>>, timeout_s: Option<u32>, to: &mut Packer<'_>) {
+    match (option, timeout_s.map(Attribute::timeout)) {
+        (Some(option), Some(timeout)) => write_attributes(&[option, timeout], to),
+        (Some(only), None) | (None, Some(only)) => write_attributes(&[only], to),
+        (None, None) => write_attributes(&[], to),
+    }
+}
+
+/// Writes the front of a request about one published key.
+fn write_name(key: &[u8], own: &ProcIdentity, to: &mut Packer<'_>) {
+    to.one(Type::UINT32).u32(user(own)).one(Type::SIZE).size(1);
+    to.one(Type::STRING).text(Some(key));
+}
+
+fn write_app(app: &SpawnApp<'_>, to: &mut Packer<'_>) {
+    // The first argument is the name of the program.
+    to.text(Some(app.command)).int(texts(app.arguments.len().saturating_add(1)));
+    to.text(Some(app.command));
+    write_texts(app.arguments, to);
+    write_texts(app.variables, to.i32(texts(app.variables.len())));
+    to.text(app.directory).int(i32::try_from(app.processes).unwrap_or(i32::MAX));
+    write_inner_attributes(app.directives, to);
+}
+
+fn write_texts(texts: &[&[u8]], to: &mut Packer<'_>) {
+    for text in texts {
+        to.text(Some(text));
+    }
+}
+
+/// Namespace of a process; the own one if it is empty.
+fn nspace<'a>(proc: &Proc<'a>, own: &'a ProcIdentity) -> &'a [u8] {
+    if proc.nspace.is_empty() { own.nspace.as_bytes() } else { proc.nspace }
 }
 
 /// User id under which a client publishes; 0 for a server that takes no proof.
@@ -326,44 +395,13 @@ fn user(own: &ProcIdentity) -> u32 {
     own.credential.map_or(0, |credential| credential.user)
 }
 
-/// Checks that a key is valid for publishing.
-fn check_name(key: &[u8]) -> Result<(), Misuse> {
-    if key.is_empty() || key.len() > KEY_BYTES_MAX {
-        let limit_bytes = KEY_BYTES_MAX;
-        return Err(Misuse::Length { what: "key", len_bytes: key.len(), limit_bytes });
-    }
-    if keys::is_reserved(key) {
-        return Err(Misuse::NotRepresentable { what: "a key of the launcher's" });
-    }
-    if key.contains(&0) {
-        return Err(Misuse::NotRepresentable { what: "a text with NUL" });
-    }
-    Ok(())
+fn count<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
 }
 
-/// Namespace of a process; the own one if it is empty.
-fn name<'a>(proc: &Proc<'a>, own: &'a [u8]) -> Result<&'a [u8], Misuse> {
-    match proc.nspace {
-        b"" => Ok(own),
-        name if name.contains(&0) => {
-            Err(Misuse::NotRepresentable { what: "a name space with NUL" })
-        }
-        name => Ok(name),
-    }
+fn texts(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-const fn check_room(what: &'static str, len: usize, room: usize) -> Result<(), Misuse> {
-    if len <= room {
-        return Ok(());
-    }
-    Err(Misuse::Length { what, len_bytes: len, limit_bytes: room })
-}
-
-/// Appends pieces for which there is room.
-fn extend(said: &mut impl Buffer, pieces: &[&[u8]]) -> Result<(), Misuse> {
-    pieces.iter().try_for_each(|piece| said.extend(piece)).map_err(|full| Misuse::Length {
-        what: "request",
-        len_bytes: full.needed,
-        limit_bytes: said.room(),
-    })
-}
+/// Code of the registration for all events.
+const ALL_EVENTS: Status = Status(i32::MIN);

@@ -7,7 +7,9 @@ use crate::error::{Code, Full, Malformed, PeerError};
 use crate::machine::Machine;
 use crate::storage::Buffer;
 use crate::time::Instant;
-use crate::wire::pmix::greeting::{Credential, Greeting, Kind, read_welcome};
+use crate::wire::pmix::greeting::{
+    Credential, Greeting, Kind, TOOL_WELCOME_BYTES, read_tool_welcome, read_welcome,
+};
 use crate::wire::pmix::header::{Header, TAG_EVENT, TAG_REQUESTS};
 use crate::wire::pmix::names::{Command, Status};
 use crate::wire::pmix::{Family, Format, List, Packer, Proc, Type, Unpacker};
@@ -146,9 +148,12 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         let greeting = Greeting {
             credential_type: if native.is_some() { b"native" } else { b"none" },
             credential: native.as_ref().map_or(b"", |bytes| bytes),
-            kind: Kind::Client,
-            owner: None,
-            identity: Some((identity.nspace.as_bytes(), identity.rank)),
+            kind: if self.tool.is_some() { Kind::Tool } else { Kind::Client },
+            owner: self.tool.map(|owner| (owner.user, owner.group)),
+            identity: match self.tool {
+                Some(_) => None,
+                None => Some((identity.nspace.as_bytes(), identity.rank)),
+            },
             version: VERSION,
             encoding: encoding(identity.format),
             format: identity.format,
@@ -211,8 +216,9 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     fn stride(&self) -> usize {
         let held = self.response.as_slice();
         let end = match (self.state, Header::read(held)) {
-            // The status decides whether a number follows.
-            (PmixState::Greeting, _) if held.len() < WELCOME_BYTES / 2 => WELCOME_BYTES / 2,
+            // The status decides whether more follows.
+            (PmixState::Greeting, _) if held.len() < STATUS_BYTES => STATUS_BYTES,
+            (PmixState::Greeting, _) if self.tool.is_some() => TOOL_WELCOME_BYTES,
             (PmixState::Greeting, _) => WELCOME_BYTES,
             (_, Some(header)) => {
                 let body = usize::try_from(header.body_bytes).unwrap_or(usize::MAX);
@@ -224,13 +230,25 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     }
 
     fn receive_welcome(&mut self) -> Result<(), PeerError> {
-        let Some((welcome, _)) = read_welcome(self.response.as_slice()) else { return Ok(()) };
+        let held = self.response.as_slice();
+        let refused = |status| PeerError::Refused(Code(status));
+        let welcome = match self.tool {
+            None => read_welcome(held).map(|(welcome, _)| welcome.map_err(refused)),
+            Some(_) => read_tool_welcome(held).map(|welcome| {
+                let (nspace, rank) = welcome.map_err(refused)?;
+                self.identity.rank = rank;
+                let name = self.identity.nspace.become_name(nspace);
+                // Messages of tools have no index.
+                let named = name.map(|()| 0);
+                named.map_err(|_| Malformed::new(STATUS_BYTES, "the name of a namespace").into())
+            }),
+        };
+        let Some(welcome) = welcome else { return Ok(()) };
         if let Some(Outgoing::Greeting(_)) = self.outgoing {
             return Err(unasked("the greeting to be sent"));
         }
         self.response.clear();
-        let index = welcome.map_err(|status| PeerError::Refused(Code(status)))?;
-        self.state = PmixState::Joining { index };
+        self.state = PmixState::Joining { index: welcome? };
         Ok(())
     }
 
@@ -343,5 +361,7 @@ const fn encoding(format: Format) -> &'static [u8] {
     }
 }
 
-/// Length of the welcome: a status, and the index of the connection.
+/// Length of the status in front of every welcome.
+const STATUS_BYTES: usize = 4;
+/// Length of the welcome of a client: a status, and the index of the connection.
 const WELCOME_BYTES: usize = 8;

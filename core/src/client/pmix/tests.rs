@@ -13,9 +13,9 @@ use crate::testkit::pmix::packed;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Greeting, write_refusal, write_welcome};
 use crate::wire::pmix::header::{Header, TAG_EVENT};
-use crate::wire::pmix::names::{Status, keys, scope};
+use crate::wire::pmix::names::{Command, Status, keys, scope};
 use crate::wire::pmix::request::Request as Received;
-use crate::wire::pmix::{Family, Packer, Type, Unpacker, WILDCARD, ranks};
+use crate::wire::pmix::{Family, Packer, Proc, Type, Unpacker, WILDCARD, ranks};
 
 const NOW: Instant = Instant::ZERO;
 const NSPACE: &[u8] = b"18153473";

@@ -320,6 +320,25 @@ pub fn read_welcome(bytes: &[u8]) -> Option<(Result<u32, i32>, usize)> {
     Some((Ok(u32::from_be_bytes(*numbers.get(1)?)), 8))
 }
 
+/// Reads the response to a tool without an identity: its namespace and rank, or the status of the
+/// rejection; `None` while it is incomplete.
+pub fn read_tool_welcome(bytes: &[u8]) -> Option<Result<(&[u8], u32), i32>> {
+    let number = |at: usize| bytes.get(at..at.checked_add(4)?)?.first_chunk::<4>().copied();
+    let status = i32::from_be_bytes(number(0)?);
+    if status != 0 {
+        return Some(Err(status));
+    }
+    // Behind the identity of the tool is that of the server, and the result of the credential.
+    let proven = i32::from_be_bytes(number(TOOL_WELCOME_BYTES - 4)?);
+    if proven != 0 {
+        return Some(Err(proven));
+    }
+    let field = bytes.get(4..4 + NSPACE_FIELD_BYTES)?;
+    let nspace = field.split(|byte| *byte == 0).next()?;
+    let rank = u32::from_be_bytes(number(4 + NSPACE_FIELD_BYTES)?);
+    Some(Ok((nspace, rank)))
+}
+
 /// Texts that end with NUL, and big endian numbers.
 struct Fields<'a> {
     bytes: &'a [u8],

@@ -20,7 +20,7 @@ use std::time::Duration;
 use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Code;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::pmix::{CallError, Datum, Pmix, PmixProgram, Proc, Scope, keys};
+use pmi_std::pmix::{CallError, Datum, Pmix, Proc, Scope, SpawnApp, keys};
 use pmi_std::{OwnedPair, Spawned};
 
 use super::escape::{escape, unescape};
@@ -277,10 +277,16 @@ impl Session for PmixSession {
         let requested = programs.iter().zip(&words).map(|(program, words)| {
             let OwnedProgram { directory, processes, .. } = program;
             let (directory, processes) = (directory.as_deref(), *processes);
-            PmixProgram { words, variables: &variables, directory, processes }
+            let (command, arguments) = words.split_first().unwrap_or((&EMPTY, &[]));
+            SpawnApp {
+                arguments,
+                variables: &variables,
+                directory,
+                ..SpawnApp::new(command, processes)
+            }
         });
-        let requested: Vec<PmixProgram<'_>> = requested.collect();
-        let job = self.state().pmix()?.spawn(&requested).map_err(of_pmix)?;
+        let requested: Vec<SpawnApp<'_>> = requested.collect();
+        let job = self.state().pmix()?.spawn(&requested, &[]).map_err(of_pmix)?;
         Ok(Spawned { job: Some(job), codes: Vec::new() })
     }
 
@@ -364,6 +370,9 @@ const NODE_ATTRIBUTE: &[u8] = b"pmi-node:";
 
 /// Name of the variable of a spawned job.
 const SPAWN: &str = "LIBPMI_SPAWN";
+
+/// Name of a program that was given none, which the server refuses.
+const EMPTY: &[u8] = b"";
 
 /// Hint that names the working directory.
 const WDIR: &[u8] = b"wdir";

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use pmi_core::client::pmix::{
-    Datum, JobInfo, Object, PmixAnswer, PmixBuffers, PmixClient, PmixClientEvent, PmixProgram,
-    PmixRequest, PmixState, ProcIdentity, Scope,
+    Attribute, Datum, JobInfo, Object, PmixAnswer, PmixBuffers, PmixClient, PmixClientEvent,
+    PmixRequest, PmixState, ProcIdentity, Scope, SpawnApp,
 };
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
@@ -215,9 +215,13 @@ impl Pmix {
 
     /// Starts programs as a job of their own, and returns its name. Wire: SPAWNNB.
     /// Spec: PMIx Standard, `PMIx_Spawn`.
-    pub fn spawn(&mut self, programs: &[PmixProgram<'_>]) -> Result<Vec<u8>, CallError> {
+    pub fn spawn(
+        &mut self,
+        apps: &[SpawnApp<'_>],
+        directives: &[Attribute<'_>],
+    ) -> Result<Vec<u8>, CallError> {
         let mut job = None;
-        self.call_with(&PmixRequest::Spawn { programs }, |answer| {
+        self.call_with(&PmixRequest::Spawn { apps, directives }, |answer| {
             job = answer.nspace().map(<[u8]>::to_vec);
         })?;
         Ok(job.unwrap_or_default())

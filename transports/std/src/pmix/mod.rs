@@ -31,7 +31,7 @@ mod error;
 pub use calls::{Pmix, Within};
 pub use env::{PmixEnvironment, Security};
 pub use error::{CallError, PmixConnectError};
-pub use pmi_core::client::pmix::{Datum, JobInfo, PmixProgram, Scope};
+pub use pmi_core::client::pmix::{Attribute, Datum, JobInfo, Scope, SpawnApp};
 pub use pmi_core::wire::pmix::names::{Status, keys};
 pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
 

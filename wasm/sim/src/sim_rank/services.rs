@@ -4,7 +4,7 @@ use super::client::SLOTS;
 use crate::event::ReplyBody;
 use crate::scenario::RankRequest;
 use crate::storage::Bytes;
-use pmi_core::client::pmix::{PmixAnswer, PmixClient, PmixProgram, PmixRequest, PmixTicket};
+use pmi_core::client::pmix::{PmixAnswer, PmixClient, PmixRequest, PmixTicket, SpawnApp};
 use pmi_core::error::Misuse;
 use pmi_core::wire::pmix::names::Status;
 use pmi_core::wire::pmix::{Proc, WILDCARD};
@@ -29,9 +29,8 @@ pub(super) fn start(
             Err(Misuse::NotRepresentable { what: "values for a job that is spawned in PMIx" })
         }
         RankRequest::Spawn { job, size, .. } => {
-            let (words, processes) = (&[job.as_bytes()][..], *size);
-            let program = PmixProgram { words, variables: &[], directory: None, processes };
-            client.start(&PmixRequest::Spawn { programs: &[program] })
+            let apps = [SpawnApp::new(job.as_bytes(), *size)];
+            client.start(&PmixRequest::Spawn { apps: &apps, directives: &[] })
         }
         RankRequest::Connect { job } => {
             let procs = both(own.as_bytes(), job.as_bytes());

@@ -3,8 +3,9 @@
 
 use super::*;
 use crate::error::Misuse;
-use crate::wire::pmix::names::range;
-use crate::wire::pmix::{App, List};
+use crate::wire::pmix::greeting::{Kind, TOOL_WELCOME_BYTES, write_tool_welcome};
+use crate::wire::pmix::names::{flags, range};
+use crate::wire::pmix::{App, Info, List, Query};
 
 /// Starts a request; returns the tag and the body of the message.
 fn asked(client: &mut PmixClient<Lent>, request: &PmixRequest<'_>) -> (u32, Vec<u8>) {
@@ -108,28 +109,19 @@ fn name_is_published_found_and_taken_back() {
 fn program_is_spawned_and_jobs_are_connected() {
     for format in FORMATS {
         let mut client = open(format);
-        let kids = PmixProgram {
-            words: &[b"./kids", b"a b", b""],
-            variables: &[b"A=1"],
-            directory: Some(b"/tmp"),
-            processes: 3,
-        };
-        let others = PmixProgram { words: &[b"b"], variables: &[], directory: None, processes: 1 };
-        let spawn = PmixRequest::Spawn { programs: &[kids, others] };
+        let apps = [SpawnApp::new(b"./kids", 3)];
+        let spawn = PmixRequest::Spawn { apps: &apps, directives: &[] };
         let (tag, body) = asked(&mut client, &spawn);
         let Ok(Received::Spawn { infos, apps }) = Received::read(Unpacker::new(&body, format))
         else {
             panic!("a spawn")
         };
         let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
-        assert!(infos.is_empty() && all.len() == 2);
+        assert!(infos.is_empty() && all.len() == 1);
         let App { command, words, variables, directory, processes, infos } = &all[0];
-        assert_eq!((*command, *directory, *processes), (&b"./kids"[..], Some(&b"/tmp"[..]), 3));
-        assert!(words.iter().eq([&b"./kids"[..], b"a b", b""]));
-        assert!(variables.iter().eq([b"A=1"]) && infos.is_empty());
-        let App { command, words, variables, directory, processes, .. } = &all[1];
-        assert_eq!((*command, *directory, *processes), (&b"b"[..], None, 1));
-        assert!(words.iter().eq([b"b"]) && variables.iter().next().is_none());
+        assert_eq!((*command, *directory, *processes), (&b"./kids"[..], None, 3));
+        assert!(words.iter().eq([b"./kids"]) && variables.iter().next().is_none());
+        assert!(infos.is_empty());
         let made = yes(format, |to| {
             to.one(Type::STRING).text(Some(b"job-2"));
         });
@@ -187,7 +179,8 @@ fn registered_client_finds_events_between_answers() {
         // The client has not registered for it, so it is not kept.
         recv(&mut client, &event(format, -101, b"early"));
         assert!(client.poll_event().is_none());
-        let (tag, body) = asked(&mut client, &PmixRequest::Register { code: Some(Status(-101)) });
+        let (tag, body) =
+            asked(&mut client, &PmixRequest::Register { codes: &[Status(-101)], directives: &[] });
         let Ok(Received::RegisterEvents { codes, infos }) =
             Received::read(Unpacker::new(&body, format))
         else {
@@ -222,13 +215,16 @@ fn registered_client_finds_events_between_answers() {
         assert_eq!(received, [Status(-101), Status::SUCCESS]);
 
         let code = Status(-7);
-        let (_, body) = asked(&mut client, &PmixRequest::Notify { code, range: range::NAMESPACE });
+        let attributes =
+            [Attribute::new(keys::PROC_ID, Datum::Proc(Proc { nspace: b"shop", rank: 2 }))];
+        let notify = PmixRequest::Notify { code, range: range::NAMESPACE, attributes: &attributes };
+        let (_, body) = asked(&mut client, &notify);
         let Ok(Received::Notify { code: -7, range: range::NAMESPACE, infos }) =
             Received::read(Unpacker::new(&body, format))
         else {
             panic!("an event")
         };
-        assert!(List::is_empty(&infos));
+        assert_eq!(infos.find(keys::PROC_ID).unwrap().proc().unwrap().rank, 2);
         let bad = message(TAG_EVENT, &[1, 2, 3]);
         assert!(matches!(client.handle_input(NOW, &bad), Err(PeerError::Malformed(_))));
     }
@@ -237,7 +233,7 @@ fn registered_client_finds_events_between_answers() {
 #[test]
 fn everything_that_happens_can_be_asked_for() {
     let mut client = open(Format::PLAIN);
-    let (_, body) = asked(&mut client, &PmixRequest::Register { code: None });
+    let (_, body) = asked(&mut client, &PmixRequest::Register { codes: &[], directives: &[] });
     let Ok(Received::RegisterEvents { codes, .. }) =
         Received::read(Unpacker::new(&body, Format::PLAIN))
     else {
@@ -250,15 +246,9 @@ fn everything_that_happens_can_be_asked_for() {
 fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
     let mut client = open(Format::PLAIN);
     let long = [b'k'; KEY_BYTES_MAX + 1];
-    let program =
-        |words, processes| [PmixProgram { words, variables: &[], directory: None, processes }];
-    let [none, empty, nul, many, wide] = [
-        program(&[], 1),
-        program(&[b""], 1),
-        program(&[b"a", b"a\0b"], 1),
-        program(&[b"a"], u32::MAX),
-        program(&[b"a", &[b'x'; 1024]], 1),
-    ];
+    let arguments = SpawnApp { arguments: &[b"x", b"a\0b"], ..SpawnApp::new(b"a", 1) };
+    let text = Attribute::new(keys::LOG_STDOUT, Datum::Text(b"a\0b"));
+    let packed = Attribute::new(keys::CONTROL_SIGNAL, Datum::Packed(Type::INT, b""));
     for request in [
         PmixRequest::Publish { key: b"", text: b"x" },
         PmixRequest::Publish { key: &long, text: b"x" },
@@ -267,12 +257,17 @@ fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
         PmixRequest::Publish { key: b"k", text: &[b'x'; 1024] },
         PmixRequest::Lookup { key: b"a\0b", wait: false, timeout_s: None },
         PmixRequest::Unpublish { key: b"" },
-        PmixRequest::Spawn { programs: &[] },
-        PmixRequest::Spawn { programs: &none },
-        PmixRequest::Spawn { programs: &empty },
-        PmixRequest::Spawn { programs: &nul },
-        PmixRequest::Spawn { programs: &many },
-        PmixRequest::Spawn { programs: &wide },
+        PmixRequest::Spawn { apps: &[], directives: &[] },
+        PmixRequest::Spawn { apps: &[SpawnApp::new(b"", 1)], directives: &[] },
+        PmixRequest::Spawn { apps: &[SpawnApp::new(b"a\0b", 1)], directives: &[] },
+        PmixRequest::Spawn { apps: &[SpawnApp::new(b"a", u32::MAX)], directives: &[] },
+        PmixRequest::Spawn { apps: &[arguments], directives: &[] },
+        PmixRequest::Query { keys: &[b""], qualifiers: &[] },
+        PmixRequest::Query { keys: &[b"k"], qualifiers: &[Attribute::enabled(b"a\0b")] },
+        PmixRequest::Log { time_s: 0, data: &[text], directives: &[] },
+        PmixRequest::JobControl { targets: &[], directives: &[packed] },
+        PmixRequest::GroupConstruct { name: b"", procs: &[], directives: &[] },
+        PmixRequest::GroupLeave { name: b"a\0b" },
     ] {
         let refused = client.start(&request);
         assert!(
@@ -282,4 +277,226 @@ fn invalid_names_and_programs_are_refused_before_anything_is_sent() {
         assert_eq!(client.poll_transmit(&mut []), Ok(None));
     }
     assert_eq!(client.outstanding(), 0);
+}
+
+// Coverage: X1-16
+#[test]
+fn programs_are_spawned_with_all_that_belongs_to_them() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let where_to = [Attribute::new(keys::HOST, Datum::Text(b"left")).required()];
+        let kids = SpawnApp {
+            arguments: &[b"-n", b""],
+            variables: &[b"A=1"],
+            directory: Some(b"/tmp"),
+            directives: &where_to,
+            ..SpawnApp::new(b"./kids", 3)
+        };
+        let apps = [kids, SpawnApp::new(b"tool", 1)];
+        let all = [Attribute::enabled(keys::FORWARD_STDOUT)];
+        let (_, body) = asked(&mut client, &PmixRequest::Spawn { apps: &apps, directives: &all });
+        let Ok(Received::Spawn { infos, apps }) = Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("a spawn")
+        };
+        assert!(infos.is_set(keys::FORWARD_STDOUT));
+        let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
+        assert!(all[0].words.iter().eq([&b"./kids"[..], b"-n", b""]));
+        assert!(all[0].variables.iter().eq([b"A=1"]));
+        assert_eq!((all[0].directory, all[0].processes), (Some(&b"/tmp"[..]), 3));
+        let one: Vec<Info<'_>> = all[0].infos.infos().collect();
+        assert_eq!((one.len(), one[0].key, one[0].flags), (1, keys::HOST, flags::REQUIRED));
+        assert_eq!((all[1].command, all[1].processes), (&b"tool"[..], 1));
+    }
+}
+
+// Coverage: X2-14
+#[test]
+fn queries_are_sent_with_qualifiers_and_answered_by_entries() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let qualifiers = [Attribute::new(keys::NSPACE, Datum::Text(b"shop"))];
+        let query = PmixRequest::Query {
+            keys: &[keys::JOB_SIZE, keys::QUERY_JOB_STATUS],
+            qualifiers: &qualifiers,
+        };
+        let (tag, body) = asked(&mut client, &query);
+        let Ok(Received::Query(queries)) = Received::read(Unpacker::new(&body, format)) else {
+            panic!("a query")
+        };
+        let all: Vec<Query<'_>> = queries.each(Type::QUERY, Query::read).collect();
+        assert_eq!(all.len(), 1);
+        assert!(all[0].keys.iter().eq([keys::JOB_SIZE, keys::QUERY_JOB_STATUS]));
+        assert_eq!(all[0].qualifiers.find(keys::NSPACE).unwrap().text(), Some(&b"shop"[..]));
+        let found = yes(format, |to| {
+            to.one(Type::SIZE).size(1).one(Type::INFO);
+            to.text(Some(keys::JOB_SIZE)).u32(0).of(Type::UINT32).u32(9);
+        });
+        answered(&mut client, tag, &found, |answer| {
+            let infos = answer.infos().expect("entries");
+            assert_eq!((infos.count, infos.find(keys::JOB_SIZE).unwrap().number()), (1, Some(9)));
+            assert!(answer.group().is_none() && answer.nspace().is_none());
+        });
+        is_nothing_when_cut(format, &query, &found);
+    }
+}
+
+// Coverage: X2-23
+#[test]
+fn log_entries_and_operations_on_processes_are_sent() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let data = [Attribute::new(keys::LOG_STDERR, Datum::Text(b"so"))];
+        let directives = [Attribute::enabled(keys::LOG_ONCE)];
+        let log = PmixRequest::Log { time_s: 1_700_000_000, data: &data, directives: &directives };
+        let (tag, body) = asked(&mut client, &log);
+        let Ok(Received::Log { time: Some(1_700_000_000), data, directives }) =
+            Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("entries of a log")
+        };
+        assert_eq!(data.find(keys::LOG_STDERR).unwrap().text(), Some(&b"so"[..]));
+        assert!(directives.is_set(keys::LOG_ONCE));
+        answered(&mut client, tag, &yes(format, |_| {}), |answer| {
+            assert!(answer.infos().is_none());
+        });
+
+        let targets = [Proc { nspace: b"", rank: 2 }, Proc { nspace: b"shop", rank: WILDCARD }];
+        let directives = [Attribute::new(keys::CONTROL_SIGNAL, Datum::Int(15)).required()];
+        let control = PmixRequest::JobControl { targets: &targets, directives: &directives };
+        let (tag, body) = asked(&mut client, &control);
+        let Ok(Received::JobControl { targets, infos }) =
+            Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("an operation")
+        };
+        let own = Proc { nspace: NSPACE, rank: 2 };
+        assert!(targets.procs().eq([own, Proc { nspace: b"shop", rank: WILDCARD }]));
+        assert_eq!(infos.find(keys::CONTROL_SIGNAL).unwrap().number(), Some(15));
+        let done = yes(format, |to| {
+            to.one(Type::SIZE).size(0);
+        });
+        answered(&mut client, tag, &done, |answer| {
+            assert!(answer.infos().is_some_and(|infos| infos.is_empty()));
+        });
+        is_nothing_when_cut(format, &control, &done);
+    }
+}
+
+#[test]
+fn group_is_constructed_left_and_destructed() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let procs = [0, 3].map(|rank| Proc { nspace: b"", rank });
+        let directives = [Attribute::enabled(keys::GROUP_ASSIGN_CONTEXT_ID)];
+        let construct =
+            PmixRequest::GroupConstruct { name: b"ends", procs: &procs, directives: &directives };
+        let (tag, body) = asked(&mut client, &construct);
+        let Ok(Received::GroupConstruct { name: b"ends", group }) =
+            Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("a construction")
+        };
+        let listed = procs.map(|proc| Proc { nspace: NSPACE, ..proc });
+        assert!(group.procs.procs().eq(listed));
+        assert!(group.infos.is_set(keys::GROUP_ASSIGN_CONTEXT_ID));
+        let number = yes(format, |to| {
+            to.one(Type::SIZE).size(12);
+        });
+        answered(&mut client, tag, &number, |answer| {
+            let expected = GroupResult { context: Some(12), members: None };
+            assert_eq!(answer.group(), Some(expected));
+        });
+        is_nothing_when_cut(format, &construct, &number);
+        // Later servers list the members, and here none has requested a number.
+        let (tag, _) = asked(&mut client, &construct);
+        let members = yes(format, |to| {
+            to.one(Type::SIZE).size(2).op(Type::PROC, 2);
+            listed.iter().for_each(|proc| proc.write(to));
+            to.one(Type::SIZE).size(u64::MAX);
+        });
+        answered(&mut client, tag, &members, |answer| {
+            let group = answer.group().expect("a group");
+            assert!(group.context.is_none() && group.members.unwrap().procs().eq(listed));
+        });
+
+        let (_, body) = asked(&mut client, &PmixRequest::GroupLeave { name: b"ends" });
+        let Ok(Received::GroupLeave { name: b"ends", infos }) =
+            Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("a leave")
+        };
+        assert!(infos.is_empty());
+        let destruct = PmixRequest::GroupDestruct { name: b"ends", timeout_s: Some(3) };
+        let (_, body) = asked(&mut client, &destruct);
+        let Ok(Received::GroupDestruct { name: b"ends", mut rest }) =
+            Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("a destruction")
+        };
+        let infos = List::read(&mut rest, Type::INFO).unwrap();
+        assert_eq!(infos.find(keys::TIMEOUT).unwrap().number(), Some(3));
+    }
+}
+
+#[test]
+fn deregistration_awaits_no_reply() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let awaited = client.outstanding();
+        for (codes, expected) in
+            [(&[Status(-7), Status(-8)][..], &[-7, -8][..]), (&[], &[i32::MIN])]
+        {
+            let (_, body) = asked(&mut client, &PmixRequest::Deregister { codes });
+            let Ok(Received::DeregisterEvents(codes)) =
+                Received::read(Unpacker::new(&body, format))
+            else {
+                panic!("a deregistration")
+            };
+            assert!(codes.eq(expected.iter().copied()));
+            assert_eq!(client.outstanding(), awaited);
+        }
+    }
+}
+
+#[test]
+fn tool_is_given_its_namespace() {
+    for format in FORMATS {
+        let owner = Credential { user: 4, group: 5 };
+        let tool = ToolIdentity { owner, is_native: true, format };
+        let lent = Lent::new;
+        let memory = PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() };
+        let fresh = || PmixClient::<Lent>::tool(tool, memory.clone());
+        let mut welcome = [0; TOOL_WELCOME_BYTES];
+        write_tool_welcome(Some((NSPACE, 0)), (b"server", 0), &mut welcome).unwrap();
+        let mut client = fresh();
+        client.start(&PmixRequest::Init).unwrap();
+        let greeting = sent(&mut client);
+        let greeting = Greeting::read(&greeting).unwrap();
+        assert_eq!((greeting.kind, greeting.identity), (Kind::Tool, None));
+        assert_eq!((greeting.owner, greeting.credential_type), (Some((4, 5)), &b"native"[..]));
+        for byte in welcome {
+            recv(&mut client, &[byte]);
+        }
+        let header = Header::read(&sent(&mut client)).unwrap();
+        assert_eq!((header.index, header.tag), (0, 101));
+        recv(&mut client, &message(101, &described(format)));
+        assert_eq!(reply(&mut client).1, Status::SUCCESS);
+        assert_eq!((client.identity().nspace.as_bytes(), client.identity().rank), (NSPACE, 0));
+        assert!(matches!(client.state(), PmixState::Open { .. }));
+
+        let rejected = |at: usize, status: i32, len: usize| {
+            let mut client = fresh();
+            client.start(&PmixRequest::Init).unwrap();
+            sent(&mut client);
+            let mut welcome = welcome;
+            welcome[at..at + 4].copy_from_slice(&status.to_be_bytes());
+            client.handle_input(NOW, &welcome[..len])
+        };
+        let all = TOOL_WELCOME_BYTES;
+        assert_eq!(rejected(0, -23, 4), Err(PeerError::Refused(Code(-23))));
+        assert_eq!(rejected(all - 4, -12, all), Err(PeerError::Refused(Code(-12))));
+        // A namespace that is empty.
+        assert!(matches!(rejected(4, 0, all), Err(PeerError::Malformed(_))));
+    }
 }

@@ -1,38 +1,49 @@
-//! The calls of one thread, which wait for their answers.
+//! The calls of one thread.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant as Time, SystemTime};
 
 use pmi_core::client::pmix::{
-    Attribute, Datum, JobInfo, Object, PmixAnswer, PmixBuffers, PmixClient, PmixClientEvent,
-    PmixRequest, PmixState, ProcIdentity, Scope, SpawnApp,
+    Attribute, Datum, JobInfo, PmixClient, PmixRequest, PmixTicket, ProcIdentity, Scope, SpawnApp,
 };
-use pmi_core::error::Full;
+use pmi_core::error::Misuse;
 use pmi_core::ids::KvsName;
-use pmi_core::machine::Machine;
-use pmi_core::time::Instant;
 use pmi_core::wire::pmix::greeting::Credential;
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Kvals, Proc, Value};
-use pmi_link::heap::BoundedBuf;
 
+use super::connection::PmixConnection;
 use super::env::{PmixEnvironment, Security};
 use super::error::{CallError, PmixConnectError};
-use crate::stream::retry_interrupted;
+use super::reply::{Infos, PmixEvent, PmixGroup, PmixReply};
+use super::services::service_calls;
 
 /// A process that has joined a job, and its session with the server.
+///
+/// Calls wait for their replies. [`start_fence`](Self::start_fence) and [`start_get`](Self::start_get) do
+/// not: [`is_done`](Self::is_done) and [`wait`](Self::wait) are for their results. At most 64 requests are in
+/// flight; a call beyond that waits for a reply first. Several threads use a
+/// [`SharedPmix`](super::SharedPmix).
 #[derive(Debug)]
 pub struct Pmix {
-    stream: TcpStream,
-    client: PmixClient<BoundedBuf, 1>,
-    /// Input that the machine has not consumed.
-    unread: Vec<u8>,
-    /// Committed data of processes, packed, as received since the last fence.
-    received: BTreeMap<(Vec<u8>, u32), Vec<u8>>,
+    connection: PmixConnection,
     size: u32,
-    message: Vec<u8>,
+}
+
+/// A fence in progress.
+#[derive(Debug)]
+#[must_use = "its end is known from `Pmix::is_done` or `Pmix::wait`"]
+pub struct PendingFence(PmixTicket);
+
+/// A get in progress.
+#[derive(Debug)]
+#[must_use = "its value is returned by `Pmix::wait_get`"]
+pub struct PendingGet {
+    /// The request; none if the value is known without one.
+    ticket: Option<PmixTicket>,
+    of: (Vec<u8>, u32),
+    key: Vec<u8>,
+    within: Within,
 }
 
 /// Time that a get waits for a value that is not committed yet.
@@ -53,34 +64,26 @@ impl Pmix {
         let identity = ProcIdentity {
             nspace: KvsName::new(nspace.as_bytes()).map_err(CallError::Misuse)?,
             rank: *rank,
-            credential: (*security == Security::Native).then(|| Credential {
-                user: rustix::process::geteuid().as_raw(),
-                group: rustix::process::getegid().as_raw(),
-            }),
+            credential: (*security == Security::Native).then(own_credential),
             format: *format,
         };
-        let dial = |error| PmixConnectError::Connect { address: *address, error };
-        let stream = TcpStream::connect(address).map_err(dial)?;
-        // Every message waits for its answer, so nothing is gained by holding one back.
-        stream.set_nodelay(true).map_err(dial)?;
-        let lent = || BoundedBuf::new(MESSAGE_BYTES_MAX);
-        let memory = PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() };
-        let mut pmix = Self {
-            stream,
-            client: PmixClient::new(identity, memory),
-            unread: Vec::new(),
-            received: BTreeMap::new(),
-            size: 0,
-            message: vec![0; READ_BYTES],
-        };
-        pmix.call(&PmixRequest::Init)?;
-        pmix.size = pmix.client.job_info().size().unwrap_or(1);
-        Ok(pmix)
+        let connection =
+            PmixConnection::open(*address, |memory| PmixClient::new(identity, memory))?;
+        Ok(Self::new(connection))
+    }
+
+    pub(super) fn new(connection: PmixConnection) -> Self {
+        let size = connection.client.job_info().size().unwrap_or(1);
+        Self { connection, size }
+    }
+
+    pub(super) fn into_connection(self) -> PmixConnection {
+        self.connection
     }
 
     /// The rank of this process.
     pub const fn rank(&self) -> u32 {
-        self.client.identity().rank
+        self.connection.client.identity().rank
     }
 
     /// Number of processes of the job.
@@ -90,12 +93,12 @@ impl Pmix {
 
     /// The name of the job.
     pub fn nspace(&self) -> &[u8] {
-        self.client.identity().nspace.as_bytes()
+        self.connection.client.identity().nspace.as_bytes()
     }
 
     /// Job-level information from the launcher.
     pub fn job_info(&self) -> JobInfo<'_> {
-        self.client.job_info()
+        self.connection.client.job_info()
     }
 
     /// Stores a value under a key until it is committed; the last of several counts. Nothing is
@@ -105,34 +108,76 @@ impl Pmix {
     ///
     /// [`CallError::Misuse`], for example for a reserved key (`pmix…`).
     pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), CallError> {
-        Ok(self.client.put(scope, key, value)?)
+        Ok(self.connection.client.put(scope, key, value)?)
     }
 
-    /// Lets others see what was put. Wire: COMMIT.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError`], here and below.
-    pub fn commit(&mut self) -> Result<(), CallError> {
-        self.call(&PmixRequest::Commit)
-    }
+    service_calls! { &mut Self }
 
-    /// Waits for every process of the job; what they have committed can be read then. Wire: FENCENB.
-    pub fn fence(&mut self) -> Result<(), CallError> {
-        self.fence_of(&[], true, None)
-    }
-
-    /// Waits for some processes; with `collect` their committed data is exchanged at once. An empty
-    /// namespace is the own one, and an empty list is the whole job.
-    /// Spec: PMIx Standard, `PMIx_Fence`.
-    pub fn fence_of(
+    /// Enters a fence without waiting for the others; otherwise as [`fence_of`](Self::fence_of). Until it has
+    /// ended, values are those before it or after it.
+    /// Spec: PMIx Standard, `PMIx_Fence_nb`.
+    pub fn start_fence(
         &mut self,
         procs: &[Proc<'_>],
         collect: bool,
         timeout: Option<Duration>,
-    ) -> Result<(), CallError> {
-        self.received.clear();
-        self.call(&PmixRequest::Fence { procs, collect, timeout_s: timeout.map(whole_seconds) })
+    ) -> Result<PendingFence, CallError> {
+        let timeout_s = timeout.map(whole_seconds);
+        self.start(&PmixRequest::Fence { procs, collect, timeout_s }).map(PendingFence)
+    }
+
+    /// Requests a value without waiting for it; otherwise as [`get_of`](Self::get_of).
+    /// Spec: PMIx Standard, `PMIx_Get_nb`.
+    pub fn start_get(
+        &mut self,
+        of: Proc<'_>,
+        key: &[u8],
+        within: Within,
+    ) -> Result<PendingGet, CallError> {
+        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
+        let at = (of.nspace.to_vec(), of.rank);
+        let ticket = match self.connection.cached(&at, key) {
+            Some(_) => None,
+            None => Some(self.start(&get_request(of, key, within))?),
+        };
+        Ok(PendingGet { ticket, of: at, key: key.to_vec(), within })
+    }
+
+    /// True if a fence has ended, or a get has its value; nothing waits. It sends and receives what it can.
+    pub fn is_done(&mut self, pending: &impl Pending) -> Result<bool, CallError> {
+        let Some(ticket) = pending.ticket() else { return Ok(true) };
+        if !self.connection.has_reply(ticket) {
+            self.connection.turn()?;
+        }
+        Ok(self.connection.has_reply(ticket))
+    }
+
+    /// Waits for the end of a fence.
+    pub fn wait(&mut self, pending: PendingFence) -> Result<(), CallError> {
+        self.connection.wait(pending.0)?.done()
+    }
+
+    /// Waits for the value of a get.
+    pub fn wait_get(&mut self, pending: PendingGet) -> Result<Option<Value<'_>>, CallError> {
+        let PendingGet { ticket, of, key, within } = pending;
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None if self.connection.cached(&of, &key).is_some() => {
+                return Ok(self.connection.cached(&of, &key));
+            }
+            // A fence has made the known value an old one.
+            None => {
+                let proc = Proc { nspace: &of.0, rank: of.1 };
+                self.start(&get_request(proc, &key, within))?
+            }
+        };
+        let reply = self.connection.wait(ticket)?;
+        if reply.is_missing() {
+            return Ok(None);
+        }
+        reply.done()?;
+        let value = self.connection.found(&of, &key);
+        Ok(value.or_else(|| self.connection.cached(&of, &key)))
     }
 
     /// Reads a value that a process of the job has committed, or that the launcher provides for it;
@@ -152,21 +197,8 @@ impl Pmix {
         key: &[u8],
         within: Within,
     ) -> Result<Option<Value<'_>>, CallError> {
-        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
-        let at = (of.nspace.to_vec(), of.rank);
-        if self.cached(&at, key).is_none() {
-            // Values of the launcher are never committed later, so there is nothing to wait for.
-            let immediate = within == Within::Immediate || keys::is_reserved(key);
-            let timeout_s = match within {
-                Within::Time(time) if !immediate => Some(whole_seconds(time)),
-                _ => None,
-            };
-            match self.call(&PmixRequest::Get { of, key: Some(key), immediate, timeout_s }) {
-                Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => return Ok(None),
-                done => done?,
-            }
-        }
-        Ok(self.cached(&at, key))
+        let pending = self.start_get(of, key, within)?;
+        self.wait_get(pending)
     }
 
     /// Requests all that a process has committed so far; nothing if that is nothing. It is requested at every
@@ -176,180 +208,147 @@ impl Pmix {
     pub fn get_all(&mut self, of: Proc<'_>) -> Result<Kvals<'_>, CallError> {
         let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
         let at = (of.nspace.to_vec(), of.rank);
-        self.received.remove(&at);
+        self.connection.forget(&at);
         let get = PmixRequest::Get { of, key: None, immediate: true, timeout_s: None };
-        match self.call(&get) {
-            Ok(()) | Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => {}
-            Err(error) => return Err(error),
+        let reply = self.call(&get)?;
+        if !reply.is_missing() {
+            reply.done()?;
         }
-        Ok(Kvals::new(self.received.get(&at).map_or(b"", Vec::as_slice), self.format()))
+        Ok(self.connection.received(&at))
     }
 
-    /// Publishes a text under a key for every job of the launcher, until this job has ended. Wire: PUBLISHNB.
-    /// Spec: PMIx Standard, `PMIx_Publish`.
-    pub fn publish(&mut self, key: &[u8], text: &[u8]) -> Result<(), CallError> {
-        self.call(&PmixRequest::Publish { key, text })
-    }
-
-    /// Withdraws what this process has published under a key. Wire: UNPUBLISHNB.
-    /// Spec: PMIx Standard, `PMIx_Unpublish`.
-    pub fn unpublish(&mut self, key: &[u8]) -> Result<(), CallError> {
-        self.call(&PmixRequest::Unpublish { key })
-    }
-
-    /// The text that is published under a key; `None` if there is none. Wire: LOOKUPNB.
-    /// Spec: PMIx Standard, `PMIx_Lookup`.
-    pub fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
-        let mut found = None;
-        let lookup = PmixRequest::Lookup { key, wait: false, timeout_s: None };
-        let done = self.call_with(&lookup, |answer| {
-            let mut published = answer.published().filter(|published| published.key == key);
-            found = published.find_map(|published| Some(published.value.text()?.to_vec()));
-        });
-        match done {
-            Ok(()) => Ok(found),
-            Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Starts programs as a job of their own, and returns its name. Wire: SPAWNNB.
-    /// Spec: PMIx Standard, `PMIx_Spawn`.
-    pub fn spawn(
+    /// The next event that this process has registered for, waiting for it at most as long as `timeout`, or
+    /// without a limit.
+    ///
+    /// Shape: 512 events wait to be taken; the oldest are dropped beyond that
+    /// ([`events_lost`](Self::events_lost)).
+    pub fn next_event(
         &mut self,
-        apps: &[SpawnApp<'_>],
-        directives: &[Attribute<'_>],
-    ) -> Result<Vec<u8>, CallError> {
-        let mut job = None;
-        self.call_with(&PmixRequest::Spawn { apps, directives }, |answer| {
-            job = answer.nspace().map(<[u8]>::to_vec);
-        })?;
-        Ok(job.unwrap_or_default())
+        timeout: Option<Duration>,
+    ) -> Result<Option<PmixEvent>, CallError> {
+        let deadline = timeout.and_then(|timeout| Time::now().checked_add(timeout));
+        loop {
+            if let Some(event) = self.connection.take_event() {
+                return Ok(Some(event));
+            }
+            let is_sending = self.connection.is_sending();
+            if !PmixConnection::wait_ready(&self.connection, is_sending, deadline)? {
+                return Ok(None);
+            }
+            self.connection.turn()?;
+        }
+    }
+
+    /// Number of events that were dropped because none were taken.
+    pub const fn events_lost(&self) -> u64 {
+        self.connection.events_lost()
     }
 
     /// Finalizes the session and waits for the reply. Wire: FINALIZE.
     /// Spec: PMIx Standard, `PMIx_Finalize`.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::Busy`] while a fence or a get is in progress.
     pub fn finalize(mut self) -> Result<(), CallError> {
-        self.call(&PmixRequest::Finalize)
+        self.call(&PmixRequest::Finalize)?.done()
     }
 
     /// Terminates the whole job with an exit code and a message. Wire: ABORT.
     /// Spec: PMIx Standard, `PMIx_Abort`.
     pub fn abort(mut self, code: i32, message: &str) -> Result<(), CallError> {
-        self.call(&PmixRequest::Abort { code, message: message.as_bytes() })
+        self.call(&PmixRequest::Abort { code, message: message.as_bytes() })?.done()
     }
 
     fn format(&self) -> Format {
-        self.client.identity().format
+        self.connection.format()
     }
 
-    /// A value that is known without a request.
-    fn cached(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
-        let (nspace, rank) = of;
-        let own = if nspace.is_empty() { self.client.known(*rank, key) } else { None };
-        own.or_else(|| {
-            // Of several values under one key the last one counts.
-            let kvals = Kvals::new(self.received.get(of)?, self.format()).map_while(Result::ok);
-            kvals.filter(|kval| kval.key == key).last().map(|kval| kval.value)
-        })
+    /// Sends one request and waits for its reply.
+    fn call(&mut self, request: &PmixRequest<'_>) -> Result<PmixReply, CallError> {
+        let ticket = self.start(request)?;
+        self.connection.wait(ticket)
     }
 
-    /// Sends one request and waits for its answer.
-    fn call(&mut self, request: &PmixRequest<'_>) -> Result<(), CallError> {
-        self.call_with(request, |_| {})
-    }
-
-    /// The same; `read` gets the answer.
-    fn call_with(
-        &mut self,
-        request: &PmixRequest<'_>,
-        mut read: impl FnMut(&PmixAnswer<'_>),
-    ) -> Result<(), CallError> {
-        self.client.start(request)?;
-        let is_reserved =
-            matches!(request, PmixRequest::Get { key: Some(key), .. } if keys::is_reserved(key));
-        loop {
-            self.transmit()?;
-            while !self.unread.is_empty() {
-                let taken = self.client.handle_input(NOW, &self.unread)?;
-                self.unread.drain(..taken);
-                if taken == 0 {
-                    break;
-                }
-            }
-            // The greeting is answered with no event; what has to follow it is sent now.
-            self.transmit()?;
-            if let Some(done) = self.on_reply(is_reserved, &mut read) {
-                return done;
-            }
-            if self.client.state() == PmixState::Ended {
-                return Ok(());
-            }
-            self.read()?;
-        }
-    }
-
-    fn transmit(&mut self) -> Result<(), CallError> {
-        loop {
-            match self.client.poll_transmit(&mut self.message) {
-                Ok(Some(len)) => self.stream.write_all(self.message.get(..len).unwrap_or(b""))?,
-                Ok(None) => return Ok(()),
-                Err(Full { needed }) => self.message.resize(needed, 0),
-            }
-        }
-    }
-
-    fn read(&mut self) -> Result<(), CallError> {
-        let mut piece = [0; READ_BYTES];
-        match retry_interrupted(|| self.stream.read(&mut piece)) {
-            Ok(0) => self.client.handle_end(NOW)?,
-            // A server that ends the process it was asked to end may not answer first.
-            Err(_) if matches!(self.client.state(), PmixState::Aborting { .. }) => {
-                self.client.handle_end(NOW)?;
-            }
-            Ok(len) => self.unread.extend_from_slice(piece.get(..len).unwrap_or(b"")),
-            Err(error) => return Err(error.into()),
+    /// Sends one request that has no reply.
+    fn send(&mut self, request: &PmixRequest<'_>) -> Result<(), CallError> {
+        self.start(request)?;
+        while self.connection.is_sending() {
+            PmixConnection::wait_ready(&self.connection, true, None)?;
+            self.connection.turn()?;
         }
         Ok(())
     }
 
-    /// Stores the values of a reply; `None` if there is none yet.
-    fn on_reply(
-        &mut self,
-        is_reserved: bool,
-        read: &mut impl FnMut(&PmixAnswer<'_>),
-    ) -> Option<Result<(), CallError>> {
-        let own = self.client.identity().nspace.clone();
-        let PmixClientEvent::Reply { command, status, answer, .. } = self.client.poll_event()?
-        else {
-            return None;
-        };
-        read(&answer);
-        for Object { of, kvals } in answer.objects() {
-            let nspace = if of.nspace == own.as_bytes() { b"" } else { of.nspace };
-            let received = self.received.entry((nspace.to_vec(), of.rank)).or_default();
-            // Committed data of a process arrives complete; values of the launcher only as
-            // requested.
-            if !is_reserved {
-                received.clear();
+    /// Starts a request as soon as it can be in flight.
+    fn start(&mut self, request: &PmixRequest<'_>) -> Result<PmixTicket, CallError> {
+        loop {
+            match self.connection.start(request) {
+                Err(CallError::Misuse(Misuse::Busy)) if *request != PmixRequest::Finalize => {
+                    let is_sending = self.connection.is_sending();
+                    PmixConnection::wait_ready(&self.connection, is_sending, None)?;
+                    self.connection.turn()?;
+                }
+                started => return started,
             }
-            received.extend_from_slice(kvals.rest());
         }
-        Some(match status {
-            Status::SUCCESS => Ok(()),
-            status => Err(CallError::Refused { command, status }),
-        })
     }
 }
 
-fn whole_seconds(time: Duration) -> u32 {
+/// The socket, for a caller that waits for several things: once it is readable, [`Pmix::is_done`] and
+/// [`Pmix::next_event`] with no time have something to do.
+impl AsFd for Pmix {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}
+
+/// A call in progress.
+pub trait Pending: sealed::Sealed {}
+
+impl Pending for PendingFence {}
+impl Pending for PendingGet {}
+
+mod sealed {
+    use super::{PendingFence, PendingGet, PmixTicket};
+
+    pub trait Sealed {
+        fn ticket(&self) -> Option<PmixTicket>;
+    }
+
+    impl Sealed for PendingFence {
+        fn ticket(&self) -> Option<PmixTicket> {
+            Some(self.0)
+        }
+    }
+
+    impl Sealed for PendingGet {
+        fn ticket(&self) -> Option<PmixTicket> {
+            self.ticket
+        }
+    }
+}
+
+/// A request for a value.
+pub(super) fn get_request<'a>(of: Proc<'a>, key: &'a [u8], within: Within) -> PmixRequest<'a> {
+    // Values of the launcher are never committed later, so there is nothing to wait for.
+    let immediate = within == Within::Immediate || keys::is_reserved(key);
+    let timeout_s = match within {
+        Within::Time(time) if !immediate => Some(whole_seconds(time)),
+        _ => None,
+    };
+    PmixRequest::Get { of, key: Some(key), immediate, timeout_s }
+}
+
+/// User and group of this process.
+pub(super) fn own_credential() -> Credential {
+    Credential {
+        user: rustix::process::geteuid().as_raw(),
+        group: rustix::process::getegid().as_raw(),
+    }
+}
+
+pub(super) fn whole_seconds(time: Duration) -> u32 {
     let rounded = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     u32::try_from(rounded).unwrap_or(u32::MAX)
 }
-
-/// The machine has no deadlines.
-const NOW: Instant = Instant::ZERO;
-
-/// For one message. The longest one is what a process has posted, or the description of a job.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
-const READ_BYTES: usize = 4096;

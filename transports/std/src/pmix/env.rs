@@ -63,7 +63,7 @@ impl PmixEnvironment {
         let rank = rank.ok_or_else(|| variables.0.invalid(RANK, "the number of a process"))?;
         let uri = URIS.iter().find(|(name, _)| variables.0.text(name).is_some());
         let &(variable, family) = uri.unwrap_or(&USUAL_URI);
-        let address = address(variables.needed(variable)?);
+        let address = address_in(variables.needed(variable)?);
         let address = address.ok_or_else(|| {
             variables.0.invalid(variable, "NAME.RANK;tcp4://ADDRESS:PORT, or tcp6 likewise")
         })?;
@@ -107,7 +107,7 @@ impl PmixVariables {
 }
 
 /// The address in `NAME.RANK;tcp4://127.0.0.1:4000`.
-fn address(uri: &str) -> Option<SocketAddr> {
+pub(super) fn address_in(uri: &str) -> Option<SocketAddr> {
     let (_, place) = uri.trim().split_once(';')?;
     let place = place.strip_prefix("tcp4://").or_else(|| place.strip_prefix("tcp6://"))?;
     place.parse().ok().filter(|address: &SocketAddr| address.port() > 0)

@@ -25,15 +25,22 @@
 //! socket, and a cache of the received data.
 
 mod calls;
+mod connection;
 mod env;
 mod error;
+mod reply;
+mod services;
+mod shared;
+pub mod tool;
 
-pub use calls::{Pmix, Within};
+pub use calls::{Pending, PendingFence, PendingGet, Pmix, Within};
 pub use env::{PmixEnvironment, Security};
 pub use error::{CallError, PmixConnectError};
 pub use pmi_core::client::pmix::{Attribute, Datum, JobInfo, Scope, SpawnApp};
-pub use pmi_core::wire::pmix::names::{Status, keys};
-pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
+pub use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state, range};
+pub use pmi_core::wire::pmix::{Info, List, Proc, Type, Value, WILDCARD, ranks};
+pub use reply::{Infos, OwnedProc, PmixEvent, PmixGroup};
+pub use shared::SharedPmix;
 
 /// Finds the PMIx server through the environment of this process, and joins the job.
 ///

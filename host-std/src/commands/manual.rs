@@ -160,6 +160,17 @@ const EXAMPLES: &[Section] = &[
         ],
     ),
     (
+        "pmi-host-pmix",
+        &[
+            ("pmi-host pmix ps", "processes of all jobs of the only run of this user on this host"),
+            (
+                "pmi-host pmix query --job kvs_n1_4711_0 pmix.job.size",
+                "the number of processes of one job",
+            ),
+            ("pmi-host pmix ctrl --job kvs_n1_4711_0 terminate", "ends it"),
+        ],
+    ),
+    (
         "pmi-host-trace",
         &[
             ("pmi-host run -n 4 --trace run.trace ./hello", "records all messages of a run"),

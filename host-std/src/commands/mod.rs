@@ -28,7 +28,7 @@ use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_host_tools::conform::RANK;
-use pmi_host_tools::{bridge, conform, replay, trace};
+use pmi_host_tools::{bridge, conform, pmix, replay, trace};
 use rustix::stdio::dup2_stdin;
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::{OsStr, OsString};
@@ -59,6 +59,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "trace", define: trace::define, run: trace::run },
     Subcommand { name: "ps", define: ps::define, run: ps::run },
     Subcommand { name: "stack", define: stack::define, run: stack::run },
+    Subcommand { name: "pmix", define: pmix::define, run: pmix::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
     Subcommand { name: "doctor", define: doctor::define, run: doctor::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },

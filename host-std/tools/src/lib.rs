@@ -5,6 +5,7 @@
 //! replay    one side of a recorded exchange, played again
 //! trace     views of a trace, by any recorder
 //! doctor    checks of a rank's environment, with any launcher
+//! pmix      a PMIx tool: queries, events and control of running jobs
 //! bridge    connects a rank behind a serial line to a server
 //! ```
 //!
@@ -22,5 +23,6 @@ pub mod bridge;
 mod child;
 pub mod conform;
 pub mod doctor;
+pub mod pmix;
 pub mod replay;
 pub mod trace;

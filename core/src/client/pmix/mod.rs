@@ -97,8 +97,9 @@ pub struct PmixBuffers<B> {
 #[derive(Debug)]
 pub struct PmixClient<B, const SLOTS: usize = 4> {
     identity: ProcIdentity,
-    /// User and group of a tool, whose namespace is empty until it is admitted.
-    tool: Option<Credential>,
+    /// That of a tool, whose namespace is empty until it is admitted, and the number of attributes of its
+    /// greeting, which are in `request` until it is sent.
+    tool: Option<(ToolIdentity, u32)>,
     request: B,
     response: B,
     puts: LocalPuts<B>,
@@ -141,14 +142,35 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
 
     /// Creates a client that is a tool: no server has started it, and it is rank 0 of a job of its own. The
     /// room for replies is at least [`TOOL_WELCOME_BYTES`](crate::wire::pmix::greeting::TOOL_WELCOME_BYTES).
-    pub fn tool(tool: ToolIdentity, memory: PmixBuffers<B>) -> Self {
+    ///
+    /// Shape: `attributes` describe the tool. Servers of OpenPMIx need its process id and command line
+    /// ([`PROC_PID`](crate::wire::pmix::names::keys::PROC_PID),
+    /// [`COMMAND_LINE`](crate::wire::pmix::names::keys::COMMAND_LINE)).
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse`] for an invalid attribute, or one for which `request` has no room.
+    pub fn tool(
+        tool: ToolIdentity,
+        attributes: &[Attribute<'_>],
+        mut memory: PmixBuffers<B>,
+    ) -> Result<Self, Misuse> {
         let ToolIdentity { owner, is_native, format } = tool;
         let credential = is_native.then_some(owner);
         let identity = ProcIdentity { nspace: KvsName::none(), rank: 0, credential, format };
-        Self::with_role(identity, Some(owner), memory)
+        attributes.iter().try_for_each(|one| one.check(format))?;
+        queued_request::append_packed(&mut memory.request, format, "attributes", |to| {
+            attributes.iter().for_each(|one| one.write(to));
+        })?;
+        let count = u32::try_from(attributes.len()).unwrap_or(u32::MAX);
+        Ok(Self::with_role(identity, Some((tool, count)), memory))
     }
 
-    fn with_role(identity: ProcIdentity, tool: Option<Credential>, memory: PmixBuffers<B>) -> Self {
+    fn with_role(
+        identity: ProcIdentity,
+        tool: Option<(ToolIdentity, u32)>,
+        memory: PmixBuffers<B>,
+    ) -> Self {
         let PmixBuffers { request, response, puts, job } = memory;
         Self {
             puts: LocalPuts::new(puts, identity.format),

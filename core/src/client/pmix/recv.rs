@@ -149,7 +149,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
             credential_type: if native.is_some() { b"native" } else { b"none" },
             credential: native.as_ref().map_or(b"", |bytes| bytes),
             kind: if self.tool.is_some() { Kind::Tool } else { Kind::Client },
-            owner: self.tool.map(|owner| (owner.user, owner.group)),
+            owner: self.tool.map(|(tool, _)| (tool.owner.user, tool.owner.group)),
             identity: match self.tool {
                 Some(_) => None,
                 None => Some((identity.nspace.as_bytes(), identity.rank)),
@@ -158,7 +158,12 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
             encoding: encoding(identity.format),
             format: identity.format,
             store: b"hash",
-            extra: None,
+            extra: self.tool.map(|(_, count)| List {
+                of: Type::INFO,
+                count,
+                bytes: self.request.as_slice(),
+                format: identity.format,
+            }),
         };
         greeting.write(out)
     }

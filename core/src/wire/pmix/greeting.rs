@@ -1,6 +1,7 @@
 //! The first message of a connection, and both forms of its response.
 
 use super::format::{Format, Release};
+use super::pack::Packer;
 use super::parts::List;
 use super::types::Type;
 use super::unpack::Unpacker;
@@ -150,7 +151,7 @@ impl<'a> Greeting<'a> {
         Ok(read)
     }
 
-    /// Writes the greeting, without [`extra`](Self::extra).
+    /// Writes the greeting. [`extra`](Self::extra) is already in its format.
     ///
     /// # Errors
     ///
@@ -178,6 +179,16 @@ impl<'a> Greeting<'a> {
         }
         out.bytes(self.version).byte(0).bytes(self.encoding).byte(0);
         out.byte(self.format.buffer()).bytes(self.store).byte(0);
+        if let Some(extra) = self.extra {
+            let mut head = [0; 32];
+            let mut to = Packer::new(&mut head, extra.format);
+            to.one(Type::SIZE).size(extra.count.into());
+            if !extra.is_empty() {
+                to.op(Type::INFO, extra.count);
+            }
+            let len = to.len();
+            out.bytes(head.get(..len).unwrap_or(b"")).bytes(extra.bytes);
+        }
     }
 
     /// Version of the peer's library.

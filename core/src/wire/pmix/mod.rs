@@ -37,7 +37,7 @@ mod value;
 pub use app::{App, Texts};
 pub use format::{Family, Format, Release};
 pub use pack::Packer;
-pub use parts::{Info, Kval, Kvals, List, Proc, Scopes, WILDCARD, ranks};
+pub use parts::{Info, Kval, Kvals, List, Proc, ProcInfo, Scopes, WILDCARD, ranks};
 pub use query::Query;
 pub use request::Request;
 pub use types::Type;

@@ -34,6 +34,23 @@ pub struct Proc<'a> {
     pub rank: u32,
 }
 
+/// Description of a process.
+///
+/// Wire: STRING namespace, `u32` rank, STRING host, STRING program, PID, PROC_STATE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcInfo<'a> {
+    /// The process.
+    pub of: Proc<'a>,
+    /// Name of its host.
+    pub host: &'a [u8],
+    /// Its program.
+    pub program: &'a [u8],
+    /// Its process id.
+    pub pid: u32,
+    /// One of [`proc_state`](super::names::proc_state).
+    pub state: u8,
+}
+
 /// A key with flags and a value: a directive of a request, or a piece of data.
 ///
 /// Wire: STRING key, `u32` flags, `u16` type, value.
@@ -100,6 +117,19 @@ impl<'a> Proc<'a> {
     /// Writes the value without a pack operation, as inside other values.
     pub fn write(&self, to: &mut Packer<'_>) {
         to.text(Some(self.nspace)).u32(self.rank);
+    }
+}
+
+impl<'a> ProcInfo<'a> {
+    /// Reads a value without a pack operation, as inside other values.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`].
+    pub fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
+        let of = Proc::read(from)?;
+        let (host, program) = (from.text()?.unwrap_or(b""), from.text()?.unwrap_or(b""));
+        Ok(Self { of, host, program, pid: from.pid()?, state: from.u8()? })
     }
 }
 

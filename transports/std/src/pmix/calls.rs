@@ -68,7 +68,7 @@ impl Pmix {
             format: *format,
         };
         let connection =
-            PmixConnection::open(*address, |memory| PmixClient::new(identity, memory))?;
+            PmixConnection::open(*address, |memory| Ok(PmixClient::new(identity, memory)))?;
         Ok(Self::new(connection))
     }
 

@@ -64,7 +64,7 @@ impl PmixConnection {
     /// Connects, joins, and waits for the job-level information.
     pub(super) fn open(
         address: SocketAddr,
-        client: impl FnOnce(PmixBuffers<BoundedBuf>) -> HeapClient,
+        client: impl FnOnce(PmixBuffers<BoundedBuf>) -> Result<HeapClient, Misuse>,
     ) -> Result<Self, PmixConnectError> {
         let dial = |error| PmixConnectError::Connect { address, error };
         let stream = TcpStream::connect(address).map_err(dial)?;
@@ -75,7 +75,7 @@ impl PmixConnection {
         let memory = PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() };
         let mut connection = Self {
             stream,
-            client: client(memory),
+            client: client(memory).map_err(CallError::Misuse)?,
             unread: Vec::new(),
             unsent: Vec::new(),
             replies: Vec::new(),

@@ -37,8 +37,10 @@ pub use calls::{Pending, PendingFence, PendingGet, Pmix, Within};
 pub use env::{PmixEnvironment, Security};
 pub use error::{CallError, PmixConnectError};
 pub use pmi_core::client::pmix::{Attribute, Datum, JobInfo, Scope, SpawnApp};
-pub use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state, range};
-pub use pmi_core::wire::pmix::{Info, List, Proc, Type, Value, WILDCARD, ranks};
+pub use pmi_core::wire::pmix::names::{
+    Status, job_state, keys, persistence, proc_state, range, scope,
+};
+pub use pmi_core::wire::pmix::{Info, List, Proc, ProcInfo, Type, Value, WILDCARD, ranks};
 pub use reply::{Infos, OwnedProc, PmixEvent, PmixGroup};
 pub use shared::SharedPmix;
 

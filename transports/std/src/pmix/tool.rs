@@ -17,28 +17,30 @@
 //! write to that directory.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pmi_core::client::pmix::{PmixClient, ToolIdentity};
+use pmi_core::client::pmix::{Attribute, Datum, PmixClient, ToolIdentity};
 use pmi_core::wire::pmix::Format;
+use pmi_core::wire::pmix::names::keys;
 use rustix::process::{Pid, geteuid, test_kill_process};
 use thiserror::Error;
 
 use super::calls::{Pmix, own_credential};
 use super::connection::PmixConnection;
-use super::env::address_in;
+use super::env::{PmixEnvironment, address_in};
 use super::error::PmixConnectError;
 
 /// Selects the server of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolServer {
-    /// The only server of this user on this host.
+    /// The server that has started this process, else the only one of this user on this host.
     #[default]
     Only,
     /// The server with this process id. Spec: `PMIX_SERVER_PIDINFO`.
@@ -50,7 +52,8 @@ pub enum ToolServer {
     Uri(String),
     /// The system server of this host. Spec: `PMIX_CONNECT_TO_SYSTEM`.
     System,
-    /// The system server if there is one, else the only server. Spec: `PMIX_CONNECT_SYSTEM_FIRST`.
+    /// The server that has started this process, else the system server if there is one, else the only one.
+    /// Spec: `PMIX_CONNECT_SYSTEM_FIRST`.
     SystemFirst,
 }
 
@@ -111,7 +114,14 @@ struct RendezvousFile {
 pub fn connect(server: &ToolServer) -> Result<Pmix, ToolError> {
     let address = find(server)?;
     let tool = ToolIdentity { owner: own_credential(), is_native: true, format: Format::PLAIN };
-    let connection = PmixConnection::open(address, |memory| PmixClient::tool(tool, memory))?;
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let line = words.join(OsStr::new(" ")).into_vec();
+    let attributes = [
+        Attribute::new(keys::PROC_PID, Datum::Pid(std::process::id())),
+        Attribute::new(keys::COMMAND_LINE, Datum::Text(&line)),
+    ];
+    let connection =
+        PmixConnection::open(address, |memory| PmixClient::tool(tool, &attributes, memory))?;
     Ok(Pmix::new(connection))
 }
 
@@ -121,6 +131,12 @@ pub fn connect(server: &ToolServer) -> Result<Pmix, ToolError> {
 ///
 /// [`ToolError`], except for those of connecting.
 pub fn find(server: &ToolServer) -> Result<SocketAddr, ToolError> {
+    // A launcher tells a process that it has started where it is.
+    if matches!(server, ToolServer::Only | ToolServer::SystemFirst)
+        && let Some(found) = PmixEnvironment::of_this_process().ok().flatten()
+    {
+        return Ok(found.address);
+    }
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     find_in(server, &host, &Directories::of_this_process())
 }

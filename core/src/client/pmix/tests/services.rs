@@ -466,7 +466,14 @@ fn tool_is_given_its_namespace() {
         let tool = ToolIdentity { owner, is_native: true, format };
         let lent = Lent::new;
         let memory = PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() };
-        let fresh = || PmixClient::<Lent>::tool(tool, memory.clone());
+        let attributes = [
+            Attribute::new(keys::PROC_PID, Datum::Pid(99)),
+            Attribute::new(keys::COMMAND_LINE, Datum::Text(b"watch jobs")),
+        ];
+        let fresh = || PmixClient::<Lent>::tool(tool, &attributes, memory.clone()).unwrap();
+        let long = [Attribute::new(keys::COMMAND_LINE, Datum::Text(&[b'x'; 1024]))];
+        let refused = PmixClient::<Lent>::tool(tool, &long, memory.clone());
+        assert!(matches!(refused, Err(Misuse::Length { .. })));
         let mut welcome = [0; TOOL_WELCOME_BYTES];
         write_tool_welcome(Some((NSPACE, 0)), (b"server", 0), &mut welcome).unwrap();
         let mut client = fresh();
@@ -475,6 +482,10 @@ fn tool_is_given_its_namespace() {
         let greeting = Greeting::read(&greeting).unwrap();
         assert_eq!((greeting.kind, greeting.identity), (Kind::Tool, None));
         assert_eq!((greeting.owner, greeting.credential_type), (Some((4, 5)), &b"native"[..]));
+        let pid = greeting.extra.unwrap().find(keys::PROC_PID).unwrap();
+        assert_eq!((pid.of, pid.number()), (Type::PID, Some(99)));
+        let line = greeting.extra.unwrap().find(keys::COMMAND_LINE).unwrap();
+        assert_eq!(line.text(), Some(&b"watch jobs"[..]));
         for byte in welcome {
             recv(&mut client, &[byte]);
         }

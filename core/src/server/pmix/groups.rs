@@ -9,6 +9,7 @@ use super::collective::{
 };
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect, PmixView};
+use super::directives::has_unknown_required;
 use super::group_construct::leaders;
 use super::rank_set::is_of_node;
 use super::response::{PendingRequest, PmixResponse};
@@ -82,6 +83,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             state.push_response(tag, PmixResponse::Status(status));
             return PmixEffect::Nothing;
         };
+        if has_unknown_required(&infos, &[keys::TIMEOUT]) {
+            state.push_response(tag, PmixResponse::Status(Status::NOT_SUPPORTED));
+            return PmixEffect::Nothing;
+        }
         let request = CollectiveRequest {
             kind: CollectiveKind::Destruct,
             name: Some(name),

@@ -316,6 +316,45 @@ fn unknown_required_directives_are_refused() {
         to.one(Type::STRING).text(Some(keys::JOB_SIZE));
     });
     assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
+    // Directives of groups and of events, and attributes of an event that are for its handlers.
+    let construct = |to: &mut Packer<'_>, key: &[u8]| {
+        to.one(Type::STRING).text(Some(b"ends")).one(Type::SIZE).size(1).one(Type::PROC);
+        Proc { nspace: NSPACE, rank: 0 }.write(to);
+        directive(to, key, flags::REQUIRED);
+    };
+    hall.ask(0, Command::GROUP_CONSTRUCT, &|to| construct(to, b"pmix.grp.unheard"));
+    assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
+    hall.ask(0, Command::GROUP_CONSTRUCT, &|to| construct(to, keys::GROUP_ASSIGN_CONTEXT_ID));
+    assert_eq!(hall.status(0), Status::SUCCESS);
+    for command in [Command::GROUP_LEAVE, Command::GROUP_DESTRUCT] {
+        hall.ask(0, command, &|to| {
+            to.one(Type::STRING).text(Some(b"ends"));
+            directive(to, b"pmix.unheard.of", flags::REQUIRED);
+        });
+        assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
+    }
+    for (key, status) in [
+        (&b"pmix.unheard.of"[..], Status::NOT_SUPPORTED),
+        (b"pmix.evfirst", Status::SUCCESS),
+        (keys::EVENT_AFFECTED_PROC, Status::SUCCESS),
+    ] {
+        hall.ask(0, Command::REGISTER_EVENTS, &|to| {
+            to.one(Type::SIZE).size(1).one(Type::STATUS).i32(-7);
+            directive(to, key, flags::REQUIRED);
+        });
+        assert_eq!(hall.status(0), status, "{}", key.escape_ascii());
+    }
+    for (key, status) in [
+        (&b"pmix.evterm.job"[..], Status::NOT_SUPPORTED),
+        (keys::EVENT_NON_DEFAULT, Status::SUCCESS),
+        (b"my.own", Status::SUCCESS),
+    ] {
+        hall.ask(0, Command::NOTIFY, &|to| {
+            to.one(Type::STATUS).i32(-8).one(Type::DATA_RANGE).u8(range::SESSION);
+            directive(to, key, flags::REQUIRED);
+        });
+        assert_eq!(hall.status(0), status, "{}", key.escape_ascii());
+    }
     // A request that requires one of several algorithms is rejected, as the server has no names for
     // them.
     hall.ask(0, Command::FENCE, &|to| {

@@ -308,3 +308,21 @@ fn several_tools_are_served_at_once_and_those_of_other_users_are_not() {
     let ran = job.end();
     assert!(ran.err.contains("belongs to user 65534, and this job to user 0"), "{}", ran.err);
 }
+
+#[test]
+fn tool_attaches_to_a_second_launcher_and_chooses_between_both() {
+    let place = Place::new("servers");
+    let words = || ["-n", "1"].into_iter().chain(ENDLESS);
+    let jobs = [place.start(words()), place.start(words())];
+    let names: Vec<String> =
+        jobs.iter().flat_map(|job| [job.pid().to_string(), first_job(job.pid())]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    place.programs("pmix_servers", &names, |ran| {
+        let ran = ran.exits_with(0).says_nothing();
+        assert_eq!(ran.lines(), ["2 servers", "done"]);
+    });
+    for job in jobs {
+        job.signal("TERM");
+        job.end();
+    }
+}

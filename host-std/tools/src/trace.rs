@@ -28,7 +28,7 @@ pub fn define() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("trace")
-        .about("Show, count, compare and export recorded messages, also of other launchers")
+        .about("Show, count, compare and export messages that any launcher recorded")
         .subcommand_required(true)
         .subcommand(
             Command::new("show")

@@ -36,7 +36,7 @@ pub fn define() -> Command {
         || value(RANK, "R", "only this rank of it").value_parser(value_parser!(u32)).requires(JOB);
     let keys = |help| Arg::new(KEYS).value_name("KEY").num_args(1..).required(true).help(help);
     Command::new("pmix")
-        .about("Ask and control running jobs as a PMIx tool, under any launcher that admits tools")
+        .about("Ask and control running jobs as a PMIx tool, under any launcher")
         .subcommand_required(true)
         .subcommand(
             Command::new("ps")

@@ -29,6 +29,8 @@ pub(super) struct Edge {
     has_more: bool,
     /// True until an outgoing connection is established.
     is_connecting: bool,
+    /// True until the first byte of the other end.
+    is_silent: bool,
     watched: Option<Interest>,
 }
 
@@ -118,6 +120,7 @@ impl Edge {
             sent: 0,
             has_more: false,
             is_connecting: false,
+            is_silent: true,
             watched: None,
         };
         edge.collect_handshake();
@@ -131,6 +134,17 @@ impl Edge {
     /// Errors of the system.
     pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
+    }
+
+    /// True if the other end has closed the connection, which has ended with `error`, without a byte: it has
+    /// only looked whether it can connect.
+    pub(super) fn was_probed(&self, error: &EdgeError) -> bool {
+        self.is_silent
+            && match error {
+                EdgeError::Closed | EdgeError::ClosedEarly => true,
+                EdgeError::Io(error) => error.kind() != ErrorKind::TimedOut,
+                _ => false,
+            }
     }
 
     /// True once both sides have proved the key.
@@ -169,6 +183,7 @@ impl Edge {
             }
             Err(error) => return Err(error.into()),
         };
+        self.is_silent = false;
         let mut bytes = &scratch[..len_bytes];
         let mut progress = EdgeProgress::Waiting;
         if let EdgeState::Handshake(handshake) = &mut self.state {

@@ -200,12 +200,34 @@ impl Relay {
         Self { input, output, side, links, next: 0, received, due }
     }
 
-    /// Carries bytes until the channel is closed, or `end` is readable and all was written.
+    /// Carries bytes until the channel is closed, or `end` is readable and all was written. Then connections
+    /// get what was received for them.
     ///
     /// # Errors
     ///
     /// Errors of the system, and `InvalidData` for a frame that cannot be.
     fn run(&mut self, end: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let carried = self.carry(end);
+        self.hand_over();
+        carried
+    }
+
+    /// Writes what connections have not taken, and closes them.
+    fn hand_over(&mut self) {
+        while let Some((_, RelayedLink { mut stream, due, .. })) = self.links.pop_first() {
+            if due.is_empty() {
+                continue;
+            }
+            // One that takes nothing, or is closed, would not have taken it before either.
+            let _ = stream
+                .set_nonblocking(false)
+                .and_then(|()| stream.set_write_timeout(Some(TAKEN_WITHIN)))
+                .and_then(|()| stream.write_all(&due))
+                .and_then(|()| stream.shutdown(Shutdown::Write));
+        }
+    }
+
+    fn carry(&mut self, end: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut is_over = false;
         while !is_over || !self.due.is_empty() {
             for file in self.wait(end.filter(|_| !is_over))? {
@@ -439,6 +461,9 @@ const BUFFERED_MAX: usize = 256 * 1024;
 /// Most connections of one host: that of the tree, one that replaces it, and one for starts of other nodes.
 const LINKS_MAX: usize = 16;
 
+/// Longest time for which a connection may take nothing of what was received for it before the end.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
 /// Time in which a host reaches an address of the head that it can reach.
 const REACHED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -477,6 +502,22 @@ mod tests {
             assert_eq!(found, b"x");
         }
         assert_eq!(find_mark(&mut Cut(&MARK[1..], 3)).unwrap(), None);
+    }
+
+    #[test]
+    fn connection_gets_what_was_received_before_the_end_of_the_channel() {
+        let ((input, _), (_, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let head = server.local_addr().unwrap();
+        let files = (File::from(OwnedFd::from(input)), File::from(OwnedFd::from(output)));
+        let mut relay = Relay::new(files, RelaySide::Head(head));
+        relay.add(0, TcpStream::connect(head).unwrap()).unwrap();
+        let mut accepted = server.accept().unwrap().0;
+        relay.links.get_mut(&0).unwrap().due = b"last words".to_vec();
+        relay.run(None).unwrap();
+        let mut received = Vec::new();
+        accepted.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"last words");
     }
 
     /// Two relays with pipes between them, and a server behind that of the head.

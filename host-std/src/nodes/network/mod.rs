@@ -530,6 +530,8 @@ impl Network {
         let Some(link) = self.links.all.remove(&number) else { return Ok(()) };
         self.links.pending.remove(number);
         match link.state {
+            // The relay of a host looks whether that reaches the head.
+            LinkState::Accepted if link.edge.was_probed(error) => {}
             LinkState::Accepted => self.report_rejection(link.edge.peer, error),
             LinkState::Joined(node) | LinkState::Placed(node) => {
                 if let NetworkSide::Head(roster) = &mut self.side {

@@ -5,7 +5,8 @@ use crate::nodes::key::RunKey;
 use crate::nodes::node::turn;
 use crate::poller::{Poller, Token};
 use pmi_tree::{CollectiveId, Contribution, NodeId, TreeEvent};
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A head and its only node server, each with a poller of its own.
@@ -86,6 +87,28 @@ fn long_contribution_and_its_result_need_no_timer() {
         }
         idle_rounds = if had_events == [false; 2] { idle_rounds + 1 } else { 0 };
     }
+}
+
+#[test]
+fn connection_that_is_closed_without_a_byte_is_no_rejection() {
+    let Pair { head: (mut head, mut poller), .. } = Pair::connect();
+    let address = head.listener.as_ref().unwrap().address;
+    drop(TcpStream::connect(address).unwrap());
+    let mut other = TcpStream::connect(address).unwrap();
+    other.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let (from, mut ready) = (other.local_addr().unwrap(), Vec::new());
+    let report = loop {
+        let event = head.poll_event();
+        if let Some(NetworkEvent::Rejected { report }) = event {
+            break report;
+        }
+        let soon = std::time::Instant::now() + Duration::from_millis(1);
+        poller.wait(Some(soon), &mut ready).unwrap();
+        turn(&mut head, &ready, &poller).unwrap();
+    };
+    assert!(report.contains(&format!("from {from} ")), "{report}");
+    assert!(!report.contains("were rejected before"), "{report}");
+    assert!(head.links.all.values().all(|link| link.edge.peer != from));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::hosts::ssh_hosts;
-use common::{Ran, host, run};
+use common::hosts::{ssh_hosts, ssh_hosts_of};
+use common::{Ran, host, run, small_host_path};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -150,7 +150,8 @@ fn hosts_are_started_over_ssh_by_others() {
 
 #[test]
 fn launcher_travels_over_ssh_in_both_levels() {
-    let Some(hosts) = ssh_hosts("travel", 5) else { return };
+    // All hosts of the test store it in one directory.
+    let Some(hosts) = ssh_hosts_of(small_host_path(), "travel", 5) else { return };
     let words =
         ["run", "--hosts", "n[1-5]", "--starter-fanout", "2", "--stage-launcher", "sh", "-c"];
     let rank = "echo $(uname -n) $(readlink /proc/$PPID/exe)";

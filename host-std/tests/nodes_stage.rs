@@ -4,12 +4,12 @@
 mod common;
 
 use common::hosts::local_nodes as nodes;
-use common::{host, run, start};
+use common::{host, run, small_host_path, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A directory for one test.
@@ -116,7 +116,8 @@ fn program_that_cannot_be_read_is_refused_before_the_start() {
 fn staged_launcher(directory: &Path, words: &[&str]) -> Command {
     let temporary = directory.join("tmp");
     fs::create_dir_all(&temporary).unwrap();
-    let mut command = host(&words[..1]);
+    let mut command = Command::new(small_host_path());
+    command.arg(words[0]).stdin(Stdio::null());
     command.env("XDG_CONFIG_HOME", "/nowhere").env("TMPDIR", &temporary);
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", directory.display()));

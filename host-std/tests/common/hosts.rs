@@ -8,11 +8,13 @@ use std::process::Command;
 
 /// Hosts `n1`, `n2`, …, for one test.
 pub fn ssh_hosts(test: &str, count: u32) -> Option<SshHosts> {
+    ssh_hosts_of(Path::new(host_path()), test, count)
+}
+
+/// The same, for another path of the launcher.
+pub fn ssh_hosts_of(launcher: &Path, test: &str, count: u32) -> Option<SshHosts> {
     let directory = directory(&format!("ssh-of-{test}"));
-    or_skip(
-        SshHosts::start(Path::new(host_path()), directory, count),
-        "tests of several hosts need that",
-    )
+    or_skip(SshHosts::start(launcher, directory, count), "tests of several hosts need that")
 }
 
 /// `pmi-host run --starter local:NODES -n RANKS WORDS…`, outside of any allocation. The hosts are this machine.

@@ -19,7 +19,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,21 @@ pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
 /// Path of the launcher, for a shell.
 pub fn host_path() -> &'static str {
     env!("CARGO_BIN_EXE_pmi-host")
+}
+
+/// Path of a copy of the launcher without what only a debugger reads, of which tests store several at once.
+pub fn small_host_path() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (made, path) = (directory.join("pmi-host.new"), directory.join("pmi-host"));
+        let strip = Command::new("strip").arg("-o").arg(&made).arg(host_path()).status();
+        assert!(strip.expect("'strip' of binutils, beside the linker").success());
+        // Another run of the test may still execute the last one.
+        std::fs::rename(made, &path).unwrap();
+        path
+    })
 }
 
 /// True if this process ignores SIGINT.

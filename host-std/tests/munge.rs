@@ -117,6 +117,8 @@ fn credential_of_another_realm_is_rejected_and_the_job_goes_on() {
     assert!(refused.contains("code 14"), "{refused}");
     let said = finish(host, connect(&port, &munged.socket()));
     assert!(said.contains("credential that munge does not accept"), "{said}");
+    // One report for one rejection.
+    assert_eq!(said.matches("a connection from").count(), 1, "{said}");
 }
 
 #[test]
@@ -128,7 +130,10 @@ fn daemon_that_is_not_there_is_named_at_both_ends() {
     assert!(client.contains("munge gives this process no credential"), "{client}");
     assert!(client.contains("nowhere"), "{client}");
     assert!(connect(&host.port, &munged.socket()).is_err());
+    host.says("munged does not answer at");
     host.says("nowhere");
+    // It is no fault of the client, which may try again at once.
+    assert!(!host.said.contains("did not prove"), "{}", host.said);
 }
 
 #[test]

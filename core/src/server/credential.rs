@@ -24,6 +24,24 @@ impl<S: Storage> Server<S> {
         }
     }
 
+    /// Sets the time until which a session waits for [`answer_credential`](Self::answer_credential), in
+    /// place of its deadline: a verification may take longer than the rest of that.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the session does not wait for this answer, or not any more.
+    pub fn set_credential_deadline(
+        &mut self,
+        session: SessionId,
+        deadline: Instant,
+    ) -> Result<(), Misuse> {
+        let missing = Misuse::NoSuch { what: "credential" };
+        self.credential(session).ok_or(missing)?;
+        let of = self.sessions.get_mut(session).ok_or(missing)?;
+        of.state.lifecycle.deadline = Some(deadline);
+        Ok(())
+    }
+
     /// Answers a [`CredentialGiven`](super::Event::CredentialGiven): makes the peer a member of its job, if
     /// the credential is valid, carries the nonce of its session, and is of a user that the owner admits;
     /// ends its session otherwise.

@@ -28,7 +28,8 @@ pub enum Event {
     },
     /// A peer that claims a rank has sent a credential which another service verifies: read
     /// [`credential`](super::Server::credential), and call
-    /// [`answer_credential`](super::Server::answer_credential); the peer waits for that until its deadline.
+    /// [`answer_credential`](super::Server::answer_credential); the peer waits for that until its
+    /// deadline, or a [new one](super::Server::set_credential_deadline).
     CredentialGiven {
         /// The session.
         session: SessionId,

@@ -22,11 +22,20 @@ pub(crate) struct CredentialRequest {
     pub(crate) exchange: usize,
 }
 
-/// CredentialVerdict on a credential: the reason of a rejection is the predicate of a message.
+/// Verdict on a credential.
 #[derive(Debug)]
 pub(crate) struct CredentialVerdict {
     pub(crate) request: CredentialRequest,
-    pub(crate) result: Result<(), String>,
+    pub(crate) result: Result<(), CredentialRejection>,
+}
+
+/// Rejection of a credential. The reason is the predicate of a message about the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CredentialRejection {
+    /// It was not verified, which is no fault of the peer.
+    Unverified(String),
+    /// It proves nothing.
+    Invalid(String),
 }
 
 /// Verifies credentials beside the event loop.
@@ -69,7 +78,8 @@ impl MungeVerifier {
         };
         if self.running_count >= RUNNING_MAX {
             self.running_count += 1;
-            return send(Err("was rejected: too many credentials are being verified".to_owned()));
+            let why = "cannot be verified: too many credentials are being verified".to_owned();
+            return send(Err(CredentialRejection::Unverified(why)));
         }
         self.running_count += 1;
         let thread = thread::Builder::new().name("munge".into());
@@ -90,15 +100,15 @@ impl MungeVerifier {
 }
 
 /// Verifies that a credential has the nonce of its session and is of this user or root.
-fn verify(socket: &Path, credential: &[u8], nonce: &Nonce) -> Result<(), String> {
-    let daemon = socket.display();
-    let cannot = |error: io::Error| {
-        format!(
-            "cannot be verified by munge ({error}); install 'munge', and start munged at '{daemon}'"
-        )
+fn verify(socket: &Path, credential: &[u8], nonce: &Nonce) -> Result<(), CredentialRejection> {
+    let cannot = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut => unverified(socket, &error.to_string()),
+        _ => CredentialRejection::Unverified(format!(
+            "cannot be verified: 'unmunge' cannot be executed ({error}); install 'munge'"
+        )),
     };
     let mut command = Command::new("unmunge");
-    command.arg("--socket").arg(socket).args(["--keys=UID", "--numeric"]);
+    command.arg("--socket").arg(socket).args(["--keys=UID"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(cannot)?;
     let answer = converse(&mut child, credential);
@@ -112,18 +122,46 @@ fn verify(socket: &Path, credential: &[u8], nonce: &Nonce) -> Result<(), String>
         let mut said = String::new();
         // A reason that cannot be read is none.
         let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-        return Err(format!("gave a credential that munge does not accept ({})", said.trim()));
+        return Err(rejection(status.code(), said.trim(), socket));
     }
     let payload = MungeCredential::payload(nonce.as_bytes()).unwrap_or_default();
-    judge(&answer, &payload, geteuid().as_raw())
+    judge(&answer, &payload, geteuid().as_raw()).map_err(CredentialRejection::Invalid)
+}
+
+/// Rejection of a credential for which `unmunge` has exited with `code`, after it `said` why.
+fn rejection(code: Option<i32>, said: &str, socket: &Path) -> CredentialRejection {
+    let clocks = "compare the clocks of both hosts";
+    let why = match code {
+        Some(UNREACHABLE | TIMED_OUT) => return unverified(socket, said),
+        Some(EXPIRED) => {
+            format!("gave a credential of munge that has expired; {clocks}")
+        }
+        Some(REWOUND) => format!("gave a credential of munge from the future; {clocks}"),
+        Some(REPLAYED) => "gave a credential of munge that was used before".to_owned(),
+        _ => format!("gave a credential that munge does not accept ({said})"),
+    };
+    CredentialRejection::Invalid(why)
+}
+
+/// Rejection of a credential that the daemon has not verified.
+fn unverified(socket: &Path, why: &str) -> CredentialRejection {
+    CredentialRejection::Unverified(format!(
+        "cannot be verified: munged does not answer at '{}' ({why}); start it there, or name the socket \
+         of the one that runs with '--munge'",
+        socket.display()
+    ))
 }
 
 /// Judges the output of `unmunge`: a line with the user, an empty one, and the payload.
+///
+/// The user is a name, or `???` for one without a name, and the number in parentheses. Versions before 0.5.14
+/// have no option for the number alone.
 fn judge(answer: &[u8], payload: &[u8], own: u32) -> Result<(), String> {
     let end = answer.windows(2).position(|bytes| bytes == b"\n\n");
     let (head, given) = answer.split_at(end.ok_or("gave a credential without a payload")?);
     let head = String::from_utf8_lossy(head);
-    let user = head.strip_prefix("UID:").and_then(|user| user.trim().parse::<u32>().ok());
+    let user = head.strip_prefix("UID:").and_then(|user| user.trim().strip_suffix(')'));
+    let user = user.and_then(|user| user.rsplit_once('(')?.1.parse::<u32>().ok());
     match user {
         _ if given.get(2..) != Some(payload) => {
             Err("gave a credential for another session".to_owned())
@@ -149,7 +187,7 @@ fn converse(child: &mut Child, credential: &[u8]) -> io::Result<Vec<u8>> {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
         if poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&timeout))? == 0 {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "munged does not answer"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "within the time limit"));
         }
         match stdout.read(&mut part)? {
             0 => break,
@@ -159,8 +197,16 @@ fn converse(child: &mut Child, credential: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Time limit of a verification, that of an identification: no session waits longer.
-const WITHIN: Duration = Duration::from_secs(5);
+/// Time limit of a verification, less than that of its session, which the verdict must find open.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// Exit codes of `unmunge`: the daemon cannot be reached, or has not answered in time; the credential is
+/// too old, was made later than now, or was verified before.
+const UNREACHABLE: i32 = 6;
+const TIMED_OUT: i32 = 7;
+const EXPIRED: i32 = 15;
+const REWOUND: i32 = 16;
+const REPLAYED: i32 = 17;
 
 /// Number of verifications at once, that of unauthenticated connections.
 const RUNNING_MAX: usize = 64;
@@ -179,17 +225,39 @@ mod tests {
         let answer = |user: &str, payload: &[u8]| {
             [format!("UID:              {user}\n\n").as_bytes(), payload].concat()
         };
-        assert_eq!(judge(&answer("1000", payload), payload, 1000), Ok(()));
-        assert_eq!(judge(&answer("0", payload), payload, 1000), Ok(()));
-        let other = judge(&answer("1001", payload), payload, 1000).unwrap_err();
+        for user in ["name (1000)", "??? (1000)", "a (1001) b (1000)", "root (0)"] {
+            assert_eq!(judge(&answer(user, payload), payload, 1000), Ok(()), "{user}");
+        }
+        let other = judge(&answer("(1000) (1001)", payload), payload, 1000).unwrap_err();
         assert!(other.contains("of user 1001") && other.contains("as user 1000"), "{other}");
         for wrong in [&b""[..], b"pmi-munge 333333333333333334", b"pmi-munge 333333333333333333\n"]
         {
-            assert!(judge(&answer("1000", wrong), payload, 1000).is_err());
+            assert!(judge(&answer("name (1000)", wrong), payload, 1000).is_err());
         }
-        for user in ["", "-1", "x"] {
+        for user in ["", "1000", "name (-1)", "name (x)", "name (1000", "name 1000)", "(1000) x"] {
             assert!(judge(&answer(user, payload), payload, 1000).is_err());
         }
-        assert!(judge(b"UID: 0", payload, 0).is_err());
+        assert!(judge(b"UID: root (0)", payload, 0).is_err());
+    }
+
+    #[test]
+    fn cause_of_a_rejection_follows_from_the_exit_code() {
+        let of = |code| match rejection(code, "said", Path::new("/run/socket")) {
+            CredentialRejection::Unverified(why) => (true, why),
+            CredentialRejection::Invalid(why) => (false, why),
+        };
+        for (code, is_unverified, parts) in [
+            (Some(6), true, ["'/run/socket'", "said"]),
+            (Some(7), true, ["'/run/socket'", "said"]),
+            (Some(15), false, ["expired", "clocks of both hosts"]),
+            (Some(16), false, ["future", "clocks of both hosts"]),
+            (Some(17), false, ["used before", ""]),
+            (Some(14), false, ["does not accept", "(said)"]),
+            (None, false, ["does not accept", "(said)"]),
+        ] {
+            let (is_it, why) = of(code);
+            assert_eq!(is_it, is_unverified, "{why}");
+            assert!(parts.into_iter().all(|part| why.contains(part)), "{why}");
+        }
     }
 }

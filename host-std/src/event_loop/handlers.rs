@@ -112,10 +112,7 @@ impl EventLoop {
         else {
             return;
         };
-        let from = answer_credential(&mut self.service, request, result.is_ok());
-        if let (Err(why), Some(from)) = (result, from) {
-            self.io.report_rejected(from, None, &why);
-        }
+        answer_credential(&mut self.service, request, result);
     }
 
     /// Handles the end of a connection. Usually its process is exiting too, and the exit status tells more.

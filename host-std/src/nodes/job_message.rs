@@ -196,8 +196,6 @@ impl DialInMessage {
         let absolute = secret_file.map(std::path::absolute).transpose();
         let absolute =
             absolute.map_err(|error| format!("the file of the secret has no path: {error}"))?;
-        let munge = listen.munge.as_ref().map(std::path::absolute).transpose();
-        let munge = munge.map_err(|error| format!("the socket of munged has no path: {error}"))?;
         Ok(Self {
             node,
             address,
@@ -206,7 +204,7 @@ impl DialInMessage {
             is_secured: listen.is_secured,
             requires_challenge: listen.requires_challenge,
             has_short_ids: listen.id_width == IdWidth::Bits31,
-            munge: munge.map(OsString::from),
+            munge: listen.munge.clone().map(OsString::from),
         })
     }
 

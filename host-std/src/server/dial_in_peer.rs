@@ -6,7 +6,7 @@ use super::secure::Certificate;
 use super::service::Service;
 use crate::admission::Socket;
 use crate::admission::limits::GuessLimit;
-use crate::admission::munge::CredentialRequest;
+use crate::admission::munge::{CredentialRejection, CredentialRequest};
 use crate::admission::pending::Pending;
 use crate::server::pmix::heap::PmixHeap;
 use crate::trace::{TraceSource, redacted};
@@ -18,6 +18,7 @@ use pmi_core::server::{Job, Server};
 use pmi_core::time::Duration;
 use pmi_host_base::storage::Heap;
 use pmi_std::Stream;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -43,17 +44,30 @@ pub(super) struct Unauthenticated {
     pub(super) pending: Pending<SessionId>,
     /// Delay of all of them after a wrong guess.
     pub(super) guesses: GuessLimit,
+    /// Rejections of credentials whose sessions have not been served since.
+    pub(super) rejections: BTreeMap<SessionId, CredentialRejection>,
 }
 
 impl Unauthenticated {
     /// Reason to reject a peer that has been served with this result; `scratch` starts with the bytes that it
     /// sent. A wrong guess delays all other unauthenticated peers.
-    pub(super) fn rejection(&mut self, served: &Served, scratch: &[u8]) -> Option<String> {
+    pub(super) fn rejection(
+        &mut self,
+        id: SessionId,
+        served: &Served,
+        scratch: &[u8],
+    ) -> Option<String> {
         match *served {
-            Served::Broken(PeerError::Unproven, _) => {
-                self.guesses.note_wrong(Instant::now());
-                Some(nonsense(PeerError::Unproven, b""))
-            }
+            Served::Broken(PeerError::Unproven, _) => match self.rejections.remove(&id) {
+                Some(CredentialRejection::Unverified(why)) => Some(why),
+                rejection => {
+                    self.guesses.note_wrong(Instant::now());
+                    match rejection {
+                        Some(CredentialRejection::Invalid(why)) => Some(why),
+                        _ => Some(nonsense(PeerError::Unproven, b"")),
+                    }
+                }
+            },
             Served::Broken(error, received_bytes) => {
                 let (input, mut room) = (excerpt(scratch, received_bytes), Vec::new());
                 Some(nonsense(error, redacted(input, &mut room)))
@@ -75,18 +89,20 @@ impl Unauthenticated {
     }
 }
 
-/// Admits or rejects a peer whose credential was verified. Returns its address, unless it is gone.
+/// Admits or rejects a peer whose credential was verified. A rejection is reported with the end of its
+/// session.
 pub(crate) fn answer_credential(
     service: &mut Service,
     request: CredentialRequest,
-    is_valid: bool,
-) -> Option<SocketAddr> {
+    result: Result<(), CredentialRejection>,
+) {
     let CredentialRequest { session, exchange } = request;
-    let from = service.connection(session).and_then(|connection| connection.from);
-    // A peer that is gone, or whose deadline has passed, waits for no answer.
     let now = service.clock.now();
-    service.server.answer_credential(session, exchange, now, is_valid).ok()?;
-    from
+    let answered = service.server.answer_credential(session, exchange, now, result.is_ok());
+    // A peer that is gone, or whose deadline has passed, waits for no answer.
+    if let (Ok(()), Err(rejection)) = (answered, result) {
+        service.unauthenticated.rejections.insert(session, rejection);
+    }
 }
 
 /// First bytes of a message that a peer sent, for reports.

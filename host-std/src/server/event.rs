@@ -7,6 +7,7 @@ use crate::admission::Socket;
 use crate::admission::munge::CredentialRequest;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::operation::OperationRequest;
+use crate::server::dial_in_peer::IDENTIFY_WITHIN;
 use crate::verdict::Failure;
 use pmi_core::auth::Nonce;
 use pmi_core::error::PeerError;
@@ -218,6 +219,9 @@ pub(super) fn translate_event(
             refused
         }
         Event::CredentialGiven { session, exchange, .. } => {
+            // Its verification may take longer than the rest of the time for an identification.
+            let deadline = service.clock.now().plus(IDENTIFY_WITHIN);
+            service.server.set_credential_deadline(session, deadline).ok()?;
             let given = service.server.credential(session)?;
             let request = CredentialRequest { session, exchange };
             let (credential, nonce) = (given.text.bytes().collect(), given.nonce);

@@ -45,6 +45,9 @@ impl ListenConfig {
         secret: Option<Secret>,
     ) -> Result<Self, String> {
         let address = job.listen.as_deref();
+        // Programs that are executed later may have another working directory.
+        let munge = job.proof.munge.as_ref().map(std::path::absolute).transpose();
+        let munge = munge.map_err(|error| format!("the socket of munged has no path: {error}"))?;
         Ok(Self {
             address: address.map(|address| look_up("--listen", address)).transpose()?,
             expected,
@@ -52,7 +55,7 @@ impl ListenConfig {
             is_secured: job.is_secured && job.listen.is_some(),
             requires_challenge: job.proof.requires_challenge,
             id_width: if job.proof.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
-            munge: job.proof.munge.clone(),
+            munge,
             is_for_started: false,
         })
     }
@@ -170,6 +173,15 @@ mod tests {
             assert!(web(open, false).unwrap().lacks_secret(), "{open}");
         }
         assert!(listen("127.0.0.1", false).unwrap_err().contains("127.0.0.1:0"));
+    }
+
+    #[test]
+    fn socket_of_munged_has_an_absolute_path() {
+        let proof =
+            settings::job::ProofSettings { munge: Some("socket".into()), ..Default::default() };
+        let job = settings::JobSettings { proof, ..Default::default() };
+        let munge = ListenConfig::resolve(&job, 1, None).unwrap().munge;
+        assert_eq!(munge, Some(std::env::current_dir().unwrap().join("socket")));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) struct Service {
     /// Ranks whose closed connection blocks a fence. Their exit status, which follows soon, tells more.
     pub(super) suspects: Vec<(JobId, Rank)>,
     /// Sessions whose peers have not identified themselves.
-    unauthenticated: Unauthenticated,
+    pub(super) unauthenticated: Unauthenticated,
     pub(super) clock: Clock,
     /// PMIx part of the service.
     pub(super) pmix: PmixService,
@@ -449,7 +449,7 @@ impl Service {
 
     /// Handles a connection without a rank: unauthenticated, or a second connection.
     fn serve_unauthenticated(&mut self, id: SessionId, served: Served) {
-        let why = self.unauthenticated.rejection(&served, &self.scratch);
+        let why = self.unauthenticated.rejection(id, &served, &self.scratch);
         if let (Some(why), Some(from)) = (why, self.connection(id).and_then(|one| one.from)) {
             self.launcher_events.push_back(ServerEvent::Refused { from, why });
         }
@@ -464,6 +464,7 @@ impl Service {
             self.tracer.event(subject(&self.server, session), Content::Closed);
         }
         self.unauthenticated.pending.remove(session);
+        self.unauthenticated.rejections.remove(&session);
         let text = abort_message(&self.server, session);
         self.events.extend(self.server.close(session).map(|event| (event, text)));
     }

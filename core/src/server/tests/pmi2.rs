@@ -427,10 +427,15 @@ fn credential_of_munge_is_verified_by_the_owner() {
             (b"MUNGE:AwQ=:"[..].into(), &[b'3'; 18][..])
         );
         let now = Instant::ZERO;
+        let later = Instant::from_micros(9);
+        assert_eq!(world.server.poll_timeout(), None);
+        world.server.set_credential_deadline(session, later).unwrap();
+        assert_eq!(world.server.poll_timeout(), Some(later));
         assert!(world.server.answer_credential(session, exchange + 1, now, true).is_err());
         world.server.answer_credential(session, exchange, now, is_valid).unwrap();
         assert!(world.server.answer_credential(session, exchange, now, true).is_err());
         assert!(world.server.credential(session).is_none());
+        assert!(world.server.set_credential_deadline(session, later).is_err());
         let received = world.recv(0);
         assert_eq!(received.contains("cmd=fullinit-response;rc=0;"), is_valid, "{received}");
         let event = world.server.poll_event();

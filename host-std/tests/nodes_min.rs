@@ -3,6 +3,7 @@
 mod common;
 
 use common::{host, run};
+use std::fs;
 use std::process::Command;
 
 /// `pmi-host run` on hosts of which those that match the pattern `bad` cannot be reached.
@@ -60,4 +61,31 @@ fn program_whose_hosts_are_all_left_out_is_reported() {
     let ran = run(&mut command("h1", "h2", &words));
     assert!(ran.err.contains("none of the hosts of a program"), "{}", ran.err);
     assert!(ran.err.contains("no route to h2"), "{}", ran.err);
+}
+
+#[test]
+fn files_of_ranks_that_are_left_out_are_not_made() {
+    let directory = std::env::temp_dir().join(format!("pmi-min-files-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let files = directory.join("rank.%r");
+    let words =
+        ["--min-nodes", "2", "--stdout-to", files.to_str().unwrap(), "sh", "-c", "echo $PMI_RANK"];
+    run(&mut command("h[1-4]:2", "h2", &words)).exits_with(0);
+    let mut made: Vec<String> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    made.sort_unstable();
+    let expected: Vec<String> = (0..6).map(|rank| format!("rank.{rank}")).collect();
+    assert_eq!(made, expected);
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn host_that_was_to_start_others_and_fails_is_left_out_alone() {
+    let words = ["--starter-fanout", "2", "--min-nodes", "5", "sh", "-c", "echo $PMI_SIZE"];
+    let ran = run(&mut command("h[1-6]", "h2", &words)).exits_with(0);
+    assert_eq!(ran.out, "5\n".repeat(5), "{}", ran.err);
+    assert!(ran.err.contains("on 1 of 6 hosts;"), "{}", ran.err);
+    assert!(ran.err.contains("'h2' has no node server that could start 'h4'"), "{}", ran.err);
 }

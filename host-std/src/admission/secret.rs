@@ -19,6 +19,15 @@ pub(crate) enum IdWidth {
     Bits31,
 }
 
+/// Use of a generated secret, which the name of its file shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretUse {
+    /// Ranks and pages that connect prove it.
+    Ranks,
+    /// Node servers that the user starts by hand prove it.
+    Nodes,
+}
+
 /// A secret generated for the run, in a file of mode 0600 that is removed with it.
 #[derive(Debug)]
 pub(crate) struct GeneratedSecret {
@@ -100,23 +109,32 @@ impl GeneratedSecret {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub(crate) fn create() -> Result<Self, String> {
-        runtime_dir::create_in_first(Self::create_in).map_err(|error| {
-            format!(
+    pub(crate) fn create(purpose: SecretUse) -> Result<Self, String> {
+        let made = runtime_dir::create_in_first(|directory| Self::create_in(directory, purpose));
+        made.map_err(|error| match purpose {
+            SecretUse::Ranks => format!(
                 "no secret can be stored for ranks that connect from other machines ({error}); specify one \
                  with '--secret-file FILE'"
-            )
+            ),
+            SecretUse::Nodes => format!(
+                "the key of the run cannot be stored for node servers that are started by hand ({error}); \
+                 set XDG_RUNTIME_DIR to a directory of yours"
+            ),
         })
     }
 
-    fn create_in(directory: &Path) -> io::Result<Self> {
+    fn create_in(directory: &Path, purpose: SecretUse) -> io::Result<Self> {
         runtime_dir::prepare(directory)?;
         runtime_dir::sweep(directory);
         let text = hexadecimal(&random::<32>()?);
         let secret = Secret::new(text.as_bytes()).map_err(io::Error::other)?;
-        let path = directory
-            .join(runtime_dir::name(std::process::id()))
-            .with_extension(runtime_dir::SECRET);
+        let purpose = match purpose {
+            SecretUse::Ranks => "ranks",
+            SecretUse::Nodes => "nodes",
+        };
+        let name = runtime_dir::name(std::process::id());
+        let end = format!("{purpose}.{}", runtime_dir::SECRET);
+        let path = directory.join(name).with_extension(end);
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         // The lock shows other launchers that it is in use, even from another container.
@@ -168,8 +186,12 @@ mod tests {
     fn secret_that_was_made_is_in_a_file_for_its_owner_and_goes_with_its_run() {
         let directory =
             std::env::temp_dir().join(format!("pmi-host-secret-{}", std::process::id()));
-        let [one, other] = [(); 2].map(|()| GeneratedSecret::create_in(&directory).unwrap());
+        let [one, other] = [SecretUse::Ranks, SecretUse::Nodes]
+            .map(|purpose| GeneratedSecret::create_in(&directory, purpose).unwrap());
         assert_ne!(one.text, other.text);
+        let ends_with =
+            |secret: &GeneratedSecret, end| secret.path.to_str().unwrap().ends_with(end);
+        assert!(ends_with(&one, ".ranks.secret") && ends_with(&other, ".nodes.secret"));
         assert_eq!(fs::metadata(&one.path).unwrap().mode() & 0o777, 0o600);
         let read = read_secret(one.path.as_os_str()).unwrap();
         let id = |secret| identity(secret, 0, IdWidth::Bits63);

@@ -3,7 +3,7 @@
 use super::args::{DefaultRanks, GivenOption, PartArgs, RunArgs};
 use super::hosts::JobHosts;
 use super::options::RANKS_MAX;
-use crate::admission::secret::{GeneratedSecret, read_secret};
+use crate::admission::secret::{GeneratedSecret, SecretUse, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec, run_name};
@@ -206,7 +206,7 @@ impl Config {
         if !listen && !web {
             return Ok(None);
         }
-        let made = GeneratedSecret::create()?;
+        let made = GeneratedSecret::create(SecretUse::Ranks)?;
         // The processes of ranks that are started prove what they are.
         let of_listen = self.listen.as_mut().filter(|listen| !listen.is_for_started);
         let of_listen = of_listen.map(|listen| &mut listen.secret);

@@ -8,7 +8,7 @@ use super::network::{Network, NetworkEvent, delegation};
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NODE, NodeCommand, Starter, StarterHost, node_words};
-use crate::admission::secret::GeneratedSecret;
+use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
 use crate::settings::NodeSettings;
@@ -26,6 +26,8 @@ pub(crate) struct NodeServers {
     starters: StarterPool,
     hosts: Vec<StarterHost>,
     delegated: DelegatedStarts,
+    /// Nodes that have connected.
+    joined: BTreeSet<u32>,
     /// Nodes that are in the tree.
     attached: Vec<bool>,
     failed: FailedStarts,
@@ -117,7 +119,8 @@ impl NodeServers {
             addresses.reachable.iter().map(|address| SocketAddr::new(*address, port)).collect();
         let words = node_words(&to, settings)?;
         // Only a user who starts node servers by hand needs the key in a file.
-        let key_file = starter.is_manual().then(GeneratedSecret::create).transpose()?;
+        let key_file =
+            starter.is_manual().then(|| GeneratedSecret::create(SecretUse::Nodes)).transpose()?;
         let key = match &key_file {
             Some(file) => RunKey::read(&mut format!("{}\n", file.text).as_bytes()),
             None => RunKey::generate(),
@@ -154,6 +157,7 @@ impl NodeServers {
         Ok(Self {
             network: network.map_err(cannot)?,
             starters: pool,
+            joined: BTreeSet::new(),
             attached: vec![false; hosts.len()],
             hosts,
             delegated: DelegatedStarts::new(plan.delegated),
@@ -223,15 +227,10 @@ impl NodeServers {
                 }
             }
         }
-        for end in self.starters.start_due(poller) {
-            self.handle_end(end);
-        }
+        self.start_due(poller);
         if self.patience.is_some_and(|patience| now >= patience) {
-            let why =
-                "has not connected within the time limit of the start; a firewall may be between";
-            for node in self.missing() {
-                self.fail(node, why.to_owned());
-            }
+            self.handle_late(now);
+            self.start_due(poller);
         }
         let is_decided = self.missing().is_empty();
         let is_due = is_decided || self.failed.deadline().is_some_and(|deadline| now >= deadline);
@@ -276,6 +275,7 @@ impl NodeServers {
     fn handle_network_event(&mut self, event: &NetworkEvent) {
         match event {
             NetworkEvent::Joined { node } => {
+                self.joined.insert(*node);
                 self.starters.handle_joined(*node);
                 if let Some((delegate, _)) = self.delegated.remove(*node) {
                     delegation::confirm(&mut self.network, delegate, *node);
@@ -294,6 +294,40 @@ impl NodeServers {
             NetworkEvent::Left { node, why } => self.fail(*node, format!("its node server {why}")),
             _ => {}
         }
+    }
+
+    /// Executes commands whose turn has come. The end of one may leave further ones to the head.
+    fn start_due(&mut self, poller: &Poller) {
+        loop {
+            let ends = self.starters.start_due(poller);
+            if ends.is_empty() {
+                return;
+            }
+            ends.into_iter().for_each(|end| self.handle_end(end));
+        }
+    }
+
+    /// Handles nodes that have not connected in time. Those that another one was to start are started by the
+    /// head, unless the start has failed anyway.
+    fn handle_late(&mut self, now: Instant) {
+        let (late, lost): (Vec<u32>, Vec<u32>) =
+            self.missing().into_iter().partition(|node| self.delegated.get(*node).is_some());
+        let is_lost = !lost.is_empty() || !self.failed.reasons.is_empty();
+        lost.into_iter().for_each(|node| self.fail(node, LATE.to_owned()));
+        if is_lost && !self.failed.is_patient {
+            late.into_iter().for_each(|node| self.fail(node, LATE.to_owned()));
+            return;
+        }
+        for node in late {
+            // It may be taken over already, from a node that is lost.
+            let Some(delegate) = self.delegated.get(node) else { continue };
+            let what = format!("has not started '{}' within the time limit", self.name(node));
+            self.report_delegate(delegate, &what);
+            // It ends its starters, which may hang.
+            delegation::end(&mut self.network, delegate);
+            self.take_over(node);
+        }
+        self.patience = Some(now + PATIENCE);
     }
 
     /// Hands its commands to a node that starts others.
@@ -324,12 +358,17 @@ impl NodeServers {
     }
 
     fn lose_delegate(&mut self, delegate: u32) {
+        self.take_over_of(delegate, "has ended before it could start");
+    }
+
+    /// Lets the head start all nodes that `delegate` was to start. `what` is the predicate of the report, up
+    /// to the first one.
+    fn take_over_of(&mut self, delegate: u32, what: &str) {
         let nodes = Vec::from_iter(self.delegated.of(delegate).map(|(node, _)| node));
-        if let Some(first) = nodes.first() {
-            let first = self.name(*first);
-            self.report_delegate(delegate, &format!("has ended before it could start '{first}'"));
-        }
+        let Some(first) = nodes.first() else { return };
+        self.report_delegate(delegate, &format!("{what} '{}'", self.name(*first)));
         nodes.into_iter().for_each(|node| self.take_over(node));
+        self.patience = self.patience.map(|patience| patience.max(Instant::now() + PATIENCE));
     }
 
     /// Lets the head start a node that another one was to start.
@@ -370,15 +409,22 @@ impl NodeServers {
         if !is_attached {
             self.failed.reasons.entry(node).or_insert(why);
             self.failed.since.get_or_insert_with(Instant::now);
+            if self.failed.is_patient {
+                self.take_over_of(node, "has no node server that could start");
+            }
         }
     }
 
-    /// Nodes that are neither in the tree nor have failed.
+    /// Nodes that are neither in the tree nor have failed. One below a node that has failed does not get into
+    /// the tree; if the run can do without that, it is enough that it has connected.
     fn missing(&self) -> Vec<u32> {
+        let is_enough = self.failed.is_patient && !self.failed.reasons.is_empty();
+        let is_missing = |node: &u32, is_in: bool| {
+            let is_in = is_in || is_enough && self.joined.contains(node);
+            !is_in && !self.failed.reasons.contains_key(node)
+        };
         let nodes = (1..).zip(&self.attached);
-        let missing =
-            nodes.filter(|(node, is_in)| !**is_in && !self.failed.reasons.contains_key(node));
-        missing.map(|(node, _)| node).collect()
+        nodes.filter(|(node, is_in)| is_missing(node, **is_in)).map(|(node, _)| node).collect()
     }
 
     fn name(&self, node: u32) -> String {
@@ -414,6 +460,10 @@ fn table(failed: &[FailedHost], all: usize, effect: &str) -> String {
     text
 }
 
+/// Reason of a node without a connection.
+const LATE: &str =
+    "has not connected within the time limit of the start; a firewall may be between";
+
 /// Time without a further node after which the start has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -423,6 +473,115 @@ const GATHERING: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A start of nodes 1 to `count` by a starter that waits, of which the first two start the others.
+    fn servers(count: u32, is_patient: bool, poller: &Poller) -> NodeServers {
+        let host =
+            |node| StarterHost { node, name: format!("h{node}"), is_here: false, is_apart: false };
+        let settings = NodeSettings {
+            template: Some("sh -c 'exec cat # {host} {cmd}'".to_owned()),
+            fanout: StarterFanout::Hosts(2),
+            interface: Some("127.0.0.1".to_owned()),
+            ..NodeSettings::default()
+        };
+        let hosts = (1..=count).map(host).collect();
+        let mut servers = NodeServers::open(hosts, &settings, NodeTask::Job, poller).unwrap();
+        if is_patient {
+            servers.decide_all();
+        }
+        servers
+    }
+
+    fn events(servers: &mut NodeServers) -> (Vec<String>, Vec<String>) {
+        let (mut reports, mut failed) = (Vec::new(), Vec::new());
+        while let Some(event) = servers.poll_event() {
+            match event {
+                StartEvent::Report(report) => reports.push(report),
+                StartEvent::Failed(hosts) => failed.extend(hosts.into_iter().map(|host| host.name)),
+                _ => {}
+            }
+        }
+        (reports, failed)
+    }
+
+    /// As if node servers had connected that start no other one.
+    fn attach(servers: &mut NodeServers, nodes: &[u32]) {
+        for node in nodes {
+            servers.handle_network_event(&NetworkEvent::Joined { node: *node });
+            servers.handle_network_event(&NetworkEvent::Attached { node: *node });
+        }
+    }
+
+    #[test]
+    fn nodes_that_others_do_not_start_in_time_are_started_by_the_head() {
+        let poller = Poller::new().unwrap();
+        let mut servers = servers(6, false, &poller);
+        let now = Instant::now();
+        servers.tick(now, &poller).unwrap();
+        attach(&mut servers, &[1, 2]);
+        assert_eq!((servers.starters.count(), events(&mut servers)), (2, Default::default()));
+        let late = now + 2 * PATIENCE;
+        servers.tick(late, &poller).unwrap();
+        assert_eq!(servers.starters.count(), 6);
+        let (reports, failed) = events(&mut servers);
+        assert_eq!((reports.len(), failed.len()), (1, 0), "{reports:?} {failed:?}");
+        for part in ["'h1' has not started 'h3'", "'--starter-fanout all'"] {
+            assert!(reports[0].contains(part), "{reports:?}");
+        }
+        // They get as much time as the others had, and then they have failed.
+        servers.tick(late + PATIENCE / 2, &poller).unwrap();
+        assert_eq!(events(&mut servers), Default::default());
+        servers.tick(late + PATIENCE, &poller).unwrap();
+        let failed = ["h3", "h4", "h5", "h6"].map(str::to_owned).to_vec();
+        assert_eq!(events(&mut servers), (Vec::new(), failed));
+        servers.abandon();
+    }
+
+    #[test]
+    fn nodes_of_one_that_has_failed_are_started_by_the_head_if_the_run_can_do_without_it() {
+        let poller = Poller::new().unwrap();
+        for is_patient in [true, false] {
+            let mut servers = servers(6, is_patient, &poller);
+            let now = Instant::now();
+            servers.tick(now, &poller).unwrap();
+            servers.fail(2, "no route".to_owned());
+            servers.tick(now, &poller).unwrap();
+            // The first two, and those of the second one.
+            let started = if is_patient { 4 } else { 2 };
+            assert_eq!(servers.starters.count(), started);
+            let (reports, failed) = events(&mut servers);
+            assert_eq!((reports.len(), failed.len()), (usize::from(is_patient), 0), "{reports:?}");
+            assert!(reports.iter().all(|report| report.contains("start 'h4'")), "{reports:?}");
+            servers.abandon();
+        }
+    }
+
+    #[test]
+    fn node_below_one_that_has_failed_is_not_left_out_with_it() {
+        let poller = Poller::new().unwrap();
+        let mut servers = servers(4, true, &poller);
+        servers.tick(Instant::now(), &poller).unwrap();
+        for node in [1, 3, 4] {
+            servers.handle_network_event(&NetworkEvent::Joined { node });
+        }
+        servers.fail(2, "no route".to_owned());
+        servers.tick(Instant::now(), &poller).unwrap();
+        assert_eq!(events(&mut servers).1, ["h2"]);
+        servers.abandon();
+    }
+
+    #[test]
+    fn start_that_has_failed_anyway_takes_no_more_time() {
+        let poller = Poller::new().unwrap();
+        let mut servers = servers(4, false, &poller);
+        let now = Instant::now();
+        servers.tick(now, &poller).unwrap();
+        attach(&mut servers, &[2]);
+        servers.tick(now + 2 * PATIENCE, &poller).unwrap();
+        let (reports, failed) = events(&mut servers);
+        assert_eq!((reports.len(), failed), (0, ["h1", "h3", "h4"].map(str::to_owned).to_vec()));
+        servers.abandon();
+    }
 
     #[test]
     fn failed_hosts_are_listed_with_the_output_of_their_starters() {

@@ -79,6 +79,12 @@ impl HeadLoop {
             return;
         }
         if let Some((job, programs)) = self.jobs.take_unsent() {
+            let started = self.plan(0).started();
+            if self.ending.hosts.min_nodes.is_some()
+                && let Err(error) = self.io.outputs.prepare(0, started)
+            {
+                return self.fail(Failure::Launcher { what: error.to_string() }, None);
+            }
             for piece in programs.pieces() {
                 self.send_all(&HeadMessage::Program(piece));
             }

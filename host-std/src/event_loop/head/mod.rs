@@ -43,7 +43,7 @@ mod trace;
 use super::RunOutcome;
 use super::io::Io;
 use super::summary::Summary;
-use crate::admission::secret::GeneratedSecret;
+use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::config::Config;
 use crate::launch::env;
 use crate::launch::plan::Plan;
@@ -139,7 +139,10 @@ impl HeadLoop {
         let nodes = RankNodes::several(&placed);
         let mut outputs =
             Outputs::new(&settings.output, nodes.clone()).map_err(|error| error.to_string())?;
-        outputs.prepare(0, plan.started()).map_err(|error| error.to_string())?;
+        // Hosts that are left out take their ranks along, so these are certain after the start.
+        if settings.hosts.min_nodes.is_none() {
+            outputs.prepare(0, plan.started()).map_err(|error| error.to_string())?;
+        }
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
@@ -154,7 +157,8 @@ impl HeadLoop {
         let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
         let mut reports = servers.instructions().to_vec();
         if let Some((listen, node)) = dial_in {
-            let secret = listen.lacks_secret().then(GeneratedSecret::create).transpose()?;
+            let create = || GeneratedSecret::create(SecretUse::Ranks);
+            let secret = listen.lacks_secret().then(create).transpose()?;
             let given = settings.job.proof.secret_file.as_deref();
             let file = secret.as_ref().map(|secret| &*secret.path).or(given.map(Path::new));
             first.dial_in = Some(DialInMessage::new(listen, file, node)?);

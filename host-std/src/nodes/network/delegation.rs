@@ -25,6 +25,12 @@ pub(crate) fn confirm(network: &mut Network, node: u32, started: u32) {
     send(network, node, &NodeGreeting::Started { node: started }.encode());
 }
 
+/// Ends the starts of `node`, at the head: it terminates its starters whose nodes have not connected.
+pub(crate) fn end(network: &mut Network, node: u32) {
+    // Dropping the socket also ends its readiness.
+    network.links.all.retain(|_, link| link.state != LinkState::Delegate(node));
+}
+
 fn send(network: &mut Network, node: u32, content: &[u8]) -> bool {
     let is_of_node = |link: &&mut NodeLink| link.state == LinkState::Delegate(node);
     let link = network.links.all.values_mut().find(is_of_node);

@@ -75,6 +75,11 @@ impl DelegatedStarts {
         of_delegate.map(|(node, (_, command))| (*node, command))
     }
 
+    /// The node that is to start `node`.
+    pub(crate) fn get(&self, node: u32) -> Option<u32> {
+        self.all.get(&node).map(|(delegate, _)| *delegate)
+    }
+
     /// Removes the start of `node`, and returns the node that was to do it, with the command.
     pub(crate) fn remove(&mut self, node: u32) -> Option<(u32, StarterCommand)> {
         self.all.remove(&node)

@@ -511,3 +511,43 @@ fn tool_is_given_its_namespace() {
         assert!(matches!(rejected(4, 0, all), Err(PeerError::Malformed(_))));
     }
 }
+
+#[test]
+fn spawn_longer_than_the_lent_buffer_is_refused_and_leaves_nothing_in_it() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let (long, half) = ([b'x'; 1024], [b'x'; 600]);
+        let (long_words, half_words): ([&[u8]; 1], [&[u8]; 1]) = ([&long], [&half]);
+        let where_to = [Attribute::new(keys::HOST, Datum::Text(&long))];
+        let app = SpawnApp::new(b"a", 1);
+        let fitting = SpawnApp { arguments: &half_words, ..app };
+        for (apps, directives) in [
+            (&[SpawnApp::new(&long, 1)][..], &[][..]),
+            (&[SpawnApp { arguments: &long_words, ..app }], &[]),
+            (&[SpawnApp { variables: &long_words, ..app }], &[]),
+            (&[SpawnApp { directory: Some(&long), ..app }], &[]),
+            (&[SpawnApp { directives: &where_to, ..app }], &[]),
+            (&[app], &where_to),
+            // Each of the two fits alone.
+            (&[fitting, fitting], &[]),
+        ] {
+            let refused = client.start(&PmixRequest::Spawn { apps, directives });
+            let Err(Misuse::Length { what: "request", len_bytes, limit_bytes: 1024 }) = refused
+            else {
+                panic!("{refused:?}")
+            };
+            assert!(len_bytes > 1024);
+            assert_eq!((client.outstanding(), client.poll_transmit(&mut [])), (0, Ok(None)));
+        }
+        // A program that fits is sent alone: nothing of the others is in the buffer.
+        let spawn = PmixRequest::Spawn { apps: &[fitting], directives: &[] };
+        let (_, body) = asked(&mut client, &spawn);
+        let Ok(Received::Spawn { infos, apps }) = Received::read(Unpacker::new(&body, format))
+        else {
+            panic!("a spawn")
+        };
+        let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
+        assert!(infos.is_empty() && all.len() == 1);
+        assert!(all[0].words.iter().eq([&b"a"[..], &half]));
+    }
+}

@@ -50,8 +50,8 @@ fn commands_and_options_in_the_documents_exist() {
         for (number, line) in command_lines(&text) {
             let mut words = line.split_whitespace();
             let mut command = words.next().unwrap_or_default().to_owned();
-            if command == "trace" {
-                command = format!("trace {}", words.next().unwrap_or_default());
+            if let "pmix" | "trace" = &*command {
+                command = format!("{command} {}", words.next().unwrap_or_default());
             }
             let mut options = options(&line).peekable();
             // In a sentence about the launcher any word may follow.

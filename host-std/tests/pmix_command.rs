@@ -49,11 +49,21 @@ fn processes_are_listed_queried_and_terminated() {
     );
     let ran = command(&place, &["query", "pmix.univ.size", "pmix.no.such"]).exits_with(1);
     ran.says(&["the PMIx server has no value of pmix.no.such"]);
+    let ran = command(&place, &["query", "pmix.no.such"]).exits_with(1);
+    ran.says(&["the PMIx server has no value of pmix.no.such"]);
+    let ran = command(&place, &["query", "--job", "nowhere", "pmix.job.size"]).exits_with(1);
+    ran.says(&["no value of pmix.job.size for the job 'nowhere'; 'pmi-host pmix ps' lists"]);
+    let ran = command(&place, &["ps", "--job", "nowhere"]).exits_with(1);
+    ran.says(&["the PMIx server knows no job 'nowhere'; 'pmi-host pmix ps' lists"]);
     let ran = command(&place, &["attrs", "--server", &job.pid().to_string()]).exits_with(0);
     assert!(ran.out.contains("pmix.envar.set"), "{}", ran.out);
 
     let ran = command(&place, &["ctrl", "--job", "nowhere", "kill"]).exits_with(1);
-    ran.says(&["the PMIx server refused JOB_CONTROL: NOT_FOUND (-46)"]);
+    ran.says(&["the PMIx server knows no job 'nowhere'; 'pmi-host pmix ps' lists"]);
+    let ran = command(&place, &["ctrl", "--job", nspace, "--rank", "7", "kill"]).exits_with(1);
+    ran.says(&[&format!("the PMIx server knows no rank 7 of a job '{nspace}'")]);
+    let ran = command(&place, &["ctrl", "--help"]).exits_with(0);
+    assert!(ran.out.contains("Usage: pmi-host pmix ctrl "), "{}", ran.out);
     command(&place, &["ctrl", "kill"]).exits_with(2).says(&["'--job <NAMESPACE>' is missing"]);
     for action in ["pause", "resume", "terminate"] {
         command(&place, &["ctrl", "--job", nspace, action]).exits_with(0).says_nothing();
@@ -72,7 +82,11 @@ fn published_texts_are_found_and_events_are_received() {
     let ran = command(&place, &["lookup", "ocean", "sea"]).exits_with(1);
     assert_eq!(ran.lines(), ["ocean: port 7"]);
     ran.says(&["the PMIx server has no value of sea"]);
-    command(&place, &["lookup", "--wait", "1", "sea"]).exits_with(1).says(&["TIMEOUT"]);
+    let ran = command(&place, &["lookup", "--wait", "1", "ocean", "sea"]).exits_with(1);
+    assert_eq!(ran.lines(), ["ocean: port 7"]);
+    ran.says(&["the PMIx server has no value of sea"]);
+    let ran = command(&place, &["lookup", "--wait", "0", "sea"]).exits_with(2);
+    ran.says(&["'0'", "--wait"]);
 
     pmix.register(&[Status(-231), Status(-3001)], &[]).unwrap();
     command(&place, &["event", "EVENT_NODE_DOWN"]).exits_with(0).says_nothing();

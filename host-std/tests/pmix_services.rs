@@ -5,6 +5,7 @@
 mod common;
 use common::tools::{ENDLESS, Place, first_job};
 use common::{Ran, host, run};
+use pmi_core::error::Misuse;
 use pmi_std::pmix::tool::{self, ToolServer};
 use pmi_std::pmix::{
     self, Attribute, CallError, Datum, Pmix, Proc, Scope, SharedPmix, SpawnApp, Status, WILDCARD,
@@ -151,7 +152,18 @@ fn threads(pmix: Pmix) {
         });
     });
     shared.fence().unwrap();
-    shared.finalize().unwrap();
+    // Threads that wait for events end with the session.
+    std::thread::scope(|scope| {
+        let waiting = [(); 2].map(|()| scope.spawn(|| shared.next_event(None)));
+        shared.finalize().unwrap();
+        for thread in waiting {
+            let ended = thread.join().unwrap();
+            assert!(
+                matches!(ended, Err(CallError::Misuse(Misuse::WrongState { .. }))),
+                "{ended:?}"
+            );
+        }
+    });
     // The error of a session that is over reaches every later call.
     assert!(shared.fence().is_err());
     println!("\nrank {rank} has all");

@@ -7,11 +7,11 @@
 //! Wire: five lines (URI, version, process, user and group, start), and an empty one.
 
 use crate::runtime_dir;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::process::{Pid, getegid, geteuid, test_kill_process};
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -103,7 +103,7 @@ impl Rendezvous {
                 break;
             }
         }
-        let pid = fs::read_to_string(&path).ok().and_then(|text| pid_in(&text));
+        let pid = open_file(&path).and_then(|file| pid_in(&file));
         let who = pid.map_or_else(String::new, |pid| format!(", process {pid}"));
         Err(format!(
             "this host has a system server already{who} ({}); leave out '--system-server'",
@@ -197,8 +197,18 @@ fn calendar(secs: u64) -> String {
     format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", day + 1)
 }
 
-/// The process in the text of a rendezvous file.
-fn pid_in(text: &str) -> Option<i32> {
+/// Opens a file of this user or of root. A FIFO of another user in its place would block an ordinary open.
+fn open_file(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    let of = file.metadata().ok()?;
+    (of.is_file() && (of.uid() == 0 || of.uid() == geteuid().as_raw())).then_some(file)
+}
+
+/// The process in a rendezvous file.
+fn pid_in(file: &File) -> Option<i32> {
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     text.lines().nth(2)?.trim().parse().ok().filter(|pid| *pid > 0)
 }
 
@@ -221,11 +231,11 @@ fn remove_stale(path: &Path) -> bool {
     if !fs::symlink_metadata(path).is_ok_and(|found| is_ours(&found)) {
         return false;
     }
-    let Ok(file) = File::open(path) else { return false };
+    let Some(file) = open_file(path) else { return false };
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return false;
     }
-    let pid = fs::read_to_string(path).ok().and_then(|text| pid_in(&text)).and_then(Pid::from_raw);
+    let pid = pid_in(&file).and_then(Pid::from_raw);
     if pid.is_none_or(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH)) {
         return false;
     }
@@ -239,6 +249,9 @@ const SESSION_DIRECTORY: &str = "PMIX_SERVER_TMPDIR";
 
 /// Version that a tool assumes for its server; ranks read the same from `PMIX_VERSION`.
 const VERSION: &str = "4.2.2";
+
+/// A file has an address and four short lines.
+const FILE_BYTES_MAX: u64 = 4096;
 
 /// Maximum number of entries that a launcher checks when it starts; the next one checks the rest.
 const SWEPT_MAX: usize = 256;
@@ -273,6 +286,11 @@ mod tests {
         let other = file("notes", 2_000_000_003);
         sweep(&directory, "here");
         assert!(!gone.exists() && lives.exists() && locked.exists() && other.exists());
+        let pid = |path| open_file(path).and_then(|file| pid_in(&file));
+        assert_eq!(pid(&lives), Some(std::process::id().cast_signed()));
+        let fifo = directory.join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        assert_eq!((pid(&fifo), pid(&directory)), (None, None));
         fs::remove_dir_all(directory).unwrap();
     }
 }

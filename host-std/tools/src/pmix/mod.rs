@@ -58,7 +58,7 @@ pub fn define() -> Command {
                 .about("Print published texts")
                 .arg(
                     value(WAIT, "SECONDS", "wait so long for each to be published")
-                        .value_parser(value_parser!(u32)),
+                        .value_parser(value_parser!(u32).range(1..)),
                 )
                 .arg(server())
                 .arg(keys("the key under which the text is published")),
@@ -90,7 +90,8 @@ pub fn define() -> Command {
 
 /// Connects to the server, executes the command, and returns the exit code: 1 if the server has refused it.
 pub fn run(words: Vec<OsString>) -> ExitCode {
-    let matches = match define().no_binary_name(true).try_get_matches_from(words) {
+    let mut command = define().no_binary_name(true).bin_name("pmi-host pmix");
+    let matches = match command.try_get_matches_from_mut(words) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return print(&error.to_string()),
         Err(error) => return refuse(&misuse(&error)),
@@ -104,31 +105,24 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         Ok(pmix) => pmix,
         Err(error) => return complain(&unconnected(&error), FAILED),
     };
-    let done = action.perform(&mut pmix);
+    let mut output = ToolOutput::default();
+    let done = action.perform(&mut pmix, &mut output);
     // The end of the connection says the same.
     let _ = pmix.finalize();
+    let printed = print(&output.text);
     match done {
-        Ok(ToolOutput { text, unknown }) if unknown.is_empty() => print(&text),
-        Ok(ToolOutput { text, unknown }) => {
-            print(&text);
-            complain(&format!("the PMIx server has no value of {}", unknown.join(", ")), FAILED)
-        }
-        Err(error) => complain(&error, FAILED),
+        Err(error) => complain(&action.explain(&error), FAILED),
+        Ok(()) if output.unknown.is_empty() => printed,
+        Ok(()) => complain(&no_value(&output.unknown), FAILED),
     }
 }
 
-/// Output of a command.
+/// Output of a command, also of one that fails later.
 #[derive(Debug, Default)]
 struct ToolOutput {
     text: String,
     /// Keys without a value.
     unknown: Vec<String>,
-}
-
-impl From<String> for ToolOutput {
-    fn from(text: String) -> Self {
-        Self { text, unknown: Vec::new() }
-    }
 }
 
 /// One command with its arguments.
@@ -167,9 +161,9 @@ impl PmixAction {
     }
 
     /// Executes the command.
-    fn perform(&self, pmix: &mut Pmix) -> Result<ToolOutput, CallError> {
+    fn perform(&self, pmix: &mut Pmix, output: &mut ToolOutput) -> Result<(), CallError> {
         match self {
-            Self::Ps { job } => ps(pmix, job.as_deref()).map(ToolOutput::from),
+            Self::Ps { job } => output.text = ps(pmix, job.as_deref())?,
             Self::Query { keys, job, rank, host } => {
                 let mut qualifiers = Vec::new();
                 if let Some(job) = job {
@@ -183,18 +177,19 @@ impl PmixAction {
                 }
                 let asked: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
                 let known = pmix.query(&asked, &qualifiers)?;
-                let mut text = String::new();
-                value::write_infos(&mut text, &known.list(), 0);
+                value::write_infos(&mut output.text, &known.list(), 0);
                 let is_unknown = |key: &&String| known.find(key.as_bytes()).is_none();
-                let unknown = keys.iter().filter(is_unknown).cloned().collect();
-                Ok(ToolOutput { text, unknown })
+                output.unknown = keys.iter().filter(is_unknown).cloned().collect();
             }
             Self::Lookup { keys, wait } => {
-                let mut output = ToolOutput::default();
                 for key in keys {
                     let found = match wait {
-                        Some(time) => pmix.lookup_within(key.as_bytes(), *time)?,
-                        None => pmix.lookup(key.as_bytes())?,
+                        Some(time) => pmix.lookup_within(key.as_bytes(), *time),
+                        None => pmix.lookup(key.as_bytes()),
+                    };
+                    let found = match found {
+                        Err(error) if has_nothing(&error) => None,
+                        found => found?,
                     };
                     match found {
                         Some(text) => {
@@ -204,29 +199,58 @@ impl PmixAction {
                         None => output.unknown.push(key.clone()),
                     }
                 }
-                Ok(output)
             }
-            Self::Event { code, job: None } => {
-                pmix.notify(*code, range::SESSION, &[])?;
-                Ok(ToolOutput::default())
-            }
+            Self::Event { code, job: None } => pmix.notify(*code, range::SESSION, &[])?,
             Self::Event { code, job: Some(job) } => {
                 let nspace = Proc { nspace: job.as_bytes(), rank: WILDCARD };
                 let target = [Attribute::new(keys::EVENT_CUSTOM_RANGE, Datum::Proc(nspace))];
                 pmix.notify(*code, range::CUSTOM, &target)?;
-                Ok(ToolOutput::default())
             }
             Self::Control { key, signal, job, rank } => {
                 let target = [Proc { nspace: job.as_bytes(), rank: rank.unwrap_or(WILDCARD) }];
                 let value = signal.map_or(Datum::Bool(true), Datum::Int);
                 let directive = [Attribute::new(key, value).required()];
                 let reported = pmix.job_control(&target, &directive)?;
-                let mut text = String::new();
-                value::write_infos(&mut text, &reported.list(), 0);
-                Ok(text.into())
+                value::write_infos(&mut output.text, &reported.list(), 0);
             }
         }
+        Ok(())
     }
+
+    /// The message for the user about a failure; of a missing job or value it has the name.
+    fn explain(&self, error: &CallError) -> String {
+        let status = match error {
+            CallError::Refused { status, .. } => Some(*status),
+            _ => None,
+        };
+        let is_missing = status == Some(Status::NOT_FOUND);
+        match self {
+            Self::Ps { job: Some(job) } | Self::Control { job, rank: None, .. } if is_missing => {
+                format!("the PMIx server knows no job '{job}'{LISTED}")
+            }
+            Self::Control { job, rank: Some(rank), .. } if is_missing => {
+                format!("the PMIx server knows no rank {rank} of a job '{job}'{LISTED}")
+            }
+            // The server knows no such key.
+            Self::Query { keys, .. } if status == Some(Status::NOT_SUPPORTED) => no_value(keys),
+            Self::Query { keys, job: None, .. } if is_missing => no_value(keys),
+            Self::Query { keys, job: Some(job), rank, .. } if is_missing => {
+                let rank = rank.map_or_else(String::new, |rank| format!("rank {rank} of "));
+                format!("{} for {rank}the job '{job}'{LISTED}", no_value(keys))
+            }
+            _ => error.to_string(),
+        }
+    }
+}
+
+/// Message about keys without a value.
+fn no_value(keys: &[String]) -> String {
+    format!("the PMIx server has no value of {}", keys.join(", "))
+}
+
+/// True if a lookup has found nothing, at once or within its time.
+const fn has_nothing(error: &CallError) -> bool {
+    matches!(error, CallError::Refused { status: Status::NOT_FOUND | Status::TIMEOUT, .. })
 }
 
 /// Table of the processes of one job or of all.
@@ -340,6 +364,8 @@ fn operation(text: &str) -> Result<(&'static [u8], Option<i32>), UsageError> {
     })
 }
 
+/// Remedy of a wrong name of a job.
+const LISTED: &str = "; 'pmi-host pmix ps' lists the jobs and their ranks";
 const SERVER: &str = "server";
 const SERVER_HELP: &str = "the launcher: its process, one of its jobs, its address (also 'file:PATH'), or \
                            'system'; otherwise the system server or the only one";
@@ -358,6 +384,7 @@ const SIGNAL_MAX: i32 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pmi_core::wire::pmix::names::Command as PmixCommand;
 
     fn read(words: &[&str]) -> Result<PmixAction, UsageError> {
         let matches = define().no_binary_name(true).try_get_matches_from(words).unwrap();
@@ -393,6 +420,43 @@ mod tests {
         for wrong in ["65", "0", "stop"] {
             assert!(control(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn time_of_a_lookup_is_not_zero() {
+        let matched = |time| {
+            define().no_binary_name(true).try_get_matches_from(["lookup", "--wait", time, "ocean"])
+        };
+        // The server would wait without a limit.
+        assert!(matched("0").is_err() && matched("1").is_ok());
+    }
+
+    #[test]
+    fn missing_job_or_value_is_named() {
+        let explained = |words: &[&str], status| {
+            let error = CallError::Refused { command: PmixCommand::QUERY, status };
+            read(words).unwrap().explain(&error)
+        };
+        let missing = |words: &[&str]| explained(words, Status::NOT_FOUND);
+        let server = "the PMIx server";
+        assert_eq!(missing(&["ps", "--job", "j"]), format!("{server} knows no job 'j'{LISTED}"));
+        assert_eq!(
+            missing(&["ctrl", "--job", "j", "kill"]),
+            format!("{server} knows no job 'j'{LISTED}")
+        );
+        assert_eq!(
+            missing(&["ctrl", "--job", "j", "--rank", "7", "kill"]),
+            format!("{server} knows no rank 7 of a job 'j'{LISTED}")
+        );
+        assert_eq!(missing(&["query", "a", "b"]), format!("{server} has no value of a, b"));
+        assert_eq!(
+            missing(&["query", "--job", "j", "--rank", "7", "a"]),
+            format!("{server} has no value of a for rank 7 of the job 'j'{LISTED}")
+        );
+        let unknown = explained(&["query", "--job", "j", "a"], Status::NOT_SUPPORTED);
+        assert_eq!(unknown, format!("{server} has no value of a"));
+        let refused = explained(&["ps", "--job", "j"], Status::NOT_SUPPORTED);
+        assert!(refused.starts_with("the PMIx server refused QUERY: NOT_SUPPORTED"), "{refused}");
     }
 
     #[test]

@@ -348,7 +348,26 @@ pub(super) fn own_credential() -> Credential {
     }
 }
 
+/// A limit of time as it is sent, at least one second: 0 would be none.
 pub(super) fn whole_seconds(time: Duration) -> u32 {
-    let rounded = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-    u32::try_from(rounded).unwrap_or(u32::MAX)
+    let rounded = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+    u32::try_from(rounded).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_of_time_is_never_sent_as_none() {
+        for (time, expected) in [
+            (Duration::ZERO, 1),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_secs(1), 1),
+            (Duration::from_millis(1001), 2),
+            (Duration::MAX, u32::MAX),
+        ] {
+            assert_eq!(whole_seconds(time), expected, "{time:?}");
+        }
+    }
 }

@@ -124,6 +124,12 @@ impl PmixConnection {
         done.map_err(|error| self.fail(error))
     }
 
+    /// Sends what can be sent now, and receives nothing.
+    pub(super) fn flush(&mut self) -> Result<(), CallError> {
+        self.check()?;
+        self.transmit().map_err(|error| self.fail(error))
+    }
+
     /// Waits until something can be received, or sent if something has to be; false at the deadline.
     pub(super) fn wait_ready(
         stream: impl AsFd,
@@ -131,13 +137,22 @@ impl PmixConnection {
         deadline: Option<Time>,
     ) -> io::Result<bool> {
         let sending = if is_sending { PollFlags::OUT } else { PollFlags::empty() };
+        Self::wait_for(stream, PollFlags::IN | sending, deadline)
+    }
+
+    /// Waits until something can be sent; false at the deadline.
+    pub(super) fn wait_writable(stream: impl AsFd, deadline: Option<Time>) -> io::Result<bool> {
+        Self::wait_for(stream, PollFlags::OUT, deadline)
+    }
+
+    fn wait_for(stream: impl AsFd, events: PollFlags, deadline: Option<Time>) -> io::Result<bool> {
         loop {
             let left = deadline.map(|time| time.saturating_duration_since(Time::now()));
             let timeout = left.map(|left| Timespec {
                 tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
                 tv_nsec: left.subsec_nanos().into(),
             });
-            let mut ready = [PollFd::new(&stream, PollFlags::IN | sending)];
+            let mut ready = [PollFd::new(&stream, events)];
             match poll(&mut ready, timeout.as_ref()) {
                 Ok(0) if left.is_none_or(|left| left > Duration::ZERO) => {}
                 Ok(count) => return Ok(count > 0),
@@ -170,9 +185,18 @@ impl PmixConnection {
         match self.last {
             _ if self.client.state() != PmixState::Ended => {}
             Some((last, command)) if last == ticket => return Ok(Some(PmixReply::end(command))),
-            _ => return Err(Misuse::WrongState { needed: "the session is open" }.into()),
+            _ => return Err(NOT_OPEN.into()),
         }
         self.check().map(|()| None)
+    }
+
+    /// Fails once nothing more will arrive: after a fault, and after the end of the session.
+    pub(super) fn check_open(&self) -> Result<(), CallError> {
+        self.check()?;
+        match self.client.state() {
+            PmixState::Ended => Err(NOT_OPEN.into()),
+            _ => Ok(()),
+        }
     }
 
     /// True if the reply to a request has arrived.
@@ -379,6 +403,8 @@ impl AsFd for PmixConnection {
     }
 }
 
+/// Error of a call after the end of the session.
+const NOT_OPEN: Misuse = Misuse::WrongState { needed: "the session is open" };
 /// Number of requests that may be in flight; further ones wait.
 const SLOTS: usize = 64;
 /// Number of events that wait to be taken, as many as a server keeps for later registrations; then the oldest

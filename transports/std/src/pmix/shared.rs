@@ -118,6 +118,10 @@ impl SharedPmix {
 
     /// The next event that this process has registered for, waiting for it at most as long as `timeout`, or
     /// without a limit. Of several waiting threads one receives it.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::WrongState`] once another thread has ended the session and no event is left.
     pub fn next_event(&self, timeout: Option<Duration>) -> Result<Option<PmixEvent>, CallError> {
         let deadline = timeout.and_then(|timeout| Time::now().checked_add(timeout));
         let mut state = self.state();
@@ -125,6 +129,7 @@ impl SharedPmix {
             if let Some(event) = state.connection.take_event() {
                 return Ok(Some(event));
             }
+            state.connection.check_open()?;
             if deadline.is_some_and(|deadline| deadline <= Time::now()) {
                 return Ok(None);
             }
@@ -161,6 +166,7 @@ impl SharedPmix {
     fn send(&self, request: &PmixRequest<'_>) -> Result<(), CallError> {
         let (mut state, _) = self.start(request)?;
         while state.connection.is_sending() {
+            state.connection.check_open()?;
             state = self.progress(state, None)?;
         }
         Ok(())
@@ -194,14 +200,17 @@ impl SharedPmix {
     }
 
     /// Waits until something has changed, or until the deadline.
+    ///
+    /// Only the thread that waits at the socket for all receives: a reply that another one received would
+    /// leave it asleep.
     fn progress<'a>(
         &'a self,
         mut state: Guard<'a>,
         deadline: Option<Time>,
     ) -> Result<Guard<'a>, CallError> {
         let is_sending = state.connection.is_sending();
-        // The thread at the socket may have begun before there was something to send.
-        if state.is_polled && !is_sending {
+        let is_leader = !state.is_polled;
+        if !is_leader && !is_sending {
             return Ok(match deadline {
                 None => self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
@@ -211,15 +220,25 @@ impl SharedPmix {
                 }
             });
         }
-        let is_leader = !state.is_polled;
         state.is_polled = true;
         drop(state);
-        let ready = PmixConnection::wait_ready(&self.0.socket, is_sending, deadline);
+        let ready = if is_leader {
+            PmixConnection::wait_ready(&self.0.socket, is_sending, deadline)
+        } else {
+            // The thread at the socket may have begun before there was something to send. It may leave, too,
+            // and a server that cannot send may not receive.
+            let soon = Time::now().checked_add(TAKEOVER_TIME);
+            let until = [soon, deadline].into_iter().flatten().min();
+            PmixConnection::wait_writable(&self.0.socket, until)
+        };
         let mut state = self.state();
         if is_leader {
             state.is_polled = false;
         }
-        let done = ready.map_err(CallError::from).and_then(|_| state.connection.turn());
+        let done = ready.map_err(CallError::from).and_then(|_| match is_leader {
+            true => state.connection.turn(),
+            false => state.connection.flush(),
+        });
         self.0.changed.notify_all();
         done.map(|()| state)
     }
@@ -229,3 +248,6 @@ impl SharedPmix {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Time after which a thread that sends checks whether it has to receive as well.
+const TAKEOVER_TIME: Duration = Duration::from_millis(10);

@@ -16,7 +16,7 @@
 //! its process or the namespaces of its jobs. Files of other users, except root, are ignored: every user can
 //! write to that directory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use pmi_core::client::pmix::{Attribute, Datum, PmixClient, ToolIdentity};
 use pmi_core::wire::pmix::Format;
 use pmi_core::wire::pmix::names::keys;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, geteuid, test_kill_process};
 use thiserror::Error;
 
@@ -177,7 +178,7 @@ fn find_in(
         let mut found = BTreeSet::new();
         let mut budget = ENTRIES_MAX;
         for directory in directories.session.iter().chain([&directories.system]) {
-            search(directory, DEPTH_MAX, &mut budget, is_its, &mut found);
+            search(directory, &mut budget, is_its, &mut found);
         }
         found
     };
@@ -220,7 +221,7 @@ fn find_in(
                 match read_file(&path) {
                     Ok(Some(found)) => found.uri,
                     Ok(None) => {
-                        let error = io::Error::other("it belongs to another user");
+                        let error = io::Error::other("it is no file of this user or of root");
                         return Err(ToolError::File { path, error });
                     }
                     Err(error) => return Err(ToolError::File { path, error }),
@@ -231,38 +232,48 @@ fn find_in(
     address_in(&uri).ok_or(ToolError::Address(uri))
 }
 
-/// Adds the servers of the files below `directory` whose names `is_its` accepts. Links are not followed.
+/// Adds the servers of the files below `top` whose names `is_its` accepts, those of upper directories first.
+/// Links and directories of other users are not followed: a deep tree of theirs would use up the budget.
 fn search(
-    directory: &Path,
-    depth: usize,
+    top: &Path,
     budget: &mut usize,
     is_its: &dyn Fn(&str) -> bool,
     found: &mut BTreeSet<(String, String)>,
 ) {
-    // Directories of other users cannot be read.
-    for entry in fs::read_dir(directory).into_iter().flatten().map_while(Result::ok) {
-        let Some(left) = budget.checked_sub(1) else { return };
-        *budget = left;
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() {
-            if depth > 0 {
-                search(&entry.path(), depth - 1, budget, is_its, found);
+    let mut open = VecDeque::from([(top.to_path_buf(), 0)]);
+    while let Some((directory, depth)) = open.pop_front() {
+        // A directory that this user cannot read has none of its servers.
+        for entry in fs::read_dir(directory).into_iter().flatten().map_while(Result::ok) {
+            let Some(left) = budget.checked_sub(1) else { return };
+            *budget = left;
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                if depth < DEPTH_MAX && entry.metadata().is_ok_and(|about| is_trusted(&about)) {
+                    open.push_back((entry.path(), depth + 1));
+                }
+            } else if kind.is_file()
+                && is_its(&entry.file_name().to_string_lossy())
+                && let Ok(Some(file)) = read_file(&entry.path())
+                && file.is_alive()
+            {
+                found.insert((file.uri, file.pid));
             }
-        } else if kind.is_file()
-            && is_its(&entry.file_name().to_string_lossy())
-            && let Ok(Some(file)) = read_file(&entry.path())
-            && file.is_alive()
-        {
-            found.insert((file.uri, file.pid));
         }
     }
 }
 
-/// Reads a rendezvous file; `None` if it belongs to another user.
+/// True if it belongs to this user or to root.
+fn is_trusted(about: &fs::Metadata) -> bool {
+    about.uid() == 0 || about.uid() == geteuid().as_raw()
+}
+
+/// Reads a rendezvous file; `None` if it is no file of this user or of root. A FIFO of another user in its
+/// place would block an ordinary open.
 fn read_file(path: &Path) -> io::Result<Option<RendezvousFile>> {
-    let file = File::open(path)?;
-    let owner = file.metadata()?.uid();
-    if owner != 0 && owner != geteuid().as_raw() {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    let about = file.metadata()?;
+    if !about.is_file() || !is_trusted(&about) {
         return Ok(None);
     }
     let mut text = String::new();
@@ -365,5 +376,51 @@ mod tests {
         servers.add("pmix.sys.n1", 4001, 2_000_000_001);
         assert!(servers.port(&ToolServer::System).is_err());
         assert_eq!(servers.port(&ToolServer::SystemFirst), Ok(4000));
+    }
+    /// True if the files below the system directory were found within a budget of entries.
+    fn is_found(servers: &Servers, mut budget: usize) -> bool {
+        let mut found = BTreeSet::new();
+        search(&servers.0.system, &mut budget, &|name| name.starts_with("pmix."), &mut found);
+        !found.is_empty()
+    }
+
+    #[test]
+    fn upper_directories_are_searched_first() {
+        let servers = Servers::new("breadth");
+        for number in 0..40 {
+            let below = servers.0.system.join(format!("full-{number}"));
+            fs::create_dir_all(&below).unwrap();
+            (0..40).for_each(|file| fs::write(below.join(file.to_string()), "").unwrap());
+        }
+        servers.add("pmix.n1.tool.73", 4003, std::process::id());
+        // The entries of the system directory itself, the session's among them.
+        assert!(is_found(&servers, 42));
+        assert!(!is_found(&servers, 0));
+    }
+
+    #[test]
+    fn directories_of_other_users_are_not_searched() {
+        let servers = Servers::new("owner");
+        servers.add("session/pmix.n1.tool.73", 4003, std::process::id());
+        assert!(is_found(&servers, ENTRIES_MAX));
+        let session = servers.0.system.join("session");
+        let is_root = std::os::unix::fs::chown(session, Some(geteuid().as_raw() + 1), None);
+        // Only root can give a directory away.
+        assert_eq!(is_found(&servers, ENTRIES_MAX), is_root.is_err());
+    }
+
+    #[test]
+    fn fifo_in_the_place_of_a_file_is_refused() {
+        let servers = Servers::new("fifo");
+        for name in ["pmix.sys.n1", "pmix.n1.tool.73"] {
+            let path = servers.0.system.join(name);
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
+        }
+        assert!(servers.port(&ToolServer::System).unwrap_err().contains("of the system"));
+        assert!(servers.port(&ToolServer::Only).unwrap_err().contains("of this user"));
+        let file = servers.0.system.join("pmix.sys.n1");
+        let refused = servers.port(&ToolServer::Uri(format!("file:{}", file.display())));
+        let refused = refused.unwrap_err();
+        assert!(refused.ends_with(": it is no file of this user or of root"), "{refused}");
     }
 }

@@ -353,15 +353,14 @@ pub(crate) fn singletons(
 }
 
 /// Report of ranks that all run without this launcher, with the first one that was found.
-///
-/// The exit code of a run on several nodes is not theirs.
 pub(crate) fn all_singletons(plan: &Plan, found: &MpiSingleton) -> String {
     let code = match plan.placement.hosts {
         None => "; the exit code will be 1",
+        // The other ranks may have found it.
         Some(_) => "",
     };
     let ranks: Ranks = plan.placement.ranks.iter().collect();
-    let MpiSingleton { program, library, family, variable } = found;
+    let MpiSingleton { program, library, family, variable, .. } = found;
     format!(
         "{} of {} ({} on {}) run {} without {variable}: its {family} ({library}) cannot find this launcher, \
          so each is rank 0 of 1; start it without the program that removes the variables of the launcher, \

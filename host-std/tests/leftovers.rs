@@ -332,3 +332,11 @@ fn run_ends_as_elsewhere_in_a_process_namespace_without_the_leader_of_its_sessio
     signal_group(launcher.pid(), "TERM").unwrap();
     launcher.end().exits_with(143);
 }
+
+#[test]
+fn ranks_that_die_with_their_parent_live_as_long_as_the_launcher() {
+    // The signal follows the thread that has started the process.
+    let words = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", "sleep 0.5; echo done"];
+    let ran = run(&mut job(40, words)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["done"; 40]);
+}

@@ -90,8 +90,7 @@ fn equal_stacks_are_merged_and_the_missing_rank_stands_apart() {
         // The calls below the fence are those of one branch, before those of rank 2.
         let (waiting, missing) = shown.split_once("rank 2, ").unwrap();
         assert!(waiting.contains("PMPI_Init") && !missing.contains("PMPI_Init"), "{shown}");
-        let json = job.shows(&["--json", &job.pid()], &["\"function\":\"PMPI_Init\""]);
-        assert!(json.contains("\"ranks\":[[2,2]]"), "{json}");
+        job.shows(&["--json", &job.pid()], &["\"function\":\"PMPI_Init\"", "\"ranks\":[[2,2]]"]);
     }
 }
 

@@ -234,19 +234,24 @@ fn singletons_behind_a_program_that_removes_the_variables_fail_the_run() {
         (&[][..], &["env", "-i", alone, go.to_str().unwrap()][..], 1),
         (&["--on-singletons", "ignore"], &["env", "-i", alone, go.to_str().unwrap()], 0),
         (&[], &["sh", "-c", &script], 1),
+        (&["--starter", "local:2"], &["env", "-i", alone, go.to_str().unwrap()], 1),
     ] {
         let _ = fs::remove_file(&go);
         let running = start(&mut host(["run", "-n", "2"].iter().chain(options).chain(wrapper)));
-        if options.is_empty() {
+        if code == 1 {
             // The report does not wait for the end.
             running.wait_for_errors("rank 0 of 1");
+            if !options.is_empty() {
+                ["local1: ", "local2: "].iter().for_each(|host| running.wait_for_errors(host));
+            }
         } else {
             running.wait_for_output("rank 0 of 1\nrank 0 of 1\n");
         }
         fs::write(&go, "").unwrap();
         let ran = running.end().exits_with(code);
         assert_eq!(ran.out, "rank 0 of 1\n".repeat(2));
-        let said = ["ranks 0,1 of 2", alone, "MPICH", "PMI_FD", "--on-singletons ignore"];
+        let ranks = if options.is_empty() { "ranks 0,1 of 2" } else { "rank 0 of 2" };
+        let said = [ranks, alone, "MPICH", "PMI_FD", "--on-singletons ignore"];
         match code {
             1 => drop(ran.says(&said)),
             _ => drop(ran.says_nothing()),

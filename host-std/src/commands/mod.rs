@@ -160,10 +160,14 @@ fn run(words: Vec<OsString>) -> ExitCode {
     match args::parse(words.clone()) {
         Ok(args) => perform(args),
         Err(UsageError::UnknownOption { got, remedy }) => {
-            // The parser reads a word with one dash as letters, and names the first.
+            // The parser reads a word with one dash as letters, and names the first that it does not know.
+            // Options stand in front of the program, so the first such word is meant.
+            let has_letter = |word: &String| {
+                let is_letter = got.len() == 2 && got.starts_with('-');
+                is_letter && mpiexec::lacks_a_dash(word) && word.contains(&got[1..])
+            };
             let mut words = words.iter().map(|word| word.to_string_lossy().into_owned());
-            let own = words.clone().find(|word| mpiexec::lacks_a_dash(word) && got.len() == 2);
-            let word = own.or_else(|| words.find(|word| word.starts_with(&got)));
+            let word = words.find(|word| word.starts_with(&got) || has_letter(word));
             let word = word.unwrap_or(got);
             let remedy = mpiexec::answer(&word).unwrap_or(remedy);
             let got = word.split('=').next().unwrap_or_default().to_owned();

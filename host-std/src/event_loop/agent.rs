@@ -460,10 +460,19 @@ pub(super) fn feed_readers(run: &mut EventLoop) -> io::Result<()> {
 pub(super) fn report_end(run: &mut EventLoop, (job, rank): (JobId, u32), end: RankEnd) {
     let Some(uplink) = &mut run.uplink else { return };
     uplink.report_starts(&run.processes);
-    let RankEnd { ending, phase, was_over, traffic, .. } = end;
+    let RankEnd { ending, phase, was_over, traffic, is_singleton, .. } = end;
     let fence_count = nodes::fence_count(&run.service, job, rank);
     let job = job.0;
-    uplink.report_end(RankEnded { job, rank, ending, phase, was_over, fence_count, traffic });
+    uplink.report_end(RankEnded {
+        job,
+        rank,
+        ending,
+        phase,
+        was_over,
+        fence_count,
+        traffic,
+        is_singleton,
+    });
 }
 
 /// Hands the contribution of this node to a fence up to the head.

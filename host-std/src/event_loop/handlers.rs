@@ -276,6 +276,7 @@ impl EventLoop {
             phase: self.service.phase(job, rank),
             was_over: self.termination.has_failed(),
             traffic: self.service.traffic(job, rank),
+            is_singleton: self.unconnected.is_singleton((job, rank), &self.service),
         };
         self.summary.note_end(number, end);
         agent::report_end(self, (job, rank), end);
@@ -418,7 +419,7 @@ impl EventLoop {
             let reports = self.unconnected.reports(&self.jobs, &self.service);
             reports.into_iter().for_each(|text| self.io.report(text));
             // The head of a run on several nodes knows the other ranks.
-            if self.uplink.is_none() && self.unconnected.has_failed(&self.jobs, &self.service) {
+            if self.uplink.is_none() && self.summary.are_all_singletons() {
                 self.termination.set_failure(Failure::Singletons);
             }
         }

@@ -371,6 +371,7 @@ impl Processes {
             let is_rank =
                 |pid| self.entries.iter().any(|one| one.pid == pid && one.process.is_some());
             self.launcher.orphans.reap(is_rank);
+            self.launcher.reap_unwanted();
         }
     }
 

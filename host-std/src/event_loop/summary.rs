@@ -97,6 +97,12 @@ impl Summary {
         self.rows.get(number)?.end
     }
 
+    /// True if each of several ranks has called `MPI_Init` without this launcher.
+    pub(super) fn are_all_singletons(&self) -> bool {
+        let is_one = |row: &RankSummary| row.end.is_some_and(|end| end.is_singleton);
+        self.rows.len() > 1 && self.rows.iter().all(is_one)
+    }
+
     /// Records the end of a process.
     pub(super) fn note_end(&mut self, number: u32, end: RankEnd) {
         let times = &mut self.times;

@@ -44,7 +44,7 @@ impl UnconnectedWatch {
     pub(super) fn note_starts(&mut self, now: Instant, processes: &Processes) {
         if self.started.0 != processes.started_count() {
             self.started = (processes.started_count(), Some(now));
-            let looks = !self.is_reported && self.on_singletons == OnSingletons::Fail;
+            let looks = self.on_singletons == OnSingletons::Fail;
             self.look_at = looks.then(|| now + FIRST_LOOK);
         }
     }
@@ -57,45 +57,55 @@ impl UnconnectedWatch {
         RunView { jobs, processes, service }: RunView<'_>,
     ) -> Option<String> {
         self.look_at.take_if(|at| now >= *at)?;
-        let mut is_any_silent = false;
+        let runs = |who: &(JobId, u32)| {
+            let mut running = processes.iter().filter(|entry| entry.process.is_some());
+            let rank = running.find(|entry| (entry.job, entry.rank) == *who);
+            rank.is_some_and(|entry| singletons::is_alive(entry.pid))
+        };
+        // A rank that outlives its MPI process from one look to the next does other work as well.
+        self.found.retain(|who, found| {
+            let has_exited = !singletons::is_alive(found.pid) && runs(who);
+            !(std::mem::replace(&mut found.has_exited, has_exited) && has_exited)
+        });
+        let link = processes.launcher.link_number();
+        let mut is_any_watched = false;
         for entry in processes.iter().filter(|entry| entry.process.is_some()) {
             let who = (entry.job, entry.rank);
             let Some(plan) = jobs.plan(entry.job).filter(|plan| plan.ranks > 1) else { continue };
             let offer = plan.offer(plan.appnum(entry.rank));
             // An MPI program that the launcher itself has started has all variables.
-            let is_known = !offer.may_load_pmi1 || self.found.contains_key(&who);
-            if is_known || service.phase(entry.job, entry.rank) != PmiPhase::Silent {
+            if !offer.may_load_pmi1 || service.phase(entry.job, entry.rank) != PmiPhase::Silent {
                 continue;
             }
-            is_any_silent = true;
-            self.found.extend(singletons::below(entry.pid, offer).map(|found| (who, found)));
-        }
-        let first = jobs.first();
-        let plan = jobs.plan(first)?;
-        if self.are_all(first, plan, service) {
-            self.is_reported = true;
-            let found = self.found.get(&(first, plan.placement.ranks.iter().next()?))?;
-            return Some(report::all_singletons(plan, found));
+            is_any_watched = true;
+            if !self.found.contains_key(&who) {
+                let found = singletons::below(entry.pid, offer, link);
+                self.found.extend(found.map(|found| (who, found)));
+            }
         }
         let since = self.started.1.map_or(FIRST_LOOK, |at| now - at) / 4;
         let wait = since.clamp(FIRST_LOOK, LAST_LOOK).max(now.elapsed() * SPARED);
-        self.look_at = is_any_silent.then(|| now + wait);
-        None
-    }
-
-    /// True if all ranks of the first job were reported as singletons, and no other process of them has
-    /// connected since.
-    pub(super) fn has_failed(&self, jobs: &Jobs, service: &Service) -> bool {
+        self.look_at = is_any_watched.then(|| now + wait);
         let first = jobs.first();
-        self.is_reported && jobs.plan(first).is_some_and(|plan| self.are_all(first, plan, service))
+        let plan = jobs.plan(first)?;
+        if self.is_reported || !self.are_all(first, plan, service) {
+            return None;
+        }
+        self.is_reported = true;
+        let found = self.found.get(&(first, plan.placement.ranks.iter().next()?))?;
+        Some(report::all_singletons(plan, found))
     }
 
     /// True if all ranks of a job on this node are singletons.
     fn are_all(&self, id: JobId, plan: &Plan, service: &Service) -> bool {
-        let mut ranks = plan.placement.ranks.iter();
-        ranks.all(|rank| {
-            self.found.contains_key(&(id, rank)) && service.phase(id, rank) == PmiPhase::Silent
-        })
+        let ranks = &plan.placement.ranks;
+        // Ranks that connect by themselves have no process here.
+        ranks.count() > 0 && ranks.iter().all(|rank| self.is_singleton((id, rank), service))
+    }
+
+    /// True if a rank has run as a singleton to its end.
+    pub(super) fn is_singleton(&self, who: (JobId, u32), service: &Service) -> bool {
+        self.found.contains_key(&who) && service.phase(who.0, who.1) == PmiPhase::Silent
     }
 
     /// Reports of ranks that are linked with MPI, have exited well and never connected. Each was a job of

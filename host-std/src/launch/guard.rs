@@ -36,7 +36,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, test_kill_process_group, waitpid,
 };
-use rustix::thread::set_name;
+use rustix::thread::{name as name_of_thread, set_name};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -247,6 +247,9 @@ impl GuardStart {
         // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
         // rank, must not interrupt its work. Blocked signals stay so across the exec.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        // The copy inherits the name, so that none has that of the launcher even for a moment.
+        let own_name = name_of_thread().ok();
+        let _ = set_name(NAME);
         // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread at its
         // start; and a copy of a launcher with several threads, which replaces a guard, only makes
         // system calls and allocates memory until it executes a program or exits.
@@ -254,7 +257,6 @@ impl GuardStart {
             Ok(ForkResult::Child) => {
                 drop(switch);
                 let _ = setsid();
-                let _ = set_name(NAME);
                 wait_as_copy(&read, &null, terminal.as_ref(), moment);
                 if !moment.is_zero() && become_guard(&words).is_ok() {
                     let work = || watch_run(mark, modes.as_deref().unwrap_or_default(), inherited);
@@ -272,6 +274,9 @@ impl GuardStart {
             Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
             Err(error) => Err(error),
         };
+        if let Some(name) = own_name {
+            let _ = set_name(&name);
+        }
         mask.thread_set_mask()?;
         let pid = Pid::from_raw(pid?).ok_or(io::ErrorKind::Other)?;
         Ok((switch, pid))

@@ -37,20 +37,20 @@ use crate::launch::processes;
 use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::session::{Session, SpawnAttributes};
 use crate::launch::signal::Ignored;
-use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams};
+use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams, Starters};
 use crate::stream::Streams;
 use nix::sys::signal::SigSet;
 use pmi_host_base::program::Program;
 use pmi_host_base::variables;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, kill_process, kill_process_group,
-    pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, fchdir, kill_process,
+    kill_process_group, pidfd_open, pidfd_send_signal, waitid, waitpid,
 };
 use rustix::termios::isatty;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,10 @@ pub(crate) const PER_RANK: u64 = 4;
 
 /// Starter of ranks, rank 0 of the first job first.
 pub(crate) struct Launcher {
-    attributes: SpawnAttributes,
+    attributes: Arc<SpawnAttributes>,
+    starters: Starters,
+    /// Killed ranks of batches in which another one failed, until they are reaped.
+    unwanted: Vec<Pid>,
     /// Holds the number at which each rank finds its end of its socket pair.
     link: OwnedFd,
     /// Limit on open files.
@@ -85,7 +88,7 @@ pub(crate) struct Launcher {
 /// A program with everything that is the same for all its ranks.
 #[derive(Debug)]
 pub(crate) struct Exec {
-    program: RankProgram,
+    program: Arc<RankProgram>,
     directory: Option<OwnedFd>,
 }
 
@@ -164,7 +167,9 @@ impl Launcher {
         // Their session distinguishes children from before the launcher's exec from those of ranks.
         let may_share = !processes::has_terminal() && orphans.inherited().is_empty();
         Ok(Self {
-            attributes: SpawnAttributes::new(&mask, ignored, may_share)?,
+            attributes: Arc::new(SpawnAttributes::new(&mask, ignored, may_share)?),
+            starters: Starters::default(),
+            unwanted: Vec::new(),
             link,
             limit,
             guard,
@@ -172,6 +177,11 @@ impl Launcher {
             one_pipe,
             stdin_is_null: false,
         })
+    }
+
+    /// Number of the descriptor at which each rank finds its end of its socket pair.
+    pub(crate) fn link_number(&self) -> RawFd {
+        self.link.as_raw_fd()
     }
 
     /// Prepares the program of part `number` of `plan`.
@@ -207,7 +217,7 @@ impl Launcher {
             binding: plan.placement.binding.as_ref().map(Arc::clone),
         };
         let directory = directory.as_ref().map(|directory| place(directory)).transpose()?;
-        Ok(Exec { program, directory })
+        Ok(Exec { program: Arc::new(program), directory })
     }
 
     /// Prepares `rank` of `plan`, which is number `local_rank` on this node, for a batch.
@@ -278,30 +288,38 @@ impl Launcher {
         }
         let ours = exec.directory.as_ref().map(|_| place(Path::new("."))).transpose()?;
         exec.directory.as_ref().map_or(Ok(()), fchdir)?;
-        let batch = Batch {
-            program: &exec.program,
-            attributes: &self.attributes,
-            link: self.link.as_raw_fd(),
-            ranks: &starts,
-        };
-        let pids = self.limit.with_original(|| Ok(batch.start()));
+        let (program, attributes) = (Arc::clone(&exec.program), Arc::clone(&self.attributes));
+        let batch = Batch::new(program, attributes, self.link.as_raw_fd(), starts);
+        let pids = self.limit.with_original(|| Ok(self.starters.start(batch)));
         // Before anything else, failures included: paths of the launcher are relative to its own
         // directory.
         ours.map_or(Ok(()), fchdir)?;
-        // On failure too: a writer must not wait for this process to read.
-        drop(starts);
         let mut started = Vec::with_capacity(kept.len());
         for (pid, (link, output, errors)) in pids?.into_iter().zip(kept) {
             let has_failed = started.last().is_some_and(io::Result::is_err);
-            let process = pid.and_then(|pid| match has_failed {
-                false => Process::started(pid),
-                true => Err(kill_unwanted(pid)),
+            let process = pid.and_then(|pid| {
+                let process = match has_failed {
+                    true => Err(io::ErrorKind::Interrupted.into()),
+                    false => Process::started(pid),
+                };
+                process.inspect_err(|_| {
+                    kill_unwanted(pid);
+                    self.unwanted.push(pid);
+                })
             });
             if !has_failed {
                 started.push(process.map(|process| StartedRank { process, link, output, errors }));
             }
         }
         Ok(started)
+    }
+
+    /// Reaps killed ranks of failed batches that have exited. They are children of the threads that have
+    /// started them.
+    pub(crate) fn reap_unwanted(&mut self) {
+        self.unwanted.retain(|pid| {
+            waitpid(Some(*pid), WaitOptions::NOHANG).is_ok_and(|ended| ended.is_none())
+        });
     }
 
     /// Replaces the guard if it has exited. `ranks` are the processes to report to the new one.
@@ -333,23 +351,21 @@ impl fmt::Debug for Launcher {
     }
 }
 
-/// Kills a rank of a batch that has failed before it; it is reaped as an orphan is.
-fn kill_unwanted(pid: Pid) -> io::Error {
+/// Kills a rank of a batch that has failed before it.
+fn kill_unwanted(pid: Pid) {
     // It may share the group of the launcher, and leads one otherwise.
     let _ = kill_process(pid, Signal::KILL);
-    if processes::group(pid.as_raw_nonzero().get()) == Some(pid.as_raw_nonzero().get()) {
+    let number = pid.as_raw_nonzero().get();
+    if processes::group(number) == Some(number) {
         let _ = kill_process_group(pid, Signal::KILL);
     }
-    io::ErrorKind::Interrupted.into()
 }
 
 impl Process {
-    /// The process of a rank that was just started; killed if it cannot be watched.
+    /// The process of a rank that was just started.
     fn started(pid: Pid) -> io::Result<Self> {
         // Not reaped yet, so the pid cannot have been reused.
-        let handle = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
-            let _ = kill_unwanted(pid);
-        })?;
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self { pid, handle, is_ours: true })
     }
 

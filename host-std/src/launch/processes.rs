@@ -132,7 +132,8 @@ fn pids(list: &str) -> Vec<i32> {
     list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Children of this process. All are started, and adopted, by the calling thread.
+/// Children of the launcher's own thread, which calls this: processes that it has started, and adopted ones.
+/// Ranks may be children of other threads.
 pub(crate) fn children() -> Vec<i32> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     pids(&children)

@@ -6,14 +6,18 @@
 use super::processes;
 use super::protocol_offer::ProtocolOffer;
 use pmi_host_base::library::{self, Family};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An MPI process without a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MpiSingleton {
+    pub(crate) pid: i32,
+    /// True if it had exited at the last look.
+    pub(crate) has_exited: bool,
     /// Its command line up to the first blank.
     pub(crate) program: OsString,
     /// File name of its MPI library.
@@ -27,24 +31,31 @@ pub(crate) struct MpiSingleton {
 /// `offer`.
 ///
 /// Reads two files of each process of the user's, and its descriptors where these two raise the suspicion.
-pub(crate) fn below(pid: i32, offer: ProtocolOffer) -> Option<MpiSingleton> {
-    processes::family(pid).take(PROCESSES_MAX).find_map(|pid| of(pid, offer))
+/// Every rank starts with the descriptor `link`.
+pub(crate) fn below(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
+    processes::family(pid).take(PROCESSES_MAX).find_map(|pid| of(pid, offer, link))
 }
 
-fn of(pid: i32, offer: ProtocolOffer) -> Option<MpiSingleton> {
+/// True while a process exists.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    processes::relations(pid).is_some_and(|one| one.is_alive)
+}
+
+fn of(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
     let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
     let environment = read("environ").filter(|text| !has_all(text, offer))?;
     // Empty for a process that has exited.
     let maps = read("maps")?;
     let (library, family) = mpi_library(&maps)?;
     let variables = variables(family, offer);
-    if variables.iter().any(|name| has_variable(&environment, name)) || !is_connected(pid) {
+    if variables.iter().any(|name| has_variable(&environment, name)) || !is_connected(pid, link) {
         return None;
     }
     let words = read("cmdline")?;
     let program = words.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
     let variable = variables.first()?;
-    Some(MpiSingleton { program: OsString::from_vec(program), library, family, variable })
+    let program = OsString::from_vec(program);
+    Some(MpiSingleton { pid, has_exited: false, program, library, family, variable })
 }
 
 /// Variables of which one leads a library to the launcher.
@@ -74,7 +85,7 @@ fn mpi_library(maps: &[u8]) -> Option<(String, Family)> {
     let lines = maps.split(|byte| *byte == b'\n');
     let names = lines.filter_map(|line| {
         let path = &line[line.iter().position(|byte| *byte == b'/')?..];
-        Path::new(std::ffi::OsStr::from_bytes(path)).file_name()?.to_str()
+        Path::new(OsStr::from_bytes(path)).file_name()?.to_str()
     });
     let mut mpi = names.filter(|name| library::MPI.iter().any(|start| name.starts_with(start)));
     let name = mpi.next()?;
@@ -85,16 +96,25 @@ fn mpi_library(maps: &[u8]) -> Option<(String, Family)> {
     Some((name.to_owned(), family))
 }
 
-/// True if a process has a second thread, or an open socket or event queue: every MPI library has one
-/// between `MPI_Init` and `MPI_Finalize`.
-fn is_connected(pid: i32) -> bool {
-    let entries =
-        |name: &str| fs::read_dir(format!("/proc/{pid}/{name}")).into_iter().flatten().flatten();
-    let starts = [&b"socket:"[..], b"anon_inode:[event"];
-    let is_open =
-        |link: &Path| starts.iter().any(|start| link.as_os_str().as_bytes().starts_with(start));
-    let mut open = entries("fd").filter_map(|entry| fs::read_link(entry.path()).ok());
-    entries("task").nth(1).is_some() || open.any(|link| is_open(&link))
+/// True if a process has a second thread, or a socket or an event queue of its own: every MPI library has
+/// one between `MPI_Init` and `MPI_Finalize`. Sockets that it has inherited from the launcher do not count.
+fn is_connected(pid: i32, link: RawFd) -> bool {
+    let is_event = |file: &Path| file.as_os_str().as_bytes().starts_with(b"anon_inode:[event");
+    let is_socket = |file: &Path| file.as_os_str().as_bytes().starts_with(b"socket:");
+    let is_own = |at: &OsStr, file: &Path| {
+        let is_link = at.to_str().and_then(|at| at.parse().ok()) == Some(link);
+        !is_link && !open_files("self").any(|(_, ours)| ours == file)
+    };
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    threads.flatten().nth(1).is_some()
+        || open_files(&pid.to_string())
+            .any(|(at, file)| is_event(&file) || (is_socket(&file) && is_own(&at, &file)))
+}
+
+/// Numbers of the descriptors of a process, with what they refer to.
+fn open_files(process: &str) -> impl Iterator<Item = (OsString, PathBuf)> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name(), fs::read_link(entry.path()).ok()?)))
 }
 
 /// Processes of one rank that are read; a rank may be a shell with thousands of them.

@@ -6,9 +6,10 @@
 //! rank. So the ranks of a batch are prepared one after the other and started by several threads, which wait
 //! at the same time.
 //!
-//! The threads end with the batch: between two batches, the launcher has no other thread than its own, and
-//! no memory for others. What belongs to the whole process is set for the whole batch: its directory and its
-//! limit on open files. A binding belongs to a thread.
+//! The threads live as long as the launcher: `PR_SET_PDEATHSIG` follows the thread that has started a
+//! process, so a rank that asks to die with its parent would die with a thread that ends earlier. What belongs
+//! to the whole process is set for the whole batch: its directory and its limit on open files. A binding
+//! belongs to a thread.
 
 use crate::launch::binding::Binding;
 use crate::launch::script;
@@ -16,16 +17,18 @@ use crate::launch::session::{Session, SpawnAttributes, StartMethod};
 use crate::launch::trampoline;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Builder};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
 
 /// Maximum number of ranks of a batch.
 ///
@@ -65,51 +68,147 @@ pub(super) enum RankStreams {
     Terminal(CString),
 }
 
-/// A batch, with what its threads share.
-pub(super) struct Batch<'a> {
-    pub(super) program: &'a RankProgram,
-    pub(super) attributes: &'a SpawnAttributes,
-    /// Number of the descriptor at which each rank finds its end of the socket pair.
-    pub(super) link: RawFd,
-    pub(super) ranks: &'a [RankStart],
+/// Threads that start ranks, besides that of the launcher. Most runs need none: they are made for the first
+/// batch of several ranks.
+#[derive(Default)]
+pub(super) struct Starters {
+    threads: Vec<Starter>,
+    /// True if the user may not have more processes, of which each thread is one.
+    is_alone: bool,
 }
 
-impl Batch<'_> {
-    /// Starts all ranks, and returns their processes in the same order.
-    pub(super) fn start(&self) -> Vec<io::Result<Pid>> {
-        let started: Vec<OnceLock<io::Result<Pid>>> =
-            self.ranks.iter().map(|_| OnceLock::new()).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let next = || next.fetch_add(1, Ordering::Relaxed);
-            while let Some((rank, started)) = {
-                let at = next();
-                self.ranks.get(at).zip(started.get(at))
-            } {
-                let _ = started.set(self.start_rank(rank));
-            }
+struct Starter {
+    batches: Sender<Arc<Batch>>,
+    thread: JoinHandle<()>,
+}
+
+/// A batch, with what its threads share.
+pub(super) struct Batch {
+    program: Arc<RankProgram>,
+    attributes: Arc<SpawnAttributes>,
+    /// Number of the descriptor at which each rank finds its end of the socket pair.
+    link: RawFd,
+    progress: Mutex<BatchProgress>,
+    has_ended: Condvar,
+}
+
+#[derive(Debug)]
+struct BatchProgress {
+    /// Ranks that no thread has taken, by their places.
+    waiting: VecDeque<(usize, RankStart)>,
+    /// Ranks for which there was no room.
+    refused: Vec<(usize, RankStart)>,
+    /// Results by place.
+    started: Vec<Option<io::Result<Pid>>>,
+    /// Number of ranks without a result.
+    open_count: usize,
+}
+
+impl Starters {
+    /// Starts all ranks of a batch, and returns their processes in the same order.
+    pub(super) fn start(&mut self, batch: Batch) -> Vec<io::Result<Pid>> {
+        let others = thread_count().min(batch.progress().open_count).saturating_sub(1);
+        while !self.is_alone && self.threads.len() < others {
+            // Where the number of threads or their memory is limited, there are fewer.
+            let Ok(starter) = Starter::new() else { break };
+            self.threads.push(starter);
+        }
+        let batch = Arc::new(batch);
+        for starter in self.threads.iter().take(others) {
+            // It ends with its channel only.
+            let _ = starter.batches.send(Arc::clone(&batch));
+        }
+        batch.work();
+        let refused = batch.wait();
+        if !refused.is_empty() {
+            self.is_alone = true;
+            self.threads.drain(..).for_each(Starter::end);
+        }
+        for (place, rank) in refused {
+            let started = batch.start_rank(&rank);
+            batch.progress().set(place, started);
+        }
+        let missing = || Err(io::ErrorKind::Other.into());
+        let started = std::mem::take(&mut batch.progress().started);
+        started.into_iter().map(|one| one.unwrap_or_else(missing)).collect()
+    }
+}
+
+impl Starter {
+    fn new() -> io::Result<Self> {
+        let (batches, received) = channel::<Arc<Batch>>();
+        let work = move || {
+            // Signals are for the thread of the launcher.
+            let _ = SigSet::all().thread_block();
+            received.into_iter().for_each(|batch| batch.work());
         };
-        thread::scope(|scope| {
-            for _ in 1..thread_count().min(self.ranks.len()) {
-                // Where the number of threads or their memory is limited, there are fewer.
-                let builder = Builder::new().stack_size(STACK);
-                if builder.spawn_scoped(scope, work).is_err() {
-                    break;
-                }
+        let thread = Builder::new().name("start".to_owned()).stack_size(STACK).spawn(work)?;
+        Ok(Self { batches, thread })
+    }
+
+    fn end(self) {
+        drop(self.batches);
+        // A panic of it has no other effect.
+        let _ = self.thread.join();
+    }
+}
+
+impl Batch {
+    pub(super) fn new(
+        program: Arc<RankProgram>,
+        attributes: Arc<SpawnAttributes>,
+        link: RawFd,
+        ranks: Vec<RankStart>,
+    ) -> Self {
+        let open_count = ranks.len();
+        let progress = BatchProgress {
+            waiting: ranks.into_iter().enumerate().collect(),
+            refused: Vec::new(),
+            started: std::iter::repeat_with(|| None).take(open_count).collect(),
+            open_count,
+        };
+        Self {
+            program,
+            attributes,
+            link,
+            progress: Mutex::new(progress),
+            has_ended: Condvar::new(),
+        }
+    }
+
+    /// Starts ranks until none is left for this thread. Their ends of pipes and sockets are closed behind
+    /// each start.
+    fn work(&self) {
+        loop {
+            let taken = self.progress().waiting.pop_front();
+            let Some((place, rank)) = taken else { break };
+            let started = self.start_rank(&rank);
+            let mut progress = self.progress();
+            match started {
+                // The other threads count as processes of the user.
+                Err(error) if is_shortage(&error) => progress.refused.push((place, rank)),
+                started => progress.set(place, started),
             }
-            work();
-        });
-        let results = started.into_iter().zip(self.ranks).map(|(started, rank)| {
-            // The threads of the batch count as processes of the user, and have ended.
-            let is_final =
-                |one: &io::Result<Pid>| one.as_ref().err().is_none_or(|error| !is_shortage(error));
-            started.into_inner().filter(is_final).unwrap_or_else(|| self.start_rank(rank))
-        });
-        results.collect()
+            progress.open_count -= 1;
+            if progress.open_count == 0 {
+                self.has_ended.notify_one();
+            }
+        }
+    }
+
+    /// Waits until all threads are done with their ranks, and returns those that were refused.
+    fn wait(&self) -> Vec<(usize, RankStart)> {
+        let progress = self.progress();
+        let ended = self.has_ended.wait_while(progress, |progress| progress.open_count > 0);
+        std::mem::take(&mut ended.unwrap_or_else(PoisonError::into_inner).refused)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, BatchProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start_rank(&self, rank: &RankStart) -> io::Result<Pid> {
-        let RankProgram { path, words, environment, binding } = self.program;
+        let RankProgram { path, words, environment, binding } = &*self.program;
         let environment: Vec<&CStr> =
             environment.iter().chain(&rank.environment).map(CString::as_c_str).collect();
         let actions = rank.streams.actions(&rank.link, self.link)?;
@@ -136,6 +235,14 @@ impl Batch<'_> {
             None => start(),
         };
         Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)
+    }
+}
+
+impl BatchProgress {
+    fn set(&mut self, place: usize, started: io::Result<Pid>) {
+        if let Some(one) = self.started.get_mut(place) {
+            *one = Some(started);
+        }
     }
 }
 
@@ -186,7 +293,6 @@ mod tests {
     use super::*;
     use crate::launch::null;
     use crate::launch::signal::Ignored;
-    use nix::sys::signal::SigSet;
     use rustix::process::{WaitOptions, waitpid};
 
     #[test]
@@ -213,13 +319,8 @@ mod tests {
         };
         let ranks: Vec<RankStart> = (0..40).map(rank).collect();
         let link = null();
-        let batch = Batch {
-            program: &program,
-            attributes: &attributes,
-            link: link.as_raw_fd(),
-            ranks: &ranks,
-        };
-        for (rank, started) in (0..).zip(batch.start()) {
+        let batch = Batch::new(Arc::new(program), Arc::new(attributes), link.as_raw_fd(), ranks);
+        for (rank, started) in (0..).zip(Starters::default().start(batch)) {
             match started {
                 Ok(pid) => {
                     let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();

@@ -175,6 +175,8 @@ pub(crate) struct RankEnded {
     pub(crate) fence_count: u32,
     /// Its messages and bytes.
     pub(crate) traffic: Traffic,
+    /// True if it has called `MPI_Init` without the launcher, which counts as a failure.
+    pub(crate) is_singleton: bool,
 }
 
 /// Ranks that have failed.
@@ -334,8 +336,16 @@ mod tests {
         let ending = ProcessEnd::Killed { signal: 11, dumped: true };
         let traffic = Traffic { requests: 1, received_bytes: 2, sent_bytes: 3 };
         let (rank, phase) = (u32::MAX, PmiPhase::Open);
-        let ended =
-            RankEnded { job: 1, rank, ending, phase, was_over: true, fence_count: 2, traffic };
+        let ended = RankEnded {
+            job: 1,
+            rank,
+            ending,
+            phase,
+            was_over: true,
+            fence_count: 2,
+            traffic,
+            is_singleton: true,
+        };
         let mut all = vec![
             AgentMessage::Started { job: 0, pids: vec![7, i32::MAX] },
             AgentMessage::Ended(ended),

@@ -84,6 +84,8 @@ pub(crate) struct RankEnd {
     pub(crate) was_over: bool,
     /// Its messages and bytes, both directions.
     pub(crate) traffic: Traffic,
+    /// True if it has called `MPI_Init` without this launcher, which counts as a failure.
+    pub(crate) is_singleton: bool,
 }
 
 impl RankEnd {

@@ -127,6 +127,7 @@ mod tests {
                 phase,
                 was_over,
                 traffic: Traffic::default(),
+                is_singleton: false,
             }),
         };
         let good = |rank| row(rank, ProcessEnd::Exited(0), PmiPhase::Finalized, false);

@@ -63,7 +63,8 @@ pub extern "C" fn PMI2_Job_Disconnect(jobid: InText) -> c_int {
     call(|| process::session()?.disconnect_job(argument(&jobid)?))
 }
 
-/// Starts processes as a job of their own. Other threads go on meanwhile.
+/// Starts processes as a job of their own. Other threads go on meanwhile; under PMIx
+/// alone their calls wait.
 ///
 /// Shape: `argcs` has the lengths of the lists in `argvs`, or is null if these end with a null pointer;
 /// `info_keyval_vectors` has one array of hints for each program, `preput_keyval_vector` one pointer for each

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
@@ -299,8 +299,15 @@ impl Session for PmixSession {
     }
 
     fn abort(&self, code: i32, _world: bool, message: &[u8]) {
-        if let Some(pmix) = self.state().pmix.take() {
-            // The process exits next, so an error of the connection changes nothing.
+        // A thread that waits for other processes holds the session. This process exits next without a
+        // finalize, which the launcher notices.
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(pmix) = state.pmix.take() {
+            // As the process exits, an error of the connection changes nothing.
             let _ = pmix.abort(code, &String::from_utf8_lossy(message));
         }
     }

@@ -44,11 +44,13 @@ impl WireSession {
         let kvsname = pmi.kvsname()?.as_bytes().to_vec();
         // An embedded server sets no variable of its own.
         let kind = match kind {
-            ServerKind::Other
-                if pmi.version() == Some(Version::V2_0)
-                    && pmi.job_attribute(SERVER_ATTRIBUTE)?.as_deref() == Some(SERVER_PROJECT) =>
-            {
-                ServerKind::Own
+            ServerKind::Other if pmi.version() == Some(Version::V2_0) => {
+                match pmi.job_attribute(SERVER_ATTRIBUTE) {
+                    Ok(Some(project)) if project == SERVER_PROJECT => ServerKind::Own,
+                    // A server may refuse attributes that it does not know.
+                    Ok(_) | Err(CallError::Refused { .. }) => ServerKind::Other,
+                    Err(error) => return Err(error),
+                }
             }
             kind => kind,
         };

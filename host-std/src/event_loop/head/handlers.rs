@@ -196,9 +196,10 @@ impl HeadLoop {
     }
 
     fn handle_end(&mut self, from: NodeId, ended: RankEnded) {
-        let RankEnded { job, rank, ending, phase, was_over, fence_count, traffic } = ended;
+        let RankEnded { job, rank, ending, phase, was_over, fence_count, traffic, is_singleton } =
+            ended;
         let Some(number) = self.nodes.note_end(from, (job, rank)) else { return };
-        let end = RankEnd { at: Instant::now(), ending, phase, was_over, traffic };
+        let end = RankEnd { at: Instant::now(), ending, phase, was_over, traffic, is_singleton };
         self.summary.note_end(number, end);
         if self.ending.termination.has_failed() && !end.is_good() {
             // After a signal that requested the end, the first rank that follows it ends the others, too.
@@ -350,6 +351,9 @@ impl HeadLoop {
         // Without a job, no rank was started.
         let is_unstarted = self.jobs.is_unsent() && self.ending.termination.has_failed();
         if (is_unstarted || self.nodes.are_quiet()) && self.ending.begin_leaving() {
+            if !self.ending.termination.has_failed() && self.summary.are_all_singletons() {
+                self.ending.termination.set_failure(Failure::Singletons);
+            }
             self.send_all(&HeadMessage::Finish);
         }
         if self.ending.is_leaving() && self.servers.is_over() {

@@ -218,7 +218,7 @@ const PARTS: &[(&str, usize)] =
     // of PMIx had names; 158, 113 and 248 KiB until all its states and codes had, and tools had output; 160,
     // 115 and 255 KiB until messages were columns, and a trace was shown in two thirds of the time; 257 KiB
     // for PMIx until fences left data to be fetched.
-    &[("played", 163 * 1024), ("recorded", 118 * 1024), ("pmix", 259 * 1024)];
+    &[("played", 163 * 1024), ("recorded", 118 * 1024), ("pmix", 261 * 1024)];
 
 /// Bound of what is loaded before the page can be used, compressed.
 const FIRST_LOAD_MAX: usize = 250 * 1024;

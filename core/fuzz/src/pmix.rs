@@ -35,7 +35,7 @@ fn greeting(bytes: &[u8]) {
     let _ = (read.layout(), read.release());
     let again = written(|out| read.write(out).map_err(|full| full.needed));
     let again = Greeting::read(&again).expect("we read what we write");
-    assert_eq!(again, Greeting { extra: None, ..read });
+    assert_eq!(again, read);
 }
 
 fn request(bytes: &[u8], format: Format) {

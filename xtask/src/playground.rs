@@ -217,7 +217,8 @@ const PARTS: &[(&str, usize)] =
     // nodes, 154 and 231 KiB until these had names, groups and events; 157, 110 and 237 KiB until the values
     // of PMIx had names; 158, 113 and 248 KiB until all its states and codes had, and tools had output; 160,
     // 115 and 255 KiB until messages were columns, and a trace was shown in two thirds of the time; 257 KiB
-    // for PMIx until fences left data to be fetched.
+    // for PMIx until fences left data to be fetched, 259 KiB until its client had queries, job control and
+    // groups.
     &[("played", 163 * 1024), ("recorded", 118 * 1024), ("pmix", 261 * 1024)];
 
 /// Bound of what is loaded before the page can be used, compressed.

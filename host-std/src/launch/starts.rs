@@ -7,9 +7,9 @@
 //! at the same time.
 //!
 //! The threads live as long as the launcher: `PR_SET_PDEATHSIG` follows the thread that has started a
-//! process, so a rank that asks to die with its parent would die with a thread that ends earlier. What belongs
-//! to the whole process is set for the whole batch: its directory and its limit on open files. A binding
-//! belongs to a thread.
+//! process, so a rank that asks to die with its parent would die with a thread that ends earlier. What
+//! belongs to the whole process is set for the whole batch: its directory and its limit on open files. A
+//! binding belongs to a thread.
 
 use crate::launch::binding::Binding;
 use crate::launch::script;

@@ -304,7 +304,8 @@ fn spawned_rank_outside_a_fence_is_named_in_reports_and_failures() {
 fn lost_host_takes_no_spawned_rank_in_a_run_that_continues() {
     // An agent reports the start of its ranks at the end of the turn in which it answers the first request; a loss
     // before that ends the run.
-    let script = "if [ $PMI_RANK = 2 ]; then ask get_maxes >/dev/null; kill -KILL $PPID; exec sleep 60; fi
+    let script =
+        "if [ $PMI_RANK = 2 ]; then ask get_maxes >/dev/null; kill -KILL $PPID; exec sleep 60; fi
         if [ $PMI_RANK = 0 ]; then
             until spawn 1 local3 true | grep -q rc=-1; do :; done
             spawn 3 '' 'echo here'

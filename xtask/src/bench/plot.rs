@@ -61,11 +61,11 @@ const PLOTS: &[Plot] = &[
 /// The page cannot be read, or a file not written.
 pub(super) fn write_all() -> Result<(), String> {
     let text = page::read()?;
-    let folder = process::root().join(FOLDER);
-    fs::create_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
+    let directory = process::root().join(DIRECTORY);
+    fs::create_dir_all(&directory).map_err(|error| format!("{DIRECTORY}: {error}"))?;
     for plot in PLOTS {
         if let Some(svg) = plot.draw(&text)? {
-            let path = folder.join(format!("{}.svg", plot.section));
+            let path = directory.join(format!("{}.svg", plot.section));
             fs::write(&path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
         }
     }
@@ -172,7 +172,7 @@ impl SeriesOf {
 const COLORS: [RGBColor; 4] =
     [RGBColor(0, 90, 181), RGBColor(200, 80, 0), RGBColor(0, 125, 85), RGBColor(110, 110, 110)];
 
-const FOLDER: &str = "docs/plots";
+const DIRECTORY: &str = "docs/plots";
 
 #[cfg(test)]
 mod tests {
@@ -182,7 +182,7 @@ mod tests {
     fn plots_are_those_of_the_tables() {
         let text = page::read().unwrap();
         for plot in PLOTS {
-            let path = process::root().join(FOLDER).join(format!("{}.svg", plot.section));
+            let path = process::root().join(DIRECTORY).join(format!("{}.svg", plot.section));
             let written = fs::read_to_string(&path).ok();
             let how = "run `cargo xtask bench --plot`";
             assert!(plot.draw(&text).unwrap() == written, "{}: {how}", path.display());

@@ -32,9 +32,15 @@ pub(crate) fn write(path: &str, marks: [&str; 2], text: &str) -> Result<(), Stri
 pub(crate) fn replace(document: &str, marks: [&str; 2], text: &str) -> Result<String, String> {
     let [start, end] = marks;
     let missing = || format!("there are no lines {start} and {end}");
-    let (before, rest) = document.split_once(start).ok_or_else(missing)?;
-    let (_, after) = rest.split_once(end).ok_or_else(missing)?;
+    let [before, _, after] = split(document, marks).ok_or_else(missing)?;
     Ok(format!("{before}{start}\n\n{text}\n{end}{after}"))
+}
+
+/// The parts of a document before, between and behind two marks; `None` without these.
+pub(crate) fn split<'a>(document: &'a str, [start, end]: [&str; 2]) -> Option<[&'a str; 3]> {
+    let (before, rest) = document.split_once(start)?;
+    let (between, after) = rest.split_once(end)?;
+    Some([before, between, after])
 }
 
 #[cfg(test)]

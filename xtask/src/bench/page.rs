@@ -34,16 +34,11 @@ pub(super) fn write(name: &str, text: &str) -> Result<(), String> {
     page::write(PAGE, marks(name).each_ref().map(String::as_str), text)
 }
 
-/// The part of the text of a page that belongs to `name`.
-fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let [begin, end] = marks(name);
-    let (_, rest) = text.split_once(&begin)?;
-    rest.split_once(&end).map(|(section, _)| section)
-}
-
 /// Header and rows of the table of `name` in the text of a page; `None` if it has none.
 pub(super) fn rows<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<Vec<&'a str>>)> {
-    let mut lines = section(text, name)?.lines().skip_while(|line| !line.starts_with('|'));
+    let marks = marks(name);
+    let [_, section, _] = page::split(text, marks.each_ref().map(String::as_str))?;
+    let mut lines = section.lines().skip_while(|line| !line.starts_with('|'));
     let header = cells(lines.next()?);
     // The line below the header aligns the columns.
     let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells);

@@ -1,6 +1,7 @@
 //! Open files: the number a job needs, and the limit for its ranks.
 
 use crate::launch::process::PER_RANK;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use std::fmt;
 use std::io;
@@ -103,16 +104,29 @@ impl DescriptorLimit {
         let wanted = self.needed.saturating_add(more).saturating_add(2 * peers);
         let wanted = self.original.maximum.map_or(wanted, |limit| wanted.min(limit));
         let current = self.raised.as_ref().unwrap_or(&self.original).current;
-        if current.is_none_or(|current| current >= wanted) {
-            return Ok(());
+        if current.is_some_and(|current| current < wanted) {
+            let raised = Rlimit { current: Some(wanted), ..self.original };
+            // Raising a soft limit up to the hard one is always allowed; if it fails, the start of a rank
+            // reports the error with the number at hand.
+            if setrlimit(Resource::Nofile, raised).is_ok() {
+                self.raised = Some(raised);
+            }
         }
-        let raised = Rlimit { current: Some(wanted), ..self.original };
-        // Raising a soft limit up to the hard one is always allowed; if it fails, the start of a rank
-        // reports the error with the number at hand.
-        if setrlimit(Resource::Nofile, raised).is_ok() {
-            self.raised = Some(raised);
-        }
+        self.grow_table();
         Ok(())
+    }
+
+    /// Lets the system make room for all descriptors at once.
+    ///
+    /// The table of a process doubles when it is full. With several threads, each time takes until all
+    /// processors have passed a quiescent state (`synchronize_rcu`), 5 to 20 ms. At the start of a run there
+    /// are none.
+    fn grow_table(&self) {
+        if self.needed > TABLE_AT_START {
+            let last = i32::try_from(self.needed - 1).unwrap_or(i32::MAX);
+            // Without room, the table grows later, or the start of a rank reports the error.
+            drop(fcntl_dupfd_cloexec(io::stderr(), last));
+        }
     }
 
     /// Runs `start` under the limit of the user.
@@ -172,3 +186,6 @@ pub(crate) const MORE_PER_RANK: u8 = 63;
 /// Standard streams, readiness loops, signals, descriptors that are open only while a rank is started,
 /// and inherited ones.
 const SPARE: u64 = 48;
+
+/// Descriptors for which each process has room.
+const TABLE_AT_START: u64 = 64;

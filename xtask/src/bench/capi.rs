@@ -1,6 +1,6 @@
 //! The whole exchange through `libpmi`: with values in shared memory, by messages, and under Hydra.
 
-use super::run::{contestant, take_turns, times};
+use super::run::{contestant, take_turns, times, words};
 use super::stats::micros;
 use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
@@ -18,6 +18,9 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     }
     let (lib, program) = (directory.join("lib"), directory.join("exchange"));
     compile(&directory, &program)?;
+    let floor = directory.join("exchange-floor");
+    process::output(process::command("cc").args(["-O2", FLOOR, "-o"]).arg(&floor))?;
+    let floor = floor.to_string_lossy().into_owned();
     let mut table = Comparison::new(&[
         "ranks",
         "server",
@@ -35,10 +38,15 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         };
         let mut by_messages = tools.host_with_options(ranks);
         by_messages.args(["--env", "PMI_SNAPSHOT=0", "--"]);
+        let least = words(&tools.canned, &[&ranks.to_string(), VALUE_BYTES, &floor, VALUE_BYTES]);
         let mut contestants = [
             with(tools.host(ranks)),
             with(by_messages),
             with(tools.launcher(BenchLauncher::Hydra5, ranks)),
+            contestant(least, |outcome| {
+                let exchange_us = times(&outcome.output, "exchange")?[0];
+                Ok(Run { exchange_us, get_us: f64::NAN, view_kib: f64::NAN })
+            }),
         ];
         let took = take_turns(&mut contestants, TURNS, BUDGET)?;
         for (place, name) in NAMES.iter().enumerate() {
@@ -50,6 +58,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
                 _ => String::new(),
             };
             let get_us = of(|run| run.get_us).unwrap_or(f64::NAN);
+            let get_shown = if get_us.is_nan() { String::new() } else { format!("{get_us:.2}") };
             let get = match place {
                 0 => {
                     table.judge(&format!("get after a fence, µs, n = {ranks}"), get_us, GET_TARGET)
@@ -63,7 +72,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
                 of(|run| run.exchange_us).map_or("–".into(), micros),
                 format!("{ratio:.3}"),
                 to_hydra,
-                format!("{get_us:.2}"),
+                get_shown,
                 get,
                 view.map_or(String::new(), |kib| format!("{kib:.0}")),
             ];
@@ -101,16 +110,18 @@ fn parse(output: &str) -> Result<Run, String> {
     })
 }
 
-const NAMES: [&str; 3] = ["pmi-host", "pmi-host, by messages", "Hydra 5"];
+const NAMES: [&str; 4] = ["pmi-host", "pmi-host, by messages", "Hydra 5", "floor"];
 const RANKS: [u32; 3] = [4, 128, 256];
 const VALUE_BYTES: &str = "64";
 const EXCHANGE: &str = "examples/put-fence-get/exchange.c";
+const FLOOR: &str = "examples/put-fence-get/exchange-floor.c";
 const EXCHANGE_TARGET: f64 = 1.0 / 40.0;
 const GET_TARGET: f64 = 0.5;
 const NOTE: &str = "The same program and `libpmi.so.0` everywhere: MPICH keeps its own client inside its MPI \
                     library. Under Hydra 5 it speaks PMI-1.1, as that client does. An exchange is \
-                    one put of 64 \
-                    bytes and as many gets as there are ranks, with the fence between and one behind.";
+                    one put of 64 bytes and as many gets as there are ranks, with the fence between and \
+                    one behind. The floor has the same fences under the do-nothing server, and gets \
+                    from a table in the memory of the rank.";
 const TURNS: usize = 11;
 const BUDGET: Duration = Duration::from_secs(60);
 

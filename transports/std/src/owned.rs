@@ -123,8 +123,9 @@ pub(crate) fn refused_spawn<E>((code, codes): (Code, Vec<Code>)) -> SpawnError<V
     SpawnError::Refused { code, codes }
 }
 
-fn owned(text: Text<'_>) -> Vec<u8> {
-    text.bytes().collect()
+pub(crate) fn owned(text: Text<'_>) -> Vec<u8> {
+    // At once, where no byte of it is doubled.
+    text.as_plain().map_or_else(|| text.bytes().collect(), <[u8]>::to_vec)
 }
 
 /// Comma-separated codes; an empty text is an empty list.

@@ -45,6 +45,9 @@ pub(super) struct SharedConnection {
 pub(super) struct ConnectionState {
     pub(super) client: Client<BoundedBuf, SLOTS>,
     is_reading: bool,
+    /// Number of threads that wait while another one reads. With none, there is no
+    /// system call to wake them.
+    waiting: usize,
     /// Replies that their threads have not taken yet.
     replies: Vec<(Ticket, OwnedReply)>,
     fault: Option<SharedError>,
@@ -68,6 +71,7 @@ impl SharedConnection {
         let state = ConnectionState {
             client,
             is_reading: false,
+            waiting: 0,
             replies: Vec::new(),
             fault: None,
             #[cfg(feature = "snapshot")]
@@ -165,7 +169,10 @@ impl SharedConnection {
         mut state: MutexGuard<'t, ConnectionState>,
     ) -> MutexGuard<'t, ConnectionState> {
         if state.is_reading {
-            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+            return state;
         }
         state.is_reading = true;
         drop(state);
@@ -199,7 +206,9 @@ impl SharedConnection {
     ) -> MutexGuard<'t, ConnectionState> {
         state.is_reading = false;
         state.on_read(read);
-        self.changed.notify_all();
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
         state
     }
 

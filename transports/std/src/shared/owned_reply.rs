@@ -3,6 +3,8 @@
 use pmi_core::command::{Answer, Identity, Maxes, Pair, ProcessCodes, Reply, Text, Verb};
 use pmi_core::error::Code;
 
+use crate::owned::owned;
+
 /// One reply.
 #[derive(Debug)]
 pub(super) struct OwnedReply {
@@ -31,13 +33,13 @@ enum OwnedAnswer {
 impl OwnedReply {
     pub(super) fn new(reply: &Reply<'_>) -> Self {
         let answer = match reply.answer {
-            Answer::Value(text) => OwnedAnswer::Value(bytes(text)),
-            Answer::Name(text) => OwnedAnswer::Name(bytes(text)),
+            Answer::Value(text) => OwnedAnswer::Value(owned(text)),
+            Answer::Name(text) => OwnedAnswer::Name(owned(text)),
             Answer::Number(number) => OwnedAnswer::Number(number),
             Answer::Maxes(maxes) => OwnedAnswer::Maxes(maxes),
-            Answer::Challenge(nonce) => OwnedAnswer::Challenge(bytes(nonce)),
+            Answer::Challenge(nonce) => OwnedAnswer::Challenge(owned(nonce)),
             Answer::Identity(identity) => {
-                let spawner = identity.spawner.map(bytes);
+                let spawner = identity.spawner.map(owned);
                 let Identity { rank, size, appnum, is_debugged, is_verbose, .. } = identity;
                 let identity =
                     Identity { rank, size, appnum, spawner: None, is_debugged, is_verbose };
@@ -45,12 +47,12 @@ impl OwnedReply {
             }
             Answer::CopyNeeded => OwnedAnswer::CopyNeeded,
             Answer::Count(count) => OwnedAnswer::Count(count),
-            Answer::Pair(pair) => OwnedAnswer::Pair(bytes(pair.key), bytes(pair.value)),
+            Answer::Pair(pair) => OwnedAnswer::Pair(owned(pair.key), owned(pair.value)),
             Answer::Ring { count, left, right } => {
-                OwnedAnswer::Ring(count, bytes(left), bytes(right))
+                OwnedAnswer::Ring(count, owned(left), owned(right))
             }
             Answer::Spawned { job, codes } => {
-                OwnedAnswer::Spawned(job.map(bytes), codes.map(|codes| codes.bytes().collect()))
+                OwnedAnswer::Spawned(job.map(owned), codes.map(|codes| codes.bytes().collect()))
             }
             _ => OwnedAnswer::Nothing,
         };
@@ -90,8 +92,4 @@ impl OwnedReply {
         };
         Reply { to: self.to, tag: b"", code: self.code, answer }
     }
-}
-
-fn bytes(text: Text<'_>) -> Vec<u8> {
-    text.bytes().collect()
 }

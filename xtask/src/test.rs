@@ -10,6 +10,7 @@ use crate::{
 };
 use std::fs;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Instant;
 
 /// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is reported at
@@ -80,7 +81,12 @@ const STEPS: &[CiStep] = &[
         "tests",
         "all tests of the workspace, with those in the documentation; real MPI programs among them",
         |_| {
-            let tests = |words: &str| process::count_tests(process::cargo().args(words.split(' ')));
+            let threads = test_threads().to_string();
+            let tests = |words: &str| {
+                let mut cargo = process::cargo();
+                cargo.args(words.split(' ')).env("RUST_TEST_THREADS", &threads);
+                process::count_tests(&mut cargo)
+            };
             let mut tally = tests("test --workspace --features pmi-std/tls --no-fail-fast");
             tally += tests("test --package pmi-core --no-default-features --test parts");
             tally
@@ -234,6 +240,14 @@ fn select(names: &[String]) -> Result<Vec<&'static CiStep>, String> {
         .filter(|step| names.is_empty() || names.iter().any(|name| name == step.name))
         .collect())
 }
+
+/// Number of tests of one program that run at a time. Most of them wait for processes, and many for a time to
+/// pass, so on a small machine there are more than processors.
+fn test_threads() -> usize {
+    thread::available_parallelism().map_or(TEST_THREADS_MIN, usize::from).max(TEST_THREADS_MIN)
+}
+
+const TEST_THREADS_MIN: usize = 4;
 
 /// Runs cargo with the words of `line`.
 fn cargo(line: &str) -> Tally {

@@ -50,6 +50,30 @@ pub(super) fn measure(
     Ok(())
 }
 
+/// Adds the row of a fence that carries much data: that of all puts of the ranks, with the puts.
+///
+/// # Errors
+///
+/// A launcher fails.
+pub(super) fn measure_data(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<(), String> {
+    let (hosts, ranks) = (8, 64);
+    let launchers = [SshLauncher::PmiHost, SshLauncher::Hydra, SshLauncher::NewerHydra];
+    let mut contestants = launchers.map(|launcher| {
+        let mut command = bench.launcher(launcher, hosts, ranks);
+        command.args([&bench.tools.client, "time", "pmi1"]);
+        command.args([LARGE_BYTES, LARGE_PUTS, "1", "1"]);
+        contestant(command, |outcome| times(&outcome.output, "data"))
+    });
+    let took = take_turns(&mut contestants, TURNS, BUDGET)?;
+    let figure = format!("{LARGE_PUTS} puts of {LARGE_BYTES} bytes and their fence");
+    for (place, launcher) in launchers.iter().enumerate().skip(1) {
+        let beside = launcher.name();
+        let row = NodeRow { figure: &figure, hosts, ranks, beside, limit: Some(1.0) };
+        row.add(table, &took, (0, place), (|data: &[f64; 2]| data[0], micros));
+    }
+    Ok(())
+}
+
 /// The least fence: a byte of each rank to a relay on its host, one of each relay to a root, and back.
 fn relays<'a>(bench: &'a BenchHosts<'_>, hosts: u32, ranks: u32) -> Contestant<'a, kvs::Run> {
     Box::new(move || {
@@ -101,6 +125,9 @@ const VALUE_BYTES: &str = "64";
 /// Of each rank.
 const PUTS: &str = "20";
 const FENCES: &str = "100";
+/// Values of a fence with much data, 6.4 MB of all ranks together.
+const LARGE_BYTES: &str = "1000";
+const LARGE_PUTS: &str = "100";
 /// At the root of the relays, in its own network namespace.
 const RELAY_PORT: &str = "7777";
 const TURNS: usize = 9;

@@ -22,6 +22,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         ssh_start::measure(bench, table, (8, 1.15))?;
         exchange::measure(bench, table, (8, 16, 0.15))?;
         exchange::measure(bench, table, (8, 64, 0.5))?;
+        exchange::measure_data(bench, table)?;
         exchange::measure_pmix(bench, table)?;
         footprint::measure(bench, table)?;
         loss::measure(bench, table)?;

@@ -7,28 +7,34 @@
 use super::job::Job;
 use super::member::Member;
 use crate::ids::JobId;
+use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
 
-/// Initial state of a new job, connected only to itself.
-pub(super) fn start<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>, id: JobId) {
+/// Initial state of a new job, connected only to itself and to the job that spawned it; false if that one has
+/// no room for one more.
+pub(super) fn start<K: Kvs, M: AsRef<[Member]>>(
+    jobs: &mut impl Slots<Job<K, M>>,
+    id: JobId,
+) -> bool {
     if let Some(job) = jobs.get_mut(id.0 as usize) {
         job.connected_set = Some(id);
     }
+    !parts::CONNECT || connect_with_spawner(jobs, id)
 }
 
-/// Connects a new job with the job that spawned it. If they are on several nodes, each server has both jobs,
-/// and reads what fences have carried from the other nodes.
+/// Connects a new job with the job that spawned it; false if that one has no room for one more. If they are
+/// on several nodes, each server has both jobs, and reads what fences have carried from the other nodes.
 /// Spec: PMI-2 API, Basic Concepts.
-pub(super) fn connect_with_spawner<K: Kvs, M: AsRef<[Member]>>(
+fn connect_with_spawner<K: Kvs, M: AsRef<[Member]>>(
     jobs: &mut impl Slots<Job<K, M>>,
     id: JobId,
-) {
-    let Some(spawner) = jobs.get(id.0 as usize).and_then(Job::spawner).cloned() else { return };
+) -> bool {
+    let Some(spawner) = jobs.get(id.0 as usize).and_then(Job::spawner).cloned() else {
+        return true;
+    };
     let found = find_named(jobs, |name| name == spawner.as_bytes());
-    if let Some(by) = found {
-        connect(jobs, by, id);
-    }
+    found.is_none_or(|by| connect(jobs, by, id))
 }
 
 /// Connects two jobs; false if one of them has no room for one more.

@@ -44,6 +44,11 @@ impl<S: Storage> Server<S> {
         }
     }
 
+    /// Ends the connections of a job with all others, once its ranks have ended and none will read its data.
+    pub fn disconnect_job(&mut self, job: JobId) {
+        connected_jobs::leave(&mut self.shared.jobs, job);
+    }
+
     /// Adds pairs of a block to the space of a job; clients of all jobs that may read it see them at once.
     ///
     /// # Errors

@@ -126,8 +126,8 @@ impl<S: Storage> Server<S> {
     ///
     /// # Errors
     ///
-    /// [`Misuse::NoRoom`] if there is no slot for the job, [`Misuse::WrongState`] if the members do not stand
-    /// in the order of their ranks, or not all of these are below the size of the job.
+    /// [`Misuse::NoRoom`] without a slot for the job, or for its connection with the job that spawned it,
+    /// [`Misuse::WrongState`] unless the members are in the order of their ranks, all below its size.
     pub fn add_job(
         &mut self,
         spec: JobSpec,
@@ -143,9 +143,9 @@ impl<S: Storage> Server<S> {
         }
         let at = self.shared.jobs.insert(job).ok_or(full)?;
         let id = JobId(u32::try_from(at).map_err(|_| full)?);
-        connected_jobs::start(&mut self.shared.jobs, id);
-        if parts::CONNECT {
-            connected_jobs::connect_with_spawner(&mut self.shared.jobs, id);
+        if !connected_jobs::start(&mut self.shared.jobs, id) {
+            self.shared.jobs.remove(at);
+            return Err(Misuse::NoRoom { what: "connection of the spawning job" });
         }
         Ok(id)
     }

@@ -2,6 +2,8 @@
 //! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
 
 use crate::byte_vec;
+use crate::launch::cleanup::Cleanup;
+use crate::launch::control::ControlAction;
 use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,24 @@ pub(crate) enum OperationRequest {
         /// The result.
         result: ChangeResult,
     },
+    /// Request of a PMIx client for the state of the processes of all nodes.
+    ListProcesses {
+        /// Session of the client, and number of the request there.
+        asker: Asker,
+        /// True if it wants to know their memory.
+        wants_memory: bool,
+    },
+    /// State of the processes of the node.
+    Processes {
+        /// Number of the request.
+        number: u32,
+        /// The processes.
+        rows: Vec<ProcessRow>,
+    },
+    /// Job control of ranks on other nodes.
+    Control(ControlMessage),
+    /// An event that a tool has published, for the PMIx clients of all nodes.
+    Event(EventMessage),
 }
 
 /// Message of the head to agents.
@@ -63,6 +83,7 @@ pub(crate) enum OperationReply {
         /// True if members are gone without having joined.
         is_partial: bool,
         /// Data of all parts, in the order of the nodes.
+        #[serde(with = "byte_vec")]
         data: Vec<u8>,
     },
     /// A request of a PMIx client of another node.
@@ -103,6 +124,72 @@ pub(crate) enum OperationReply {
         /// The result: that of a node which could not make it, if there is one.
         result: ChangeResult,
     },
+    /// Requests the state of the processes of the receiving node.
+    ListProcesses {
+        /// Number of the request.
+        number: u32,
+        /// True if their memory is requested.
+        wants_memory: bool,
+    },
+    /// State of the processes of all nodes, for the query of a client of the receiving one.
+    Processes {
+        /// As in the request.
+        asker: Asker,
+        /// The processes.
+        rows: Vec<ProcessRow>,
+    },
+    /// Job control, of which each node executes what concerns its ranks.
+    Control(ControlMessage),
+    /// An event that a tool has published.
+    Event(EventMessage),
+}
+
+/// State of one process of a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessRow {
+    /// Its job.
+    pub(crate) job: u32,
+    /// Its rank.
+    pub(crate) rank: u32,
+    /// Id of the process.
+    pub(crate) pid: i32,
+    /// State, as a number of PMIx.
+    pub(crate) state: u8,
+    /// Its exit code, or 128 and the signal; `None` while it runs, or if its exit cannot be seen.
+    pub(crate) exit_code: Option<u8>,
+    /// Memory in use; `None` if it has ended, or if that was not requested.
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+/// Job control request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ControlMessage {
+    /// Job of the rank that requests it; `None` for a tool.
+    pub(crate) by: Option<u32>,
+    /// Targets: jobs, each with one rank or as a whole.
+    pub(crate) targets: Vec<(u32, Option<u32>)>,
+    /// Files to remove when the targets have exited, on their nodes.
+    pub(crate) cleanup: Option<Cleanup>,
+    /// Actions to execute now, in this order.
+    pub(crate) actions: Vec<ControlAction>,
+}
+
+/// Event of a tool, whose namespace no node knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EventMessage {
+    /// Namespace of the tool, in which its rank is 0.
+    pub(crate) nspace: Vec<u8>,
+    /// Event code.
+    pub(crate) code: i32,
+    /// Range, as a number of PMIx.
+    pub(crate) range: u8,
+    /// True if processes that register later receive it, too.
+    pub(crate) is_cached: bool,
+    /// Number of infos.
+    pub(crate) count: u32,
+    /// The infos, in the plain format.
+    #[serde(with = "byte_vec")]
+    pub(crate) infos: Vec<u8>,
 }
 
 /// A change of jobs.
@@ -122,6 +209,7 @@ pub(crate) enum JobChange {
         /// The job.
         job: u32,
         /// The pairs.
+        #[serde(with = "byte_vec")]
         block: Vec<u8>,
     },
 }
@@ -232,6 +320,7 @@ pub(crate) struct OperationPart {
     /// True if members of the node are gone without having joined.
     pub(crate) is_partial: bool,
     /// Data for the other nodes.
+    #[serde(with = "byte_vec")]
     pub(crate) data: Vec<u8>,
 }
 
@@ -286,12 +375,14 @@ pub(crate) struct ForwardedMessage {
     /// Number of its wire format.
     pub(crate) format: u8,
     /// Body of the request.
+    #[serde(with = "byte_vec")]
     pub(crate) body: Vec<u8>,
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use rustix::process::Signal;
 
     const ASKER: Asker = Asker { session: 1 << 31, exchange: 4 };
 
@@ -303,7 +394,34 @@ pub(crate) mod tests {
         FetchMessage { job: 1, rank: 300, key: Some(b"k".to_vec()) }
     }
 
-    pub(crate) fn requests() -> [OperationRequest; 9] {
+    fn rows() -> Vec<ProcessRow> {
+        let row = ProcessRow {
+            job: 1,
+            rank: 300,
+            pid: 4711,
+            state: 20,
+            exit_code: Some(137),
+            memory_bytes: None,
+        };
+        vec![row.clone(), ProcessRow { exit_code: None, memory_bytes: Some(1 << 40), ..row }]
+    }
+
+    fn control() -> ControlMessage {
+        let cleanup = Cleanup { files: vec![c"/tmp/a".to_owned()], ..Cleanup::default() };
+        ControlMessage {
+            by: Some(1),
+            targets: vec![(0, None), (1, Some(300))],
+            cleanup: Some(cleanup),
+            actions: vec![ControlAction::Signal(Signal::USR1), ControlAction::Terminate],
+        }
+    }
+
+    fn event() -> EventMessage {
+        let (nspace, infos) = (b"tool_7_1".to_vec(), b"k\0\xff".to_vec());
+        EventMessage { nspace, code: -231, range: 5, is_cached: true, count: 1, infos }
+    }
+
+    pub(crate) fn requests() -> [OperationRequest; 13] {
         let operation = Operation {
             kind: OperationKind::Construct,
             name: Some(b"ours".to_vec()),
@@ -335,10 +453,14 @@ pub(crate) mod tests {
                 change: JobChange::Connect { one: 1, other: 0, is_connect: true },
             },
             OperationRequest::Changed { number: 300, result: ChangeResult::NotConnected },
+            OperationRequest::ListProcesses { asker: ASKER, wants_memory: true },
+            OperationRequest::Processes { number: 300, rows: rows() },
+            OperationRequest::Control(control()),
+            OperationRequest::Event(event()),
         ]
     }
 
-    pub(crate) fn replies() -> [OperationReply; 8] {
+    pub(crate) fn replies() -> [OperationReply; 12] {
         [
             OperationReply::Ended {
                 kind: OperationKind::GroupFence(2),
@@ -358,6 +480,10 @@ pub(crate) mod tests {
                 change: JobChange::PutAll { job: 1, block: vec![0, 255] },
             },
             OperationReply::Changed { asker: ASKER, result: ChangeResult::NoRoom },
+            OperationReply::ListProcesses { number: 300, wants_memory: false },
+            OperationReply::Processes { asker: ASKER, rows: rows() },
+            OperationReply::Control(control()),
+            OperationReply::Event(event()),
         ]
     }
 }

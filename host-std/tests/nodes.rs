@@ -164,12 +164,6 @@ fn program_that_cannot_be_started_is_reported_with_its_host() {
 }
 
 #[test]
-fn options_of_one_node_are_rejected_before_the_start() {
-    let ran = run(&mut nodes(2, 2, &["--websocket", "0", "true"])).exits_with(2);
-    ran.says(&["'--websocket' works on one node only"]);
-}
-
-#[test]
 fn signals_and_time_limits_end_all_ranks() {
     let running = start(&mut nodes(3, 6, &shell("echo up; exec sleep 7777772")));
     (0..6).for_each(|_| running.wait_for_output("up\n"));

@@ -114,7 +114,36 @@ fn secret_file(name: &str) -> PathBuf {
 
 #[test]
 fn page_is_a_rank_among_ranks_and_another_watches_them() {
-    let host = start(&["--expect", "1", "-n", "2", "sh", "-c", LOCAL]);
+    exchange_and_watch(start(&["--expect", "1", "-n", "2", "sh", "-c", LOCAL]));
+}
+
+#[test]
+fn pages_are_ranks_and_watch_those_of_all_nodes() {
+    let words = ["--starter", "local:2", "--expect", "1", "-n", "2", "sh", "-c", LOCAL];
+    exchange_and_watch(start(&words));
+}
+
+#[test]
+fn page_watches_a_run_on_several_nodes_that_expects_no_rank() {
+    let mut host = start(&["--starter", "local:2", "-n", "2", "sleep", "600"]);
+    let mut rank = open(&host.port, "pmi", None).unwrap();
+    assert!(matches!(rank.read(), Ok(Message::Close(_)) | Err(_)));
+    host.says("expects no further ranks; specify their number with '--expect N'");
+    let mut watchers = [(); 2].map(|()| open(&host.port, "pmi-trace", None).unwrap());
+    for watcher in &mut watchers {
+        assert!(matches!(watcher.read(), Ok(Message::Binary(_))));
+    }
+    drop(watchers);
+    let mut watcher = open(&host.port, "pmi-trace", None).unwrap();
+    assert!(matches!(watcher.read(), Ok(Message::Binary(_))));
+    let pid = rustix::process::Pid::from_child(&host.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    watch(&mut watcher);
+    assert_eq!(host.end().0, 143);
+}
+
+/// Lets a page be rank 2 of 3 beside two that run [`LOCAL`], and another one watch them.
+fn exchange_and_watch(host: Host) {
     assert!(host.said.contains("rank 2 connects at ws://"), "{}", host.said);
     let mut watcher = open(&host.port, "pmi-trace", None).unwrap();
     assert_eq!(be_rank(&host.port, (2, 3), 2), "of-0");

@@ -62,7 +62,8 @@ impl<S: Storage> Server<S> {
     }
 
     /// At the head: executes a request of a process of another node. Lookups of PMIx clients that wait for
-    /// the name are not answered here.
+    /// the name are not answered here; `PmixServer::answer_lookups` answers
+    /// those of the head's own.
     pub fn serve_name(&mut self, by: ProcId, request: NameRequest<'_>) -> NameAnswer<'_> {
         let names = &mut self.shared.names;
         let response = match request {

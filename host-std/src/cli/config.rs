@@ -40,7 +40,7 @@ pub(crate) struct Config {
     pub(crate) node: Option<u32>,
     /// Listener for further ranks, with its credentials.
     pub(crate) listen: Option<ListenConfig>,
-    /// In a run on several hosts, the node at which these ranks connect.
+    /// In a run on several hosts, the node at which these ranks and pages connect.
     pub(crate) dial_in_node: Option<u32>,
     /// Listener for pages, with its credentials.
     pub(crate) web: Option<WebListenConfig>,
@@ -133,7 +133,7 @@ impl Config {
         let own_name = hosts.own_name().to_owned();
         let mut hosts = hosts.place(&counts, &settings.hosts)?;
         let dial_in_node = match &mut hosts {
-            Some(placed) if callers > 0 => {
+            Some(placed) if callers > 0 || settings.job.websocket.is_some() => {
                 Some(placed.add_ranks(&own_name, callers).map_err(other)?)
             }
             _ => None,

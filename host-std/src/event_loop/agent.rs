@@ -2,7 +2,7 @@
 
 use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
-use super::{EventLoop, agent_spawn};
+use super::{EventLoop, agent_requests, agent_spawn, listener_files, pages};
 use crate::cli::config::Config;
 use crate::launch::binding::{self, Binding};
 use crate::launch::descriptors::DescriptorLimit;
@@ -82,7 +82,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         Err(what) => return waiting.fail(what),
     };
     let starters = u32::try_from(delegation::starter_count(&waiting.network)).unwrap_or(u32::MAX);
-    let others = CONNECTIONS.saturating_add(starters);
+    let others = CONNECTIONS.saturating_add(starters).saturating_add(listener_files(&config));
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     let WaitingAgent { network, poller, programs: arrived } = waiting;
     // Their bytes are in files by now.
@@ -199,7 +199,10 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     let source = AllocationSource::Named;
     let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);
     let map = job.map.with_nodes(nodes);
-    let dial_in = job.dial_in.as_ref().map(|dial_in| dial_in.config(node)).transpose()?.flatten();
+    let (dial_in, web) = match job.dial_in {
+        Some(dial_in) => dial_in.config(node)?,
+        None => (None, None),
+    };
     let dial_in_node = dial_in.as_ref().map(|_| node);
     let listen = dial_in.or_else(|| settings.environment.has_port.then(ListenConfig::for_started));
     // A listener adds those that it expects.
@@ -213,7 +216,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         node: Some(node),
         listen,
         dial_in_node,
-        web: None,
+        web,
         binding,
         settings,
     })
@@ -359,6 +362,11 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::Finish => {
             run.uplink.iter_mut().for_each(|uplink| uplink.finish());
         }
+        HeadMessage::Records(records) => pages::feed_records(run, &records)?,
+        HeadMessage::RecentRecords { page, trace } => {
+            pages::show(run, page, &trace)?;
+            run.uplink.iter_mut().for_each(Uplink::note_observed);
+        }
         HeadMessage::Clock { sent_ns, head_ns } => {
             run.uplink.iter_mut().for_each(|uplink| uplink.handle_clock(sent_ns, head_ns));
         }
@@ -377,7 +385,9 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
             }
         }
         HeadMessage::Operation(reply) => {
-            if let Err(why) = operations::handle_reply(&mut run.service, &reply) {
+            if let Some(reply) = agent_requests::handle_reply(run, reply)
+                && let Err(why) = operations::handle_reply(&mut run.service, &reply)
+            {
                 fail_operation(run, &why);
             }
         }

@@ -13,7 +13,7 @@ use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, Spawne
 use crate::operation::Asker;
 use crate::placement::{NodeMap, PlacedHosts};
 use crate::server::event::PendingSpawn;
-use crate::server::nodes;
+use crate::server::{changes, nodes};
 use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
@@ -61,6 +61,9 @@ pub(super) fn handle_notice(run: &mut EventLoop, notice: SpawnNotice) {
         SpawnNotice::Undone { job } => undo(run, JobId(job)),
         SpawnNotice::Ended { job } => {
             run.uplink.iter_mut().for_each(|uplink| uplink.network.end_job(job));
+            if let Some(old) = run.uplink.as_mut().and_then(|uplink| uplink.note_job_end(job)) {
+                changes::disconnect(&mut run.service, JobId(old));
+            }
             if run.listeners.has_pmix() {
                 run.service.pmix_notifier().notify_job_end(JobId(job));
             }
@@ -82,7 +85,7 @@ pub(super) fn handle_notice(run: &mut EventLoop, notice: SpawnNotice) {
 ///
 /// The reason for which they cannot be started; without the job, this node cannot serve the run.
 fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
-    let SpawnedJob { job: number, by: (parent, rank), apps, blocks, preputs } = job;
+    let SpawnedJob { job: number, by: (parent, rank), is_of_tool, apps, blocks, preputs } = job;
     let first = run.jobs.plan(run.jobs.first()).and_then(|plan| plan.placement.hosts.clone());
     let parent = run.jobs.plan(JobId(parent)).map(Rc::clone);
     let (Some(first), Some(parent)) = (first, parent) else { return Err(INVALID.to_owned()) };
@@ -93,6 +96,7 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     let busy = u32::try_from(run.processes.running_count()).unwrap_or(u32::MAX);
     let busy = busy.saturating_add(run.jobs.waiting_count());
     let mut plan = parent.spawned(rank, parts, preputs, number);
+    plan.spawner = plan.spawner.filter(|_| !is_of_tool);
     if plan.ranks != map.ranks() {
         return Err(INVALID.to_owned());
     }

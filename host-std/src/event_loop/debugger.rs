@@ -2,10 +2,10 @@
 
 use super::EventLoop;
 use super::spawn::Spawning;
+use crate::launch::control::ControlAction;
 use crate::launch::directives::{JobDirectives, RankChoice};
 use crate::mpir::{self, PartProcesses};
 use crate::numbers::index;
-use crate::server::pmix::control::ControlAction;
 use pmi_core::ids::JobId;
 use pmi_core::wire::pmix::WILDCARD;
 

@@ -22,27 +22,38 @@ pub(super) fn send_output(run: &mut EventLoop) -> bool {
         return false;
     }
     let EventLoop { jobs, processes, io, service, .. } = run;
-    take_output((jobs, processes), io, service);
+    send((io, service), |process| source(jobs, processes, process))
+}
+
+/// As [`send_output`], for processes that `source` describes.
+pub(super) fn send(
+    (io, service): (&mut Io, &mut Service),
+    source: impl Fn(u32) -> Option<OutputSource>,
+) -> bool {
+    take_output((io, service), source);
     let forwarder = &mut io.forwarder;
     let has_sent = forwarder
         .send(Instant::now(), |session, output| service.pmix_calls().send_output(session, output));
-    while let Some((session, bytes)) = run.io.forwarder.take_dropped() {
-        if let Some(name) = run.service.pmix_calls().tool_name(session) {
-            run.io.report(report::output_dropped(&name, bytes));
+    while let Some((session, bytes)) = io.forwarder.take_dropped() {
+        if let Some(name) = service.pmix_calls().tool_name(session) {
+            io.report(report::output_dropped(&name, bytes));
         }
     }
     has_sent
 }
 
-/// Hands output of ranks over to the requests for it.
-fn take_output((jobs, processes): (&Jobs, &Processes), io: &mut Io, service: &mut Service) {
+/// Hands output of ranks over to the requests for it: what comes before a request belongs to earlier ones.
+pub(super) fn take_output(
+    (io, service): (&mut Io, &mut Service),
+    source: impl Fn(u32) -> Option<OutputSource>,
+) {
     // A number of a closed session may be that of a new one.
     for session in service.pmix_calls().take_closed_tools() {
         io.forwarder.remove_session(session);
     }
     let now = Instant::now();
     for (process, stream, bytes) in io.outputs.take_tapped() {
-        if let Some(source) = source(jobs, processes, process) {
+        if let Some(source) = source(process) {
             io.forwarder.receive(&Rc::new(source), stream, &bytes, now);
         }
     }
@@ -50,15 +61,16 @@ fn take_output((jobs, processes): (&Jobs, &Processes), io: &mut Io, service: &mu
 
 /// Adds a request of a tool for output, and answers it.
 pub(super) fn pull(parts: &mut PmixRequests<'_>, asked: (SessionId, usize), pull: OutputPull) {
-    // Output so far belongs to earlier requests.
-    take_output((parts.jobs, parts.processes), parts.io, parts.service);
+    let PmixRequests { jobs, processes, io, service, .. } = parts;
+    take_output((io, service), |process| source(jobs, processes, process));
     let number = parts.io.forwarder.add(asked.0, pull, Instant::now());
     parts.service.pmix_calls().answer_pull(asked, number);
 }
 
 /// Ends a request of a tool for output.
 pub(super) fn withdraw(parts: &mut PmixRequests<'_>, session: SessionId, number: u64) -> Status {
-    take_output((parts.jobs, parts.processes), parts.io, parts.service);
+    let PmixRequests { jobs, processes, io, service, .. } = parts;
+    take_output((io, service), |process| source(jobs, processes, process));
     match parts.io.forwarder.withdraw(session, number) {
         true => Status::SUCCESS,
         false => Status::NOT_FOUND,

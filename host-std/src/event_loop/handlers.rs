@@ -2,16 +2,18 @@
 
 use super::dial_in::DialIn;
 use super::listeners::ListenerEvent;
+use super::pmix::HostReaction;
 use super::processes::{ProcessEntry, ProcessEvent};
 use super::spawn::{Requester, StartEvent};
 use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
-use super::{EventLoop, agent, agent_spawn, debugger, self_abort};
+use super::{EventLoop, agent, agent_requests, agent_spawn, debugger, self_abort};
 use crate::admission::munge::{CredentialVerdict, MungeVerifier};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;
+use crate::operation::OperationRequest;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::server::dial_in_peer::answer_credential;
@@ -24,7 +26,7 @@ use crate::watch::text::{self, Rows};
 use crate::web::Rejected;
 use pmi_core::command::Notice;
 use pmi_core::error::Code;
-use pmi_core::ids::JobId;
+use pmi_core::ids::{JobId, SessionId};
 use pmi_trace::Content;
 use rustix::process::Signal;
 use std::collections::VecDeque;
@@ -64,14 +66,10 @@ impl EventLoop {
                 }
             }
             ServerEvent::ToolDialled { session, user } => {
-                self.pmix_requests().admit_tool(session, user);
+                self.pmix_requests().admit_tool((session, user));
             }
             ServerEvent::PmixHostRequest { session, exchange } => {
-                let ends_at = self.status.ends_at();
-                let spawn = self.pmix_requests().handle_request((session, exchange), ends_at);
-                if let Some((who, request)) = spawn {
-                    self.handle_spawn(who, request);
-                }
+                self.handle_host_request((session, exchange));
             }
             ServerEvent::PmixStopped { job, rank } => debugger::note_stopped(self, job, rank),
             ServerEvent::PmixSilent { job, rank, code, after } => {
@@ -101,6 +99,20 @@ impl EventLoop {
                 if let Some((process, signal)) = process.zip(signal::named(&name)) {
                     process.signal(signal);
                 }
+            }
+        }
+    }
+
+    fn handle_host_request(&mut self, asked: (SessionId, usize)) {
+        if agent_requests::forward_query(self, asked) {
+            return;
+        }
+        let ends_at = self.status.ends_at();
+        match self.pmix_requests().handle_request(asked, ends_at) {
+            HostReaction::Done => {}
+            HostReaction::Spawn(who, request) => self.handle_spawn(who, request),
+            HostReaction::Control(message) => {
+                agent::send_operation(self, Ok(OperationRequest::Control(message)));
             }
         }
     }

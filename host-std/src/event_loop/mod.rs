@@ -32,6 +32,7 @@
 //! decides the exit code and starts the shutdown; see [`Shutdown`](crate::launch::shutdown::Shutdown).
 
 mod agent;
+mod agent_requests;
 mod agent_spawn;
 mod debugger;
 mod delivery;
@@ -117,12 +118,7 @@ pub(crate) fn run(config: Config) -> RunOutcome {
     if config.hosts.is_some() {
         return head::run(&config);
     }
-    let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
-    let callers = config.listen.as_ref().map_or(0, |_| expected + PENDING);
-    // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
-    // file.
-    let pages = config.web.as_ref().map_or(0, |_| 3 * PENDING + 2 * expected + WATCHING);
-    let others = callers + pages;
+    let others = listener_files(&config);
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
@@ -134,6 +130,16 @@ pub(crate) fn run(config: Config) -> RunOutcome {
             Failure::Launcher { what: String::new() }.exit_code()
         }
     })
+}
+
+/// Number of open files that ranks which connect by themselves and pages need.
+fn listener_files(config: &Config) -> u32 {
+    let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
+    let callers = config.listen.as_ref().map_or(0, |_| expected.saturating_add(PENDING));
+    // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
+    // file.
+    let most = expected.saturating_mul(2).saturating_add(3 * PENDING + WATCHING);
+    callers.saturating_add(config.web.as_ref().map_or(0, |_| most))
 }
 
 /// State of the event loop: one run of the launcher.

@@ -14,12 +14,17 @@ use std::io;
 pub(super) fn serve(run: &mut EventLoop, number: u32) -> io::Result<()> {
     match run.listeners.serve_page(number, &run.poller)? {
         None => Ok(()),
-        Some(Visit::Watches(number)) => {
-            run.service.tracer.keep_unsent(true);
-            let so_far = run.service.tracer.recent();
-            let web = run.listeners.web.as_mut();
-            web.map_or(Ok(()), |web| web.show(number, &so_far, &run.poller))
-        }
+        Some(Visit::Watches(number)) => match &mut run.uplink {
+            Some(uplink) => {
+                uplink.observe(number);
+                Ok(())
+            }
+            None => {
+                run.service.tracer.keep_unsent(true);
+                let so_far = run.service.tracer.recent();
+                show(run, number, &so_far)
+            }
+        },
         Some(Visit::Refused(rejected)) => {
             run.handle_connection(ListenerEvent::Rejected(rejected, None))
         }
@@ -32,20 +37,49 @@ pub(super) fn serve(run: &mut EventLoop, number: u32) -> io::Result<()> {
     }
 }
 
+/// Sends a page the trace so far.
+///
+/// # Errors
+///
+/// Errors of the readiness calls.
+pub(super) fn show(run: &mut EventLoop, page: u32, so_far: &[u8]) -> io::Result<()> {
+    let web = run.listeners.web.as_mut();
+    web.map_or(Ok(()), |web| web.show(page, so_far, &run.poller))
+}
+
 /// Sends pages the records since the last turn.
 ///
 /// # Errors
 ///
 /// Errors of the readiness calls.
 pub(super) fn feed(run: &mut EventLoop) -> io::Result<()> {
-    let Some(web) = &mut run.listeners.web else { return Ok(()) };
-    while let Some(records) = run.service.tracer.take_unsent() {
-        for from in web.feed(&records, &run.poller)? {
-            run.io.report(report::observer_disconnected(from));
-        }
+    let is_watched = match &run.listeners.web {
+        Some(web) => web.is_watched(),
+        None => return Ok(()),
+    };
+    if let Some(uplink) = &mut run.uplink {
+        // The head sends the records of all nodes.
+        uplink.note_observers(is_watched);
+        return Ok(());
     }
-    if !web.is_watched() {
+    while let Some(records) = run.service.tracer.take_unsent() {
+        feed_records(run, &records)?;
+    }
+    if !is_watched {
         run.service.tracer.keep_unsent(false);
+    }
+    Ok(())
+}
+
+/// Sends pages these records.
+///
+/// # Errors
+///
+/// Errors of the readiness calls.
+pub(super) fn feed_records(run: &mut EventLoop, records: &[u8]) -> io::Result<()> {
+    let Some(web) = &mut run.listeners.web else { return Ok(()) };
+    for from in web.feed(records, &run.poller)? {
+        run.io.report(report::observer_disconnected(from));
     }
     Ok(())
 }

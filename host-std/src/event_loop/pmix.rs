@@ -4,27 +4,31 @@ use super::forwarding;
 use super::io::Io;
 use super::jobs::Jobs;
 use super::processes::Processes;
-use super::query::{Observed, QuerySnapshot};
+use super::query::{Observed, QuerySnapshot, ServerFacts};
 use super::spawn::Requester;
 use super::summary::Summary;
 use crate::admission::peer;
+use crate::launch::control::ControlAction;
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;
+use crate::operation::{ControlMessage, ProcessRow};
 use crate::poller::Poller;
 use crate::report;
 use crate::server::event::PendingSpawn;
-use crate::server::pmix::control::{ControlAction, JobControl};
+use crate::server::pmix::control::JobControl;
 use crate::server::pmix::credential::UserIdentity;
 use crate::server::pmix::host_request::Wish;
 use crate::server::pmix::log::{LogChannel, LogRequest};
 use crate::server::pmix::syslog;
 use crate::server::service::Service;
+use crate::stream::Stream;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::{Status, keys};
 use rustix::process::getuid;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// The parts of a run that PMIx clients may ask about.
@@ -39,6 +43,16 @@ pub(super) struct PmixRequests<'a> {
     pub(super) admits_tools: bool,
     /// Address of the server, if it listens for PMIx clients.
     pub(super) uri: Option<String>,
+}
+
+/// The rest of a request that other parts of the run execute.
+pub(super) enum HostReaction {
+    /// Nothing is left to do.
+    Done,
+    /// A spawn.
+    Spawn(Requester, SpawnRequest),
+    /// Job control of ranks on several nodes, which has its answer.
+    Control(ControlMessage),
 }
 
 impl PmixRequests<'_> {
@@ -102,62 +116,73 @@ impl PmixRequests<'_> {
         spare.saturating_add(index(self.jobs.pmix_ranks())).saturating_sub(links)
     }
 
-    /// Executes a request of a PMIx client that only the launcher can serve. Returns it if it is a spawn.
+    /// Executes a request of a PMIx client that only the launcher can serve, as far as that is possible here.
     /// `ends_at` is the end of the run's time limit.
     pub(super) fn handle_request(
         &mut self,
         (session, exchange): (SessionId, usize),
         ends_at: Option<Instant>,
-    ) -> Option<(Requester, SpawnRequest)> {
+    ) -> HostReaction {
         let asked = (session, exchange);
         let status = match self.service.pmix_calls().wish(session) {
-            Wish::JobControl(job, request) => self.handle_job_control(job, request),
+            Wish::JobControl(job, request) => {
+                let is_elsewhere = |target: &_| self.is_on_other_nodes(*target);
+                let has_acts = !request.acts.is_empty();
+                if has_acts && request.targets.iter().any(is_elsewhere) {
+                    // The nodes of the targets execute it; its requester does not wait for that.
+                    self.service.pmix_calls().answer(asked, Status::SUCCESS);
+                    let JobControl { targets, cleanup, acts: actions } = request;
+                    let targets = targets.into_iter().map(|(job, rank)| (job.0, rank)).collect();
+                    let by = Some(job.0);
+                    return HostReaction::Control(ControlMessage { by, targets, cleanup, actions });
+                }
+                self.control(&request, Some(job))
+            }
             Wish::Spawn(job, rank, request) => {
                 let asked = PendingSpawn { session, exchange };
-                return Some((Requester { job, rank, asked }, request));
+                return HostReaction::Spawn(Requester { job, rank, asked }, request);
             }
             Wish::Query => {
-                self.handle_query(asked, ends_at);
-                return None;
+                let wanted = [keys::QUERY_MEMORY_USAGE];
+                let wants_memory = self.service.pmix_calls().query_names(session, &wanted);
+                self.answer_query(asked, self.rows(wants_memory), ends_at);
+                return HostReaction::Done;
             }
             Wish::Log(job, rank, entry) => self.handle_log((job, rank), &entry),
             Wish::Credential(job, rank) => match self.identity(job, rank) {
                 Some(identity) => {
                     self.service.pmix_calls().answer_credential(asked, identity);
-                    return None;
+                    return HostReaction::Done;
                 }
                 None => Status::NOT_SUPPORTED,
             },
             Wish::Validated(identity) => {
                 self.service.pmix_calls().answer_validated(asked, identity);
-                return None;
+                return HostReaction::Done;
             }
             Wish::PullOutput(pull) => {
                 forwarding::pull(self, asked, pull);
-                return None;
+                return HostReaction::Done;
             }
             Wish::WithdrawOutput(number) => forwarding::withdraw(self, session, number),
             Wish::PushInput(push) => forwarding::push(self, &push),
             Wish::Refused(status) => status,
         };
         self.service.pmix_calls().answer(asked, status);
-        None
+        HostReaction::Done
     }
 
-    /// Executes a job control request of a rank of `own`.
-    fn handle_job_control(&mut self, own: JobId, request: JobControl) -> Status {
+    /// Executes job control of a rank of `own`, or of a tool, as far as it concerns ranks of this node.
+    pub(super) fn control(&mut self, request: &JobControl, own: Option<JobId>) -> Status {
         let JobControl { targets, cleanup, acts } = request;
-        if !acts.is_empty() && targets.iter().any(|target| self.is_on_other_nodes(*target)) {
-            return Status::NOT_SUPPORTED;
-        }
         if let Some(cleanup) = cleanup
-            && !self.processes.add_cleanups(&targets, &cleanup)
+            && !self.processes.add_cleanups(targets, cleanup)
         {
             return Status::OUT_OF_RESOURCE;
         }
         for act in acts {
-            for (job, rank) in &targets {
-                self.act_on((*job, *rank), own, act);
+            for (job, rank) in targets {
+                self.act_on((*job, *rank), own, *act);
             }
         }
         Status::SUCCESS
@@ -172,9 +197,14 @@ impl PmixRequests<'_> {
         }
     }
 
-    fn act_on(&mut self, (id, rank): (JobId, Option<u32>), own: JobId, action: ControlAction) {
+    fn act_on(
+        &mut self,
+        (id, rank): (JobId, Option<u32>),
+        own: Option<JobId>,
+        action: ControlAction,
+    ) {
         let is_end = matches!(action, ControlAction::Terminate | ControlAction::Kill);
-        if is_end && rank.is_none() && id != own && id != self.jobs.first() {
+        if is_end && rank.is_none() && Some(id) != own && id != self.jobs.first() {
             // A rank that terminates a job it has spawned does so on purpose; it is no failure. The first
             // job, which a tool may terminate, is the one whose result the user waits for.
             self.jobs.set_unwanted(id);
@@ -189,19 +219,23 @@ impl PmixRequests<'_> {
         }
     }
 
-    fn handle_query(&mut self, (session, exchange): (SessionId, usize), end: Option<Instant>) {
-        let wants_memory = self.service.pmix_calls().query_names(session, keys::QUERY_MEMORY_USAGE);
+    /// State of the processes of this launcher.
+    pub(super) fn rows(&self, wants_memory: bool) -> Vec<ProcessRow> {
+        let PmixRequests { processes, service, summary, .. } = self;
+        Observed { processes, service, summary }.rows(wants_memory)
+    }
+
+    /// Answers a query with the state of these processes.
+    pub(super) fn answer_query(
+        &mut self,
+        asked: (SessionId, usize),
+        rows: Vec<ProcessRow>,
+        ends_at: Option<Instant>,
+    ) {
         self.describe_to_tools();
-        let observed = Observed {
-            processes: self.processes,
-            service: self.service,
-            summary: self.summary,
-            uri: self.uri.clone(),
-        };
-        let known = QuerySnapshot::new(self.jobs, observed, end, wants_memory);
-        self.service
-            .pmix_calls()
-            .answer_query((session, exchange), |question, to| known.answer(question, to));
+        let jobs = self.jobs.iter().map(|(id, job)| (id, id.0, Rc::clone(&job.plan)));
+        let known = QuerySnapshot::new(jobs, rows, ServerFacts { uri: self.uri.clone(), ends_at });
+        self.service.pmix_calls().answer_query(asked, |question, to| known.answer(question, to));
     }
 
     /// Appends a log entry of a rank to the output it has written itself, and one of a tool, which writes
@@ -211,32 +245,13 @@ impl PmixRequests<'_> {
         if process.is_none() && !self.service.is_tool(job) {
             return Status::NOT_SUPPORTED;
         }
-        let mut is_partial = false;
+        let entry_of = process.and_then(|number| self.processes.get(number));
+        let pid = entry_of.map_or(0, |one| one.pid);
         let outputs = &mut self.io.outputs;
-        for (channel, text) in &entry.texts {
-            let is_written = match (*channel, process) {
-                (LogChannel::Stream(stream), Some(process)) => outputs.log(stream, process, text),
-                (LogChannel::Stream(stream), None) => outputs.log_of_tool(stream, text),
-                (LogChannel::System, process) => {
-                    let entry_of = process.and_then(|number| self.processes.get(number));
-                    let pid = entry_of.map_or(0, |one| one.pid);
-                    let socket = Path::new(syslog::SOCKET);
-                    match syslog::write(socket, (entry.severity, pid), text) {
-                        Ok(()) => true,
-                        // Without a log, another channel of the request may do.
-                        Err(_) if entry.texts.len() > 1 => {
-                            is_partial = true;
-                            continue;
-                        }
-                        Err(_) => return Status::NOT_SUPPORTED,
-                    }
-                }
-            };
-            if !is_written {
-                return Status::OUT_OF_RESOURCE;
-            }
-        }
-        if is_partial { Status::PARTIAL_SUCCESS } else { entry.status() }
+        write_log(entry, pid, |stream, text| match process {
+            Some(process) => outputs.log(stream, process, text),
+            None => outputs.log_of_tool(stream, text),
+        })
     }
 
     /// User and group of a rank: only the launcher's user is ever admitted, and the group is that of its
@@ -261,6 +276,31 @@ impl PmixRequests<'_> {
         self.io.report(report::without_heartbeat(plan, (rank, pid), secs, code));
         self.service.pmix_notifier().notify_silent(job, rank, code);
     }
+}
+
+/// Writes a log entry of process `pid`, which is 0 for a tool; `write` takes the texts for streams, and
+/// returns false without room.
+pub(super) fn write_log(
+    entry: &LogRequest,
+    pid: i32,
+    mut write: impl FnMut(Stream, &[u8]) -> bool,
+) -> Status {
+    let mut is_partial = false;
+    for (channel, text) in &entry.texts {
+        match *channel {
+            LogChannel::Stream(stream) if write(stream, text) => {}
+            LogChannel::Stream(_) => return Status::OUT_OF_RESOURCE,
+            LogChannel::System => {
+                match syslog::write(Path::new(syslog::SOCKET), (entry.severity, pid), text) {
+                    Ok(()) => {}
+                    // Without a log, another channel of the request may do.
+                    Err(_) if entry.texts.len() > 1 => is_partial = true,
+                    Err(_) => return Status::NOT_SUPPORTED,
+                }
+            }
+        }
+    }
+    if is_partial { Status::PARTIAL_SUCCESS } else { entry.status() }
 }
 
 /// Maximum number of unauthenticated connections, besides those of all ranks.

@@ -1,13 +1,13 @@
 //! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
 
 use crate::launch::cleanup::Cleanup;
+use crate::launch::control::ControlAction;
 use crate::launch::guard;
 use crate::launch::process::{self, Launcher, Process, ProcessEnd};
 use crate::launch::shutdown::{Shutdown, ShutdownStep};
 use crate::launch::signal::Arrived;
 use crate::numbers::index;
 use crate::poller::{Interest, Poller, Token};
-use crate::server::pmix::control::ControlAction;
 use crate::verdict::Failure;
 use pmi_core::ids::JobId;
 use rustix::process::Signal;

@@ -1,24 +1,28 @@
 //! Answers to PMIx queries that only the launcher knows: processes, their memory, states of jobs.
+//!
+//! They are written from rows, one for each process that was started. On one node the launcher makes them
+//! itself; on several nodes each agent makes those of its own, and the head gathers them for each query.
 
-use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use super::summary::Summary;
+use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::launch::{apps, directives};
-use crate::numbers::index;
+use crate::operation::ProcessRow;
 use crate::run_report::RankEnd;
 use crate::server::service::Service;
 use crate::verdict::PmiPhase;
+use pmi_core::ids::JobId;
 use pmi_core::server::pmix::QueryItem;
 use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
 use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Snapshot for one query. It is gathered once, as an answer is packed more than once.
-pub(super) struct QuerySnapshot<'a> {
-    jobs: &'a Jobs,
-    /// All started processes, in that order.
-    processes: Vec<Seen>,
+pub(super) struct QuerySnapshot {
+    jobs: BTreeMap<JobId, QueriedJob>,
     /// Memory of the launcher.
     memory_bytes: u64,
     seconds_left: Option<u32>,
@@ -26,48 +30,67 @@ pub(super) struct QuerySnapshot<'a> {
     uri: Option<String>,
 }
 
-/// Parts of a run that a query asks about.
+/// Job of a query.
+pub(super) struct QueriedJob {
+    plan: Rc<Plan>,
+    /// Processes that were started, by rank.
+    rows: BTreeMap<u32, ProcessRow>,
+}
+
+/// Facts about the server that answers a query.
+pub(super) struct ServerFacts {
+    /// Address of the server, if it listens for PMIx clients.
+    pub(super) uri: Option<String>,
+    /// End of the run's time limit.
+    pub(super) ends_at: Option<Instant>,
+}
+
+/// Parts of a run that show the state of its processes.
+#[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
     pub(super) processes: &'a Processes,
     pub(super) service: &'a Service,
     pub(super) summary: &'a Summary,
-    /// Address of the server, if it listens for PMIx clients.
-    pub(super) uri: Option<String>,
 }
 
-/// State of a process at the time of the query.
-struct Seen {
-    pid: i32,
-    state: u8,
-    /// Its exit code, or 128 and the signal; `None` while it runs, or if its exit cannot be seen.
-    exit_code: Option<u8>,
-    /// `None` if it has exited.
-    memory_bytes: Option<u64>,
-}
-
-impl<'a> QuerySnapshot<'a> {
-    /// Gathers the state of all jobs and processes, with their memory if a query asks for it.
-    pub(super) fn new(
-        jobs: &'a Jobs,
-        observed: Observed<'_>,
-        ends_at: Option<Instant>,
-        wants_memory: bool,
-    ) -> Self {
-        let Observed { processes, service, summary, uri } = observed;
-        let seen = |(number, one): (usize, &ProcessEntry)| {
+impl Observed<'_> {
+    /// State of all processes of this launcher, in the order of their start.
+    pub(super) fn rows(self, wants_memory: bool) -> Vec<ProcessRow> {
+        let Observed { processes, service, summary } = self;
+        let row = |(number, one): (usize, &ProcessEntry)| {
             let end = summary.end(number).map(|end| end_of(one, end));
             let memory = one.process.as_ref().filter(|_| wants_memory);
-            Seen {
+            ProcessRow {
+                job: one.job.0,
+                rank: one.rank,
                 pid: one.pid,
                 state: end.map_or_else(|| running(service.phase(one.job, one.rank)), |end| end.0),
                 exit_code: end.and_then(|end| end.1),
                 memory_bytes: memory.and_then(|_| memory_bytes(one.pid)),
             }
         };
+        processes.iter().enumerate().map(row).collect()
+    }
+}
+
+impl QuerySnapshot {
+    /// Creates the snapshot of these jobs of the server, each with its number in the run and its plan, with
+    /// their processes in `rows`.
+    pub(super) fn new(
+        jobs: impl Iterator<Item = (JobId, u32, Rc<Plan>)>,
+        rows: Vec<ProcessRow>,
+        ServerFacts { uri, ends_at }: ServerFacts,
+    ) -> Self {
+        let mut all: BTreeMap<u32, BTreeMap<u32, ProcessRow>> = BTreeMap::new();
+        for row in rows {
+            all.entry(row.job).or_default().insert(row.rank, row);
+        }
+        let jobs = jobs.map(|(id, number, plan)| {
+            (id, QueriedJob { plan, rows: all.remove(&number).unwrap_or_default() })
+        });
         let left = ends_at.map(|at| at.saturating_duration_since(Instant::now()));
         Self {
-            jobs,
-            processes: processes.iter().enumerate().map(seen).collect(),
+            jobs: jobs.collect(),
             memory_bytes: memory_bytes(i32::try_from(std::process::id()).unwrap_or(0)).unwrap_or(0),
             uri,
             seconds_left: left.map(|left| u32::try_from(left.as_secs()).unwrap_or(u32::MAX)),
@@ -100,31 +123,31 @@ impl<'a> QuerySnapshot<'a> {
                 return Ok(());
             }
             // Keys of the host's attributes, of queues and the like.
-            key if !JOB_KEYS.contains(&key) => return Err(Status::NOT_SUPPORTED),
-            _ => {}
-        }
-        let job = self.jobs.get(question.job).ok_or(Status::NOT_FOUND)?;
-        match question.key {
-            // The agent of a node does not know the processes of other nodes.
-            keys::QUERY_PROC_TABLE | keys::QUERY_JOB_STATUS if job.plan.has_other_nodes() => {
+            key if key != keys::QUERY_LOCAL_PROC_TABLE && !ALL_NODES.contains(&key) => {
                 return Err(Status::NOT_SUPPORTED);
             }
-            // Otherwise all processes that this launcher starts are on this node.
-            keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => self.table(job, to),
+            _ => {}
+        }
+        let job = self.jobs.get(&question.job).ok_or(Status::NOT_FOUND)?;
+        let process = || job.rows.get(&question.rank).ok_or(Status::NOT_FOUND);
+        match question.key {
+            keys::QUERY_PROC_TABLE => job.write_table(job.rows.values(), to),
+            keys::QUERY_LOCAL_PROC_TABLE => {
+                let host = &job.plan.host;
+                let is_here = |row: &&ProcessRow| job.plan.host_of(row.rank) == host;
+                job.write_table(job.rows.values().filter(is_here), to);
+            }
             keys::QUERY_JOB_STATUS => {
-                to.of(Type::JOB_STATE).u8(self.state(job));
+                to.of(Type::JOB_STATE).u8(job.state());
             }
             keys::PROC_PID => {
-                let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
-                to.of(Type::PID).pid(process.pid.cast_unsigned());
+                to.of(Type::PID).pid(process()?.pid.cast_unsigned());
             }
             keys::PROC_STATE => {
-                let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
-                to.of(Type::PROC_STATE).u8(process.state);
+                to.of(Type::PROC_STATE).u8(process()?.state);
             }
             keys::EXIT_CODE => {
-                let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
-                to.of(Type::INT).int(process.exit_code.ok_or(Status::NOT_FOUND)?.into());
+                to.of(Type::INT).int(process()?.exit_code.ok_or(Status::NOT_FOUND)?.into());
             }
             keys::QUERY_MEMORY_USAGE => self.memory(job, question.rank, to)?,
             _ => return Err(Status::NOT_SUPPORTED),
@@ -132,54 +155,17 @@ impl<'a> QuerySnapshot<'a> {
         Ok(())
     }
 
-    /// Table of the processes of a job that this launcher started.
-    fn table(&self, job: &JobState, to: &mut Packer<'_>) {
-        to.of(Type::DATA_ARRAY).of(Type::PROC_INFO).size(u64::from(job.started_count));
-        let (nspace, host) = (job.plan.kvsname.as_bytes(), job.plan.host.as_bytes());
-        for rank in job.started_ranks() {
-            let (pid, state) = match self.process(job, rank) {
-                Some(process) => (process.pid.cast_unsigned(), process.state),
-                None => (0, proc_state::UNDEF),
-            };
-            let program = job.plan.program_name(rank);
-            Proc { nspace, rank }.write(to);
-            to.text(Some(host)).text(Some(program.as_bytes())).pid(pid).u8(state);
-        }
-    }
-
-    fn state(&self, job: &JobState) -> u8 {
-        let processes = || job.started_ranks().filter_map(|rank| self.process(job, rank));
-        match job {
-            _ if job.started_count < job.plan.local() => job_state::LAUNCH_UNDERWAY,
-            _ if job.running_count == 0 && job.plan.local() > 0 => {
-                // The end that a rank has requested is none of these.
-                let has_failed = |process: &Seen| {
-                    process.state >= proc_state::ERROR && process.state != proc_state::KILLED_BY_CMD
-                };
-                match processes().any(has_failed) {
-                    true => job_state::TERMINATED_WITH_ERROR,
-                    false => job_state::TERMINATED,
-                }
-            }
-            _ if processes().all(|process| process.state == proc_state::CONNECTED) => {
-                job_state::CONNECTED
-            }
-            _ => job_state::RUNNING,
-        }
-    }
-
     /// Memory of the launcher, and the average memory of the processes of a job, or of one process.
-    fn memory(&self, job: &JobState, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
-        let ranks = job.started_ranks().filter(|one| [WILDCARD, *one].contains(&rank));
-        let processes = ranks.filter_map(|rank| self.process(job, rank)?.memory_bytes);
-        let (sum, count) = processes.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
-        if count == 0 {
-            return Err(Status::NOT_FOUND);
-        }
+    fn memory(&self, job: &QueriedJob, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
+        let rows = job.rows.values().filter(|row| [WILDCARD, row.rank].contains(&rank));
+        let all = rows.filter_map(|row| row.memory_bytes);
+        let (sum, count) =
+            all.fold((0_u64, 0), |(sum, count), bytes| (sum.saturating_add(bytes), count + 1));
+        let average = sum.checked_div(count).ok_or(Status::NOT_FOUND)?;
         to.of(Type::DATA_ARRAY).of(Type::INFO).size(3);
         to.text(Some(keys::HOSTNAME)).u32(0).of(Type::STRING).text(Some(job.plan.host.as_bytes()));
         for (key, bytes) in
-            [(keys::DAEMON_MEMORY, self.memory_bytes), (keys::CLIENT_AVERAGE_MEMORY, sum / count)]
+            [(keys::DAEMON_MEMORY, self.memory_bytes), (keys::CLIENT_AVERAGE_MEMORY, average)]
         {
             // Without floating point the last digit is still right.
             let megabytes = format!("{}.{:06}", bytes / MEGA, bytes % MEGA);
@@ -187,9 +173,46 @@ impl<'a> QuerySnapshot<'a> {
         }
         Ok(())
     }
+}
 
-    fn process(&self, job: &JobState, rank: u32) -> Option<&Seen> {
-        self.processes.get(index(job.process(rank)?))
+impl QueriedJob {
+    /// Writes a table of these processes of the job.
+    fn write_table<'r>(
+        &self,
+        rows: impl Iterator<Item = &'r ProcessRow> + Clone,
+        to: &mut Packer<'_>,
+    ) {
+        let count = u64::try_from(rows.clone().count()).unwrap_or(u64::MAX);
+        to.of(Type::DATA_ARRAY).of(Type::PROC_INFO).size(count);
+        let nspace = self.plan.kvsname.as_bytes();
+        for ProcessRow { rank, pid, state, .. } in rows {
+            let (host, program) = (self.plan.host_of(*rank), self.plan.program_name(*rank));
+            Proc { nspace, rank: *rank }.write(to);
+            to.text(Some(host.as_bytes())).text(Some(program.as_bytes()));
+            to.pid(pid.cast_unsigned()).u8(*state);
+        }
+    }
+
+    fn state(&self) -> u8 {
+        let started = self.plan.started();
+        let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        let all = |is: &dyn Fn(&ProcessRow) -> bool| self.rows.values().all(is);
+        // The end that a rank has requested is no failure.
+        let has_failed = |row: &ProcessRow| {
+            row.state >= proc_state::ERROR && row.state != proc_state::KILLED_BY_CMD
+        };
+        if count < started {
+            job_state::LAUNCH_UNDERWAY
+        } else if started > 0 && all(&|row| row.state >= proc_state::TERMINATED) {
+            match self.rows.values().any(has_failed) {
+                true => job_state::TERMINATED_WITH_ERROR,
+                false => job_state::TERMINATED,
+            }
+        } else if all(&|row| row.state == proc_state::CONNECTED) {
+            job_state::CONNECTED
+        } else {
+            job_state::RUNNING
+        }
     }
 }
 
@@ -224,10 +247,9 @@ fn memory_bytes(pid: i32) -> Option<u64> {
     Some(pages.saturating_mul(procfs::page_size()))
 }
 
-/// Keys that have an answer for each job.
-const JOB_KEYS: &[&[u8]] = &[
+/// Keys whose answers need the state of the processes of all nodes.
+pub(super) const ALL_NODES: &[&[u8]] = &[
     keys::QUERY_PROC_TABLE,
-    keys::QUERY_LOCAL_PROC_TABLE,
     keys::QUERY_JOB_STATUS,
     keys::PROC_PID,
     keys::PROC_STATE,

@@ -1,9 +1,11 @@
 //! PMIx tools: their admission, and the files by which they find this launcher.
 
+use super::io::Io;
 use super::jobs::JobState;
 use super::pmix::PmixRequests;
 use crate::control::rendezvous::{Rendezvous, ServerAddress};
 use crate::launch::guard::Guard;
+use crate::server::service::Service;
 use crate::settings::Watching;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::Status;
@@ -85,34 +87,63 @@ impl ToolAccess {
     }
 }
 
-impl PmixRequests<'_> {
-    /// Admits a tool if the user of its socket, which the listener has checked, is the one it claims.
-    pub(super) fn admit_tool(&mut self, session: SessionId, user: Option<u32>) {
-        let Some((from, socket)) = self.service.pmix_caller(session) else { return };
+/// A tool that waits for admission, and the user that its greeting names.
+pub(super) type NewTool = (SessionId, Option<u32>);
+
+/// Conditions of the admission of a tool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToolAdmission<'a> {
+    /// Name of this host.
+    pub(super) host: &'a str,
+    /// False if the run admits none.
+    pub(super) is_on: bool,
+    /// False if the open files that are left have another use.
+    pub(super) has_room: bool,
+}
+
+impl ToolAdmission<'_> {
+    /// Admits a tool if the user of its socket, which the listener has checked, is the one it claims; else
+    /// rejects and reports it. True if it was admitted.
+    pub(super) fn decide(
+        self,
+        (service, io): (&mut Service, &mut Io),
+        (session, user): NewTool,
+    ) -> bool {
+        let Some((from, socket)) = service.pmix_caller(session) else { return false };
         let (status, why) = match user {
-            _ if !self.admits_tools => (
+            _ if !self.is_on => (
                 Status::NOT_SUPPORTED,
                 "is a tool, and the run admits none (--no-tools)".to_owned(),
             ),
             Some(user) if user != socket.user => {
                 (Status::INVALID_CRED, format!("claims to belong to user {user}, and does not"))
             }
-            _ if self.more_connections(self.service.pmix_links() - 1) == 0 => {
+            _ if !self.has_room => {
                 let why = "is a tool, and the open files that are left are for ranks (raise the \
                            launcher's limit: 'ulimit -n')";
                 (Status::OUT_OF_RESOURCE, why.to_owned())
             }
-            _ => {
-                let first = self.jobs.plan(self.jobs.first());
-                let host = first.map_or_else(String::new, |plan| plan.host.clone());
-                match self.service.admit_tool(session, &host) {
-                    Ok(()) => return self.describe_to_tools(),
-                    Err(error) => (Status::OUT_OF_RESOURCE, format!("cannot be served: {error}")),
-                }
-            }
+            _ => match service.admit_tool(session, self.host) {
+                Ok(()) => return true,
+                Err(error) => (Status::OUT_OF_RESOURCE, format!("cannot be served: {error}")),
+            },
         };
-        self.service.refuse_pmix(session, status);
-        self.io.report_rejected(from, Some(socket), &why);
+        service.refuse_pmix(session, status);
+        io.report_rejected(from, Some(socket), &why);
+        false
+    }
+}
+
+impl PmixRequests<'_> {
+    /// Admits or rejects a tool.
+    pub(super) fn admit_tool(&mut self, tool: NewTool) {
+        let first = self.jobs.plan(self.jobs.first());
+        let host = first.map_or_else(String::new, |plan| plan.host.clone());
+        let has_room = self.more_connections(self.service.pmix_links().saturating_sub(1)) > 0;
+        let admission = ToolAdmission { host: &host, is_on: self.admits_tools, has_room };
+        if admission.decide((self.service, self.io), tool) {
+            self.describe_to_tools();
+        }
     }
 
     /// Lets tools know the jobs whose ranks use other protocols.

@@ -14,7 +14,7 @@ use pmi_tree::{Class, CollectiveId, Destination, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -29,17 +29,28 @@ pub(super) struct Uplink {
     /// Number of output messages sent.
     outputs_count: u64,
     input: ReaderPipe,
-    /// By job: the rank that left before all others.
-    gone: BTreeMap<u32, RankGone>,
-    /// By job: the last fence that other nodes have entered, in a run that continues after failures.
-    fences: BTreeMap<u32, u32>,
+    jobs: RemoteJobs,
     /// In a run whose messages are recorded: difference between the clocks.
     clock: Option<ClockSync>,
     /// Way of committed data to other nodes.
     fence_rule: FenceRule,
     /// Programs that were sent to this host, which are removed with this value.
     programs: StagedPrograms,
+    /// Number of requests for the trace of the run that the head has not answered; `None` unless pages
+    /// observe it.
+    observed: Option<u32>,
     state: UplinkState,
+}
+
+/// Messages of the head about jobs, which also concern ranks of other nodes.
+#[derive(Debug, Default)]
+struct RemoteJobs {
+    /// By job: the rank that left before all others.
+    gone: BTreeMap<u32, RankGone>,
+    /// By job: the last fence that other nodes have entered, in a run that continues after failures.
+    fences: BTreeMap<u32, u32>,
+    /// Spawned jobs that have ended and are still connected with others, the oldest first.
+    ended: VecDeque<u32>,
 }
 
 /// Progress of an agent towards its end.
@@ -100,11 +111,11 @@ impl Uplink {
             started_count: 0,
             outputs_count: 0,
             input,
-            gone: BTreeMap::new(),
-            fences: BTreeMap::new(),
+            jobs: RemoteJobs::default(),
             clock: None,
             fence_rule: FenceRule::default(),
             programs: StagedPrograms::default(),
+            observed: None,
             state: UplinkState::Busy,
         })
     }
@@ -169,22 +180,26 @@ impl Uplink {
     /// Records a rank that has left earlier than those known: fences from the one that it has not entered
     /// cannot complete.
     pub(super) fn note_gone(&mut self, gone: RankGone) {
-        self.gone.insert(gone.job, gone);
+        self.jobs.gone.insert(gone.job, gone);
     }
 
     /// For each job, the rank that left before all others.
     pub(super) fn gone(&self) -> Vec<RankGone> {
-        self.gone.values().copied().collect()
+        self.jobs.gone.values().copied().collect()
     }
 
     /// Records a fence that other nodes have entered.
     pub(super) fn note_fence(&mut self, fence: FenceNumber) {
-        self.fences.insert(fence.job, fence.number);
+        self.jobs.fences.insert(fence.job, fence.number);
     }
 
     /// For each job, the last fence that other nodes have entered.
     pub(super) fn fences(&self) -> Vec<FenceNumber> {
-        self.fences.iter().map(|(job, number)| FenceNumber { job: *job, number: *number }).collect()
+        self.jobs
+            .fences
+            .iter()
+            .map(|(job, number)| FenceNumber { job: *job, number: *number })
+            .collect()
     }
 
     /// Sends the start of processes that was not reported yet.
@@ -252,6 +267,25 @@ impl Uplink {
         }
     }
 
+    /// Requests the records of the run for a page.
+    pub(super) fn observe(&mut self, page: u32) {
+        self.observed = Some(self.observed.unwrap_or_default() + 1);
+        self.send(&AgentMessage::Observe { page });
+    }
+
+    /// Records that the head has answered such a request.
+    pub(super) fn note_observed(&mut self) {
+        self.observed = self.observed.map(|open| open.saturating_sub(1));
+    }
+
+    /// Lets the head send no more records once no page observes the run.
+    pub(super) fn note_observers(&mut self, is_watched: bool) {
+        if self.observed == Some(0) && !is_watched {
+            self.observed = None;
+            self.send(&AgentMessage::NotObserved);
+        }
+    }
+
     /// Reports once that no rank is left of this many jobs, and that everything was sent.
     pub(super) fn report_quiet(&mut self, jobs: u32) {
         if self.state == UplinkState::Busy {
@@ -265,6 +299,13 @@ impl Uplink {
         if self.state == UplinkState::Quiet {
             self.state = UplinkState::Busy;
         }
+    }
+
+    /// Records the end of a spawned job. Returns one that has ended before, whose connections are not needed
+    /// any more.
+    pub(super) fn note_job_end(&mut self, job: u32) -> Option<u32> {
+        self.jobs.ended.push_back(job);
+        if self.jobs.ended.len() > ENDED_KEPT { self.jobs.ended.pop_front() } else { None }
     }
 
     /// Records that the head has dismissed this agent.
@@ -383,6 +424,9 @@ impl ReaderPipe {
         poller.rewatch(Token::NodeInput, &write, (&mut self.watched, None))
     }
 }
+
+/// Number of spawned jobs that stay connected after their end: others may still read their data.
+const ENDED_KEPT: usize = 16;
 
 /// Capacity of the pipe: one page.
 const INPUT_BYTES: usize = 4096;

@@ -7,11 +7,12 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::process::getuid;
+use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::io;
 
 /// Files and directories of one rank, or of the last rank to terminate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cleanup {
     /// Files to remove.
     pub(crate) files: Vec<CString>,

@@ -5,7 +5,7 @@ use super::stage::{ArrivedPrograms, SentPrograms, StagedPrograms};
 use crate::admission::secret::{IdWidth, read_secret};
 use crate::launch::plan::App;
 use crate::placement::NodeMap;
-use crate::server::listen_config::ListenConfig;
+use crate::server::listen_config::{ListenConfig, WebListenConfig};
 use crate::settings::ending::{OnExitError, OnSingletons};
 use crate::settings::environment::Environment;
 use crate::settings::job::Universe;
@@ -29,7 +29,8 @@ pub(crate) struct JobMessage {
     pub(crate) hosts: Vec<String>,
     /// Node of every rank.
     pub(crate) map: NodeMap,
-    /// Listener for ranks that connect by themselves, which follow the others; `None` if there are none.
+    /// Listeners for ranks that connect by themselves, which follow the others, and for pages; `None` without
+    /// any.
     pub(crate) dial_in: Option<DialInMessage>,
     /// Programs, in the order of the ranks.
     pub(crate) apps: Vec<AppMessage>,
@@ -58,12 +59,15 @@ pub(crate) struct FactsMessage {
     pub(crate) attributes: Vec<(String, String)>,
 }
 
-/// Listener for ranks that connect by themselves, at the node of the head's machine.
+/// Listeners for ranks that connect by themselves, and for pages, at the node of the head's machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DialInMessage {
     /// Number of that node.
     node: u32,
-    address: SocketAddr,
+    /// Address for ranks; `None` if they connect through web sockets only.
+    address: Option<SocketAddr>,
+    /// Address for pages, and origins of those that are admitted.
+    web: Option<(SocketAddr, Vec<String>)>,
     /// Number of the ranks.
     pub(crate) expected: u32,
     /// File with the secret that they must know: it does not travel itself.
@@ -182,51 +186,58 @@ impl JobMessage {
 }
 
 impl DialInMessage {
-    /// Listener at `node`, of which `secret_file` has the secret.
+    /// Listeners at `node`, of which `secret_file` has the secret.
     ///
     /// # Errors
     ///
     /// A sentence for the user.
     pub(crate) fn new(
-        listen: &ListenConfig,
+        (listen, web): (Option<&ListenConfig>, Option<&WebListenConfig>),
         secret_file: Option<&Path>,
         node: u32,
     ) -> Result<Self, String> {
-        let address = listen.address.ok_or("ranks of several nodes connect at '--listen' only")?;
         let absolute = secret_file.map(std::path::absolute).transpose();
         let absolute =
             absolute.map_err(|error| format!("the file of the secret has no path: {error}"))?;
+        let id_width = listen.map(|listen| listen.id_width);
         Ok(Self {
             node,
-            address,
-            expected: listen.expected,
+            address: listen.and_then(|listen| listen.address),
+            web: web.map(|web| (web.address, web.origins.clone())),
+            expected: listen.map_or(0, |listen| listen.expected),
             secret_file: absolute.map(OsString::from),
-            is_secured: listen.is_secured,
-            requires_challenge: listen.requires_challenge,
-            has_short_ids: listen.id_width == IdWidth::Bits31,
-            munge: listen.munge.clone().map(OsString::from),
+            is_secured: listen.is_some_and(|listen| listen.is_secured),
+            requires_challenge: listen.is_some_and(|listen| listen.requires_challenge),
+            has_short_ids: id_width == Some(IdWidth::Bits31),
+            munge: listen.and_then(|listen| listen.munge.clone()).map(OsString::from),
         })
     }
 
-    /// Configuration of the listener, at its node; `None` at other nodes.
+    /// Configuration of the listeners for ranks and for pages, at their node; none at other nodes.
     ///
     /// # Errors
     ///
     /// A sentence for the user: the secret cannot be read.
-    pub(crate) fn config(&self, node: u32) -> Result<Option<ListenConfig>, String> {
+    pub(crate) fn config(
+        self,
+        node: u32,
+    ) -> Result<(Option<ListenConfig>, Option<WebListenConfig>), String> {
         if node != self.node {
-            return Ok(None);
+            return Ok((None, None));
         }
-        Ok(Some(ListenConfig {
-            address: Some(self.address),
+        let secret = self.secret_file.as_deref().map(read_secret).transpose()?;
+        let listen = ListenConfig {
+            address: self.address,
             expected: self.expected,
-            secret: self.secret_file.as_deref().map(read_secret).transpose()?,
+            secret: secret.clone(),
             is_secured: self.is_secured,
             requires_challenge: self.requires_challenge,
             id_width: if self.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
-            munge: self.munge.clone().map(PathBuf::from),
+            munge: self.munge.map(PathBuf::from),
             is_for_started: false,
-        }))
+        };
+        let web = self.web.map(|(address, origins)| WebListenConfig { address, secret, origins });
+        Ok((Some(listen).filter(|listen| listen.expected > 0), web))
     }
 }
 
@@ -345,15 +356,16 @@ pub(super) mod tests {
         let listen = ListenConfig::for_started();
         let dial_in = |expected| {
             let listen = ListenConfig { expected, ..listen.clone() };
-            DialInMessage::new(&listen, None, 1).ok()
+            DialInMessage::new((Some(&listen), None), None, 1).ok()
         };
         let mut job = job();
         job.dial_in = dial_in(2);
         assert_eq!(job.check(), Err(JobError::Programs));
         job.apps.pop();
         assert_eq!(job.check(), Ok(()));
-        assert!(job.dial_in.as_ref().is_some_and(|of| of.config(0).unwrap().is_none()));
-        assert!(job.dial_in.is_some_and(|of| of.config(1).unwrap().is_some()));
+        let dial_in = job.dial_in.unwrap();
+        assert!(matches!(dial_in.clone().config(0), Ok((None, None))));
+        assert!(matches!(dial_in.config(1), Ok((Some(_), None))));
     }
 
     #[test]

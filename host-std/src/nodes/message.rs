@@ -47,7 +47,7 @@ pub(crate) enum HeadMessage {
     /// Kills all ranks.
     Kill,
     /// Input for the readers of the node, after [`AgentMessage::InputWanted`].
-    Input(Vec<u8>),
+    Input(#[serde(with = "byte_vec")] Vec<u8>),
     /// End of the input.
     InputEnded,
     /// Size of the terminal of a rank.
@@ -75,6 +75,16 @@ pub(crate) enum HeadMessage {
     Operation(OperationReply),
     /// Spawned job.
     Spawn(SpawnNotice),
+    /// The trace of the run so far, for a page that begins to observe it.
+    RecentRecords {
+        /// Number of the page.
+        page: u32,
+        /// The trace, as in a file.
+        #[serde(with = "byte_vec")]
+        trace: Vec<u8>,
+    },
+    /// Further records of the run, for the pages that observe it.
+    Records(#[serde(with = "byte_vec")] Vec<u8>),
     /// Answer to [`AgentMessage::Clock`].
     Clock {
         /// The time of the request.
@@ -156,6 +166,13 @@ pub(crate) enum AgentMessage {
         #[serde(with = "byte_vec")]
         records: Vec<u8>,
     },
+    /// A page of the node begins to observe the run: requests the records of all nodes from then on.
+    Observe {
+        /// Its number.
+        page: u32,
+    },
+    /// No page observes the run any more.
+    NotObserved,
 }
 
 /// End of a rank.
@@ -324,6 +341,8 @@ mod tests {
                 rows: RowsWanted::Listed(vec![("kvs_7_0".to_owned(), ranks([1, 2, 7]))]),
             }),
             HeadMessage::Finish,
+            HeadMessage::RecentRecords { page: 300, trace: b"pmi".to_vec() },
+            HeadMessage::Records(b"\x01\0\0\0\0".to_vec()),
             HeadMessage::Clock { sent_ns: 1, head_ns: u64::MAX },
         ];
         all.extend(replies().map(HeadMessage::Operation));
@@ -371,6 +390,8 @@ mod tests {
             },
             AgentMessage::Clock { sent_ns: u64::MAX },
             AgentMessage::Trace { zero_ns: -7, records: b"\x01\0\0\0\0".to_vec() },
+            AgentMessage::Observe { page: 300 },
+            AgentMessage::NotObserved,
         ];
         all.extend(requests().map(AgentMessage::Operation));
         all

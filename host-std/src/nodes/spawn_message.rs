@@ -24,6 +24,8 @@ pub(crate) struct SpawnedJob {
     pub(crate) job: u32,
     /// Job and rank of the process that has requested it.
     pub(crate) by: (u32, u32),
+    /// True if a tool has requested it: its ranks are like those of this job, and have no parent.
+    pub(crate) is_of_tool: bool,
     /// Programs, in the order of the ranks.
     pub(crate) apps: Vec<AppMessage>,
     /// Nodes with numbers of ranks, in the order of the ranks.
@@ -82,6 +84,7 @@ pub(super) mod tests {
         let spawned = SpawnedJob {
             job: 2,
             by: (1, 0),
+            is_of_tool: false,
             apps: job().apps,
             blocks: vec![(1, 3), (0, 2)],
             preputs: vec![(b"k".to_vec(), b"\xff".to_vec())],

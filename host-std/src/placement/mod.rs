@@ -54,8 +54,8 @@ impl PlacedHosts {
         host.map_or("", String::as_str)
     }
 
-    /// Adds `ranks` ranks, which follow the others, on the host `own`. It is added behind the hosts that have
-    /// ranks unless it is one of them. Returns its node number.
+    /// Adds `ranks` ranks, if any, which follow the others, on the host `own`. It is added behind the hosts
+    /// that have ranks unless it is one of them. Returns its node number.
     ///
     /// # Errors
     ///
@@ -79,7 +79,10 @@ impl PlacedHosts {
         let many = || format!("{ranks} ranks more are too many for one run");
         let node = u32::try_from(at).map_err(|_| many())?;
         let hosts = u32::try_from(self.hosts.len()).map_err(|_| many())?;
-        let map = self.map.clone().with_block(node, ranks).ok_or_else(many)?;
+        let map = match ranks {
+            0 => self.map.clone(),
+            _ => self.map.clone().with_block(node, ranks).ok_or_else(many)?,
+        };
         self.map = map.with_nodes(hosts);
         Ok(node)
     }
@@ -127,6 +130,10 @@ pub(crate) mod tests {
         assert_eq!(added("d", &["c", "d", "e"]), (2, "a,b,d,c,e".to_owned()));
         assert_eq!(added("f", &["c"]), (2, "a,b,f,c".to_owned()));
         assert!(placed("a", 1).add_ranks("a", u32::MAX).is_err());
+        let mut hosts = placed("a:2,b", 3);
+        assert_eq!(hosts.add_ranks("c", 0), Ok(2));
+        assert_eq!((hosts.map.ranks(), hosts.map.nodes(), hosts.hosts.len()), (3, 3, 3));
+        assert!(NodeMap::try_from(Vec::from(hosts.map)).is_ok());
     }
 
     /// Ranks of one program on these hosts.

@@ -91,6 +91,11 @@ pub(crate) fn make(service: &mut Service, change: &JobChange) -> Result<ChangeAn
     }
 }
 
+/// Ends the connections of a job whose ranks have ended with other jobs, which have room for new ones then.
+pub(crate) fn disconnect(service: &mut Service, job: JobId) {
+    service.server.disconnect_job(job);
+}
+
 /// Answers the request of a rank; it may be gone.
 pub(super) fn answer(service: &mut Service, asker: Asker, answer: ChangeAnswer) {
     let exchange = usize::try_from(asker.exchange).unwrap_or(usize::MAX);

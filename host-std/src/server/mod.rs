@@ -1,7 +1,8 @@
 //! Server of the ranks of all jobs: the protocol server ([`service`]) with connections that ranks open
 //! ([`dial_in_peer`]), its events ([`event`]), byte transfer ([`flush`]), listen configuration
 //! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]),
-//! values in shared memory ([`snapshot`]).
+//! values in shared memory ([`snapshot`]). The head of a run on several nodes has one as well
+//! ([`head_server`]).
 
 pub(crate) mod changes;
 mod connections;
@@ -9,11 +10,11 @@ pub(crate) mod dial_in_peer;
 pub(crate) mod event;
 pub(crate) mod fetches;
 pub(crate) mod flush;
+pub(crate) mod head_server;
 mod job_setup;
 pub(crate) mod listen;
 pub(crate) mod listen_config;
 mod loaded;
-pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod operations;
 pub(crate) mod pmix;

@@ -4,13 +4,16 @@ use super::nodes::block;
 use super::service::Service;
 use super::{changes, fetches};
 use crate::operation::{
-    Asker, ForwardedMessage, NameAnswerMessage, NameMessage, Operation, OperationKind,
-    OperationPart, OperationReply, OperationRequest,
+    Asker, EventMessage, ForwardedMessage, NameAnswerMessage, NameMessage, Operation,
+    OperationKind, OperationPart, OperationReply, OperationRequest,
 };
 use pmi_core::command::{Request, Text};
+use pmi_core::error::Malformed;
 use pmi_core::ids::{JobId, ProcId, Rank, SessionId};
 use pmi_core::server::NameAnswer;
 use pmi_core::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest};
+use pmi_core::wire::pmix::names::keys;
+use pmi_core::wire::pmix::{Format, Packer, Request as PmixRequest};
 use pmi_host_base::ranges::Ranks;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -80,9 +83,42 @@ pub(super) fn ring_part(service: &Service, id: JobId, number: u32) -> OperationR
 
 /// The request of a session that all nodes handle; the session goes on.
 pub(super) fn take_forwarded(service: &mut Service, id: SessionId) -> Option<OperationRequest> {
-    let request = service.server.pmix_ref().forwarded(id).map(ForwardedMessage::from);
+    let server = service.server.pmix_ref();
+    let request = match server.peer(id).is_some_and(|peer| service.is_tool(peer.job)) {
+        true => event_of_tool(service, id).map(OperationRequest::Event),
+        false => server.forwarded(id).map(|request| OperationRequest::Forwarded(request.into())),
+    };
     service.server.pmix().request_read(id);
-    request.map(OperationRequest::Forwarded)
+    request
+}
+
+/// The event that a tool has published.
+fn event_of_tool(service: &Service, id: SessionId) -> Option<EventMessage> {
+    let Some(PmixRequest::Notify { code, range, infos }) = service.server.pmix_ref().request(id)
+    else {
+        return None;
+    };
+    let peer = service.server.pmix_ref().peer(id)?;
+    // Nodes do not know the wire format of the tool.
+    let write = |to: &mut Packer<'_>| {
+        for info in infos.infos() {
+            to.text(Some(info.key)).u32(info.flags);
+            info.value.write(to.of(info.value.of))?;
+        }
+        Ok::<(), Malformed>(())
+    };
+    let mut counted = Packer::new(&mut [], Format::PLAIN);
+    write(&mut counted).ok()?;
+    let mut packed = vec![0; counted.len()];
+    write(&mut Packer::new(&mut packed, Format::PLAIN)).ok()?;
+    Some(EventMessage {
+        nspace: service.server.job(peer.job)?.name().as_bytes().to_vec(),
+        code,
+        range,
+        is_cached: !infos.is_set(keys::EVENT_DO_NOT_CACHE),
+        count: infos.count,
+        infos: packed,
+    })
 }
 
 impl From<ForwardedRequest<'_>> for ForwardedMessage {
@@ -119,10 +155,9 @@ pub(super) fn take_pmix_name(
     id: SessionId,
     exchange: usize,
 ) -> Option<OperationRequest> {
-    use pmi_core::wire::pmix::Request;
     let server = service.server.pmix_ref();
     match server.request(id)? {
-        Request::Publish { .. } | Request::Unpublish(_) | Request::Lookup(_) => {}
+        PmixRequest::Publish { .. } | PmixRequest::Unpublish(_) | PmixRequest::Lookup(_) => {}
         _ => return None,
     }
     let request = NameMessage::Pmix(server.forwarded(id)?.into());
@@ -189,8 +224,13 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
             changes::answer(service, *asker, (*result).into());
             return Ok(());
         }
-        // The agent sends the answer.
-        OperationReply::Fetch { .. } | OperationReply::Change { .. } => return Ok(()),
+        // The agent executes them.
+        OperationReply::Fetch { .. }
+        | OperationReply::Change { .. }
+        | OperationReply::ListProcesses { .. }
+        | OperationReply::Processes { .. }
+        | OperationReply::Control(_)
+        | OperationReply::Event(_) => return Ok(()),
     };
     handled.map_err(|error| super::nodes::explain(&error))
 }

@@ -51,7 +51,7 @@ static void of_own_job(void)
     signal(SIGUSR1, note);
     own.type = PMIX_PID;
     own.data.pid = getpid();
-    check(PMIx_Put(PMIX_LOCAL, "process", &own), "put");
+    check(PMIx_Put(PMIX_GLOBAL, "process", &own), "put");
     check(PMIx_Commit(), "commit");
     meet();
     if (self.rank == 0) {

@@ -4,6 +4,7 @@
  *     pmix_events ends      rank 0 receives how the others end: well, by a signal, with 7, without a goodbye
  *     pmix_events spawn     rank 0 receives how a job that it has spawned comes and goes
  *     pmix_events down      ranks receive that the node of rank 1 is lost, whose server rank 1 kills
+ *     pmix_events told      ranks receive an event of a tool
  *     pmix_events fence     rank 1 dies; what becomes of the fence of the others?
  * An alarm ends whoever waits in vain. */
 #include <pmix.h>
@@ -196,6 +197,17 @@ static int losing(void)
     return 0;
 }
 
+static int told(void)
+{
+    pmix_status_t code = -3001;
+
+    listen_for(&code, 1);
+    printf("rank %u listens\n", self.rank);
+    fflush(stdout);
+    wait_for(&received, 1);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int code = 0;
@@ -211,6 +223,8 @@ int main(int argc, char **argv)
         code = spawning();
     } else if (strcmp(argv[1], "down") == 0) {
         code = losing();
+    } else if (strcmp(argv[1], "told") == 0) {
+        code = told();
     } else {
         fence();
         if (self.rank == 1)

@@ -236,8 +236,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             range::CUSTOM => procs(infos, keys::EVENT_CUSTOM_RANGE)
                 .filter_map(|proc| self.listed_proc(proc))
                 .any(|listed| self.has_remote(listed)),
-            _ => self.is_served_by_head(source.job),
+            range::NAMESPACE => self.is_served_by_head(source.job),
+            _ => self.is_served_by_head(source.job) || self.is_of_head(source),
         }
+    }
+
+    /// True for a tool of the head of a run on several nodes: its job is no part of the run.
+    fn is_of_head(self, source: ProcId) -> bool {
+        let is_tool = self.pmix.namespace(source.job).is_some_and(|namespace| namespace.is_tool);
+        is_tool && self.common.ids().any(|job| self.is_served_by_head(job))
     }
 
     /// True if an event matches a registration of a session, and its range includes this.

@@ -37,7 +37,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         let requester = NamesRequester { peer, format, node: Some(node) };
         let response = match Request::read(Unpacker::new(body, format)) {
             Ok(Request::Publish { infos, .. }) => {
-                PmixResponse::Status(self.context.publish(requester, &infos))
+                let status = self.context.publish(requester, &infos);
+                // Tools are clients of the head itself.
+                self.answer_lookups();
+                PmixResponse::Status(status)
             }
             Ok(Request::Unpublish(target)) => {
                 PmixResponse::Status(self.context.unpublish(peer, &target))

@@ -196,8 +196,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
-    /// Answers the pending lookups that published data now satisfies.
-    pub(in crate::server) fn answer_lookups(&mut self) {
+    /// Answers the pending lookups that published data now satisfies: at the head, after a name of another
+    /// node was [published](crate::server::Server::serve_name).
+    pub fn answer_lookups(&mut self) {
         if !core::mem::take(&mut self.context.pmix.has_waiting_lookup) {
             return;
         }

@@ -171,6 +171,11 @@ impl Ending {
         self.is_over && self.report.is_none()
     }
 
+    /// End of the time limit of the run.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.limit.map(|(at, _)| at)
+    }
+
     /// Time of the next deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let limit = self.limit.map(|(at, _)| at);

@@ -4,7 +4,8 @@ use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
 use super::terminal::HeadTerminal;
-use super::{HeadLoop, changes, failures, operations, reports, spawn, terminal, trace};
+use super::{HeadLoop, changes, failures, operations, reports, spawn, terminal, tools, trace};
+use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
@@ -16,7 +17,7 @@ use crate::stdio::StreamOwner;
 use crate::stdio::record::OutputRecord;
 use crate::stream::Stream;
 use crate::trace::monotonic_ns;
-use crate::verdict::{Failure, NodeLoss};
+use crate::verdict::{Failure, NodeLoss, PmiPhase};
 use pmi_tree::{Destination, EdgeLoss, NodeId, TreeEvent};
 use rustix::process::Signal;
 use std::collections::VecDeque;
@@ -155,12 +156,16 @@ impl HeadLoop {
             }
             Some(AgentMessage::Trace { zero_ns, records }) => {
                 node.note_output();
-                let trace = self.trace.as_mut();
+                let trace = self.reports.trace.as_mut();
                 if !trace.is_none_or(|trace| trace.add_records(from, zero_ns, &records)) {
                     self.fail_message(from);
                 }
             }
-            None => self.fail_message(from),
+            Some(AgentMessage::Observe { page }) if trace::observe(self, from, page) => {}
+            Some(AgentMessage::NotObserved) if trace::end_observation(self, from) => {}
+            Some(AgentMessage::Observe { .. } | AgentMessage::NotObserved) | None => {
+                self.fail_message(from);
+            }
         }
         Ok(())
     }
@@ -215,6 +220,7 @@ impl HeadLoop {
             false => self.send_all(&HeadMessage::RankGone(gone)),
         }
         operations::note_end(self, (job, rank));
+        tools::note_end(self, (job, rank), (ending, phase));
         spawn::check_ended(self, job);
     }
 
@@ -289,13 +295,19 @@ impl HeadLoop {
         }
         self.input.remove(node);
         self.reports.remove_node(node);
+        self.clients.queries.remove_node(node);
         self.servers.network.exclude(node);
         if self.ending.is_leaving() {
             return Ok(());
         }
         // Other ranks cannot do without one that never was.
         if has_started && failures::tolerate_loss(self, node, (&failure, &lost)) {
-            lost.into_iter().for_each(|rank| operations::note_end(self, rank));
+            tools::note_loss(self, (&failure.host, node.0.saturating_sub(1)));
+            let end = ProcessEnd::Killed { signal: Signal::KILL.as_raw(), dumped: false };
+            for rank in lost {
+                operations::note_end(self, rank);
+                tools::note_end(self, rank, (end, PmiPhase::Open));
+            }
             spawn::handle_loss(self, node);
             changes::handle_loss(self, node);
             let spawned = 1..self.nodes.job_count();
@@ -354,6 +366,7 @@ impl HeadLoop {
             if !self.ending.termination.has_failed() && self.summary.are_all_singletons() {
                 self.ending.termination.set_failure(Failure::Singletons);
             }
+            trace::end_records(self);
             self.send_all(&HeadMessage::Finish);
         }
         if self.ending.is_leaving() && self.servers.is_over() {
@@ -455,6 +468,7 @@ impl HeadLoop {
             self.fail_with_state(Failure::Overdue { limit });
         }
         spawn::check_late(self, now);
+        tools::tick(self, now)?;
         reports::check_reports(self, now)?;
         while let Some(event) = self.ending.check(now) {
             match event {

@@ -10,8 +10,8 @@
 //! HeadTerminal terminal of the user, for a rank with a terminal of its own
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
-//! Reports      no progress, tables of ranks, status requests
-//! HeadTrace    records of all nodes
+//! Reports      no progress, tables of ranks, status requests; HeadTrace, the records of all nodes
+//! HeadClients  published names and PMIx tools; queries of all clients for the processes of all nodes
 //! Ending       first failure, signals, the order of the end
 //! ```
 //!
@@ -33,15 +33,17 @@ mod handlers;
 mod input;
 mod merge;
 mod operations;
-mod refused;
+mod queries;
 mod reports;
 mod spawn;
 mod table;
 mod terminal;
+mod tools;
 mod trace;
 
 use super::RunOutcome;
 use super::io::Io;
+use super::listeners::Listeners;
 use super::summary::Summary;
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::config::Config;
@@ -60,7 +62,8 @@ use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
-use crate::server::names::PublishedNames;
+use crate::server::head_server::HeadServer;
+use crate::server::listen_config::{ListenConfig, WebListenConfig};
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::inputs::Inputs;
@@ -73,8 +76,9 @@ use crate::verdict::Failure;
 use ending::Ending;
 use input::{HeadInput, NodeInput};
 use operations::Operations;
-use pmi_host_base::exit::{self, USAGE};
+use pmi_host_base::exit;
 use pmi_tree::{Class, Destination, NodeId};
+use queries::Queries;
 use reports::Reports;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -89,10 +93,6 @@ use trace::HeadTrace;
 
 /// Runs a job on the hosts of `config`. All reports are written when it returns.
 pub(crate) fn run(config: &Config) -> RunOutcome {
-    if let Some(why) = refused::option(&config.settings) {
-        target::write_last(exit::line(why).as_bytes());
-        return RunOutcome::Ended(USAGE);
-    }
     match HeadLoop::new(config) {
         Ok(head) => head.run(),
         Err(what) => {
@@ -110,13 +110,19 @@ struct HeadLoop {
     jobs: HeadJobs,
     nodes: NodeTable,
     operations: Operations,
+    clients: HeadClients,
     io: Io,
     input: HeadInput,
     summary: Summary,
     ending: Ending,
     reports: Reports,
-    /// Trace of the run, if one is requested.
-    trace: Option<HeadTrace>,
+}
+
+/// PMIx clients that the head serves: tools, and those of nodes as far as the whole run concerns them.
+struct HeadClients {
+    server: HeadServer,
+    listeners: Listeners,
+    queries: Queries,
 }
 
 impl HeadLoop {
@@ -148,20 +154,22 @@ impl HeadLoop {
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let mut hosts =
             StarterHost::all(&placed.hosts, &settings.nodes, |name| std::env::var(name).ok());
-        let dial_in = config.listen.as_ref().zip(config.dial_in_node);
-        if let Some((_, node)) = dial_in {
+        if let Some(node) = config.dial_in_node {
             hosts.iter_mut().for_each(|host| host.is_apart |= host.node == node + 1);
         }
         let mut servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
         let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
         let mut reports = servers.instructions().to_vec();
-        if let Some((listen, node)) = dial_in {
+        if let Some(node) = config.dial_in_node {
+            let (listen, web) = (config.listen.as_ref(), config.web.as_ref());
             let create = || GeneratedSecret::create(SecretUse::Ranks);
-            let secret = listen.lacks_secret().then(create).transpose()?;
+            let is_lacking = listen.is_some_and(ListenConfig::lacks_secret)
+                || web.is_some_and(WebListenConfig::lacks_secret);
+            let secret = is_lacking.then(create).transpose()?;
             let given = settings.job.proof.secret_file.as_deref();
             let file = secret.as_ref().map(|secret| &*secret.path).or(given.map(Path::new));
-            first.dial_in = Some(DialInMessage::new(listen, file, node)?);
+            first.dial_in = Some(DialInMessage::new((listen, web), file, node)?);
             if let Some(secret) = secret {
                 reports.push(report::generated_secret(&secret.path, None));
                 servers.keep_secret(secret);
@@ -172,7 +180,8 @@ impl HeadLoop {
             app.send_with(&mut programs)?;
         }
         let jobs = HeadJobs::new((plan.clone(), first, programs), placed.clone(), nodes);
-        let trace = HeadTrace::open(&settings.tracing, &plan)?;
+        let observers = config.web.as_ref().and(config.dial_in_node).map(|node| NodeId(node + 1));
+        let trace = HeadTrace::open(&settings.tracing, &plan, observers)?;
         let nodes = NodeTable::new(&placed, plan.started());
         let mut io = Io::new(Inputs::none(), outputs);
         reports.iter().for_each(|line| io.report(line));
@@ -181,9 +190,11 @@ impl HeadLoop {
         if settings.hosts.min_nodes.is_some() {
             servers.decide_all();
         }
-        let names = PublishedNames::new(&plan.kvsname, plan.ranks, settings.job.kvs);
-        let operations = Operations::new(Rc::clone(&placed), names.map_err(prepare)?);
-        let reports = Reports::new(&settings.watching);
+        let mut server = HeadServer::new(settings.job.kvs);
+        server.add_job(0, &plan).map_err(prepare)?;
+        let listeners = tools::listen(&settings.watching, &plan, (&mut io, &poller))?;
+        let operations = Operations::new(Rc::clone(&placed));
+        let reports = Reports::new(&settings.watching, trace);
         Ok(Self {
             poller,
             signals,
@@ -191,12 +202,12 @@ impl HeadLoop {
             jobs,
             nodes,
             operations,
+            clients: HeadClients { server, listeners, queries: Queries::default() },
             io,
             input,
             summary,
             ending,
             reports,
-            trace,
         })
     }
 
@@ -220,7 +231,7 @@ impl HeadLoop {
             },
         };
         let code = self.summary.write(code);
-        if let Some(trouble) = self.trace.as_mut().and_then(|trace| trace.finish(code)) {
+        if let Some(trouble) = self.reports.trace.as_mut().and_then(|trace| trace.finish(code)) {
             target::write_last(exit::line(trouble).as_bytes());
         }
         RunOutcome::Ended(code)
@@ -232,6 +243,7 @@ impl HeadLoop {
             self.handle_deadlines(Instant::now())?;
             // Writing may reveal the end of a connection, and what is handled may have to be sent.
             while self.handle_events()? {
+                tools::settle(self)?;
                 trace::flush(self);
                 self.io.outputs.flush(&mut self.poller)?;
                 self.check_readers();
@@ -248,9 +260,11 @@ impl HeadLoop {
                     Token::StatusSocket | Token::StatusClient(_) => {
                         reports::serve_status(self, *token)?
                     }
+                    Token::PmixListen | Token::Link(_) => tools::serve(self, *token)?,
                     token => self.servers.ready(token, &self.poller)?,
                 }
             }
+            tools::settle(self)?;
             self.io.outputs.flush(&mut self.poller)?;
             self.check_readers();
             self.servers.network.flush(&self.poller)?;
@@ -280,7 +294,9 @@ impl HeadLoop {
     fn deadline(&self) -> Option<Instant> {
         let own = [self.servers.deadline(), self.io.deadline(), self.input.deadline()];
         let ends = [self.summary.deadline(), self.ending.deadline(), self.reports.deadline()];
-        own.into_iter().chain(ends).chain([self.jobs.deadline()]).flatten().min()
+        let jobs = [self.jobs.deadline(), self.clients.queries.deadline()];
+        let tools = [self.clients.listeners.deadline(), self.clients.server.service.deadline()];
+        own.into_iter().chain(ends).chain(jobs).chain(tools).flatten().min()
     }
 
     /// Sends a message to all nodes.
@@ -347,7 +363,7 @@ fn describe(
             standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),
             on_exit_error: ending.on_exit_error,
             on_singletons: ending.on_singletons,
-            is_traced: tracing.is_requested(),
+            is_traced: tracing.is_requested() || config.web.is_some(),
         },
     })
 }

@@ -1,6 +1,7 @@
 //! Operations of ranks on several nodes, gathered at the head.
 
 use super::changes::{self, Changes};
+use super::queries::{self, Query, QueryOrigin};
 use super::table::NodeTable;
 use super::{HeadLoop, fetches};
 use crate::nodes::message::HeadMessage;
@@ -10,11 +11,10 @@ use crate::operation::{
     OperationRequest,
 };
 use crate::placement::PlacedHosts;
-use crate::server::names::PublishedNames;
+use crate::server::head_server::NameAnswers;
 use crate::verdict::Failure;
 use pmi_tree::{Destination, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::rc::Rc;
 
 /// Operations that some nodes have handed up.
@@ -22,7 +22,6 @@ use std::rc::Rc;
 pub(super) struct Operations {
     /// Places of the ranks, by number of the job.
     jobs: Vec<Rc<PlacedHosts>>,
-    names: PublishedNames,
     open: Vec<Gathering>,
     /// Number of the last group.
     serial: u32,
@@ -48,19 +47,13 @@ struct NodePart {
 
 impl Operations {
     /// Creates the table of a run whose first job has these places.
-    pub(super) fn new(placed: Rc<PlacedHosts>, names: PublishedNames) -> Self {
-        Self { jobs: vec![placed], names, open: Vec::new(), serial: 0, changes: Changes::default() }
+    pub(super) fn new(placed: Rc<PlacedHosts>) -> Self {
+        Self { jobs: vec![placed], open: Vec::new(), serial: 0, changes: Changes::default() }
     }
 
     /// Adds the next job.
-    ///
-    /// # Errors
-    ///
-    /// A name that cannot be served.
-    pub(super) fn add_job(&mut self, name: &str, placed: Rc<PlacedHosts>) -> io::Result<()> {
-        self.names.add_job(name, placed.map.ranks())?;
+    pub(super) fn add_job(&mut self, placed: Rc<PlacedHosts>) {
         self.jobs.push(placed);
-        Ok(())
     }
 
     /// Places of the ranks of a job.
@@ -188,6 +181,21 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
             changes::start(head, from, (asker, by), change)
         }
         OperationRequest::Changed { number, result } => changes::note(head, from, number, result),
+        OperationRequest::ListProcesses { asker, wants_memory } => {
+            let from = QueryOrigin::Node(from, asker);
+            queries::open(head, Query { from, wants_memory });
+            true
+        }
+        OperationRequest::Processes { number, rows } => {
+            queries::handle_rows(head, from, number, rows);
+            true
+        }
+        OperationRequest::Control(message) => {
+            head.send_all(&HeadMessage::Operation(OperationReply::Control(message)));
+            true
+        }
+        // Tools connect to the head.
+        OperationRequest::Event(_) => false,
     };
     if !is_valid {
         let host = head.nodes.get(from).map_or("", |node| &node.host);
@@ -200,6 +208,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
 fn forward(head: &mut HeadLoop, from: NodeId, message: ForwardedMessage) -> bool {
     let is_its = head.nodes.number_on(from, (message.job, message.rank)).is_some();
     if is_its {
+        head.clients.server.handle_forwarded(&message);
         head.send_all(&HeadMessage::Operation(OperationReply::Forwarded(message)));
     }
     is_its
@@ -215,16 +224,22 @@ fn serve_name(head: &mut HeadLoop, from: NodeId, (asker, request): (Asker, NameM
     if !by.is_none_or(is_its) {
         return false;
     }
-    for (node, asker, answer) in head.operations.names.handle(from, asker, request) {
+    let answers = head.clients.server.handle_name(from, asker, request);
+    send_names(head, answers);
+    true
+}
+
+/// Sends answers to requests about published names.
+pub(super) fn send_names(head: &mut HeadLoop, answers: NameAnswers) {
+    for (node, asker, answer) in answers {
         let reply = OperationReply::Name { asker, answer };
         head.send(Destination::Node(node), &HeadMessage::Operation(reply));
     }
-    true
 }
 
 /// Handles the end of a rank.
 pub(super) fn note_end(head: &mut HeadLoop, rank: (u32, u32)) {
-    head.operations.names.remove_of(rank);
+    head.clients.server.remove_names_of(rank);
     end_complete(head);
 }
 

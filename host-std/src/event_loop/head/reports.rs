@@ -4,6 +4,7 @@ use super::super::status_socket::StatusServer;
 use super::HeadLoop;
 use super::collection::{Collection, Collections, Purpose};
 use super::merge::{self, Reported};
+use super::trace::HeadTrace;
 use crate::nodes::message::HeadMessage;
 use crate::nodes::node_report::NodeReport;
 use crate::poller::Token;
@@ -28,10 +29,12 @@ pub(super) struct Reports {
     /// Time to report ranks that still run although a signal was forwarded.
     remind_at: Option<Instant>,
     collections: Collections,
+    /// Trace of the run, if one is requested.
+    pub(super) trace: Option<HeadTrace>,
 }
 
 impl Reports {
-    pub(super) fn new(settings: &Watching) -> Self {
+    pub(super) fn new(settings: &Watching, trace: Option<HeadTrace>) -> Self {
         let began = Instant::now();
         Self {
             stall: Stall::new(settings),
@@ -39,6 +42,7 @@ impl Reports {
             socket: StatusServer::new(settings, began),
             remind_at: None,
             collections: Collections::default(),
+            trace,
         }
     }
 

@@ -4,11 +4,12 @@
 //! of it: they serve reads of its data. The answer follows when all ranks are started.
 
 use super::super::spawn::LATE;
-use super::{HeadLoop, trace};
+use super::{HeadLoop, tools, trace};
 use crate::launch::codes::Commands;
+use crate::launch::directives::JobDirectives;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
-use crate::launch::spawn_request::RunHosts;
+use crate::launch::spawn_request::{RunHosts, SpawnRequest};
 use crate::nodes::job_message::{AppMessage, JobMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
@@ -17,10 +18,13 @@ use crate::numbers::index;
 use crate::operation::Asker;
 use crate::placement::{PlacedHosts, SpawnedPart, place_spawned};
 use crate::report;
+use crate::server::event::PendingSpawn;
+use crate::stdio::forward::{OutputDelivery, OutputPull};
 use crate::stdio::label::RankNodes;
 use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
+use pmi_core::ids::SessionId;
 use pmi_tree::{Destination, NodeId};
 use std::fmt::Display;
 use std::rc::Rc;
@@ -51,10 +55,25 @@ struct WaitingSpawn {
 
 /// Origin of a spawn request.
 #[derive(Clone, Copy)]
-struct SpawnOrigin {
-    node: NodeId,
-    asker: Asker,
-    by: (u32, u32),
+enum SpawnOrigin {
+    /// A rank of this node, by its job and number.
+    Rank(NodeId, Asker, (u32, u32)),
+    /// A tool.
+    Tool(PendingSpawn),
+}
+
+impl SpawnOrigin {
+    /// Job and number of the rank; of a tool those of a rank that ranks of the new job are like.
+    const fn by(self) -> (u32, u32) {
+        match self {
+            Self::Rank(_, _, by) => by,
+            Self::Tool(_) => (0, 0),
+        }
+    }
+
+    const fn is_tool(self) -> bool {
+        matches!(self, Self::Tool(_))
+    }
 }
 
 impl HeadJobs {
@@ -94,25 +113,48 @@ impl HeadJobs {
     }
 }
 
-/// Accepts or rejects a spawn request of a rank. It gets an answer either way, and its job continues.
+/// Handles a spawn request of a rank.
 pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMessage) {
     let SpawnMessage { asker, by, request } = message;
-    let from = SpawnOrigin { node, asker, by };
-    if head.ending.termination.has_failed() || head.ending.is_leaving() {
-        return answer(head, from, Err(Code::FAIL), &[]);
-    }
-    if head.nodes.number_on(node, by).is_none() {
+    if head.nodes.number_on(node, by).is_none() && !head.ending.termination.has_failed() {
         let host = head.nodes.get(node).map_or("", |node| &node.host);
         let what = format!("the agent on {host} sent a spawn of a rank that it does not have");
         return head.fail(Failure::Launcher { what }, None);
     }
+    handle(head, SpawnOrigin::Rank(node, asker, by), request);
+}
+
+/// Handles a spawn request of a tool.
+pub(super) fn handle_tool(
+    head: &mut HeadLoop,
+    (session, exchange): (SessionId, usize),
+    request: SpawnRequest,
+) {
+    let asked = PendingSpawn { session, exchange };
+    // Daemons of debuggers, stops for them and pushed input need more of the nodes than a start.
+    let JobDirectives { forwards, .. } = request.directives;
+    if request.directives != (JobDirectives { forwards, ..JobDirectives::default() }) {
+        return head.clients.server.service.answer_spawn(asked, Err(Code::FAIL), &[]);
+    }
+    handle(head, SpawnOrigin::Tool(asked), request);
+}
+
+/// Accepts or rejects a spawn request. It gets an answer either way, and the job of a rank continues.
+fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
+    if head.ending.termination.has_failed() || head.ending.is_leaving() || head.jobs.is_unsent() {
+        return answer(head, from, Err(Code::FAIL), &[]);
+    }
     let placed = Rc::clone(&head.jobs.placed);
     let loads = head.nodes.loads(&placed.slots);
-    let own = placed.name(node.0.saturating_sub(1));
+    let own = match from {
+        SpawnOrigin::Rank(node, ..) => placed.name(node.0.saturating_sub(1)).to_owned(),
+        SpawnOrigin::Tool(_) => head.plan(0).host.clone(),
+    };
+    let (by, forwards) = (from.by(), request.directives.forwards);
     let preputs = request.preputs.clone();
     let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
     let room = RANKS_MAX.saturating_sub(head.nodes.rank_count());
-    let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, own), room);
+    let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, &own), room);
     let (parts, commands) = match resolved {
         Ok(resolved) => resolved,
         Err((refusal, codes)) => return refuse(head, from, (refusal.code(), &codes), refusal),
@@ -135,22 +177,33 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
     let places = Rc::new(PlacedHosts { map, ..(*placed).clone() });
     let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
     let mut plan = head.plan(by.0).spawned(by.1, apps, preputs.clone(), job);
+    plan.spawner = plan.spawner.filter(|_| !from.is_tool());
     plan.placement.ranks = LocalRanks::default();
     plan.placement.hosts = Some(Rc::clone(&places));
     if let Err(error) = head.io.outputs.prepare(job, plan.started()) {
         return refuse(head, from, (Code::FAIL, &[]), error);
     }
-    if let Err(error) = head.operations.add_job(&plan.kvsname, Rc::clone(&places)) {
-        return refuse(head, from, (Code::FAIL, &[]), error);
+    let id = match head.clients.server.add_job(job, &plan) {
+        Ok(id) => id,
+        Err(error) => return refuse(head, from, (Code::FAIL, &[]), error),
+    };
+    if let (SpawnOrigin::Tool(asked), true) = (from, forwards != [false; 2]) {
+        // The library of a tool writes output of request 0 to its own streams.
+        let (sources, delivery) = (vec![(id, None)], OutputDelivery::default());
+        let pull = OutputPull { sources, streams: forwards, reference: 0, delivery };
+        head.io.forwarder.add(asked.session, pull, Instant::now());
     }
+    tools::add_job(head, &plan);
+    head.operations.add_job(Rc::clone(&places));
     head.nodes.add_job(&places);
     head.jobs.labels.add_job(&places);
-    if let Some(trace) = &mut head.trace {
-        trace.add_spawned(&plan, job, by.0);
+    if let Some(trace) = &mut head.reports.trace {
+        trace.add_spawned(&plan, job, (!from.is_tool()).then_some(by.0));
     }
     head.jobs.spawned.push(Rc::new(plan));
     head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline });
-    let spawned = SpawnedJob { job, by, apps: messages, blocks, preputs };
+    let is_of_tool = from.is_tool();
+    let spawned = SpawnedJob { job, by, is_of_tool, apps: messages, blocks, preputs };
     send_all(head, SpawnNotice::New(Box::new(spawned)));
 }
 
@@ -161,6 +214,7 @@ pub(super) fn check_started(head: &mut HeadLoop, job: u32) {
     }
     let Some(WaitingSpawn { from, commands, .. }) = head.jobs.take_waiting(job) else { return };
     send_all(head, SpawnNotice::Started { job });
+    tools::note_job_start(head, job);
     answer(head, from, Ok(job), &commands.done());
 }
 
@@ -207,6 +261,7 @@ pub(super) fn check_ended(head: &mut HeadLoop, job: u32) {
     if job > 0 && head.nodes.has_job_ended(job) && !head.ending.is_leaving() {
         head.servers.network.end_job(job);
         send_all(head, SpawnNotice::Ended { job });
+        tools::note_job_end(head, job);
     }
 }
 
@@ -221,18 +276,27 @@ fn refuse(
     (code, codes): (Code, &[CodeRun]),
     why: impl Display,
 ) {
-    let (job, rank) = from.by;
-    let pid = head.nodes.pid(from.by);
-    let text = report::not_spawned(head.plan(job), (rank, pid), why);
-    trace::report(head, text);
+    if let SpawnOrigin::Rank(_, _, (job, rank)) = from {
+        let pid = head.nodes.pid((job, rank));
+        let text = report::not_spawned(head.plan(job), (rank, pid), why);
+        trace::report(head, text);
+    }
     answer(head, from, Err(code), codes);
 }
 
 fn answer(head: &mut HeadLoop, from: SpawnOrigin, made: Result<u32, Code>, codes: &[CodeRun]) {
-    let codes = codes.iter().map(|run| (run.count, run.code.0)).collect();
-    let made = made.map_err(|code| code.0);
-    let answer = SpawnAnswer { asker: from.asker, made, codes };
-    head.send(Destination::Node(from.node), &HeadMessage::Spawn(SpawnNotice::Answer(answer)));
+    match from {
+        SpawnOrigin::Rank(node, asker, _) => {
+            let codes = codes.iter().map(|run| (run.count, run.code.0)).collect();
+            let made = made.map_err(|code| code.0);
+            let answer = SpawnAnswer { asker, made, codes };
+            head.send(Destination::Node(node), &HeadMessage::Spawn(SpawnNotice::Answer(answer)));
+        }
+        SpawnOrigin::Tool(asked) => {
+            let made = made.and_then(|number| head.clients.server.job(number).ok_or(Code::FAIL));
+            head.clients.server.service.answer_spawn(asked, made, codes);
+        }
+    }
 }
 
 /// Number of ranks that all jobs of a run have together, at most.

@@ -16,7 +16,7 @@ pub(super) struct NodeTable {
     /// By number of the job.
     jobs: Vec<JobRanks>,
     /// Processes of ranks that were started, by process number.
-    processes: Vec<RemoteProcess>,
+    processes: Vec<StartedProcess>,
     running_count: usize,
 }
 
@@ -58,11 +58,15 @@ struct JobNodeRanks {
 }
 
 /// Process of a rank.
-#[derive(Clone, Copy, Debug)]
-struct RemoteProcess {
-    pid: i32,
-    is_running: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RemoteProcess {
+    /// Its job and rank.
+    pub(super) owner: (u32, u32),
+    pub(super) pid: i32,
 }
+
+/// Process that was started, and whether it runs.
+type StartedProcess = (RemoteProcess, bool);
 
 impl NodeTable {
     /// Creates the table of a run whose first job has these places, of which those of the first `started_max`
@@ -163,6 +167,7 @@ impl NodeTable {
     /// Records the start of the next rank of a job on a node. Returns its process number and rank; `None` if
     /// the node has no further one.
     pub(super) fn note_start(&mut self, node: NodeId, job: u32, pid: i32) -> Option<(u32, u32)> {
+        let number_of_job = job;
         let job = self.jobs.get_mut(index(job))?;
         let of = job.nodes.get_mut(index(node.0.checked_sub(1)?))?;
         let rank = of.ranks.at(of.started_count)?;
@@ -171,7 +176,7 @@ impl NodeTable {
         *job.numbers.get_mut(index(rank))? = Some(number);
         job.started_count += 1;
         job.running_count += 1;
-        self.processes.push(RemoteProcess { pid, is_running: true });
+        self.processes.push((RemoteProcess { owner: (number_of_job, rank), pid }, true));
         self.running_count += 1;
         Some((number, rank))
     }
@@ -179,8 +184,8 @@ impl NodeTable {
     /// Records the end of a rank of a node. Returns its process number; `None` if it does not run there.
     pub(super) fn note_end(&mut self, node: NodeId, (job, rank): (u32, u32)) -> Option<u32> {
         let number = self.number_on(node, (job, rank))?;
-        let process = self.processes.get_mut(index(number)).filter(|one| one.is_running)?;
-        process.is_running = false;
+        let (_, is_running) = self.processes.get_mut(index(number)).filter(|(_, runs)| *runs)?;
+        *is_running = false;
         self.running_count -= 1;
         if let Some(job) = self.jobs.get_mut(index(job)) {
             job.running_count -= 1;
@@ -214,7 +219,7 @@ impl NodeTable {
         let numbers = self.jobs.get(index(job)).map(|job| &job.numbers);
         let number = numbers.and_then(|all| all.get(index(rank)).copied().flatten());
         let process = number.and_then(|number| self.processes.get(index(number)));
-        process.is_some_and(|process| !process.is_running)
+        process.is_some_and(|(_, is_running)| !is_running)
     }
 
     /// Records ranks of a job that have failed, and returns all of them.
@@ -232,7 +237,7 @@ impl NodeTable {
     /// Process of a rank, if it was started.
     pub(super) fn pid(&self, (job, rank): (u32, u32)) -> Option<i32> {
         let number = (*self.jobs.get(index(job))?.numbers.get(index(rank))?)?;
-        self.processes.get(index(number)).map(|process| process.pid)
+        self.processes.get(index(number)).map(|(process, _)| process.pid)
     }
 
     /// True if all ranks of a job were started.
@@ -278,19 +283,29 @@ impl NodeTable {
 
     /// Ranks of a job that run.
     pub(super) fn all_running(&self, job: u32) -> Ranks {
-        self.with_state(job, |process| process.is_running)
+        self.with_state(job, |is_running| is_running)
     }
 
     /// Ranks of a job that have ended, and those of lost nodes.
     pub(super) fn all_ended(&self, job: u32) -> Ranks {
-        self.with_state(job, |process| !process.is_running)
+        self.with_state(job, |is_running| !is_running)
     }
 
-    fn with_state(&self, job: u32, is_wanted: impl Fn(&RemoteProcess) -> bool) -> Ranks {
+    /// The process with this number, and whether it runs.
+    pub(super) fn process(&self, number: u32) -> Option<(RemoteProcess, bool)> {
+        self.processes.get(index(number)).copied()
+    }
+
+    /// All processes that were started, each with whether it runs.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (RemoteProcess, bool)> {
+        self.processes.iter().copied()
+    }
+
+    fn with_state(&self, job: u32, is_wanted: impl Fn(bool) -> bool) -> Ranks {
         let numbers = self.jobs.get(index(job)).map_or(&[][..], |job| &job.numbers);
         let process = |number: &Option<u32>| self.processes.get(index((*number)?));
         let of_rank = (0..).zip(numbers).filter_map(|(rank, number)| {
-            process(number).filter(|process| is_wanted(process)).map(|_| rank)
+            process(number).filter(|(_, is_running)| is_wanted(*is_running)).map(|_| rank)
         });
         of_rank.collect()
     }

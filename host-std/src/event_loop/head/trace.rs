@@ -2,18 +2,22 @@
 
 use super::HeadLoop;
 use crate::launch::plan::Plan;
+use crate::nodes::message::HeadMessage;
 use crate::settings::Tracing;
 use crate::trace::{TraceSource, Tracer, head};
-use pmi_trace::file::RecordReader;
+use crate::verdict::Failure;
+use pmi_trace::file::{RecordReader, write_record};
 use pmi_trace::record::PMIX_SESSION;
 use pmi_trace::{Content, JobFacts, Record};
-use pmi_tree::NodeId;
+use pmi_tree::{Destination, NodeId};
 use std::collections::BTreeMap;
 
 /// Recorder of the head.
 pub(super) struct HeadTrace {
     tracer: Tracer,
     connections: ConnectionNumbers,
+    /// Node at which pages connect, if they may, and whether any of them observes the run.
+    observers: Option<(NodeId, bool)>,
 }
 
 /// Numbers of connections in the trace of the run: each node counts its own from 0.
@@ -26,24 +30,30 @@ struct ConnectionNumbers {
 }
 
 impl HeadTrace {
-    /// Opens the trace that the settings request; `None` if they request none.
+    /// Opens the trace that the settings request, or that pages may observe, which connect at the node
+    /// `observers`; `None` without either.
     ///
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub(super) fn open(settings: &Tracing, plan: &Plan) -> Result<Option<Self>, String> {
-        if !settings.is_requested() {
+    pub(super) fn open(
+        settings: &Tracing,
+        plan: &Plan,
+        observers: Option<NodeId>,
+    ) -> Result<Option<Self>, String> {
+        if !settings.is_requested() && observers.is_none() {
             return Ok(None);
         }
         // Reports about single ranks are made by their agents, which have the last messages.
-        let mut tracer = Tracer::new(0);
+        let mut tracer = Tracer::new(observers.map_or(0, |_| settings.ring));
         tracer.start(settings, head(plan, facts(plan, (0, None))))?;
-        Ok(Some(Self { tracer, connections: ConnectionNumbers::default() }))
+        let observers = observers.map(|node| (node, false));
+        Ok(Some(Self { tracer, connections: ConnectionNumbers::default(), observers }))
     }
 
-    /// Adds a job that a rank of `spawner` has spawned.
-    pub(super) fn add_spawned(&mut self, plan: &Plan, job: u32, spawner: u32) {
-        self.tracer.add_job(facts(plan, (job, Some(spawner))), true);
+    /// Adds a job that a rank of `spawner` has spawned, or a tool.
+    pub(super) fn add_spawned(&mut self, plan: &Plan, job: u32, spawner: Option<u32>) {
+        self.tracer.add_job(facts(plan, (job, spawner)), true);
     }
 
     /// Adds records of a node, whose times begin at `zero_ns` by the clock of the head. Returns false if they
@@ -63,6 +73,10 @@ impl HeadTrace {
             self.tracer.add_record(TraceSource { job, rank, session }, time_ns, what);
         }
         reader.damage().is_none()
+    }
+
+    fn has_pages(&self, node: NodeId) -> bool {
+        self.observers.is_some_and(|(of, _)| of == node)
     }
 
     /// Records the end of the run with this exit code, and waits until the trace is written. Returns a
@@ -91,18 +105,69 @@ impl ConnectionNumbers {
     }
 }
 
+/// Sends a page that begins to observe the run the trace so far. False if the node has no pages.
+pub(super) fn observe(head: &mut HeadLoop, from: NodeId, page: u32) -> bool {
+    send_records(head);
+    let Some(trace) = head.reports.trace.as_mut().filter(|trace| trace.has_pages(from)) else {
+        return false;
+    };
+    trace.tracer.keep_unsent(true);
+    trace.observers = Some((from, true));
+    let trace = trace.tracer.recent();
+    head.send(Destination::Node(from), &HeadMessage::RecentRecords { page, trace });
+    true
+}
+
+/// Sends no more records, since no page observes the run. False if the node has no pages.
+pub(super) fn end_observation(head: &mut HeadLoop, from: NodeId) -> bool {
+    let Some(trace) = head.reports.trace.as_mut().filter(|trace| trace.has_pages(from)) else {
+        return false;
+    };
+    trace.tracer.keep_unsent(false);
+    trace.observers = Some((from, false));
+    true
+}
+
+/// Sends pages the records since the last call.
+fn send_records(head: &mut HeadLoop) {
+    while let Some(trace) = &mut head.reports.trace
+        && let Some((node, true)) = trace.observers
+        && let Some(records) = trace.tracer.take_unsent()
+    {
+        // A node that is lost has no pages any more.
+        if head.nodes.get(node).is_some_and(|node| !node.is_lost) {
+            head.send(Destination::Node(node), &HeadMessage::Records(records));
+        }
+    }
+}
+
+/// Sends pages the last records, with the exit code of the run, before the agents are dismissed.
+pub(super) fn end_records(head: &mut HeadLoop) {
+    send_records(head);
+    let failure = head.ending.termination.failure();
+    let code = failure.map(Failure::exit_code).or(head.summary.tolerated_code()).unwrap_or(0);
+    if let Some(HeadTrace { tracer, observers: Some((node, true)), .. }) = &head.reports.trace {
+        let (node, mut records) = (*node, Vec::new());
+        let what: Content = Content::Ended { code };
+        let (job, time_ns) = (0, tracer.now_ns());
+        write_record(&Record { time_ns, job, rank: None, session: None, what }, &mut records);
+        head.send(Destination::Node(node), &HeadMessage::Records(records));
+    }
+}
+
 /// Writes a report to the user, and records it.
 pub(super) fn report(head: &mut HeadLoop, text: String) {
-    if let Some(trace) = &mut head.trace {
+    if let Some(trace) = &mut head.reports.trace {
         let what = Content::Report { text: text.clone() };
         trace.tracer.event(TraceSource::job(0), what);
     }
     head.io.report(text);
 }
 
-/// Writes the trace, and prints the messages it shows.
+/// Writes the trace, also to pages, and prints the messages it shows.
 pub(super) fn flush(head: &mut HeadLoop) {
-    let Some(trace) = &mut head.trace else { return };
+    send_records(head);
+    let Some(trace) = &mut head.reports.trace else { return };
     for message in trace.tracer.take_shown(head.io.outputs.is_flushed()) {
         head.io.report(message);
     }

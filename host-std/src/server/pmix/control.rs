@@ -12,6 +12,7 @@
 //! A rank may control ranks of its own job, and jobs spawned from it, directly or not; a tool all.
 
 use crate::launch::cleanup::Cleanup;
+use crate::launch::control::ControlAction;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::Server;
@@ -39,17 +40,6 @@ pub(crate) enum Controller {
     Rank(JobId),
     /// The tool with this job.
     Tool(JobId),
-}
-
-/// Action on a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ControlAction {
-    /// Sends this signal.
-    Signal(Signal),
-    /// Sends SIGTERM, and SIGKILL if the process does not exit in time.
-    Terminate,
-    /// Sends SIGKILL.
-    Kill,
 }
 
 impl JobControl {

@@ -3,6 +3,7 @@
 
 use crate::launch::pmix::server_nspace;
 use crate::launch::process::ProcessEnd;
+use crate::operation::EventMessage;
 use crate::server::pmix::heap::PmixHeap;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::JobId;
@@ -100,6 +101,21 @@ impl PmixNotifier<'_> {
             special(to);
             info(keys::HOSTNAME, Type::STRING, to).text(Some(host.as_bytes()));
             info(keys::NODEID, Type::UINT32, to).u32(node);
+        });
+    }
+
+    /// Publishes an event of a tool, which is a client of the head.
+    pub(crate) fn notify_of_tool(&mut self, event: &EventMessage) {
+        let EventMessage { nspace, code, range, is_cached, count, infos } = event;
+        let notification = Notification {
+            code: Status(*code),
+            source: Proc { nspace, rank: 0 },
+            range: *range,
+            later: is_cached.then_some(*range),
+            infos: *count,
+        };
+        self.server.pmix().notify_clients(&notification, |to| {
+            to.raw(infos);
         });
     }
 

@@ -94,13 +94,13 @@ impl PmixCalls<'_> {
         wish.unwrap_or_else(Wish::Refused)
     }
 
-    /// True if a pending query contains this key.
-    pub(crate) fn query_names(&self, session: SessionId, wanted: &[u8]) -> bool {
+    /// True if a pending query contains one of these keys.
+    pub(crate) fn query_names(&self, session: SessionId, wanted: &[&[u8]]) -> bool {
         let Some(Request::Query(queries)) = self.server.pmix_ref().request(session) else {
             return false;
         };
         let mut queries = queries.each(Type::QUERY, Query::read);
-        queries.any(|query| query.keys.iter().any(|key| key == wanted))
+        queries.any(|query| query.keys.iter().any(|key| wanted.contains(&key)))
     }
 
     /// Answers a query and lets the client continue. `own` provides values that only the launcher knows.

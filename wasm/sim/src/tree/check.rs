@@ -80,7 +80,12 @@ impl TreeChecks {
 
     /// True if a node has received all `operations`.
     pub fn has_all(&self, node: NodeId, operations: u32) -> bool {
-        self.ended.get(&node).copied().unwrap_or(0) >= operations as usize
+        self.ended(node) >= operations as usize
+    }
+
+    /// Number of results that a node has received.
+    pub fn ended(&self, node: NodeId) -> usize {
+        self.ended.get(&node).copied().unwrap_or(0)
     }
 
     pub(super) fn found(&mut self, rule: &'static str, what: String) {
@@ -155,7 +160,7 @@ impl TreeChecks {
                 continue;
             }
             match rest.strip_prefix(own.as_slice()) {
-                Some(behind) => (rest, counted) = (behind, counted + u64::from(MEMBERS)),
+                Some(behind) => (rest, counted) = (behind, counted + u64::from(plan.members)),
                 None if self.excluded.contains(&node) => {}
                 None => {
                     let what =
@@ -167,7 +172,7 @@ impl TreeChecks {
         if !rest.is_empty() {
             self.found("data", format!("operation {number} has {} bytes of no node", rest.len()));
         }
-        let most = u64::from(plan.nodes - 1) * u64::from(MEMBERS);
+        let most = u64::from(plan.nodes - 1) * u64::from(plan.members);
         if members < counted || members > most {
             self.found("data", format!("operation {number} has {members} members"));
         }
@@ -215,7 +220,7 @@ impl TreeChecks {
                     }
                     let is_alone = !nodes().any(|other| other != NodeId::HEAD && lives(other));
                     if !is_alone && !self.has_all(node, plan.operations) {
-                        let count = self.ended.get(&node).copied().unwrap_or(0);
+                        let count = self.ended(node);
                         let of = plan.operations;
                         found.push((
                             "waits",
@@ -313,6 +318,3 @@ pub(super) fn contribution(node: NodeId, number: u32, plan: &TreePlan) -> Vec<u8
     data.resize(len, fill);
     data
 }
-
-/// Members on each node.
-pub(super) const MEMBERS: u32 = 100;

@@ -20,13 +20,18 @@ mod check;
 mod connection;
 mod mutant;
 mod plan;
+mod record;
 mod scale;
+mod scenario;
 mod sweep;
 mod world;
 
 pub use check::{Traffic, TreeChecks};
 pub use mutant::TreeMutant;
 pub use plan::{Talk, TreeFault, TreePlan};
+pub use pmi_tree::NodeId;
+pub use record::{TreeEdgeWay, TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
 pub use scale::{TreeCost, cost};
+pub use scenario::TreeScenario;
 pub use sweep::{TreeRun, TreeSummary, run, sweep};
 pub use world::TreeWorld;

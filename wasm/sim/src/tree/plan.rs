@@ -14,6 +14,8 @@ pub struct TreePlan {
     pub operations: u32,
     /// Bytes that a node contributes.
     pub bytes: Span,
+    /// Members on each node.
+    pub members: u32,
     /// Time of a node between two operations.
     pub pace: Span,
     /// Time of a byte on its way.
@@ -66,6 +68,7 @@ impl TreePlan {
             radix: 4,
             operations,
             bytes: Span::just(bytes),
+            members: 100,
             pace: Span::just(0),
             latency: Span::just(30),
             byte_picos: 800,

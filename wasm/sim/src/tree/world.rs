@@ -1,14 +1,15 @@
 //! The world: nodes, connections, faults, and a queue of due actions.
 
-use super::check::{self, Fate, MEMBERS, TreeChecks};
+mod acts;
+
+use super::check::{Fate, TreeChecks};
 use super::connection::Connection;
 use super::mutant::TreeMutant;
-use super::plan::{DIAL_LIMIT, PATIENCE, PICOS, START, START_REPORT, TreeFault, TreePlan};
-use crate::rng::{Percent, Rng, Span};
+use super::plan::{DIAL_LIMIT, PATIENCE, PICOS, START, TreeFault, TreePlan};
+use super::record::{TreeEdgeWay, TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
+use crate::rng::Rng;
 use pmi_core::time::Instant;
-use pmi_tree::{
-    CollectiveId, Contribution, Destination, NodeId, TreeConfig, TreeError, TreeEvent, TreeNode,
-};
+use pmi_tree::{NodeId, TreeConfig, TreeError, TreeEvent, TreeNode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A due action.
@@ -32,6 +33,8 @@ struct SimNode {
     fate: Fate,
     is_isolated: bool,
     was_attached: bool,
+    /// The parent of the last entry about it.
+    parent: Option<NodeId>,
     peers: BTreeMap<NodeId, usize>,
     /// Peers whose connections are full.
     waiting: BTreeSet<NodeId>,
@@ -58,6 +61,13 @@ pub struct TreeWorld {
     connections: BTreeMap<usize, Connection>,
     checks: TreeChecks,
     span: Option<(u64, u64)>,
+    /// Time up to which it runs before it may be over.
+    look: u64,
+    is_over: bool,
+    /// Number of broken rules so far.
+    violations: usize,
+    /// Entries of the run, if they are kept.
+    entries: Option<Vec<TreeEntry>>,
 }
 
 impl TreeWorld {
@@ -72,6 +82,7 @@ impl TreeWorld {
             fate: Fate::Alive { is_attached: false },
             is_isolated: false,
             was_attached: id == NodeId::HEAD,
+            parent: None,
             peers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             timer: u64::MAX,
@@ -90,8 +101,13 @@ impl TreeWorld {
             connections: BTreeMap::new(),
             checks: TreeChecks::new(plan.nodes),
             span: None,
+            look: 0,
+            is_over: false,
+            violations: 0,
+            entries: None,
             plan,
         };
+        world.look = world.least();
         for child in (1..world.plan.nodes).map(NodeId) {
             let parent = child.parent(world.plan.radix).unwrap_or(NodeId::HEAD);
             let at = world.rng.within(world.plan.pace);
@@ -108,32 +124,115 @@ impl TreeWorld {
         world
     }
 
+    /// Keeps entries of all that happens from now on.
+    pub fn record(&mut self) {
+        self.entries = Some(Vec::new());
+    }
+
     /// Runs to the end: nothing is left to do, or to wait for.
     pub fn run(&mut self) {
+        while self.step() {}
+    }
+
+    /// Executes the next due action; false if nothing is left to do, or to wait for, or if a rule is broken.
+    pub fn step(&mut self) -> bool {
+        let next = self.queue.first_key_value().map(|(&(time, _), _)| time);
+        let Some(time) = next.filter(|_| !self.is_over) else { return self.finish() };
+        if time > self.look {
+            if self.is_finished() || time > self.least() + PATIENCE {
+                return self.finish();
+            }
+            self.look = time + 100_000;
+        }
+        let Some((_, action)) = self.queue.pop_first() else { return self.finish() };
+        self.time = time;
+        self.steps += 1;
+        self.checks.at(time, self.steps);
+        self.act(action);
+        self.note_violations();
+        true
+    }
+
+    /// Lets a fault happen now. The run goes on.
+    pub fn inject(&mut self, fault: TreeFault) {
+        self.plan.faults.push((self.time, fault));
+        self.look = self.look.max(self.least());
+        self.is_over = false;
+        self.fault(fault);
+        self.touch(fault.node());
+        self.note_violations();
+    }
+
+    /// Judges the end, once.
+    fn finish(&mut self) -> bool {
+        if self.is_over {
+            return false;
+        }
+        self.is_over = true;
+        let fates = self.fates();
+        self.checks.finish(&fates, &self.plan);
+        self.note_violations();
+        self.note(|| TreeRecord::Quiet);
+        false
+    }
+
+    /// A run with a broken rule is over.
+    fn note_violations(&mut self) {
+        let noted = std::mem::replace(&mut self.violations, self.checks.violations().len());
+        for violation in self.checks.violations()[noted..].to_vec() {
+            self.is_over = true;
+            self.note(|| TreeRecord::Violation(violation));
+        }
+    }
+
+    /// Time before which no run is over.
+    fn least(&self) -> u64 {
         let faults = self.plan.faults.iter().map(|(at, fault)| match fault {
             TreeFault::Kill(_) | TreeFault::Cut(_) => at + 500_000,
             TreeFault::Isolate(_) | TreeFault::Mute(_) => at + 8_000_000,
         });
         let talks = self.plan.talks.iter().map(|talk| START + talk.at);
-        let least = faults.chain(talks).max().unwrap_or(0) + 10_000;
-        let mut look = least;
-        while let Some(((time, _), action)) = self.queue.pop_first() {
-            if time > look {
-                if self.is_finished() || time > least + PATIENCE {
-                    break;
-                }
-                look = time + 100_000;
-            }
-            self.time = time;
-            self.steps += 1;
-            self.checks.at(time, self.steps);
-            self.act(action);
-            if !self.checks.violations().is_empty() {
-                return;
-            }
+        faults.chain(talks).max().unwrap_or(0) + 10_000
+    }
+
+    fn note(&mut self, event: impl FnOnce() -> TreeRecord) {
+        let (at, step) = (self.time, self.steps);
+        if let Some(entries) = &mut self.entries {
+            entries.push(TreeEntry { at, step, event: event() });
         }
-        let fates = self.fates();
-        self.checks.finish(&fates, &self.plan);
+    }
+
+    /// Entries of the run, if they are [recorded](Self::record).
+    pub fn entries(&self) -> &[TreeEntry] {
+        self.entries.as_deref().unwrap_or_default()
+    }
+
+    /// The time, in microseconds.
+    pub const fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// True if nothing more happens by itself.
+    pub const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The plan, with the injected faults.
+    pub const fn plan(&self) -> &TreePlan {
+        &self.plan
+    }
+
+    /// State of a node now.
+    pub fn view(&self, node: NodeId) -> TreeNodeView {
+        let sim = self.sim(node);
+        let life = match (&sim.node, sim.fate) {
+            (Some(_), _) if sim.is_isolated => TreeNodeLife::Stopped,
+            (Some(_), _) => TreeNodeLife::Running,
+            (None, Fate::Left { .. }) => TreeNodeLife::Left,
+            (None, _) => TreeNodeLife::Killed,
+        };
+        let ended = u32::try_from(self.checks.ended(node)).unwrap_or(u32::MAX);
+        TreeNodeView { life, parent: attached(sim), entered: sim.contributed, ended }
     }
 
     /// The rules and their findings.
@@ -245,6 +344,13 @@ impl TreeWorld {
         let sim = self.sim_mut(me);
         let Some(node) = &sim.node else { return };
         sim.was_attached |= node.is_attached();
+        let parent = attached(sim);
+        if sim.parent != parent {
+            sim.parent = parent;
+            self.note(|| TreeRecord::Attached { node: me, parent });
+        }
+        let sim = self.sim_mut(me);
+        let Some(node) = &sim.node else { return };
         if node.is_over() {
             return self.leave(me);
         }
@@ -313,8 +419,16 @@ impl TreeWorld {
                 traffic.received += received;
             }
             let bytes = bytes.clone();
+            let way = self.way(connection, from);
+            self.note(|| TreeRecord::Sent { way, bytes: bytes.clone() });
             self.after(at - self.time, Action::Deliver { connection, from, bytes });
         }
+    }
+
+    fn way(&self, connection: usize, from: NodeId) -> TreeEdgeWay {
+        let ends = self.connections.get(&connection).map(|state| (state.child, state.parent));
+        let (child, parent) = ends.unwrap_or_default();
+        TreeEdgeWay { child, parent, is_up: from == child }
     }
 
     fn is_silent(&self, connection: &Connection) -> bool {
@@ -332,6 +446,8 @@ impl TreeWorld {
         if let Some(state) = self.connections.get_mut(&connection) {
             state.directions[direction].in_flight -= bytes.len();
         }
+        let way = self.way(connection, from);
+        self.note(|| TreeRecord::Received { way, len: bytes.len() });
         if self.sim(to).peers.get(&from) == Some(&connection)
             && let Some(node) = &mut self.sim_mut(to).node
             && let Err(error) = node.receive(from, bytes, now)
@@ -389,6 +505,7 @@ impl TreeWorld {
             let connection = usize::try_from(self.order).unwrap_or(usize::MAX);
             self.order += 1;
             self.connections.insert(connection, Connection::new(child, parent));
+            self.note(|| TreeRecord::Connected { child, parent });
             for (me, peer) in [(parent, child), (child, parent)] {
                 self.close(me, peer);
                 self.sim_mut(me).peers.insert(peer, connection);
@@ -416,6 +533,7 @@ impl TreeWorld {
             TreeEvent::Close { peer, .. } => self.close(me, peer),
             TreeEvent::CollectiveEnded { id, data, members } => {
                 self.checks.on_ended(me, id, (&data, members), &self.plan);
+                self.note(|| TreeRecord::Ended { node: me, number: id.number });
                 self.span = self.span.map(|(first, _)| (first, self.time));
                 if me != NodeId::HEAD && self.sim(me).contributed < self.plan.operations {
                     let wait = self.rng.within(self.plan.pace);
@@ -431,6 +549,7 @@ impl TreeWorld {
                 let is_expected =
                     is_hit(node) || is_hit(NodeId::HEAD) || self.plan.faults.len() > 1;
                 self.checks.on_lost(node, is_expected);
+                self.note(|| TreeRecord::Lost(node));
                 let wait = self.rng.below(2_000);
                 self.after(wait, Action::Exclude(node));
             }
@@ -439,156 +558,10 @@ impl TreeWorld {
             _ => {}
         }
     }
+}
 
-    fn set_left(&mut self, me: NodeId, has_lost_head: bool) {
-        let sim = self.sim_mut(me);
-        if sim.fate != Fate::Hit {
-            sim.fate = Fate::Left { has_lost_head };
-        }
-    }
-
-    /// The process of a node ends by itself.
-    fn leave(&mut self, me: NodeId) {
-        self.sim_mut(me).node = None;
-        let peers: Vec<NodeId> = self.sim(me).peers.keys().copied().collect();
-        peers.into_iter().for_each(|peer| self.close(me, peer));
-    }
-
-    fn contribute(&mut self, me: NodeId) {
-        let number = self.sim(me).contributed + 1;
-        let mut data = check::contribution(me, number, &self.plan);
-        let id = CollectiveId { job: 1, kind: 0, number };
-        let last = NodeId(self.plan.nodes - 1);
-        if self.sim(me).node.is_none() {
-            return;
-        }
-        self.sim_mut(me).contributed = number;
-        self.checks.on_contribution(me, number, data.len());
-        self.span = self.span.or(Some((self.time, self.time)));
-        match self.mutant {
-            Some(TreeMutant::ChangeData) if me == last => {
-                data.iter_mut().for_each(|byte| *byte ^= 1)
-            }
-            Some(TreeMutant::EarlyEnd) if !self.has_acted && me != last => {
-                self.has_acted = true;
-                if let Some(head) = &mut self.sim_mut(NodeId::HEAD).node {
-                    let _ = head.exclude(last);
-                }
-                self.touch(NodeId::HEAD);
-            }
-            _ => {}
-        }
-        if let Some(node) = &mut self.sim_mut(me).node
-            && let Err(error) = node.contribute(id, Contribution { members: MEMBERS, data })
-        {
-            self.checks.found("frames", format!("node {} cannot contribute: {error}", me.0));
-        }
-        self.touch(me);
-    }
-
-    fn talk(&mut self, talk: usize) {
-        let talk = self.plan.talks[talk];
-        let is_known = match talk.to {
-            // It may be lost already, and is not told apart from one that will be.
-            Destination::Node(node) => self.sim(node).node.is_some(),
-            Destination::Head | Destination::All => true,
-        };
-        if self.sim(talk.from).node.is_some() && is_known {
-            let number = self.checks.on_sent(talk.from, talk.to, talk.class);
-            let body = check::body(talk.to, number, talk.len);
-            if let Some(node) = &mut self.sim_mut(talk.from).node
-                && let Err(error) = node.send(talk.to, talk.class, body)
-            {
-                self.checks.found("once", format!("node {} cannot send: {error}", talk.from.0));
-            }
-        }
-        self.touch(talk.from);
-    }
-
-    fn fault(&mut self, fault: TreeFault) {
-        match fault {
-            TreeFault::Kill(node) => {
-                self.hit(node);
-                self.sim_mut(node).node = None;
-                let is_reset = self.rng.chance(Percent(50));
-                let peers: Vec<(NodeId, usize)> =
-                    self.sim(node).peers.iter().map(|(peer, at)| (*peer, *at)).collect();
-                for (peer, connection) in peers {
-                    if let Some(state) = self.connections.get_mut(&connection).filter(|_| is_reset)
-                    {
-                        // What is under way is lost.
-                        state.directions.iter_mut().for_each(|one| one.last_arrival = 0);
-                        self.queue.retain(|_, action| {
-                            !matches!(action, Action::Deliver { connection: of, .. } if *of == connection)
-                        });
-                    }
-                    self.close(node, peer);
-                }
-            }
-            TreeFault::Isolate(node) => {
-                self.hit(node);
-                self.sim_mut(node).is_isolated = true;
-            }
-            TreeFault::Cut(node) | TreeFault::Mute(node) => {
-                let parent = self.sim(node).node.as_ref().and_then(TreeNode::parent);
-                let Some(parent) = parent else { return };
-                let Some(connection) = self.sim(node).peers.get(&parent).copied() else { return };
-                if fault == TreeFault::Mute(node) {
-                    if let Some(state) = self.connections.get_mut(&connection) {
-                        state.is_muted = true;
-                    }
-                    return;
-                }
-                self.queue.retain(|_, action| {
-                    !matches!(action, Action::Deliver { connection: of, .. } if *of == connection)
-                });
-                for at in [node, parent] {
-                    let wait = self.rng.within(Span::new(0, 300));
-                    self.after(wait, Action::Closed { connection, at });
-                }
-            }
-        }
-    }
-
-    /// Marks a node as lost. The starter reports those that were never attached.
-    fn hit(&mut self, node: NodeId) {
-        let sim = self.sim_mut(node);
-        let is_new = matches!(sim.fate, Fate::Alive { .. });
-        let was_attached = sim.was_attached;
-        if is_new {
-            sim.fate = Fate::Hit;
-        }
-        if is_new && !was_attached {
-            self.after(START_REPORT, Action::Exclude(node));
-        }
-    }
-
-    /// The event that the owner of a node receives.
-    fn mutate(&mut self, me: NodeId, mut event: TreeEvent) -> Option<TreeEvent> {
-        let last = NodeId(self.plan.nodes - 1);
-        let Some(mutant) = self.mutant else { return Some(event) };
-        match (mutant, &mut event) {
-            (TreeMutant::OtherResult, TreeEvent::CollectiveEnded { data, .. }) if me == last => {
-                *data = data.iter().copied().chain([7]).collect();
-            }
-            (TreeMutant::SwallowResult, TreeEvent::CollectiveEnded { .. }) if me == last => {
-                return None;
-            }
-            (TreeMutant::ForgetLoss, TreeEvent::NodeLost { .. })
-            | (TreeMutant::IgnoreHeadLoss, TreeEvent::HeadLost)
-            | (TreeMutant::NoReturn, TreeEvent::Reconnect { .. }) => return None,
-            (TreeMutant::BlameAnother, TreeEvent::NodeLost { node, .. }) => {
-                *node = NodeId(1 + node.0 % last.0);
-            }
-            (TreeMutant::RepeatMessage, TreeEvent::Message { from, class, body }) => {
-                self.checks.on_message(me, *from, *class, body);
-            }
-            (TreeMutant::SwallowMessage, TreeEvent::Message { .. }) if !self.has_acted => {
-                self.has_acted = true;
-                return None;
-            }
-            _ => {}
-        }
-        Some(event)
-    }
+/// The parent that a node is attached to.
+fn attached(sim: &SimNode) -> Option<NodeId> {
+    let node = sim.node.as_ref().filter(|node| node.is_attached())?;
+    node.parent().filter(|_| node.config().node != NodeId::HEAD)
 }

@@ -1,0 +1,167 @@
+//! Acts of the owners of nodes, and faults of a plan and of mutants.
+
+use super::super::check::{self, Fate};
+use super::super::mutant::TreeMutant;
+use super::super::plan::{START_REPORT, TreeFault};
+use super::super::record::TreeRecord;
+use super::{Action, TreeWorld};
+use crate::rng::{Percent, Span};
+use pmi_tree::{CollectiveId, Contribution, Destination, NodeId, TreeEvent, TreeNode};
+
+impl TreeWorld {
+    pub(super) fn set_left(&mut self, me: NodeId, has_lost_head: bool) {
+        let sim = self.sim_mut(me);
+        if sim.fate != Fate::Hit {
+            sim.fate = Fate::Left { has_lost_head };
+        }
+    }
+
+    /// The process of a node ends by itself.
+    pub(super) fn leave(&mut self, me: NodeId) {
+        self.sim_mut(me).node = None;
+        self.note(|| TreeRecord::Left(me));
+        let peers: Vec<NodeId> = self.sim(me).peers.keys().copied().collect();
+        peers.into_iter().for_each(|peer| self.close(me, peer));
+    }
+
+    pub(super) fn contribute(&mut self, me: NodeId) {
+        let number = self.sim(me).contributed + 1;
+        let mut data = check::contribution(me, number, &self.plan);
+        let id = CollectiveId { job: 1, kind: 0, number };
+        let members = self.plan.members;
+        let last = NodeId(self.plan.nodes - 1);
+        if self.sim(me).node.is_none() {
+            return;
+        }
+        self.sim_mut(me).contributed = number;
+        self.checks.on_contribution(me, number, data.len());
+        self.note(|| TreeRecord::Contributed { node: me, number });
+        self.span = self.span.or(Some((self.time, self.time)));
+        match self.mutant {
+            Some(TreeMutant::ChangeData) if me == last => {
+                data.iter_mut().for_each(|byte| *byte ^= 1)
+            }
+            Some(TreeMutant::EarlyEnd) if !self.has_acted && me != last => {
+                self.has_acted = true;
+                if let Some(head) = &mut self.sim_mut(NodeId::HEAD).node {
+                    let _ = head.exclude(last);
+                }
+                self.touch(NodeId::HEAD);
+            }
+            _ => {}
+        }
+        if let Some(node) = &mut self.sim_mut(me).node
+            && let Err(error) = node.contribute(id, Contribution { members, data })
+        {
+            self.checks.found("frames", format!("node {} cannot contribute: {error}", me.0));
+        }
+        self.touch(me);
+    }
+
+    pub(super) fn talk(&mut self, talk: usize) {
+        let talk = self.plan.talks[talk];
+        let is_known = match talk.to {
+            // It may be lost already, and is not told apart from one that will be.
+            Destination::Node(node) => self.sim(node).node.is_some(),
+            Destination::Head | Destination::All => true,
+        };
+        if self.sim(talk.from).node.is_some() && is_known {
+            let number = self.checks.on_sent(talk.from, talk.to, talk.class);
+            let body = check::body(talk.to, number, talk.len);
+            if let Some(node) = &mut self.sim_mut(talk.from).node
+                && let Err(error) = node.send(talk.to, talk.class, body)
+            {
+                self.checks.found("once", format!("node {} cannot send: {error}", talk.from.0));
+            }
+        }
+        self.touch(talk.from);
+    }
+
+    pub(super) fn fault(&mut self, fault: TreeFault) {
+        self.note(|| TreeRecord::Fault(fault));
+        match fault {
+            TreeFault::Kill(node) => {
+                self.hit(node);
+                self.sim_mut(node).node = None;
+                let is_reset = self.rng.chance(Percent(50));
+                let peers: Vec<(NodeId, usize)> =
+                    self.sim(node).peers.iter().map(|(peer, at)| (*peer, *at)).collect();
+                for (peer, connection) in peers {
+                    if let Some(state) = self.connections.get_mut(&connection).filter(|_| is_reset)
+                    {
+                        // What is under way is lost.
+                        state.directions.iter_mut().for_each(|one| one.last_arrival = 0);
+                        self.queue.retain(|_, action| {
+                            !matches!(action, Action::Deliver { connection: of, .. } if *of == connection)
+                        });
+                    }
+                    self.close(node, peer);
+                }
+            }
+            TreeFault::Isolate(node) => {
+                self.hit(node);
+                self.sim_mut(node).is_isolated = true;
+            }
+            TreeFault::Cut(node) | TreeFault::Mute(node) => {
+                let parent = self.sim(node).node.as_ref().and_then(TreeNode::parent);
+                let Some(parent) = parent else { return };
+                let Some(connection) = self.sim(node).peers.get(&parent).copied() else { return };
+                if fault == TreeFault::Mute(node) {
+                    if let Some(state) = self.connections.get_mut(&connection) {
+                        state.is_muted = true;
+                    }
+                    return;
+                }
+                self.queue.retain(|_, action| {
+                    !matches!(action, Action::Deliver { connection: of, .. } if *of == connection)
+                });
+                for at in [node, parent] {
+                    let wait = self.rng.within(Span::new(0, 300));
+                    self.after(wait, Action::Closed { connection, at });
+                }
+            }
+        }
+    }
+
+    /// Marks a node as lost. The starter reports those that were never attached.
+    fn hit(&mut self, node: NodeId) {
+        let sim = self.sim_mut(node);
+        let is_new = matches!(sim.fate, Fate::Alive { .. });
+        let was_attached = sim.was_attached;
+        if is_new {
+            sim.fate = Fate::Hit;
+        }
+        if is_new && !was_attached {
+            self.after(START_REPORT, Action::Exclude(node));
+        }
+    }
+
+    /// The event that the owner of a node receives.
+    pub(super) fn mutate(&mut self, me: NodeId, mut event: TreeEvent) -> Option<TreeEvent> {
+        let last = NodeId(self.plan.nodes - 1);
+        let Some(mutant) = self.mutant else { return Some(event) };
+        match (mutant, &mut event) {
+            (TreeMutant::OtherResult, TreeEvent::CollectiveEnded { data, .. }) if me == last => {
+                *data = data.iter().copied().chain([7]).collect();
+            }
+            (TreeMutant::SwallowResult, TreeEvent::CollectiveEnded { .. }) if me == last => {
+                return None;
+            }
+            (TreeMutant::ForgetLoss, TreeEvent::NodeLost { .. })
+            | (TreeMutant::IgnoreHeadLoss, TreeEvent::HeadLost)
+            | (TreeMutant::NoReturn, TreeEvent::Reconnect { .. }) => return None,
+            (TreeMutant::BlameAnother, TreeEvent::NodeLost { node, .. }) => {
+                *node = NodeId(1 + node.0 % last.0);
+            }
+            (TreeMutant::RepeatMessage, TreeEvent::Message { from, class, body }) => {
+                self.checks.on_message(me, *from, *class, body);
+            }
+            (TreeMutant::SwallowMessage, TreeEvent::Message { .. }) if !self.has_acted => {
+                self.has_acted = true;
+                return None;
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+}

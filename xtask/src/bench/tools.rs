@@ -125,10 +125,15 @@ impl Tools {
             process::output(program).ok().and_then(|text| Some(text.lines().next()?.to_owned()))
         };
         let host = first_line(process::command(&self.host).arg("--version"));
+        let libc = first_line(process::command("getconf").arg("GNU_LIBC_VERSION"));
         let compiler = first_line(process::command("rustc").arg("--version"));
         vec![
             format!("{cores} cores, {}", kernel()),
-            host.unwrap_or_else(|| "pmi-host".into()),
+            format!(
+                "{}, linked with {} and its allocator",
+                host.as_deref().unwrap_or("pmi-host"),
+                libc.as_deref().unwrap_or("the C library of the machine")
+            ),
             format!(
                 "Hydra 5: {}; Hydra 4: {}; Intel: {}",
                 MPICH[0], self.hydra_version, INTEL_MPI[0]

@@ -1,7 +1,8 @@
 //! Listening sockets of a server.
 
+use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, Rank, SessionId};
-use pmi_core::server::{Peer, PendingReply, Server, Storage};
+use pmi_core::server::{Server, Storage};
 use pmi_core::storage::Buffer;
 use pmi_core::time::{Duration, Instant};
 use pmi_link::{PumpError, PumpState, pump};
@@ -35,7 +36,8 @@ pub enum AcceptorEvent {
         /// Cause of the end.
         error: PumpError,
     },
-    /// A connection was rejected: the server has no room for one more session, or the job no longer exists.
+    /// A connection was rejected, since no session was opened for it: the server has no room for one more,
+    /// or the job no longer exists.
     NoRoom,
 }
 
@@ -66,32 +68,24 @@ impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O
 
     /// Drives every socket as far as possible without waiting. Poll the stack before.
     ///
-    /// Shape: `peer` states the identity that a new connection must prove; half of `scratch` is for
-    /// reading, half has room for one message.
-    pub fn poll<S>(
+    /// Shape: `open` opens the session of a new connection ([`Server::open`]), with the identity that its
+    /// peer must prove, and with memory that the owner lends: an array, or a buffer of a
+    /// [`Pool`](pmi_core::pool::Pool). Half of `scratch` is for reading, half has room for one message.
+    pub fn poll<S: Storage>(
         &mut self,
         now: Instant,
         sockets: &mut SocketSet<'_>,
         server: &mut Server<S>,
         scratch: &mut [u8],
-        mut peer: impl FnMut() -> Peer,
+        mut open: impl FnMut(&mut Server<S>) -> Result<SessionId, Misuse>,
         mut on_event: impl FnMut(AcceptorEvent),
-    ) where
-        S: Storage,
-        S::Inbox: Default,
-        S::Pending<PendingReply>: Default,
-    {
+    ) {
         for slot in &mut self.slots {
             let socket = sockets.get_mut::<Socket>(slot.handle);
             match slot.state {
                 SlotState::Listening if socket.may_send() || socket.may_recv() => {
-                    let session = server.open(
-                        peer(),
-                        S::Inbox::default(),
-                        <S::Pending<PendingReply>>::default(),
-                    );
                     slot.pump_state = empty_state();
-                    slot.state = match session {
+                    slot.state = match open(server) {
                         Ok(session) => SlotState::Connected(session),
                         Err(_) => {
                             on_event(AcceptorEvent::NoRoom);

@@ -2,6 +2,7 @@
 
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::PMI1_LINE;
+use pmi_core::pool::{Pool, PooledBuffer};
 use pmi_core::server::{Event, JobOf, JobSpec, Member, Peer, Phase, Server, SessionOf, Storage};
 use pmi_core::store::{Arena, ArenaCell, Kvs};
 use pmi_core::time::Duration;
@@ -16,7 +17,9 @@ use crate::status::{Failure, Status, of_pump};
 /// Storage of this node's server.
 struct Node;
 
-type Inbox = ConnBuffer<PMI1_LINE>;
+/// Two lines for all sessions, of which few have half a message.
+type Lines = Pool<PMI1_LINE, 2>;
+type Inbox = PooledBuffer<PMI1_LINE, 2>;
 type Store = Arena<&'static mut [ArenaCell], &'static mut [u8]>;
 type Members = heapless::Vec<Member, SOCKETS>;
 
@@ -34,6 +37,8 @@ static SESSIONS: Lent<[Option<SessionOf<Node>>; SOCKETS]> = Lent::new([const { N
 static JOBS: Lent<[Option<JobOf<Node>>; 1]> = Lent::new([const { None }; 1]);
 static PLACES: Lent<[ArenaCell; 32]> = Lent::new([ArenaCell::FREE; 32]);
 static BYTES: Lent<[u8; 4096]> = Lent::new([0; 4096]);
+static LINES: Lent<[[u8; PMI1_LINE]; 2]> = Lent::new([[0; PMI1_LINE]; 2]);
+static POOL: Lent<Option<Lines>> = Lent::new(None);
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
 
 /// Serves one job, until all its ranks have finalized.
@@ -50,14 +55,16 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
         Duration::from_secs(5),
     );
     let scratch = SCRATCH.lend();
+    let lines: &'static Lines = POOL.lend().insert(Pool::new(LINES.lend()));
     say!("server: {} ranks, port {}", args.size, args.port);
     loop {
         net.poll();
         let now = core_now();
         let mut broken = None;
         let told = |notice| broken = Some(notice);
-        let peer = || Peer::Unidentified { job, deadline: Some(limit), challenge: None };
-        acceptor.poll(now, &mut net.sockets, &mut server, scratch, peer, told);
+        let peer = Peer::Unidentified { job, deadline: Some(limit), challenge: None };
+        let open = |server: &mut Server<Node>| server.open(peer, lines.buffer(), [None]);
+        acceptor.poll(now, &mut net.sockets, &mut server, scratch, open, told);
         while let Some(event) = server.poll_event() {
             if let Event::Joined { rank: Rank(rank), .. } = event {
                 say!("server: rank {rank} has joined");

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use pmi_core::ids::JobId;
+use pmi_core::pool::{Pool, PooledBuffer};
 use pmi_core::server::{Arrays, Member, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant as CoreInstant};
@@ -162,7 +163,8 @@ pub(crate) fn server_at() -> IpEndpoint {
     IpEndpoint::new(local(), PORT)
 }
 
-pub(crate) type Inbox = ConnBuffer<2048>;
+/// Two sessions may hold half a message at the same time, of the four that are connected.
+pub(crate) type Inbox = PooledBuffer<2048, 2>;
 pub(crate) type Store = Arena<[ArenaCell; 32], [u8; 4096]>;
 
 /// Storage of a board with eight connections.
@@ -171,6 +173,7 @@ pub(crate) type Board = Arrays<Inbox, Store, Vec<Member>, 8, 1, 1>;
 /// A server with its sockets.
 pub(crate) struct Office {
     pub(crate) server: Server<Board>,
+    pub(crate) pool: &'static Pool<2048, 2>,
     pub(crate) job: JobId,
     pub(crate) acceptor: Acceptor<ConnBuffer<2048>, ConnBuffer<2048>, 4>,
     pub(crate) handles: [SocketHandle; 4],
@@ -179,6 +182,8 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn new(net: &mut Net, members: Vec<Member>) -> Self {
+        // Tests are short, and their memory is lent for good, as that of a board.
+        let pool = Box::leak(Box::new(Pool::new(Box::leak(Box::new([[0; 2048]; 2])))));
         let store = || Arena::new([ArenaCell::FREE; 32], [0; 4096]);
         let mut server = Server::new([const { None }; 8], [const { None }; 1], store());
         let job = server.add_job(job_spec("kvs_0"), members, store()).unwrap();
@@ -186,14 +191,15 @@ impl Office {
         // A long time limit, so that no connection is closed early: a segment may be lost many times in a
         // row.
         let acceptor = Acceptor::new(handles, PORT, Duration::from_secs(1_000));
-        Self { server, job, acceptor, handles, notices: Vec::new() }
+        Self { server, pool, job, acceptor, handles, notices: Vec::new() }
     }
 
     pub(crate) fn turn(&mut self, net: &mut Net) {
-        let peer = unidentified(self.job);
+        let (peer, pool) = (unidentified(self.job), self.pool);
+        let open = |server: &mut Server<Board>| server.open(peer, pool.buffer(), [None]);
         let (now, notices) = (net.now(), &mut self.notices);
         let told = |notice| notices.push(notice);
-        self.acceptor.poll(now, &mut net.sockets, &mut self.server, &mut [0; 4096], || peer, told);
+        self.acceptor.poll(now, &mut net.sockets, &mut self.server, &mut [0; 4096], open, told);
         while self.server.poll_event().is_some() {}
     }
 }

@@ -13,6 +13,7 @@ use pmi_std::{ConnectOptions, Pmi, Stream};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -182,6 +183,58 @@ fn rank_is_given_once() {
     assert!(rest(&mut again).contains("cmd=finalize_ack rc=0"));
     let (code, out, said) = host.end();
     assert_eq!((code, &*out), (0, "0: late\n"), "{said}");
+}
+
+#[test]
+fn ranks_of_one_guest_are_a_node_with_attributes_of_its_own() {
+    // Rank 0 runs here, ranks 1 and 2 on one guest, rank 3 on another.
+    let host = Host::start(&["--expect", "1x2,1", "-n", "1", "sh", "-c", &local_rank()]);
+    let mut ranks = [1, 2, 3].map(|rank| {
+        let mut stream = host.dial();
+        ask(&mut stream, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let opened = frame(&mut stream, &format!("cmd=fullinit;pmirank={rank};"));
+        assert!(opened.contains("rc=0;"), "{opened}");
+        stream
+    });
+    let [first, second, other] = &mut ranks;
+    let mapping = frame(other, "cmd=info-getjobattr;key=PMI_process_mapping;");
+    assert!(mapping.contains("value=(vector,(0,1,1),(1,1,2),(2,1,1));"), "{mapping}");
+    for (stream, local) in [(&mut *first, "1,2"), (&mut *second, "1,2"), (&mut *other, "3")] {
+        let ranks = frame(stream, "cmd=info-getnodeattr;key=localRanks;wait=FALSE;");
+        assert!(ranks.contains(&format!("value={local};")), "{ranks}");
+    }
+    assert!(frame(first, "cmd=info-putnodeattr;key=segment;value=0x9000;").contains("rc=0;"));
+    let get = "cmd=info-getnodeattr;key=segment;wait=FALSE;";
+    assert!(frame(second, get).contains("found=TRUE;value=0x9000;"));
+    assert!(frame(other, get).contains("found=FALSE;"));
+    assert!(frame(first, "cmd=kvs-put;key=card-1;value=of-1;").contains("rc=0;"));
+    for stream in &mut ranks {
+        send_frame(stream, "cmd=kvs-fence;");
+    }
+    for stream in &mut ranks {
+        assert!(read_frame(stream).contains("rc=0;"));
+        assert!(frame(stream, "cmd=finalize;").contains("rc=0;"));
+    }
+    let (code, out, said) = host.end();
+    assert_eq!((code, &*out), (0, "0: of-1\n"), "{said}");
+}
+
+/// Sends a message of PMI-2, which has its length in front, and reads the response.
+fn frame(stream: &mut TcpStream, body: &str) -> String {
+    send_frame(stream, body);
+    read_frame(stream)
+}
+
+fn send_frame(stream: &mut TcpStream, body: &str) {
+    stream.write_all(format!("{:<6}{body}", body.len()).as_bytes()).unwrap();
+}
+
+fn read_frame(stream: &mut TcpStream) -> String {
+    let mut digits = [0; 6];
+    stream.read_exact(&mut digits).unwrap();
+    let mut body = vec![0; std::str::from_utf8(&digits).unwrap().trim().parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    String::from_utf8(body).unwrap()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::plan::{App, JobSpec, run_name};
 use crate::launch::{binding, preload, torch};
-use crate::placement::{HostList, PlacedHosts};
+use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
@@ -310,7 +310,7 @@ fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
 fn callers(job: &JobSettings) -> Result<u32, UsageError> {
     let alone = |option, other| Err(UsageError::Alone { option, other });
     let (listens, has_pages) = (job.listen.is_some(), job.websocket.is_some());
-    match job.expected {
+    match &job.expected {
         _ if !has_pages && !job.origins.is_empty() => alone("--origin", "--websocket"),
         Some(_) if !listens && !has_pages => alone("--expect", "--listen"),
         _ if job.proof.secret_file.is_some() && !listens && !has_pages => {
@@ -323,7 +323,7 @@ fn callers(job: &JobSettings) -> Result<u32, UsageError> {
         _ if job.proof.munge.is_some() && !listens => alone("--munge", "--listen"),
         _ if job.is_secured && !listens => alone("--tls", "--listen"),
         None if listens => alone("--listen", "--expect"),
-        expected => Ok(expected.unwrap_or_default()),
+        expected => Ok(expected.as_ref().map_or(0, ExpectedRanks::count)),
     }
 }
 

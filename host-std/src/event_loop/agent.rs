@@ -15,8 +15,8 @@ use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
 use crate::nodes::stage::{ArrivedPrograms, StagedPrograms};
 use crate::operation::{OperationReply, OperationRequest};
-use crate::placement::PlacedHosts;
 use crate::placement::allocation::AllocationSource;
+use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::poller::{Poller, Token};
 use crate::run_report::RankEnd;
 use crate::server::listen_config::ListenConfig;
@@ -164,9 +164,11 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         )
     })?;
     umask(Mode::from_raw_mode(mask));
-    let expected = job.dial_in.as_ref().map_or(0, |dial_in| dial_in.expected);
-    let started = job.map.ranks().saturating_sub(expected);
+    let expected = job.dial_in.as_ref().map(|dial_in| dial_in.expected.clone());
+    let expected_count = expected.as_ref().map_or(0, ExpectedRanks::count);
+    let started = job.map.ranks().saturating_sub(expected_count);
     let mut settings = Settings::default();
+    settings.job.expected = expected;
     settings.job.universe = job.facts.universe;
     settings.job.attributes = job.facts.attributes;
     settings.job.kvs = job.exchange.kvs;

@@ -6,7 +6,7 @@ use super::hwloc::TopologyFile;
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
-use crate::placement::PlacedHosts;
+use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use pmi_host_base::program::Program;
@@ -60,6 +60,8 @@ pub(crate) struct NodePlacement {
     pub(crate) ranks: LocalRanks,
     /// Hosts of all ranks; `None` if they are all on this one.
     pub(crate) hosts: Option<Rc<PlacedHosts>>,
+    /// Nodes of the ranks that connect by themselves.
+    pub(crate) expected: ExpectedRanks,
     /// Processors of each rank; `None` if ranks are not bound.
     pub(crate) binding: Option<Arc<Binding>>,
     /// Processors that ranks of this node may use; empty if the system does not list them.
@@ -159,6 +161,7 @@ impl Plan {
             placement: NodePlacement {
                 ranks: local,
                 hosts: hosts.cloned(),
+                expected: settings.job.expected.clone().unwrap_or_default(),
                 binding: binding.cloned(),
                 processors,
                 neighbours: 0,
@@ -198,6 +201,7 @@ impl Plan {
             placement: NodePlacement {
                 ranks: local,
                 hosts: None,
+                expected: ExpectedRanks::default(),
                 neighbours: 0,
                 topology,
                 ..self.placement.clone()

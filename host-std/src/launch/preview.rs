@@ -133,10 +133,11 @@ fn map_of_hosts(spec: JobSpec<'_>, hosts: &PlacedHosts) -> String {
     let (all, nodes) = (hosts.map.ranks(), hosts.map.nodes());
     let _ = write!(text, "{all} ranks on {nodes} nodes, at most {most} on each; ");
     let mut mapping = [0; PMI1_MAX_VALLEN - 1];
-    // A rank that connects may be anywhere, so each has a node of its own.
+    // The nodes of ranks that connect follow those of the hosts.
+    let expected = spec.settings.job.expected.clone().unwrap_or_default();
     let started = usize::try_from(first).unwrap_or(usize::MAX);
     let others = (0..).take(usize::try_from(all - first).unwrap_or_default());
-    let labels = others.map(|number: u32| number.saturating_add(nodes));
+    let labels = others.map(|number: u32| expected.node_of(number).saturating_add(nodes));
     let by_rank = hosts.map.nodes_by_rank().take(started).chain(labels);
     let _ = match write_mapping(by_rank, &mut mapping) {
         Ok(len) => {

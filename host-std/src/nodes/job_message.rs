@@ -4,7 +4,7 @@
 use super::stage::{ArrivedPrograms, SentPrograms, StagedPrograms};
 use crate::admission::secret::{IdWidth, read_secret};
 use crate::launch::plan::App;
-use crate::placement::NodeMap;
+use crate::placement::{ExpectedRanks, NodeMap};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
 use crate::settings::ending::{OnExitError, OnSingletons};
 use crate::settings::environment::Environment;
@@ -68,8 +68,8 @@ pub(crate) struct DialInMessage {
     address: Option<SocketAddr>,
     /// Address for pages, and origins of those that are admitted.
     web: Option<(SocketAddr, Vec<String>)>,
-    /// Number of the ranks.
-    pub(crate) expected: u32,
+    /// The ranks, and their nodes.
+    pub(crate) expected: ExpectedRanks,
     /// File with the secret that they must know: it does not travel itself.
     secret_file: Option<OsString>,
     is_secured: bool,
@@ -176,7 +176,7 @@ impl JobMessage {
         if u32::try_from(self.hosts.len()).is_ok_and(|hosts| hosts < self.map.nodes()) {
             return Err(JobError::Hosts);
         }
-        let expected = self.dial_in.as_ref().map_or(0, |dial_in| dial_in.expected);
+        let expected = self.dial_in.as_ref().map_or(0, |dial_in| dial_in.expected.count());
         let of_apps = self.apps.iter().try_fold(expected, |sum, app| sum.checked_add(app.ranks));
         match of_apps == Some(self.map.ranks()) {
             true => Ok(()),
@@ -186,13 +186,14 @@ impl JobMessage {
 }
 
 impl DialInMessage {
-    /// Listeners at `node`, of which `secret_file` has the secret.
+    /// Listeners at `node` for the `expected` ranks, of which `secret_file` has the secret.
     ///
     /// # Errors
     ///
     /// A sentence for the user.
     pub(crate) fn new(
         (listen, web): (Option<&ListenConfig>, Option<&WebListenConfig>),
+        expected: ExpectedRanks,
         secret_file: Option<&Path>,
         node: u32,
     ) -> Result<Self, String> {
@@ -204,7 +205,7 @@ impl DialInMessage {
             node,
             address: listen.and_then(|listen| listen.address),
             web: web.map(|web| (web.address, web.origins.clone())),
-            expected: listen.map_or(0, |listen| listen.expected),
+            expected,
             secret_file: absolute.map(OsString::from),
             is_secured: listen.is_some_and(|listen| listen.is_secured),
             requires_challenge: listen.is_some_and(|listen| listen.requires_challenge),
@@ -228,7 +229,7 @@ impl DialInMessage {
         let secret = self.secret_file.as_deref().map(read_secret).transpose()?;
         let listen = ListenConfig {
             address: self.address,
-            expected: self.expected,
+            expected: self.expected.count(),
             secret: secret.clone(),
             is_secured: self.is_secured,
             requires_challenge: self.requires_challenge,
@@ -354,12 +355,12 @@ pub(super) mod tests {
         assert_eq!(with(|job| job.apps[0].ranks = u32::MAX), Err(JobError::Programs));
         // Ranks that connect have nodes and no program.
         let listen = ListenConfig::for_started();
-        let dial_in = |expected| {
-            let listen = ListenConfig { expected, ..listen.clone() };
-            DialInMessage::new((Some(&listen), None), None, 1).ok()
+        let dial_in = |expected: &str| {
+            let expected = ExpectedRanks::parse(expected, 9).unwrap();
+            DialInMessage::new((Some(&listen), None), expected, None, 1).ok()
         };
         let mut job = job();
-        job.dial_in = dial_in(2);
+        job.dial_in = dial_in("1x2");
         assert_eq!(job.check(), Err(JobError::Programs));
         job.apps.pop();
         assert_eq!(job.check(), Ok(()));

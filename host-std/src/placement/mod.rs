@@ -11,9 +11,11 @@
 //! rank_map    explicit map of ranks to hosts
 //! spawned     ranks of spawned jobs on the nodes of a run
 //! node_map    node of every rank, in memory for its runs only
+//! expected    ranks that connect by themselves, and their nodes
 //! ```
 
 pub(crate) mod allocation;
+mod expected;
 mod fill;
 mod flux;
 mod host;
@@ -24,6 +26,7 @@ mod node_map;
 mod rank_map;
 mod spawned;
 
+pub(crate) use expected::ExpectedRanks;
 pub(crate) use fill::{FillRules, HostOrder, PartHosts, place};
 pub(crate) use host::HostList;
 pub(crate) use host_file::parse as parse_file;

@@ -52,8 +52,8 @@ fn member(plan: &Plan, rank: u32) -> Member {
     }
 }
 
-/// Node label of a rank: the number of its host; without other hosts, 0 is the local node. A rank that
-/// connects may be anywhere, so each has its own label, after those of the hosts.
+/// Node label of a rank: the number of its host; without other hosts, 0 is the local node. The nodes of ranks
+/// that connect follow those of the hosts.
 fn node(plan: &Plan, rank: u32) -> u32 {
     let hosts = plan.placement.hosts.as_ref();
     match (hosts, rank.checked_sub(plan.started())) {
@@ -61,7 +61,8 @@ fn node(plan: &Plan, rank: u32) -> u32 {
         (None, None) => 0,
         (_, Some(number)) => {
             let count = hosts.map_or(1, |placed| placed.hosts.len());
-            u32::try_from(count).unwrap_or(u32::MAX).saturating_add(number)
+            let node = plan.placement.expected.node_of(number);
+            u32::try_from(count).unwrap_or(u32::MAX).saturating_add(node)
         }
     }
 }

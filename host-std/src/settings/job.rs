@@ -1,5 +1,6 @@
 //! The job itself: its size, its working directory, its attributes, and its listeners.
 
+use crate::placement::ExpectedRanks;
 use pmi_host_base::kvs_budget::KvsLimits;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -24,8 +25,8 @@ pub(crate) struct JobSettings {
     pub(crate) websocket: Option<String>,
     /// Origins of pages that may connect, besides those of this machine (`--origin`).
     pub(crate) origins: Vec<String>,
-    /// Number of further ranks that connect (`--expect`).
-    pub(crate) expected: Option<u32>,
+    /// Further ranks that connect (`--expect`).
+    pub(crate) expected: Option<ExpectedRanks>,
     /// Proof that connecting ranks and pages give.
     pub(crate) proof: ProofSettings,
     /// True if the listener requires TLS (`--tls`), with a certificate that is generated for the job.

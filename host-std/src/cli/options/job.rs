@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Job;
-use super::value::{add, count, path, put, ranks, shown_path, some_ranks, text};
+use super::value::{add, count, expected, path, put, ranks, shown_path, text};
 use crate::settings::Universe;
 use pmi_core::ids::Key;
 use pmi_core::limits::PMI2_MAX_ATTRVALUE;
@@ -85,11 +85,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
     .adding_up(),
     Job.value(
         "expect",
-        "N",
+        "N|NODESxRANKS",
         "number of further ranks that connect; their numbers follow those of the started ranks. \
-         With 0, only second connections of ranks (PMI-2's 'init_oob') are accepted",
-        |settings, value| put(&mut settings.job.expected, some_ranks(value).map(Some)),
-        |settings| settings.job.expected.map(|expected| expected.to_string()),
+         Each is a node of its own; with '2x4', the first four are one node and the next four \
+         another, as the ranks of two guests; lists have commas. With 0, only second connections \
+         of ranks (PMI-2's 'init_oob') are accepted",
+        |settings, value| put(&mut settings.job.expected, expected(value).map(Some)),
+        |settings| settings.job.expected.as_ref().map(ToString::to_string),
     ),
     Job.value(
         "secret-file",

@@ -1,5 +1,6 @@
 //! Values of options: numbers, times, lists, choices. An error names the fault and a valid example.
 
+use crate::placement::ExpectedRanks;
 use std::ffi::OsStr;
 use std::num::ParseIntError;
 use std::path::PathBuf;
@@ -31,9 +32,9 @@ pub(super) fn ranks(value: &OsStr) -> Result<u32, String> {
     Err(format!("{why}; try '4'"))
 }
 
-/// Number of ranks, or zero.
-pub(super) fn some_ranks(value: &OsStr) -> Result<u32, String> {
-    if text(value) == "0" { Ok(0) } else { ranks(value) }
+/// Ranks that connect by themselves, or none.
+pub(super) fn expected(value: &OsStr) -> Result<ExpectedRanks, String> {
+    ExpectedRanks::parse(&text(value), RANKS_MAX)
 }
 
 /// Number of entries or bytes.

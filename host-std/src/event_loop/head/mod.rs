@@ -169,7 +169,8 @@ impl HeadLoop {
             let secret = is_lacking.then(create).transpose()?;
             let given = settings.job.proof.secret_file.as_deref();
             let file = secret.as_ref().map(|secret| &*secret.path).or(given.map(Path::new));
-            first.dial_in = Some(DialInMessage::new((listen, web), file, node)?);
+            let expected = settings.job.expected.clone().unwrap_or_default();
+            first.dial_in = Some(DialInMessage::new((listen, web), expected, file, node)?);
             if let Some(secret) = secret {
                 reports.push(report::generated_secret(&secret.path, None));
                 servers.keep_secret(secret);

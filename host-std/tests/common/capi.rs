@@ -50,6 +50,11 @@ pub fn program_of(name: &str, flags: &str) -> PathBuf {
     built(name, name, flags)
 }
 
+/// The same as `program`, so that one source can be built in several ways.
+pub fn variant_of(name: &str, program: &str, flags: &str) -> PathBuf {
+    built(name, program, flags)
+}
+
 fn built(name: &str, program: &str, flags: &str) -> PathBuf {
     let flags: Vec<&str> = flags.split(' ').chain(["-Wall", "-Wextra", "-Werror"]).collect();
     build_with(OsStr::new("cc"), name, program, &flags)

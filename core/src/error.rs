@@ -14,6 +14,7 @@ use core::fmt;
 
 /// Bytes that are not a message of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Malformed {
     /// Offset of the first byte that cannot be right, from the start of the message.
@@ -31,6 +32,7 @@ impl Malformed {
 
 /// An action of the peer that ends its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum PeerError {
     /// The bytes are not a message.
@@ -87,6 +89,7 @@ pub enum PeerError {
 
 /// A call that the owner of a machine should not have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Misuse {
     /// Every place for a running exchange is taken; wait for an answer first.
@@ -124,6 +127,7 @@ pub enum Misuse {
 
 /// A lent buffer is too small; nothing was written and nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Full {
     /// Number of bytes that would have been sufficient.
     pub needed: usize,
@@ -134,6 +138,7 @@ pub struct Full {
 /// The numbers are those of `pmi.h` and `pmi2.h`, which agree. Peers on the wire mostly look
 /// only at zero or not zero; two of them hand the number on to their caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Code(pub i32);
 
 impl Code {

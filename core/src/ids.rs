@@ -7,6 +7,7 @@ use crate::limits::{EXCERPT_BYTES, KEY_BYTES, KVSNAME_BYTES, TAG_BYTES, VALUE_BY
 
 /// The number of a process within its job, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rank(pub u32);
 
 /// Number of a job at its server: its place in [`Storage::Jobs`](crate::server::Storage::Jobs).
@@ -14,12 +15,14 @@ pub struct Rank(pub u32);
 /// Unique among the present jobs. A later job may get the number of a removed one, so an owner drops its
 /// state of a job together with the job; the name of the job's space distinguishes the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct JobId(pub u32);
 
 /// One process of a server: a rank of a job.
 ///
 /// Spec: PMIx, `pmix_proc_t`, whose namespace is the name of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ProcId {
     /// The job.
     pub job: JobId,
@@ -31,6 +34,7 @@ pub struct ProcId {
 ///
 /// Sessions of PMIx clients are in a range of their own, from 2³¹.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SessionId(pub u32);
 
 /// A key: 1 to [`KEY_BYTES`] bytes, no NUL and no line feed.

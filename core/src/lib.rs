@@ -42,6 +42,8 @@ pub mod auth;
 pub mod client;
 pub mod command;
 pub mod error;
+#[cfg(feature = "defmt")]
+mod format;
 pub mod ids;
 pub mod limits;
 pub mod machine;

@@ -22,6 +22,7 @@ const MODULES: &[Module] = &[
     Module { name: "machine", uses: &["error", "time"] },
     Module { name: "parts", uses: &[] },
     Module { name: "command", uses: &["error", "ids", "limits", "parts"] },
+    Module { name: "format", uses: &["command", "ids", "time"] },
     Module { name: "wire", uses: &["command", "error", "ids", "limits", "parts"] },
     Module { name: "store", uses: &["command", "error", "ids", "limits", "storage", "time"] },
     Module {

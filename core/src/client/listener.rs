@@ -58,6 +58,7 @@ pub struct Listener<B> {
 
 /// Event of a second connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ListenerEvent {
     /// The server has identified the process and will use this version.
     Opened(Version),

@@ -131,10 +131,12 @@ pub type Pmi2Buffer = ArrayBuffer<PMI2_BUFFER_BYTES>;
 
 /// Identifies one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ticket(u32);
 
 /// Event of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ClientEvent<'a> {
     /// A request is answered.

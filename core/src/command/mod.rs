@@ -20,6 +20,7 @@ use crate::parts;
 
 /// A version of the protocol, as `init` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Version {
     /// Generation: 1 or 2.
     pub major: u16,
@@ -40,6 +41,7 @@ impl Version {
 
 /// Kind of a request: its name in the command table of every dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[allow(missing_docs, reason = "each is the variant of `Request` of the same name")]
 pub enum Verb {
     Init,
@@ -97,6 +99,7 @@ impl Verb {
 
 /// Place of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Place<'a> {
     /// The key-value space of the job with this name; the caller's own if none is given.
     Job(Option<Text<'a>>),
@@ -108,6 +111,7 @@ pub enum Place<'a> {
 
 /// Participants of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum FenceGroup<'a> {
     /// Every rank of the job.
     World,
@@ -119,6 +123,7 @@ pub enum FenceGroup<'a> {
 
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Request<'a> {
     /// Opens the conversation. `cmd=init`; the same line opens PMI-2.
@@ -274,6 +279,7 @@ pub enum Request<'a> {
 
 /// A reply of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Reply<'a> {
     /// Kind of the request that it answers.
     pub to: Verb,
@@ -287,6 +293,7 @@ pub struct Reply<'a> {
 
 /// Content of a reply, by its meaning and independent of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Answer<'a> {
     /// The result code alone.
@@ -352,6 +359,7 @@ pub enum Answer<'a> {
 
 /// Processes of a spawn that stand next to each other and have the same code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CodeRun {
     /// Number of processes.
     pub count: u32,
@@ -361,6 +369,7 @@ pub struct CodeRun {
 
 /// Unsolicited message of a server, out of band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Notice {
     /// Write a checkpoint.
     Checkpoint,
@@ -370,6 +379,7 @@ pub enum Notice {
 
 /// Identity of a client: the reply to `initack` and `fullinit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Identity<'a> {
     /// Its rank.
     pub rank: u32,
@@ -388,6 +398,7 @@ pub struct Identity<'a> {
 
 /// The longest name, key and value, each counting a C terminator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Maxes {
     /// Name of a space.
     pub kvsname: u32,

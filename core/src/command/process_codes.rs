@@ -4,6 +4,7 @@ use super::{Field, Text};
 
 /// Codes of the processes of a spawn, in their order, as a server has written them.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ProcessCodes<'a> {
     /// A list with commas: `errcodes=0,5`.
     List(Text<'a>),
@@ -43,6 +44,12 @@ impl PartialEq for ProcessCodes<'_> {
 impl Eq for ProcessCodes<'_> {}
 
 impl<'a> CodeFields<'a> {
+    /// The bytes as they stand on the wire.
+    #[cfg(feature = "defmt")]
+    pub(crate) const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The fields in `bytes`, of which `cut` cuts the first off; `None` if none of them is a code.
     pub fn new(bytes: &'a [u8], cut: for<'b> fn(&'b [u8]) -> Option<Field<'b>>) -> Option<Self> {
         let fields = Self { bytes, cut };

@@ -9,6 +9,7 @@ use crate::parts;
 /// without blanks, PMI-2 a sentence without `;`. Nothing is formatted until there is room for it on the
 /// wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Reason<'a> {
     /// A field is longer than the limit, or empty.
@@ -83,6 +84,7 @@ pub enum Reason<'a> {
 
 /// A field of limited length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[allow(missing_docs, reason = "each is called as it is")]
 pub enum LimitedField {
     Key,

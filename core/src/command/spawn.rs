@@ -8,6 +8,7 @@ use super::Text;
 
 /// A request for new processes: one or more programs that become one job.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Spawn<'a> {
     /// As it came over the wire.
     Wire(SpawnText<'a>),
@@ -22,6 +23,7 @@ pub enum Spawn<'a> {
 
 /// One program of a spawn.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Program<'a> {
     /// The executable.
     pub executable: Text<'a>,
@@ -35,6 +37,7 @@ pub struct Program<'a> {
 
 /// The arguments of one program.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Argument<'a> {
     /// As they came over the wire.
     Wire(SpawnText<'a>),
@@ -44,6 +47,7 @@ pub enum Argument<'a> {
 
 /// The hints of one program.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum InfoList<'a> {
     /// As they came over the wire.
     Wire(SpawnText<'a>),
@@ -53,6 +57,7 @@ pub enum InfoList<'a> {
 
 /// A key and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pair<'a> {
     /// The key.
     pub key: Text<'a>,
@@ -151,6 +156,12 @@ impl<'a> InfoList<'a> {
 }
 
 impl<'a> SpawnText<'a> {
+    /// The bytes as they stand on the wire.
+    #[cfg(feature = "defmt")]
+    pub(crate) const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Parses the bytes of a whole spawn.
     ///
     /// # Errors

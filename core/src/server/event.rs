@@ -17,6 +17,7 @@ pub struct GivenCredential<'a> {
 
 /// Event for the owner of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Event {
     /// A peer has identified itself.

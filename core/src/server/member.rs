@@ -44,6 +44,7 @@ pub(super) struct MemberListener {
 
 /// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Phase {
     /// No message has arrived.
     Absent,

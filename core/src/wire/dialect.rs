@@ -8,6 +8,7 @@ use crate::parts;
 
 /// Form of a message on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Dialect {
     /// PMI-1.1 and 1.2.
     Lines,

@@ -24,6 +24,7 @@ use crate::limits::SPAWN_CODES;
 
 /// Extent of the first message of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Framed {
     /// A whole message of this many bytes.
     Whole(usize),
@@ -33,6 +34,7 @@ pub enum Framed {
 
 /// Reason for which a message could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum WriteError {
     /// The lent slice is too small.
     Full(Full),

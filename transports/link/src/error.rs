@@ -7,6 +7,7 @@ use thiserror::Error;
 
 /// Why a client call failed. `E` is the error of the transport.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum CallError<E> {
     /// The transport. The conversation is over.
@@ -40,6 +41,7 @@ pub enum CallError<E> {
 
 /// Why a spawn has made no job. `C` holds codes, `E` is the error of the transport.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum SpawnError<C, E> {
     /// As for every other call.
     #[error("{0}")]
@@ -57,6 +59,7 @@ pub enum SpawnError<C, E> {
 
 /// Why a link does not go on.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LinkError {
     /// The other end is gone without having read everything, or the way to it is.
@@ -72,6 +75,7 @@ pub enum LinkError {
 
 /// Why a driver stops.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum PumpError {
     /// The peer did something that ends its session.

@@ -32,6 +32,7 @@ pub trait Link {
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Read {
     /// So many bytes.
     Bytes(usize),
@@ -43,6 +44,7 @@ pub enum Read {
 
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Wrote {
     /// So many bytes were taken.
     Bytes(usize),

@@ -31,6 +31,7 @@ pub struct PumpState<I, O = I> {
 
 /// Bytes moved by one call, and the conditions for the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Progress {
     /// Number of bytes read from the link.
     pub read_bytes: usize,

@@ -25,6 +25,7 @@ pub struct Acceptor<I, O, const SLOTS: usize> {
 
 /// Events of an acceptor, besides those of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum AcceptorEvent {
     /// A session has failed. Its rank, if it had one, is lost.

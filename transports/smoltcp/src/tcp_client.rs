@@ -26,6 +26,7 @@ pub struct TcpClient<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2
 
 /// State of the connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum DialState {
     /// Never connected.
@@ -42,6 +43,7 @@ pub enum DialState {
 
 /// Error of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// Cannot connect: the address, or a connection that is still open.

@@ -51,6 +51,7 @@ pub struct TcpStream<N> {
 
 /// Error of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum StreamError {
     /// Cannot connect: the address, or a connection that is still open.

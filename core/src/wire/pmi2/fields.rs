@@ -8,6 +8,7 @@ use crate::parts;
 
 /// How a client writes frames, which decides on a `;` that belongs to a value and on the names of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum FrameStyle {
     /// The length is on the left and a `;` doubled, as by the two oldest clients.
     LeftAligned,

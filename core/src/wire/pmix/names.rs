@@ -34,6 +34,7 @@ impl Command {
 
 /// A result code or an event code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Status(pub i32);
 
 macro_rules! numbers {

@@ -5,7 +5,8 @@
 //! guests among themselves, and guests whose server, arguments or code are bad, which have to end with the
 //! status that the README of the guest names.
 //! On a microcontroller it plays eight ranks and their server in one image, and ranks that have
-//! nothing but a serial line.
+//! nothing but a serial line, beside a guest in C. The rank with embassy is built for two boards, of which
+//! QEMU has one.
 
 mod qemu;
 mod scenes;
@@ -15,8 +16,8 @@ use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::test::tally_of;
 use crate::{process, toolchain};
-use qemu::{Line, Running};
-use scenes::{Linux, Stage, play_boards};
+use qemu::{Line, MPS2, Running};
+use scenes::{Boards, Linux, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -68,6 +69,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need::Target("aarch64-unknown-none-softfloat"),
     Need::Target("x86_64-unknown-none"),
     Need::Target(BOARD_TARGET),
+    Need::Target(SMALL_BOARD_TARGET),
     Need::Qemu("riscv64"),
     Need::Qemu("aarch64"),
     Need::Qemu("x86_64"),
@@ -100,6 +102,7 @@ fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
         None => true,
     };
     let mut total = Tally::default();
+    let (mut stages, mut boards) = (Vec::new(), None);
     for arch in &wanted.archs {
         if !is_ready(arch.name, &arch.needs()) {
             total += machine::verdict_on_lack(machine::in_ci());
@@ -107,20 +110,31 @@ fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
         }
         let manager = build_manager()?;
         let kernel = build(machine, arch.target, "pmi-guest", arch.rustflags)?;
-        let linux = build_linux()?;
-        let stage = Stage { arch, kernel: &kernel, manager: &manager, linux: &linux };
+        let stage = Stage { arch, kernel, manager };
         total += stage.play(wanted.guests);
+        stages.push(stage);
     }
-    if wanted.board {
-        total += match is_ready(BOARD, &BOARD_NEEDS) {
-            true => {
-                let kernel = build(machine, BOARD_TARGET, "pmi-board", "")?;
-                let serial = kernel.with_file_name("serial");
-                let in_c = build_c(machine, ("board", "board/board.ld"), "greet", "")?;
-                play_boards(&kernel, [&serial, &in_c], &build_manager()?, &build_linux()?)
-            }
-            false => machine::verdict_on_lack(machine::in_ci()),
+    if wanted.board && is_ready(BOARD, &BOARD_NEEDS) {
+        let manager = build_manager()?;
+        let kernel = build(machine, BOARD_TARGET, "pmi-board", "")?;
+        let serial = kernel.with_file_name("serial");
+        let images = Boards {
+            eight: kernel,
+            serial: [serial, build_c(machine, &C_BOARD, "greet", "")?],
+            guest: build_c(machine, &C_GUEST, "greet", "")?,
+            microbit: build_embassy(machine, "microbit")?,
         };
+        total += boards.insert(images).play(&manager);
+        // No machine of QEMU runs it: that it links is the test.
+        total += tally_of(build_embassy(machine, "rp2040").map(|_| Tally::PASSED));
+    } else if wanted.board {
+        total += machine::verdict_on_lack(machine::in_ci());
+    }
+    // The launcher takes longer to build than all guests, which have played without it before.
+    if !stages.is_empty() || boards.is_some() {
+        let linux = build_linux()?;
+        stages.iter().for_each(|stage| total += stage.play_with(&linux, wanted.guests));
+        boards.iter().for_each(|boards: &Boards| total += boards.play_with(&linux));
     }
     Ok(total)
 }
@@ -176,38 +190,104 @@ fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<
     }
 }
 
-/// Builds a program in C of `examples/bare-metal/c-client` with the client for kernels without libc, for the
-/// microcontroller, and gives its image. `flags` are those of the compiler of the library.
+/// Builds the rank with embassy for a board, and gives its image.
+fn build_embassy(machine: &Machine, board: &str) -> Result<PathBuf, String> {
+    let toolchain = toolchain::choose(SMALL_BOARD_TARGET, &machine.facts)?;
+    let (mut cargo, directory) = in_directory(&toolchain, SMALL_BOARD_TARGET);
+    cargo.args(["--package", "pmi-embassy", "--bin", board, "--features", board]);
+    match process::succeeds(&mut cargo) {
+        true => Ok(directory.join(SMALL_BOARD_TARGET).join("release").join(board)),
+        false => Err(format!("{SMALL_BOARD_TARGET}: the rank for {board} does not build")),
+    }
+}
+
+/// Builds a program in C of `examples/bare-metal/c-client` with the client for kernels without libc, and
+/// gives its image. `flags` are those of the compiler of the library.
 pub(crate) fn build_c(
     machine: &Machine,
-    (source, script): (&str, &str),
+    program: &CProgram,
     features: &str,
     flags: &str,
 ) -> Result<PathBuf, String> {
-    let toolchain = toolchain::choose(BOARD_TARGET, &machine.facts)?;
-    let (mut cargo, directory) = in_directory(&toolchain, BOARD_TARGET);
+    let CTarget { target, flags: c_flags } = program.target;
+    let toolchain = toolchain::choose(target, &machine.facts)?;
+    let (mut cargo, directory) = in_directory(&toolchain, target);
     cargo.args(["--quiet", "--package", "pmi-c-client", "--features", features]);
     cargo.env("RUSTFLAGS", flags).env("RUSTC_BOOTSTRAP", "1");
     if !process::succeeds(&mut cargo) {
-        return Err("pmi-c-client does not build".into());
+        return Err(format!("{target}: pmi-c-client does not build"));
     }
-    let release = directory.join(BOARD_TARGET).join("release");
-    let image = release.join(format!("c-{source}"));
+    let release = directory.join(target).join("release");
+    let image = release.join(format!("c-{}", program.name));
     let here = Path::new("examples/bare-metal");
     let mut clang = process::command(machine::CLANG);
-    clang.arg(format!("--target={BOARD_TARGET}")).args(C_FLAGS);
-    clang.arg("-T").arg(here.join(script));
-    clang.arg(here.join("c-client").join(format!("{source}.c")));
+    clang.args(C_FLAGS).args(*c_flags);
+    for script in program.scripts {
+        clang.arg("-T").arg(here.join(script));
+    }
+    clang.args(program.sources.iter().map(|source| here.join("c-client").join(source)));
     clang.arg(release.join("libpmi_c_client.a")).arg("-o").arg(&image);
     // The linker refuses an image with a symbol that neither of them has.
     process::output(&mut clang).map(|_| image)
 }
 
-/// Small code for this processor, without a C library.
+/// A program in C for a machine without an operating system.
+pub(crate) struct CProgram {
+    name: &'static str,
+    sources: &'static [&'static str],
+    /// Layout of the memory.
+    scripts: &'static [&'static str],
+    target: &'static CTarget,
+}
+
+/// A target of programs in C.
+struct CTarget {
+    target: &'static str,
+    /// Flags of the C compiler, besides those that all targets have in common.
+    flags: &'static [&'static str],
+}
+
+/// A rank on the microcontroller.
+const C_BOARD: CProgram = CProgram {
+    name: "board",
+    sources: &["board.c", "rank.c"],
+    scripts: &["board/board.ld"],
+    target: &CORTEX_M,
+};
+
+/// The same rank on a 64-bit guest.
+const C_GUEST: CProgram = CProgram {
+    name: "guest",
+    sources: &["guest.c", "rank.c"],
+    scripts: &["guest/ld/riscv64.ld", "guest/ld/common.ld"],
+    target: &RISCV64,
+};
+
+/// The client alone, to be measured.
+pub(crate) const C_PROBE: CProgram = CProgram {
+    name: "probe",
+    sources: &["probe.c"],
+    scripts: &["probe/probe.ld"],
+    target: &CORTEX_M,
+};
+
+const CORTEX_M: CTarget = CTarget {
+    target: BOARD_TARGET,
+    flags: &[
+        "--target=thumbv7em-none-eabihf",
+        "-mcpu=cortex-m4",
+        "-mfpu=fpv4-sp-d16",
+        "-mfloat-abi=hard",
+    ],
+};
+
+const RISCV64: CTarget = CTarget {
+    target: C_GUEST_TARGET,
+    flags: &["--target=riscv64-unknown-elf", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany"],
+};
+
+/// Small code, without a C library.
 const C_FLAGS: &[&str] = &[
-    "-mcpu=cortex-m4",
-    "-mfpu=fpv4-sp-d16",
-    "-mfloat-abi=hard",
     "-Oz",
     "-ffreestanding",
     "-nostdlib",
@@ -246,7 +326,16 @@ pub(crate) fn in_directory(
 
 const BOARD: &str = "cortex-m";
 const BOARD_TARGET: &str = "thumbv7em-none-eabihf";
-const BOARD_NEEDS: [Need; 3] = [Need::Target(BOARD_TARGET), Need::Qemu("arm"), Need::Clang];
+const SMALL_BOARD_TARGET: &str = "thumbv6m-none-eabi";
+const C_GUEST_TARGET: &str = "riscv64gc-unknown-none-elf";
+const BOARD_NEEDS: [Need; 6] = [
+    Need::Target(BOARD_TARGET),
+    Need::Target(SMALL_BOARD_TARGET),
+    Need::Qemu("arm"),
+    Need::Clang,
+    Need::Target(C_GUEST_TARGET),
+    Need::Qemu("riscv64"),
+];
 
 const MANIFEST: &str = "examples/bare-metal/Cargo.toml";
 
@@ -255,7 +344,7 @@ pub(crate) fn board_lines(machine: &Machine, kernel: &Path) -> Result<Option<Vec
     if machine.lack(Need::Qemu("arm")).is_some() {
         return Ok(None);
     }
-    Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME).map(Some)
+    Running::board(MPS2, kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME).map(Some)
 }
 
 #[cfg(test)]

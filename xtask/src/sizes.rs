@@ -189,7 +189,7 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     let mut all = Vec::new();
     for image in IMAGES {
         if image.package == C_CLIENT {
-            let program = ("probe", "probe/probe.ld");
+            let program = &bare_metal::C_PROBE;
             let elf = bare_metal::build_c(machine, program, image.features, STACK_SIZES)?;
             all.push((image, tools.measure(&elf)?));
             continue;

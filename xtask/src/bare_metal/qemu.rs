@@ -12,25 +12,39 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Line = String;
 
-/// Network of a guest.
-pub(crate) enum GuestNet {
+/// Connection of a guest to others.
+pub(crate) enum GuestLink {
     /// To the host's loopback, which it sees at 10.0.2.2.
     User,
     /// To the other guests on this port of a multicast group.
     Shared(u32),
+    /// A serial port, whose bytes go to this port of the host's loopback.
+    Serial(u16),
 }
 
-impl GuestNet {
+impl GuestLink {
     /// A network for one scene: two runs on one machine must not share it.
     pub(crate) fn shared() -> Self {
         Self::Shared(20_000 + std::process::id() % 20_000)
     }
 
-    fn device(&self) -> String {
+    /// Options of the device of guest `number`, and of its other end.
+    fn devices(&self, number: usize) -> Vec<String> {
+        let card = |net: String| {
+            let card = format!("virtio-net-device,netdev=n0,mac=52:54:00:00:00:{number:02x}");
+            ["-netdev", &net, "-device", &card].map(String::from).to_vec()
+        };
         match self {
-            Self::User => "user,id=n0".into(),
+            Self::User => card("user,id=n0".into()),
             Self::Shared(port) => {
-                format!("socket,id=n0,mcast=230.0.0.1:{port},localaddr=127.0.0.1")
+                card(format!("socket,id=n0,mcast=230.0.0.1:{port},localaddr=127.0.0.1"))
+            }
+            Self::Serial(port) => {
+                let end = format!("socket,id=l0,host=127.0.0.1,port={port}");
+                let port = "virtserialport,chardev=l0,name=pmi";
+                ["-chardev", &end, "-device", "virtio-serial-device", "-device", port]
+                    .map(String::from)
+                    .to_vec()
             }
         }
     }
@@ -50,28 +64,38 @@ impl Running {
         kernel: &Path,
         number: usize,
         arguments: &str,
-        net: &GuestNet,
+        link: &GuestLink,
     ) -> Result<Self, String> {
         let mut qemu = process::command(format!("qemu-system-{}", arch.name));
         qemu.args(arch.machine.split(' ').chain(COMMON.split(' ')));
         qemu.arg("-kernel").arg(kernel).args(["-append", arguments]);
-        qemu.args(["-netdev", &net.device(), "-device"]);
-        qemu.arg(format!("virtio-net-device,netdev=n0,mac=52:54:00:00:00:{number:02x}"));
+        qemu.args(link.devices(number));
         Self::start(format!("guest {number}"), &mut qemu)
     }
 
-    /// Starts the microcontroller with its number; its serial line is connected to `tcp:ADDR:PORT`
+    /// Starts a microcontroller with its number; its serial line is connected to `tcp:ADDR:PORT`
     /// or a device, if to anything.
-    pub(crate) fn board(kernel: &Path, line: Option<(&str, u64)>) -> Result<Self, String> {
+    pub(crate) fn board(
+        machine: &str,
+        kernel: &Path,
+        line: Option<(&str, u64)>,
+    ) -> Result<Self, String> {
         let mut qemu = process::command("qemu-system-arm");
-        qemu.args(["-M", "mps2-an386", "-nodefaults", "-display", "none"]);
-        qemu.args(["-chardev", "stdio,id=c0", "-semihosting-config"]);
-        let id = line.map_or(0, |(_, id)| id);
-        qemu.arg(format!("enable=on,target=native,chardev=c0,arg=board,arg={id}"));
+        qemu.args(["-M", machine, "-nodefaults", "-display", "none"]);
+        qemu.args(semihosting(line.map_or(0, |(_, id)| id)));
         if let Some((to, _)) = line {
             qemu.args(["-serial", to]);
         }
         Self::start("board".into(), qemu.arg("-kernel").arg(kernel))
+    }
+
+    /// Starts the guest in C with its number; its serial line is connected to `line`, as that of a board.
+    pub(crate) fn guest_in_c(kernel: &Path, line: &str, id: u64) -> Result<Self, String> {
+        let mut qemu = process::command("qemu-system-riscv64");
+        qemu.args("-M virt -bios none -m 4M -accel tcg -smp 1".split(' '));
+        qemu.args("-nodefaults -no-user-config -display none -no-reboot".split(' '));
+        qemu.args(semihosting(id)).args(["-serial", line]);
+        Self::start("guest in C".into(), qemu.arg("-kernel").arg(kernel))
     }
 
     /// Starts the process manager.
@@ -163,6 +187,12 @@ impl Running {
     }
 }
 
+/// Options of a debugger that prints on the standard output, and gives the program its number.
+fn semihosting(id: u64) -> [String; 4] {
+    let config = format!("enable=on,target=native,chardev=c0,arg=rank,arg={id}");
+    ["-chardev".into(), "stdio,id=c0".into(), "-semihosting-config".into(), config]
+}
+
 /// Prints lines as they come, and keeps them. Whole lines: the letters of several guests would mix on one
 /// terminal.
 fn pass_on(pipe: impl Read + Send + 'static, name: String, lines: Sender<Line>) {
@@ -183,6 +213,9 @@ impl Drop for Running {
         let _ = self.child.wait();
     }
 }
+
+/// The machine of the board with a Cortex-M4.
+pub(crate) const MPS2: &str = "mps2-an386";
 
 const COMMON: &str = "-accel tcg -smp 1 -nodefaults -no-user-config -display none -no-reboot \
                       -serial stdio -global virtio-mmio.force-legacy=false";

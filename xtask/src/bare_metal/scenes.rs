@@ -1,6 +1,6 @@
 //! Scenes, and their expected results.
 
-use super::qemu::{GuestNet, Line, Running};
+use super::qemu::{GuestLink, Line, MPS2, Running};
 use super::{Arch, BOARD, SCENE_TIME};
 use crate::tally::Tally;
 use crate::{process, toolchain};
@@ -26,67 +26,130 @@ const PROCESSES: usize = 2;
 /// Places of the guest that is a server.
 const GUEST_CLIENTS_MAX: usize = 3;
 
-/// The scenes of the microcontroller.
-/// `serial` are images of a rank with a serial line, in Rust and in C.
-pub(crate) fn play_boards(
-    kernel: &Path,
-    serial: [&Path; 2],
-    manager: &Path,
-    linux: &Linux,
-) -> Tally {
-    let mut tally = scene(BOARD, "eight ranks and their server", || {
-        let lines = Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME)?;
+/// Images of the microcontroller, and the guest in C.
+pub(crate) struct Boards {
+    /// Eight ranks and their server.
+    pub(crate) eight: PathBuf,
+    /// A rank with a serial line, in Rust and in C.
+    pub(crate) serial: [PathBuf; 2],
+    /// The rank in C on a 64-bit guest.
+    pub(crate) guest: PathBuf,
+    /// The rank with embassy on a micro:bit.
+    pub(crate) microbit: PathBuf,
+}
+
+impl Boards {
+    /// The scenes of the microcontroller without processes of this machine.
+    pub(crate) fn play(&self, manager: &Path) -> Tally {
+        let mut tally = scene(BOARD, "eight ranks and their server", || self.eight_ranks());
+        let name = "two boards with only a serial line, in Rust and in C";
+        tally += scene(BOARD, name, || self.dial_in(manager));
+        tally
+    }
+
+    /// The other scenes.
+    pub(crate) fn play_with(&self, linux: &Linux) -> Tally {
+        let name = "two boards behind bridges of pmi-host, in a job with a process";
+        let mut tally = scene(BOARD, name, || self.behind_bridges(linux));
+        let name = "a board and a guest in C, in a job with processes";
+        tally += scene(BOARD, name, || self.in_c(linux));
+        let name = "a micro:bit with the source of the RP2040, in a job with processes";
+        tally += scene(BOARD, name, || self.with_embassy(linux));
+        tally
+    }
+
+    fn eight_ranks(&self) -> Result<(), String> {
+        let lines =
+            Running::board(MPS2, &self.eight, None)?.ends_with(0, Instant::now() + SCENE_TIME)?;
         match lines.iter().any(|line| line.contains("8 ranks done")) {
             true => Ok(()),
             false => Err("it does not print that it is done".into()),
         }
-    });
-    tally += scene(BOARD, "two boards with only a serial line, in Rust and in C", || {
+    }
+
+    fn dial_in(&self, manager: &Path) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
         let mut manager = Running::manager(manager, &["2", &FIRST_ID.to_string(), SECRET])?;
         let to = format!("tcp:127.0.0.1:{}", manager.port(until)?);
         let running: Vec<Running> = (FIRST_ID..)
-            .zip(serial)
-            .map(|(id, image)| Running::board(image, Some((&to, id))))
+            .zip(&self.serial)
+            .map(|(id, image)| Running::board(MPS2, image, Some((&to, id))))
             .collect::<Result<_, _>>()?;
         all_tables(running, 0, "serial", until)?;
         manager.ends_with(0, until).map(drop)
-    });
-    tally += scene(BOARD, "two boards behind bridges of pmi-host, in a job with a process", || {
+    }
+
+    fn behind_bridges(&self, linux: &Linux) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let words = ["run", "-n", "1", "--listen", "127.0.0.1:0", "--expect", "2"];
-        let words = words.map(OsStr::new).into_iter().chain([linux.cards.as_os_str()]);
-        let mut host = Running::host(&linux.host, &Vec::from_iter(words))?;
+        let mut host = linux.listen(1, "2")?;
         let to = format!("127.0.0.1:{}", host.dial_port(until)?);
         let (mut bridges, mut boards) = (Vec::new(), Vec::new());
-        for (id, image) in (1..).zip(serial) {
+        for (id, image) in (1..).zip(&self.serial) {
             let words = ["bridge", "--serial", "pty", "--to", &to].map(OsStr::new);
             let mut bridge = Running::host(&linux.host, &words)?;
-            boards.push(Running::board(image, Some((&bridge.device(until)?, id)))?);
+            boards.push(Running::board(MPS2, image, Some((&bridge.device(until)?, id)))?);
             bridges.push(bridge);
         }
-        for (rank, mut board) in (1..).zip(boards) {
-            // Rank 0 is a process of this machine, with its host in its card.
-            let lines = board.ends_with(0, until)?;
-            let is_row = |line: &&Line| line.starts_with(&format!("rank {rank} of 3: card-"));
-            let rows: Vec<&Line> = lines.iter().filter(is_row).collect();
-            let is_at = |peer: usize| rows[peer].ends_with(&format!("rank-{peer}@serial"));
-            if rows.len() != 3 || !rows[0].contains("card-0 = rank-0@") || !is_at(1) || !is_at(2) {
-                return Err(format!("rank {rank} prints {lines:?}"));
-            }
-        }
+        serial_tables(boards, 1, until)?;
         bridges.iter_mut().try_for_each(|bridge| bridge.ends_with(0, until).map(drop))?;
         host.ends_with(0, until).map(drop)
-    });
-    tally
+    }
+
+    /// The rank in C on both machines, in one job with ranks that `pmi-host` has started.
+    fn in_c(&self, linux: &Linux) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let first = u32::try_from(PROCESSES).unwrap_or(0);
+        let mut host = linux.listen(first, "2")?;
+        let to = format!("tcp:127.0.0.1:{}", host.dial_port(until)?);
+        let [_, board] = &self.serial;
+        let running = vec![
+            Running::board(MPS2, board, Some((&to, first.into())))?,
+            Running::guest_in_c(&self.guest, &to, u64::from(first) + 1)?,
+        ];
+        serial_tables(running, PROCESSES, until)?;
+        let lines = host.ends_with(0, until)?;
+        let at = |rank: usize| if rank < PROCESSES { "linux" } else { "serial" };
+        (0..PROCESSES).try_for_each(|rank| whole_table(&lines, rank, PROCESSES + 2, at))
+    }
+
+    /// The rank with embassy, in one job with ranks that `pmi-host` has started.
+    fn with_embassy(&self, linux: &Linux) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let first = u32::try_from(PROCESSES).unwrap_or(0);
+        let mut host = linux.listen(first, "1")?;
+        let to = format!("tcp:127.0.0.1:{}", host.dial_port(until)?);
+        let line = Some((&*to, u64::from(first)));
+        let mut board = Running::board("microbit", &self.microbit, line)?;
+        let at = |rank: usize| if rank < PROCESSES { "linux" } else { "microbit" };
+        whole_table(&board.ends_with(0, until)?, PROCESSES, PROCESSES + 1, at)?;
+        let lines = host.ends_with(0, until)?;
+        (0..PROCESSES).try_for_each(|rank| whole_table(&lines, rank, PROCESSES + 1, at))
+    }
+}
+
+/// Ends successfully all of `running`, the ranks from `first` on, which have a serial line. Each has printed
+/// the cards of all; those of processes name their host.
+fn serial_tables(running: Vec<Running>, first: usize, until: Instant) -> Result<(), String> {
+    let size = first + running.len();
+    for (rank, mut machine) in (first..).zip(running) {
+        let lines = machine.ends_with(0, until)?;
+        for peer in 0..size {
+            let row = format!("rank {rank} of {size}: card-{peer} = rank-{peer}@");
+            let is_row = |line: &&Line| line.starts_with(&row);
+            let found = lines.iter().find(is_row).ok_or_else(|| format!("not printed: {row}"))?;
+            if peer >= first && !found.ends_with("@serial") {
+                return Err(format!("rank {rank} prints {found}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Environment of a scene.
 pub(crate) struct Stage<'a> {
     pub(crate) arch: &'a Arch,
-    pub(crate) kernel: &'a Path,
-    pub(crate) manager: &'a Path,
-    pub(crate) linux: &'a Linux,
+    pub(crate) kernel: PathBuf,
+    pub(crate) manager: PathBuf,
 }
 
 /// Programs that run on this machine beside guests.
@@ -97,7 +160,29 @@ pub(crate) struct Linux {
     pub(crate) cards: PathBuf,
 }
 
+impl Linux {
+    /// Starts `pmi-host` with so many ranks here, and others that connect.
+    fn listen(&self, started: u32, expected: &str) -> Result<Running, String> {
+        let started = started.to_string();
+        let words = ["run", "-n", &started, "--listen", "127.0.0.1:0", "--expect", expected];
+        let words = words.map(OsStr::new).into_iter().chain([self.cards.as_os_str()]);
+        Running::host(&self.host, &Vec::from_iter(words))
+    }
+
+    /// Process ids of guests, as a user requests them.
+    fn ids(&self, guests: usize) -> Result<Vec<String>, String> {
+        let secret = SecretFile::new()?;
+        let id = |rank: usize| {
+            let mut command = process::command(&self.host);
+            command.args(["pmiid", "--secret-file"]).arg(&secret.0).arg(rank.to_string());
+            process::output(&mut command).map(|id| id.trim().to_owned())
+        };
+        (PROCESSES..PROCESSES + guests).map(id).collect()
+    }
+}
+
 impl Stage<'_> {
+    /// The scenes without processes of this machine.
     pub(crate) fn play(&self, guests: usize) -> Tally {
         let old = |n: usize| format!("id={}", FIRST_ID + n as u64);
         let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
@@ -110,14 +195,8 @@ impl Stage<'_> {
         tally += self.scene(name, || self.dial_in(guests, futures));
         let each = |n: usize| [old(n), new(n), frames(n)][n % 3].clone();
         tally += self.scene("guests connect, each in another", || self.dial_in(guests, each));
-        let mixed = |n: usize| new(PROCESSES + n);
-        let name = "guests and processes of pmi-host, PMI-2";
-        tally += self.scene(name, || self.with_processes(guests.min(2), &["async"], mixed));
-        let name = "guests and processes of pmi-host, PMI-1";
-        tally += self.scene(name, || {
-            let ids = self.ids(guests.min(2))?;
-            self.with_processes(guests.min(2), &[], |n| format!("id={}", ids[n]))
-        });
+        let name = "guests with a serial port, each in another";
+        tally += self.scene(name, || self.by_serial_ports(guests.min(3), each));
         let clients = guests.min(GUEST_CLIENTS_MAX);
         tally += self.scene("guests among themselves", || self.among_themselves(clients));
         for (arguments, status) in ALONE {
@@ -138,6 +217,22 @@ impl Stage<'_> {
         tally
     }
 
+    /// The scenes with processes that `pmi-host` starts.
+    pub(crate) fn play_with(&self, linux: &Linux, guests: usize) -> Tally {
+        let guests = guests.min(2);
+        let new = |n: usize| format!("pmi=2 rank={} secret={SECRET}", PROCESSES + n);
+        let name = "guests and processes of pmi-host, PMI-2";
+        let mut tally = self.scene(name, || self.with_processes(linux, guests, &["async"], new));
+        let name = "guests and processes of pmi-host, PMI-1";
+        tally += self.scene(name, || {
+            let ids = linux.ids(guests)?;
+            self.with_processes(linux, guests, &[], |n| format!("id={}", ids[n]))
+        });
+        let name = "two ranks of one guest, a guest with a serial port, and processes of pmi-host";
+        tally += self.scene(name, || self.one_node(linux));
+        tally
+    }
+
     fn scene(&self, name: &str, play: impl FnOnce() -> Result<(), String>) -> Tally {
         scene(self.arch.name, name, play)
     }
@@ -146,18 +241,59 @@ impl Stage<'_> {
     fn dial_in(&self, guests: usize, who: impl Fn(usize) -> String) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
         let manager = [&guests.to_string(), &FIRST_ID.to_string(), SECRET];
-        let mut manager = Running::manager(self.manager, &manager)?;
+        let mut manager = Running::manager(&self.manager, &manager)?;
         let port = manager.port(until)?;
         let running: Vec<Running> = (0..guests)
-            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &GuestNet::User))
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &GuestLink::User))
             .collect::<Result<_, _>>()?;
         self.all_tables(running, until)?;
         manager.ends_with(0, until).map(drop)
     }
 
+    /// Guests with the identities of `who`, a virtio serial port each, and a manager.
+    fn by_serial_ports(&self, guests: usize, who: impl Fn(usize) -> String) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let manager = [&guests.to_string(), &FIRST_ID.to_string(), SECRET];
+        let mut manager = Running::manager(&self.manager, &manager)?;
+        let link = GuestLink::Serial(manager.port(until)?);
+        let running: Vec<Running> = (0..guests)
+            .map(|n| self.guest(n, &format!("link=serial {}", who(n)), &link))
+            .collect::<Result<_, _>>()?;
+        self.all_tables(running, until)?;
+        manager.ends_with(0, until).map(drop)
+    }
+
+    /// Two ranks of one guest are one node of the job, and the rank of another guest is a further one.
+    fn one_node(&self, linux: &Linux) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let first = u32::try_from(PROCESSES).unwrap_or(0);
+        let mut host = linux.listen(first, "1x2,1")?;
+        let port = host.dial_port(until)?;
+        let two = format!("port={port} calls=futures id={first},{}", first + 1);
+        let mut two = self.guest(0, &two, &GuestLink::User)?;
+        let one = format!("link=serial id={}", first + 2);
+        let mut one = self.guest(1, &one, &GuestLink::Serial(port))?;
+        let size = PROCESSES + 3;
+        let bare = format!("bare-{}", self.arch.name);
+        let at = |rank: usize| if rank < PROCESSES { "linux" } else { &bare };
+        let exit = (self.arch.exit_of)(0);
+        let lines = two.ends_with(exit, until)?;
+        for rank in [PROCESSES, PROCESSES + 1] {
+            whole_table(&lines, rank, size, at)?;
+            let mapping = format!("rank {rank} of {size}: (vector,(0,2,2),(2,1,1))");
+            if !lines.contains(&mapping) {
+                return Err(format!("not printed: {mapping}"));
+            }
+        }
+        whole_table(&one.ends_with(exit, until)?, PROCESSES + 2, size, at)?;
+        let lines = host.ends_with(0, until)?;
+        (0..PROCESSES).try_for_each(|rank| whole_table(&lines, rank, size, at))
+    }
+
     /// Guests with the identities of `who`, in one job with processes that `pmi-host` has started.
     fn with_processes(
         &self,
+        linux: &Linux,
         guests: usize,
         words: &[&str],
         who: impl Fn(usize) -> String,
@@ -167,16 +303,12 @@ impl Stage<'_> {
         let (processes, expected) = (PROCESSES.to_string(), guests.to_string());
         let listen = ["run", "-n", &processes, "--listen", "127.0.0.1:0", "--expect", &expected];
         let mut all: Vec<&OsStr> = listen.iter().map(OsStr::new).collect();
-        all.extend([
-            OsStr::new("--secret-file"),
-            secret.0.as_os_str(),
-            self.linux.cards.as_os_str(),
-        ]);
+        all.extend([OsStr::new("--secret-file"), secret.0.as_os_str(), linux.cards.as_os_str()]);
         all.extend(words.iter().map(OsStr::new));
-        let mut host = Running::host(&self.linux.host, &all)?;
+        let mut host = Running::host(&linux.host, &all)?;
         let port = host.dial_port(until)?;
         let running: Vec<Running> = (0..guests)
-            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &GuestNet::User))
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &GuestLink::User))
             .collect::<Result<_, _>>()?;
         let size = PROCESSES + guests;
         let bare = format!("bare-{}", self.arch.name);
@@ -191,20 +323,9 @@ impl Stage<'_> {
         (0..PROCESSES).try_for_each(|rank| whole_table(&lines, rank, size, at))
     }
 
-    /// Process ids of the guests, as a user requests them from `pmi-host`.
-    fn ids(&self, guests: usize) -> Result<Vec<String>, String> {
-        let secret = SecretFile::new()?;
-        let id = |rank: usize| {
-            let mut command = process::command(&self.linux.host);
-            command.args(["pmiid", "--secret-file"]).arg(&secret.0).arg(rank.to_string());
-            process::output(&mut command).map(|id| id.trim().to_owned())
-        };
-        (PROCESSES..PROCESSES + guests).map(id).collect()
-    }
-
     fn among_themselves(&self, clients: usize) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let net = GuestNet::shared();
+        let net = GuestLink::shared();
         let serve = format!("role=server addr=10.0.2.15 port=7000 id={FIRST_ID} size={clients}");
         let mut server = self.guest(0, &serve, &net)?;
         let running: Vec<Running> = (FIRST_ID..)
@@ -220,20 +341,20 @@ impl Stage<'_> {
 
     fn ends(&self, arguments: &str, status: i32) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let mut guest = self.guest(0, arguments, &GuestNet::User)?;
+        let mut guest = self.guest(0, arguments, &GuestLink::User)?;
         guest.ends_with((self.arch.exit_of)(status), until).map(drop)
     }
 
     /// One guest and a manager with a particular order.
     fn meets(&self, manager: &[&str], who: &str, status: i32) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let mut manager = Running::manager(self.manager, manager)?;
+        let mut manager = Running::manager(&self.manager, manager)?;
         let port = manager.port(until)?;
         self.ends(&format!("port={port} {who}"), status)
     }
 
-    fn guest(&self, number: usize, arguments: &str, net: &GuestNet) -> Result<Running, String> {
-        Running::guest(self.arch, self.kernel, number, arguments, net)
+    fn guest(&self, number: usize, arguments: &str, net: &GuestLink) -> Result<Running, String> {
+        Running::guest(self.arch, &self.kernel, number, arguments, net)
     }
 
     fn all_tables(&self, running: Vec<Running>, until: Instant) -> Result<(), String> {

@@ -2,6 +2,8 @@
 
 use core::net::Ipv4Addr;
 
+use crate::net::SOCKETS;
+
 /// Role of the guest, and its peers.
 #[derive(Debug)]
 pub(crate) struct Args {
@@ -19,9 +21,11 @@ pub(crate) struct Args {
     pub(crate) rank: u32,
     /// In PMI-2: the secret that a client proves to know; no proof if it is empty.
     pub(crate) secret: &'static str,
-    /// Process id of a PMI-1 client: its rank, or a number that only this client received. For a
-    /// server, the number of rank 0; those of the others follow.
-    pub(crate) id: u64,
+    /// Process ids of PMI-1 clients: the rank of each, or a number that only this client received. A guest
+    /// has a rank for each. For a server, the number of rank 0; those of the others follow.
+    pub(crate) ids: Ids,
+    /// Connection of a client to its server.
+    pub(crate) link: LinkKind,
     /// Number of ranks that a server waits for.
     pub(crate) size: usize,
     /// Time limit of the whole run.
@@ -34,6 +38,17 @@ pub(crate) enum RequestedVersions {
     Pmi2,
     /// The binary dialect.
     Binary,
+}
+
+/// Process ids, of as many ranks as there are sockets.
+pub(crate) type Ids = heapless::Vec<u64, SOCKETS>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// TCP over the network card.
+    Net,
+    /// A virtio serial port.
+    Serial,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,17 +77,28 @@ impl Args {
             has_futures: false,
             rank: 0,
             secret: "",
-            id: 0,
+            ids: Ids::new(),
+            link: LinkKind::Net,
             size: 1,
             limit_ms: 20_000,
         };
         for word in line.split_ascii_whitespace() {
             args.take(word).ok_or(word)?;
         }
-        if args.port == 0 && matches!(args.role, Role::Client | Role::Server) {
+        let is_node = matches!(args.role, Role::Client | Role::Server);
+        if args.port == 0 && is_node && args.link == LinkKind::Net {
             return Err("port");
         }
+        // Calls that wait would wait for a rank of the same guest.
+        if args.ids.len() > 1 && !args.has_futures {
+            return Err("id");
+        }
         Ok(args)
+    }
+
+    /// The first process id; 0 if none was given.
+    pub(crate) fn id(&self) -> u64 {
+        self.ids.first().copied().unwrap_or(0)
     }
 
     fn take(&mut self, word: &'static str) -> Option<()> {
@@ -107,7 +133,19 @@ impl Args {
             }
             "rank" => self.rank = value.parse().ok()?,
             "secret" => self.secret = value,
-            "id" => self.id = value.parse().ok()?,
+            "id" => {
+                self.ids.clear();
+                for id in value.split(',') {
+                    self.ids.push(id.parse().ok()?).ok()?;
+                }
+            }
+            "link" => {
+                self.link = match value {
+                    "net" => LinkKind::Net,
+                    "serial" => LinkKind::Serial,
+                    _ => return None,
+                }
+            }
             "size" => self.size = value.parse().ok().filter(|size| (1..=4).contains(size))?,
             "limit-ms" => self.limit_ms = value.parse().ok()?,
             _ => return None,

@@ -1,11 +1,13 @@
 //! A rank: identifies itself, puts its card, fences, reads all cards.
 
-use core::fmt::Write;
+use core::fmt::Write as _;
 
+use embedded_io::{Read, Write};
 use pmi_core::auth::Secret;
 use pmi_core::client::{Pmi1Buffer, prove};
 use pmi_core::command::{Reply, Version};
 use pmi_core::time::{Duration, Instant};
+use pmi_link::CallError;
 use pmi_link::blocking::{Opening, StreamClient};
 use pmi_smoltcp::{Stack, StreamError, TcpStream};
 use smoltcp::iface::{Context, SocketHandle};
@@ -18,7 +20,7 @@ use crate::net::{Net, core_now};
 use crate::say;
 use crate::status::Failure;
 
-type Client<'n> = StreamClient<TcpStream<LimitedNet<'n>>, Pmi1Buffer, 2>;
+type Client<L> = StreamClient<L, Pmi1Buffer, 2>;
 pub(crate) type Name = heapless::String<64>;
 
 /// The stack, until the guest's time is over.
@@ -27,7 +29,7 @@ struct LimitedNet<'n> {
     limit: Instant,
 }
 
-/// Participates in the job once.
+/// Participates in the job once, over TCP.
 // Not inlined: a guest is one or the other, and needs the stack of one.
 #[inline(never)]
 pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
@@ -35,6 +37,16 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let handle = net.sockets()[0];
     let mut line = TcpStream::new(LimitedNet { net, limit }, handle);
     connect(&mut line, IpEndpoint::new(args.host.into(), args.port))?;
+    // A guest that is switched off before the server has closed the connection leaves the server waiting.
+    exchange(line, args)?.close()?;
+    Ok(())
+}
+
+/// The session of a rank over a connected link, which is given back.
+pub(crate) fn exchange<L: Read + Write>(line: L, args: &Args) -> Result<L, Failure>
+where
+    Failure: From<CallError<L::Error>>,
+{
     let mut pmi = Client::with_buffer(line, Pmi1Buffer::new());
     open(&mut pmi, args)?;
     let identity = pmi.identity().ok_or(Failure::WrongCard)?;
@@ -49,9 +61,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
         print_card(rank, size, peer, card.get(..len).unwrap_or(b""))?;
     }
     pmi.finalize()?;
-    // A guest that is switched off before the server has closed the connection leaves the server waiting.
-    pmi.into_inner().close()?;
-    Ok(())
+    Ok(pmi.into_inner())
 }
 
 /// Connects until a server accepts: the server may be booting too.
@@ -72,7 +82,10 @@ fn connect(line: &mut TcpStream<LimitedNet<'_>>, server: IpEndpoint) -> Result<(
 }
 
 /// The handshake of the requested dialect, in PMI-2 with a proof if there is a secret.
-fn open(pmi: &mut Client<'_>, args: &Args) -> Result<(), Failure> {
+fn open<L: Read + Write>(pmi: &mut Client<L>, args: &Args) -> Result<(), Failure>
+where
+    Failure: From<CallError<L::Error>>,
+{
     let secret = Secret::new(args.secret.as_bytes()).ok();
     let prover = |reply: &Reply<'_>| prove(secret.as_ref()?, reply);
     let version = match args.versions {
@@ -88,7 +101,7 @@ fn open(pmi: &mut Client<'_>, args: &Args) -> Result<(), Failure> {
         opening.rank = Some(args.rank);
         opening.prover = secret.is_some().then_some(&prover);
     } else {
-        pmi.greet(args.id)?;
+        pmi.greet(args.id())?;
     }
     pmi.open(&opening, &mut [])?;
     Ok(())

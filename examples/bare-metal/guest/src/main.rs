@@ -11,6 +11,7 @@ mod client;
 mod futures;
 mod machine;
 mod net;
+mod serial;
 mod server;
 mod status;
 mod tree;
@@ -18,10 +19,10 @@ mod tree;
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 
-use args::{Args, Role};
+use args::{Args, LinkKind, Role};
 use machine::memory;
 use net::Net;
-use status::Status;
+use status::{Failure, Status};
 
 /// The serial line.
 struct Console;
@@ -67,17 +68,23 @@ fn run(line: &'static str) -> Status {
         Role::Panic => panic!("as requested"),
         Role::Client | Role::Server => {}
     }
+    if args.link == LinkKind::Serial {
+        return end(serial::run(&args));
+    }
     let Some(mut net) = Net::new(args.addr) else {
         say!("guest: no network card");
-        return Status::NoCard;
+        return Status::NoDevice;
     };
     if args.role == Role::Server {
         return server::run(&args, &mut net);
     }
-    let done = match args.has_futures {
-        true => futures::run(&args, &mut net),
+    end(match args.has_futures {
+        true => futures::run(&args, net),
         false => client::run(&args, &mut net),
-    };
+    })
+}
+
+fn end(done: Result<(), Failure>) -> Status {
     match done {
         Ok(()) => Status::Done,
         Err(why) => {

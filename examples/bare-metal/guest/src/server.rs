@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
 fn add_job(args: &Args, server: &mut Server<Node>) -> Option<JobId> {
     let name = KvsName::new(b"kvs_bare").ok()?;
     let spec = JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
-    let ids = (args.id..).take(args.size);
+    let ids = (args.id()..).take(args.size);
     let members = ids.map(|id| Member::new(0, 0).with_token(id)).collect();
     server.add_job(spec, members, Arena::new(PLACES.lend(), BYTES.lend())).ok()
 }

@@ -13,7 +13,7 @@ pub(crate) enum Status {
     Done = 0,
     BadArguments = 2,
     Panicked = 3,
-    NoCard = 4,
+    NoDevice = 4,
     NoAnswer = 5,
     ServerGone = 6,
     Refused = 7,
@@ -36,6 +36,8 @@ pub(crate) enum Failure {
     Gone,
     TooLate,
     WrongCard,
+    /// No serial port.
+    NoDevice,
 }
 
 impl From<StreamError> for Failure {
@@ -68,6 +70,7 @@ impl fmt::Display for Failure {
             Self::Gone => f.write_str("the connection is gone"),
             Self::TooLate => f.write_str("the time is over"),
             Self::WrongCard => f.write_str("an answer is not what it should be"),
+            Self::NoDevice => f.write_str("no virtio serial port"),
         }
     }
 }
@@ -78,6 +81,7 @@ impl Failure {
             Self::TooLate => Status::TooLate,
             Self::WrongCard => Status::WrongCard,
             Self::Gone => Status::ServerGone,
+            Self::NoDevice => Status::NoDevice,
             Self::Peer(error) => of_peer(error),
             Self::Connect(StreamError::Unreachable) => Status::NoAnswer,
             Self::Connect(_) | Self::Misuse(_) => Status::Protocol,

@@ -7,6 +7,8 @@
 mod arch;
 pub(crate) mod memory;
 pub(crate) mod nic;
+pub(crate) mod port;
+mod virtio;
 
 pub(crate) use arch::{exit, fault, micros, putc};
 

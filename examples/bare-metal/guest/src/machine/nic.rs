@@ -1,17 +1,12 @@
 //! The network card: virtio over MMIO, for smoltcp. Polled, and all its memory is here.
 
-use core::cell::UnsafeCell;
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
-
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 use virtio_drivers::device::net::VirtIONetRaw;
+use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::mmio::MmioTransport;
-use virtio_drivers::transport::{DeviceType, Transport};
-use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
 
-use super::arch::VIRTIO_MMIO;
+use super::virtio::{self, IdentityMapping};
 
 type Card = VirtIONetRaw<IdentityMapping, MmioTransport<'static>, QUEUE>;
 
@@ -39,14 +34,7 @@ impl Frames {
 impl Nic {
     /// Finds the card and gives it its frames; `None` if there is no card that works.
     pub(crate) fn find(frames: &'static mut Frames) -> Option<Self> {
-        let (base, step, count) = VIRTIO_MMIO;
-        let mut card = (0..count).find_map(|at| {
-            let header = NonNull::new((base + at * step) as *mut _)?;
-            // SAFETY: the machine has a virtio device, or a place for one, at each of these.
-            let transport = unsafe { MmioTransport::new(header, step) }.ok()?;
-            let is_card = transport.device_type() == DeviceType::Network;
-            is_card.then(|| Card::new(transport).ok()).flatten()
-        })?;
+        let mut card = virtio::devices(DeviceType::Network).find_map(|of| Card::new(of).ok())?;
         let mut tokens = [0; RECEIVING];
         for (frame, token) in frames.receiving.iter_mut().zip(&mut tokens) {
             // SAFETY: the frame is a static's, and given back by `receive_complete` only.
@@ -113,50 +101,7 @@ impl phy::Device for Nic {
     }
 }
 
-/// Physical and virtual addresses are equal, and pages come from a static.
-pub(crate) struct IdentityMapping;
-
-#[repr(C, align(4096))]
-struct Pool(UnsafeCell<[u8; POOL_PAGES * PAGE_SIZE]>);
-
-// SAFETY: each page is handed out once.
-unsafe impl Sync for Pool {}
-
-static POOL: Pool = Pool(UnsafeCell::new([0; POOL_PAGES * PAGE_SIZE]));
-static USED_PAGES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: pages are of a static, zeroed, aligned, and never handed out twice.
-unsafe impl Hal for IdentityMapping {
-    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
-        // Load and store instead of an addition: there is one processor, and no interrupt.
-        let first = USED_PAGES.load(Ordering::Relaxed);
-        if first + pages > POOL_PAGES {
-            return (0, NonNull::dangling());
-        }
-        USED_PAGES.store(first + pages, Ordering::Relaxed);
-        // SAFETY: within the pool, as was just seen.
-        let at = unsafe { POOL.0.get().cast::<u8>().add(first * PAGE_SIZE) };
-        (at as PhysAddr, NonNull::new(at).unwrap_or(NonNull::dangling()))
-    }
-
-    unsafe fn dma_dealloc(_: PhysAddr, _: NonNull<u8>, _: usize) -> i32 {
-        0 // the card is never given up
-    }
-
-    unsafe fn mmio_phys_to_virt(at: PhysAddr, _: usize) -> NonNull<u8> {
-        NonNull::new(at as *mut u8).unwrap_or(NonNull::dangling())
-    }
-
-    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
-        buffer.as_ptr().cast::<u8>() as PhysAddr
-    }
-
-    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
-}
-
 const QUEUE: usize = 4;
 const RECEIVING: usize = 2;
-/// Two queues with two areas each.
-const POOL_PAGES: usize = 4;
 /// The driver refuses frames below 1526 bytes.
 const FRAME_BYTES: usize = 1536;

@@ -1,5 +1,6 @@
 //! Requirements of the steps, and their installation on a fresh Debian.
 
+use crate::big_endian;
 use crate::process;
 use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
@@ -21,6 +22,10 @@ pub(crate) enum Need {
     Clang,
     /// CMake, for the example that uses it.
     Cmake,
+    /// Linker and emulator of a machine whose numbers begin with their highest byte.
+    BigEndian,
+    /// lwIP, a TCP stack of boards, as a library of this machine.
+    Lwip,
     /// Valgrind, which counts instructions.
     Valgrind,
     /// A compiler for this target.
@@ -147,6 +152,16 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
         }
         Need::Clang => program(CLANG, &["clang-22"]),
         Need::Cmake => program("cmake", &["cmake"]),
+        Need::BigEndian => {
+            let linker = program(big_endian::LINKER, BIG_ENDIAN);
+            linker.and_then(|_| program(big_endian::EMULATOR, BIG_ENDIAN))
+        }
+        Need::Lwip => {
+            let version =
+                process::output(process::command("pkg-config").args(["--modversion", "lwip"]));
+            let found = version.map(|version| format!("lwIP {}", version.trim()));
+            found.map_err(|_| lack_of("lwIP", &["liblwip-dev", "pkg-config"]))
+        }
         Need::Valgrind => program("valgrind", &["valgrind"]),
         Need::Npm => program("npm", &["npm"]),
         Need::Chromium => {
@@ -242,6 +257,9 @@ const SSHD: &str = "/usr/sbin/sshd";
 
 /// Packages for hosts that are network namespaces.
 const HOST_PACKAGES: &[&str] = &["openssh-server", "openssh-client", "iproute2"];
+
+/// Linker, libraries and emulator of an s390x.
+const BIG_ENDIAN: &[&str] = &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"];
 
 /// A browser, and the letters of the committed pictures of pages.
 const CHROMIUM: &[&str] = &["chromium", "fonts-dejavu-core"];

@@ -7,6 +7,7 @@
 mod args;
 mod bare_metal;
 mod bench;
+mod big_endian;
 mod book;
 mod capi;
 mod coverage;

@@ -5,8 +5,8 @@ use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
 use crate::{
-    bare_metal, book, capi, faults, fuzz, layers, package, playground, process, processes, rustdoc,
-    tidy, toolchain,
+    bare_metal, big_endian, book, capi, faults, fuzz, layers, package, playground, process,
+    processes, rustdoc, tidy, toolchain,
 };
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -32,6 +32,9 @@ const HERMIT: &str = "x86_64-unknown-hermit";
 
 /// Boards that are compiled for: the one that is measured, and two without atomic exchanges.
 const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-elf"];
+
+/// Features by which public types can be logged on a board.
+const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
 
 /// The step whose build begins with the first step.
 const RELEASE: &str = "release";
@@ -92,7 +95,7 @@ const STEPS: &[CiStep] = &[
             tally
         },
     )
-    .wants(&[Need::Mpich, Need::Hosts]),
+    .wants(&[Need::Mpich, Need::Hosts, Need::Lwip]),
     step(
         "instructions",
         "the server executes as many instructions for an operation as it did",
@@ -115,17 +118,25 @@ const STEPS: &[CiStep] = &[
     }),
     step(
         "bare",
-        "pmi-core, pmi-link and pmi-client for boards without operating system",
+        "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",
         |machine| {
-            BOARDS.iter().fold(Tally::default(), |mut tally, target| {
-                tally += no_std(machine, target, &["pmi-core", "pmi-link", "pmi-client"]);
+            let mut tally = BOARDS.iter().fold(Tally::default(), |mut tally, target| {
+                tally += no_std(machine, target, &["pmi-core", "pmi-link", "pmi-client"], "");
                 tally
-            })
+            });
+            tally += no_std(machine, BARE, &["pmi-core", "pmi-link", "pmi-smoltcp"], DEFMT);
+            tally
         },
     )
     .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])]),
+    step(
+        "big-endian",
+        "the tests of the core on an s390x, whose numbers begin with the highest byte",
+        big_endian::check,
+    )
+    .needs(big_endian::NEEDS),
     step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
-        library(machine, HERMIT, "std,panic_abort", &["pmi-std"])
+        library(machine, HERMIT, "std,panic_abort", &["pmi-std"], "")
     })
     .needs(&[Need::Target(HERMIT)]),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
@@ -139,7 +150,7 @@ const STEPS: &[CiStep] = &[
     )
     .needs(bare_metal::NEEDS),
     step("wasm", "pmi-core and pmi-link for the browser", |machine| {
-        no_std(machine, wasm::TARGET, &["pmi-core", "pmi-link"])
+        no_std(machine, wasm::TARGET, &["pmi-core", "pmi-link"], "")
     })
     .needs(&[Need::Target(wasm::TARGET)]),
     step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
@@ -276,16 +287,23 @@ fn findings(result: Result<Vec<String>, String>) -> Tally {
 
 /// Builds what runs everywhere. Where cargo builds the libraries, there is none but `core`: a heap creeping
 /// in would not compile.
-fn no_std(machine: &Machine, target: &str, packages: &[&str]) -> Tally {
-    library(machine, target, "core", packages)
+fn no_std(machine: &Machine, target: &str, packages: &[&str], features: &str) -> Tally {
+    library(machine, target, "core", packages, features)
 }
 
 /// Builds the libraries of packages for a target; `crates` lists the crates of std that they may use.
-fn library(machine: &Machine, target: &str, crates: &str, packages: &[&str]) -> Tally {
+fn library(
+    machine: &Machine,
+    target: &str,
+    crates: &str,
+    packages: &[&str],
+    features: &str,
+) -> Tally {
     tally_of(toolchain::choose(target, &machine.facts).map(|choice| {
         println!("compiler: {choice}");
         let mut cargo = toolchain::build(&choice, target, crates, "release");
-        check(cargo.arg("--lib").args(packages.iter().flat_map(|package| ["--package", package])))
+        cargo.args(["--lib", "--features", features]);
+        check(cargo.args(packages.iter().flat_map(|package| ["--package", package])))
     }))
 }
 

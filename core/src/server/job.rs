@@ -11,6 +11,16 @@ use crate::parts::{self, PartOption};
 use crate::store::{Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
 
+/// Requests of a job that its owner executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandUp {
+    Nothing,
+    /// Those about published names.
+    Names,
+    /// All that concern several nodes.
+    All,
+}
+
 /// A set of processes with one key-value space and one fence.
 #[derive(Debug)]
 pub struct Job<K, M> {
@@ -19,7 +29,7 @@ pub struct Job<K, M> {
     universe_size: Option<u32>,
     /// Number of ranks on all nodes, if it is not that of the members.
     size: Option<u32>,
-    has_uplink: bool,
+    hand_up: HandUp,
     members: M,
     /// True if a debugger controls it.
     pub(super) is_debugged: bool,
@@ -90,7 +100,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             spawner: PartOption::keep(spawner),
             universe_size,
             size: if parts::NODES { size } else { None },
-            has_uplink,
+            hand_up: if has_uplink { HandUp::All } else { HandUp::Nothing },
             members,
             is_debugged: false,
             is_verbose: false,
@@ -353,10 +363,17 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if self.is_over_nodes() {
             self.collect_early_puts();
         }
-        if self.has_uplink {
+        if self.hand_up == HandUp::All {
             self.fence.hand_up();
         }
-        !self.has_uplink
+        self.hand_up != HandUp::All
+    }
+
+    /// Hands requests about published names up from now on.
+    pub(super) fn hand_names_up(&mut self) {
+        if self.hand_up == HandUp::Nothing {
+            self.hand_up = HandUp::Names;
+        }
     }
 
     /// The number of a fence that is complete here, once after it was handed up.
@@ -404,7 +421,12 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
 
     /// True if fences are handed up.
     pub(super) const fn is_over_nodes(&self) -> bool {
-        parts::NODES && self.has_uplink
+        parts::NODES && matches!(self.hand_up, HandUp::All)
+    }
+
+    /// True if requests about published names are handed up.
+    pub(super) const fn hands_names_up(&self) -> bool {
+        parts::NODES && !matches!(self.hand_up, HandUp::Nothing)
     }
 
     /// Number of the fence that carries the next put.

@@ -1,4 +1,5 @@
-//! Published names of a job on several nodes, which one server holds: that of the head.
+//! Published names that this server does not hold: those of a job on several nodes, which the server of the
+//! head has, and those that the owner serves itself.
 //!
 //! A server hands requests of its ranks up to the owner, and answers them with what the server of the head
 //! has answered.
@@ -6,10 +7,10 @@
 use super::response::Response;
 use super::services::{look_up, publish, unpublish};
 use super::session_table::READY;
-use super::{Server, Session, Storage};
+use super::{NO_JOB, Server, Session, Storage};
 use crate::command::{Reason, Request, Text};
 use crate::error::Misuse;
-use crate::ids::{Key, ProcId, SessionId};
+use crate::ids::{JobId, Key, ProcId, SessionId};
 use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs, Visibility};
 
@@ -51,6 +52,18 @@ pub enum NameAnswer<'a> {
 }
 
 impl<S: Storage> Server<S> {
+    /// Has the owner serve the published names of a job, as it has to for a job on several nodes
+    /// ([`Event::NameRequested`](super::Event::NameRequested)). Names that are published already stay where
+    /// they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] for an unknown job.
+    pub fn hand_names_up(&mut self, job: JobId) -> Result<(), Misuse> {
+        self.shared.job_mut(job).ok_or(NO_JOB)?.hand_names_up();
+        Ok(())
+    }
+
     /// Borrows the request of a session about a published name, until [`answer_name`](Self::answer_name).
     pub fn name_request(&self, session: SessionId) -> Option<Request<'_>> {
         self.held_request(session).filter(|request| {

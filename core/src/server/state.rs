@@ -168,7 +168,7 @@ where
             response.refuse(&Reason::Lacking { field: "program" });
         }
         (_, Request::Publish { .. } | Request::Unpublish { .. } | Request::Lookup { .. })
-            if parts::NAMES && job.is_over_nodes() =>
+            if parts::NAMES && job.hands_names_up() =>
         {
             let refused = match request {
                 Request::Publish { service, port } => check_publish(service, port, rank),

@@ -25,7 +25,7 @@ static int start(pmi_server *s, pmi_server_job *job, const pmi_server_program *o
     int made = pmi_server_add_job(s, job, size, ours, id);
     for (int rank = 0; rank < size; close(theirs[rank++]))
         if (made == PMI_SERVER_SUCCESS && (children[started++] = fork()) == 0) {
-            dup2(theirs[rank], 0), setenv("PMI_FD", "0", 1);
+            dup2(theirs[rank], 0), setenv("PMI_FD", "0", 1), setenv("PMI_SNAPSHOT", "1", 1);
             setenv("PMI_SPAWNED", job->spawner ? "1" : "0", 1);
             snprintf(text, sizeof text, "%d", rank), setenv("PMI_RANK", text, 1);
             snprintf(text, sizeof text, "%d", size), setenv("PMI_SIZE", text, 1);
@@ -49,7 +49,7 @@ static void on_abort(pmi_server *s, void *context, uint32_t job, int rank, int e
 
 int main(int argc, char **argv) {
     pmi_server_program program = {(const char **)argv + 2, argc > 2 ? atoi(argv[1]) : 0, 0, NULL};
-    pmi_server_callbacks callbacks = {on_spawn, on_abort, NULL, NULL};
+    pmi_server_callbacks callbacks = {.spawn = on_spawn, .abort = on_abort};
     pmi_server *server;
     uint32_t id;
     int status = pmi_server_new(&callbacks, NULL, &server);

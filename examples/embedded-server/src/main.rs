@@ -53,7 +53,7 @@ fn start(
         let mut command = Command::new(OsStr::from_bytes(&program.executable));
         command.args(program.arguments.iter().map(|word| OsStr::from_bytes(word)));
         command.env("PMI_FD", "0").env("PMI_RANK", rank.to_string()).env("PMI_SIZE", &size);
-        command.env("PMI_SPAWNED", &spawned).stdin(OwnedFd::from(stream));
+        command.env("PMI_SPAWNED", &spawned).env("PMI_SNAPSHOT", "1").stdin(OwnedFd::from(stream));
         children.push(command.spawn()?);
     }
     Ok(id)

@@ -3,13 +3,11 @@
 use crate::key_index::KeyIndex;
 use crate::kvs_budget::KvsBudget;
 use crate::sealed_blocks::{OFFSETS_MAX, SealedBlocks};
-use pmi_core::store::{
-    BlockError, BlockReader, BlockRecord, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility,
-};
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use pmi_core::store::{BlockError, BlockRecord, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
+use pmi_std::snapshot::server::{ChangedKeys, TrackedKvs};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A [`Kvs`] on the heap.
 ///
@@ -38,7 +36,7 @@ pub struct MapKvs {
     /// Name, for messages.
     name: Box<str>,
     /// Keys of the job's space whose value may have changed, if that is tracked.
-    changed: RefCell<Option<BTreeSet<Rc<[u8]>>>>,
+    changed: ChangedKeys,
 }
 
 #[derive(Debug)]
@@ -139,7 +137,7 @@ impl Kvs for MapKvs {
         self.remote_pairs += pairs;
         match self.remote.add(block, count) {
             Ok((pairs, bytes)) => {
-                self.note_block(block);
+                self.changed.note_block(block);
                 self.remote_pairs -= pairs;
                 self.release(pairs, bytes);
                 Ok(())
@@ -169,6 +167,12 @@ impl Kvs for MapKvs {
     }
 }
 
+impl TrackedKvs for MapKvs {
+    fn take_changes(&self, fences: u32) -> Vec<Arc<[u8]>> {
+        self.changed.take(self, fences)
+    }
+}
+
 impl MapKvs {
     /// Creates an empty space, called `name` in messages, which shares a budget with others.
     pub fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
@@ -183,52 +187,14 @@ impl MapKvs {
             budget: Rc::clone(budget),
             bytes: 0,
             name: name.into(),
-            changed: RefCell::default(),
+            changed: ChangedKeys::default(),
         }
-    }
-
-    /// The keys of the job's space whose value may have changed since the last call; all of them in the first
-    /// call. A pair that is not visible after `fences` fences stays for a later call.
-    pub fn take_changes(&self, fences: u32) -> Vec<Rc<[u8]>> {
-        let mut changed = self.changed.borrow_mut();
-        let is_pending = |key: &Rc<[u8]>| {
-            let found = self.find(Keyspace::Space, key).and_then(|id| self.entry(id));
-            found.is_some_and(|entry| !entry.visibility.is_visible(None, fences))
-        };
-        let taken = changed.take().unwrap_or_else(|| self.all_keys());
-        *changed = Some(taken.iter().filter(|key| is_pending(key)).cloned().collect());
-        taken.into_iter().collect()
-    }
-
-    /// The keys of the job's space, with those of other nodes.
-    fn all_keys(&self) -> BTreeSet<Rc<[u8]>> {
-        let own = self.records.iter().filter(|record| record.keyspace == Keyspace::Space);
-        let mut keys: BTreeSet<Rc<[u8]>> = own.map(|record| record.key().into()).collect();
-        let mut next = self.first_remote();
-        while let Some(id) = next {
-            keys.extend(self.entry(id).map(|entry| Rc::from(entry.key)));
-            next = self.next(Some(id));
-        }
-        keys
     }
 
     /// Notes that the pair at this place of the list has changed.
     fn note_change(&self, place: usize) {
-        if let Some(changed) = self.changed.borrow_mut().as_mut()
-            && let Some(record) = self.records.get(place)
-            && record.keyspace == Keyspace::Space
-        {
-            changed.insert(record.key().into());
-        }
-    }
-
-    fn note_block(&self, block: &[u8]) {
-        let mut changed = self.changed.borrow_mut();
-        let Some(changed) = changed.as_mut() else { return };
-        for record in BlockReader::new(block) {
-            if let Ok(BlockRecord::Pair { key, .. }) = record {
-                changed.insert(key.into());
-            }
+        if let Some(record) = self.records.get(place) {
+            self.changed.note(record.keyspace, record.key());
         }
     }
 

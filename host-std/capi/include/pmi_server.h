@@ -3,8 +3,10 @@
  *
  * The launcher starts the processes and hands over one connected stream socket for each rank, whose other
  * end is the descriptor PMI_FD of the process, besides PMI_RANK and PMI_SIZE. All ranks of a job are on
- * this machine. Published names, attributes and connected jobs are served inside; spawns, aborts and ends
- * of ranks are passed to callbacks.
+ * this machine. Attributes and connected jobs are served inside, published names too unless there is a
+ * callback for them; spawns, aborts and ends of ranks are passed to callbacks. With PMI_SNAPSHOT=1 in their
+ * environment, ranks with the libraries of this project share the values of their job with the server in
+ * memory, so that a get after a fence needs no message.
  *
  * The server runs in pmi_server_run, or in the event loop of its owner: pmi_server_fd is readable when
  * pmi_server_step has something to do, and no function but pmi_server_run waits.
@@ -56,7 +58,23 @@ typedef struct pmi_server_spawn {
     const pmi_server_pair *preputs;
 } pmi_server_spawn;
 
-/* Callbacks; a null pointer ignores the event, but for a spawn, which is refused. */
+#define PMI_SERVER_PUBLISH 1
+#define PMI_SERVER_UNPUBLISH 2
+#define PMI_SERVER_LOOKUP 3
+
+/* A rank of this job publishes a service with a port, withdraws it, or looks up its port, which is null except
+ * for PMI_SERVER_PUBLISH. The rank waits until pmi_server_answer_name, in the callback or later. */
+typedef struct pmi_server_name {
+    uint64_t id;
+    uint32_t job;
+    int rank;
+    int operation;
+    const char *service;
+    const char *port;
+} pmi_server_name;
+
+/* Callbacks; a null pointer ignores the event, but for a spawn, which is refused, and for names, which the
+ * server serves itself then. */
 typedef struct pmi_server_callbacks {
     void (*spawn)(pmi_server *server, void *context, const pmi_server_spawn *spawn);
     /* A rank aborts its job, or with is_whole_job 0 itself alone: the owner ends the processes. */
@@ -66,6 +84,8 @@ typedef struct pmi_server_callbacks {
     void (*disconnected)(pmi_server *server, void *context, uint32_t job, int rank, int is_finalized);
     /* A fence of the job can never end, because this rank is gone. */
     void (*fence_stuck)(pmi_server *server, void *context, uint32_t job, int rank);
+    /* A rank requests something about a published name. */
+    void (*name)(pmi_server *server, void *context, const pmi_server_name *name);
 } pmi_server_callbacks;
 
 /* A job. Zero is a valid value of every member but the name, which is at most 255 bytes long and unique. */
@@ -94,6 +114,10 @@ int pmi_server_remove_job(pmi_server *server, uint32_t job);
 
 /* Answers a spawn with the job that was added for it, or with a null pointer: it has failed. */
 int pmi_server_answer_spawn(pmi_server *server, uint64_t spawn, const uint32_t *job);
+
+/* Answers a request about a name: with PMI_SERVER_SUCCESS and, for a lookup, the port; with PMI_SERVER_FAIL for
+ * a service that is not published, or is published already; with PMI_SERVER_ERR_NOMEM without room for it. */
+int pmi_server_answer_name(pmi_server *server, uint64_t name, int code, const char *port);
 
 /* Records that the process of a rank has terminated, after what it has sent was served. */
 int pmi_server_rank_exited(pmi_server *server, uint32_t job, int rank);

@@ -31,7 +31,7 @@ pub(crate) fn connect(generation: Generation) -> Result<Arc<dyn Session>, String
             PmixEnvironment::from_variables(variables.iter().map(|(name, value)| (name, value)));
         if let Some(pmix) = pmix.map_err(|error| error.to_string())? {
             let pmix = pmix::connect_by(&pmix).map_err(|error| error.to_string())?;
-            return Ok(Arc::new(PmixSession::new(pmix)));
+            return Ok(Arc::new(PmixSession::new(pmix).map_err(|error| error.to_string())?));
         }
         if let Some(hint) = launcher_without_pmi(&variables) {
             eprintln!("libpmi: {hint}; this process continues as rank 0 of 1");

@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) web: Option<WebListenConfig>,
     /// Binding of ranks to processors; `None` if the system may choose.
     pub(crate) binding: Option<Arc<Binding>>,
+    /// Name of the first job, if the program that has started the launcher has chosen it.
+    pub(crate) nspace: Option<String>,
     /// Settings of the run.
     pub(crate) settings: Settings,
 }
@@ -173,7 +175,20 @@ impl Config {
         };
         let binding = binding.map_err(ConfigError::Binding)?.map(Arc::new);
         let (hosts, node) = (hosts.map(Rc::new), None);
-        Ok(Self { ranks, parts, host, hosts, node, listen, dial_in_node, web, binding, settings })
+        let nspace = None;
+        Ok(Self {
+            ranks,
+            parts,
+            host,
+            hosts,
+            node,
+            listen,
+            dial_in_node,
+            web,
+            binding,
+            nspace,
+            settings,
+        })
     }
 
     /// Name of the run of this process.
@@ -191,6 +206,7 @@ impl Config {
             hosts: self.hosts.as_ref(),
             node: self.node,
             binding: self.binding.as_ref(),
+            nspace: self.nspace.as_deref(),
             settings: &self.settings,
         }
     }

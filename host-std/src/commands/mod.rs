@@ -23,7 +23,7 @@ use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::nodes::starter::{NODE, RELAY};
 use crate::nodes::{node, relay};
-use crate::server::singleton::SingletonArgs;
+use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse};
 use pmi_host_base::usage::UsageError;
@@ -102,6 +102,12 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(caller) = SingletonArgs::among(&words) {
         return match caller {
             Ok(caller) => ExitCode::from(event_loop::serve(caller)),
+            Err(why) => complain(&why, USAGE),
+        };
+    }
+    if let Some(caller) = PmixSingletonArgs::among(&words) {
+        return match caller {
+            Ok(caller) => ExitCode::from(event_loop::serve_pmix(&caller)),
             Err(why) => complain(&why, USAGE),
         };
     }

@@ -220,6 +220,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         dial_in_node,
         web,
         binding,
+        nspace: None,
         settings,
     })
 }

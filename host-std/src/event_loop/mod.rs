@@ -91,7 +91,7 @@ use pmi_core::ids::JobId;
 use pmi_host_base::exit;
 use pmix::PmixRequests;
 use processes::Processes;
-pub(crate) use singleton::serve;
+pub(crate) use singleton::{serve, serve_pmix};
 use spawn::Spawning;
 use status::{RunView, Status, Which};
 use std::io::{Error, Result as IoResult};
@@ -140,6 +140,11 @@ fn listener_files(config: &Config) -> u32 {
     // file.
     let most = expected.saturating_mul(2).saturating_add(3 * PENDING + WATCHING);
     callers.saturating_add(config.web.as_ref().map_or(0, |_| most))
+}
+
+/// Message about a program that has started the launcher.
+fn missing(pid: i32, error: &Error) -> String {
+    format!("process {pid}, which has started this launcher, does not exist: {error}")
 }
 
 /// State of the event loop: one run of the launcher.
@@ -267,20 +272,22 @@ impl EventLoop {
 
     /// Adopts the calling program as the rank that would be started first.
     fn adopt(&mut self, caller: SingletonArgs) -> Result<(), String> {
+        let cannot = |error: Error| missing(caller.pid, &error);
+        // The process is opened first, so that its pid cannot be reused by another.
+        let rank = self.adopt_process(caller.pid)?;
+        let Some(plan) = self.jobs.plan(rank.0).cloned() else { return Ok(()) };
+        let link = caller.connect(&plan.kvsname)?;
+        self.service.add_member(rank, (link.0, Some(link.1)), &self.poller).map_err(cannot)
+    }
+
+    /// Adopts a process as the rank that would be started first.
+    fn adopt_process(&mut self, pid: i32) -> Result<(JobId, u32), String> {
         self.jobs.clear_starts();
         let rank = (self.jobs.first(), 0);
-        let Some(plan) = self.jobs.plan(rank.0).cloned() else { return Ok(()) };
-        let cannot = |error: Error| {
-            format!(
-                "process {}, which has started this launcher, does not exist: {error}",
-                caller.pid
-            )
-        };
-        // The process is opened first, so that its pid cannot be reused by another.
-        let process = Process::of_others(caller.pid).map_err(cannot)?;
-        let link = caller.connect(&plan.kvsname)?;
+        let cannot = |error: Error| missing(pid, &error);
+        let process = Process::of_others(pid).map_err(cannot)?;
         self.spawning().0.add_process(rank, process).map_err(cannot)?;
-        self.service.add_member(rank, (link.0, Some(link.1)), &self.poller).map_err(cannot)
+        Ok(rank)
     }
 
     fn run(mut self) -> u8 {

@@ -5,8 +5,9 @@ use crate::cli::config::Config;
 use crate::cli::system::System;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::App;
-use crate::server::singleton::SingletonArgs;
+use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use crate::settings::Settings;
+use crate::settings::environment::Offer;
 use crate::settings::job::Universe;
 use crate::settings::output::StdinTo;
 use crate::stdio::target;
@@ -22,12 +23,34 @@ use std::path::PathBuf;
 /// code.
 /// All reports are written by then.
 pub(crate) fn serve(caller: SingletonArgs) -> u8 {
-    let served = config(caller).and_then(|config| {
+    let served = config(caller.pid).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
         let mut run = EventLoop::new(config, limit, None)?;
         run.adopt(caller)?;
         Ok(run.run())
     });
+    ended(served)
+}
+
+/// Serves the PMIx program that has started this launcher, likewise.
+pub(crate) fn serve_pmix(caller: &PmixSingletonArgs) -> u8 {
+    let served = caller.move_descriptor().and_then(|()| {
+        let pid = PmixSingletonArgs::pid();
+        let mut config = config(pid)?;
+        config.settings.environment.offer = Offer::Pmix;
+        config.nspace = Some(caller.nspace.clone());
+        let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
+        let mut run = EventLoop::new(config, limit, None)?;
+        run.adopt_process(pid)?;
+        let uri = run.listeners.pmix_uri().unwrap_or_default();
+        // The name in front selects the encoding, as that of a variable does.
+        caller.report(&format!("PMIX_SERVER_URI41;{uri}"))?;
+        Ok(run.run())
+    });
+    ended(served)
+}
+
+fn ended(served: Result<u8, String>) -> u8 {
     served.unwrap_or_else(|what| {
         target::write_last(exit::line(&what).as_bytes());
         Failure::Launcher { what }.exit_code()
@@ -35,7 +58,7 @@ pub(crate) fn serve(caller: SingletonArgs) -> u8 {
 }
 
 /// Configuration of the job as if the launcher had started it.
-fn config(caller: SingletonArgs) -> Result<Config, String> {
+fn config(pid: i32) -> Result<Config, String> {
     let mut settings = Settings::default();
     let System { defaults, maxima } = System::read().map_err(|error| error.to_string())?;
     for given in defaults.iter().chain(&maxima) {
@@ -46,7 +69,7 @@ fn config(caller: SingletonArgs) -> Result<Config, String> {
     // The size of the universe is unknown, and 1 would keep a program from spawning.
     settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let parts = vec![App { program: program(caller.pid), ranks: 1 }];
+    let parts = vec![App { program: program(pid), ranks: 1 }];
     Ok(Config {
         ranks: 1,
         parts,
@@ -57,6 +80,7 @@ fn config(caller: SingletonArgs) -> Result<Config, String> {
         dial_in_node: None,
         web: None,
         binding: None,
+        nspace: None,
         settings,
     })
 }

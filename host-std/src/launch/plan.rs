@@ -123,6 +123,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) node: Option<u32>,
     /// Processors of each rank; `None` leaves the choice to the system.
     pub(crate) binding: Option<&'a Arc<Binding>>,
+    /// Name of the job, if the program that has started the launcher has chosen it.
+    pub(crate) nspace: Option<&'a str>,
     /// All settings of the run.
     pub(crate) settings: &'a Settings,
 }
@@ -131,7 +133,7 @@ impl Plan {
     /// Places the ranks of `spec`: all of them on this node if it has no hosts. `run` makes the names of
     /// jobs unique among launchers.
     pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, run: &str) -> Self {
-        let JobSpec { parts, ranks, host, hosts, node, binding, settings } = spec;
+        let JobSpec { parts, ranks, host, hosts, node, binding, nspace, settings } = spec;
         let local = match (hosts, node) {
             (None, _) => LocalRanks::first(started(parts)),
             (Some(placed), Some(node)) => {
@@ -150,7 +152,7 @@ impl Plan {
             endpoint,
             pmix: None,
             host: host.to_owned(),
-            kvsname: format!("{run}_0"),
+            kvsname: nspace.map_or_else(|| format!("{run}_0"), str::to_owned),
             spawner: None,
             universe: match settings.job.universe {
                 Universe::Job | Universe::Hosts => Some(ranks),

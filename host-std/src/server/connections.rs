@@ -1,8 +1,8 @@
 //! Connections by the number of their session.
 
 use super::flush::Connection;
-use super::snapshot::Snapshots;
 use crate::numbers::index;
+use pmi_std::snapshot::server::Snapshots;
 
 /// Table of connections; numbers of closed ones are used again.
 #[derive(Debug, Default)]

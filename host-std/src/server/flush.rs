@@ -3,19 +3,17 @@
 use crate::admission::Socket;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::secure::{Certificate, FirstBytes};
-use crate::server::snapshot::link::SnapshotLink;
-use crate::server::snapshot::peer::SnapshotPeer;
 use pmi_core::command::{Answer, Reply, Text, Verb};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::Dialect;
 use pmi_link::{Progress, PumpError, PumpState};
+use pmi_std::snapshot::server::{SnapshotLink, SnapshotPeer, Snapshots};
 use pmi_std::{BoundedBuf, NonBlocking, Stream};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 /// The server's end of a rank's connection.
 #[derive(Debug)]
@@ -137,11 +135,9 @@ impl Connection {
     }
 
     /// Takes the segment that the client of a rank offers with its first bytes, if it does.
-    pub(super) fn accept_segment(&mut self, counted: &Rc<()>) {
-        if let Some(Stream::Unix(socket)) = self.link.as_ref().map(NonBlocking::get_ref)
-            && self.snapshot.may_offer
-        {
-            self.snapshot.accept(socket, counted);
+    pub(super) fn accept_segment(&mut self, snapshots: &Snapshots) {
+        if let Some(Stream::Unix(socket)) = self.link.as_ref().map(NonBlocking::get_ref) {
+            snapshots.accept(&mut self.snapshot, socket);
         }
     }
 

@@ -9,6 +9,7 @@ use pmi_core::limits::{PMI1_MAX_VALLEN, PMI2_MAX_ATTRVALUE};
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_host_base::storage::Heap;
+use pmi_std::env::DEAD_PROCESSES;
 use pmi_trace::JobFacts;
 use std::collections::BTreeMap;
 use std::io;
@@ -156,11 +157,8 @@ pub(super) fn publish_failed(server: &mut Server<Heap<PmixHeap>>, job: JobId, ra
         list.push_str(&next);
     }
     // The job exists, the key is valid, and the value fits.
-    let _ = server.preset(job, DEAD, list.as_bytes());
+    let _ = server.preset(job, DEAD_PROCESSES, list.as_bytes());
 }
-
-/// Key under which Hydra publishes failed ranks.
-pub(super) const DEAD: &[u8] = b"PMI_dead_processes";
 
 #[cfg(test)]
 mod tests {

@@ -22,5 +22,4 @@ mod rank_conn;
 pub(crate) mod secure;
 pub(crate) mod service;
 pub(crate) mod singleton;
-mod snapshot;
 pub(crate) mod waiting;

@@ -30,6 +30,7 @@ use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
 use pmi_host_base::map_kvs::MapKvs;
 use pmi_host_base::storage::{Heap, Slab};
+use pmi_std::snapshot::server::SnapshotPeer;
 use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{Content, JobFacts};
 use std::collections::VecDeque;
@@ -170,7 +171,7 @@ impl Service {
         let session = self.open(peer, link, from, poller)?;
         if let Some(connection) = self.connections.get_mut(session.0) {
             connection.is_unauthenticated = false;
-            connection.snapshot.may_offer = true;
+            connection.snapshot = SnapshotPeer::of_rank();
         }
         if let Some(rank_conn) = self.rank_conns.get_mut(job, rank) {
             (rank_conn.session, rank_conn.is_local) = (Some(session), true);
@@ -180,7 +181,7 @@ impl Service {
 
     /// Sets the number of ranks that may share memory with the server.
     pub(crate) fn set_segments_max(&mut self, count: usize) {
-        self.connections.snapshots.peers_max = count;
+        self.connections.snapshots.set_peers_max(count);
     }
 
     /// Sets the process of a rank that was started and connects to the port.
@@ -390,13 +391,14 @@ impl Service {
         }
         let subject = subject(&self.server, id);
         if occasion == Occasion::Ready {
-            snapshots.accept(connection);
+            connection.accept_segment(snapshots);
         }
         let Some((job, _)) = self.server.peer(id) else { return Ok(()) };
         let Some(session) = self.server.session(id) else { return Ok(()) };
         let session = self.tracer.tap(session, subject);
         let peer = connection.snapshot.clone();
-        let mut session = snapshots.session(session, peer, job, &mut self.events);
+        let mut on_event = |event| self.events.push_back((event, None));
+        let mut session = snapshots.session(session, peer, job, &mut on_event);
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
         // A peer that has identified itself has no deadline any more.

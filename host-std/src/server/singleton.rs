@@ -5,10 +5,15 @@
 
 use pmi_core::command::{Text, Version};
 use pmi_core::wire::pmi1::SingletonGreeting;
-use pmi_std::Stream;
+use pmi_std::{Stream, close_on_exec};
+use std::convert::Infallible;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// Arguments with which a singleton starts its launcher: `-pmi_args PORT INTERFACE KEY PID`.
@@ -97,6 +102,91 @@ impl SingletonArgs {
     }
 }
 
+/// Arguments with which a singleton of PMIx starts its launcher, as Open MPI 5 does: `--singleton NSPACE.RANK
+/// --report-uri FD --keepalive FD`, among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PmixSingletonArgs {
+    /// Namespace of the program, which is rank 0 in it.
+    pub(crate) nspace: String,
+    /// Descriptor to which the address of the server is written; the program reads up to its end.
+    pub(crate) uri: u32,
+}
+
+impl PmixSingletonArgs {
+    /// Finds the arguments among `words`.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
+    pub(crate) fn among(words: &[OsString]) -> Option<Result<Self, String>> {
+        let value = |option: &str| {
+            let at = words.iter().position(|word| word == option)?;
+            words.get(at + 1).and_then(|word| word.to_str())
+        };
+        words.first()?.to_str()?.strip_prefix("--")?;
+        let identity = value(SINGLETON)?;
+        let found = identity.rsplit_once('.').filter(|(nspace, rank)| {
+            // A name of more than 255 bytes is none, and a singleton has no other ranks.
+            (1..=255).contains(&nspace.len()) && *rank == "0"
+        });
+        let uri = value(REPORT_URI).and_then(|uri| uri.parse().ok());
+        let found =
+            found.zip(uri).map(|((nspace, _), uri)| Self { nspace: nspace.to_owned(), uri });
+        Some(found.ok_or_else(|| {
+            format!(
+                "'{SINGLETON}' is for programs that start their own launcher, with their namespace and \
+                 rank 0 behind it, and '{REPORT_URI}' with a descriptor; start programs with 'pmi-host run \
+                 -n 4 ./hello'"
+            )
+        }))
+    }
+
+    /// Process of the program.
+    pub(crate) fn pid() -> i32 {
+        parent_pid().unwrap_or(0)
+    }
+
+    /// Executes this program again with the descriptor for the address as its standard input, which it does
+    /// not need, unless that is so already: the descriptor has to be closed when the address is written. It
+    /// returns if that fails.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
+    pub(crate) fn move_descriptor(&self) -> Result<(), String> {
+        let Self { nspace, uri } = self;
+        if *uri == 0 {
+            return Ok(());
+        }
+        let moved = || -> io::Result<Infallible> {
+            let stream = File::options().write(true).open(format!("/proc/self/fd/{uri}"))?;
+            close_on_exec(*uri)?;
+            let mut again = Command::new(std::env::current_exe()?);
+            again.args([SINGLETON, &format!("{nspace}.0"), REPORT_URI, "0"]);
+            Err(again.stdin(stream).exec())
+        };
+        let Err(error) = moved();
+        Err(format!("the address of this launcher cannot be sent to descriptor {uri}: {error}"))
+    }
+
+    /// Writes the address of the server, and closes the descriptor.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
+    pub(crate) fn report(&self, address: &str) -> Result<(), String> {
+        let written = || -> io::Result<()> {
+            let pipe = io::stdin().as_fd().try_clone_to_owned()?;
+            let nothing = File::open("/dev/null")?;
+            rustix::stdio::dup2_stdin(&nothing)?;
+            File::from(pipe).write_all(address.as_bytes())
+        };
+        written().map_err(|error| {
+            format!("the address of this launcher cannot be sent to the program that has started it: {error}")
+        })
+    }
+}
+
 fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
@@ -113,6 +203,9 @@ fn send_greeting(stream: &mut TcpStream, greeting: SingletonGreeting<'_>) -> io:
     stream.write_all(&out[..len])
 }
 
+const SINGLETON: &str = "--singleton";
+const REPORT_URI: &str = "--report-uri";
+
 /// Longest wait for the program, which waits for nothing else.
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -122,6 +215,26 @@ const LINE_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_a_singleton_of_pmix_have_its_namespace_and_a_descriptor() {
+        let among = |line: &str| {
+            let words = line.split_whitespace().map(OsString::from);
+            PmixSingletonArgs::among(&words.collect::<Vec<_>>())
+        };
+        let line = "--prtemca schizo prte --no-ready-msg --report-uri 18 --singleton a.b.77.0 --keepalive 19";
+        let found = PmixSingletonArgs { nspace: "a.b.77".into(), uri: 18 };
+        assert_eq!(among(line), Some(Ok(found)));
+        for line in [
+            "--singleton a.0",
+            "--singleton a.1 --report-uri 3",
+            "--singleton .0 --report-uri 3",
+            "--singleton a.0 --report-uri x",
+        ] {
+            assert!(among(line).is_some_and(|found| found.is_err()), "{line}");
+        }
+        assert_eq!(among("run -n 1 ./a --singleton a.0 --report-uri 3"), None);
+    }
 
     fn among(line: &str) -> Option<Result<SingletonArgs, String>> {
         SingletonArgs::among(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())

@@ -3,7 +3,9 @@
 use super::{TraceSource, Tracer};
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
+use pmi_core::server::{Event, Server};
 use pmi_core::time::Instant;
+use pmi_std::snapshot::server::ServerSession;
 
 /// A machine of the server, with a recorder of its input and output.
 #[derive(Debug)]
@@ -17,10 +19,17 @@ impl<'a, M> Tap<'a, M> {
     pub(super) const fn new(machine: M, tracer: &'a mut Tracer, subject: TraceSource) -> Self {
         Self { machine, tracer, subject }
     }
+}
 
-    /// The machine, read-only.
-    pub(crate) const fn machine(&self) -> &M {
-        &self.machine
+impl<M: ServerSession> ServerSession for Tap<'_, M> {
+    type Storage = M::Storage;
+
+    fn server(&self) -> &Server<M::Storage> {
+        self.machine.server()
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.machine.take_event()
     }
 }
 

@@ -17,7 +17,8 @@ void pmi_capi_inject_panic(void);
 static struct {
     int aborts, ends, finalized, stuck, spawns, gone, code, nested;
     uint64_t spawn;
-    char arguments[64], pairs[64];
+    char arguments[64], pairs[64], names[64];
+    uint64_t lookup;
 } seen;
 
 static void on_spawn(pmi_server *server, void *context, const pmi_server_spawn *spawn) {
@@ -51,17 +52,34 @@ static void on_stuck(pmi_server *server, void *context, uint32_t job, int rank) 
     seen.stuck++, seen.gone = rank;
 }
 
+/* Publications are answered at once, lookups later. */
+static void on_name(pmi_server *server, void *context, const pmi_server_name *name) {
+    char text[64];
+    snprintf(text, sizeof text, "%d:%d:%s:%s ", name->operation, name->rank, name->service,
+             name->port ? name->port : "-");
+    strcat(seen.names, text);
+    if (name->operation == PMI_SERVER_LOOKUP)
+        seen.lookup = name->id;
+    else
+        pmi_server_answer_name(server, name->id, context == &seen ? PMI_SERVER_SUCCESS : PMI_SERVER_FAIL, NULL);
+}
+
+/* What a client has received. */
+static const char *received(int fd) {
+    static char text[4096];
+    ssize_t got = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    return text[got < 0 ? 0 : got] = 0, text;
+}
+
 /* Sends a line when the server can be polled for it, and returns the answer. */
 static const char *answer(pmi_server *server, int fd, const char *line) {
-    static char text[4096];
     struct pollfd ready = {.events = POLLIN};
     size_t len = strlen(line);
     if (pmi_server_fd(server, &ready.fd) || write(fd, line, len) != (ssize_t)len)
         return "";
     if (poll(&ready, 1, 10000) != 1 || pmi_server_step(server))
         return "";
-    ssize_t got = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
-    return text[got < 0 ? 0 : got] = 0, text;
+    return received(fd);
 }
 
 #define INIT "cmd=init pmi_version=1 pmi_subversion=1\n"
@@ -70,7 +88,7 @@ static const char *answer(pmi_server *server, int fd, const char *line) {
     "preput_key_0=port\npreput_val_0=7\ninfo_num=1\ninfo_key_0=host\ninfo_val_0=here\nendcmd\n"
 
 int main(void) {
-    pmi_server_callbacks callbacks = {on_spawn, on_abort, on_end, on_stuck};
+    pmi_server_callbacks callbacks = {on_spawn, on_abort, on_end, on_stuck, on_name};
     pmi_server *server;
     pmi_server_job job = {.name = "kvs_0"};
     pmi_server_pair preput = {"given", "value"}, broken = {"given", NULL};
@@ -122,9 +140,21 @@ int main(void) {
     pmi_server_job second = {.name = "kvs_1", .spawner = &id};
     CHECK(pmi_server_add_job(server, &second, 0, NULL, &child) == PMI_SERVER_SUCCESS && child != id);
     CHECK(pmi_server_answer_spawn(server, seen.spawn, &child) == PMI_SERVER_SUCCESS);
-    CHECK(recv(a[1], text, sizeof text, MSG_DONTWAIT) > 0 && strstr(text, "rc=0"));
+    CHECK(strstr(received(a[1]), "rc=0"));
     CHECK(pmi_server_answer_spawn(server, seen.spawn, &child) == PMI_SERVER_ERR_INVALID_ARG);
     CHECK(pmi_server_remove_job(server, child) == PMI_SERVER_SUCCESS);
+
+    /* Names that the launcher serves: three answers of it, of which two come after their callbacks. */
+    CHECK(strstr(answer(server, a[1], "cmd=publish_name service=ocean port=7\n"), "rc=0"));
+    CHECK(!*answer(server, b[1], "cmd=lookup_name service=ocean\n"));
+    CHECK(pmi_server_answer_name(server, seen.lookup, PMI_SERVER_SUCCESS, "8") == PMI_SERVER_SUCCESS);
+    CHECK(strstr(received(b[1]), "port=8"));
+    CHECK(pmi_server_answer_name(server, seen.lookup, PMI_SERVER_SUCCESS, "8") == PMI_SERVER_ERR_INVALID_ARG);
+    CHECK(!*answer(server, b[1], "cmd=lookup_name service=sea\n"));
+    CHECK(pmi_server_answer_name(server, seen.lookup, PMI_SERVER_FAIL, NULL) == PMI_SERVER_SUCCESS);
+    CHECK(strstr(received(b[1]), "info=fail"));
+    CHECK(strstr(answer(server, a[1], "cmd=unpublish_name service=ocean\n"), "rc=0"));
+    CHECK(!strcmp(seen.names, "1:0:ocean:7 3:1:ocean:- 3:1:sea:- 2:0:ocean:- "));
 
     /* An abort of a rank, its exit, and a fence that waits for it. */
     answer(server, b[1], "cmd=abort exitcode=3\n");

@@ -283,6 +283,9 @@ pub const SNAPSHOT_VARIABLE: &str = "PMI_SNAPSHOT";
 /// texts; some requests end a session with another server.
 pub const SERVER_ATTRIBUTE: &[u8] = b"pmi_server_project";
 
+/// Attribute with the ranks of a job that have failed, which changes with each of them.
+pub const DEAD_PROCESSES: &[u8] = b"PMI_dead_processes";
+
 /// Value of [`SERVER_ATTRIBUTE`].
 pub const SERVER_PROJECT: &[u8] = b"pmi-std";
 

@@ -43,6 +43,21 @@ pub(crate) fn inherited_socket(fd: i32) -> io::Result<Socket> {
     }
 }
 
+/// Has the system close an inherited descriptor in the programs that this process executes.
+///
+/// # Errors
+///
+/// The error of the system if there is no such descriptor.
+#[cfg(feature = "snapshot")]
+#[allow(unsafe_code, reason = "a number on the command line becomes a descriptor")]
+pub fn close_on_exec(fd: u32) -> io::Result<()> {
+    let fd = i32::try_from(fd).map_err(|_| io::ErrorKind::NotFound)?;
+    // SAFETY: a number that fits is not -1. The borrow lives for the one call, which changes a flag of the
+    // descriptor, and fails if it is not open.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
+}
+
 /// Memory that processes share: where a descriptor becomes memory.
 #[cfg(feature = "snapshot")]
 pub(crate) mod memory {

@@ -47,6 +47,8 @@ pub use clock::Clock;
 pub use connect::{
     ConnectError, ConnectOptions, Member, connect, connect_by, connect_shared, reach,
 };
+#[cfg(feature = "snapshot")]
+pub use inherit::close_on_exec;
 pub use nonblocking::NonBlocking;
 pub use notices::Notices;
 pub use owned::{Neighbours, OwnedPair, Spawned};

@@ -14,6 +14,20 @@ pub struct JobInfo<'a> {
     own_rank: u32,
 }
 
+/// Processes whose data belongs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DataRealm {
+    /// One process.
+    Process,
+    /// The processes of a job on one node.
+    Node,
+    /// The processes of one program of the launch.
+    Application,
+    /// All processes of a job.
+    Job,
+}
+
 impl<'a> JobInfo<'a> {
     pub(super) const fn new(bytes: &'a [u8], format: Format, own_rank: u32) -> Self {
         Self { bytes, format, own_rank }
@@ -48,6 +62,26 @@ impl<'a> JobInfo<'a> {
             .or_else(|| self.of_part(keys::APP_ARRAY, &APP_NAMES, rank, key))
     }
 
+    /// Ranks of the job that `rank` shares a realm with: `rank` itself first, the others in ascending order
+    /// as a server describes them. Ranks that the launcher has not described share the job only.
+    /// Spec: PMIx Standard, data realms.
+    pub fn ranks_in(&self, realm: DataRealm, rank: u32) -> impl Iterator<Item = u32> + use<'a> {
+        let size = self.size().unwrap_or(0);
+        let names: &'static [&'static [u8]] = match realm {
+            DataRealm::Process | DataRealm::Job => &[],
+            DataRealm::Node => &NODE_NAMES,
+            DataRealm::Application => &APP_NAMES,
+        };
+        let everyone = if realm == DataRealm::Job { 0..size } else { 0..0 };
+        let meant = names.iter().find_map(|name| Some((*name, self.of_rank(rank, name)?)));
+        let described = self.blobs().filter(move |(other, kvals)| {
+            let value = meant.and_then(|(name, value)| Some((value, kvals.clone().find(name)?)));
+            *other < size && value.is_some_and(|(one, other)| is_same(&one, &other))
+        });
+        let others = everyone.chain(described.map(|(other, _)| other));
+        core::iter::once(rank).chain(others.filter(move |other| *other != rank))
+    }
+
     fn each(&self) -> impl Iterator<Item = Kval<'a>> + use<'a> {
         self.kvals().map_while(Result::ok)
     }
@@ -56,14 +90,19 @@ impl<'a> JobInfo<'a> {
         self.each().filter(move |kval| kval.key == key).filter_map(|kval| kval.value.array())
     }
 
-    fn of_rank(&self, rank: u32, key: &[u8]) -> Option<Value<'a>> {
+    /// Data of the ranks, in the order of the description; a rank may occur several times.
+    fn blobs(&self) -> impl Iterator<Item = (u32, Kvals<'a>)> + use<'a> {
+        let format = self.format;
         let blobs = self.each().filter(|kval| kval.key == keys::PROC_BLOB);
-        let mut found = blobs.filter_map(|blob| {
-            let mut from = Unpacker::new(blob.value.blob()?, self.format);
-            let is_it = from.one(Type::PROC_RANK).ok()?.u32().ok()? == rank;
-            is_it.then(|| Kvals::after(from))
-        });
-        found.find_map(|kvals| kvals.find(key))
+        blobs.filter_map(move |blob| {
+            let mut from = Unpacker::new(blob.value.blob()?, format);
+            let rank = from.one(Type::PROC_RANK).ok()?.u32().ok()?;
+            Some((rank, Kvals::after(from)))
+        })
+    }
+
+    fn of_rank(&self, rank: u32, key: &[u8]) -> Option<Value<'a>> {
+        self.blobs().filter(|(of, _)| *of == rank).find_map(|(_, kvals)| kvals.find(key))
     }
 
     /// Value from the array that describes the node or the application of a rank. With a single array
@@ -82,15 +121,17 @@ impl<'a> JobInfo<'a> {
         let meant = |name| self.of_rank(rank, name).or_else(|| self.of_rank(self.own_rank, name));
         self.arrays(kind).find_map(|array| {
             let is_it = names.iter().any(|name| {
-                // Servers write the same number in different types.
-                meant(name).zip(array.find(name)).is_some_and(|(one, other)| {
-                    (one.text().is_some() && one.text() == other.text())
-                        || (one.number().is_some() && one.number() == other.number())
-                })
+                meant(name).zip(array.find(name)).is_some_and(|(one, other)| is_same(&one, &other))
             });
             if is_it { array.find(key) } else { None }
         })
     }
+}
+
+/// True for the same text or number; servers write the same number in different types.
+fn is_same(one: &Value<'_>, other: &Value<'_>) -> bool {
+    (one.text().is_some() && one.text() == other.text())
+        || (one.number().is_some() && one.number() == other.number())
 }
 
 /// Keys that identify a node.

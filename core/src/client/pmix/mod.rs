@@ -41,7 +41,7 @@ pub use self::answer::{
 use self::commits::LocalPuts;
 pub use self::commits::Scope;
 pub use self::datum::Datum;
-pub use self::job::JobInfo;
+pub use self::job::{DataRealm, JobInfo};
 use self::queued_request::QueuedPmixRequest;
 use self::recv::PmixBufferUse;
 pub use self::recv::PmixClientEvent;

@@ -222,6 +222,22 @@ fn job_information_is_known_of_every_rank_without_a_request() {
     }
 }
 
+// Coverage: X1-8
+#[test]
+fn ranks_of_a_node_are_known_from_the_description_of_the_job() {
+    for format in FORMATS {
+        let job = open(format);
+        let ranks = |realm, rank| job.job_info().ranks_in(realm, rank).collect::<Vec<u32>>();
+        assert_eq!(ranks(DataRealm::Process, 2), [2]);
+        assert_eq!(ranks(DataRealm::Node, 1), [1, 0]);
+        assert_eq!(ranks(DataRealm::Node, 2), [2, 3]);
+        assert_eq!(ranks(DataRealm::Job, 1), [1, 0, 2, 3]);
+        // Nothing tells the programs of the ranks, and a rank outside the job shares nothing.
+        assert_eq!(ranks(DataRealm::Application, 1), [1]);
+        assert_eq!(ranks(DataRealm::Node, 4), [4]);
+    }
+}
+
 #[test]
 fn rejected_client_receives_the_status() {
     for at in 0..4 {

@@ -253,16 +253,28 @@ fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
         state.defer_rejection();
         PmixEffect::InvalidGreeting { status, why }
     };
-    let is_started = greeting.kind == Kind::Client
-        || P::ADMITS_TOOLS && [Kind::StartedTool, Kind::StartedLauncher].contains(&greeting.kind);
+    let view = context.view();
+    let is_started = match greeting.kind {
+        Kind::Client => true,
+        Kind::StartedTool | Kind::StartedLauncher => P::ADMITS_TOOLS,
+        // A singleton for which the owner was started, and has added a job, is the rank of that job.
+        Kind::Singleton => {
+            P::ADMITS_TOOLS
+                && greeting.identity.is_some_and(|(nspace, _)| {
+                    view.named(nspace)
+                        .and_then(|job| view.pmix.namespace(job))
+                        .is_some_and(|of| !of.is_tool)
+                })
+        }
+        _ => false,
+    };
     if P::ADMITS_TOOLS && !is_started {
-        return tool::handle_greeting(state, context.view(), (&greeting, bytes.len()));
+        return tool::handle_greeting(state, view, (&greeting, bytes.len()));
     }
     let (true, Some((nspace, rank))) = (is_started, greeting.identity) else {
         let what = "a service to tools";
         return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     };
-    let view = context.view();
     let is_member = |job: &JobId| view.member(ProcId { job: *job, rank: Rank(rank) }).is_some();
     let Some(job) = view.named(nspace).filter(is_member) else {
         return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: Some(u64::from(rank)) });

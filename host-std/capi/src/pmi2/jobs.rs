@@ -49,7 +49,8 @@ pub extern "C" fn PMI2_Job_GetRank(rank: OutNumber<'_>) -> c_int {
 
 /// Connects this job with another. The server has the values of both, so `conn` is not used.
 ///
-/// Returns: `FAIL` if there is no such job, or the server cannot connect jobs (only `pmi-host` can).
+/// Returns: `FAIL` if there is no such job, or the server cannot connect jobs (`pmi-host` and servers of PMIx
+/// can; under PMIx alone the connection is that of this process).
 #[allow(unsafe_code, reason = "a name for programs in C")]
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Job_Connect(jobid: InText, _conn: *const c_void) -> c_int {
@@ -63,8 +64,7 @@ pub extern "C" fn PMI2_Job_Disconnect(jobid: InText) -> c_int {
     call(|| process::session()?.disconnect_job(argument(&jobid)?))
 }
 
-/// Starts processes as a job of their own. Other threads go on meanwhile; under PMIx
-/// alone their calls wait.
+/// Starts processes as a job of their own. Other threads go on meanwhile.
 ///
 /// Shape: `argcs` has the lengths of the lists in `argvs`, or is null if these end with a null pointer;
 /// `info_keyval_vectors` has one array of hints for each program, `preput_keyval_vector` one pointer for each

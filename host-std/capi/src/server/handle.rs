@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pmi_core::error::{Code, Misuse};
-use pmi_std::server::{PmiServer, ServerError, ServerEvent, SpawnRequest};
+use pmi_std::server::{
+    NameAnswer, NameServiceRequest, PmiServer, ServerError, ServerEvent, SpawnRequest,
+};
 
 use super::spawn::SpawnTexts;
-use super::{Callbacks, Context};
+use super::{Callbacks, Context, name};
 use crate::code::CodeResult;
 
 /// `pmi_server`.
@@ -28,7 +30,10 @@ pub struct ServerHandle {
 
 impl ServerHandle {
     pub(super) fn new(callbacks: Callbacks, context: Context) -> io::Result<Self> {
-        let server = PmiServer::new()?;
+        let mut server = PmiServer::new()?;
+        if callbacks.name.is_some() {
+            server.serve_names_by_owner();
+        }
         let descriptor = server.as_fd().try_clone_to_owned()?;
         let (server, last_error) = (Mutex::new(server), Mutex::default());
         let is_delivering = AtomicBool::new(false);
@@ -98,6 +103,7 @@ impl ServerHandle {
         let context = self.context;
         match event {
             ServerEvent::SpawnRequested(request) => self.request_spawn(&request),
+            ServerEvent::NameRequested(request) => self.request_name(&request),
             ServerEvent::Aborted { job, rank, code, is_whole_job, message } => {
                 let Some(call) = self.callbacks.abort else { return };
                 // A string of C ends at the first NUL.
@@ -115,6 +121,17 @@ impl ServerHandle {
                 call(self, context, job.0, number(gone));
             }
             _ => {}
+        }
+    }
+
+    /// A name that C cannot express is one that its owner does not have.
+    fn request_name(&self, request: &NameServiceRequest) {
+        let call = self.callbacks.name;
+        let is_lent =
+            call.is_some_and(|call| name::lend(request, |name| call(self, self.context, name)));
+        if !is_lent {
+            // The rank that has requested it may be gone.
+            drop(lock(&self.server).answer_name(request.id, NameAnswer::Unknown));
         }
     }
 
@@ -146,6 +163,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A rank as C has it: ranks are counted by an `int`.
-fn number(rank: u32) -> c_int {
+pub(super) fn number(rank: u32) -> c_int {
     c_int::try_from(rank).unwrap_or(c_int::MAX)
 }

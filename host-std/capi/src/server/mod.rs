@@ -1,6 +1,7 @@
 //! The functions of `pmi_server.h`: a server for launchers, whose events are passed to callbacks.
 
 mod handle;
+mod name;
 mod spawn;
 
 use std::collections::BTreeSet;
@@ -10,10 +11,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use pmi_core::error::Code;
-use pmi_std::server::{JobDescription, JobId, SpawnId};
+use pmi_std::server::{JobDescription, JobId, NameAnswer, NameServiceId, SpawnId};
 use rustix::event::{PollFd, PollFlags, poll};
 
 pub use self::handle::ServerHandle;
+pub use self::name::OutName;
 pub use self::spawn::{OutPair, OutProgram, OutSpawn};
 use crate::boundary::call;
 use crate::code::CodeResult;
@@ -39,6 +41,8 @@ pub struct Callbacks {
     pub disconnected: Option<extern "C" fn(&ServerHandle, Context, u32, c_int, c_int)>,
     /// A fence can never end.
     pub fence_stuck: Option<extern "C" fn(&ServerHandle, Context, u32, c_int)>,
+    /// A rank requests something about a published name; without it, the server holds the names.
+    pub name: Option<extern "C" fn(&ServerHandle, Context, &OutName)>,
 }
 
 /// `pmi_server_job`: description of a job.
@@ -147,6 +151,27 @@ pub extern "C" fn pmi_server_answer_spawn(
         let made = job.map(|job| JobId(*job)).ok_or(Code::FAIL.0);
         let spawn = SpawnId::from_bits(spawn);
         required(server)?.change(|server| server.answer_spawn(spawn, made))
+    })
+}
+
+/// Answers a request about a published name.
+#[allow(unsafe_code, reason = "a name for programs in C")]
+#[unsafe(no_mangle)]
+pub extern "C" fn pmi_server_answer_name(
+    server: ServerPointer<'_>,
+    name: u64,
+    code: c_int,
+    port: InText,
+) -> c_int {
+    call(|| {
+        let server = required(server)?;
+        let port = port.bytes().map_or(NameAnswer::Done, NameAnswer::Port);
+        let answer = match Code(code) {
+            Code::SUCCESS => port,
+            Code::NOMEM => NameAnswer::NoRoom,
+            _ => NameAnswer::Unknown,
+        };
+        server.change(|server| server.answer_name(NameServiceId::from_bits(name), answer))
     })
 }
 

@@ -42,8 +42,7 @@ pub(crate) struct SessionFacts {
     pub(crate) maxes: Maxes,
 }
 
-/// A session. All calls may run at once; each waits for its own reply, under PMIx for those of the other
-/// threads as well.
+/// A session. All calls may run at once; each waits for its own reply.
 ///
 /// # Errors
 ///

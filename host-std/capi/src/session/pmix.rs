@@ -7,20 +7,26 @@
 //! | attribute of the node | text of local scope, committed at once; read of the ranks of the node |
 //! | process mapping | numbers of the nodes of all ranks |
 //! | spawn | spawn; the hint `wdir` is the directory, and values for the new job are in a variable of it |
+//! | connection with a job | get of its size, which shows that there is such a job; then its ranks are read as the own ones, at every get |
 //!
-//! Connected jobs are not mapped, and fail. The requests of several threads take turns.
+//! `PMIx_Connect` is no connection as PMI-2 defines it: all processes of both jobs have to call it. The
+//! threads of a process share one session, and each waits for its own reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Code;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::pmix::{CallError, Datum, Pmix, Proc, Scope, SpawnApp, keys};
+use pmi_std::pmix::{
+    CallError, Datum, Pmix, Proc, Scope, SharedPmix, SpawnApp, WILDCARD, Within, keys,
+};
 use pmi_std::{OwnedPair, Spawned};
 
 use super::escape::{escape, unescape};
@@ -33,22 +39,25 @@ pub(crate) struct PmixSession {
     facts: SessionFacts,
     /// Values that the job which has spawned this one has given it.
     preputs: BTreeMap<Vec<u8>, Vec<u8>>,
-    state: Mutex<PmixSessionState>,
+    pmix: SharedPmix,
+    known: Mutex<KnownTexts>,
+    /// True if a value was put that is not committed.
+    has_uncommitted: AtomicBool,
+    /// Connected jobs, and the number of their ranks. A job that has spawned this one, or that this one has
+    /// spawned, is connected without a call: its number of ranks is read when it is needed.
+    connected: Mutex<BTreeMap<Vec<u8>, Option<u32>>>,
 }
 
-#[derive(Debug)]
-struct PmixSessionState {
-    /// `None` behind the end of the session.
-    pmix: Option<Pmix>,
-    /// Texts of the ranks in `read`, as received since the last fence.
+/// Texts of the ranks in `read`, as received since the last fence.
+#[derive(Debug, Default)]
+struct KnownTexts {
+    fences: u64,
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
     read: BTreeSet<u32>,
-    /// True if a value was put that is not committed.
-    has_uncommitted: bool,
 }
 
 impl PmixSession {
-    pub(crate) fn new(pmix: Pmix) -> Self {
+    pub(crate) fn new(pmix: Pmix) -> io::Result<Self> {
         let (rank, size) = (pmix.rank(), pmix.size());
         let of_job = |key| pmix.job_info().find(rank, key).and_then(|value| value.number());
         let kvsname = pmix.nspace().to_vec();
@@ -58,84 +67,133 @@ impl PmixSession {
         // Open MPI 4 does not tell its jobs that they were spawned.
         let spawned = given.is_some() || of_job(keys::SPAWNED).is_some_and(|spawned| spawned != 0);
         let facts = SessionFacts { rank, size, spawned, kvsname, maxes: MAXES };
-        let (pairs, read) = (BTreeMap::new(), BTreeSet::new());
-        let state = PmixSessionState { pmix: Some(pmix), pairs, read, has_uncommitted: false };
-        let preputs = given.map(|given| given.preputs).unwrap_or_default();
-        Self { facts, preputs, state: Mutex::new(state) }
+        let spawner = given.as_ref().map(|given| (given.spawner.clone(), None));
+        Ok(Self {
+            facts,
+            preputs: given.map(|given| given.preputs).unwrap_or_default(),
+            pmix: SharedPmix::new(pmix)?,
+            known: Mutex::default(),
+            has_uncommitted: AtomicBool::new(false),
+            connected: Mutex::new(spawner.into_iter().collect()),
+        })
     }
 
-    fn state(&self) -> MutexGuard<'_, PmixSessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, KnownTexts> {
+        lock(&self.known)
     }
 
     /// A number of the job, or of this rank in it.
-    fn number(&self, key: &[u8]) -> CodeResult<Option<u32>> {
-        let mut state = self.state();
-        let value = state.pmix()?.job_info().find(self.facts.rank, key);
-        Ok(value.and_then(|value| value.number()).and_then(|number| u32::try_from(number).ok()))
+    fn number(&self, key: &[u8]) -> Option<u32> {
+        self.pmix.read_job_info(|job| {
+            let number = job.find(self.facts.rank, key)?.number()?;
+            u32::try_from(number).ok()
+        })
     }
 
     /// Ranks on this node.
-    fn peers(&self, state: &mut PmixSessionState) -> CodeResult<Vec<u32>> {
-        let job = state.pmix()?.job_info();
-        let list = job.find(self.facts.rank, keys::LOCAL_PEERS).and_then(|value| value.text());
-        let list = std::str::from_utf8(list.ok_or(Code::FAIL)?).map_err(|_| Code::FAIL)?;
-        let ranks = list.split(',').map(|rank| rank.trim().parse().map_err(|_| Code::FAIL));
-        ranks.filter(|rank| !matches!(rank, Ok(rank) if *rank >= self.facts.size)).collect()
+    fn peers(&self) -> CodeResult<Vec<u32>> {
+        self.pmix.read_job_info(|job| {
+            let list = job.find(self.facts.rank, keys::LOCAL_PEERS).and_then(|value| value.text());
+            let list = std::str::from_utf8(list.ok_or(Code::FAIL)?).map_err(|_| Code::FAIL)?;
+            let ranks = list.split(',').map(|rank| rank.trim().parse().map_err(|_| Code::FAIL));
+            ranks.filter(|rank| !matches!(rank, Ok(rank) if *rank >= self.facts.size)).collect()
+        })
     }
 
-    fn mapping(&self) -> CodeResult<Option<Vec<u8>>> {
-        let mut state = self.state();
-        let job = state.pmix()?.job_info();
-        let node = |rank| u32::try_from(job.find(rank, keys::NODEID)?.number()?).ok();
-        let Some(nodes) = (0..self.facts.size).map(node).collect::<Option<Vec<u32>>>() else {
-            return Ok(None);
-        };
+    fn mapping(&self) -> Option<Vec<u8>> {
+        let nodes = self.pmix.read_job_info(|job| {
+            let node = |rank| u32::try_from(job.find(rank, keys::NODEID)?.number()?).ok();
+            (0..self.facts.size).map(node).collect::<Option<Vec<u32>>>()
+        })?;
         let mut text = vec![0; MAXES.value as usize - 1];
         // A mapping that is too long for a value is unknown.
-        Ok(write_mapping(nodes.into_iter(), &mut text).ok().map(|len| {
-            text.truncate(len);
-            text
-        }))
-    }
-}
-
-impl PmixSessionState {
-    fn pmix(&mut self) -> CodeResult<&mut Pmix> {
-        self.pmix.as_mut().ok_or(Code::FAIL)
+        let len = write_mapping(nodes.into_iter(), &mut text).ok()?;
+        text.truncate(len);
+        Some(text)
     }
 
-    fn put(&mut self, scope: Scope, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        self.pmix()?.put(scope, key, Datum::Text(value)).map_err(of_pmix)?;
-        self.has_uncommitted = true;
+    fn put_text(&self, scope: Scope, key: &[u8], value: &[u8]) -> CodeResult<()> {
+        self.pmix.put(scope, key, Datum::Text(value)).map_err(of_pmix)?;
+        self.has_uncommitted.store(true, Ordering::Release);
         Ok(())
     }
 
-    fn commit(&mut self) -> CodeResult<()> {
-        if self.has_uncommitted {
-            self.pmix()?.commit().map_err(of_pmix)?;
-            self.has_uncommitted = false;
+    fn commit(&self) -> CodeResult<()> {
+        if self.has_uncommitted.swap(false, Ordering::AcqRel) {
+            self.pmix.commit().map_err(of_pmix)?;
         }
         Ok(())
     }
 
     /// Reads the committed texts of a rank, unless they are there.
-    fn read(&mut self, rank: u32) -> CodeResult<()> {
-        if self.read.contains(&rank) {
-            return Ok(());
+    fn read(&self, rank: u32) -> CodeResult<()> {
+        loop {
+            let fences = {
+                let known = self.known();
+                if known.read.contains(&rank) {
+                    return Ok(());
+                }
+                known.fences
+            };
+            let texts = self.texts_of(b"", rank)?;
+            let mut known = self.known();
+            // Texts that were requested before the end of a fence may be older than it.
+            if known.fences == fences {
+                known.pairs.extend(texts);
+                known.read.insert(rank);
+                return Ok(());
+            }
         }
-        let texts = texts_of(self.pmix()?, rank)?;
-        self.pairs.extend(texts);
-        self.read.insert(rank);
-        Ok(())
+    }
+
+    /// Texts that a rank has committed; other types are those of other interfaces. An empty name is the own
+    /// job.
+    fn texts_of(&self, nspace: &[u8], rank: u32) -> CodeResult<Vec<OwnedPair>> {
+        let texts = self.pmix.get_all(Proc { nspace, rank }, |kvals| {
+            let texts = kvals.map_while(Result::ok);
+            let text = |text: &[u8]| text.to_vec();
+            texts.filter_map(|kval| Some((text(kval.key), text(kval.value.text()?)))).collect()
+        });
+        texts.map_err(of_pmix)
+    }
+
+    /// Number of ranks of another job; `None` if there is no such job.
+    fn size_of(&self, job: &[u8]) -> CodeResult<Option<u32>> {
+        let of = Proc { nspace: job, rank: WILDCARD };
+        let size = self.pmix.get(of, keys::JOB_SIZE, Within::Immediate, |value| value.number());
+        Ok(size.map_err(of_pmix)?.flatten().and_then(|size| u32::try_from(size).ok()))
+    }
+
+    /// Reads a value of a connected job. What its ranks have put is not known to be complete before they end,
+    /// so nothing is kept.
+    fn get_from(&self, job: &[u8], source: Option<u32>, key: &[u8]) -> CodeResult<Option<Vec<u8>>> {
+        let size = match lock(&self.connected).get(job) {
+            None => return Ok(None),
+            Some(size) => *size,
+        };
+        let size = match size {
+            Some(size) => size,
+            None => {
+                let Some(size) = self.size_of(job)? else { return Ok(None) };
+                lock(&self.connected).insert(job.to_vec(), Some(size));
+                size
+            }
+        };
+        let key = own_key(VALUE, key);
+        let source = source.filter(|source| *source < size);
+        for rank in source.into_iter().chain(0..size) {
+            let texts = self.texts_of(job, rank)?;
+            if let Some((_, value)) = texts.into_iter().rfind(|(other, _)| *other == key) {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
     }
 }
 
-/// Texts that a rank has committed; other types are those of other interfaces.
-fn texts_of(pmix: &mut Pmix, rank: u32) -> CodeResult<Vec<OwnedPair>> {
-    let kvals = pmix.get_all(Proc { nspace: b"", rank }).map_err(of_pmix)?;
-    let texts = kvals.map_while(Result::ok);
-    Ok(texts.filter_map(|kval| Some((kval.key.to_vec(), kval.value.text()?.to_vec()))).collect())
+/// A panic under the lock leaves no half-made state: each change is one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session for PmixSession {
@@ -144,7 +202,7 @@ impl Session for PmixSession {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        self.state().put(Scope::Global, &own_key(VALUE, key), value)
+        self.put_text(Scope::Global, &own_key(VALUE, key), value)
     }
 
     fn get(
@@ -153,33 +211,33 @@ impl Session for PmixSession {
         source: Option<u32>,
         key: &[u8],
     ) -> CodeResult<Option<Vec<u8>>> {
-        if job.is_some_and(|job| job != self.facts.kvsname) {
-            return Ok(None);
+        if let Some(job) = job.filter(|job| *job != self.facts.kvsname) {
+            return self.get_from(job, source, key);
         }
         if key == PROCESS_MAPPING {
-            return self.mapping();
+            return Ok(self.mapping());
         }
         let given = self.preputs.get(key);
-        let (key, mut state) = (own_key(VALUE, key), self.state());
+        let key = own_key(VALUE, key);
         let source = source.filter(|source| *source < self.facts.size);
         for rank in source.into_iter().chain(0..self.facts.size) {
             // All ranks that were read may have it.
-            if let Some(value) = state.pairs.get(&key) {
+            if let Some(value) = self.known().pairs.get(&key) {
                 return Ok(Some(value.clone()));
             }
             // Ranks rarely put a key that they were given.
             if given.is_some() {
                 break;
             }
-            state.read(rank)?;
+            self.read(rank)?;
         }
-        Ok(state.pairs.get(&key).or(given).cloned())
+        Ok(self.known().pairs.get(&key).or(given).cloned())
     }
 
     fn pairs(&self) -> CodeResult<Vec<OwnedPair>> {
-        let mut state = self.state();
-        (0..self.facts.size).try_for_each(|rank| state.read(rank))?;
-        let own = state.pairs.iter().filter_map(|(key, value)| {
+        (0..self.facts.size).try_for_each(|rank| self.read(rank))?;
+        let known = self.known();
+        let own = known.pairs.iter().filter_map(|(key, value)| {
             let key = key.strip_prefix(VALUE)?;
             Some((key.to_vec(), value.clone()))
         });
@@ -189,41 +247,37 @@ impl Session for PmixSession {
     }
 
     fn fence(&self) -> CodeResult<()> {
-        let mut state = self.state();
-        state.commit()?;
-        state.pairs.clear();
-        state.read.clear();
-        state.pmix()?.fence().map_err(of_pmix)
+        self.commit()?;
+        let fenced = self.pmix.fence().map_err(of_pmix);
+        let mut known = self.known();
+        *known = KnownTexts { fences: known.fences + 1, ..KnownTexts::default() };
+        fenced
     }
 
     fn local_ranks(&self) -> CodeResult<Option<Vec<u32>>> {
-        self.peers(&mut self.state()).map(Some)
+        self.peers().map(Some)
     }
 
     fn appnum(&self) -> CodeResult<Option<u32>> {
-        self.number(keys::APPNUM)
+        Ok(self.number(keys::APPNUM))
     }
 
     fn universe_size(&self) -> CodeResult<Option<u32>> {
-        self.number(keys::UNIV_SIZE)
+        Ok(self.number(keys::UNIV_SIZE))
     }
 
     fn put_node(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        let mut state = self.state();
-        state.put(Scope::Local, &own_key(NODE_ATTRIBUTE, key), value)?;
-        state.commit()
+        self.put_text(Scope::Local, &own_key(NODE_ATTRIBUTE, key), value)?;
+        self.commit()
     }
 
     fn get_node(&self, key: &[u8], wait: bool) -> CodeResult<Option<Vec<u8>>> {
         let key = own_key(NODE_ATTRIBUTE, key);
         loop {
-            {
-                let mut state = self.state();
-                for rank in self.peers(&mut state)? {
-                    let texts = texts_of(state.pmix()?, rank)?;
-                    if let Some((_, value)) = texts.into_iter().rfind(|(other, _)| *other == key) {
-                        return Ok(Some(value));
-                    }
+            for rank in self.peers()? {
+                let texts = self.texts_of(b"", rank)?;
+                if let Some((_, value)) = texts.into_iter().rfind(|(other, _)| *other == key) {
+                    return Ok(Some(value));
                 }
             }
             if !wait {
@@ -236,7 +290,7 @@ impl Session for PmixSession {
 
     fn job_attribute(&self, key: &[u8]) -> CodeResult<Option<Vec<u8>>> {
         match key {
-            PROCESS_MAPPING => self.mapping(),
+            PROCESS_MAPPING => Ok(self.mapping()),
             b"universeSize" => {
                 let size = self.universe_size()?;
                 Ok(size.map(|size| size.to_string().into_bytes()))
@@ -247,15 +301,15 @@ impl Session for PmixSession {
     }
 
     fn publish(&self, service: &[u8], port: &[u8]) -> CodeResult<()> {
-        self.state().pmix()?.publish(&own_key(VALUE, service), port).map_err(of_pmix)
+        self.pmix.publish(&own_key(VALUE, service), port).map_err(of_pmix)
     }
 
     fn unpublish(&self, service: &[u8]) -> CodeResult<()> {
-        self.state().pmix()?.unpublish(&own_key(VALUE, service)).map_err(of_pmix)
+        self.pmix.unpublish(&own_key(VALUE, service)).map_err(of_pmix)
     }
 
     fn lookup(&self, service: &[u8]) -> CodeResult<Option<Vec<u8>>> {
-        self.state().pmix()?.lookup(&own_key(VALUE, service)).map_err(of_pmix)
+        self.pmix.lookup(&own_key(VALUE, service)).map_err(of_pmix)
     }
 
     fn spawn(&self, spawn: Spawn<'_>) -> CodeResult<Spawned> {
@@ -286,35 +340,31 @@ impl Session for PmixSession {
             }
         });
         let requested: Vec<SpawnApp<'_>> = requested.collect();
-        let job = self.state().pmix()?.spawn(&requested, &[]).map_err(of_pmix)?;
+        let job = self.pmix.spawn(&requested, &[]).map_err(of_pmix)?;
+        lock(&self.connected).insert(job.clone(), None);
         Ok(Spawned { job: Some(job), codes: Vec::new() })
     }
 
-    fn connect_job(&self, _job: &[u8]) -> CodeResult<()> {
-        Err(Code::FAIL)
+    fn connect_job(&self, job: &[u8]) -> CodeResult<()> {
+        if job == self.facts.kvsname {
+            return Ok(());
+        }
+        let size = self.size_of(job)?.ok_or(Code::FAIL)?;
+        lock(&self.connected).insert(job.to_vec(), Some(size));
+        Ok(())
     }
 
-    fn disconnect_job(&self, _job: &[u8]) -> CodeResult<()> {
-        Err(Code::FAIL)
+    fn disconnect_job(&self, job: &[u8]) -> CodeResult<()> {
+        lock(&self.connected).remove(job).map(drop).ok_or(Code::FAIL)
     }
 
     fn abort(&self, code: i32, _world: bool, message: &[u8]) {
-        // A thread that waits for other processes holds the session. This process exits next without a
-        // finalize, which the launcher notices.
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(state)) => state.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        if let Some(pmix) = state.pmix.take() {
-            // As the process exits, an error of the connection changes nothing.
-            let _ = pmix.abort(code, &String::from_utf8_lossy(message));
-        }
+        // As the process exits, an error of the connection changes nothing.
+        let _ = self.pmix.abort(code, &String::from_utf8_lossy(message));
     }
 
     fn finalize(&self) -> CodeResult<()> {
-        let pmix = self.state().pmix.take();
-        pmix.ok_or(Code::FAIL)?.finalize().map_err(of_pmix)
+        self.pmix.finalize().map_err(of_pmix)
     }
 }
 

@@ -4,7 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant as Time, SystemTime};
 
 use pmi_core::client::pmix::{
-    Attribute, Datum, JobInfo, PmixClient, PmixRequest, PmixTicket, ProcIdentity, Scope, SpawnApp,
+    Attribute, DataRealm, Datum, JobInfo, PmixClient, PmixRequest, PmixTicket, ProcIdentity, Scope,
+    SpawnApp,
 };
 use pmi_core::error::Misuse;
 use pmi_core::ids::KvsName;
@@ -12,7 +13,7 @@ use pmi_core::wire::pmix::greeting::Credential;
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Kvals, Proc, Value};
 
-use super::connection::PmixConnection;
+use super::connection::{PmixConnection, ProcKey};
 use super::env::{PmixEnvironment, Security};
 use super::error::{CallError, PmixConnectError};
 use super::reply::{Infos, PmixEvent, PmixGroup, PmixReply};
@@ -41,7 +42,7 @@ pub struct PendingFence(PmixTicket);
 pub struct PendingGet {
     /// The request; none if the value is known without one.
     ticket: Option<PmixTicket>,
-    of: (Vec<u8>, u32),
+    of: ProcKey,
     key: Vec<u8>,
     within: Within,
 }
@@ -134,8 +135,8 @@ impl Pmix {
         key: &[u8],
         within: Within,
     ) -> Result<PendingGet, CallError> {
-        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
-        let at = (of.nspace.to_vec(), of.rank);
+        let at = self.proc_key(of);
+        let of = Proc { nspace: &at.0, rank: at.1 };
         let ticket = match self.connection.cached(&at, key) {
             Some(_) => None,
             None => Some(self.start(&get_request(of, key, within))?),
@@ -197,8 +198,24 @@ impl Pmix {
         key: &[u8],
         within: Within,
     ) -> Result<Option<Value<'_>>, CallError> {
+        if let Some(ticket) = self.connection.join_prefetch(&self.proc_key(of), key, within) {
+            // If the data does not have the key, the get requests it itself.
+            self.connection.wait(ticket)?;
+        }
         let pending = self.start_get(of, key, within)?;
         self.wait_get(pending)
+    }
+
+    /// A hint that gets of all processes will follow that share a realm with `of`: their data is requested
+    /// ahead, and no reply is waited for. Wire: GETNB without a key, one for each process.
+    ///
+    /// Shape: a get of such a process takes what has arrived, or waits for what is under way; that of a
+    /// process without committed data requests it again. A fence ends the hint, as its end may change values.
+    /// The realm of a process of another job is the process alone.
+    /// Spec: PMIx overview, Client, the range of a get.
+    pub fn prefetch(&mut self, of: Proc<'_>, realm: DataRealm) -> Result<(), CallError> {
+        let of = self.proc_key(of);
+        self.connection.prefetch(&of, realm)
     }
 
     /// Requests all that a process has committed so far; nothing if that is nothing. It is requested at every
@@ -206,8 +223,8 @@ impl Pmix {
     ///
     /// Spec: PMIx Standard, `PMIx_Get`, a null key.
     pub fn get_all(&mut self, of: Proc<'_>) -> Result<Kvals<'_>, CallError> {
-        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
-        let at = (of.nspace.to_vec(), of.rank);
+        let at = self.proc_key(of);
+        let of = Proc { nspace: &at.0, rank: at.1 };
         self.connection.forget(&at);
         let get = PmixRequest::Get { of, key: None, immediate: true, timeout_s: None };
         let reply = self.call(&get)?;
@@ -251,6 +268,9 @@ impl Pmix {
     ///
     /// [`Misuse::Busy`] while a fence or a get is in progress.
     pub fn finalize(mut self) -> Result<(), CallError> {
+        while self.connection.prefetches.end() {
+            self.turn()?;
+        }
         self.call(&PmixRequest::Finalize)?.done()
     }
 
@@ -262,6 +282,17 @@ impl Pmix {
 
     fn format(&self) -> Format {
         self.connection.format()
+    }
+
+    fn proc_key(&self, of: Proc<'_>) -> ProcKey {
+        (if of.nspace == self.nspace() { b"" } else { of.nspace }.to_vec(), of.rank)
+    }
+
+    /// Waits until something can be sent or received, and does.
+    fn turn(&mut self) -> Result<(), CallError> {
+        let is_sending = self.connection.is_sending();
+        PmixConnection::wait_ready(&self.connection, is_sending, None)?;
+        self.connection.turn()
     }
 
     /// Sends one request and waits for its reply.
@@ -285,9 +316,7 @@ impl Pmix {
         loop {
             match self.connection.start(request) {
                 Err(CallError::Misuse(Misuse::Busy)) if *request != PmixRequest::Finalize => {
-                    let is_sending = self.connection.is_sending();
-                    PmixConnection::wait_ready(&self.connection, is_sending, None)?;
-                    self.connection.turn()?;
+                    self.turn()?;
                 }
                 started => return started,
             }

@@ -19,6 +19,7 @@ use pmi_link::heap::BoundedBuf;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::{CallError, PmixConnectError};
+use super::prefetch::Prefetches;
 use super::reply::{Infos, OwnedProc, PmixEvent, PmixReply};
 use crate::stream::retry_interrupted;
 
@@ -37,18 +38,26 @@ pub(super) struct PmixConnection {
     events_lost: u64,
     /// Gets in flight for values of the launcher, which arrive one by one.
     reserved: Vec<PmixTicket>,
-    /// Committed data of processes, packed, as received since the last fence.
-    received: BTreeMap<(Vec<u8>, u32), ReceivedData>,
+    /// Data of processes, packed, as received since the last fence.
+    received: BTreeMap<ProcKey, ReceivedData>,
+    /// Requests for data that no get has asked for yet.
+    pub(super) prefetches: Prefetches,
     /// The last request, which may end the session without a reply.
     last: Option<(PmixTicket, Command)>,
     fault: Option<PmixFault>,
     message: Vec<u8>,
 }
 
-/// Committed data of a process.
+/// A process: its namespace, which is empty for the own one, and its rank.
+pub(super) type ProcKey = (Vec<u8>, u32);
+
+/// Data of a process.
 #[derive(Debug, Default)]
 struct ReceivedData {
-    bytes: Vec<u8>,
+    /// What it has committed, which arrives complete.
+    committed: Option<Vec<u8>>,
+    /// Values of the launcher for it, which arrive as they are requested.
+    provided: Vec<u8>,
     /// True if a fence has begun or ended since. The data is only for the gets that have requested it.
     is_stale: bool,
 }
@@ -83,6 +92,7 @@ impl PmixConnection {
             events_lost: 0,
             reserved: Vec::new(),
             received: BTreeMap::new(),
+            prefetches: Prefetches::default(),
             last: None,
             fault: None,
             message: vec![0; READ_BYTES],
@@ -100,6 +110,7 @@ impl PmixConnection {
     pub(super) fn start(&mut self, request: &PmixRequest<'_>) -> Result<PmixTicket, CallError> {
         self.check()?;
         let ticket = self.client.start(request)?;
+        self.prefetches.on_start(request);
         let command = match request {
             PmixRequest::Abort { .. } => Command::ABORT,
             _ => Command::FINALIZE,
@@ -120,7 +131,8 @@ impl PmixConnection {
     /// Sends and receives what can be sent and received now.
     pub(super) fn turn(&mut self) -> Result<(), CallError> {
         self.check()?;
-        let done = self.transmit().and_then(|()| self.receive());
+        let done =
+            self.transmit().and_then(|()| self.receive()).and_then(|()| self.request_ahead());
         done.map_err(|error| self.fail(error))
     }
 
@@ -228,30 +240,35 @@ impl PmixConnection {
     }
 
     /// A value that is known without a request.
-    pub(super) fn cached(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
+    pub(super) fn cached(&self, of: &ProcKey, key: &[u8]) -> Option<Value<'_>> {
         let (nspace, rank) = of;
         let own = if nspace.is_empty() { self.client.known(*rank, key) } else { None };
         own.or_else(|| {
-            // Of several values under one key the last one counts.
             let is_current = self.received.get(of).is_some_and(|data| !data.is_stale);
             if is_current { self.found(of, key) } else { None }
         })
     }
 
-    /// A value that a get has received.
-    pub(super) fn found(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
-        let kvals = self.received(of).map_while(Result::ok);
-        kvals.filter(|kval| kval.key == key).last().map(|kval| kval.value)
+    /// True if the committed data of a process is known.
+    pub(super) fn is_received(&self, of: &ProcKey) -> bool {
+        self.received.get(of).is_some_and(|data| !data.is_stale && data.committed.is_some())
     }
 
-    /// All received data of a process.
-    pub(super) fn received(&self, of: &(Vec<u8>, u32)) -> Kvals<'_> {
-        let bytes = self.received.get(of).map_or(&b""[..], |data| &data.bytes);
-        Kvals::new(bytes, self.format())
+    /// A value that a get has received.
+    pub(super) fn found(&self, of: &ProcKey, key: &[u8]) -> Option<Value<'_>> {
+        let provided = &self.received.get(of)?.provided;
+        let committed = last_value(self.received(of), key);
+        committed.or_else(|| last_value(Kvals::new(provided, self.format()), key))
+    }
+
+    /// All committed data of a process that was received.
+    pub(super) fn received(&self, of: &ProcKey) -> Kvals<'_> {
+        let data = self.received.get(of).and_then(|data| data.committed.as_deref());
+        Kvals::new(data.unwrap_or_default(), self.format())
     }
 
     /// Forgets the received data of a process.
-    pub(super) fn forget(&mut self, of: &(Vec<u8>, u32)) {
+    pub(super) fn forget(&mut self, of: &ProcKey) {
         self.received.remove(of);
     }
 
@@ -267,7 +284,8 @@ impl PmixConnection {
         }
     }
 
-    fn fail(&mut self, error: CallError) -> CallError {
+    /// Keeps an error that ends the session.
+    pub(super) fn fail(&mut self, error: CallError) -> CallError {
         self.fault = self.fault.or(match &error {
             CallError::Peer(error) => Some(PmixFault::Peer(*error)),
             CallError::Io(error) => Some(PmixFault::System(error.kind(), error.raw_os_error())),
@@ -276,7 +294,8 @@ impl PmixConnection {
         error
     }
 
-    fn transmit(&mut self) -> Result<(), CallError> {
+    /// Sends what can be sent now.
+    pub(super) fn transmit(&mut self) -> Result<(), CallError> {
         loop {
             match self.client.poll_transmit(&mut self.message) {
                 Ok(Some(len)) => {
@@ -361,14 +380,17 @@ impl PmixConnection {
                 for Object { of, kvals } in answer.objects() {
                     let nspace = if of.nspace == own.as_bytes() { b"" } else { of.nspace };
                     let received = self.received.entry((nspace.to_vec(), of.rank)).or_default();
-                    // Committed data of a process arrives complete; values of the launcher only as
-                    // requested.
-                    if reserved.is_none() || received.is_stale {
+                    if received.is_stale {
                         *received = ReceivedData::default();
                     }
-                    received.bytes.extend_from_slice(kvals.rest());
+                    match reserved {
+                        Some(_) => received.provided.extend_from_slice(kvals.rest()),
+                        None => received.committed = Some(kvals.rest().to_vec()),
+                    }
                 }
-                self.replies.push((ticket, PmixReply::new(command, status, &answer)));
+                if !self.prefetches.take(ticket) {
+                    self.replies.push((ticket, PmixReply::new(command, status, &answer)));
+                }
             }
             Some(PmixClientEvent::Happened { code, source, range, infos }) => {
                 let (source, infos) = (OwnedProc::from(source), Infos::new(&infos));
@@ -384,12 +406,14 @@ impl PmixConnection {
     }
 }
 
+/// The value of a key; of several under one key the last one counts.
+fn last_value<'a>(kvals: Kvals<'a>, key: &[u8]) -> Option<Value<'a>> {
+    kvals.map_while(Result::ok).filter(|kval| kval.key == key).last().map(|kval| kval.value)
+}
+
 /// Removes the received data, because values may have changed. What a get has received and its caller has not
 /// read is kept for it.
-fn outdate(
-    received: &mut BTreeMap<(Vec<u8>, u32), ReceivedData>,
-    unread: &[(PmixTicket, PmixReply)],
-) {
+fn outdate(received: &mut BTreeMap<ProcKey, ReceivedData>, unread: &[(PmixTicket, PmixReply)]) {
     if unread.iter().any(|(_, reply)| reply.is_get()) {
         received.values_mut().for_each(|data| data.is_stale = true);
     } else {

@@ -28,6 +28,7 @@ mod calls;
 mod connection;
 mod env;
 mod error;
+mod prefetch;
 mod reply;
 mod services;
 mod shared;
@@ -36,7 +37,7 @@ pub mod tool;
 pub use calls::{Pending, PendingFence, PendingGet, Pmix, Within};
 pub use env::{PmixEnvironment, Security};
 pub use error::{CallError, PmixConnectError};
-pub use pmi_core::client::pmix::{Attribute, Datum, JobInfo, Scope, SpawnApp};
+pub use pmi_core::client::pmix::{Attribute, DataRealm, Datum, JobInfo, Scope, SpawnApp};
 pub use pmi_core::wire::pmix::names::{
     Status, job_state, keys, persistence, proc_state, range, scope,
 };

@@ -8,13 +8,15 @@ use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Time, SystemTime};
 
-use pmi_core::client::pmix::{Attribute, Datum, PmixRequest, PmixTicket, Scope, SpawnApp};
+use pmi_core::client::pmix::{
+    Attribute, DataRealm, Datum, JobInfo, PmixRequest, PmixTicket, Scope, SpawnApp,
+};
 use pmi_core::error::Misuse;
 use pmi_core::wire::pmix::names::Status;
-use pmi_core::wire::pmix::{Format, Proc, Value};
+use pmi_core::wire::pmix::{Format, Kvals, Proc, Value};
 
 use super::calls::{Pmix, Within, get_request, whole_seconds};
-use super::connection::PmixConnection;
+use super::connection::{PmixConnection, ProcKey};
 use super::error::CallError;
 use super::reply::{Infos, PmixEvent, PmixGroup, PmixReply};
 use super::services::service_calls;
@@ -79,6 +81,11 @@ impl SharedPmix {
         &self.0.nspace
     }
 
+    /// Job-level information from the launcher, lent while no other thread can use the session.
+    pub fn read_job_info<T>(&self, read: impl FnOnce(JobInfo<'_>) -> T) -> T {
+        read(self.state().connection.client.job_info())
+    }
+
     /// Stores a value under a key until it is committed, by any thread; the last of several counts. Nothing
     /// is sent.
     ///
@@ -101,11 +108,16 @@ impl SharedPmix {
         within: Within,
         read: impl FnOnce(Value<'_>) -> T,
     ) -> Result<Option<T>, CallError> {
-        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
-        let at = (of.nspace.to_vec(), of.rank);
+        let at = self.proc_key(of);
+        let joined = self.state().connection.join_prefetch(&at, key, within);
+        if let Some(ticket) = joined {
+            // If the data does not have the key, the get requests it itself.
+            drop(self.wait(self.state(), ticket)?);
+        }
         if let Some(value) = self.state().connection.cached(&at, key) {
             return Ok(Some(read(value)));
         }
+        let of = Proc { nspace: &at.0, rank: at.1 };
         let (state, ticket) = self.start(&get_request(of, key, within))?;
         // The value is read before another thread can begin a fence, which would forget it.
         let (state, reply) = self.wait(state, ticket)?;
@@ -114,6 +126,30 @@ impl SharedPmix {
         }
         reply.done()?;
         Ok(state.connection.found(&at, key).or_else(|| state.connection.cached(&at, key)).map(read))
+    }
+
+    /// Requests all that a process has committed so far, and has `read` read it; see [`Pmix::get_all`].
+    pub fn get_all<T>(
+        &self,
+        of: Proc<'_>,
+        read: impl FnOnce(Kvals<'_>) -> T,
+    ) -> Result<T, CallError> {
+        let at = self.proc_key(of);
+        let of = Proc { nspace: &at.0, rank: at.1 };
+        let get = PmixRequest::Get { of, key: None, immediate: true, timeout_s: None };
+        let (state, ticket) = self.start(&get)?;
+        let (state, reply) = self.wait(state, ticket)?;
+        if reply.is_missing() {
+            return Ok(read(Kvals::new(b"", state.connection.format())));
+        }
+        reply.done()?;
+        Ok(read(state.connection.received(&at)))
+    }
+
+    /// Requests the data of processes ahead; see [`Pmix::prefetch`]. What arrives is stored while any thread
+    /// waits.
+    pub fn prefetch(&self, of: Proc<'_>, realm: DataRealm) -> Result<(), CallError> {
+        self.state().connection.prefetch(&self.proc_key(of), realm)
     }
 
     /// The next event that this process has registered for, waiting for it at most as long as `timeout`, or
@@ -144,6 +180,11 @@ impl SharedPmix {
     ///
     /// [`Misuse::Busy`] while one is.
     pub fn finalize(&self) -> Result<(), CallError> {
+        let mut state = self.state();
+        while state.connection.prefetches.end() {
+            state = self.progress(state, None)?;
+        }
+        drop(state);
         self.call(&PmixRequest::Finalize)?.done()
     }
 
@@ -155,6 +196,10 @@ impl SharedPmix {
 
     fn format(&self) -> Format {
         self.state().connection.format()
+    }
+
+    fn proc_key(&self, of: Proc<'_>) -> ProcKey {
+        (if of.nspace == self.nspace() { b"" } else { of.nspace }.to_vec(), of.rank)
     }
 
     fn call(&self, request: &PmixRequest<'_>) -> Result<PmixReply, CallError> {

@@ -1,6 +1,6 @@
 //! Events for the owner of a server.
 
-use pmi_core::command::{Pair, Text};
+use pmi_core::command::{Pair, Request, Text};
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::server::{Event, Server};
 
@@ -25,6 +25,10 @@ pub enum ServerEvent {
     },
     /// A rank requests processes; it waits for [`answer_spawn`](super::PmiServer::answer_spawn).
     SpawnRequested(SpawnRequest),
+    /// A rank requests something about a published name, if the owner
+    /// [serves them](super::PmiServer::serve_names_by_owner); it waits for
+    /// [`answer_name`](super::PmiServer::answer_name).
+    NameRequested(NameServiceRequest),
     /// A fence of this job can never end, because a rank is gone.
     FenceStuck {
         /// The job.
@@ -63,6 +67,49 @@ impl SpawnId {
         let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or_default();
         Self { session: SessionId(half(bits >> 32)), exchange: half(bits) as usize }
     }
+}
+
+/// Identity of a request about a published name, for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameServiceId(pub(super) SpawnId);
+
+impl NameServiceId {
+    /// The identity as a number, for owners in other languages.
+    pub fn to_bits(self) -> u64 {
+        self.0.to_bits()
+    }
+
+    /// The identity of this number; [`answer_name`](super::PmiServer::answer_name) refuses one that no
+    /// request has.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(SpawnId::from_bits(bits))
+    }
+}
+
+/// A request about a published name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameServiceRequest {
+    /// Identity, for the answer.
+    pub id: NameServiceId,
+    /// Job of the rank that requests it.
+    pub job: JobId,
+    /// The rank.
+    pub rank: u32,
+    /// Name of the service.
+    pub service: Vec<u8>,
+    /// What is requested about it.
+    pub operation: NameOperation,
+}
+
+/// Operation on a published name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameOperation {
+    /// The name is published with this port, until the job ends or it is withdrawn.
+    Publish(Vec<u8>),
+    /// The name is withdrawn.
+    Unpublish,
+    /// The port of the name is looked up.
+    Lookup,
 }
 
 /// A request for new processes, which become one job.
@@ -104,9 +151,27 @@ impl ServerEvent {
                 server.spawn_read(session);
                 Self::SpawnRequested(request?)
             }
+            Event::NameRequested { session, exchange } => {
+                let id = NameServiceId(SpawnId { session, exchange });
+                Self::NameRequested(NameServiceRequest::read(server, id)?)
+            }
             Event::FenceStuck { job, gone } => Self::FenceStuck { job, gone: gone.0 },
             _ => return None,
         })
+    }
+}
+
+impl NameServiceRequest {
+    fn read(server: &Server<HeapStorage>, id: NameServiceId) -> Option<Self> {
+        let (job, rank) = server.peer(id.0.session)?;
+        let text = |text: Text<'_>| text.bytes().collect::<Vec<u8>>();
+        let (service, operation) = match server.name_request(id.0.session)? {
+            Request::Publish { service, port } => (service, NameOperation::Publish(text(port))),
+            Request::Unpublish { service } => (service, NameOperation::Unpublish),
+            Request::Lookup { service } => (service, NameOperation::Lookup),
+            _ => return None,
+        };
+        Some(Self { id, job, rank: rank?.0, service: text(service), operation })
     }
 }
 

@@ -1,8 +1,11 @@
 //! Key-value spaces on the heap, bounded against misbehaving ranks.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use pmi_core::store::{BlockError, Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
+
+use crate::snapshot::server::{ChangedKeys, TrackedKvs};
 
 /// A [`Kvs`] on the heap, for ranks of one node.
 ///
@@ -16,6 +19,8 @@ pub struct HeapKvs {
     numbers: BTreeMap<Keyspace, HashMap<Vec<u8>, u32>>,
     /// Number of bytes of all keys and values.
     bytes: usize,
+    /// Keys whose value may have changed, if that is tracked.
+    changed: ChangedKeys,
 }
 
 #[derive(Debug)]
@@ -38,6 +43,12 @@ impl HeapKvs {
     }
 }
 
+impl TrackedKvs for HeapKvs {
+    fn take_changes(&self, fences: u32) -> Vec<Arc<[u8]>> {
+        self.changed.take(self, fences)
+    }
+}
+
 impl Kvs for HeapKvs {
     type Block = [u8];
 
@@ -53,13 +64,16 @@ impl Kvs for HeapKvs {
             self.count(value.len(), old)?;
             let record = self.records.get_mut(&id.0).ok_or(NoRoom)?;
             record.value = value.to_vec();
-            return Ok((id, Some(std::mem::replace(&mut record.visibility, visibility))));
+            let former = std::mem::replace(&mut record.visibility, visibility);
+            self.changed.note(keyspace, key);
+            return Ok((id, Some(former)));
         }
         let number = self.following;
         let following = number.checked_add(1).ok_or(NoRoom)?;
         self.count(key.len() + value.len() + PAIR_BYTES, 0)?;
         self.following = following;
         self.numbers.entry(keyspace).or_default().insert(key.to_vec(), number);
+        self.changed.note(keyspace, key);
         let (key, value) = (key.to_vec(), value.to_vec());
         self.records.insert(number, StoredPair { keyspace, key, value, visibility });
         Ok((EntryId(number), None))
@@ -77,6 +91,7 @@ impl Kvs for HeapKvs {
     fn set_visibility(&mut self, id: EntryId, visibility: Visibility) {
         if let Some(record) = self.records.get_mut(&id.0) {
             record.visibility = visibility;
+            self.changed.note(record.keyspace, &record.key);
         }
     }
 

@@ -11,12 +11,15 @@ use pmi_link::PumpState;
 use rustix::event::epoll;
 
 use super::SCRATCH;
+use crate::snapshot::server::{SnapshotLink, SnapshotPeer, Snapshots};
 use crate::{BoundedBuf, NonBlocking};
 
 /// The connection of one rank, and the readiness that it waits for.
 #[derive(Debug)]
 pub(super) struct ServerLink {
     link: NonBlocking<UnixStream>,
+    /// State of a client that shares a snapshot.
+    pub(super) snapshot: SnapshotPeer,
     pump: PumpState<BoundedBuf>,
     watched: epoll::EventFlags,
     id: SessionId,
@@ -44,7 +47,13 @@ impl ServerLink {
         let watched = epoll::EventFlags::IN;
         epoll::add(epoll, &link, data_of(id), watched)?;
         let half = || BoundedBuf::new(SCRATCH / 2);
-        Ok(Self { link, pump: PumpState::new(half(), half()), watched, id })
+        let (snapshot, pump) = (SnapshotPeer::of_rank(), PumpState::new(half(), half()));
+        Ok(Self { link, snapshot, pump, watched, id })
+    }
+
+    /// Takes the segment that the rank may offer with its first bytes.
+    pub(super) fn accept_segment(&mut self, snapshots: &Snapshots) {
+        snapshots.accept(&mut self.snapshot, &self.link);
     }
 
     /// Moves bytes between the stream and its session; with `reads` false, it sends only.
@@ -61,7 +70,8 @@ impl ServerLink {
         epoll: &OwnedFd,
     ) -> io::Result<ServedLink> {
         let call = if reads { pmi_link::pump } else { pmi_link::flush };
-        let Ok(progress) = call(now, session, &mut self.link, &mut self.pump, scratch) else {
+        let mut link = SnapshotLink::new(&mut self.link, &self.snapshot);
+        let Ok(progress) = call(now, session, &mut link, &mut self.pump, scratch) else {
             // A rank that violates the protocol has its answer, and no other one is affected.
             return Ok(ServedLink::Ended);
         };

@@ -12,7 +12,7 @@
 //! let mut server = PmiServer::new()?;
 //! let (ours, theirs) = UnixStream::pair()?;
 //! server.add_job(&JobDescription::new(b"job-1"), vec![ours])?;
-//! let variables = [("PMI_FD", "0"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
+//! let variables = [("PMI_FD", "0"), ("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("PMI_SNAPSHOT", "1")];
 //! let mut rank = Command::new("./program").envs(variables).stdin(OwnedFd::from(theirs)).spawn()?;
 //! server.run(|_, event| {
 //!     if let ServerEvent::Aborted { code, .. } = event {
@@ -28,8 +28,12 @@
 //! ([`AsFd`]) for input, calls [`handle_ready`](PmiServer::handle_ready) when there is some, and
 //! takes the events with [`poll_event`](PmiServer::poll_event). No call but [`run`](PmiServer::run) waits.
 //!
-//! All ranks of a job are on this machine. Published names and connections of jobs are handled inside; a
-//! spawn, and the end of processes, belong to the owner.
+//! Ranks of this project's clients with `PMI_SNAPSHOT=1` in their environment share the values of their job
+//! with the server in memory ([`snapshot`](crate::snapshot)): a get after a fence needs no message.
+//!
+//! All ranks of a job are on this machine. Published names and connections of jobs are handled inside, the
+//! names unless the owner [serves them itself](PmiServer::serve_names_by_owner); a spawn, and the end of
+//! processes, belong to the owner.
 
 mod event;
 mod kvs;
@@ -49,12 +53,17 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use thiserror::Error;
 
-pub use self::event::{ServerEvent, SpawnId, SpawnProgram, SpawnRequest};
+pub use self::event::{
+    NameOperation, NameServiceId, NameServiceRequest, ServerEvent, SpawnId, SpawnProgram,
+    SpawnRequest,
+};
 pub use self::kvs::HeapKvs;
 use self::link::{ServedLink, ServerLink};
 use crate::env::{SERVER_ATTRIBUTE, SERVER_PROJECT};
+use crate::snapshot::server::Snapshots;
 use crate::{BoundedBuf, Clock};
 pub use pmi_core::ids::JobId;
+pub use pmi_core::server::NameAnswer;
 
 /// Storage of the jobs and sessions of a [`PmiServer`].
 #[derive(Debug)]
@@ -109,6 +118,9 @@ pub struct PmiServer {
     server: Server<HeapStorage>,
     links: BTreeMap<SessionId, ServerLink>,
     events: VecDeque<ServerEvent>,
+    snapshots: Snapshots,
+    /// True if the owner serves published names.
+    hands_names_up: bool,
     clock: Clock,
     epoll: OwnedFd,
     scratch: Vec<u8>,
@@ -136,8 +148,24 @@ impl PmiServer {
     pub fn new() -> io::Result<Self> {
         let server = Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), HeapKvs::default());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let (links, events) = (BTreeMap::new(), VecDeque::new());
-        Ok(Self { server, links, events, clock: Clock::start(), epoll, scratch: vec![0; SCRATCH] })
+        let (links, events, clock) = (BTreeMap::new(), VecDeque::new(), Clock::start());
+        let mut snapshots = Snapshots::default();
+        snapshots.set_peers_max(segments_max());
+        let (hands_names_up, scratch) = (false, vec![0; SCRATCH]);
+        Ok(Self { server, links, events, snapshots, hands_names_up, clock, epoll, scratch })
+    }
+
+    /// Has the owner serve the published names of all jobs that it adds from now on, for example those of
+    /// jobs under several servers: requests are [events](ServerEvent::NameRequested). Otherwise the jobs of
+    /// this server share its own names.
+    pub const fn serve_names_by_owner(&mut self) {
+        self.hands_names_up = true;
+    }
+
+    /// Sets the number of ranks that may share memory with the server, each of which takes a descriptor
+    /// besides its connection; a quarter of the limit on open files at first.
+    pub fn set_segments_max(&mut self, count: usize) {
+        self.snapshots.set_peers_max(count);
     }
 
     /// Adds a job with one rank for each stream, which is connected with `PMI_FD` of the process. The streams
@@ -163,6 +191,9 @@ impl PmiServer {
         let appnum = |rank: usize| description.appnums.get(rank).copied().unwrap_or_default();
         let members = (0..ranks.len()).map(|rank| Member::new(appnum(rank), 0)).collect();
         let job = self.server.add_job(spec, members, HeapKvs::default())?;
+        if self.hands_names_up {
+            self.server.hand_names_up(job)?;
+        }
         let connected = self.preset(job, size, description).and_then(|()| {
             (0..).zip(ranks).try_for_each(|(rank, stream)| self.connect(job, rank, stream))
         });
@@ -261,6 +292,20 @@ impl PmiServer {
         Ok(self.settle()?)
     }
 
+    /// Answers a request about a published name.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the rank no longer waits for it.
+    pub fn answer_name(
+        &mut self,
+        name: NameServiceId,
+        answer: NameAnswer<'_>,
+    ) -> Result<(), ServerError> {
+        self.server.answer_name(name.0.session, name.0.exchange, answer)?;
+        Ok(self.settle()?)
+    }
+
     /// Records that the process of a rank has terminated: others that wait for it are reported by
     /// [`ServerEvent::FenceStuck`]. What it has sent before is served first.
     ///
@@ -289,7 +334,9 @@ impl PmiServer {
             self.links.remove(&id);
             self.server.close(id);
         }
-        Ok(self.server.remove_job(job)?)
+        self.server.remove_job(job)?;
+        self.snapshots.remove(job);
+        Ok(())
     }
 
     fn session_of(&self, job: JobId, rank: u32) -> Option<SessionId> {
@@ -327,9 +374,18 @@ impl PmiServer {
     /// Moves the bytes of one connection.
     fn serve(&mut self, id: SessionId, reads: bool) -> io::Result<ServedLink> {
         let Some(link) = self.links.get_mut(&id) else { return Ok(ServedLink::Waits) };
-        let Some(mut session) = self.server.session(id) else { return Ok(ServedLink::Waits) };
-        let now = self.clock.now();
+        let Some((job, _)) = self.server.peer(id) else { return Ok(ServedLink::Waits) };
+        let Some(session) = self.server.session(id) else { return Ok(ServedLink::Waits) };
+        if reads {
+            link.accept_segment(&self.snapshots);
+        }
+        let (now, mut events) = (self.clock.now(), Vec::new());
+        let (peer, mut on_event) = (link.snapshot.clone(), |event| events.push(event));
+        let mut session = self.snapshots.session(session, peer, job, &mut on_event);
         let state = link.serve(&mut session, now, &mut self.scratch, reads, &self.epoll)?;
+        for event in events {
+            self.events.extend(ServerEvent::of(&mut self.server, event));
+        }
         if state == ServedLink::Ended {
             self.close(id);
         }
@@ -352,6 +408,12 @@ impl PmiServer {
             self.events.push_back(ServerEvent::Disconnected { job, rank: rank.0, is_finalized });
         }
     }
+}
+
+/// Number of segments that leaves the owner most of its descriptors.
+fn segments_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(SESSIONS_MAX, |limit| usize::try_from(limit / 4).unwrap_or(SESSIONS_MAX))
 }
 
 /// Ranks of all jobs, and jobs.

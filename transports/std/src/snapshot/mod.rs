@@ -21,6 +21,7 @@ mod builder;
 mod descriptors;
 mod sealed;
 mod segment;
+pub mod server;
 
 pub use crate::inherit::memory::SealedMemory;
 pub use builder::GenerationBuilder;

@@ -1,34 +1,62 @@
 //! The link of a peer: descriptors of generations beside the bytes.
 
-use super::peer::SnapshotPeer;
-use pmi_link::{Link, LinkError, Read, Wrote};
-use pmi_std::snapshot::send_with;
-use pmi_std::{NonBlocking, Stream};
-use rustix::io::Errno;
 use std::io;
+use std::os::unix::net::UnixStream;
+
+use pmi_link::{Link, LinkError, Read, Wrote};
+use rustix::io::Errno;
+
+use super::peer::SnapshotPeer;
+use crate::snapshot::send_with;
+use crate::{NonBlocking, Stream};
+
+/// A stream that may be able to carry descriptors.
+pub trait DescriptorStream {
+    /// The socket, if it is a Unix socket.
+    fn as_unix(&self) -> Option<&UnixStream>;
+}
+
+impl DescriptorStream for UnixStream {
+    fn as_unix(&self) -> Option<&UnixStream> {
+        Some(self)
+    }
+}
+
+impl DescriptorStream for Stream {
+    fn as_unix(&self) -> Option<&UnixStream> {
+        match self {
+            Self::Unix(socket) => Some(socket),
+            _ => None,
+        }
+    }
+}
 
 /// A connection, and the generations that its client does not have.
-pub(in crate::server) struct SnapshotLink<'a> {
-    link: &'a mut NonBlocking<Stream>,
+#[derive(Debug)]
+pub struct SnapshotLink<'a, S> {
+    link: &'a mut NonBlocking<S>,
     peer: &'a SnapshotPeer,
 }
 
-impl<'a> SnapshotLink<'a> {
-    pub(in crate::server) const fn new(
-        link: &'a mut NonBlocking<Stream>,
-        peer: &'a SnapshotPeer,
-    ) -> Self {
+impl<'a, S> SnapshotLink<'a, S> {
+    /// Adds the descriptors for a peer to its connection.
+    pub const fn new(link: &'a mut NonBlocking<S>, peer: &'a SnapshotPeer) -> Self {
         Self { link, peer }
     }
 }
 
-impl Link for SnapshotLink<'_> {
+impl<S: DescriptorStream> Link for SnapshotLink<'_, S>
+where
+    NonBlocking<S>: Link,
+{
     fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
         self.link.try_read(out)
     }
 
     fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError> {
-        let Stream::Unix(socket) = self.link.get_ref() else { return self.link.try_write(bytes) };
+        let Some(socket) = self.link.get_ref().as_unix() else {
+            return self.link.try_write(bytes);
+        };
         if bytes.is_empty() || !self.peer.is_sharing() {
             return self.link.try_write(bytes);
         }

@@ -1,35 +1,60 @@
 //! The session of a peer: a machine that handles the batch of the segment before a message, and publishes the
 //! values of a fence before its end is reported.
 
-use super::peer::SnapshotPeer;
-use super::{ServerSession, Snapshots};
 use pmi_core::error::{Code, Full, Malformed, PeerError};
 use pmi_core::ids::JobId;
 use pmi_core::machine::Machine;
-use pmi_core::server::Event;
+use pmi_core::server::{Event, Server, SessionMut, Storage};
 use pmi_core::time::Instant;
 use pmi_core::wire::snapshot::split_message;
 use pmi_core::wire::{Dialect, binary, pmi1, pmi2};
-use std::collections::VecDeque;
+
+use super::Snapshots;
+use super::changed_keys::TrackedKvs;
+use super::peer::SnapshotPeer;
+
+/// A session of a server, which may be wrapped.
+pub trait ServerSession: Machine {
+    /// Storage of the server.
+    type Storage: Storage<Kvs: TrackedKvs>;
+
+    /// The server, read-only.
+    fn server(&self) -> &Server<Self::Storage>;
+
+    /// The event of [`poll_event`](Machine::poll_event).
+    fn take_event(&mut self) -> Option<Event>;
+}
+
+impl<S: Storage<Kvs: TrackedKvs>> ServerSession for SessionMut<'_, S> {
+    type Storage = S;
+
+    fn server(&self) -> &Server<S> {
+        SessionMut::server(self)
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.poll_event()
+    }
+}
 
 /// A session of the server with a snapshot. For a client without one it is the session itself.
-pub(in crate::server) struct SnapshotSession<'a> {
-    inner: ServerSession<'a>,
+pub struct SnapshotSession<'a, M> {
+    inner: M,
     snapshots: &'a mut Snapshots,
     peer: SnapshotPeer,
     job: JobId,
-    /// Events of the requests of a batch: a session holds one at a time.
-    events: &'a mut VecDeque<(Event, Option<Vec<u8>>)>,
+    /// Takes the events of the requests of a batch: a session holds one at a time.
+    on_event: &'a mut dyn FnMut(Event),
 }
 
-impl<'a> SnapshotSession<'a> {
+impl<'a, M: ServerSession> SnapshotSession<'a, M> {
     pub(super) fn new(
-        inner: ServerSession<'a>,
+        inner: M,
         snapshots: &'a mut Snapshots,
         (peer, job): (SnapshotPeer, JobId),
-        events: &'a mut VecDeque<(Event, Option<Vec<u8>>)>,
+        on_event: &'a mut dyn FnMut(Event),
     ) -> Self {
-        Self { inner, snapshots, peer, job, events }
+        Self { inner, snapshots, peer, job, on_event }
     }
 
     /// Handles the requests that the client has left in its segment, as if they had arrived before the
@@ -58,8 +83,8 @@ impl<'a> SnapshotSession<'a> {
                 return Err(malformed(rest));
             }
             self.discard_replies();
-            while let Some(event) = self.inner.poll_event() {
-                self.events.push_back((event, None));
+            while let Some(event) = self.inner.take_event() {
+                (self.on_event)(event);
             }
             rest = more;
         }
@@ -82,7 +107,7 @@ impl<'a> SnapshotSession<'a> {
         if !self.peer.is_sharing() {
             return;
         }
-        let Some(job) = self.inner.machine().server().job(self.job) else { return };
+        let Some(job) = self.inner.server().job(self.job) else { return };
         let snapshot = self.snapshots.jobs.entry(self.job.0).or_default();
         snapshot.publish(job);
         if let Some(last) = snapshot.last()
@@ -93,7 +118,7 @@ impl<'a> SnapshotSession<'a> {
     }
 }
 
-impl Machine for SnapshotSession<'_> {
+impl<M: ServerSession> Machine for SnapshotSession<'_, M> {
     type Event<'b>
         = Event
     where
@@ -120,7 +145,7 @@ impl Machine for SnapshotSession<'_> {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll_event()
+        self.inner.take_event()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -129,6 +154,12 @@ impl Machine for SnapshotSession<'_> {
 
     fn is_finished(&self) -> bool {
         self.inner.is_finished()
+    }
+}
+
+impl<M> std::fmt::Debug for SnapshotSession<'_, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SnapshotSession").field("job", &self.job).finish_non_exhaustive()
     }
 }
 

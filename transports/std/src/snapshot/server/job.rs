@@ -1,15 +1,17 @@
 //! Publications of one job.
 
-use crate::server::job_setup::DEAD;
-use pmi_core::server::{Job, Member};
-use pmi_core::store::{Keyspace, Kvs};
-use pmi_core::wire::snapshot::Generation;
-use pmi_host_base::map_kvs::MapKvs;
-use pmi_std::snapshot::{DESCRIPTORS_MAX, GenerationBuilder, publish};
-use rustix::io::{Errno, pread};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
+
+use pmi_core::server::{Job, Member};
+use pmi_core::store::Keyspace;
+use pmi_core::wire::snapshot::Generation;
+use rustix::io::{Errno, pread};
+
+use super::changed_keys::TrackedKvs;
+use crate::env::DEAD_PROCESSES;
+use crate::snapshot::{DESCRIPTORS_MAX, GenerationBuilder, publish};
 
 /// The generations of a job. The first one has the attributes that the launcher has set, and stays.
 #[derive(Debug, Default)]
@@ -30,7 +32,7 @@ struct PublishedGeneration {
     /// Number of the publication after which clients receive it.
     last: u32,
     len_bytes: usize,
-    file: Rc<OwnedFd>,
+    file: Arc<OwnedFd>,
 }
 
 impl JobSnapshot {
@@ -40,14 +42,18 @@ impl JobSnapshot {
     }
 
     /// The generations that a client lacks that has those up to the publication `sent`.
-    pub(super) fn newer(&self, sent: Option<u32>) -> Vec<Rc<OwnedFd>> {
+    pub(super) fn newer(&self, sent: Option<u32>) -> Vec<Arc<OwnedFd>> {
         let all = self.generations.iter();
         let newer = all.filter(|generation| sent.is_none_or(|sent| generation.last > sent));
-        newer.map(|generation| Rc::clone(&generation.file)).collect()
+        newer.map(|generation| Arc::clone(&generation.file)).collect()
     }
 
     /// Publishes what became visible since the last call, if a fence has ended since.
-    pub(super) fn publish<M: AsRef<[Member]> + AsMut<[Member]>>(&mut self, job: &Job<MapKvs, M>) {
+    pub(super) fn publish<K, M>(&mut self, job: &Job<K, M>)
+    where
+        K: TrackedKvs,
+        M: AsRef<[Member]> + AsMut<[Member]>,
+    {
         let fences = job.fence().generation();
         if self.fences == Some(fences) {
             return;
@@ -63,11 +69,11 @@ impl JobSnapshot {
         }
     }
 
-    fn publish_attributes(&mut self, kvs: &MapKvs) -> io::Result<()> {
+    fn publish_attributes(&mut self, kvs: &impl TrackedKvs) -> io::Result<()> {
         let mut pairs = GenerationBuilder::default();
         let mut next = kvs.next(None);
         while let Some(entry) = next.and_then(|id| kvs.entry(id)) {
-            if entry.keyspace == Keyspace::Attributes && entry.key != DEAD {
+            if entry.keyspace == Keyspace::Attributes && entry.key != DEAD_PROCESSES {
                 pairs.insert(entry.key, entry.value);
             }
             next = kvs.next(next);
@@ -75,8 +81,9 @@ impl JobSnapshot {
         self.add(&pairs, 0, 0)
     }
 
-    fn publish_changes<M>(&mut self, job: &Job<MapKvs, M>) -> io::Result<()>
+    fn publish_changes<K, M>(&mut self, job: &Job<K, M>) -> io::Result<()>
     where
+        K: TrackedKvs,
         M: AsRef<[Member]> + AsMut<[Member]>,
     {
         let mut pairs = GenerationBuilder::default();
@@ -107,7 +114,7 @@ impl JobSnapshot {
 
     fn add(&mut self, pairs: &GenerationBuilder, first: u32, last: u32) -> io::Result<()> {
         let bytes = pairs.finish(first, last).ok_or(io::ErrorKind::FileTooLarge)?;
-        let (file, len_bytes) = (Rc::new(publish(&bytes)?), pairs.len_bytes());
+        let (file, len_bytes) = (Arc::new(publish(&bytes)?), pairs.len_bytes());
         self.generations.push(PublishedGeneration { first, last, len_bytes, file });
         Ok(())
     }

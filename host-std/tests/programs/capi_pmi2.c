@@ -1,7 +1,9 @@
 /* Every function of pmi2.h, as a program of others calls it: values, codes, threads, a forked child, a ring, a
  * spawn and connected jobs.
  *
- *   capi_pmi2 [names] [wait] [spawn] [connect] [lonely]
+ *   capi_pmi2 [names] [wait] [spawn] [connect] [stay] [lonely]
+ *
+ * With "stay", spawned processes go on until their values were read: other servers forget a job that has ended.
  */
 #include <pmi2.h>
 #include <pthread.h>
@@ -265,11 +267,11 @@ static void names(void) {
 }
 
 /* Rank 0 starts two processes of this program with a value, and waits for their answer over names. */
-static void spawn(const char *program, int connects) {
+static void spawn(const char *program, int connects, int stays) {
     const char *commands[] = {program, program};
-    const char *first[] = {"child", "a b"}, *second[] = {"child", "c"};
+    const char *first[] = {"child", "a b", "stay"}, *second[] = {"child", "c", "stay"};
     const char **argvs[] = {first, second};
-    int argcs[] = {2, 2}, processes[] = {1, 1}, hints[] = {1, 0}, errors[2] = {-7, -7}, len = 0;
+    int argcs[] = {2 + stays, 2 + stays}, processes[] = {1, 1}, hints[] = {1, 0}, errors[2] = {-7, -7}, len = 0;
     MPID_Info directory = {0, 0, 0, NULL, "wdir", "/tmp"};
     MPID_Info preput = {0, 0, 0, NULL, "greeting", "from-the-parent"};
     const MPID_Info *info[] = {&directory, NULL}, *preputs[] = {&preput};
@@ -296,13 +298,15 @@ static void spawn(const char *program, int connects) {
     }
     CHECK(code, PMI2_SUCCESS);
     CHECK(strcmp(value, "from-the-child"), 0);
+    if (stays)
+        CHECK(PMI2_Nameserv_publish("was-read", NULL, "yes"), PMI2_SUCCESS);
 }
 
 /* A process that was started by `spawn`. */
 static int spawned_child(int argc, char **argv) {
     char value[64], directory[256];
-    int len = -7;
-    CHECK(argc, 3);
+    int len = -7, tries;
+    CHECK(argc == 3 || argc == 4, 1);
     CHECK(strcmp(argv[2], rank == 0 ? "a b" : "c"), 0);
     CHECK(size, 2);
     if (rank == 0 && getenv("ANY_DIRECTORY") == NULL)
@@ -312,6 +316,11 @@ static int spawned_child(int argc, char **argv) {
     if (rank == 1)
         CHECK(PMI2_KVS_Put("answer", "from-the-child"), PMI2_SUCCESS);
     CHECK(PMI2_KVS_Fence(), PMI2_SUCCESS);
+    for (tries = 0; argc == 4 && tries < 2000; tries++) {
+        if (PMI2_Nameserv_lookup("was-read", NULL, value, sizeof value) == PMI2_SUCCESS)
+            break;
+        usleep(5000);
+    }
     CHECK(PMI2_Finalize(), PMI2_SUCCESS);
     if (faults == 0)
         printf("child %d of %d: all as expected\n", rank, size);
@@ -351,7 +360,7 @@ int main(int argc, char **argv) {
     if (has(argc, argv, "names"))
         names();
     if (has(argc, argv, "spawn"))
-        spawn(argv[0], has(argc, argv, "connect"));
+        spawn(argv[0], has(argc, argv, "connect"), has(argc, argv, "stay"));
     CHECK(PMI2_KVS_Fence(), PMI2_SUCCESS);
     CHECK(PMI2_Finalize(), PMI2_SUCCESS);
     CHECK(PMI2_Initialized(), 1);

@@ -2,7 +2,7 @@
 
 use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
-use super::{EventLoop, agent_requests, agent_spawn, listener_files, pages};
+use super::{EventLoop, agent_requests, agent_spawn, listeners, pages};
 use crate::cli::config::Config;
 use crate::launch::binding::{self, Binding};
 use crate::launch::descriptors::DescriptorLimit;
@@ -82,7 +82,8 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         Err(what) => return waiting.fail(what),
     };
     let starters = u32::try_from(delegation::starter_count(&waiting.network)).unwrap_or(u32::MAX);
-    let others = CONNECTIONS.saturating_add(starters).saturating_add(listener_files(&config));
+    let others =
+        CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     let WaitingAgent { network, poller, programs: arrived } = waiting;
     // Their bytes are in files by now.

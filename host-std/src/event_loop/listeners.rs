@@ -4,6 +4,7 @@ use super::dial_in::DialIn;
 use super::tools::ToolAccess;
 use crate::admission::secret::GeneratedSecret;
 use crate::admission::{Admission, PENDING_MAX, Policy, Socket, secret};
+use crate::cli::config::Config;
 use crate::control::rendezvous::ServerAddress;
 use crate::launch::guard::Guard;
 use crate::launch::plan::{Endpoint, Plan};
@@ -15,7 +16,7 @@ use crate::server::dial_in_peer::DialInPeer;
 use crate::server::listen::{Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::Watching;
-use crate::web::{Rejected, Visit, Web};
+use crate::web::{Rejected, Visit, WATCHING_MAX, Web};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::exit::print_to;
 use pmi_std::Stream;
@@ -45,6 +46,16 @@ pub(super) struct Listeners {
     web_listen: Option<WebListenConfig>,
     /// Secret generated for this run; dropping it removes its file.
     secret: Option<GeneratedSecret>,
+}
+
+/// Number of open files that ranks which connect by themselves and pages need.
+pub(super) fn open_files(config: &Config) -> u32 {
+    let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
+    let callers = config.listen.as_ref().map_or(0, |_| expected.saturating_add(PENDING));
+    // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
+    // file.
+    let most = expected.saturating_mul(2).saturating_add(3 * PENDING + WATCHING);
+    callers.saturating_add(config.web.as_ref().map_or(0, |_| most))
 }
 
 /// Result of accepting a connection.
@@ -344,3 +355,11 @@ const REJECTED_FOR: Duration = Duration::from_secs(1);
 
 const NO_RANKS: &str = "requested to be a rank from a page, but the run expects no further ranks; specify \
     their number with '--expect N'";
+
+/// Number of unauthenticated connections that have room.
+const PENDING: u32 = 64;
+const _: () = assert!(PENDING as usize == PENDING_MAX);
+
+/// Number of watching pages that have room.
+const WATCHING: u32 = 64;
+const _: () = assert!(WATCHING as usize == WATCHING_MAX);

@@ -58,7 +58,6 @@ mod tools;
 mod unconnected;
 mod uplink;
 
-use crate::admission::PENDING_MAX;
 use crate::cli::config::Config;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
@@ -80,7 +79,7 @@ use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::verdict::Failure;
 use crate::watch::table::Table;
-use crate::web::{Rejected, WATCHING_MAX, Web};
+use crate::web::{Rejected, Web};
 use agent::AgentStart;
 pub(crate) use agent::serve_node;
 use dial_in::DialIn;
@@ -118,7 +117,7 @@ pub(crate) fn run(config: Config) -> RunOutcome {
     if config.hosts.is_some() {
         return head::run(&config);
     }
-    let others = listener_files(&config);
+    let others = listeners::open_files(&config);
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
@@ -130,16 +129,6 @@ pub(crate) fn run(config: Config) -> RunOutcome {
             Failure::Launcher { what: String::new() }.exit_code()
         }
     })
-}
-
-/// Number of open files that ranks which connect by themselves and pages need.
-fn listener_files(config: &Config) -> u32 {
-    let expected = config.listen.as_ref().map_or(0, |listen| listen.expected);
-    let callers = config.listen.as_ref().map_or(0, |_| expected.saturating_add(PENDING));
-    // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
-    // file.
-    let most = expected.saturating_mul(2).saturating_add(3 * PENDING + WATCHING);
-    callers.saturating_add(config.web.as_ref().map_or(0, |_| most))
 }
 
 /// Message about a program that has started the launcher.
@@ -596,11 +585,3 @@ impl EventLoop {
 const FIRST_GROUP: u32 = 0;
 /// How long ranks are started before others are served.
 const STARTS_AT_ONCE: Duration = Duration::from_millis(10);
-
-/// Number of unauthenticated connections that have room.
-const PENDING: u32 = 64;
-const _: () = assert!(PENDING as usize == PENDING_MAX);
-
-/// Number of watching pages that have room.
-const WATCHING: u32 = 64;
-const _: () = assert!(WATCHING as usize == WATCHING_MAX);

@@ -345,6 +345,9 @@ pub(crate) enum OperationKind {
     Disconnect,
     /// PMIx: construction of a group.
     Construct,
+    /// PMIx: construction of a group whose leaders name the members. A node hands its part up anew with each
+    /// participant.
+    Bootstrap,
     /// PMIx: destruction of a group.
     Destruct,
     /// PMI-1: fence of some ranks, with its tag.

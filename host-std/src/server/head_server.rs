@@ -74,6 +74,13 @@ impl HeadServer {
         self.jobs().find(|(_, id)| *id == job).map(|(number, _)| number)
     }
 
+    /// Number in the run of the job of this name.
+    pub(crate) fn number_of(&self, name: &[u8]) -> Option<u32> {
+        let is_its =
+            |job| self.service.server.job(job).is_some_and(|job| job.name().as_bytes() == name);
+        self.jobs().find(|(_, job)| is_its(*job)).map(|(number, _)| number)
+    }
+
     /// Numbers of all known jobs of the run, each with the job of the service.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = (u32, JobId)> {
         self.jobs.iter().map(|(number, job)| (*number, *job))

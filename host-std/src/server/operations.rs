@@ -33,10 +33,15 @@ pub(super) fn collective_part(
         CollectiveKind::Fence => OperationKind::Fence,
         CollectiveKind::Connect => OperationKind::Connect,
         CollectiveKind::Disconnect => OperationKind::Disconnect,
-        CollectiveKind::Construct | CollectiveKind::Bootstrap => OperationKind::Construct,
+        CollectiveKind::Construct => OperationKind::Construct,
+        CollectiveKind::Bootstrap => OperationKind::Bootstrap,
         CollectiveKind::Destruct => OperationKind::Destruct,
     };
-    let members = by_job(server.collective_procs(number));
+    let members = match kind {
+        // Its leaders name them, in the data.
+        OperationKind::Bootstrap => Vec::new(),
+        _ => by_job(server.collective_procs(number)),
+    };
     let operation = Operation { kind, name: part.name.map(<[u8]>::to_vec), members };
     let data = part.data.as_ref().to_vec();
     Ok(OperationRequest::Part(OperationPart {

@@ -19,7 +19,7 @@ pub struct OpenCollective<B> {
     pub(super) digest: MembershipDigest,
     /// The number of participants that have joined, by connections.
     pub(super) inside: u32,
-    /// Number of participants on this node.
+    /// Number of participants on this node; of a bootstrap, those that were handed up.
     pub(super) local_count: u32,
     pub(super) uplink: CollectiveUplink,
 }

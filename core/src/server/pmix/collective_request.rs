@@ -70,9 +70,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     ) -> Result<usize, Status> {
         let digest = self.view().digest(participants).ok_or(Status::NOT_FOUND)?;
         let is_over_nodes = self.view().is_over_nodes(peer, kind, participants);
-        if is_over_nodes && kind == CollectiveKind::Bootstrap {
-            return Err(Status::NOT_SUPPORTED);
-        }
         // A participant that has already joined a matching collective starts, or joins, the next
         // one.
         let collectives = &self.pmix.collectives;
@@ -97,7 +94,11 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                     true => CollectiveUplink::Open,
                     false => CollectiveUplink::None,
                 };
-                let local_count = self.view().count_local(digest, participants.as_ref());
+                let local_count = match kind {
+                    // Nothing is handed up yet.
+                    CollectiveKind::Bootstrap => 0,
+                    _ => self.view().count_local(digest, participants.as_ref()),
+                };
                 let open = OpenCollective {
                     kind,
                     name,

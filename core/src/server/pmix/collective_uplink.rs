@@ -2,12 +2,14 @@
 //!
 //! A collective whose participants of this node have joined, or are gone, is handed up. The owner gathers
 //! the parts of all nodes that have participants: parts with the same kind, group and participants belong
-//! together. The result has the data of all parts, one after the other:
+//! together. The part of a bootstrap, which has no list, is handed up anew with each participant; the owner
+//! ends it when all processes that leaders name have joined ([`GroupParticipant`](super::GroupParticipant)).
+//! The result has the data of all parts, one after the other:
 //!
 //! | kind | data of a part |
 //! |---|---|
 //! | fence, connect, disconnect | for each job, its number, the length, and [`BlockRecord::Modex`] of the participants |
-//! | construct | for each participant, its name, flags, and the infos that it contributes |
+//! | construct, bootstrap | for each participant, its name, flags, the infos that it contributes, and the processes that it names as a leader |
 //! | destruct | none |
 
 use super::collective::{CollectiveKind, CollectiveUplink, HandedUp, OpenCollective};
@@ -163,13 +165,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         Ok(())
     }
 
-    /// Marks a collective whose part on this node is complete.
+    /// Marks a collective whose part on this node is complete, or has changed: it keeps its number then.
     pub(super) fn hand_up_collective(&mut self, at: usize, is_partial: bool) {
         let shared = &mut *self.context.pmix;
-        shared.handed_up = shared.handed_up.wrapping_add(1);
+        let former = shared.collectives.get(at).and_then(OpenCollective::handed_up);
+        let number = match former {
+            Some(part) => part.number,
+            None => {
+                shared.handed_up = shared.handed_up.wrapping_add(1);
+                shared.handed_up
+            }
+        };
         shared.mark_elsewhere(at);
         if let Some(open) = shared.collectives.get_mut(at) {
-            let part = HandedUp { number: shared.handed_up, is_partial };
+            let part = HandedUp { number, is_partial };
             open.uplink = CollectiveUplink::Due(part);
             shared.has_collective_event = true;
         }

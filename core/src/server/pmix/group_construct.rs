@@ -3,7 +3,8 @@
 //! values qualified by the context id of the group.
 
 use super::collective::{
-    CollectiveKind, ListedProc, OpenCollective, count_procs, pack_sorted, unpack_procs,
+    CollectiveKind, CollectiveUplink, ListedProc, OpenCollective, count_procs, pack_sorted,
+    unpack_procs,
 };
 use super::collective_uplink::CollectiveEnd;
 use super::context::{PmixContext, PmixView};
@@ -47,8 +48,16 @@ enum ConstructLayout {
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
-    /// Completes a bootstrap if all processes that its leaders name have joined or are gone.
+    /// Completes a bootstrap if all processes that its leaders name have joined or are gone. On several nodes
+    /// each of them hands up its participants, whenever there are others, and the owner decides.
     pub(super) fn check_bootstrap(&mut self, at: usize) {
+        let open = self.context.pmix.collectives.get_mut(at);
+        if let Some(open) = open.filter(|open| open.uplink != CollectiveUplink::None) {
+            if core::mem::replace(&mut open.local_count, open.inside) != open.inside {
+                self.hand_up_collective(at, false);
+            }
+            return;
+        }
         let here = self.as_ref();
         let needed = here.construct_requests(at).filter_map(|(_, group)| leaders(&group)).max();
         let have =
@@ -98,7 +107,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
         let view = here.view;
         let named: P::Bytes = match ended.kind {
-            CollectiveKind::Bootstrap => here.named_by_leaders(at).ok_or(Status::NOMEM)?,
+            CollectiveKind::Bootstrap => match result {
+                Some(end) => here.named_in(end.data).ok_or(Status::NOT_FOUND)?,
+                None => here.named_by_leaders(at).ok_or(Status::NOMEM)?,
+            },
             _ => ended.participants.clone(),
         };
         // A process that exited without joining is no member.
@@ -180,19 +192,18 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         let named = || {
             let leading = self.construct_requests(at).filter(|(_, group)| leaders(group).is_some());
             leading.flat_map(move |(leader, group)| {
-                let added = group.infos.find(keys::GROUP_ADD_MEMBERS);
-                let added = added.and_then(|added| added.array()).map(|added| added.procs());
-                let procs = group.procs.procs().chain(added.into_iter().flatten());
-                let procs = procs.map(move |proc| view.listed_proc(proc));
+                let procs = named(&group).map(move |proc| view.listed_proc(proc));
                 core::iter::once(Some(leader.into())).chain(procs)
             })
         };
-        if named().any(|proc| proc.is_none()) {
-            return None;
-        }
-        pack_sorted(|| {
-            named().flatten().flat_map(|listed| view.expand(listed)).map(ListedProc::from)
-        })
+        view.pack_named(named)
+    }
+
+    /// The same of the participants of all nodes.
+    fn named_in(self, data: &[u8]) -> Option<P::Bytes> {
+        let leading = || participants(data).filter(|one| one.leaders > 0);
+        let named = || leading().flat_map(|one| core::iter::once(one.proc).chain(one.named()));
+        self.view.pack_named(|| named().map(|proc| self.view.listed_proc(proc)))
     }
 
     /// Records of the participants that have joined.
@@ -207,6 +218,19 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+    /// Packs all processes that entries of lists stand for; `None` if one does not exist.
+    fn pack_named<I: Iterator<Item = Option<ListedProc>>>(
+        self,
+        named: impl Fn() -> I,
+    ) -> Option<P::Bytes> {
+        if named().any(|proc| proc.is_none()) {
+            return None;
+        }
+        pack_sorted(|| {
+            named().flatten().flat_map(|listed| self.expand(listed)).map(ListedProc::from)
+        })
+    }
+
     /// Answer to a participant that requested the group.
     pub(super) fn construct_response(
         self,
@@ -294,6 +318,15 @@ fn construct_request<P: PmixStorage>(
 pub(super) fn leaders(group: &request::Collective<'_>) -> Option<u64> {
     let number = group.infos.find(keys::GROUP_BOOTSTRAP)?.number()?;
     u64::try_from(number).ok().filter(|number| *number > 0)
+}
+
+/// Processes that a leader names besides itself: those it lists, and those it adds.
+pub(super) fn named<'a>(
+    group: &request::Collective<'a>,
+) -> impl Iterator<Item = Proc<'a>> + use<'a> {
+    let added = group.infos.find(keys::GROUP_ADD_MEMBERS);
+    let added = added.and_then(|added| added.array()).map(|added| added.procs());
+    group.procs.procs().chain(added.into_iter().flatten())
 }
 
 /// Contribution of a process, if any.

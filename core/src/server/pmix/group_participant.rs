@@ -3,22 +3,29 @@
 //!
 //! ```text
 //! PROC  BYTE flags  SIZE number of infos  INFO for each
+//! SIZE number of leaders, or 0  SIZE number of processes that this one names as a leader  PROC for each
 //! ```
 
-use super::group_construct::{contribution, write_info};
+use super::group_construct::{contribution, leaders, named, write_info};
 use crate::error::Malformed;
 use crate::wire::pmix::names::{flags, keys};
 use crate::wire::pmix::{Format, Info, Packer, Proc, Type, Unpacker, request};
 
 /// A participant that has joined, on any node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GroupParticipant<'a> {
-    pub(super) proc: Proc<'a>,
+pub struct GroupParticipant<'a> {
+    /// The process.
+    pub proc: Proc<'a>,
+    /// Number of the leaders of a bootstrap, if it is one of them, else 0.
+    pub leaders: u64,
     /// [`TOLERANT`] and the others.
     pub(super) flags: u8,
     /// Number of infos that it contributes.
     count: u64,
     infos: Unpacker<'a>,
+    /// Number of processes that it names as a leader.
+    named_count: u64,
+    named: Unpacker<'a>,
 }
 
 impl<'a> GroupParticipant<'a> {
@@ -35,7 +42,19 @@ impl<'a> GroupParticipant<'a> {
         for _ in 0..count {
             Info::read(from.one(Type::INFO)?)?;
         }
-        Ok(Self { proc, flags, count, infos })
+        let leaders = from.one(Type::SIZE)?.size()?;
+        let named_count = from.one(Type::SIZE)?.size()?;
+        let named = *from;
+        for _ in 0..named_count {
+            Proc::read(from.one(Type::PROC)?)?;
+        }
+        Ok(Self { proc, leaders, flags, count, infos, named_count, named })
+    }
+
+    /// Processes that a leader of a bootstrap names besides itself, or whole jobs.
+    pub fn named(&self) -> impl Iterator<Item = Proc<'a>> + use<'a> {
+        let mut from = self.named;
+        (0..self.named_count).map_while(move |_| Proc::read(from.one(Type::PROC).ok()?).ok())
     }
 
     fn infos(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
@@ -93,10 +112,14 @@ pub(super) fn write_participant(
     proc.write(to.one(Type::PROC));
     to.one(Type::BYTE).u8(flags).one(Type::SIZE).size(infos().count() as u64);
     infos().for_each(|info| write_info(&info, info.flags, to.one(Type::INFO)));
+    let leaders = leaders(group);
+    let named = || named(group).filter(|_| leaders.is_some());
+    to.one(Type::SIZE).size(leaders.unwrap_or(0)).one(Type::SIZE).size(named().count() as u64);
+    named().for_each(|proc| proc.write(to.one(Type::PROC)));
 }
 
-/// The participants of checked records.
-pub(super) fn participants(records: &[u8]) -> impl Iterator<Item = GroupParticipant<'_>> {
+/// The participants of checked records, as a part of a construction has them.
+pub fn participants(records: &[u8]) -> impl Iterator<Item = GroupParticipant<'_>> {
     let mut from = Unpacker::new(records, Format::PLAIN);
     core::iter::from_fn(
         move || {

@@ -73,6 +73,7 @@ pub use collective_uplink::{CollectiveEnd, CollectivePart};
 pub use direct_modex::{ModexAnswer, ModexRequest};
 pub use forward::ForwardedRequest;
 pub use group::ProcessGroup;
+pub use group_participant::{GroupParticipant, participants as group_participants};
 pub use modex::{ModexBlob, RankData};
 pub use name_service::NamesReply;
 pub use namespace::Namespace;

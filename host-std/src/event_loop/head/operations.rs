@@ -11,8 +11,10 @@ use crate::operation::{
     OperationRequest,
 };
 use crate::placement::PlacedHosts;
-use crate::server::head_server::NameAnswers;
+use crate::server::head_server::{HeadServer, NameAnswers};
 use crate::verdict::Failure;
+use pmi_core::server::pmix::group_participants;
+use pmi_core::wire::pmix::WILDCARD;
 use pmi_tree::{Destination, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -79,7 +81,8 @@ impl Operations {
             }
         };
         let gathering = &mut self.open[at];
-        if !gathering.members.contains_key(&from) {
+        let is_bootstrap = gathering.operation.kind == OperationKind::Bootstrap;
+        if !is_bootstrap && !gathering.members.contains_key(&from) {
             return false;
         }
         gathering.parts.insert(from, NodePart { number, is_partial, data });
@@ -115,11 +118,24 @@ impl Operations {
     }
 
     /// The results of the next operation that waits for no node any more.
-    fn take_ended(&mut self, nodes: &NodeTable) -> Option<Vec<(Destination, OperationReply)>> {
-        let at = self.open.iter().position(|gathering| gathering.is_complete(nodes))?;
-        let Gathering { operation, members, parts } = self.open.remove(at);
-        self.serial += u32::from(operation.kind == OperationKind::Construct);
-        let is_partial = parts.len() < members.len() || parts.values().any(|part| part.is_partial);
+    fn take_ended(
+        &mut self,
+        nodes: &NodeTable,
+        server: &HeadServer,
+    ) -> Option<Vec<(Destination, OperationReply)>> {
+        let is_complete = |gathering: &Gathering| match gathering.operation.kind {
+            OperationKind::Bootstrap => self.bootstrap(gathering, nodes, server).is_complete,
+            _ => gathering.is_complete(nodes),
+        };
+        let at = self.open.iter().position(is_complete)?;
+        let gathering = self.open.remove(at);
+        let is_bootstrap = gathering.operation.kind == OperationKind::Bootstrap;
+        let lacks_members = is_bootstrap && self.bootstrap(&gathering, nodes, server).lacks_members;
+        let Gathering { operation, members, parts } = gathering;
+        self.serial += u32::from(is_bootstrap || operation.kind == OperationKind::Construct);
+        let is_partial = lacks_members
+            || parts.len() < members.len()
+            || parts.values().any(|part| part.is_partial);
         let data: Vec<u8> = parts.values().flat_map(|part| part.data.iter().copied()).collect();
         let (kind, serial) = (operation.kind, self.serial);
         let numbers: BTreeSet<u32> = parts.values().map(|part| part.number).collect();
@@ -140,6 +156,37 @@ impl Operations {
         Some(parts.into_iter().map(reply).collect())
     }
 
+    /// Progress of a bootstrap, whose participants are in the parts.
+    fn bootstrap(
+        &self,
+        gathering: &Gathering,
+        nodes: &NodeTable,
+        server: &HeadServer,
+    ) -> Bootstrap {
+        let all = || gathering.parts.values().flat_map(|part| group_participants(&part.data));
+        let leading = || all().filter(|one| one.leaders > 0);
+        let needed = leading().map(|one| one.leaders).max().unwrap_or(0);
+        let have = u64::try_from(leading().count()).unwrap_or(u64::MAX);
+        if needed == 0 || have < needed {
+            return Bootstrap { is_complete: false, lacks_members: false };
+        }
+        let job_of = |nspace| server.number_of(nspace);
+        let joined: BTreeSet<(u32, u32)> =
+            all().filter_map(|one| Some((job_of(one.proc.nspace)?, one.proc.rank))).collect();
+        let (mut is_complete, mut lacks_members) = (true, false);
+        // The nodes reject a group with a process that does not exist.
+        let named = leading().flat_map(|one| one.named());
+        for (job, rank) in named.filter_map(|proc| Some((job_of(proc.nspace)?, proc.rank))) {
+            let size = self.places(index(job)).map_or(0, |placed| placed.map.ranks());
+            let ranks = if rank == WILDCARD { 0..size } else { rank..rank.saturating_add(1) };
+            for absent in ranks.map(|rank| (job, rank)).filter(|rank| !joined.contains(rank)) {
+                lacks_members |= nodes.has_ended(absent);
+                is_complete &= nodes.has_ended(absent) || absent.1 >= size;
+            }
+        }
+        Bootstrap { is_complete, lacks_members }
+    }
+
     /// A rank that has ended, and for which members of an operation wait that cannot end without it, and the
     /// number of these members.
     fn blocked(&self, nodes: &NodeTable) -> Option<((u32, u32), usize)> {
@@ -153,6 +200,15 @@ impl Operations {
         });
         blocked.next()
     }
+}
+
+/// Progress of the bootstrap of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bootstrap {
+    /// True if all leaders are there, and each process that they name has joined or ended.
+    is_complete: bool,
+    /// True if one of these has ended without having joined.
+    lacks_members: bool,
 }
 
 impl Gathering {
@@ -245,7 +301,7 @@ pub(super) fn note_end(head: &mut HeadLoop, rank: (u32, u32)) {
 
 /// Ends the operations that wait for no node any more.
 fn end_complete(head: &mut HeadLoop) {
-    while let Some(replies) = head.operations.take_ended(&head.nodes) {
+    while let Some(replies) = head.operations.take_ended(&head.nodes, &head.clients.server) {
         for (to, reply) in replies {
             head.send(to, &HeadMessage::Operation(reply));
         }

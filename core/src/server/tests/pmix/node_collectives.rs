@@ -1,10 +1,12 @@
 //! Collectives, groups and events of PMIx clients of several nodes.
 
-use super::events::{Said, yes};
+use super::events::{Said, procs, yes};
 use super::nodes::Nodes;
 use super::*;
 use crate::ids::ProcId;
-use crate::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest, NamesReply};
+use crate::server::pmix::{
+    CollectiveEnd, CollectiveKind, ForwardedRequest, NamesReply, group_participants,
+};
 
 /// A part that a node has handed up.
 #[derive(Debug)]
@@ -176,6 +178,46 @@ fn group_is_made_of_ranks_of_all_nodes_with_their_contributions() {
     assert_eq!((parts[0].node, parts[0].number), (0, early[0].number));
     nodes.end_parts(&parts, 79);
     assert_eq!((nodes.status(0), nodes.status(3)), (vec![Status::SUCCESS], vec![Status::SUCCESS]));
+}
+
+#[test]
+fn group_is_made_of_processes_that_leaders_of_several_nodes_name() {
+    let mut nodes = Nodes::new();
+    let two = |to: &mut Packer<'_>| {
+        to.of(Type::SIZE).size(2);
+    };
+    let third = |to: &mut Packer<'_>| procs(&[3], to);
+    let leads: [Said<'_>; 3] = [
+        (keys::GROUP_BOOTSTRAP, &two),
+        (keys::GROUP_ASSIGN_CONTEXT_ID, &yes),
+        (keys::GROUP_ADD_MEMBERS, &third),
+    ];
+    let entries = |part: &Part| -> Vec<(u32, u64, Vec<u32>)> {
+        let all = group_participants(&part.data);
+        all.map(|one| (one.proc.rank, one.leaders, one.named().map(|proc| proc.rank).collect()))
+            .collect()
+    };
+    nodes.construct(0, &[0], &leads);
+    let first = nodes.parts();
+    assert_eq!((first.len(), first[0].kind), (1, CollectiveKind::Bootstrap));
+    assert_eq!(entries(&first[0]), [(0, 2, vec![0, 3])]);
+    // Another participant of the node is in a new version of its part.
+    nodes.construct(2, &[], &[]);
+    let second = nodes.parts();
+    assert_eq!((second.len(), second[0].number), (1, first[0].number));
+    assert_eq!(entries(&second[0]), [(0, 2, vec![0, 3]), (2, 0, vec![])]);
+    nodes.construct(1, &[1], &leads[..2]);
+    nodes.construct(3, &[], &[]);
+    let third = nodes.parts();
+    assert_eq!(entries(third.last().unwrap()), [(1, 2, vec![1]), (3, 0, vec![])]);
+    assert!(nodes.parts().is_empty());
+    let parts: Vec<Part> = second.into_iter().chain(third.into_iter().next_back()).collect();
+    nodes.end_parts(&parts, 5);
+    for rank in [0, 1, 3] {
+        assert_eq!(nodes.constructed(rank), Ok(Some(5)), "{rank}");
+    }
+    // No leader has named it.
+    assert_eq!(nodes.constructed(2), Err(Status::BAD_PARAM));
 }
 
 #[test]

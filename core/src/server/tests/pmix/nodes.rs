@@ -440,14 +440,3 @@ fn malformed_data_of_other_nodes_changes_nothing() {
     nodes.end();
     assert_eq!(nodes.get(0, 1, "k"), Err(Status::NOT_FOUND));
 }
-
-#[test]
-fn requests_that_need_ranks_of_other_nodes_are_refused() {
-    let mut nodes = Nodes::new();
-    let (hall, client) = nodes.client(0);
-    // Without a list, leaders name the members of a group.
-    hall.ask(client, Command::GROUP_CONSTRUCT, &|to| {
-        to.one(Type::STRING).text(Some(b"ours")).one(Type::SIZE).size(0).one(Type::SIZE).size(0);
-    });
-    assert_eq!(hall.status(client), Status::NOT_SUPPORTED);
-}

@@ -238,3 +238,23 @@ fn tool_gets_an_identity_or_keeps_its_own_and_knows_the_server() {
         assert!(!hall.view().has_job(job));
     }
 }
+
+#[test]
+fn event_of_a_tool_goes_to_all_nodes_at_their_head_only() {
+    for (mut hall, is_head) in [(Hall::with_uplink(1), true), (Hall::new(1), false)] {
+        let id = hall.open();
+        hall.hand_in(id, &tool(Kind::Tool, None)).unwrap();
+        hall.world.server.poll_event();
+        let job = add_tool(&mut hall, "mine");
+        hall.server().admit_tool(id, job).unwrap();
+        hall.bytes(id);
+        hall.clients.push((id, Format::PLAIN));
+        for (range, is_for_all) in [(range::SESSION, true), (range::NAMESPACE, false)] {
+            assert_eq!(hall.notify(1, -1000, range, &[]), Status::SUCCESS);
+            let event = hall.world.server.poll_event();
+            let expected = Event::RequestForwarded { session: id };
+            assert_eq!(event, (is_head && is_for_all).then_some(expected));
+            hall.server().request_read(id);
+        }
+    }
+}

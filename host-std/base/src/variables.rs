@@ -114,6 +114,10 @@ pub const SHARING: &[VariableRule] = &[
         "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
     ),
     rule(
+        "OMPI_MCA_btl_vader_backing_directory",
+        "Open MPI 4, with --starter local: directory of the node for memory that its ranks share",
+    ),
+    rule(
         "I_MPI_PIN_MAPPING",
         "Intel MPI, with more ranks than processors: the processor of each; a rank that waits then yields",
     ),
@@ -188,6 +192,10 @@ const REMOVED: &[VariableRule] = &[
     rule("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
     rule("OMPI_MCA_schizo", "Open MPI: how its daemons monitor their processes"),
     rule("OMPI_MCA_mpi_oversubscribe", "Open MPI: sharing of processors by the outer job's ranks"),
+    rule(
+        "OMPI_MCA_btl_vader_backing_directory",
+        "Open MPI: memory that the outer job's ranks share",
+    ),
     rule("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
     rule("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
     rule("I_MPI_INFO_*", "Intel MPI: what its launcher has read about the outer job's node"),

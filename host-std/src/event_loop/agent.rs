@@ -21,6 +21,7 @@ use crate::poller::{Poller, Token};
 use crate::run_report::RankEnd;
 use crate::server::listen_config::ListenConfig;
 use crate::server::{changes, fetches, nodes, operations};
+use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::target;
@@ -156,7 +157,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     job.check().map_err(|error| format!("the description of the job is wrong: {error}"))?;
     let host = usize::try_from(node).ok().and_then(|node| job.hosts.get(node).cloned());
     let host = host.ok_or("the description of the job does not name this host")?;
-    let Origin { directory, umask: mask } = job.origin;
+    let Origin { directory, umask: mask, is_one_machine } = job.origin;
     std::env::set_current_dir(&directory).map_err(|error| {
         format!(
             "the working directory '{}' cannot be entered: {error}; create it on every host, or name \
@@ -174,6 +175,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.job.attributes = job.facts.attributes;
     settings.job.kvs = job.exchange.kvs;
     settings.nodes.fence = job.exchange.fence;
+    settings.nodes.starter = is_one_machine.then_some(StarterName::Here);
     settings.environment = Environment { report: false, ..job.environment };
     settings.placement = job.placement;
     // The head judges the whole run.

@@ -8,6 +8,7 @@ use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
+use crate::settings::nodes::StarterName;
 use crate::settings::{Environment, Universe};
 use pmi_host_base::program::Program;
 use std::rc::Rc;
@@ -68,6 +69,8 @@ pub(crate) struct NodePlacement {
     pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
     pub(crate) neighbours: u32,
+    /// True if other nodes of the run are on this machine, too.
+    pub(crate) is_beside_nodes: bool,
     /// Topology of this node for ranks that would each detect it; `None` if there is no need for it.
     pub(crate) topology: Option<Rc<TopologyFile>>,
 }
@@ -167,6 +170,7 @@ impl Plan {
                 binding: binding.cloned(),
                 processors,
                 neighbours: 0,
+                is_beside_nodes: settings.nodes.starter.as_ref().is_some_and(StarterName::is_here),
                 topology,
             },
             pairs: InitialPairs {

@@ -1,4 +1,4 @@
-//! Announcement to MPI libraries that ranks share processors.
+//! Announcement to MPI libraries that ranks share processors, or nodes a machine.
 //!
 //! A rank that waits for a message spins, which is fastest while it has a processor of its own. Where ranks
 //! share one, each spins away the time slice of the rank that it waits for, and an operation takes
@@ -11,12 +11,17 @@ use super::topology::{ProcessorLocation, ROOT, places};
 use std::path::Path;
 
 /// Variables that tell the libraries a program with `offer` may use whether the ranks of `plan` share
-/// processors.
+/// processors, and where they share memory with each other but not with other nodes of the same machine.
 pub(super) fn of_plan(plan: &Plan, offer: &ProtocolOffer) -> Vec<(&'static str, String)> {
     let mut variables = Vec::new();
     if offer.pmix {
         let is_oversubscribed = u8::from(plan.is_oversubscribed()).to_string();
         variables.push(("OMPI_MCA_mpi_oversubscribe", is_oversubscribed));
+        let directory = plan.pmix.as_ref().and_then(|pmix| pmix.directory.as_ref());
+        if let Some(directory) = directory.filter(|_| plan.placement.is_beside_nodes) {
+            let directory = directory.display().to_string();
+            variables.push(("OMPI_MCA_btl_vader_backing_directory", directory));
+        }
     }
     // A program that may start others, as a shell does, finds servers of both kinds.
     let may_use_intel_mpi = offer.pmi && (offer.pmix || offer.may_link_mpi);
@@ -55,6 +60,7 @@ fn of_intel(plan: &Plan, places: &[ProcessorLocation]) -> Option<[(&'static str,
 #[cfg(test)]
 mod tests {
     use super::super::plan::tests::plan;
+    use super::super::pmix::PmixEndpoint;
     use super::*;
 
     const PLACES: [ProcessorLocation; 4] = [
@@ -83,6 +89,21 @@ mod tests {
         // A processor that the machine does not describe.
         plan.placement.processors = vec![9];
         assert_eq!(of_intel(&plan, &PLACES), None);
+    }
+
+    #[test]
+    fn nodes_of_one_machine_have_files_of_shared_memory_of_their_own() {
+        let mut plan = plan(&[("./a", 2)]);
+        let directory = Some("/tmp/ranks".into());
+        plan.pmix = Some(PmixEndpoint { directory, ..PmixEndpoint::new(7, "127.0.0.1:1") });
+        let offer = ProtocolOffer { pmix: true, ..ProtocolOffer::PMI };
+        let find = |plan: &Plan| {
+            let all = of_plan(plan, &offer);
+            all.into_iter().find(|(name, _)| name.contains("vader")).map(|(_, value)| value)
+        };
+        assert_eq!(find(&plan), None);
+        plan.placement.is_beside_nodes = true;
+        assert_eq!(find(&plan).as_deref(), Some("/tmp/ranks"));
     }
 
     #[test]

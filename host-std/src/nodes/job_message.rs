@@ -129,6 +129,8 @@ pub(crate) struct Origin {
     pub(crate) directory: OsString,
     /// Permissions that new files lack.
     pub(crate) umask: u32,
+    /// True if all nodes are on the machine of the head.
+    pub(crate) is_one_machine: bool,
 }
 
 /// Terminal of one rank.
@@ -325,7 +327,7 @@ pub(super) mod tests {
                 of_head: Some(vec![pair("PATH", b"/bin")]),
                 ..Environment::default()
             },
-            origin: Origin { directory: "/tmp".into(), umask: 0o22 },
+            origin: Origin { directory: "/tmp".into(), umask: 0o22, is_one_machine: true },
             placement: Placement::default(),
             streams: StreamsMessage {
                 readers: StdinTo::First,

@@ -64,6 +64,7 @@ use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::head_server::HeadServer;
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
+use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::inputs::Inputs;
@@ -352,7 +353,11 @@ fn describe(
         facts: FactsMessage { universe: job.universe, attributes: job.attributes.clone() },
         exchange: ExchangeMessage { kvs: job.kvs, fence: nodes.fence },
         environment: Environment { of_head, ..environment.clone() },
-        origin: Origin { directory: directory.into(), umask: mask.as_raw_mode() },
+        origin: Origin {
+            directory: directory.into(),
+            umask: mask.as_raw_mode(),
+            is_one_machine: nodes.starter.as_ref().is_some_and(StarterName::is_here),
+        },
         placement: placement.clone(),
         streams: StreamsMessage {
             readers: output.stdin.clone(),

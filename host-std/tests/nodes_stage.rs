@@ -49,7 +49,9 @@ fn program_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
     fs::create_dir(&temporary).unwrap();
     let program = long_readlink(&directory);
     let mut command = nodes(3, 6, &["--stage", program.to_str().unwrap(), "/proc/self/exe"]);
-    let ran = run(command.env("TMPDIR", &temporary)).exits_with(0).says_nothing();
+    // The files for tools are elsewhere.
+    command.env("TMPDIR", &temporary).env("PMIX_SYSTEM_TMPDIR", &directory);
+    let ran = run(&mut command).exits_with(0).says_nothing();
     let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
     assert_eq!((ran.lines().len(), paths.len()), (6, 3), "{}", ran.out);
     for path in paths.into_iter().map(Path::new) {
@@ -119,6 +121,8 @@ fn staged_launcher(directory: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(small_host_path());
     command.arg(words[0]).stdin(Stdio::null());
     command.env("XDG_CONFIG_HOME", "/nowhere").env("TMPDIR", &temporary);
+    // The files for tools are elsewhere.
+    command.env("PMIX_SYSTEM_TMPDIR", directory);
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", directory.display()));
     command.args(["--stage-launcher", "--starter-cmd", "sh -c 'host={host}; {cmd}'"]);

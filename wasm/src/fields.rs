@@ -2,6 +2,8 @@
 
 #[cfg(any(feature = "pmix", feature = "recorded"))]
 pub(crate) mod connection;
+#[cfg(feature = "tree")]
+pub(crate) mod nodes;
 pub(crate) mod pmix;
 
 /// In the module that the page begins with, no message depends on earlier ones.
@@ -32,7 +34,7 @@ use pmi_core::wire::{Framed, names, pmi2};
 /// Fields of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
-    /// The wire format: `lines`, `frames` or `pmix`; empty if it is none of them.
+    /// The wire format: `lines`, `frames`, `pmix` or `nodes`; empty if it is none of them.
     pub(crate) dialect: &'static str,
     /// Its fields, in their order.
     pub(crate) fields: Vec<MessageField>,

@@ -7,7 +7,9 @@
 //!
 //! ```text
 //!   played     runs of the simulator (feature `played`)
+//!      ├── states   states of all ranks, at every moment
 //!      └── view     state of a run at one moment
+//!   tree       runs of the tree of nodes (feature `tree`)
 //!   recorded   runs that were recorded elsewhere (feature `recorded`)
 //!      └──── story    messages, fences, events
 //!               ├── fields   a message, field by field
@@ -22,7 +24,11 @@ mod links;
 mod played;
 #[cfg(feature = "recorded")]
 mod recorded;
+#[cfg(any(feature = "played", feature = "pmix"))]
+mod states;
 mod story;
+#[cfg(feature = "tree")]
+mod tree;
 #[cfg(any(feature = "played", feature = "pmix"))]
 mod view;
 
@@ -34,3 +40,5 @@ pub use played::Play;
 pub use played::in_pmix;
 #[cfg(feature = "recorded")]
 pub use recorded::{Recording, prove};
+#[cfg(feature = "tree")]
+pub use tree::TreePlay;

@@ -1,8 +1,10 @@
 //! Runs of the simulator.
 
 use crate::json::Json;
+use crate::states::StateChanges;
 use crate::story::Story;
 use crate::view;
+use pmi_sim::mutant::MutantKind;
 use pmi_sim::world::{Injected, Injection, Options};
 use pmi_sim::{Scenario, World, trace};
 use wasm_bindgen::prelude::*;
@@ -17,6 +19,10 @@ pub struct Play {
     then: World,
     /// Messages and events of the whole run.
     story: Story,
+    /// States of the ranks, at every moment.
+    states: StateChanges,
+    /// The known fault of the server.
+    mutant: Option<MutantKind>,
 }
 
 #[wasm_bindgen]
@@ -38,7 +44,8 @@ impl Play {
     /// A text that is no such trace.
     pub fn of_trace(text: &str) -> Result<Self, JsError> {
         let trace = trace::read(text)?;
-        Self::with(&trace.scenario, trace.seed, &trace.injections).map_err(|why| JsError::new(&why))
+        Self::with(&trace.scenario, trace.seed, &trace.injections, None)
+            .map_err(|why| JsError::new(&why))
     }
 
     /// Events and fences, from the start to the end, and the names that [`numbers`](Self::numbers) refers
@@ -76,6 +83,16 @@ impl Play {
     /// The fields of one message.
     pub fn fields(&self, index: usize) -> String {
         self.story.fields(index)
+    }
+
+    /// The different states of ranks, in words.
+    pub fn state_words(&self) -> String {
+        self.states.words()
+    }
+
+    /// Three numbers of each change of a state, in order: its step, its rank, and the number of the state.
+    pub fn state_changes(&self) -> Vec<u32> {
+        self.states.numbers()
     }
 
     /// State of the run after `step` steps.
@@ -116,6 +133,19 @@ impl Play {
     }
 }
 
+#[cfg(feature = "pmix")]
+#[wasm_bindgen]
+impl Play {
+    /// Plays a scenario with a server that has a known fault, by its name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new), and a name of no fault, with the known ones.
+    pub fn of_mutant(scenario: &str, seed: u64, done: &str, mutant: &str) -> Result<Self, JsError> {
+        Self::read_mutant(scenario, seed, done, mutant).map_err(|why| JsError::new(&why))
+    }
+}
+
 /// The same scenario with all ranks in PMIx.
 ///
 /// # Errors
@@ -133,22 +163,33 @@ impl Play {
     fn read(scenario: &str, seed: u64, done: &str) -> Result<Self, String> {
         let scenario: Scenario = scenario.parse().map_err(said)?;
         let done: Result<Vec<Injected>, _> = done.lines().map(str::parse).collect();
-        Self::with(&scenario, seed, &done.map_err(said)?)
+        Self::with(&scenario, seed, &done.map_err(said)?, None)
     }
 
-    fn with(scenario: &Scenario, seed: u64, done: &[Injected]) -> Result<Self, String> {
+    #[cfg(feature = "pmix")]
+    fn read_mutant(scenario: &str, seed: u64, done: &str, mutant: &str) -> Result<Self, String> {
+        let scenario: Scenario = scenario.parse().map_err(said)?;
+        let done: Result<Vec<Injected>, _> = done.lines().map(str::parse).collect();
+        let mutant = mutant.parse().map_err(said)?;
+        Self::with(&scenario, seed, &done.map_err(said)?, Some(mutant))
+    }
+
+    fn with(
+        scenario: &Scenario,
+        seed: u64,
+        done: &[Injected],
+        mutant: Option<MutantKind>,
+    ) -> Result<Self, String> {
         let last = done.last().map_or(0, |injected| injected.after);
         if last > STEPS_MAX {
             return Err(format!(
                 "an injection is after step {last}; a run ends at step {STEPS_MAX}"
             ));
         }
-        let mut whole =
-            World::again(scenario, seed, Options::default(), done, last).map_err(said)?;
-        whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
-        let then = World::with(scenario, seed, BRIEF).map_err(said)?;
+        let (whole, states) = played(scenario, seed, done, mutant)?;
+        let then = World::with(scenario, seed, Options { mutant, ..BRIEF }).map_err(said)?;
         let story = Story::of_world(&whole);
-        Ok(Self { whole, then, story })
+        Ok(Self { whole, then, story, states, mutant })
     }
 
     fn act(&mut self, step: u64, what: &str) -> Result<(), String> {
@@ -160,14 +201,17 @@ impl Play {
                 return Err(format!("there is no rank {rank}; the last one is {}", ranks - 1));
             }
         }
-        let mut whole = self.whole.at_step(step);
-        if step >= self.whole.steps() && self.whole.is_quiet() {
-            whole.step();
+        let mut done = self.whole.injections().to_vec();
+        done.retain(|injected| injected.after <= step);
+        let mut when_quiet = step >= self.whole.steps() && self.whole.is_quiet();
+        let after = step.min(self.whole.steps());
+        for what in all {
+            done.push(Injected { after, when_quiet, what });
+            when_quiet = false;
         }
-        all.into_iter().for_each(|what| whole.inject(what));
-        whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
-        self.story = Story::of_world(&whole);
-        self.whole = whole;
+        let (scenario, seed) = (self.whole.scenario(), self.whole.seed());
+        (self.whole, self.states) = played(scenario, seed, &done, self.mutant)?;
+        self.story = Story::of_world(&self.whole);
         self.rewind(step);
         Ok(())
     }
@@ -187,10 +231,39 @@ impl Play {
 
     fn rewind(&mut self, step: u64) {
         let (scenario, done) = (self.whole.scenario(), self.whole.injections());
-        let then = World::again(scenario, self.whole.seed(), BRIEF, done, step);
+        let brief = Options { mutant: self.mutant, ..BRIEF };
+        let then = World::again(scenario, self.whole.seed(), brief, done, step);
         // It was made from the same scenario before.
         self.then = then.expect("a run that was played can be played again");
     }
+}
+
+/// A run to its end, with injections, and the states of its ranks.
+fn played(
+    scenario: &Scenario,
+    seed: u64,
+    done: &[Injected],
+    mutant: Option<MutantKind>,
+) -> Result<(World, StateChanges), String> {
+    let options = Options { mutant, ..Options::default() };
+    let mut world = World::with(scenario, seed, options).map_err(said)?;
+    let mut states = StateChanges::new(&world);
+    for Injected { after, when_quiet, what } in done {
+        while world.steps() < *after && step(&mut world, &mut states) {}
+        if *when_quiet {
+            step(&mut world, &mut states);
+        }
+        world.inject(what.clone());
+        states.on_step(&world);
+    }
+    while world.steps() < STEPS_MAX && step(&mut world, &mut states) {}
+    Ok((world, states))
+}
+
+fn step(world: &mut World, states: &mut StateChanges) -> bool {
+    let goes_on = world.step();
+    states.on_step(world);
+    goes_on
 }
 
 /// The world at the displayed moment needs no trace.
@@ -280,6 +353,23 @@ mod tests {
         assert!(!fails(&mut Play::of_trace(&play.trace()).unwrap()));
         // An unchanged run is judged.
         assert!(fails(&mut Play::read(&with("expect report 1"), 5, "").unwrap()));
+    }
+
+    #[test]
+    #[cfg(feature = "pmix")]
+    fn fault_of_a_server_is_found_by_the_checkers_at_every_moment_of_the_run() {
+        let text = "ranks 2\nscript 0\n open\n fence\n finalize\nend\n\
+                    script 1\n open\n sleep 900\n fence\n finalize\nend";
+        let mut play = Play::read_mutant(text, 1, "", "early-fence").unwrap();
+        assert!(play.story().contains("check - fence"));
+        let last = u32::try_from(play.whole.steps()).unwrap();
+        assert!(play.view(last).contains("\"rule\":\"fence\""));
+        assert!(!play.view(5).contains("\"rule\":\"fence\""));
+        // A fault of a rank leaves the server as it is.
+        play.act(10, "stall 0 5..9").unwrap();
+        assert!(play.story().contains("check - fence"));
+        assert!(Play::read_mutant(text, 1, "", "no-such").is_err());
+        assert!(!Play::read(text, 1, "").unwrap().story().contains("check - "));
     }
 
     #[test]

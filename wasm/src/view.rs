@@ -12,7 +12,6 @@ pub(crate) fn view(world: &World) -> String {
         json.plain("time", world.time());
         json.plain("step", world.steps());
         json.plain("quiet", world.is_quiet());
-        json.list("ranks", world.sim_ranks(), |json, rank| json.word(&state(world, rank)));
         let keys = snapshot::keys(world);
         json.plain("key_count", keys.len());
         json.plain("hidden_count", keys.iter().filter(|key| !key.is_visible).count());
@@ -67,7 +66,7 @@ pub(crate) fn rank(world: &World, rank: usize) -> String {
 
 /// The states of a rank in one line: its process, its client, and the server's of it; and a line for each
 /// pending request.
-fn state(world: &World, rank: &SimRank) -> String {
+pub(crate) fn state(world: &World, rank: &SimRank) -> String {
     let process = life(rank.life(), rank.flags());
     let member = snapshot::member_state(world, rank.rank());
     let mut all = format!("{process} {} {member}", rank.client_state());
@@ -76,6 +75,12 @@ fn state(world: &World, rank: &SimRank) -> String {
         all.push_str(&waiting.ask.to_string());
     }
     all
+}
+
+/// True if the server knows that a rank has ended: its state of it is the last one.
+pub(crate) fn is_settled(world: &World, rank: &SimRank) -> bool {
+    let member = snapshot::member_state(world, rank.rank());
+    rank.life() != ProcessState::Unborn && matches!(member, "finalized" | "lost" | "unknown")
 }
 
 /// Writes the first of many ranks under `name`, and how many they are.
@@ -211,11 +216,12 @@ mod tests {
             r#""ranks":2,"generation":0,"inside":1,"key_count":2,"hidden_count":1,"#,
             r#""missing":[1],"missing_count":1"#,
             r#""debts":[{"rank":0,"what":"fence","debtors":[1],"debtors_count":1}]"#,
-            r#""ranks":["running open open\nfence","running open open"]"#,
             r#""key_count":2,"hidden_count":1"#,
         ] {
             assert!(view.contains(part), "{part} is not in {view}");
         }
+        let states = world.sim_ranks().iter().map(|rank| state(&world, rank));
+        assert_eq!(states.collect::<Vec<_>>(), ["running open open\nfence", "running open open"]);
         let part = r#""client":"open","member":"open","session":true,"asks":["fence"]"#;
         assert!(rank(&world, 0).contains(part), "{}", rank(&world, 0));
         assert_eq!(rank(&world, 2), "{}");

@@ -36,6 +36,15 @@ const SCREENS = {
     await view(page, "Dialects");
     await page.getByRole("columnheader", { name: "PMIx" }).waitFor();
   } },
+  tree: { use: async (page) => {
+    await page.getByLabel("Scenario", { exact: true }).selectOption("large lost-node");
+    await page.getByRole("img", { name: /^Tree of lost-node/ }).waitFor();
+    await tab(page, "Inspect");
+  } },
+  challenge: { use: async (page) => {
+    await page.getByLabel("Scenario", { exact: true }).selectOption({ label: "The hasty server" });
+    await page.getByRole("group", { name: "Your prediction" }).waitFor();
+  } },
   lesson: { use: async (page) => {
     await page.getByLabel("Scenario", { exact: true }).selectOption({ label: "Why a fence?" });
     await page.getByRole("group", { name: "Your prediction" }).getByRole("button").first().click({ delay: 60 });

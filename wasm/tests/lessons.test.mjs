@@ -105,6 +105,19 @@ const LESSONS = [
     await press(page, /^Continue:/);
     await toTheEnd(page);
   }],
+  ["Losing a node", "they attach themselves to the head", 3, async (page) => {
+    // Contributions go up: as a person sees it in the tree.
+    await stepUntil(page, () => globalThis.playground.views.tree?.scene?.flying.some(({ message }) => message.name === "contribution"));
+    const place = await page.evaluate(() => {
+      const { scene, canvas } = globalThis.playground.views.tree;
+      const { left, top } = canvas.getBoundingClientRect();
+      return [left + scene.spots[1].x, top + scene.spots[1].y];
+    });
+    await page.mouse.click(...place, { delay: 100 });
+    await tab(page, "Inspect");
+    await press(page, /^Kill:/);
+    await toTheEnd(page);
+  }],
   ["PMIx and its price", "the description of the job, when a rank connects", 2, async (page) => {
     await press(page, /^rank 0: /);
     // The greeting, the request for the job-level information, and their replies.

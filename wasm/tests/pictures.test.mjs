@@ -20,6 +20,16 @@ const SCREENS = {
     await page.getByRole("button", { name: /4095: exited/ }).waitFor();
     await press(page, "See all of it");
   } },
+  tree: { use: async (page) => {
+    await page.getByLabel("Scenario", { exact: true }).selectOption("large lost-node");
+    await page.getByRole("img", { name: /^Tree of lost-node/ }).waitFor();
+    await page.evaluate(() => {
+      const { app } = globalThis.playground;
+      const { story } = app.active;
+      const up = story.messages.filter(({ name, arrived }) => name === "contribution" && arrived);
+      app.seekStep(up[10].sent[1]);
+    });
+  } },
   phone: { fragment: "#scenario=put-fence-get&seed=42&at=150", width: 390, height: 844, hasTouch: true },
   stage: { fragment: "#scenario=put-fence-get&seed=42&at=150&present=1", width: 1280, height: 720 },
   lesson: { fragment: "#scenario=put-fence-get&seed=42", colorScheme: "dark", use: async (page) => {

@@ -73,7 +73,7 @@ test("the table has the same job in every dialect, with counts and PMIx in names
   assert.match(await text("get", 3), /command GETNB.*nspace \S+.*rank UNDEF.*key card-0.*status SUCCESS.*card-0 addr-0/);
   // The sum of the rows is the sum of what the ranks have sent.
   const [sum, counted] = await page.evaluate(async () => {
-    const { exchanges } = await import("./app/exchanges.js");
+    const { exchanges } = await import("./later/exchanges.js");
     const { story } = globalThis.playground.app.active;
     const own = story.messages.filter((message) => message.lane === 0);
     const all = [...exchanges(story, 0).values()];

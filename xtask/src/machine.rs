@@ -38,6 +38,8 @@ pub(crate) enum Need {
     Npm,
     /// A browser.
     Chromium,
+    /// Another browser, with an engine of its own.
+    Firefox,
 }
 
 /// Why a need is not met, and the Debian packages that would meet it (none when they cannot).
@@ -167,6 +169,9 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
         Need::Chromium => {
             chromium().map_or_else(|| program("chromium", CHROMIUM), |path| Ok(path.into()))
         }
+        Need::Firefox => {
+            firefox().map(Into::into).ok_or_else(|| lack_of("firefox-esr", &["firefox-esr"]))
+        }
     }
 }
 
@@ -186,6 +191,11 @@ pub(crate) fn chromium() -> Option<&'static str> {
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
         .into_iter()
         .find(|path| Path::new(path).exists())
+}
+
+/// Path of the other browser.
+pub(crate) fn firefox() -> Option<&'static str> {
+    ["/usr/bin/firefox-esr", "/usr/bin/firefox"].into_iter().find(|path| Path::new(path).exists())
 }
 
 fn component(

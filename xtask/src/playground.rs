@@ -22,7 +22,7 @@ const NEEDS: &[Need] = &[Need::Target(wasm::TARGET)];
 
 /// Additional requirements of its tests.
 pub(crate) const BROWSER_NEEDS: &[Need] =
-    &[Need::Target(wasm::TARGET), Need::Node, Need::Npm, Need::Chromium];
+    &[Need::Target(wasm::TARGET), Need::Node, Need::Npm, Need::Chromium, Need::Firefox];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let plan = plan(arguments)?;
@@ -66,9 +66,10 @@ fn with_browser(machine: &Machine) -> Result<(PathBuf, Command), String> {
     let (listener, address) = serve::listen(0)?;
     let served = directory.clone();
     thread::spawn(move || serve::serve(&listener, &served));
-    let mut node = process::command("node");
+    let mut node = process::node();
     node.env("PMI_PAGE", address).env("PMI_NPM", packages()?);
     node.env("CHROMIUM", machine::chromium().unwrap_or_default());
+    node.env("FIREFOX", machine::firefox().unwrap_or_default());
     Ok((directory, node))
 }
 
@@ -111,7 +112,7 @@ fn first_load_len(directory: &Path) -> Result<usize, String> {
         all.push(directory.join(name));
     }
     let (first, _) = PARTS[0];
-    for part in ["app", first] {
+    for part in [SCRIPTS[0], first] {
         all.extend(files::list(&directory.join(part))?);
     }
     let mut sum = 0;
@@ -171,7 +172,9 @@ pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathB
     let directory = directory.map_or(default, |directory| process::root().join(directory));
     let root = process::root();
     files::copy_directory(&root.join("wasm/www"), &directory)?;
-    strip_comments(&directory.join("app"))?;
+    for scripts in SCRIPTS {
+        strip_comments(&directory.join(scripts))?;
+    }
     for (part, _) in PARTS {
         let built = wasm::module(machine, "pmi-playground", Some(part), Loader::Page)?;
         files::copy_directory(&built, &directory.join(part))?;
@@ -209,17 +212,26 @@ fn gzipped_len(bytes: &[u8]) -> Result<usize, String> {
     done.map(|all| all.len()).map_err(|error| error.to_string())
 }
 
+/// Directories of scripts: those that the page begins with, and those that it loads when they are needed.
+const SCRIPTS: [&str; 2] = ["app", "later"];
+
 /// The modules of the page, which are features of the package, and the bound of their compressed
 /// size. The page begins with the first; the second is loaded with the first opened file, the third
-/// with the first rank of PMIx.
+/// with the first rank of PMIx or the first challenge, the fourth with the first tree of nodes.
 const PARTS: &[(&str, usize)] =
     // 150 and 225 KiB until the challenge was keyed by HMAC, 152 and 228 KiB until jobs had ranks on several
     // nodes, 154 and 231 KiB until these had names, groups and events; 157, 110 and 237 KiB until the values
     // of PMIx had names; 158, 113 and 248 KiB until all its states and codes had, and tools had output; 160,
     // 115 and 255 KiB until messages were columns, and a trace was shown in two thirds of the time; 257 KiB
     // for PMIx until fences left data to be fetched, 259 KiB until its client had queries, job control and
-    // groups.
-    &[("played", 163 * 1024), ("recorded", 118 * 1024), ("pmix", 261 * 1024)];
+    // groups; 163 and 261 KiB until the states of all ranks were known at every moment, so that a step back
+    // plays nothing again, and challenges had servers with a fault.
+    &[
+        ("played", 165 * 1024),
+        ("recorded", 118 * 1024),
+        ("pmix", 268 * 1024),
+        ("tree", 104 * 1024),
+    ];
 
 /// Bound of what is loaded before the page can be used, compressed.
 const FIRST_LOAD_MAX: usize = 250 * 1024;
@@ -262,8 +274,8 @@ mod tests {
     fn scripts_lose_comments_and_nothing_else() {
         let script = "// A file.\n\nconst a = \"http://x\"; // kept\n  /// A sum.\n  f();\n";
         assert_eq!(without_comments(script), "\nconst a = \"http://x\"; // kept\n  f();\n");
-        let scripts = files::list(&process::root().join("wasm/www/app")).unwrap();
-        for file in scripts {
+        let www = process::root().join("wasm/www");
+        for file in SCRIPTS.iter().flat_map(|name| files::list(&www.join(name)).unwrap()) {
             let text = files::read(&file).unwrap();
             let is_in_text = |(at, _): &(usize, &str)| text[..*at].matches('`').count() % 2 == 1;
             let starts = text.match_indices('\n').map(|(at, _)| (at, &text[at + 1..]));
@@ -283,7 +295,7 @@ mod tests {
             found.map(str::to_string).collect()
         };
         let formats: Vec<&str> = script.split("page: \"").skip(1).collect();
-        assert_eq!(formats.len(), 3);
+        assert_eq!(formats.len(), 4);
         for format in formats {
             let page = format.split('"').next().unwrap().replace(".html", ".md");
             let text = files::read(&root.join(&page)).unwrap();

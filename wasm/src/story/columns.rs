@@ -22,7 +22,7 @@ pub(crate) struct MessageSummary {
 }
 
 /// Wire formats; a message is listed with the number of its own.
-pub(crate) const DIALECTS: [&str; 4] = ["", "lines", "frames", "pmix"];
+pub(crate) const DIALECTS: [&str; 5] = ["", "lines", "frames", "pmix", "nodes"];
 
 impl Story {
     /// Names all messages.
@@ -84,7 +84,7 @@ impl Story {
     pub(crate) fn fields(&self, index: usize) -> String {
         Json::of(|json| {
             let Some(message) = self.messages.get(index) else { return };
-            let mut fields = Fields::of(&message.bytes, message.is_up);
+            let mut fields = message.fields();
             if fields.dialect == pmix::DIALECT {
                 let mut connection = PmixConversation::default();
                 for one in self.messages[..index].iter().filter(|one| one.lane == message.lane) {
@@ -108,6 +108,15 @@ impl Story {
 }
 
 impl Message {
+    /// Its fields, as far as they depend on its own bytes.
+    fn fields(&self) -> Fields {
+        #[cfg(feature = "tree")]
+        if self.summary.dialect == crate::fields::nodes::DIALECT {
+            return crate::fields::nodes::of(&self.bytes);
+        }
+        Fields::of(&self.bytes, self.is_up)
+    }
+
     /// What its bytes say, after the earlier messages of the connection.
     fn summary(&self, connection: &mut PmixConversation) -> MessageSummary {
         let mut fields = Fields::of(&self.bytes, self.is_up);

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 mod columns;
 mod fences;
+#[cfg(feature = "tree")]
+mod tree;
 #[cfg(any(feature = "played", feature = "pmix"))]
 mod world;
 
@@ -53,6 +55,9 @@ pub(crate) struct Moment {
 pub(crate) struct Message {
     /// Lane of the message.
     pub(crate) lane: usize,
+    /// The lane at its other end; `None` for that of the server, which is the only one but in trees.
+    #[cfg(feature = "tree")]
+    pub(crate) peer: Option<usize>,
     /// True from the rank to the server.
     pub(crate) is_up: bool,
     /// Time of sending.

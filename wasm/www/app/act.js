@@ -20,6 +20,13 @@ const FAULTS = [
   ["Leave early", "It closes its end without finalize, and lives on.", (rank) => `cut ${rank}`],
 ];
 
+/// Faults of a node of a tree.
+const NODE_FAULTS = [
+  ["Kill", "Its process is killed.", (node) => `kill ${node}`],
+  ["Stop", "It is silent from now on, and its edges stay.", (node) => `stop ${node}`],
+  ["Break edge", "The edge to its parent breaks.", (node) => `reset ${node}`],
+];
+
 function oversize(dialect) {
   const value = "x".repeat(5000);
   if (!dialect.startsWith("2")) return `cmd=put kvsname=kvs_sim key=big value=${value}\n`;
@@ -36,11 +43,12 @@ export function actView(app, session) {
   const dialect = pane.story.lanes[lane].dialect;
   const { word } = stateOf(rank);
   const done = pane.run.done.split("\n").filter(Boolean);
-  const choice = rankChoice("Rank to act on", pane.story, lane, (lane) => app.choose(lane));
+  const isTree = pane.story.unit === "node";
+  const choice = rankChoice(isTree ? "Node to act on" : "Rank to act on", pane.story, lane, (lane) => app.choose(lane));
   return h("div", { class: "act" },
-    h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, ${titled(dialect)}`)),
+    h("div", { class: "row" }, choice, h("span", { class: "aside" }, isTree ? word : `${word}, ${titled(dialect)}`)),
     // Where a rank is played by hand, its messages come first.
-    rank.next === "manual" ? [hand(session, rank, dialect), faults(session, lane, dialect)] : [faults(session, lane, dialect), hand(session, rank, dialect)],
+    isTree ? faults(session, rank.rank, dialect, NODE_FAULTS) : rank.next === "manual" ? [hand(session, rank, dialect), faults(session, lane, dialect)] : [faults(session, lane, dialect), hand(session, rank, dialect)],
     h("section", {}, h("h3", {}, "Fork the run"),
       h("p", { class: "aside" }, "A copy of this run beside it. Later injections apply to the copy."),
       h("button", { type: "button", onclick: () => session.fork() }, icon("fork"), "Fork here")),
@@ -49,18 +57,18 @@ export function actView(app, session) {
 }
 
 /// A rank to be chosen: from a list, or by its number among very many.
-export function rankChoice(name, { lanes }, lane, choose) {
+export function rankChoice(name, { lanes, unit }, lane, choose) {
   const onchange = ({ currentTarget: { value } }) => choose(Math.min(Math.max(Math.trunc(Number(value)) || 0, 0), lanes.length - 1));
   if (lanes.length > LISTED_MAX) return h("input", { type: "number", class: "field-box ranks", min: 0, max: lanes.length - 1, value: lane, "aria-label": name, onchange });
-  return h("select", { "aria-label": name, onchange }, lanes.map((other, at) => h("option", { value: at, selected: at === lane }, `rank ${other.name}`)));
+  return h("select", { "aria-label": name, onchange }, lanes.map((other, at) => h("option", { value: at, selected: at === lane }, `${unit} ${other.name}`)));
 }
 
 /// A longer list is not read.
 const LISTED_MAX = 512;
 
-function faults(session, lane, dialect) {
+function faults(session, lane, dialect, all = FAULTS) {
   return h("section", { key: "faults" }, h("h3", {}, "Inject a fault"),
-    h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
+    h("div", { class: "grid" }, all.map(([name, about, what]) =>
       h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name))));
 }
 

@@ -1,5 +1,7 @@
 // Time on paper: even where much happens, and long silences shortened, with a mark where they are.
 
+import { sentAt } from "./messages.js";
+
 /// From nanoseconds to units of length and back. All runs that are compared share one.
 export class Axis {
   #sent = new WeakMap();
@@ -37,7 +39,8 @@ export class Axis {
   sentPlaces(story) {
     let places = this.#sent.get(story);
     if (!places) {
-      places = Float64Array.from(story.messages, ({ sent }) => this.place(sent[0]));
+      places = new Float64Array(story.columns.count);
+      for (let index = 0; index < places.length; index++) places[index] = this.place(sentAt(story.columns, index));
       this.#sent.set(story, places);
     }
     return places;

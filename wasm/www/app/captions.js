@@ -1,6 +1,8 @@
 // What happens now, in one sentence: for captions of the page.
 
 import { said } from "./inspector.js";
+import { nodesOf } from "./messages.js";
+import { ends } from "./names.js";
 import { value } from "./play.js";
 import { firstFrom, sentUpTo } from "./search.js";
 
@@ -16,6 +18,7 @@ const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1).replace(/
 
 /// A message as a sentence.
 export function spoken(story, message) {
+  if (message.dialect === "nodes") return betweenNodes(story, message);
   const rank = `rank ${story.lanes[message.lane].name}`;
   const key = value(message, "key");
   if (message.raw) return `${rank} sends bytes of its own`;
@@ -31,4 +34,13 @@ export function spoken(story, message) {
     put: `the server has the card of ${rank}`, COMMIT: `the server has the cards of ${rank}`, get: `the server sends ${rank} a copy of the card`,
     barrier_in: `all are inside: the server lets ${rank} go on`, finalize: `the server lets ${rank} go`,
   }[message.name] ?? `the server answers ${rank}`;
+}
+
+/// A frame between nodes as a sentence.
+function betweenNodes(story, message) {
+  const [from, to] = ends(story, message).map((end) => (end === story.hub ? `the ${end}` : end));
+  return {
+    attach: `${from} asks ${to} to be its parent`, welcome: `${from} takes ${to} as a child`, contribution: `${from} brings ${nodesOf(message)} up to ${to}`,
+    ended: `${from} tells ${to} that all are inside: its ranks go on`,
+  }[message.name] ?? `${from} sends ${to} ${message.label}`;
 }

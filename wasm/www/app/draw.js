@@ -2,6 +2,7 @@
 
 import { handshakes } from "./handshake.js";
 import { heat } from "./heat.js";
+import { who } from "./names.js";
 import { sentFrom } from "./search.js";
 
 /// Draws what has happened with a pen. `scene` says what, where, and how far time has come. What is left of
@@ -235,7 +236,8 @@ function cross(pen, x, y, r, style) {
 /// The ends of the line of a message.
 export function ends(s, message) {
   const lane = s.yOf(message.lane);
-  const server = s.geometry.server + s.geometry.half;
+  // In a tree, the upper end may be another lane.
+  const server = message.peer == null ? s.geometry.server + s.geometry.half : s.yOf(message.peer);
   return message.up ? [lane, server] : [server, lane];
 }
 
@@ -349,7 +351,7 @@ function marks(pen, s) {
       if (geometry.spacing >= 18) pen.text(words, x + 9, y - 10, { color: colors.fault, size: 10.5, weight: 600, halo: colors.paper });
     } else {
       const y = geometry.server - geometry.half - 10;
-      const words = event.kind === "rule" ? "rule" : event.lane == null ? "report" : `rank ${story.lanes[event.lane].name}`;
+      const words = event.kind === "rule" ? "rule" : event.lane == null ? "report" : who(story, event.lane);
       const width = words.length * 6 + 12;
       pen.line([[x, y], [x, geometry.server]], { color: colors.fault, width: 1.6 });
       if (x >= free || isPicked) {

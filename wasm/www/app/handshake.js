@@ -2,7 +2,7 @@
 
 /// Names of its exchanges, in all dialects.
 export const HELLO = new Set(["init", "initack", "fullinit", "get_maxes", "get_appnum", "get_universe_size", "get_my_kvsname",
-  "info-getjobattr", "greeting", "REQ"]);
+  "info-getjobattr", "greeting", "REQ", "attach", "welcome"]);
 
 /// Marks the messages of handshakes, and adds to a story one `handshake` a lane: its start, its end and its messages. `main` is the
 /// time of the first message behind one.
@@ -15,7 +15,8 @@ export function markHandshakes(story) {
     if (message.up && !(HELLO.has(message.name) && !message.raw)) isOver[lane] = true;
     message.isHello = !isOver[lane];
     if (!message.isHello) {
-      story.main = Math.min(story.main, message.sent[0]);
+      // Messages are in the order of time.
+      if (story.main === Infinity) story.main = message.sent[0];
       continue;
     }
     const own = (story.handshakes[lane] ??= { from: message.sent, to: message.sent, messages: 0 });

@@ -2,6 +2,7 @@
 
 import { button, h, icon } from "./dom.js";
 import { LARGE } from "./large.js";
+import { CHALLENGES } from "./challenges.js";
 import { LESSONS } from "./lessons.js";
 import { notice } from "./notice.js";
 import { DIALECTS, ranksOf, titled } from "./source.js";
@@ -20,9 +21,9 @@ export class Header {
       }
     };
     this.choice = h("select", { "aria-label": "Scenario", class: "scenario", onchange: tried(() => this.chosen()) },
-      h("optgroup", { label: "Lessons" }, LESSONS.map(({ id, title }) => h("option", { value: `lesson ${id}` }, title))),
+      [["Lessons", LESSONS], ["Challenges", CHALLENGES]].map(([label, all]) => h("optgroup", { label }, all.map(({ id, title }) => h("option", { value: `lesson ${id}` }, title)))),
       h("optgroup", { label: "Scenarios" }, scenarios.map(({ name, about }) => h("option", { value: name, title: about }, name))),
-      h("optgroup", { label: "Many ranks" }, LARGE.map(({ name, about }) => h("option", { value: `large ${name}`, title: about }, name))),
+      ["Many ranks", "Trees of nodes"].map((label, at) => h("optgroup", { label }, LARGE.filter(({ view }) => Boolean(view) === Boolean(at)).map(({ name, about }) => h("option", { value: `large ${name}`, title: about }, name)))),
       this.other = h("option", { value: "", hidden: true }));
     this.seed = h("input", { class: "field-box seed", inputmode: "numeric", "aria-label": "Seed", onchange: tried(() => session.vary({ seed: BigInt(this.seed.value.trim()) })) });
     this.ranks = h("input", { class: "field-box ranks", type: "number", min: 1, max: RANKS_MAX, "aria-label": "Ranks",
@@ -41,7 +42,7 @@ export class Header {
       h("h1", {}, "PMI ", h("span", {}, "playground")),
       h("div", { class: "row what" }, this.choice,
         h("label", {}, "seed", this.seed), button("Another seed", icon("dice"), tried(() => session.vary({ seed: BigInt(Math.floor(Math.random() * 10000)) }))),
-        h("label", {}, "ranks", this.ranks), this.dialect),
+        h("label", {}, this.unit = h("span", {}, "ranks"), this.ranks), this.dialect),
       h("div", { class: "row tools" },
         button("Edit its text", "Edit", () => this.onEdit()),
         button("Open a trace, a log or a live job", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.onOpen(() => this.file.click()), { class: "always" }),
@@ -83,6 +84,9 @@ export class Header {
     const dialects = new Set(story.lanes.map((lane) => lane.dialect));
     this.dialect.value = source.dialects ? "all" : dialects.size === 1 ? [...dialects][0] : "";
     for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
+    this.unit.textContent = `${story.unit}s`;
+    this.ranks.setAttribute("aria-label", story.unit === "node" ? "Nodes" : "Ranks");
+    this.dialect.disabled ||= story.unit === "node";
     this.about.textContent = source.lesson ? "" : story.about.map((line) => (story.recorded ? `${line[0].toUpperCase()}${line.slice(1).replace(/\.$/, "")}.` : line)).join(" ");
     this.about.hidden = !this.about.textContent;
   }

@@ -1,6 +1,7 @@
 // Sections of the panel beside the diagrams: one message byte by byte, all events, machines, wait-for relations.
 
 import { h } from "./dom.js";
+import { ends, who } from "./names.js";
 import { firstFrom, sentUpTo } from "./search.js";
 import { linksOf } from "./sections.js";
 import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
@@ -13,8 +14,7 @@ export function messageView(app, command) {
   }
   const story = app.active.story;
   if (picked.text !== undefined) return eventView(story, picked);
-  const who = `rank ${story.lanes[picked.lane].name}`;
-  const [from, to] = picked.up ? [who, "server"] : ["server", who];
+  const [from, to] = ends(story, picked);
   const { spoken } = story;
   const latency = story.recorded ? "not recorded" : picked.arrived ? spoken(picked.arrived[0] - picked.sent[0]) : "never";
   const lit = (index, isLit) => ({ currentTarget }) => {
@@ -77,10 +77,10 @@ function value(message, field) {
 }
 
 function eventView(story, event) {
-  const who = event.lane == null ? "server" : `rank ${story.lanes[event.lane].name}`;
+  const name = event.lane == null ? story.hub : who(story, event.lane);
   const rule = event.kind === "rule" && RULE[event.text.split(" ")[2]];
   return h("div", { class: "message", key: event },
-    h("h3", { class: "bad" }, event.kind, h("span", {}, who)),
+    h("h3", { class: "bad" }, event.kind, h("span", {}, name)),
     h("p", { class: "meaning" }, said(event.text)), rule && h("p", {}, `The rule: ${rule}.`),
     h("dl", { class: "facts" }, pair("at", story.spoken(event.at[0])), pair("step", String(event.at[1]))));
 }
@@ -100,6 +100,11 @@ export function said(text) {
     .replace(/^host (\d+) report /, "the server reports rank $1: ")
     .replace(/^host - report /, "the server reports: ")
     .replace(/^host - kill-all$/, "the process manager terminates the job")
+    .replace(/^node (\d+) attached 0$/, "node $1 is attached to the head")
+    .replace(/^node (\d+) attached (\d+)$/, "node $1 is attached to node $2")
+    .replace(/^node (\d+) detached$/, "node $1 has lost its parent")
+    .replace(/^head report (\d+)$/, "the head reports that node $1 is lost")
+    .replace(/^node 0 /, "the head ")
     .replace(/^rank (\d+) ask \d+ /, "rank $1 requests ")
     .replace(/^rank (\d+) got \d+ 0(.*)$/, "rank $1 receives success$2")
     .replace(/^rank (\d+) got \d+ /, "rank $1 receives an error: ")
@@ -110,11 +115,14 @@ export function said(text) {
     .replace(/^host (\d+) spawned (\S+)$/, "the server starts the job $2, spawned by rank $1")
     .replace(/^host - forgot (\S+)$/, "the job $1 is over, and the server removes it")
     .replace(/^rank (\d+) leave$/, "rank $1 closes its end of the link")
-    .replace(/^rank (\S+) start( as .*)?$/, "rank $1 starts$2")
-    .replace(/^rank (\d+) exit /, "rank $1 exits with ")
+    .replace(/^(rank|node) (\S+) start( as .*)?$/, (_, unit, name, as) => `${unit} ${name} starts${as ?? ""}`)
+    .replace(/^(rank|node) (\d+) exit /, "$1 $2 exits with ")
     .replace(/^rank (\d+) broke /, "rank $1 rejects the session: ")
-    .replace(/^rank (\d+) (killed|stopped|hung|deaf)$/, "rank $1 is $2")
+    .replace(/^(rank|node) (\d+) (killed|stopped|hung|deaf)$/, "$1 $2 is $3")
+    .replace(/^the head (killed|stopped)$/, "the head is $1")
     .replace(/^link (\d+) fault /, "fault, rank $1: ")
+    .replace(/^node (\d+) fault /, "fault, node $1: ")
+    .replace(/^the head fault /, "fault, the head: ")
     .replace(/^check - /, "a rule is broken: ")
     .replace(/^world - quiet$/, "quiet: no further event without an injection");
 }
@@ -124,6 +132,7 @@ export function machinesView(app) {
   const pane = app.active;
   if (!pane.run.canAct) return h("p", { class: "empty" }, "A recording contains messages, but no states of machines.");
   const own = pane.run.rank(app.stepOf(pane), app.chosen);
+  if (pane.story.unit === "node") return nodeView(own);
   const facts = [
     ["process", own.life], ["dialect", pane.story.lanes[app.chosen].dialect], ["node", String(own.node)],
     ["asks", own.asks.join("; ") || "nothing"], ["next step", own.next || "nothing"],
@@ -132,6 +141,13 @@ export function machinesView(app) {
   return h("div", {},
     h("h3", {}, `Machines of rank ${own.rank}`), h("dl", { class: "facts wide" }, facts.map(([name, value]) => pair(name, shown(value)))),
     table("Client", CLIENT, own.client), table("Member, as the server sees it", MEMBER, own.member));
+}
+
+/// A node server of a tree.
+function nodeView(own) {
+  const parent = own.parent == null ? "none" : own.parent === 0 ? "the head" : `node ${own.parent}`;
+  const facts = [["process", own.life], ["parent", parent], ["fences entered", String(own.entered)], ["fences ended", String(own.ended)], ["waits for", own.asks.join("; ") || "nothing"]];
+  return h("div", {}, h("h3", {}, `Machine of node ${own.rank}`), h("dl", { class: "facts wide" }, facts.map(([name, value]) => pair(name, value))));
 }
 
 function pipe({ flying, landed, over }, unsent, word) {
@@ -146,8 +162,8 @@ function table(name, states, current) {
 }
 
 /// Ranks by their numbers; many of them by their count. Of many, `ranks` are the first.
-export function named(ranks, count = ranks.length) {
-  return count > 8 ? `${count} ranks` : ranks.map((rank) => `rank ${rank}`).join(", ");
+export function named(ranks, count = ranks.length, unit = "rank") {
+  return count > 8 ? `${count} ${unit}s` : ranks.map((rank) => `${unit} ${rank}`).join(", ");
 }
 
 /// Wait-for relations.
@@ -155,11 +171,12 @@ export function debtsView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.debts) return h("p", { class: "empty" }, "A recording contains messages, but no wait-for relations.");
+  const { unit, hub } = pane.story;
   const list = view.debts.map(({ rank, what, debtors, debtors_count: count }) => h("li", {},
-    h("span", { class: "who" }, count ? named(debtors, count) : "server"), h("span", { class: "owes" }, `is awaited by rank ${rank}`), h("code", {}, shown(what))));
+    h("span", { class: "who" }, count ? named(debtors, count, unit) : hub), h("span", { class: "owes" }, `is awaited by ${unit} ${rank}`), h("code", {}, shown(what))));
   const broken = view.broken.map(({ rule, what }) => h("li", { class: "bad" }, h("strong", {}, RULE[rule] ?? rule), h("p", {}, what)));
   return h("div", {},
-    h("h3", {}, "Wait-for relations"), list.length ? [h("ul", { class: "debts" }, list), view.debt_count > list.length && h("p", { class: "aside" }, `and ${view.debt_count - list.length} more`)] : h("p", { class: "empty" }, "No rank waits."),
+    h("h3", {}, "Wait-for relations"), list.length ? [h("ul", { class: "debts" }, list), view.debt_count > list.length && h("p", { class: "aside" }, `and ${view.debt_count - list.length} more`)] : h("p", { class: "empty" }, `No ${unit} waits.`),
     h("h3", {}, "Rules"), broken.length ? h("ul", { class: "broken" }, broken) : h("p", { class: "empty" }, "Every rule holds so far."));
 }
 
@@ -177,13 +194,12 @@ export function eventsView(app) {
     .sort(([a], [b]) => b[1] - a[1]).slice(0, most);
   const line = ([at, one]) => {
     const isMessage = one.text === undefined;
-    const who = one.lane == null ? "server" : `rank ${story.lanes[one.lane].name}`;
-    const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${shown(one.label)}` : said(one.text);
-    const tone = isMessage ? (one.raw || one.isRefused ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
+    const words = isMessage ? `${ends(story, one).join(" → ")}: ${shown(one.label)}` : said(one.text);
+    const tone = isMessage ? (one.raw || one.isRefused ? "bad" : one.up ? "up" : "down") : ["process", "edge", "quiet"].includes(one.kind) ? "calm" : "bad";
     return h("li", { key: one }, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
       h("time", {}, story.spoken(at[0])), h("span", {}, words)));
   };
-  return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),
+  return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of ${who(story, followed)} and the ${story.hub}.`),
     h("ol", { class: "events" }, all.map(line)));
 }
 

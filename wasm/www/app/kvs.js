@@ -10,21 +10,21 @@ export function kvsView(app) {
   if (!view.keys) return h("p", { class: "empty" }, "A recording contains messages, but no keys of the server.");
   const isPmix = pane.story.lanes.some((lane) => lane.dialect === "pmix");
   return h("div", {},
-    view.fences.map((fence) => keyspaceView(fence, view.keys.filter((key) => key.job === fence.job), view.fences.length > 1)),
+    view.fences.map((fence) => keyspaceView(fence, view.keys.filter((key) => key.job === fence.job), view.fences.length > 1, pane.story.unit)),
     isPmix && h("section", {}, h("h3", {}, "Committed in PMIx"),
       h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
 }
 
 /// The keys of one job, and the fence that makes them visible.
-function keyspaceView({ job, generation, inside, ranks, missing, missing_count: missed, key_count: all, hidden_count: hidden }, keys, isNamed) {
+function keyspaceView({ job, generation, inside, ranks, missing, missing_count: missed, key_count: all, hidden_count: hidden }, keys, isNamed, unit) {
   const name = isNamed ? `Keys of ${job}` : "Keys at the server";
   // By writer: neither a put nor a fence moves the cards of other ranks.
   const cards = keys.toSorted((a, b) => (a.by ?? -1) - (b.by ?? -1)).slice(0, CARDS_MAX);
-  const awaited = !inside ? "No rank has entered it." : missed ? `Awaited: ${named(missing, missed)}.` : "All ranks are inside.";
+  const awaited = !inside ? `No ${unit} has entered it.` : missed ? `Awaited: ${named(missing, missed, unit)}.` : `All ${unit}s are inside.`;
   return h("section", { class: "keyspace", key: job },
     h("h3", {}, name, h("span", {}, hidden ? `${all}, ${hidden} behind the fence` : String(all))),
-    h("p", {}, `${isNamed ? `${job}, fence` : "Fence"} ${generation + 1}: ${inside} of ${ranks} ranks inside`),
-    h("div", { class: "meter", role: "meter", "aria-label": isNamed ? `Ranks of ${job} in the fence` : "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": ranks, "aria-valuenow": inside },
+    h("p", {}, `${isNamed ? `${job}, fence` : "Fence"} ${generation + 1}: ${inside} of ${ranks} ${unit}s inside`),
+    h("div", { class: "meter", role: "meter", "aria-label": isNamed ? `Ranks of ${job} in the fence` : unit === "node" ? "Nodes in the fence" : "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": ranks, "aria-valuenow": inside },
       h("i", { style: `width:${(inside / ranks) * 100}%` })),
     h("p", { class: "aside" }, awaited),
     all ? h("ul", { class: "cards", "aria-label": name }, cards.map(cardView)) : h("p", { class: "empty" }, "Nothing has been put."),

@@ -1,12 +1,17 @@
 // The card of the lesson that is being learnt.
 
 import { button, fill, h, icon } from "./dom.js";
+import { CHALLENGES } from "./challenges.js";
 import { Context, LESSONS } from "./lessons.js";
 
+/// The lesson or challenge of an id.
+export const lessonOf = (id) => [...LESSONS, ...CHALLENGES].find((lesson) => lesson.id === id) ?? null;
+
 export class Teacher {
-  /// `open` plays a lesson; `close` ends it; `film` plays shots.
-  constructor(app, { open, close, film }) {
+  /// `open` plays a lesson; `close` ends it; `film` plays shots; `next` plays it with the next seed.
+  constructor(app, { open, close, film, next }) {
     this.app = app;
+    this.next = next;
     this.open = open;
     this.film = film;
     this.lesson = null;
@@ -19,7 +24,7 @@ export class Teacher {
 
   /// Begins a lesson, or none.
   start(id) {
-    this.lesson = LESSONS.find((lesson) => lesson.id === id) ?? null;
+    this.lesson = lessonOf(id);
     this.kept = new Set();
     this.reached = new Set();
     this.predicted = this.watched?.id === id ? this.watched.predicted : null;
@@ -27,16 +32,18 @@ export class Teacher {
     this.element.hidden = !this.lesson;
     document.body.classList.toggle("learning", this.lesson !== null);
     if (!this.lesson) return;
-    const at = LESSONS.indexOf(this.lesson);
-    const next = LESSONS[at + 1];
+    const [kind, all] = this.lesson.mutant ? ["Challenge", CHALLENGES] : ["Lesson", LESSONS];
+    const at = all.indexOf(this.lesson);
+    const next = all[at + 1];
     this.goals = this.lesson.goals.map(([words]) => h("li", {}, words));
     this.verdict = h("p", { class: "verdict", role: "status" });
     this.onward = next && h("button", { type: "button", class: "primary", hidden: true, onclick: () => this.open(next.id) }, `Next: ${next.title}`);
     fill(this.element,
-      h("div", { class: "row" }, h("h2", {}, h("small", {}, `Lesson ${at + 1} of ${LESSONS.length}`), this.lesson.title),
-        button("End the lesson", icon("close"), this.close, { class: "quiet" })),
+      h("div", { class: "row" }, h("h2", {}, h("small", {}, `${kind} ${at + 1} of ${all.length}`), this.lesson.title),
+        button(`End the ${kind.toLowerCase()}`, icon("close"), this.close, { class: "quiet" })),
       this.lesson.about.map((words) => h("p", {}, words)), this.prediction(),
-      h("button", { type: "button", class: "watch", onclick: () => this.watch() }, icon("play"), "Watch it first"),
+      this.lesson.film ? h("button", { type: "button", class: "watch", onclick: () => this.watch() }, icon("play"), "Watch it first")
+        : h("button", { type: "button", class: "watch", onclick: () => this.next() }, icon("dice"), "Try the next seed"),
       h("p", { class: "task" }, this.lesson.task),
       h("ol", { class: "goals" }, this.goals), this.verdict, this.onward);
   }

@@ -1,6 +1,10 @@
-// Twelve lessons: each a scenario, a few sentences, a prediction, a film, a task, and a verdict that the page finds by itself.
+// Thirteen lessons: each a scenario, a few sentences, a prediction, a film, a task, and a verdict that the page finds by itself.
 
 import { value } from "./play.js";
+
+import { LARGE } from "./large.js";
+
+const TREE = LARGE.find(({ name }) => name === "20-nodes").text.replace(/^name .*/, "name lesson-losing-a-node").replace(/^about .*\n/m, "");
 
 /// `goals` are pairs of an action and its check; `predict` is a question with its answers, the right one first; `film` has
 /// shots: a caption, the moment up to which it runs (`start`, `held`, `end`, or a step of the story), and its seconds.
@@ -212,6 +216,28 @@ export const LESSONS = [
     ],
   },
   {
+    id: "losing-a-node",
+    title: "Losing a node",
+    about: [
+      "On many hosts a launcher starts a server on each. These node servers form a tree: a fence goes up it to the head, each node adds its ranks, and its end comes down. No node has more than four others below it.",
+      "The ranks are a number here, 16 on each node. The node servers and the frames between them are real.",
+    ],
+    task: "Play until contributions go up, press node 1 and kill it (tab Inspect, or its menu), and play to the end.",
+    rank: 0,
+    view: "tree",
+    text: TREE,
+    predict: ["Nodes 5 to 8 are below node 1, which is killed. What becomes of them?", "they attach themselves to the head", "they are lost with it", "they wait until node 1 is back"],
+    film: [["Twenty node servers start. Each attaches itself to its parent.", (story) => story.messages.findLast((one) => one.name === "welcome")?.arrived?.[1] ?? 0, 5],
+      ["The ranks of a node enter the fence. It waits for the nodes below it, and sends one frame up for all of them.", (story) => Math.max(...story.fences[0].inside.map(({ came }) => came?.[1] ?? 0)), 8],
+      ["The head has all twenty. The end goes down, and each node lets its ranks go on.", (story) => Math.max(...story.fences[0].inside.map(({ left }) => left?.[1] ?? 0)), 6]],
+    goals: [
+      ["Kill a node that has others below it", (c) => c.happened(/^node [1-4] fault kill$/)],
+      ["See one of those attach itself to the head", (c) => c.happened(/^node ([5-9]|1\d|20) attached 0$/)],
+      ["See the head report the lost node", (c) => c.reported().length > 0],
+      ["See both fences end without it", (c) => c.isAtEnd() && c.reported().length > 0 && c.story.fences.length === 2 && c.story.fences[1].inside.filter(({ left }) => left).length >= 16],
+    ],
+  },
+  {
     id: "pmix-price",
     title: "PMIx and its price",
     about: [
@@ -272,6 +298,11 @@ export class Context {
   /// True if a rank has sent such a message.
   said(lane, is) {
     return this.story.messages.some((message) => message.up && message.lane === lane && message.sent[1] <= this.step && is(message));
+  }
+
+  /// True if an event with such a text has happened.
+  happened(pattern) {
+    return this.story.events.some((event) => pattern.test(event.text) && event.at[1] <= this.step);
   }
 
   /// The ranks that were reported.

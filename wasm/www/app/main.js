@@ -4,7 +4,6 @@ import init from "../played/pmi_playground.js";
 import { actView } from "./act.js";
 import { App } from "./app.js";
 import { CoverView } from "./cover.js";
-import * as dialogs from "./dialogs.js";
 import { button, fill, h, icon } from "./dom.js";
 import { Header } from "./header.js";
 import * as inspector from "./inspector.js";
@@ -23,6 +22,9 @@ import { theme } from "./theme.js";
 import { Transport } from "./transport.js";
 import { ViewSwitch } from "./views.js";
 
+/// Opens a dialog by its name; they are loaded with the first one.
+const dialog = (name, ...what) => import("../later/dialogs.js").then((dialogs) => dialogs[name](...what)).catch(notice);
+
 async function start() {
   const [scenarios] = await Promise.all([fetch("scenarios/index.json").then((answer) => answer.json()), init()]);
   const isEmbedded = new URLSearchParams(location.search).get("embed") === "1";
@@ -31,7 +33,7 @@ async function start() {
   const app = new App(stage);
   const session = new Session(app);
   const transport = new Transport(app);
-  const teacher = new Teacher(app, { open: (id) => session.learn(id).catch(notice), close: () => (session.source.lesson = null),
+  const teacher = new Teacher(app, { open: (id) => session.learn(id).catch(notice), close: () => (session.source.lesson = null), next: () => session.vary({ seed: session.source.seed + 1n }).catch(notice),
     film: (shots) => presenter.play(shots, ["Now you", () => session.learn(session.source.lesson).catch(notice)]) });
   const tabs = new Tabs(app, [
     ["Story", [["Message", (app) => inspector.messageView(app, session.command())], ["Events", inspector.eventsView]]],
@@ -44,14 +46,14 @@ async function start() {
   session.shown = views;
   session.presenter = presenter;
   const header = new Header(session, scenarios);
-  header.onEdit = () => dialogs.edit(session);
-  header.onSave = () => dialogs.save(session);
-  header.onOpen = (choose) => dialogs.open(session, choose);
-  header.onHelp = dialogs.help;
+  header.onEdit = () => dialog("edit", session);
+  header.onSave = () => dialog("save", session);
+  header.onOpen = (choose) => dialog("open", session, choose);
+  header.onHelp = () => dialog("help");
   header.onPresent = () => presenter.toggle();
   const cover = new CoverView({
     watch: () => watchIntro(session, presenter).catch(notice), learn: () => session.learn("put-fence-get").catch(notice),
-    open: () => dialogs.open(session, () => header.file.click()), explore: () => session.open("put-fence-get", { seed: 42n }).catch(notice),
+    open: () => dialog("open", session, () => header.file.click()), explore: () => session.open("put-fence-get", { seed: 42n }).catch(notice),
   });
   const folding = button("Fold ranks that go through the same", icon("fold"), () => app.fold(!app.isFolded), { key: "c" });
   const greeting = button("Fold handshakes", icon("hello"), () => app.foldHandshake(!app.isHandshakeFolded), { key: "h" });
@@ -63,7 +65,7 @@ async function start() {
   fill(document.getElementById("head"), header.element);
   const above = h("div", { class: "above" }, header.about, views.element);
   const origin = isEmbedded && h("a", { class: "origin", target: "_blank", rel: "noopener" }, "Open in the playground");
-  fill(main, h("div", { class: "work" }, above, h("div", { class: "view" }, stage, views.ring.element, views.table.element, lens, presenter.element),
+  fill(main, h("div", { class: "work" }, above, h("div", { class: "view" }, stage, views.elements, lens, presenter.element),
     legend(), transport.element, origin), splitter(main), tabs.element, cover.element);
 
   app.colors = theme.colors();
@@ -89,10 +91,11 @@ async function start() {
   session.views.push(() => {
     setCovered(false);
     header.show();
-    if (teacher.lesson?.id !== session.source.lesson || session.source.lesson) teacher.start(session.source.lesson);
+    const { lesson: learnt, mutant } = session.source;
+    if (teacher.lesson?.id !== learnt || (learnt && !mutant)) teacher.start(learnt);
     tabs.state = null;
     const { text, lesson } = session.source;
-    if (!text || lesson) tabs.open(usualTab(session.source));
+    if (!text || (lesson && !mutant)) tabs.open(usualTab(session.source));
   });
   app.onChange(() => {
     for (const pane of app.panes) pane.describe();
@@ -125,7 +128,7 @@ async function start() {
   dropping(session);
   await restore();
   // For the console, and for measurements.
-  globalThis.playground = { app, session, cover };
+  globalThis.playground = { app, session, cover, views };
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
@@ -168,7 +171,7 @@ function key(event, { app, session, transport, views, presenter }) {
     " ": () => app.toggle(), ArrowLeft: () => app.stepBy(-1), ArrowRight: () => app.stepBy(1), Home: () => app.seekIndex(0), End: () => app.seekIndex(Infinity),
     n: () => jump(1), N: () => jump(-1), "]": () => app.pickNext(1), "[": () => app.pickNext(-1), "+": () => app.zoom(1.5), "=": () => app.zoom(1.5), "-": () => app.zoom(1 / 1.5), 0: () => app.fit(true),
     h: () => app.foldHandshake(!app.isHandshakeFolded), v: () => views.next(), p: () => presenter.toggle(), m: () => menu(app),
-    ArrowUp: () => follow(-1), ArrowDown: () => follow(1), c: () => app.fold(!app.isFolded), f: () => session.fork(), "?": () => dialogs.help(),
+    ArrowUp: () => follow(-1), ArrowDown: () => follow(1), c: () => app.fold(!app.isFolded), f: () => session.fork(), "?": () => dialog("help"),
     Escape: () => {
       presenter.film.end();
       app.picked = null;

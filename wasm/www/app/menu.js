@@ -2,6 +2,7 @@
 
 import { act, actAt } from "./act.js";
 import { h } from "./dom.js";
+import { ends, who } from "./names.js";
 import { stateOf } from "./pane.js";
 
 /// Opens a menu at a place of the window. `items` are pairs of a name and an action, or `null` for a line between them.
@@ -48,7 +49,8 @@ export function openMenu(title, items, { x, y }, opener = document.activeElement
 export function messageMenu(session, message, place) {
   const { app } = session;
   const { story, run } = app.active;
-  const rank = message.lane;
+  const rank = story.lanes[message.lane].name;
+  const isTree = story.unit === "node";
   const [before, after] = [Math.max(message.sent[1] - 1, 0), message.sent[1]];
   const side = message.up ? "up" : "down";
   const end = message.parts.at(-1)?.at[1] ?? after;
@@ -57,15 +59,15 @@ export function messageMenu(session, message, place) {
     ["Go to its sending", () => app.seekStep(after)],
     ["Go to its arrival", () => app.seekStep(end)],
   ];
-  if (run.canAct) {
+  if (run.canAct && isTree) items.push(null, ["Drop it", () => actAt(session, after, `reset ${rank}`), "breaks the edge with it"]);
+  else if (run.canAct) {
     items.push(null,
       ["Drop it", () => actAt(session, after, `reset ${rank}`), "breaks the link with it"],
       ["Delay it", () => actAt(session, after, `stall ${rank} 300..500`), "by 300 to 500 µs"],
       ["Flip a bit of it", () => actAt(session, before, `flip ${rank} ${side}`)],
       ["Split it", () => actAt(session, before, `shatter ${rank} ${side}`), "it arrives byte by byte"]);
   }
-  const who = `rank ${story.lanes[rank].name}`;
-  return openMenu(`${message.label || "message"}, ${message.up ? `${who} to server` : `server to ${who}`}`, items, place);
+  return openMenu(`${message.label || "message"}, ${ends(story, message).join(" to ")}`, items, place);
 }
 
 /// The menu of one rank.
@@ -73,17 +75,20 @@ export function rankMenu(session, lane, place) {
   const { app } = session;
   const { story, run } = app.active;
   const state = run.stateAt(app.step, lane);
-  const name = `rank ${story.lanes[lane].name}`;
+  const name = who(story, lane);
   const now = (what) => () => {
     app.choose(lane);
     act(session, what);
   };
-  const items = [[app.followed(app.active) === lane ? "Follow no rank" : "Follow it", () => app.follow(app.active, lane)],
+  const items = [[app.followed(app.active) === lane ? `Follow no ${story.unit}` : "Follow it", () => app.follow(app.active, lane)],
     ["Inspect it", () => {
       app.choose(lane);
       session.tabs.open("Machines");
     }]];
-  if (run.canAct) {
+  if (run.canAct && story.unit === "node") {
+    const node = story.lanes[lane].name;
+    items.push(null, ["Kill", now(`kill ${node}`)], ["Stop", now(`stop ${node}`)], ["Break its edge", now(`reset ${node}`)], null, ["Fork the run here", () => session.fork()]);
+  } else if (run.canAct) {
     items.push(["Be this rank", () => {
       app.choose(lane);
       session.tabs.open("Act");
@@ -93,4 +98,9 @@ export function rankMenu(session, lane, place) {
       ["Delay its link", now(`stall ${lane} 300..500`)], ["Break its link", now(`reset ${lane}`)], null, ["Fork the run here", () => session.fork()]);
   }
   return openMenu(state ? `${name}: ${stateOf(state).word}` : name, items, place);
+}
+
+/// The menu of the head of a tree.
+export function headMenu(session, place) {
+  return openMenu("the head", [["Kill", () => act(session, "kill 0"), "ends every node"]], place);
 }

@@ -2,17 +2,39 @@
 
 const NUMBERS = 8;
 
-/// One message: `lane`, `up` (to the server), `raw` (made by no client), `isRefused` (it reports an error), `sent` (time and
-/// step), `parts` (each with `at` and the bytes that `had` arrived), `arrived` (the end of the last one; `null` if it never
-/// arrived as a whole), `size` in bytes, `name` of its exchange, and the wire format `dialect`.
+/// One message: `lane`, `up` (to the server), `raw` (made by no client), `isRefused` (it reports an error), `size` in bytes, `name`
+/// of its exchange, and the wire format `dialect`. All else is made of the columns when it is looked at.
 class Message {
   #columns;
   #start;
+  #sent;
+  #parts;
 
   constructor(columns, index, start) {
     this.#columns = columns;
     this.#start = start;
     this.index = index;
+  }
+
+  /// Time and step of its sending.
+  get sent() {
+    const at = this.index * NUMBERS;
+    return (this.#sent ??= [this.#columns.numbers[at + 2], this.#columns.numbers[at + 3]]);
+  }
+
+  /// Its parts, each with `at`, the time and step of its arrival, and the bytes that `had` arrived then.
+  get parts() {
+    if (this.#parts) return this.#parts;
+    const { parts, firsts } = this.#columns;
+    this.#parts = [];
+    for (let part = firsts[this.index] * 3; part < firsts[this.index + 1] * 3; part += 3) this.#parts.push({ at: [parts[part], parts[part + 1]], had: parts[part + 2] });
+    return this.#parts;
+  }
+
+  /// Its arrival as a whole; `null` if it never arrived so.
+  get arrived() {
+    const last = this.parts.at(-1);
+    return last?.had === this.size ? last.at : null;
   }
 
   /// Its bytes, each as the character of the same number.
@@ -41,34 +63,55 @@ class Message {
   }
 }
 
-/// The messages of a story. `source` is what the module has of them; after it has changed, messages of before have no
-/// fields any more that were not looked at.
+/// The messages of a story, which gets their `columns`. `source` is what the module has of them; after it has changed, messages of
+/// before have no fields any more that were not looked at.
 export function messagesOf(story, source) {
   const [numbers, parts, bytes] = [source.numbers(), source.parts(), source.bytes()];
   story.fieldsOf = (index) => JSON.parse(source.fields(index)).fields;
-  const columns = { bytes, fields: (index) => story.fieldsOf(index) };
-  const messages = new Array(numbers.length / NUMBERS);
-  let [start, part] = [0, 0];
-  for (let index = 0, at = 0; index < messages.length; index++, at += NUMBERS) {
+  const count = numbers.length / NUMBERS;
+  // Of the parts of all messages, the first of each.
+  const firsts = new Uint32Array(count + 1);
+  for (let index = 0; index < count; index++) firsts[index + 1] = firsts[index] + numbers[index * NUMBERS + 5];
+  const columns = { numbers, parts, bytes, firsts, count, fields: (index) => story.fieldsOf(index) };
+  story.columns = columns;
+  // Of a tree, the lane at the upper end of each edge.
+  const peers = source.peers?.();
+  const messages = new Array(count);
+  let start = 0;
+  for (let index = 0, at = 0; index < count; index++, at += NUMBERS) {
     const message = new Message(columns, index, start);
     const flags = numbers[at + 1];
     message.lane = numbers[at];
     message.up = (flags & 1) !== 0;
     message.raw = (flags & 2) !== 0;
     message.isRefused = (flags & 4) !== 0;
-    message.sent = [numbers[at + 2], numbers[at + 3]];
     message.size = numbers[at + 4];
-    message.parts = [];
-    for (let count = numbers[at + 5]; count > 0; count--, part += 3) message.parts.push({ at: [parts[part], parts[part + 1]], had: parts[part + 2] });
-    const last = message.parts.at(-1);
-    message.arrived = last?.had === message.size ? last.at : null;
     message.name = story.names[numbers[at + 6]];
     message.dialect = story.dialects[numbers[at + 7]];
     message.isHello = false;
+    message.peer = peers && peers[index] >= 0 ? peers[index] : null;
     messages[index] = message;
     start += message.size;
   }
   return messages;
+}
+
+/// The time at which each message was sent.
+export const sentAt = ({ numbers }, index) => numbers[index * NUMBERS + 2];
+
+/// How long each message was on its way, as far as it has arrived.
+export function flightsOf({ numbers, parts, firsts, count }) {
+  const flights = new Float64Array(count);
+  for (let index = 0; index < count; index++) {
+    if (firsts[index + 1] > firsts[index]) flights[index] = parts[(firsts[index + 1] - 1) * 3] - numbers[index * NUMBERS + 2];
+  }
+  return flights;
+}
+
+/// Calls `note` with the time and step of each sending and each arrival.
+export function eachMoment({ numbers, parts, count }, note) {
+  for (let index = 0, at = 2; index < count; index++, at += NUMBERS) note(numbers[at], numbers[at + 1]);
+  for (let at = 0; at < parts.length; at += 3) note(parts[at], parts[at + 1]);
 }
 
 /// Bytes as characters of the same numbers.
@@ -101,6 +144,7 @@ export function valueOf(message, field) {
 /// The meaning of a message, in a word or two.
 function label(message) {
   if (message.dialect === "pmix") return pmixLabel(message);
+  if (message.dialect === "nodes") return nodesLabel(message);
   const word = value(message, "cmd") ?? value(message, "mcmd");
   if (!word) return message.raw ? "bytes" : "?";
   if (message.up) {
@@ -112,6 +156,18 @@ function label(message) {
   if (message.code && message.code !== "0") return `no: ${value(message, "errmsg") ?? value(message, "msg") ?? `code ${message.code}`}`;
   const said = value(message, "value") ?? value(message, "port") ?? value(message, "appnum");
   return said !== undefined ? `= ${said}` : "ok";
+}
+
+/// The meaning of a frame between nodes.
+function nodesLabel(message) {
+  const fence = () => `fence ${value(message, "operation")}`;
+  return { contribution: () => `${fence()}: ${nodesOf(message)} in`, ended: () => `${fence()} ends`, refuse: () => `no: ${value(message, "reason")}` }[message.name]?.() ?? message.name;
+}
+
+/// How many nodes a frame brings to a fence, in words.
+export function nodesOf(message) {
+  const count = parseInt(value(message, "nodes"), 10);
+  return count === 1 ? "1 node" : `${count} nodes`;
 }
 
 function pmixLabel(message) {

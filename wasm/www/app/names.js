@@ -24,6 +24,15 @@ export const NAMES = {
   "get-of": [null, null, ["GETNB", "PMIx_Get"]],
 };
 
+/// What a lane is called: `rank 3`, or `node 3` in a tree.
+export const who = ({ unit, lanes }, lane) => `${unit} ${lanes[lane].name}`;
+
+/// The ends of a message: of a tree, the upper one may be a node.
+export function ends(story, { lane, peer, up }) {
+  const both = [who(story, lane), peer == null ? story.hub : who(story, peer)];
+  return up ? both : both.reverse();
+}
+
 /// The family of a dialect: 0 for PMI-1, 1 for PMI-2, 2 for PMIx.
 export const familyOf = (dialect) => (dialect === "pmix" ? 2 : dialect.startsWith("2") ? 1 : 0);
 

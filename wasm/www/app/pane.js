@@ -3,6 +3,8 @@
 import { ends, ON_LANE, past, present, slots } from "./draw.js";
 import { button, fill, h, icon } from "./dom.js";
 import { ARROWS_MAX } from "./heat.js";
+import { ends as endsOf, who } from "./names.js";
+import { flightsOf } from "./messages.js";
 import { CanvasPen, SvgPen } from "./pen.js";
 import { geometry, rows } from "./rows.js";
 import { firstFrom, sentFrom, sentUpTo } from "./search.js";
@@ -39,7 +41,7 @@ export class Pane {
     this.run = run;
     this.story = run.story;
     this.slots = slots(this.story.fences);
-    const flights = Float64Array.from(this.story.messages, ({ sent, parts }) => (parts.at(-1)?.at[0] ?? sent[0]) - sent[0]).sort();
+    const flights = flightsOf(this.story.columns).sort();
     this.flight = Math.max(flights[flights.length >> 1] ?? 1, 1);
     this.longest = flights.at(-1) ?? 0;
     this.hover = null;
@@ -52,14 +54,14 @@ export class Pane {
     this.rowOf = [];
     this.rows.forEach((row, at) => row.lanes.forEach((lane) => (this.rowOf[lane] = at)));
     this.buttons = this.rows.map((row) => this.laneButton(row));
-    fill(this.gutter, h("span", { class: "lane server-name" }, "server"), this.buttons);
+    fill(this.gutter, h("span", { class: "lane server-name" }, this.story.hub), this.buttons);
     this.resize();
   }
 
   laneButton(row) {
     const lane = row.lanes[0];
     // A list of ranks needs the room.
-    const word = row.lanes.length > 1 ? "" : "rank ";
+    const word = row.lanes.length > 1 ? "" : `${this.story.unit} `;
     const label = h("span", { class: "lane-name" }, h("span", { class: "word" }, word), row.name);
     const count = row.lanes.length > 1 && h("span", { class: "count" }, `×${row.lanes.length}`);
     const menu = (event) => {
@@ -179,12 +181,17 @@ export class Pane {
     });
     pen.parts.push("</g>");
     const style = { color: colors.ink, size: 12, align: "right", weight: 600 };
-    pen.text("server", names - 12, this.geometry.server, style);
+    pen.text(this.story.hub, names - 12, this.geometry.server, style);
     this.rows.forEach((row, at) => {
-      const words = row.lanes.length > 1 ? `ranks ${row.name}` : `rank ${row.name}`;
+      const words = this.named(row);
       pen.text(words, names - 12, this.geometry.ys[at], { ...style, size: Math.min(12, this.geometry.spacing), weight: 400 });
     });
     return pen.finish(`${this.story.name}, seed ${this.story.seed}`);
+  }
+
+  /// The lanes of a row in words.
+  named({ lanes, name }) {
+    return `${this.story.unit}${lanes.length > 1 ? "s" : ""} ${name}`;
   }
 
   /// Shows the state of the run in words and colours.
@@ -196,16 +203,20 @@ export class Pane {
       const lane = row.lanes[0];
       const rank = this.run.stateAt(step, lane);
       const element = this.buttons[at];
+      const isFollowed = followed != null && row.lanes.includes(followed);
+      // What has not changed is not written again: of very many lanes that takes long.
+      if (element.rank === rank && element.isFollowed === isFollowed) return;
+      Object.assign(element, { rank, isFollowed });
       const state = rank ? stateOf(rank) : { word: "recorded", tone: "calm" };
       element.dataset.tone = state.tone;
-      const who = row.lanes.length > 1 ? `ranks ${row.name}` : `rank ${row.name}`;
-      element.setAttribute("aria-label", `${who}: ${state.word}`);
-      element.title = `${who}: ${state.word}. Click to follow.`;
-      element.setAttribute("aria-pressed", String(followed != null && row.lanes.includes(followed)));
+      const words = this.named(row);
+      element.setAttribute("aria-label", `${words}: ${state.word}`);
+      element.title = `${words}: ${state.word}. Click to follow.`;
+      element.setAttribute("aria-pressed", String(isFollowed));
     });
     const said = sentUpTo(story.messages, step);
     this.canvas.setAttribute("aria-label",
-      `Sequence of ${story.name}: ${story.lanes.length} ranks, ${said} of ${story.messages.length} messages sent so far. ` +
+      `Sequence of ${story.name}: ${story.lanes.length} ${story.unit}s, ${said} of ${story.messages.length} messages sent so far. ` +
       "The tab Story lists them.");
     this.element.setAttribute("aria-label", `Run ${this.title}`);
     this.heading.textContent = this.title;
@@ -305,9 +316,9 @@ export class Pane {
     this.tip.hidden = !found;
     this.canvas.style.cursor = found ? "pointer" : "";
     if (!found || !event) return;
-    const words = found.text ?? `${found.up ? "to the server" : "to the rank"}: ${found.label}`;
-    const lane = found.lane == null ? "" : `rank ${this.story.lanes[found.lane].name} `;
-    fill(this.tip, h("strong", {}, found.text ? "" : lane), words);
+    const words = found.text ?? `to the ${found.peer == null && found.up ? this.story.hub : this.story.unit}: ${found.label}`;
+    const lane = found.text ? "" : found.peer == null ? `${who(this.story, found.lane)} ` : `${endsOf(this.story, found).join(" → ")} `;
+    fill(this.tip, h("strong", {}, lane), words);
     const x = Math.min(event.offsetX + 14, this.field.clientWidth - this.tip.offsetWidth - 8) + this.field.offsetLeft;
     this.tip.style.transform = `translate(${Math.max(x, 4)}px, ${event.offsetY + 16 + this.body.scrollTop}px)`;
   }

@@ -3,7 +3,7 @@
 import { Play } from "../played/pmi_playground.js";
 import { spoken } from "./axis.js";
 import { markHandshakes } from "./handshake.js";
-import { messagesOf } from "./messages.js";
+import { eachMoment, messagesOf } from "./messages.js";
 
 export { value, valueOf } from "./messages.js";
 
@@ -17,10 +17,21 @@ async function loadPmix() {
   pmix = module;
 }
 
-/// Loads what this scenario needs, if it is not there yet.
-export async function ready(text) {
-  if (speaksPmix(text)) await loadPmix();
+/// The module with trees of nodes, loaded on demand.
+let tree = null;
+
+/// Loads what this scenario needs, if it is not there yet. A `mutant` is a known fault of the server.
+export async function ready(text, mutant) {
+  if (isTree(text)) {
+    if (tree) return;
+    const module = await import("../tree/pmi_playground.js");
+    await module.default();
+    tree = module;
+  } else if (mutant || speaksPmix(text)) await loadPmix();
 }
+
+/// True if a scenario is a tree of nodes.
+export const isTree = (text) => /^tree /m.test(text);
 
 /// The same scenario with all ranks in PMIx. What they cannot say of it is an error.
 export async function withPmix(text) {
@@ -29,13 +40,19 @@ export async function withPmix(text) {
 }
 
 const speaksPmix = (text) => /\bdialect pmix\b/.test(text);
-const player = (text) => (speaksPmix(text) ? pmix.Play : Play);
+const player = (text, mutant) => (isTree(text) ? tree.TreePlay : mutant || speaksPmix(text) ? pmix.Play : Play);
 
 /// A run of the simulator.
 export class Run {
-  /// `what`: the scenario's text, the seed as a BigInt, and what was done, a line each.
-  constructor({ text, seed, done = "" }) {
-    this.#take(new (player(text))(text, seed, done));
+  /// `what`: the scenario's text, the seed as a BigInt, what was done, a line each, and the fault of the server, if any.
+  constructor({ text, seed, done = "", mutant = "" }) {
+    this.mutant = mutant;
+    this.#take(this.#made(text, seed, done));
+  }
+
+  #made(text, seed, done) {
+    const Made = player(text, this.mutant);
+    return this.mutant ? Made.of_mutant(text, seed, done, this.mutant) : new Made(text, seed, done);
   }
 
   /// The run that a trace of the simulator is of.
@@ -49,6 +66,7 @@ export class Run {
   #play;
   #view = null;
   #rank = null;
+  #states = null;
   #before = [];
 
   #take(play) {
@@ -64,6 +82,7 @@ export class Run {
     this.done = this.#play.done();
     this.#view = null;
     this.#rank = null;
+    this.#states = this.#play.state_words && new States(JSON.parse(this.#play.state_words()).states, this.#play.state_changes(), this.story.lanes.length);
   }
 
   /// How everything stands after so many steps.
@@ -76,9 +95,7 @@ export class Run {
 
   /// The state of one rank after so many steps: its process, its client, the server's of it, and its pending requests.
   stateAt(step, lane) {
-    const [states, ...asks] = this.view(step).ranks[lane].split("\n");
-    const [life, client, member] = states.split(" ");
-    return { life, client, member, asks };
+    return this.#states?.at(step, lane) ?? read(this.view(step).ranks[lane]);
   }
 
   /// All that there is of one rank after so many steps.
@@ -104,12 +121,17 @@ export class Run {
     const last = lines.at(-1).split(" ")[0];
     // What came with a link is taken back step by step.
     const before = this.#before.pop() ?? lines.filter((line) => line.split(" ")[0] !== last).join("\n");
-    this.#take(new (player(this.text))(this.text, this.seed, before));
+    this.#take(this.#made(this.text, this.seed, before));
   }
 
   /// The same run once more.
   fork() {
-    return new Run({ text: this.text, seed: this.seed, done: this.done });
+    return new Run({ text: this.text, seed: this.seed, done: this.done, mutant: this.mutant });
+  }
+
+  /// True if it can be a trace of the simulator: not with a fault of the server, and not of a tree.
+  get hasTrace() {
+    return !this.mutant && !isTree(this.text);
   }
 
   /// The run as a trace of the simulator.
@@ -118,9 +140,46 @@ export class Run {
   }
 }
 
+/// A state in words: its process, its client, the server's of it, and its pending requests.
+function read(words) {
+  const [states, ...asks] = words.split("\n");
+  const [life, client, member] = states.split(" ");
+  return { life, client, member, asks };
+}
+
+/// The states of all ranks at every moment: for each rank its changes, as columns of numbers.
+class States {
+  constructor(words, changes, lanes) {
+    this.words = words.map(read);
+    this.starts = new Uint32Array(lanes + 1);
+    for (let at = 1; at < changes.length; at += 3) this.starts[changes[at] + 1] += 1;
+    for (let lane = 0; lane < lanes; lane++) this.starts[lane + 1] += this.starts[lane];
+    const next = this.starts.slice();
+    this.steps = new Uint32Array(changes.length / 3);
+    this.states = new Uint32Array(changes.length / 3);
+    for (let at = 0; at < changes.length; at += 3) {
+      const place = next[changes[at + 1]]++;
+      this.steps[place] = changes[at];
+      this.states[place] = changes[at + 2];
+    }
+  }
+
+  /// The state of a rank after so many steps: that of the last change until then.
+  at(step, lane) {
+    let [low, high] = [this.starts[lane], this.starts[lane + 1]];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (this.steps[middle] <= step) low = middle;
+      else high = middle;
+    }
+    return this.words[this.states[low]];
+  }
+}
+
 /// A run that was recorded elsewhere. It can be watched only.
 export class Recorded {
   canAct = false;
+  hasTrace = false;
   text = null;
   done = "";
 
@@ -159,6 +218,8 @@ async function reader() {
 /// Adds to a story what drawing and searching need. `source` has its messages, as columns of numbers.
 function prepared(story, source) {
   // Where a log has no times, there is an order.
+  story.unit ??= "rank";
+  story.hub ??= "server";
   story.spoken = story.timeless ? (ns) => `#${Math.round(ns / 1000)}` : spoken;
   story.messages = messagesOf(story, source);
   story.moments = momentsOf(story);
@@ -176,15 +237,16 @@ function prepared(story, source) {
 
 /// Everything that has a moment, in order: what a cursor can stand on.
 function momentsOf(story) {
-  const times = new Map([[0, 0]]);
-  const note = ([ns, step]) => times.set(step, ns);
-  for (const { sent, parts } of story.messages) {
-    note(sent);
-    for (const { at } of parts) note(at);
-  }
-  for (const { at } of story.events) note(at);
-  const steps = Float64Array.from(times.keys()).sort();
-  const moments = Array.from(steps, (step) => ({ step, ns: times.get(step) }));
+  let last = story.steps;
+  for (const { at } of story.events) last = Math.max(last, at[1]);
+  eachMoment(story.columns, (_, step) => (last = Math.max(last, step)));
+  // By step; what has no moment is no number.
+  const times = new Float64Array(last + 1).fill(NaN);
+  times[0] = 0;
+  eachMoment(story.columns, (ns, step) => (times[step] = ns));
+  for (const { at } of story.events) times[at[1]] = at[0];
+  const moments = [];
+  times.forEach((ns, step) => Number.isNaN(ns) || moments.push({ step, ns }));
   if (moments.at(-1).step < story.steps) moments.push({ step: story.steps, ns: story.end });
   return moments;
 }
@@ -206,12 +268,12 @@ function spans(story) {
   const lanes = story.lanes.map(() => ({ life: [], waits: [], start: null, end: null }));
   const open = new Map();
   // Of who was recorded without its start, the first message is the first that is known.
-  if (story.recorded) for (const { lane, sent: [ns] } of story.messages) lanes[lane].start ??= ns;
+  if (story.recorded) for (const message of story.messages) lanes[message.lane].start ??= message.sent[0];
   for (const { at: [ns], lane, kind, text } of story.events) {
     if (lane == null) continue;
     const own = lanes[lane];
     const word = text.split(" ")[2];
-    if (kind === "process" && text.startsWith("rank")) {
+    if (kind === "process" && /^(rank|node) /.test(text)) {
       if (word === "start") own.start = ns;
       if (word === "killed" || word === "exit") own.end ??= { ns, text: text.split(" ").slice(2).join(" ") };
       if (own.life.length && own.life.at(-1).to == null) own.life.at(-1).to = ns;

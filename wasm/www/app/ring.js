@@ -1,6 +1,7 @@
 // The ring: the server with its shelf of cards in the middle, the ranks around it, by node. Lanes show when, the ring shows what.
 
 import { h } from "./dom.js";
+import { who } from "./names.js";
 import { stateOf } from "./pane.js";
 import { CanvasPen } from "./pen.js";
 import { value } from "./play.js";
@@ -16,6 +17,11 @@ export class RingView {
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => this.setHover(null));
     this.canvas.addEventListener("click", (event) => this.click(event));
+    this.canvas.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      const found = this.at(event.offsetX, event.offsetY);
+      if (found) this.menu(found, { x: event.clientX, y: event.clientY });
+    });
   }
 
   resize() {
@@ -63,10 +69,18 @@ export class RingView {
     const found = this.at(event.offsetX, event.offsetY);
     this.setHover(found);
     if (!found) return;
-    const { story } = this.app.active;
-    const state = found.lane !== undefined && this.scene.states[found.lane];
-    this.tip.textContent = found.message ? found.message.label : `rank ${story.lanes[found.lane].name}: ${state.word}`;
+    this.tip.textContent = this.words(found);
     this.tip.style.transform = `translate(${Math.min(event.offsetX + 14, this.width - 200)}px, ${event.offsetY + 16}px)`;
+  }
+
+  /// What is pointed at, in words.
+  words({ lane, message }) {
+    return message ? message.label : `${who(this.app.active.story, lane)}: ${this.scene.states[lane].word}`;
+  }
+
+  /// Opens the menu of what is at a place.
+  menu(found, place) {
+    this.app.onMenu?.(found, this.app.active, place);
   }
 
   setHover(found) {
@@ -80,7 +94,7 @@ export class RingView {
     const { app } = this;
     const found = this.at(event.offsetX, event.offsetY);
     if (found?.message) app.pick(found.message, app.active);
-    else if (found) app.follow(app.active, found.lane);
+    else if (found?.lane !== undefined) app.follow(app.active, found.lane);
     else app.follow(app.active, null);
   }
 }
@@ -205,11 +219,16 @@ function card(pen, x, y, width, height, words, isVisible, colors) {
   if (height >= 13 && fits >= 3) pen.text(words.length > fits ? `${words.slice(0, fits - 1)}…` : words, x + width / 2, y + height / 2 - 0.5, { color: colors.ink, size: Math.min(10.5, height * 0.55), align: "center" });
 }
 
+/// The colour of a rank or a node, by how it is.
+export function rankColor(tone, colors) {
+  return { work: colors.up, wait: colors.up, fence: colors.fence, done: colors.faint, odd: colors.fault, bad: colors.fault, calm: colors.lane }[tone];
+}
+
 function ranks(pen, scene, hover) {
   const { colors, places, states, rankRadius, story, followed } = scene;
   places.forEach((place, lane) => {
     const { tone } = states[lane];
-    const color = { work: colors.up, wait: colors.up, fence: colors.fence, done: colors.faint, odd: colors.fault, bad: colors.fault, calm: colors.lane }[tone];
+    const color = rankColor(tone, colors);
     const isLit = hover?.lane === lane || followed === lane;
     if (isLit) pen.dot(place.x, place.y, rankRadius + 5, { color, alpha: 0.3 });
     pen.dot(place.x, place.y, rankRadius, { color });

@@ -19,7 +19,22 @@ export const SECTIONS = {
       spawn: ["spawn"], finalize: ["finalize"], abort: ["abort"],
     },
   },
-  pmix: { page: "docs/pmix.html", codec: "pmi_core/wire/pmix/request.rs", sections: { admission: ["greeting"], "encodings-and-requests": ["put", "get", "barrier_in", "COMMIT", "REQ", "finalize", "abort"] } },
+  pmix: {
+    page: "docs/pmix-wire.html", codec: "pmi_core/wire/pmix/request.rs",
+    sections: {
+      greeting: ["greeting"], "job-level-information": ["REQ"], commit: ["COMMIT"], fence: ["barrier_in"], get: ["get", "REFRESH_CACHE", "RESOLVE_PEERS", "RESOLVE_NODE"],
+      "published-data": ["publish_name", "lookup_name", "unpublish_name"], spawn: ["spawn"], "connect-and-disconnect": ["job-connect", "job-disconnect"],
+      events: ["NOTIFY", "REGEVENTS", "DEREGEVENTS", "notice"], groups: ["GROUP_CONSTRUCT", "GROUP_DESTRUCT", "GROUP_LEAVE"],
+      "queries-and-control": ["QUERY", "JOB_CONTROL", "LOG", "MONITOR", "GET_CREDENTIAL", "VALIDATE_CRED"], "output-and-input": ["IOF_PULL", "IOF_PUSH", "IOF_DEREG"],
+      finalize: ["finalize"], abort: ["abort"],
+    },
+  },
+  nodes: {
+    page: "docs/nodes-wire.html", codec: "pmi_core/wire/nodes.rs",
+    sections: {
+      attachment: ["attach", "welcome", "refuse", "chain"], messages: ["message", "settled"], "collective-operations": ["contribution", "ended", "resend"], "signs-of-life": ["ping", "head-lost"],
+    },
+  },
 };
 
 /// The links of a message within the book, each a title and an address: none outside of it, or for bytes of no format.

@@ -1,8 +1,7 @@
 // The displayed runs, their sources, and the address of the page.
 
 import { LARGE } from "./large.js";
-import { LESSONS } from "./lessons.js";
-import { watch } from "./live.js";
+import { lessonOf } from "./lesson.js";
 import { notice } from "./notice.js";
 import { Recorded, Run } from "./play.js";
 import * as share from "./share.js";
@@ -38,13 +37,15 @@ export class Session {
     this.film = null;
     this.app.show(all, at);
     // A scenario is shown as a whole, and can be played from its start; a lesson begins.
-    if (at.step == null && !source.lesson) this.app.survey();
+    if (at.step == null && (!source.lesson || source.mutant)) this.app.survey();
     this.views.forEach((view) => view());
   }
 
   /// Plays a change of what is played: another seed, another number of ranks, another dialect.
   async vary({ seed, ranks, dialect }) {
-    const source = { ...this.source, lesson: null, large: null, done: undefined };
+    // A challenge is the same with any seed.
+    const isChallenge = this.source.mutant && ranks === undefined && dialect === undefined;
+    const source = { ...this.source, ...(!isChallenge && { lesson: null, mutant: null }), large: null, done: undefined };
     if (!source.text) throw new Error("a recording cannot be played another way");
     if (seed !== undefined) source.seed = seed;
     if (ranks !== undefined && ranks !== ranksOf(source.text)) {
@@ -59,13 +60,14 @@ export class Session {
 
   /// Plays a run of many ranks.
   async large(name) {
-    const { text } = LARGE.find((one) => one.name === name);
+    const { text, view } = LARGE.find((one) => one.name === name);
     await this.play({ name: null, text, seed: 1n, large: name });
+    if (view) this.shown.open(view);
   }
 
   /// Begins a lesson.
   async learn(id) {
-    const lesson = LESSONS.find((lesson) => lesson.id === id);
+    const lesson = lessonOf(id);
     if (!lesson) throw new Error(`there is no lesson "${id}"`);
     if (lesson.file) {
       const answer = await fetch(lesson.file);
@@ -73,8 +75,10 @@ export class Session {
       return;
     }
     this.app.isHandshakeFolded = false;
-    await this.play({ name: null, text: lesson.text, seed: 1n, lesson: id });
+    await this.play({ name: null, text: lesson.text, seed: 1n, lesson: id, mutant: lesson.mutant });
+    if (lesson.mutant) return;
     this.app.choose(lesson.rank);
+    if (lesson.view) this.shown.open(lesson.view);
     // Who is to be a rank begins where the rank can say something; before its start it cannot.
     const { run, story } = this.app.active;
     const isHeld = ({ next, may }) => next === "manual" && may.length > 0;
@@ -86,14 +90,15 @@ export class Session {
   async restore() {
     const link = share.read();
     if (!link) return false;
-    if (LESSONS.some(({ id, file }) => file && id === link.view.lesson)) {
+    const lesson = lessonOf(link.view.lesson);
+    if (lesson?.file) {
       await this.learn(link.view.lesson);
       return true;
     }
     const text = link.text ?? (await shipped(link.scenario));
     const { view } = link;
     const dialects = view.dialects === "all";
-    await this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson, large: LARGE.find((one) => one.text === text)?.name }, { step: link.at });
+    await this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson, mutant: lesson?.mutant, large: LARGE.find((one) => one.text === text)?.name }, { step: link.at });
     const { app } = this;
     if (view.film) {
       this.film = view.film;
@@ -172,7 +177,8 @@ export class Session {
   }
 
   /// Watches a job that runs now, at the address of its launcher.
-  live(address) {
+  async live(address) {
+    const { watch } = await import("../later/live.js");
     this.watched?.close();
     const title = address.replace(/^wss?:\/\//, "");
     let isFirst = true;
@@ -207,8 +213,8 @@ export class Session {
 }
 
 /// The tab that is open first: in a lesson that is played, the one in which a rank acts.
-export function usualTab({ text, lesson }) {
-  return text && lesson ? "Inspect" : "Story";
+export function usualTab({ text, lesson, mutant }) {
+  return text && lesson && !mutant ? "Inspect" : "Story";
 }
 
 /// More runs beside each other are not legible.

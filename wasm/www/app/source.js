@@ -1,6 +1,6 @@
 // The scenario that is played: its text, where it is from, and small changes to it.
 
-import { Run, ready, withPmix } from "./play.js";
+import { isTree, Run, ready, withPmix } from "./play.js";
 
 /// Reads the text of a scenario that comes with the page.
 export async function shipped(name) {
@@ -12,6 +12,7 @@ export async function shipped(name) {
 /// The same scenario with another number of ranks, if they are one job. Its expectations are left out: they hold for
 /// the number of ranks that it was written for.
 export function withRanks(text, count) {
+  if (isTree(text)) return text.replace(/^tree \d+/m, `tree ${count}`);
   if (/^job /m.test(text)) throw new Error("this scenario has several jobs, which share its ranks among them");
   const open = text.replace(/^expect .*\n?/gm, "");
   return /^ranks /m.test(open) ? open.replace(/^ranks .*$/m, `ranks ${count}`) : `ranks ${count}\n${open}`;
@@ -26,8 +27,16 @@ export async function withDialect(text, dialect) {
   return `${bare.trimEnd().replace(/^(name \S+)-as-pmix$/m, "$1")}\nall dialect ${dialect}\n`;
 }
 
-/// How many ranks a scenario has.
+/// The job of a story as a tree: a node server on each of its nodes.
+export function treeOf({ name, lanes }) {
+  const nodes = new Set(lanes.map(({ group }) => group)).size;
+  return `name ${name || "job"}-as-tree\nabout "The nodes of ${name || "a job"}, each with a server of its own: its ranks as a number, the frames between the nodes as they are."\n` +
+    `tree ${nodes} radix 4\nranks ${Math.ceil(lanes.length / nodes)}\nfences 2\nbytes 20..60\npace 0..200\nlatency 60..90\n`;
+}
+
+/// How many ranks a scenario has; of a tree, how many nodes.
 export function ranksOf(text) {
+  if (isTree(text)) return Number(/^tree (\d+)/m.exec(text)[1]);
   return Number(/^ranks (\d+)/m.exec(text)?.[1] ?? 1);
 }
 
@@ -39,10 +48,10 @@ export const titled = (dialect) => (dialect === "pmix" ? "PMIx" : `PMI ${dialect
 
 /// Runs of a scenario, and what each is called: one, or one in each dialect. In the place of a run that there
 /// cannot be stands what is missing.
-export async function runs({ text, seed, dialects, done = [""] }) {
-  await ready(text);
+export async function runs({ text, seed, dialects, mutant, done = [""] }) {
+  await ready(text, mutant);
   if (dialects) return Promise.all(DIALECTS.map(async (dialect) => [await inDialect(text, seed, dialect), titled(dialect)]));
-  return done.map((done, at) => [new Run({ text, seed, done }), at === 0 ? "The run" : `Branch ${at}`]);
+  return done.map((done, at) => [new Run({ text, seed, done, mutant }), at === 0 ? "The run" : `Branch ${at}`]);
 }
 
 async function inDialect(text, seed, dialect) {

@@ -1,53 +1,96 @@
-// The views of a run: lanes show when, the ring shows what, the table compares dialects.
+// The views of a run: lanes show when, the ring shows what, the table compares dialects, the tree has the nodes.
 
 import { fill, h } from "./dom.js";
-import { DialectTable } from "./dialects.js";
 import { notice } from "./notice.js";
 import { RingView } from "./ring.js";
+import { treeOf } from "./source.js";
 
 /// Name, title and help of each view.
 const VIEWS = [
   ["lanes", "Lanes", "Lanes show when: a lane for each rank, time from left to right"],
   ["ring", "Ring", "The ring shows what: the server and its cards in the middle, the ranks around it"],
   ["dialects", "Dialects", "The same job in PMI 1.1, 1.2, 2.0 and PMIx, operation by operation"],
+  ["tree", "Tree", "The tree of node servers: a fence goes up to the head, and its end comes down"],
 ];
 
 export class ViewSwitch {
   constructor(app, session) {
     this.app = app;
+    this.session = session;
     this.ring = new RingView(app);
-    this.table = new DialectTable(app, session);
-    this.table.element.hidden = true;
-    this.buttons = VIEWS.map(([name, title, about]) => h("button", { type: "button", title: `${about} (v)`, "aria-pressed": String(name === app.view), onclick: () => this.open(name) }, title));
+    // What is not shown at first is loaded when it is opened.
+    this.others = { dialects: h("div", { hidden: true }), tree: h("div", { hidden: true }) };
+    this.buttons = VIEWS.map(([name, title, about]) => h("button", { type: "button", title: `${about} (v)`, "aria-pressed": String(name === app.view), onclick: () => this.choose(name) }, title));
     this.element = h("div", { class: "switch", role: "group", "aria-label": "View" }, this.buttons);
+    this.elements = [this.ring.element, ...Object.values(this.others)];
     app.ring = this.ring;
-    app.drawView = () => app.view === "ring" && this.ring.draw();
+    app.drawView = () => {
+      if (app.view === "ring") this.ring.draw();
+      if (app.view === "tree") this.tree?.draw();
+    };
   }
 
-  /// Opens a view by its name; an unknown one is that of the lanes.
+  /// True if a view can show the active run: a tree has no cards and no dialects.
+  fits(name) {
+    const isTree = this.app.active?.story.unit === "node";
+    return name === "lanes" || (name === "tree") === isTree;
+  }
+
+  /// Opens a view of the active run. A job on several nodes is shown as a tree by a run of its own.
+  choose(name) {
+    if (name !== "tree" || this.fits(name)) return this.open(name);
+    const { story } = this.app.active;
+    this.session.play({ name: null, text: treeOf(story), seed: this.session.source.seed }).then(() => this.open("tree")).catch(notice);
+  }
+
+  /// Opens a view by its name; one that is unknown, or does not fit the run, is that of the lanes.
   open(name) {
     const { app } = this;
-    app.view = VIEWS.some(([known]) => known === name) ? name : "lanes";
+    const isKnown = VIEWS.some(([known]) => known === name) && this.fits(name);
+    app.view = isKnown ? name : "lanes";
     this.buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(VIEWS[at][0] === app.view)));
     app.stage.hidden = app.view !== "lanes";
     this.ring.element.hidden = app.view !== "ring";
-    this.table.element.hidden = app.view !== "dialects";
+    for (const [other, element] of Object.entries(this.others)) element.hidden = app.view !== other;
     document.body.classList.toggle("wide", app.view === "dialects");
     this.ring.resize();
+    this.tree?.resize();
+    this.load(app.view).catch(notice);
     app.changed();
   }
 
-  /// Opens the next view.
-  next() {
-    const at = VIEWS.findIndex(([name]) => name === this.app.view);
-    this.open(VIEWS[(at + 1) % VIEWS.length][0]);
+  /// Loads what a view needs, and shows it.
+  async load(name) {
+    const { app, others } = this;
+    if (name === "dialects" && !this.table) {
+      const { DialectTable } = await import("../later/dialects.js");
+      this.table ??= new DialectTable(app, this.session);
+      others.dialects.replaceChildren(this.table.element);
+    } else if (name === "tree" && !this.tree) {
+      const { TreeView } = await import("../later/tree.js");
+      this.tree ??= new TreeView(app, this.session);
+      others.tree.replaceChildren(this.tree.element);
+    } else return;
+    app.changed();
   }
 
-  /// Updates the open view in words.
+  /// Opens the next view that fits.
+  next() {
+    const names = VIEWS.map(([name]) => name).filter((name) => this.fits(name));
+    this.open(names[(names.indexOf(this.app.view) + 1) % names.length]);
+  }
+
+  /// Updates the open view in words, and offers those that the run can be shown in.
   show() {
-    if (this.app.view === "ring") this.ring.describe();
-    if (this.app.view === "dialects") {
-      this.table.show().catch((error) => {
+    const { app, session } = this;
+    const { lanes, unit } = app.active.story;
+    const hasNodes = unit === "rank" && session.source?.text && lanes.some(({ group }) => group !== lanes[0].group);
+    this.buttons.forEach((button, at) => (button.hidden = !this.fits(VIEWS[at][0]) && !(VIEWS[at][0] === "tree" && hasNodes)));
+    if (!this.fits(app.view)) this.open("lanes");
+    if (app.view === "ring") this.ring.describe();
+    if (app.view === "tree") this.tree?.describe();
+    if (app.view === "dialects") {
+      this.table?.show().catch((error) => {
         fill(this.table.element, h("p", { class: "warn" }, error.message));
         notice(error);
       });

@@ -178,8 +178,8 @@ impl TreeWorld {
 
     /// A run with a broken rule is over.
     fn note_violations(&mut self) {
-        let noted = std::mem::replace(&mut self.violations, self.checks.violations().len());
-        for violation in self.checks.violations()[noted..].to_vec() {
+        while let Some(violation) = self.checks.violations().get(self.violations).cloned() {
+            self.violations += 1;
             self.is_over = true;
             self.note(|| TreeRecord::Violation(violation));
         }

@@ -1,6 +1,6 @@
 // The exchanges of one rank by operation: what a request and its reply say, and what they cost.
 
-import { HELLO } from "./handshake.js";
+import { HELLO } from "../app/handshake.js";
 
 /// The operations that are compared, in their order, with the names of their requests.
 export const OPERATIONS = [

@@ -1,12 +1,12 @@
 // The table of dialects: an operation a row, a dialect a column, and fields of the same meaning in one colour.
 
-import { rankChoice } from "./act.js";
-import { fill, h } from "./dom.js";
+import { rankChoice } from "../app/act.js";
+import { fill, h } from "../app/dom.js";
 import { exchanges, OPERATIONS } from "./exchanges.js";
-import { shown } from "./inspector.js";
-import { otherNames } from "./names.js";
-import { valueOf } from "./play.js";
-import { DIALECTS, runs, titled } from "./source.js";
+import { shown } from "../app/inspector.js";
+import { otherNames } from "../app/names.js";
+import { valueOf } from "../app/play.js";
+import { DIALECTS, runs, titled } from "../app/source.js";
 
 /// Meanings of fields, each with the names it has in the dialects.
 const CONCEPTS = [

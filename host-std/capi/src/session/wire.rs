@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use pmi_core::command::{Spawn, Version};
 use pmi_core::error::Code;
+use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping, write_mapping};
 use pmi_link::CallError;
 use pmi_std::env::{SERVER_ATTRIBUTE, SERVER_PROJECT};
 use pmi_std::{Member, Neighbours, OwnedPair, SharedPmi, Spawned};
 
 use super::escape::{escape, unescape};
-use super::{Session, SessionFacts, ring_by_fence};
+use super::{MAXES, Session, SessionFacts, ring_by_fence};
 use crate::code::{self, CodeResult};
 
 /// The server, as far as a client must know it.
@@ -98,6 +99,9 @@ impl Session for WireSession {
             _ => self.pmi.get(key),
         };
         let value = value.map_err(code::of_call)?;
+        if key == PROCESS_MAPPING {
+            return Ok(value.map(|mapping| covering(mapping, self.facts.size)));
+        }
         Ok(if self.is_pmi2() { value } else { value.map(unescape) })
     }
 
@@ -154,7 +158,11 @@ impl Session for WireSession {
             let size = self.universe_size()?;
             return Ok(size.map(|size| size.to_string().into_bytes()));
         }
-        self.pmi.job_attribute(key).map_err(code::of_call)
+        let value = self.pmi.job_attribute(key).map_err(code::of_call)?;
+        Ok(match key {
+            PROCESS_MAPPING => value.map(|mapping| covering(mapping, self.facts.size)),
+            _ => value,
+        })
     }
 
     fn publish(&self, service: &[u8], port: &[u8]) -> CodeResult<()> {
@@ -210,8 +218,37 @@ impl Session for WireSession {
     }
 }
 
+/// A mapping of `size` ranks that covers each of them: that of Hydra 4 is to be repeated, as
+/// `(vector,(0,1,1))` for any number of ranks of one node, and Intel MPI does not repeat one that it has from
+/// a library.
+fn covering(mapping: Vec<u8>, size: u32) -> Vec<u8> {
+    let mut text = vec![0; MAXES.value as usize - 1];
+    let nodes = read_mapping(&mapping, size);
+    match nodes.and_then(|nodes| write_mapping(nodes.take(size as usize), &mut text).ok()) {
+        Some(len) => {
+            text.truncate(len);
+            text
+        }
+        None => mapping,
+    }
+}
+
 /// Largest line that Slurm reads.
 const SLURM_LINE: u32 = 1024;
 
 /// Interval between reads of an attribute that is waited for.
 const NODE_POLL: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapping_covers_each_rank_and_another_text_stays_as_it_is() {
+        let covering = |text: &str, size| String::from_utf8(covering(text.into(), size)).unwrap();
+        assert_eq!(covering("(vector,(0,1,1))", 3), "(vector,(0,1,3))");
+        assert_eq!(covering("(vector,(0,2,2))", 4), "(vector,(0,2,2))");
+        assert_eq!(covering("(vector,(0,2,1))", 4), "(vector,(0,2,1),(0,2,1))");
+        assert_eq!(covering("nonsense", 4), "nonsense");
+    }
+}

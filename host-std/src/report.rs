@@ -1,6 +1,7 @@
 //! All messages of this program. Each is one line on standard error, names the affected component and
 //! host, and gives the remedy if there is one.
 
+use crate::launch::gdb::HeldRank;
 use crate::launch::plan::{Endpoint, Plan};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
@@ -123,6 +124,28 @@ pub(crate) fn without_heartbeat(
     format!(
         "{} has sent no heartbeat for {secs} s, although it announced one ({code}); it may hang",
         local_rank(plan, rank, pid)
+    )
+}
+
+/// Ranks that have stopped for their debuggers, which the `hint` finds.
+pub(crate) fn in_gdb(plan: &Plan, held: &[HeldRank], hint: &str) -> String {
+    let (ranks, programs) = (held.iter().map(|one| one.rank), plan.program_names());
+    let ranks: Ranks = ranks.collect();
+    let (named, host) = (ranks.named(), &plan.host);
+    let verb = if ranks.count() == 1 { "has" } else { "have" };
+    format!(
+        "{named} of {} ({programs} on {host}) {verb} stopped at the first instruction; {hint}, and \
+         'continue' there starts the program",
+        size(plan)
+    )
+}
+
+/// A rank that has stopped for a debugger, which the user is to start.
+pub(crate) fn awaits_gdb(plan: &Plan, HeldRank { rank, pid }: HeldRank) -> String {
+    format!(
+        "{} has stopped at its first instruction; attach to it in another terminal by 'gdb -p {pid}', and \
+         let it continue by 'kill -CONT {pid}'",
+        local_rank(plan, rank, Some(pid))
     )
 }
 

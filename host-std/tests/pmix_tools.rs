@@ -252,6 +252,31 @@ fn debugger_holds_a_job_in_init_and_starts_daemons_beside_it() {
     assert!(!ran.err.contains("code 5"), "{}", ran.err);
 }
 
+// Coverage: X2-6
+#[test]
+fn debugger_stops_a_job_at_its_first_instruction() {
+    let place = Place::new("stops");
+    let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
+    // The debugger shows the place, where no library is loaded yet, and leaves the process as it was.
+    let has_gdb = Command::new("gdb").arg("--version").output().is_ok();
+    assert!(has_gdb || std::env::var_os("CI").is_none(), "Debian's package gdb is missing");
+    let gdb = ["gdb", "-q", "-nx", "-batch", "-ex", "'info symbol $pc'", "-p"];
+    let words: Vec<&str> =
+        ["exec"].into_iter().chain(gdb.into_iter().filter(|_| has_gdb)).collect();
+    place.programs("pmix_debug", &words, |ran| {
+        let ran = ran.exits_with(0);
+        let at = |line: &str| ran.out.find(line).unwrap_or_else(|| panic!("{line}: {}", ran.out));
+        for rank in 0..2 {
+            assert!(at("the job waits\n") < at(&format!("{rank}: released\n")), "{}", ran.out);
+        }
+        assert!(ran.out.ends_with("the job has ended\n"), "{}", ran.out);
+        let first = ran.out.matches("_start in section .text").count();
+        assert_eq!(first, if has_gdb { 2 } else { 0 }, "{} {}", ran.out, ran.err);
+    });
+    job.signal("TERM");
+    job.end().exits_with(143);
+}
+
 // Coverage: X2-20
 #[test]
 fn tool_logs_to_the_streams_of_the_launcher() {

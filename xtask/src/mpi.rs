@@ -32,8 +32,9 @@ pub(crate) const PACKAGES: &[&str] = &[
     "pkg-config",
     "valgrind",
     "python3-venv",
-    // The debugger that reads the calls of ranks.
+    // The debugger that reads the calls of ranks, and the terminals in which it controls them.
     "gdb",
+    "tmux",
 ];
 
 /// The sentence about a missing MPI, with its remedy.
@@ -70,6 +71,7 @@ pub(crate) fn find() -> Result<String, String> {
     }
     probe("python3", &["-c", "import ensurepip, venv"])?;
     probe("gdb", &["--version"])?;
+    probe("tmux", &["-V"])?;
     // By its path: there may be another one that does not see Debian's modules.
     probe("/usr/bin/python3", &["-c", "import mpi4py, pmix"])?;
     Ok(format!(

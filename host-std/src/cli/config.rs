@@ -6,6 +6,7 @@ use super::options::RANKS_MAX;
 use crate::admission::secret::{GeneratedSecret, SecretUse, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
+use crate::launch::gdb::GDB;
 use crate::launch::plan::{App, JobSpec, run_name};
 use crate::launch::{binding, preload, torch};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
@@ -21,7 +22,7 @@ use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
 use pmi_host_base::usage::UsageError;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -122,6 +123,10 @@ impl Config {
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
         let other = |what| UsageError::Other { what };
         settings.output.check_readers(ranks).map_err(other)?;
+        settings.watching.check_debugged(ranks).map_err(other)?;
+        if settings.watching.gdb.is_some() {
+            Program::find(OsStr::new(GDB), None, None).map_err(|_| other(NO_GDB.to_owned()))?;
+        }
         let all = ranks.saturating_add(callers);
         if settings.job.universe == Universe::Hosts {
             let slots = hosts.default_ranks(usize::MAX, &settings.hosts);
@@ -134,6 +139,9 @@ impl Config {
         }
         let own_name = hosts.own_name().to_owned();
         let mut hosts = hosts.place(&counts, &settings.hosts)?;
+        if hosts.is_some() && settings.watching.gdb.is_some() {
+            return Err(other(GDB_ON_HOSTS.to_owned()).into());
+        }
         let dial_in_node = match &mut hosts {
             Some(placed) if callers > 0 || settings.job.websocket.is_some() => {
                 Some(placed.add_ranks(&own_name, callers).map_err(other)?)
@@ -431,6 +439,12 @@ impl ConfigError {
         }
     }
 }
+
+const NO_GDB: &str =
+    "'--gdb' needs gdb, which is not installed; install it, or leave the option out";
+
+const GDB_ON_HOSTS: &str =
+    "'--gdb' works on one node only; leave it out, or run all ranks on this machine";
 
 const PORT_ALONE: &str = "'--pmi-port' is the port of ranks that are started here, and '--listen' that of \
     others; leave one of the two out";

@@ -4,10 +4,14 @@ use super::EventLoop;
 use super::spawn::Spawning;
 use crate::launch::control::ControlAction;
 use crate::launch::directives::{JobDirectives, RankChoice};
+use crate::launch::gdb::{GdbPanes, HeldRank};
+use crate::launch::guard::Guard;
 use crate::mpir::{self, PartProcesses};
 use crate::numbers::index;
+use crate::report;
 use pmi_core::ids::JobId;
 use pmi_core::wire::pmix::WILDCARD;
+use std::rc::Rc;
 
 impl Spawning<'_> {
     /// Number of processes of a job of daemons of a debugger, if it follows from the processes that they
@@ -41,7 +45,7 @@ pub(super) fn note_stopped(run: &mut EventLoop, job: JobId, rank: u32) {
     if state.stopped.len() >= index(awaited) {
         let all = state.stopped.len() == index(state.plan.local());
         let rank = if all { WILDCARD } else { rank };
-        run.service.pmix_notifier().notify_ready_for_debug(job, rank);
+        run.service.pmix_notifier().notify_ready_for_debug((job, rank), None);
     }
 }
 
@@ -66,9 +70,32 @@ pub(super) fn dismiss_daemons(run: &mut EventLoop) {
     }
 }
 
+/// Opens the debuggers of ranks that start in one, and tells the user where they are.
+fn open_gdb(run: &mut EventLoop) {
+    let first = run.jobs.first();
+    let Some(plan) = run.jobs.plan(first).map(Rc::clone) else { return };
+    if plan.pairs.directives.gdb.is_none() {
+        return;
+    }
+    let ranks = plan.placement.ranks.iter().filter(|rank| plan.pairs.directives.has_gdb(*rank));
+    let held = ranks.filter_map(|rank| Some(HeldRank { rank, pid: run.pid(first, rank)? }));
+    let held: Vec<HeldRank> = held.collect();
+    let mark = run.processes.launcher.guard.as_ref().map(Guard::mark);
+    match GdbPanes::open(&held, mark) {
+        Ok(panes) => {
+            run.io.report(report::in_gdb(&plan, &held, &panes.hint()));
+            run.status.set_gdb(panes);
+        }
+        Err(why) => {
+            run.io.report(why);
+            held.iter().for_each(|one| run.io.report(report::awaits_gdb(&plan, *one)));
+        }
+    }
+}
+
 /// Publishes the processes of the first job when the last of them was started, and lets a debugger attach to
 /// them. Jobs that ranks spawn are not in the table.
-pub(super) fn publish(run: &EventLoop) {
+pub(super) fn publish(run: &mut EventLoop) {
     // The agent of a node is not the launcher that a debugger starts.
     let first = run.jobs.first();
     let Some(job) = run.jobs.get(first).filter(|_| run.uplink.is_none()) else { return };
@@ -88,4 +115,5 @@ pub(super) fn publish(run: &EventLoop) {
         parts.iter_mut().last().into_iter().for_each(|part| part.pids.push(pid));
     }
     mpir::publish(&job.plan.host, &parts);
+    open_gdb(run);
 }

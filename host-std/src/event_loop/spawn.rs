@@ -251,6 +251,10 @@ impl Spawning<'_> {
             if has_pmix {
                 self.service.pmix_notifier().notify_job_start(start.job);
             }
+            if let Some(stopped) = start.plan.pairs.directives.stop_on_exec {
+                let mut notifier = self.service.pmix_notifier();
+                notifier.notify_ready_for_debug((start.job, stopped.number()), Some("exec"));
+            }
         }
     }
 

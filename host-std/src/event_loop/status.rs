@@ -4,6 +4,7 @@ use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use super::status_socket::StatusServer;
 use crate::control::stack::StackReport;
+use crate::launch::gdb::GdbPanes;
 use crate::nodes::node_report::{JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted};
 use crate::numbers::index;
 use crate::server::service::Service;
@@ -34,6 +35,8 @@ pub(super) struct Status {
     pub(super) socket: StatusServer,
     /// Command that prints the stacks of the ranks with a report of no progress, if they are requested.
     stacks: Option<StackReport>,
+    /// Debuggers of ranks that have started in one.
+    gdb: Option<GdbPanes>,
     /// Progress display, only if output goes to a person at a terminal.
     progress: Option<Progress>,
 }
@@ -83,6 +86,7 @@ impl Status {
             cpu: BTreeMap::new(),
             socket: StatusServer::new(&settings.watching, began),
             stacks: settings.watching.stall_stacks.then(StackReport::default),
+            gdb: None,
             progress: (settings.watching.progress && is_watched_by_user).then(Progress::new),
         }
     }
@@ -146,6 +150,11 @@ impl Status {
         if let Some(stacks) = &mut self.stacks {
             stacks.start();
         }
+    }
+
+    /// Keeps the debuggers of ranks until the end of the run.
+    pub(super) fn set_gdb(&mut self, panes: GdbPanes) {
+        self.gdb = Some(panes);
     }
 
     /// Progress line of a long start or a long shutdown: a new one, or none where one was. `None` if

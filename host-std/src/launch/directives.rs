@@ -1,13 +1,16 @@
-//! Directives of a PMIx spawn request that concern its whole job.
+//! Directives that concern a whole job: those of a PMIx spawn request, and the debuggers of the first job.
 //!
 //! | key | meaning here |
 //! |---|---|
 //! | `pmix.fwd.stdout`, `pmix.fwd.stderr` | the requester, a tool, receives the output without a further request |
 //! | `pmix.fwd.stdin`, `pmix.stdin` | the ranks read input that tools push: rank 0, or this rank |
 //! | `pmix.dbg.init`, `pmix.dbg.notify` | PMIx clients wait for a debugger in init or where they choose: this rank or all |
+//! | `pmix.dbg.exec` | this rank or all stop at their first instruction, whatever their protocol |
 //! | `pmix.debugger`, `pmix.dbg.tgt`, `pmix.dbg.job` | the processes are daemons of a debugger for these processes |
 //! | `pmix.dbg.dpnd`, `pmix.dbg.dpproc` | number of daemons for each node, or for each of these processes |
 
+use super::trampoline::DebugHold;
+use crate::settings::DebuggedRanks;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Info, Type, WILDCARD};
 
@@ -22,6 +25,10 @@ pub(crate) struct JobDirectives {
     pub(crate) stop_in_init: Option<RankChoice>,
     /// Ranks that wait for a debugger where they choose.
     pub(crate) stop_in_app: Option<RankChoice>,
+    /// Ranks that stop at their first instruction.
+    pub(crate) stop_on_exec: Option<RankChoice>,
+    /// Ranks of the first job that start in gdb.
+    pub(crate) gdb: Option<DebuggedRanks>,
     /// True for daemons of a debugger.
     pub(crate) are_daemons: bool,
     /// Processes that these daemons control: a namespace and its ranks.
@@ -49,6 +56,7 @@ pub(crate) const KEYS: &[&[u8]] = &[
     keys::FORWARD_STDERR,
     keys::DEBUG_STOP_IN_INIT,
     keys::DEBUG_STOP_IN_APP,
+    keys::DEBUG_STOP_ON_EXEC,
     keys::DEBUGGER_DAEMONS,
     keys::DEBUG_TARGET,
     keys::DEBUG_JOB,
@@ -57,6 +65,21 @@ pub(crate) const KEYS: &[&[u8]] = &[
 ];
 
 impl JobDirectives {
+    /// True if this rank starts in gdb.
+    pub(crate) fn has_gdb(&self, rank: u32) -> bool {
+        self.gdb.as_ref().is_some_and(|ranks| ranks.has(rank))
+    }
+
+    /// Preparation of a rank for the debugger that has requested its job.
+    pub(super) fn debug_hold(&self, rank: u32) -> DebugHold {
+        let is_in = |choice: Option<RankChoice>| choice.is_some_and(|choice| choice.has(rank));
+        match () {
+            () if self.has_gdb(rank) || is_in(self.stop_on_exec) => DebugHold::StoppedOnExec,
+            () if is_in(self.stop_in_init) || is_in(self.stop_in_app) => DebugHold::Traceable,
+            () => DebugHold::None,
+        }
+    }
+
     /// Applies a directive; false if it is none of [`KEYS`].
     pub(super) fn take(&mut self, info: &Info<'_>) -> bool {
         let value = &info.value;
@@ -71,6 +94,7 @@ impl JobDirectives {
             keys::FORWARD_STDERR => self.forwards[1] = value.is_true(),
             keys::DEBUG_STOP_IN_INIT => self.stop_in_init = RankChoice::read(info),
             keys::DEBUG_STOP_IN_APP => self.stop_in_app = RankChoice::read(info),
+            keys::DEBUG_STOP_ON_EXEC => self.stop_on_exec = RankChoice::read(info),
             keys::DEBUGGER_DAEMONS => self.are_daemons = value.is_true(),
             keys::DEBUG_TARGET => {
                 self.target = value.proc().map(|proc| {
@@ -138,6 +162,17 @@ mod tests {
         let mut directives = JobDirectives::default();
         assert!(directives.take(&info) && KEYS.contains(&key));
         directives
+    }
+
+    #[test]
+    fn ranks_are_prepared_for_the_debugger_that_has_requested_their_job() {
+        let stop = |key| taken(key, |to| _ = to.of(Type::PROC_RANK).u32(1));
+        let holds = |key| [0, 1].map(|rank| stop(key).debug_hold(rank));
+        let (none, traceable) = (DebugHold::None, DebugHold::Traceable);
+        assert_eq!(holds(keys::DEBUG_STOP_ON_EXEC), [none, DebugHold::StoppedOnExec]);
+        assert_eq!(holds(keys::DEBUG_STOP_IN_INIT), [none, traceable]);
+        assert_eq!(holds(keys::DEBUG_STOP_IN_APP), [none, traceable]);
+        assert_eq!(holds(keys::DEBUG_JOB), [none, none]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) mod control;
 pub(crate) mod descriptors;
 pub(crate) mod directives;
 pub(crate) mod env;
+mod exec_stop;
+pub(crate) mod gdb;
 pub(crate) mod guard;
 pub(crate) mod hwloc;
 pub(crate) mod local_ranks;

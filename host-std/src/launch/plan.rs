@@ -7,6 +7,7 @@ use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::protocol_offer::ProtocolOffer;
 use crate::placement::{ExpectedRanks, PlacedHosts};
+use super::trampoline::DebugHold;
 use crate::settings::Settings;
 use crate::settings::nodes::StarterName;
 use crate::settings::{Environment, Universe};
@@ -175,6 +176,10 @@ impl Plan {
             },
             pairs: InitialPairs {
                 attributes: settings.job.attributes.clone(),
+                directives: JobDirectives {
+                    gdb: settings.watching.gdb.clone(),
+                    ..JobDirectives::default()
+                },
                 ..InitialPairs::default()
             },
         }
@@ -269,6 +274,11 @@ impl Plan {
     /// The place of `rank` among the ranks that are started on this node; `None` if it is not one of them.
     pub(crate) fn local_rank(&self, rank: u32) -> Option<u32> {
         self.placement.ranks.local_rank(rank)
+    }
+
+    /// Preparation of a rank for a debugger.
+    pub(crate) fn debug_hold(&self, rank: u32) -> DebugHold {
+        self.pairs.directives.debug_hold(rank)
     }
 
     /// Name of the node of `rank`.

@@ -259,7 +259,8 @@ impl Launcher {
             }
             Streams::Terminal(name) => (RankStreams::Terminal(name), Session::Own),
         };
-        let start = RankStart { local_rank, environment, session, link: theirs, streams };
+        let hold = plan.debug_hold(rank);
+        let start = RankStart { local_rank, environment, session, link: theirs, streams, hold };
         Ok(PreparedRank { start, link, output: read, errors: read_errors })
     }
 

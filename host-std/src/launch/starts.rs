@@ -12,9 +12,10 @@
 //! binding belongs to a thread.
 
 use crate::launch::binding::Binding;
+use crate::launch::exec_stop;
 use crate::launch::script;
 use crate::launch::session::{Session, SpawnAttributes, StartMethod};
-use crate::launch::trampoline;
+use crate::launch::trampoline::{self, DebugHold};
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
@@ -56,6 +57,8 @@ pub(super) struct RankStart {
     /// Its end of the socket pair.
     pub(super) link: OwnedFd,
     pub(super) streams: RankStreams,
+    /// Its preparation for a debugger.
+    pub(super) hold: DebugHold,
 }
 
 /// Standard streams of a rank.
@@ -216,12 +219,16 @@ impl Batch {
             posix_spawn(path, &actions, attributes, words, &environment)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))
         };
-        let start = |path: &CStr, words: &[CString]| match self.attributes.of(rank.session) {
-            StartMethod::Direct(attributes) => start_with(path, words, attributes),
-            StartMethod::Trampoline(attributes) => {
-                let words = trampoline::words(self.attributes.stops(), path, words);
-                start_with(trampoline::PROGRAM, &words, attributes)
-            }
+        let start = |path: &CStr, words: &[CString]| {
+            let (attributes, stops) = match self.attributes.of(rank.session) {
+                StartMethod::Direct(attributes) if rank.hold == DebugHold::None => {
+                    return start_with(path, words, attributes);
+                }
+                StartMethod::Direct(attributes) => (attributes, SigSet::empty()),
+                StartMethod::Trampoline(attributes) => (attributes, *self.attributes.stops()),
+            };
+            let words = trampoline::words(&stops, rank.hold, path, words);
+            start_with(trampoline::PROGRAM, &words, attributes)
         };
         let start = || match start(path, words) {
             Err(Errno::NOEXEC) => match script::by_shell(path, words) {
@@ -234,7 +241,12 @@ impl Batch {
             Some(binding) => binding.during(rank.local_rank, start),
             None => start(),
         };
-        Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)
+        let pid = Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?;
+        if rank.hold == DebugHold::StoppedOnExec {
+            // By this thread, which alone may do it.
+            exec_stop::leave_stopped(pid);
+        }
+        Ok(pid)
     }
 }
 
@@ -311,6 +323,7 @@ mod tests {
             local_rank,
             environment: vec![CString::new(format!("CODE={local_rank}")).unwrap()],
             session: Session::Own,
+            hold: DebugHold::None,
             link: null(),
             streams: match local_rank % 5 {
                 3 => RankStreams::Terminal(c"/no/such/terminal".into()),

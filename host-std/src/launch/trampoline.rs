@@ -1,4 +1,4 @@
-//! The step between the launcher and a rank in the launcher's session.
+//! The step between the launcher and a rank in the launcher's session, and a rank that a debugger controls.
 //!
 //! `posix_spawn` lends the memory of this process to the child and waits inside the system until the
 //! child has become another program. Ctrl-Z, and reading or writing a terminal from the background, stop
@@ -12,14 +12,21 @@
 //! becomes the rank. A pending signal then stops a process for which no other process waits. A rank with
 //! a process group of its own discards it: the signal was for the launcher's group, and the one that
 //! continues that group would not reach the rank.
+//!
+//! A rank that a debugger controls permits that to all processes of its user ([`DebugHold::Traceable`]):
+//! where the system restricts debuggers to ancestors (`kernel.yama.ptrace_scope` is 1), a daemon of a
+//! debugger is none. One that stops on exec asks its parent to trace it, too; the parent does the rest: see
+//! [`exec_stop`](super::exec_stop).
 
 use crate::launch::process::start_code;
 use crate::launch::script;
 use nix::errno::Errno;
+use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{execv, getpgrp, getpid};
 use pmi_host_base::exit::complain;
+use rustix::process::{PTracer, set_ptracer};
 use signal_hook::consts::SIGPIPE;
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};
@@ -37,26 +44,80 @@ pub(crate) const PROGRAM: &CStr = c"/proc/self/exe";
 /// Signals that stop a process group and can be blocked.
 const STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
+/// Preparation of a rank for a debugger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DebugHold {
+    /// None.
+    #[default]
+    None,
+    /// Any process of its user may attach to it.
+    Traceable,
+    /// The same, and it stops at its first instruction.
+    StoppedOnExec,
+}
+
 /// Stop signals that `mask` does not block.
 pub(crate) fn stops_outside(mask: &SigSet) -> SigSet {
     STOPS.into_iter().filter(|one| !mask.contains(*one)).collect()
 }
 
-/// Arguments with which [`PROGRAM`] unblocks `stops` and executes the program at `path` with its `words`.
-pub(crate) fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
+/// Arguments with which [`PROGRAM`] unblocks `stops`, prepares for a debugger, and executes the program at
+/// `path` with its `words`.
+pub(crate) fn words(
+    stops: &SigSet,
+    hold: DebugHold,
+    path: &CStr,
+    words: &[CString],
+) -> Vec<CString> {
     let numbers: Vec<String> = stops.iter().map(|one| (one as i32).to_string()).collect();
-    let own = ["pmi-host", TRAMPOLINE, &numbers.join(",")];
+    let own = ["pmi-host", TRAMPOLINE, &numbers.join(","), hold.word()];
     let own = own.into_iter().map(|word| CString::new(word).unwrap_or_default());
     own.chain([path.to_owned()]).chain(words.iter().cloned()).collect()
 }
 
-/// Unblocks the signals listed in the first word and executes the program named by the others.
+impl DebugHold {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Traceable => "traceable",
+            Self::StoppedOnExec => "stopped",
+        }
+    }
+
+    fn of_word(word: &CStr) -> Self {
+        let all = [Self::Traceable, Self::StoppedOnExec];
+        let found = all.into_iter().find(|hold| hold.word().as_bytes() == word.to_bytes());
+        found.unwrap_or_default()
+    }
+
+    /// Permits debuggers, and requests the stop; both hold across the exec.
+    fn prepare(self) -> nix::Result<()> {
+        if self != Self::None {
+            // A system that knows no such restriction fails here.
+            let _ = set_ptracer(PTracer::Any);
+        }
+        match self {
+            Self::StoppedOnExec => ptrace::traceme(),
+            Self::None | Self::Traceable => Ok(()),
+        }
+    }
+}
+
+/// Unblocks the signals listed in the first word, prepares for the debugger of the second, and executes the
+/// program named by the others.
 pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| CString::new(word.into_vec()));
     let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { return ExitCode::FAILURE };
-    let [stops, path, words @ ..] = &words[..] else { return ExitCode::FAILURE };
-    let Err(error) = become_program(stops, path, words);
+    let [stops, hold, path, words @ ..] = &words[..] else { return ExitCode::FAILURE };
     let name = path.to_string_lossy();
+    if let Err(error) = DebugHold::of_word(hold).prepare() {
+        let what = format!(
+            "{name} cannot stop for a debugger: the system refuses ptrace ({error}); see \
+             /proc/sys/kernel/yama/ptrace_scope"
+        );
+        return complain(&what, UNTRACEABLE);
+    }
+    let Err(error) = become_program(stops, path, words);
     complain(&format!("{name} cannot be started: {error}"), start_code(&error))
 }
 
@@ -83,6 +144,9 @@ fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<In
     })
 }
 
+/// Exit code of a rank that could not stop for a debugger, as of one that cannot be executed.
+const UNTRACEABLE: u8 = 126;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,8 +156,18 @@ mod tests {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGTTIN);
         mask.add(Signal::SIGUSR1);
-        let words = words(&stops_outside(&mask), c"/bin/echo", &[c"echo".into(), c"a b".into()]);
-        let expected = [c"pmi-host", c"trampoline", c"20,22", c"/bin/echo", c"echo", c"a b"];
+        let stops = stops_outside(&mask);
+        let of_rank = [c"echo".into(), c"a b".into()];
+        let words = words(&stops, DebugHold::None, c"/bin/echo", &of_rank);
+        let expected = [c"pmi-host", c"trampoline", c"20,22", c"", c"/bin/echo", c"echo", c"a b"];
         assert_eq!(words, expected.map(CStr::to_owned));
+    }
+
+    #[test]
+    fn preparation_for_a_debugger_is_read_as_it_was_written() {
+        for hold in [DebugHold::None, DebugHold::Traceable, DebugHold::StoppedOnExec] {
+            let words = words(&SigSet::empty(), hold, c"/bin/true", &[]);
+            assert_eq!(DebugHold::of_word(&words[3]), hold);
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use nodes::NodeSettings;
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
 pub use tracing::Tracing;
-pub(crate) use watching::Watching;
+pub(crate) use watching::{DebuggedRanks, Watching};
 
 /// Settings of a run, in groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

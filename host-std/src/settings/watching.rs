@@ -26,6 +26,43 @@ pub(crate) struct Watching {
     pub(crate) tools: bool,
     /// True if the run is the system server of its host (`--system-server`), which tools find first.
     pub(crate) is_system_server: bool,
+    /// Ranks that start in gdb (`--gdb`).
+    pub(crate) gdb: Option<DebuggedRanks>,
+}
+
+/// Ranks that start in a debugger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DebuggedRanks {
+    /// All.
+    All,
+    /// These, in ascending order.
+    Listed(Vec<u32>),
+}
+
+impl Watching {
+    /// Checks that the ranks with a debugger are among `ranks` ranks.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
+    pub(crate) fn check_debugged(&self, ranks: u32) -> Result<(), String> {
+        let Some(DebuggedRanks::Listed(list)) = &self.gdb else { return Ok(()) };
+        let Some(rank) = list.last().filter(|rank| **rank >= ranks) else { return Ok(()) };
+        Err(format!(
+            "rank {rank} cannot start in gdb, because {ranks} ranks are started, from rank 0; \
+             specify others with --gdb"
+        ))
+    }
+}
+
+impl DebuggedRanks {
+    /// True if this rank is among them.
+    pub(crate) fn has(&self, rank: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Listed(list) => list.binary_search(&rank).is_ok(),
+        }
+    }
 }
 
 impl Default for Watching {
@@ -40,6 +77,7 @@ impl Default for Watching {
             report_uri: None,
             tools: true,
             is_system_server: false,
+            gdb: None,
         }
     }
 }

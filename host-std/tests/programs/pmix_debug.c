@@ -1,12 +1,13 @@
-/* A debugger as a PMIx tool: it starts a job that waits in init, daemons beside it, and releases it. The same
-   program is the job ("job") and the daemon ("daemon"). */
+/* A debugger as a PMIx tool: it starts a job that waits in init, daemons beside it, and releases it; with "exec" a
+   job that stops at its first instruction, which further words, a command, examine with a pid as last word. The
+   same program is the job ("job") and the daemon ("daemon"). */
 #include "pmix_common.h"
 #include <pmix_tool.h>
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static char stopped[PMIX_MAX_NSLEN + 1], ended[4][PMIX_MAX_NSLEN + 1];
+static char stopped[PMIX_MAX_NSLEN + 1], breakpoint[32], ended[4][PMIX_MAX_NSLEN + 1];
 static pmix_rank_t stopped_rank;
 static int ends;
 
@@ -18,6 +19,9 @@ static void on_event(size_t number, pmix_status_t code, const pmix_proc_t *sourc
     if (code == PMIX_READY_FOR_DEBUG) {
         strncpy(stopped, source->nspace, PMIX_MAX_NSLEN);
         stopped_rank = source->rank;
+        for (size_t at = 0; at < count; at++)
+            if (PMIX_CHECK_KEY(&infos[at], PMIX_BREAKPOINT))
+                strncpy(breakpoint, infos[at].value.data.string, sizeof breakpoint - 1);
     }
     for (size_t at = 0; code == PMIX_EVENT_JOB_END && at < count; at++)
         if (PMIX_CHECK_KEY(&infos[at], PMIX_NSPACE) && ends < 4)
@@ -25,6 +29,15 @@ static void on_event(size_t number, pmix_status_t code, const pmix_proc_t *sourc
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void wait_for_stop(const char *job)
+{
+    pthread_mutex_lock(&lock);
+    while (strcmp(stopped, job) != 0)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    holds(stopped_rank == PMIX_RANK_WILDCARD, "all ranks wait");
 }
 
 static void wait_for_end(const char *job)
@@ -84,11 +97,7 @@ static void debug(void)
     PMIX_INFO_REQUIRED(&infos[0]);
     PMIX_INFO_LOAD(&infos[1], PMIX_FWD_STDOUT, &yes, PMIX_BOOL);
     spawn("job", 2, infos, 2, job);
-    pthread_mutex_lock(&lock);
-    while (strcmp(stopped, job) != 0)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-    holds(stopped_rank == PMIX_RANK_WILDCARD, "all ranks wait");
+    wait_for_stop(job);
     printf("the job waits\n");
     fflush(stdout);
     /* A daemon for each rank, which the daemons learn from their job. */
@@ -102,6 +111,73 @@ static void debug(void)
     printf("the daemons have ended\n");
     fflush(stdout);
     release(job);
+    wait_for_end(job);
+    printf("the job has ended\n");
+}
+
+/* Examines a process that has stopped at its first instruction. */
+static void examine(pid_t pid, char **command)
+{
+    char path[64], line[4096] = "", own[4096], program[4096];
+    FILE *file;
+    ssize_t length;
+
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    length = readlink(path, program, sizeof program - 1);
+    holds(length > 0, "the process has a program");
+    program[length] = 0;
+    length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length > 0 ? length : 0] = 0;
+    holds(strcmp(program, own) == 0, "the process executes the program");
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    holds(file && fgets(line, sizeof line, file), "the process exists");
+    fclose(file);
+    holds(strstr(line, ") T ") != NULL, "the process has stopped, and nothing traces it");
+    for (int at = 0; command[at]; at++)
+        snprintf(line + (at ? strlen(line) : 0), sizeof line - (at ? strlen(line) : 0), "%s ",
+                 command[at]);
+    if (command[0]) {
+        snprintf(line + strlen(line), sizeof line - strlen(line), "%d", (int)pid);
+        fflush(stdout);
+        holds(system(line) == 0, "the command succeeds");
+    }
+}
+
+/* The debugger of a job that stops at its first instruction. */
+static void stop_on_exec(char **command)
+{
+    pmix_status_t codes[] = {PMIX_READY_FOR_DEBUG, PMIX_EVENT_JOB_END};
+    pmix_info_t infos[2], resume;
+    pmix_proc_info_t *table;
+    pmix_query_t query;
+    pmix_info_t *found;
+    pmix_nspace_t job;
+    pmix_proc_t all;
+    size_t count;
+    bool yes = true;
+
+    holds(PMIx_Register_event_handler(codes, 2, NULL, 0, on_event, NULL, NULL) >= 0, "events are");
+    PMIX_INFO_LOAD(&infos[0], PMIX_DEBUG_STOP_ON_EXEC, &yes, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&infos[0]);
+    PMIX_INFO_LOAD(&infos[1], PMIX_FWD_STDOUT, &yes, PMIX_BOOL);
+    spawn("job", 2, infos, 2, job);
+    wait_for_stop(job);
+    holds(strcmp(breakpoint, "exec") == 0, "the place of the stop is known");
+    PMIX_QUERY_CONSTRUCT(&query);
+    pmix_argv_append_nosize(&query.keys, PMIX_QUERY_PROC_TABLE);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, job, PMIX_STRING);
+    check(PMIx_Query_info(&query, 1, &found, &count), "table");
+    holds(found->value.data.darray->size == 2, "both ranks exist");
+    table = found->value.data.darray->array;
+    for (int rank = 0; rank < 2; rank++)
+        examine(table[rank].pid, command);
+    printf("the job waits\n");
+    fflush(stdout);
+    PMIX_PROC_LOAD(&all, job, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&resume, PMIX_JOB_CTRL_RESUME, &yes, PMIX_BOOL);
+    check(PMIx_Job_control(&all, 1, &resume, 1, NULL, NULL), "resume");
     wait_for_end(job);
     printf("the job has ended\n");
 }
@@ -146,7 +222,10 @@ int main(int argc, char **argv)
         be_daemon();
     } else {
         check(PMIx_tool_init(&self, NULL, 0), "init");
-        debug();
+        if (argc > 1 && strcmp(argv[1], "exec") == 0)
+            stop_on_exec(argv + 2);
+        else
+            debug();
         fflush(stdout);
         check(PMIx_tool_finalize(), "finalize");
     }

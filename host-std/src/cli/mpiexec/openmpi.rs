@@ -146,5 +146,5 @@ fn cores(value: &std::ffi::OsStr) -> Result<std::ffi::OsString, String> {
 }
 
 const DEBUGGER: &str = "start this launcher under the debugger, which finds its ranks by MPIR, as \
-    'totalview mpirun -a -n 4 ./a'; or 'gdb --args ./program' as the program of a rank, with '--pty 0'";
+    'totalview mpirun -a -n 4 ./a'; or 'pmi-host run --gdb 0 -n 4 ./a', which opens a gdb for rank 0";
 const DAEMON: &str = "there are no daemons that outlive a run; leave it out";

@@ -2,7 +2,10 @@
 
 use super::OptionSpec;
 use super::Topic::Watching;
-use super::value::{path, put, seconds, shown_path, shown_seconds};
+use super::value::{numbers, path, put, seconds, shown_path, shown_seconds, text};
+use crate::settings::DebuggedRanks;
+use pmi_host_base::ranges::ranges;
+use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
     Watching.value(
@@ -64,4 +67,26 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, on| settings.watching.is_system_server = on,
         |settings| settings.watching.is_system_server,
     ),
+    Watching.value(
+        "gdb",
+        "RANKS",
+        "stop these ranks at their first instruction and open a gdb for each, in panes of tmux where that is \
+         installed: all, or a list as '0-3,8'",
+        |settings, value| put(&mut settings.watching.gdb, debugged(value).map(Some)),
+        |settings| {
+            settings.watching.gdb.as_ref().map(|debugged| match debugged {
+                DebuggedRanks::All => "all".to_owned(),
+                DebuggedRanks::Listed(list) => ranges(list, ","),
+            })
+        },
+    ),
 ];
+
+fn debugged(value: &OsStr) -> Result<DebuggedRanks, String> {
+    match text(value).as_str() {
+        "all" => Ok(DebuggedRanks::All),
+        list => numbers(list).map(DebuggedRanks::Listed).ok_or_else(|| {
+            "that is neither 'all' nor a list of ranks; try '0' or '0-3,8'".to_owned()
+        }),
+    }
+}

@@ -54,6 +54,8 @@ pub(crate) enum Token {
     NodeInput,
     /// A verdict on a credential of munge is there.
     Credential,
+    /// A monitored file shows no sign of life.
+    FileAlert,
 }
 
 /// Waits for the readiness of many descriptors.
@@ -262,6 +264,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::StarterExit(number) => (STARTER_EXIT, number),
         Token::NodeInput => (NODE_INPUT, 0),
         Token::Credential => (CREDENTIAL, 0),
+        Token::FileAlert => (FILE_ALERT, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -291,6 +294,7 @@ fn token(data: u64) -> Option<Token> {
         STARTER_EXIT => Token::StarterExit(number),
         NODE_INPUT => Token::NodeInput,
         CREDENTIAL => Token::Credential,
+        FILE_ALERT => Token::FileAlert,
         _ => return None,
     })
 }
@@ -319,6 +323,7 @@ const STARTER_EXIT: u64 = 21;
 const NODE_INPUT: u64 = 22;
 const CREDENTIAL: u64 = 23;
 const STARTER_INPUT: u64 = 24;
+const FILE_ALERT: u64 = 25;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -355,6 +360,7 @@ mod tests {
                 Token::StarterExit(rank),
                 Token::NodeInput,
                 Token::Credential,
+                Token::FileAlert,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

@@ -113,17 +113,28 @@ pub(crate) fn not_spawned(
     format!("the spawn of {} is refused: {why}", local_rank(plan, rank, pid))
 }
 
-/// Report on a rank with an overdue heartbeat.
-pub(crate) fn without_heartbeat(
+/// Report on a rank or tool with an overdue heartbeat.
+pub(crate) fn without_heartbeat(who: &str, secs: u64, code: Status) -> String {
+    let code = code.name().map_or_else(|| code.0.to_string(), str::to_owned);
+    format!(
+        "{who} has sent no heartbeat for {secs} s, although it announced one ({code}); it may hang"
+    )
+}
+
+/// Report on a rank whose file shows no sign of life.
+pub(crate) fn without_change(
     plan: &Plan,
     (rank, pid): (u32, Option<i32>),
-    secs: u64,
+    (file, secs): (&Path, u64),
     code: Status,
 ) -> String {
     let code = code.name().map_or_else(|| code.0.to_string(), str::to_owned);
+    let file = file.display().to_string();
     format!(
-        "{} has sent no heartbeat for {secs} s, although it announced one ({code}); it may hang",
-        local_rank(plan, rank, pid)
+        "{} has left the file '{}' unchanged for {secs} s, although it announced changes ({code}); it may \
+         hang",
+        local_rank(plan, rank, pid),
+        file.escape_debug()
     )
 }
 
@@ -267,7 +278,7 @@ pub(crate) fn generated_secret(file: &Path, shown: Option<&str>) -> String {
 }
 
 /// A rank that was started here, with its process and program.
-fn local_rank(plan: &Plan, rank: u32, pid: Option<i32>) -> String {
+pub(crate) fn local_rank(plan: &Plan, rank: u32, pid: Option<i32>) -> String {
     let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
     let (program, host) = (plan.program_name(rank), plan.host_of(rank));
     format!("rank {rank} of {} ({pid}{program} on {host})", size(plan))

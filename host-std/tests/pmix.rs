@@ -142,6 +142,17 @@ fn rank_that_sends_no_more_heartbeats_is_told_of() {
 }
 
 #[test]
+fn rank_that_leaves_an_announced_file_alone_is_told_of() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("monitored");
+    std::fs::write(&file, "as it stays").unwrap();
+    let words = ["file", file.to_str().unwrap()];
+    let lines = ["1: rank 0 has left its file alone"];
+    let Some(ran) = said(2, "pmix_monitor", &words, &lines) else { return };
+    // The monitor that was cancelled would have reported before.
+    ran.says(&["rank 0 of 2 (pid ", "monitored' unchanged for 5 s", "MONITOR_FILE_ALERT"]);
+}
+
+#[test]
 fn ranks_are_signalled_by_their_own_job_and_by_who_has_spawned_them() {
     let own = ["0: the other stopped and went on", "1: a signal came"];
     let Some(ran) = said(2, "pmix_control", &[], &own) else { return };

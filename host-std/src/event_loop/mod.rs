@@ -37,6 +37,7 @@ mod agent_spawn;
 mod debugger;
 mod delivery;
 mod dial_in;
+mod file_monitors;
 mod forwarding;
 mod handlers;
 mod head;
@@ -386,6 +387,7 @@ impl EventLoop {
                 | Token::StarterExit(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
+                Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }

@@ -1,12 +1,12 @@
 //! PMIx clients: authentication, and requests that only the launcher can serve.
 
-use super::forwarding;
 use super::io::Io;
 use super::jobs::Jobs;
 use super::processes::Processes;
 use super::query::{Observed, QuerySnapshot, ServerFacts};
 use super::spawn::Requester;
 use super::summary::Summary;
+use super::{file_monitors, forwarding};
 use crate::admission::peer;
 use crate::launch::control::ControlAction;
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
@@ -149,6 +149,9 @@ impl PmixRequests<'_> {
                 return HostReaction::Done;
             }
             Wish::Log(job, rank, entry) => self.handle_log((job, rank), &entry),
+            Wish::Monitor(job, rank, request) => {
+                file_monitors::handle_request(self, (session, (job, rank)), request)
+            }
             Wish::Credential(job, rank) => match self.identity(job, rank) {
                 Some(identity) => {
                     self.service.pmix_calls().answer_credential(asked, identity);
@@ -262,18 +265,26 @@ impl PmixRequests<'_> {
         Some(UserIdentity { user: getuid().as_raw(), group: process.gid() })
     }
 
-    /// Reports a monitored rank that missed its heartbeat.
+    /// Reports a monitored rank or tool that missed its heartbeat.
     pub(super) fn handle_silent(
         &mut self,
         (job, rank): (JobId, u32),
         code: Status,
         after: pmi_core::time::Duration,
     ) {
-        let Some(plan) = self.jobs.plan(job) else { return };
-        let process = self.jobs.process_of(job, rank);
-        let pid = process.and_then(|number| self.processes.get(number)).map(|one| one.pid);
+        let who = match self.jobs.plan(job) {
+            Some(plan) => {
+                let process = self.jobs.process_of(job, rank);
+                let pid = process.and_then(|number| self.processes.get(number)).map(|one| one.pid);
+                report::local_rank(plan, rank, pid)
+            }
+            None => match self.service.pmix_calls().job_name(job) {
+                Some(name) => format!("tool {name}"),
+                None => return,
+            },
+        };
         let secs = after.as_micros() / 1_000_000;
-        self.io.report(report::without_heartbeat(plan, (rank, pid), secs, code));
+        self.io.report(report::without_heartbeat(&who, secs, code));
         self.service.pmix_notifier().notify_silent(job, rank, code);
     }
 }

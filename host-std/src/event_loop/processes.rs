@@ -1,5 +1,6 @@
 //! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
 
+use super::file_monitors::FileMonitors;
 use crate::launch::cleanup::Cleanup;
 use crate::launch::control::ControlAction;
 use crate::launch::guard;
@@ -28,6 +29,8 @@ pub(super) struct Processes {
     closed_early: Vec<(Instant, u32)>,
     /// Aborts of ranks of themselves alone, whose processes have not exited.
     aborts: Vec<((JobId, u32), Failure)>,
+    /// Files that ranks are expected to change.
+    pub(super) file_monitors: FileMonitors,
     /// Files to remove when a rank has exited, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
     /// Time of the next check for processes that ranks left behind.
@@ -76,6 +79,7 @@ impl Processes {
             kill_deadlines: VecDeque::new(),
             closed_early: Vec::new(),
             aborts: Vec::new(),
+            file_monitors: FileMonitors::default(),
             cleanups: Vec::new(),
             sweep_at: None,
             reap_at: None,

@@ -112,6 +112,37 @@ static void spawn(const char *command)
     printf("the job has ended\n");
 }
 
+static void on_silence(size_t number, pmix_status_t code, const pmix_proc_t *source, pmix_info_t *infos,
+                       size_t count, pmix_info_t *results, size_t results_count,
+                       pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    pthread_mutex_lock(&lock);
+    strncpy(ended, source->nspace, PMIX_MAX_NSLEN);
+    pthread_cond_signal(&has_ended);
+    pthread_mutex_unlock(&lock);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* Announces heartbeats, sends none, and receives the event of that. */
+static void be_silent(void)
+{
+    pmix_status_t code = PMIX_MONITOR_HEARTBEAT_ALERT;
+    pmix_info_t what, every, *results = NULL;
+    uint32_t second = 1;
+    size_t count = 0;
+    bool yes = true;
+
+    holds(PMIx_Register_event_handler(&code, 1, NULL, 0, on_silence, NULL, NULL) >= 0, "events are");
+    PMIX_INFO_LOAD(&what, PMIX_MONITOR_HEARTBEAT, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&every, PMIX_MONITOR_HEARTBEAT_TIME, &second, PMIX_UINT32);
+    check(PMIx_Process_monitor(&what, code, &every, 1, &results, &count), "monitor");
+    pthread_mutex_lock(&lock);
+    while (strcmp(ended, self.nspace) != 0)
+        pthread_cond_wait(&has_ended, &lock);
+    pthread_mutex_unlock(&lock);
+    printf("it was silent\n");
+}
+
 /* Logs a text to each stream, and to a place that no launcher has. */
 static void log_texts(const char *text)
 {
@@ -154,6 +185,8 @@ int main(int argc, char **argv)
         terminate(argv[2]);
     else if (strcmp(argv[1], "spawn") == 0)
         spawn(argv[2]);
+    else if (strcmp(argv[1], "silent") == 0)
+        be_silent();
     else if (strcmp(argv[1], "log") == 0)
         log_texts(argv[2]);
     else if (strcmp(argv[1], "die") == 0)

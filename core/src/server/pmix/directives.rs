@@ -104,4 +104,9 @@ const MONITOR: &[&[u8]] = &[
     keys::MONITOR_CANCEL,
     keys::MONITOR_HEARTBEAT_TIME,
     keys::MONITOR_HEARTBEAT_DROPS,
+    keys::MONITOR_FILE_SIZE,
+    keys::MONITOR_FILE_ACCESS,
+    keys::MONITOR_FILE_MODIFY,
+    keys::MONITOR_FILE_CHECK_TIME,
+    keys::MONITOR_FILE_DROPS,
 ];

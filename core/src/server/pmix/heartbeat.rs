@@ -20,7 +20,11 @@ struct HeartbeatMonitor {
 
 /// The heartbeat monitors of one peer.
 #[derive(Debug)]
-pub(super) struct HeartbeatMonitors(heapless::Vec<HeartbeatMonitor, HEARTBEATS_MAX>);
+pub(super) struct HeartbeatMonitors {
+    all: heapless::Vec<HeartbeatMonitor, HEARTBEATS_MAX>,
+    /// True once the owner was asked for a file monitor, which it may have to cancel.
+    has_file_monitors: bool,
+}
 
 /// An overdue heartbeat.
 pub(super) struct OverdueHeartbeat {
@@ -32,28 +36,37 @@ pub(super) struct OverdueHeartbeat {
 
 impl HeartbeatMonitors {
     pub(super) const fn new() -> Self {
-        Self(heapless::Vec::new())
+        Self { all: heapless::Vec::new(), has_file_monitors: false }
     }
 
-    /// Handles a monitoring request: starts or cancels a heartbeat monitor.
+    /// Handles a monitoring request: starts or cancels a heartbeat monitor. `None` for a request that the
+    /// owner handles, about a file monitor.
     pub(super) fn handle_request(
         &mut self,
         now: Instant,
         what: &Info<'_>,
         code: i32,
         infos: &List<'_>,
-    ) -> Status {
+    ) -> Option<Status> {
         let cancelled = match what.key {
             keys::MONITOR_CANCEL => Some(what.value.text()),
             _ => infos.find(keys::MONITOR_CANCEL).map(|value| value.text()),
         };
         if let Some(id) = cancelled {
-            self.0.retain(|monitor| id.is_some_and(|id| monitor.id != id));
-            return Status::SUCCESS;
+            self.all.retain(|monitor| id.is_some_and(|id| monitor.id != id));
+            return (!self.has_file_monitors).then_some(Status::SUCCESS);
         }
-        if what.key != keys::MONITOR_HEARTBEAT {
-            return Status::NOT_SUPPORTED;
+        match what.key {
+            keys::MONITOR_HEARTBEAT => Some(self.start(now, what, code, infos)),
+            keys::MONITOR_FILE => {
+                self.has_file_monitors = true;
+                None
+            }
+            _ => Some(Status::NOT_SUPPORTED),
         }
+    }
+
+    fn start(&mut self, now: Instant, what: &Info<'_>, code: i32, infos: &List<'_>) -> Status {
         let number = |key: &[u8]| infos.find(key).and_then(|value| value.number());
         let every = number(keys::MONITOR_HEARTBEAT_TIME).and_then(|secs| u32::try_from(secs).ok());
         let drops = number(keys::MONITOR_HEARTBEAT_DROPS).map_or(Ok(1), u32::try_from);
@@ -66,8 +79,8 @@ impl HeartbeatMonitors {
         let after = Duration::from_secs(u64::from(every) * u64::from(drops.max(1)));
         let monitor = HeartbeatMonitor { id, code, after, last_heartbeat: now, is_reported: false };
         // A monitor with the same id is replaced.
-        self.0.retain(|known| known.id != monitor.id);
-        match self.0.push(monitor) {
+        self.all.retain(|known| known.id != monitor.id);
+        match self.all.push(monitor) {
             Ok(()) => Status::SUCCESS,
             Err(_) => Status::OUT_OF_RESOURCE,
         }
@@ -75,20 +88,20 @@ impl HeartbeatMonitors {
 
     /// Records a heartbeat of the peer.
     pub(super) fn record(&mut self, now: Instant) {
-        for monitor in &mut self.0 {
+        for monitor in &mut self.all {
             (monitor.last_heartbeat, monitor.is_reported) = (now, false);
         }
     }
 
     /// Earliest time at which a heartbeat is overdue.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let waiting = self.0.iter().filter(|monitor| !monitor.is_reported);
+        let waiting = self.all.iter().filter(|monitor| !monitor.is_reported);
         waiting.map(HeartbeatMonitor::due).min()
     }
 
     /// The first overdue heartbeat, once.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Option<OverdueHeartbeat> {
-        let mut all = self.0.iter_mut();
+        let mut all = self.all.iter_mut();
         let late = all.find(|monitor| !monitor.is_reported && monitor.due() <= now)?;
         late.is_reported = true;
         Some(OverdueHeartbeat { code: Status(late.code), after: late.after })

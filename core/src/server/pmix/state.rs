@@ -186,9 +186,11 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             (context.view().refresh(state, peer, nspace, *of), PmixEffect::Nothing)
         }
         Request::Monitor { what, code, infos } => {
-            let status =
-                state.protocol.heartbeats.handle_request(context.common.now, what, *code, infos);
-            (PmixResponse::Status(status), PmixEffect::Nothing)
+            let monitors = &mut state.protocol.heartbeats;
+            match monitors.handle_request(context.common.now, what, *code, infos) {
+                Some(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
+                None => return ask_owner::<P>(state, (tag, None), body),
+            }
         }
         Request::Query(queries) => match context.view().query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),

@@ -4,6 +4,7 @@ use super::control::{Controller, JobControl};
 use super::credential::{self, UserIdentity};
 use super::forwarding::{self, InputPush};
 use super::log::LogRequest;
+use super::monitor::MonitorRequest;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::server::pmix::heap::PmixHeap;
 use crate::server::pmix::service::PmixService;
@@ -28,6 +29,8 @@ pub(crate) enum Wish {
     Query,
     /// Log entry of a rank or a tool.
     Log(JobId, u32, LogRequest),
+    /// Request of a rank about file monitors.
+    Monitor(JobId, u32, MonitorRequest),
     /// Credential for a rank.
     Credential(JobId, u32),
     /// Identity of a validated credential; `None` if it is invalid.
@@ -72,6 +75,8 @@ impl PmixCalls<'_> {
             Request::Log { data, directives, .. } => {
                 LogRequest::read(&data, &directives).map(|entry| Wish::Log(job, rank, entry))
             }
+            Request::Monitor { what, code, infos } => MonitorRequest::read(&what, code, &infos)
+                .map(|request| Wish::Monitor(job, rank, request)),
             Request::GetCredential(infos) => is_ours(&infos).map(|()| Wish::Credential(job, rank)),
             Request::ValidateCredential { credential, infos } => is_ours(&infos).map(|()| {
                 Wish::Validated(self.pmix.credentials.check(credential, self.clock.now()))
@@ -177,9 +182,18 @@ impl PmixCalls<'_> {
         self.pmix.tools.take_closed()
     }
 
+    /// True if this is a session of the rank.
+    pub(crate) fn is_of(&self, session: SessionId, (job, rank): (JobId, u32)) -> bool {
+        self.server.pmix_ref().peer(session) == Some(ProcId { job, rank: Rank(rank) })
+    }
+
     /// Name of the job of a tool.
     pub(crate) fn tool_name(&self, session: SessionId) -> Option<String> {
-        let job = self.server.pmix_ref().peer(session)?.job;
+        self.job_name(self.server.pmix_ref().peer(session)?.job)
+    }
+
+    /// Name of a job, which may be that of a tool.
+    pub(crate) fn job_name(&self, job: JobId) -> Option<String> {
         let name = self.server.job(job)?.name().as_bytes();
         Some(String::from_utf8_lossy(name).into_owned())
     }

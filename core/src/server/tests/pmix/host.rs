@@ -63,3 +63,34 @@ fn answer_to_a_closed_connection_goes_to_no_other() {
     hall.server().answer(session, exchange, Status::NOT_SUPPORTED, |_| {}).unwrap();
     assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
 }
+
+#[test]
+fn monitors_of_files_and_their_end_are_left_to_the_owner() {
+    let mut hall = Hall::new(1);
+    let ask = |hall: &mut Hall, what: &[u8]| {
+        hall.ask(0, Command::MONITOR, &|to| {
+            to.one(Type::INFO).text(Some(what)).u32(0).of(Type::STRING).text(Some(b"/tmp/x"));
+            to.one(Type::STATUS).i32(-110).one(Type::SIZE).size(1).op(Type::INFO, 1);
+            to.text(Some(keys::MONITOR_FILE_CHECK_TIME)).u32(0).of(Type::UINT32).u32(1);
+        });
+    };
+    // Without a monitor of the owner there is none to cancel.
+    ask(&mut hall, keys::MONITOR_CANCEL);
+    assert_eq!((hall.status(0), hall.world.server.poll_event()), (Status::SUCCESS, None));
+    for what in [keys::MONITOR_FILE, keys::MONITOR_CANCEL] {
+        ask(&mut hall, what);
+        let Some(Event::HostRequest { session, exchange }) = hall.world.server.poll_event() else {
+            panic!("the owner is asked")
+        };
+        let request = hall.view().request(session);
+        let Some(crate::wire::pmix::Request::Monitor { what: asked, code: -110, infos }) = request
+        else {
+            panic!("the request is lent")
+        };
+        assert_eq!((asked.key, asked.value.text()), (what, Some(&b"/tmp/x"[..])));
+        assert!(infos.find(keys::MONITOR_FILE_CHECK_TIME).is_some());
+        hall.server().request_read(session);
+        hall.server().answer(session, exchange, Status::SUCCESS, |_| {}).unwrap();
+        assert_eq!(hall.status(0), Status::SUCCESS);
+    }
+}

@@ -381,7 +381,7 @@ fn monitored_process_is_reported_when_its_heartbeats_stop() {
         });
         hall.status(1)
     };
-    assert_eq!(monitor(&mut hall, b"pmix.monitor.fmon", 2), Status::NOT_SUPPORTED);
+    assert_eq!(monitor(&mut hall, b"pmix.monitor.usage", 2), Status::NOT_SUPPORTED);
     assert_eq!(monitor(&mut hall, keys::MONITOR_HEARTBEAT, 0), Status::BAD_PARAM);
     assert_eq!(hall.world.server.poll_timeout(), None);
     assert_eq!(monitor(&mut hall, keys::MONITOR_HEARTBEAT, 2), Status::SUCCESS);

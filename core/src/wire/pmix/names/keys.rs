@@ -207,6 +207,18 @@ keys! {
     MONITOR_HEARTBEAT_TIME = b"pmix.monitor.btime";
     /// Missed heartbeats before the event. UINT32.
     MONITOR_HEARTBEAT_DROPS = b"pmix.monitor.bdrop";
+    /// A file is expected to change: its path. STRING.
+    MONITOR_FILE = b"pmix.monitor.fmon";
+    /// The size of the file is expected to change. BOOL.
+    MONITOR_FILE_SIZE = b"pmix.monitor.fsize";
+    /// The file is expected to be read. BOOL or STRING.
+    MONITOR_FILE_ACCESS = b"pmix.monitor.faccess";
+    /// The file is expected to be written. BOOL or STRING.
+    MONITOR_FILE_MODIFY = b"pmix.monitor.fmod";
+    /// Interval of the checks of the file in seconds. UINT32.
+    MONITOR_FILE_CHECK_TIME = b"pmix.monitor.ftime";
+    /// Checks without a change before the event. UINT32.
+    MONITOR_FILE_DROPS = b"pmix.monitor.fdrop";
     /// Name of a monitor. STRING.
     MONITOR_ID = b"pmix.monitor.id";
     /// Cancels the monitor of this name. STRING.

@@ -9,7 +9,7 @@ use crate::message::Shape;
 use crate::record::Direction;
 use pmi_core::command::Verb;
 use pmi_core::wire::Framed;
-use pmi_core::wire::pmix::greeting::{Greeting, read_welcome};
+use pmi_core::wire::pmix::greeting::{Greeting, Layout, TOOL_WELCOME_BYTES, read_welcome};
 use pmi_core::wire::pmix::header::{Header, TAG_REQUESTS};
 use pmi_core::wire::pmix::names::{Command, Status};
 use pmi_core::wire::pmix::{Family, Format, Request, Type, Unpacker};
@@ -20,6 +20,8 @@ pub(crate) struct DecodeState {
     pub(crate) is_pmix: bool,
     greeted: bool,
     welcomed: bool,
+    /// Layout of the response to the greeting; that of a client until the greeting is read.
+    welcome: Option<Layout>,
 }
 
 /// A message of PMIx.
@@ -37,18 +39,25 @@ impl DecodeState {
             Direction::ToServer if !self.greeted => match Greeting::frame(bytes) {
                 Ok(Framed::Whole(len)) => {
                     self.greeted = true;
+                    let greeting = bytes.get(..len).and_then(|bytes| Greeting::read(bytes).ok());
+                    self.welcome = greeting.map(|greeting| greeting.layout());
                     Framed::Whole(len)
                 }
                 Ok(Framed::Partial) => Framed::Partial,
                 Err(_) => Framed::Whole(bytes.len()),
             },
-            Direction::ToClient if !self.welcomed => match read_welcome(bytes) {
-                Some((_, len)) => {
-                    self.welcomed = true;
-                    Framed::Whole(len)
+            Direction::ToClient if !self.welcomed => {
+                let Some(status) = bytes.first_chunk::<4>() else { return Framed::Partial };
+                let len = match status {
+                    [0, 0, 0, 0] => self.welcome.unwrap_or(Layout::Client).welcome_bytes(),
+                    _ => status.len(),
+                };
+                if bytes.len() < len {
+                    return Framed::Partial;
                 }
-                None => Framed::Partial,
-            },
+                self.welcomed = true;
+                Framed::Whole(len)
+            }
             _ => Header::frame(bytes),
         }
     }
@@ -59,6 +68,16 @@ pub(crate) fn begins(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0xff) && Greeting::frame(bytes).is_ok()
 }
 
+/// True for the length of a response to a greeting.
+fn is_welcome(len_bytes: usize) -> bool {
+    const REJECTION: usize = 4;
+    len_bytes == REJECTION || WELCOMES.iter().any(|layout| layout.welcome_bytes() == len_bytes)
+}
+
+/// All layouts of responses that admit a peer.
+const WELCOMES: [Layout; 3] =
+    [Layout::Client, Layout::Tool { gives_identity: false }, Layout::Tool { gives_identity: true }];
+
 fn kind(direction: Direction, message: &[u8]) -> Option<PmixMessage<'_>> {
     let is_whole = Header::frame(message) == Framed::Whole(message.len());
     match (direction, message.first()?) {
@@ -68,7 +87,7 @@ fn kind(direction: Direction, message: &[u8]) -> Option<PmixMessage<'_>> {
             let body = message.get(Header::BYTES..)?;
             Some(PmixMessage::Message(Header::read(message)?, body))
         }
-        (Direction::ToClient, 0 | 0xff) if [4, 8].contains(&message.len()) => {
+        (Direction::ToClient, 0 | 0xff) if is_welcome(message.len()) => {
             Some(PmixMessage::Welcome(message))
         }
         _ => None,
@@ -106,7 +125,7 @@ pub(crate) fn name(direction: Direction, start: &[u8], len_bytes: usize) -> Opti
                 }
             })
         }
-        (Direction::ToClient, 0 | 0xff, _) if [4, 8].contains(&len_bytes) => Some(GREETING_NAME),
+        (Direction::ToClient, 0 | 0xff, _) if is_welcome(len_bytes) => Some(GREETING_NAME),
         _ => None,
     }
 }
@@ -144,6 +163,16 @@ pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> 
                 Ok(greeting) => meaning.with("version", shown(greeting.version)),
                 Err(error) => Meaning { is_good: false, ..meaning.with("unread", error) },
             }
+        }
+        PmixMessage::Welcome(bytes) if bytes.len() > Layout::Client.welcome_bytes() => {
+            let meaning = Meaning::named(GREETING_NAME).with("rc", 0);
+            // The first identity is that of the tool, unless it has brought its own.
+            let name = match bytes.len() == TOOL_WELCOME_BYTES {
+                true => "tool",
+                false => "server",
+            };
+            let nspace = bytes.get(4..)?.split(|byte| *byte == 0).next()?;
+            meaning.with(name, shown(nspace))
         }
         PmixMessage::Welcome(bytes) => match read_welcome(bytes)? {
             (Ok(index), _) => Meaning::named(GREETING_NAME).with("rc", 0).with("index", index),
@@ -260,6 +289,42 @@ mod tests {
         // A commit is longer than what is kept of it.
         let commit = [&[0, 0, 0, 5, 0, 0, 0, 106, 0, 0, 16, 0, 0, 0, 0, 0, 1, 7][..], &[7; 22]];
         assert!(name(Direction::ToServer, &commit.concat(), 4096 + 16).is_some());
+    }
+
+    #[test]
+    fn response_to_a_tool_is_a_greeting_of_its_own_length() {
+        use pmi_core::wire::pmix::greeting::{Kind, write_tool_welcome};
+        let client = Greeting::read(GREETING).unwrap();
+        let (kind, owner) = (Kind::Tool, Some((0, 0)));
+        let tool = Greeting { kind, owner, identity: None, ..client };
+        let mut greeting = [0; 256];
+        let len = tool.write(&mut greeting).unwrap();
+        let (tool, layout) = (&greeting[..len], tool.layout());
+        let mut room = [0; TOOL_WELCOME_BYTES];
+        let server = (&b"pmi-host-7"[..], 0);
+        for (given, line) in [
+            (Some((&b"tool_7_1"[..], 0)), "pmix greeting rc=0 tool=tool_7_1"),
+            (None, "pmix greeting rc=0 server=pmi-host-7"),
+        ] {
+            let len = write_tool_welcome(given, server, &mut room).unwrap();
+            let line_of = crate::describe::describe(Direction::ToClient, &room[..len]).line(99);
+            assert_eq!(line_of, line);
+            assert_eq!(shape(Direction::ToClient, &room[..len]), Some(Shape::Answer));
+            assert_eq!(name(Direction::ToClient, &room[..40], len), Some("pmix greeting"));
+        }
+        // The next message begins behind it.
+        let len = write_tool_welcome(Some((b"tool_7_1", 0)), server, &mut room);
+        let answer = TALK[3].1;
+        let bytes = [&room[..len.unwrap()], answer].concat();
+        for piece in [1, 200, 1000] {
+            let (mut splitter, mut whole) = (Splitter::default(), Vec::new());
+            splitter.push(Direction::ToServer, tool, |message| whole.push(message.to_vec()));
+            for piece in bytes.chunks(piece) {
+                splitter.push(Direction::ToClient, piece, |message| whole.push(message.to_vec()));
+            }
+            let lengths: Vec<usize> = whole.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [tool.len(), layout.welcome_bytes(), answer.len()]);
+        }
     }
 
     #[test]

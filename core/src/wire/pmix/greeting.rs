@@ -86,6 +86,17 @@ pub enum Layout {
     },
 }
 
+impl Layout {
+    /// Length of the response that admits a peer; one that rejects a peer has four bytes.
+    pub const fn welcome_bytes(self) -> usize {
+        match self {
+            Self::Client => 8,
+            Self::Tool { gives_identity: true } => TOOL_WELCOME_BYTES,
+            Self::Tool { gives_identity: false } => TOOL_WELCOME_BYTES - IDENTITY_BYTES,
+        }
+    }
+}
+
 impl<'a> Greeting<'a> {
     /// Length of the longest accepted greeting, without its header.
     pub const BODY_BYTES_MAX: usize = 131_072;
@@ -305,7 +316,10 @@ pub fn write_tool_welcome(
 }
 
 /// Length of the longest response to a tool.
-pub const TOOL_WELCOME_BYTES: usize = 4 + 2 * (NSPACE_FIELD_BYTES + 4) + 4;
+pub const TOOL_WELCOME_BYTES: usize = 4 + 2 * IDENTITY_BYTES + 4;
+
+/// Length of an identity there: namespace and rank.
+const IDENTITY_BYTES: usize = NSPACE_FIELD_BYTES + 4;
 
 /// Writes the response that rejects a peer.
 ///

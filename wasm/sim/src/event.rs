@@ -47,6 +47,15 @@ pub enum SimEvent {
         /// The answer.
         got: Received,
     },
+    /// A rank received an event of PMIx for which it has registered.
+    Notified {
+        /// The rank.
+        rank: u32,
+        /// Code of the event.
+        code: i32,
+        /// The rank that it concerns, in its own job.
+        source: u32,
+    },
     /// The client refused a request before anything was sent.
     Refused {
         /// The rank of the client.
@@ -286,6 +295,7 @@ impl SimEvent {
             Self::Started { rank }
             | Self::Asked { rank, .. }
             | Self::Answered { rank, .. }
+            | Self::Notified { rank, .. }
             | Self::Refused { rank, .. }
             | Self::Broke { rank, .. }
             | Self::Sent { rank, .. }
@@ -319,6 +329,9 @@ impl fmt::Display for SimEvent {
             Self::Asked { rank, number, ask } => write!(f, "rank {rank} ask {number} {ask}"),
             Self::Answered { rank, number, got, .. } => {
                 write!(f, "rank {rank} got {number} {got}")
+            }
+            Self::Notified { rank, code, source } => {
+                write!(f, "rank {rank} event {code} from {source}")
             }
             Self::Refused { rank, ask, misuse } => write!(f, "rank {rank} cannot {ask}: {misuse}"),
             Self::Broke { rank, error } => write!(f, "rank {rank} broke {error}"),

@@ -35,6 +35,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("pmix-mixed-dead", include_str!("../scenarios/pmix-mixed-dead.txt")),
     ("pmix-names", include_str!("../scenarios/pmix-names.txt")),
     ("pmix-spawn", include_str!("../scenarios/pmix-spawn.txt")),
+    ("pmix-events", include_str!("../scenarios/pmix-events.txt")),
+    ("pmix-groups", include_str!("../scenarios/pmix-groups.txt")),
     ("pmix-connect", include_str!("../scenarios/pmix-connect.txt")),
     ("pmix-connect-and-die", include_str!("../scenarios/pmix-connect-and-die.txt")),
     ("dialling", include_str!("../scenarios/dialling.txt")),

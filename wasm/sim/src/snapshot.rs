@@ -275,6 +275,8 @@ fn act_text(act: &ScriptAct) -> String {
         ScriptAct::Garbage(span) => format!("garbage {span}"),
         ScriptAct::Exit(code) => format!("exit {code}"),
         ScriptAct::Await(lines) => format!("await {lines}"),
+        ScriptAct::AwaitEvent { code, from: Some(from) } => format!("event {code} from {from}"),
+        ScriptAct::AwaitEvent { code, from: None } => format!("event {code}"),
         ScriptAct::Wait => "wait".into(),
         ScriptAct::Die => "die".into(),
         ScriptAct::Stop => "stop".into(),

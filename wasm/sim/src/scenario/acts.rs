@@ -36,6 +36,10 @@ pub enum ScriptAct {
     Send(Vec<u8>),
     Garbage(Span),
     Await(u32),
+    AwaitEvent {
+        code: i32,
+        from: Option<u32>,
+    },
     Manual,
 }
 
@@ -56,6 +60,11 @@ pub enum RankRequest {
     PutFor { scope: Scope, key: Vec<u8>, value: Vec<u8> },
     Commit,
     GetOf { rank: Option<u32>, key: Vec<u8>, now: bool, wanted: Option<Wanted> },
+    Register { code: i32 },
+    Notify { code: i32 },
+    Group { name: Vec<u8>, members: Vec<u32> },
+    GroupLeave { name: Vec<u8> },
+    GroupEnd { name: Vec<u8> },
     Fence { group: Group, tag: Option<u32> },
     Publish { service: Vec<u8>, port: Vec<u8> },
     Unpublish { service: Vec<u8> },
@@ -175,6 +184,9 @@ impl Unroller<'_> {
             Step::Send(bytes) => ScriptAct::Send(bytes.fill(&self.scope)?),
             Step::Garbage(span) => ScriptAct::Garbage(*span),
             Step::Await(lines) => ScriptAct::Await(*lines),
+            Step::AwaitEvent { code, from } if PMIX => {
+                ScriptAct::AwaitEvent { code: *code, from: *from }
+            }
             Step::Manual => ScriptAct::Manual,
             Step::Wait => ScriptAct::Wait,
             question => ScriptAct::RankRequest { ask: self.ask(question)?, also },
@@ -249,6 +261,13 @@ impl Unroller<'_> {
                 now: *now,
                 wanted: wanted(want)?,
             },
+            Step::Register { code } if PMIX => RankRequest::Register { code: *code },
+            Step::Notify { code } if PMIX => RankRequest::Notify { code: *code },
+            Step::Group { name, members } if PMIX => {
+                RankRequest::Group { name: fill(name)?, members: ranks(&fill(members)?)? }
+            }
+            Step::GroupLeave { name } if PMIX => RankRequest::GroupLeave { name: fill(name)? },
+            Step::GroupEnd { name } if PMIX => RankRequest::GroupEnd { name: fill(name)? },
             Step::Put { node, key, value } => {
                 RankRequest::Put { node: *node, key: fill(key)?, value: fill(value)? }
             }
@@ -388,6 +407,11 @@ impl RankRequest {
             | Self::PutFor { .. }
             | Self::Commit
             | Self::GetOf { .. }
+            | Self::Register { .. }
+            | Self::Notify { .. }
+            | Self::Group { .. }
+            | Self::GroupLeave { .. }
+            | Self::GroupEnd { .. }
             | Self::Lookup { wait: true, .. } => return None,
             Self::Init(version) => Request::Init { version: *version },
             Self::InitAck(id) => Request::InitAck { id: *id },
@@ -466,6 +490,14 @@ impl fmt::Display for RankRequest {
                 }
                 f.write_str(if *now { " now" } else { "" })
             }
+            Self::Register { code } => write!(f, "register {code}"),
+            Self::Notify { code } => write!(f, "notify {code}"),
+            Self::Group { name, members } => {
+                let members: Vec<String> = members.iter().map(u32::to_string).collect();
+                write!(f, "group {} {}", text(name), members.join(","))
+            }
+            Self::GroupLeave { name } => write!(f, "group-leave {}", text(name)),
+            Self::GroupEnd { name } => write!(f, "group-end {}", text(name)),
             Self::Maxes => f.write_str("maxes"),
             Self::AppNum => f.write_str("appnum"),
             Self::Universe => f.write_str("universe"),

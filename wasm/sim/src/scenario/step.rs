@@ -107,6 +107,12 @@ steps! {
     "put" if PMIX => PutFor { [scope = Scope::Global] key "the key", value "the value" };
     "commit" if PMIX => Commit;
     "get-of" if PMIX => GetOf { rank "the rank", key "the key", now "now", wanted "the value" };
+    "register" if PMIX => Register { code "the code" };
+    "notify" if PMIX => Notify { code "the code" };
+    "event" if PMIX => AwaitEvent { code "the code", from "from" };
+    "group" if PMIX => Group { name "the group", members "the ranks" };
+    "group-leave" if PMIX => GroupLeave { name "the group" };
+    "group-end" if PMIX => GroupEnd { name "the group" };
     "get" => Get { [node = false] key "the key", of "of", wait "wait", wanted "the value" };
     "node-get" => Get { [node = true] key "the key", of "of", wait "wait", wanted "the value" };
     "fence" => Fence { group "the ranks", tag "tag" };

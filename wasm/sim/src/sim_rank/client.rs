@@ -28,6 +28,24 @@ pub(super) enum RequestToken {
     Pmix(pmix::PmixTicket),
 }
 
+/// Output of a client for its rank.
+#[derive(Debug)]
+pub(super) enum ClientOutput {
+    /// Reply to a request.
+    Reply(RequestToken, Received),
+    /// An event for which the rank has registered.
+    Event(PmixEvent),
+}
+
+/// An event of PMIx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PmixEvent {
+    /// Its code.
+    pub(super) code: i32,
+    /// The rank that it concerns, in its own job.
+    pub(super) source: u32,
+}
+
 impl RankClient {
     /// The client of `rank`, in its initial state.
     pub(super) fn new(scenario: &Scenario, rank: u32, meter: &Meter) -> Self {
@@ -168,12 +186,12 @@ impl RankClient {
         }
     }
 
-    /// The next answer; `waiting` are the pending requests.
-    pub(super) fn recv(&mut self, waiting: &[Waiting]) -> Option<(RequestToken, Received)> {
+    /// The next answer or event; `waiting` are the pending requests.
+    pub(super) fn recv(&mut self, waiting: &[Waiting]) -> Option<ClientOutput> {
         match self {
             Self::Pmi(client) => match client.poll_event()? {
                 client::ClientEvent::Reply { ticket, reply } => {
-                    Some((RequestToken::Pmi(ticket), Received::new(&reply)))
+                    Some(ClientOutput::Reply(RequestToken::Pmi(ticket), Received::new(&reply)))
                 }
                 _ => None,
             },
@@ -191,9 +209,11 @@ impl RankClient {
                         Some(ask) => services::said(ask, status, &answer),
                         None => ReplyBody::Nothing,
                     };
-                    Some((token, Received { code: status.0, said }))
+                    Some(ClientOutput::Reply(token, Received { code: status.0, said }))
                 }
-                _ => None,
+                pmix::PmixClientEvent::Happened { code, source, .. } => {
+                    Some(ClientOutput::Event(PmixEvent { code: code.0, source: source.rank }))
+                }
             },
         }
     }

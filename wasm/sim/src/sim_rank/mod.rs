@@ -4,7 +4,7 @@ mod client;
 mod services;
 mod turn;
 
-use self::client::{RankClient, RequestToken};
+use self::client::{PmixEvent, RankClient, RequestToken};
 use crate::event::{SimEvent, Turn};
 use crate::net::Net;
 use crate::rng::Rng;
@@ -27,6 +27,8 @@ pub struct SimRank {
     /// Bytes read from the link and not yet handled by the client.
     untaken: Vec<u8>,
     waiting: Vec<Waiting>,
+    /// Events that the script has not awaited yet.
+    unawaited: Vec<PmixEvent>,
     questions: u32,
     /// Time of its next step.
     ready_at: u64,
@@ -97,6 +99,7 @@ impl SimRank {
             unsent: VecDeque::new(),
             untaken: Vec::new(),
             waiting: Vec::new(),
+            unawaited: Vec::new(),
             questions: 0,
             ready_at: 0,
             rng: Rng::new(seed, ACTORS_STREAM + u64::from(rank)),

@@ -1,4 +1,4 @@
-//! Requests of PMIx ranks about names, programs and other jobs, and their replies.
+//! Requests of PMIx ranks about names, programs, other jobs, events and groups, and their replies.
 
 use super::client::SLOTS;
 use crate::event::ReplyBody;
@@ -6,7 +6,7 @@ use crate::scenario::RankRequest;
 use crate::storage::Bytes;
 use pmi_core::client::pmix::{PmixAnswer, PmixClient, PmixRequest, PmixTicket, SpawnApp};
 use pmi_core::error::Misuse;
-use pmi_core::wire::pmix::names::Status;
+use pmi_core::wire::pmix::names::{Status, range};
 use pmi_core::wire::pmix::{Proc, WILDCARD};
 
 /// Starts a request, if it is one of these.
@@ -39,6 +39,22 @@ pub(super) fn start(
         RankRequest::Disconnect { job } => {
             let procs = both(own.as_bytes(), job.as_bytes());
             client.start(&PmixRequest::Disconnect { procs: &procs, timeout_s: None })
+        }
+        RankRequest::Register { code } => {
+            client.start(&PmixRequest::Register { codes: &[Status(*code)], directives: &[] })
+        }
+        RankRequest::Notify { code } => {
+            let (code, range) = (Status(*code), range::SESSION);
+            client.start(&PmixRequest::Notify { code, range, attributes: &[] })
+        }
+        RankRequest::Group { name, members } => {
+            let proc = |rank: &u32| Proc { nspace: own.as_bytes(), rank: *rank };
+            let procs: Vec<Proc<'_>> = members.iter().map(proc).collect();
+            client.start(&PmixRequest::GroupConstruct { name, procs: &procs, directives: &[] })
+        }
+        RankRequest::GroupLeave { name } => client.start(&PmixRequest::GroupLeave { name }),
+        RankRequest::GroupEnd { name } => {
+            client.start(&PmixRequest::GroupDestruct { name, timeout_s: None })
         }
         _ => return None,
     })

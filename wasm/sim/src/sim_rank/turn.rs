@@ -1,5 +1,6 @@
 //! One turn of a process: it writes, reads, and continues its script.
 
+use super::client::{ClientOutput, PmixEvent};
 use super::{ProcessState, SimRank, Waiting};
 use crate::event::{Received, SimEvent, Turn};
 use crate::net::Net;
@@ -127,9 +128,18 @@ impl SimRank {
         has_moved
     }
 
-    /// Takes the answer of the client, if any.
+    /// Takes an answer or an event of the client, if any.
     fn recv(&mut self, now: u64, events: &mut Vec<SimEvent>) -> bool {
-        let Some((ticket, got)) = self.client.recv(&self.waiting) else { return false };
+        let (ticket, got) = match self.client.recv(&self.waiting) {
+            None => return false,
+            Some(ClientOutput::Reply(ticket, got)) => (ticket, got),
+            Some(ClientOutput::Event(event)) => {
+                let PmixEvent { code, source } = event;
+                events.push(SimEvent::Notified { rank: self.rank, code, source });
+                self.unawaited.push(event);
+                return true;
+            }
+        };
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket == ticket) {
             let Waiting { number, ask, .. } = self.waiting.remove(at);
             events.push(SimEvent::Answered { rank: self.rank, number, ask, got });
@@ -181,6 +191,13 @@ impl SimRank {
         match act {
             ScriptAct::RankRequest { ask, also } => return self.ask(ask, *also, events),
             ScriptAct::Wait => return self.waiting.is_empty(),
+            ScriptAct::AwaitEvent { code, from } => {
+                let is_meant = |event: &PmixEvent| {
+                    event.code == *code && from.is_none_or(|from| event.source == from)
+                };
+                let Some(at) = self.unawaited.iter().position(is_meant) else { return false };
+                self.unawaited.remove(at);
+            }
             // An order to wait holds until the next order.
             ScriptAct::Manual => return self.orders.len() > 1,
             ScriptAct::Await(lines) => return self.lines_received >= *lines || self.flags.end_seen,

@@ -26,6 +26,7 @@ mod mutants;
 mod package;
 mod page;
 mod playground;
+mod pmix_tools;
 mod process;
 mod processes;
 mod repeat;
@@ -65,6 +66,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("fuzz", fuzz::command),
     ("flaky", repeat::flaky),
     ("peers", repeat::peers),
+    ("pmix-tools", pmix_tools::command),
     ("package", package::command),
     ("dist", dist::command),
     ("playground", playground::command),
@@ -89,6 +91,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]
   flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]
   peers      check the statements of the documentation about prterun and srun, which may fail because of them
+  pmix-tools compare PMIx tools with this launcher and with prterun [--write]
   package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
   dist       build archives and packages of a release, and try them [--static] [--portable] [--untried]
   book       build the book of docs, with the playground and rustdoc, and check its links [--archive FILE]

@@ -189,10 +189,13 @@ impl ToolServer {
 
     /// A line of a tool without names and numbers of this run.
     fn normalized(&self, line: &str) -> String {
-        let server = self.child.id();
-        let line = line.replace(&self.job(), JOB).replace('|', "\\|");
-        let line = line.replace(&format!("prterun-{}-{server}@", host()), "TOOL_");
-        let words = line.split_whitespace().map(|word| normalized_word(word, server));
+        let line = line.replace('|', "\\|");
+        // A rule above or below a message.
+        if line.chars().all(|letter| letter == '-') {
+            return String::new();
+        }
+        let (job, server) = (self.job(), self.child.id());
+        let words = line.split_whitespace().map(|word| normalized_word(word, (&job, server)));
         words.collect::<Vec<_>>().join(" ")
     }
 }
@@ -207,19 +210,24 @@ impl Drop for ToolServer {
     }
 }
 
-/// A word of a line without the names of tools, processes and this host.
-fn normalized_word(word: &str, server: u32) -> String {
-    let piece = |piece: &str| {
-        if piece.starts_with(&format!("tool_{server}_")) || piece.starts_with("TOOL_") {
-            return "TOOL".to_owned();
-        }
-        match piece.parse::<u32>() {
-            Ok(number) if number >= PIDS_FROM => "PID".to_owned(),
-            _ if piece == host() => "HOST".to_owned(),
-            _ => piece.to_owned(),
-        }
+/// A word of a line, which may be a list, without the names of jobs, tools, processes and this host.
+fn normalized_word(word: &str, (job, server): (&str, u32)) -> String {
+    let tools = [format!("tool_{server}_"), format!("prterun-{}-{server}@", host())];
+    let piece = |piece: &str| match piece.parse::<u32>() {
+        Ok(number) if number >= PIDS_FROM => "PID".to_owned(),
+        _ if piece == job => JOB.to_owned(),
+        _ if piece == host() => "HOST".to_owned(),
+        _ if tools.iter().any(|start| piece.starts_with(start)) => "TOOL".to_owned(),
+        _ => piece.to_owned(),
     };
-    word.split(',').map(piece).collect::<Vec<_>>().join(",")
+    let mut pieces: Vec<String> = word.split(',').map(piece).collect();
+    pieces.dedup_by(|next, last| next == "TOOL" && next == last);
+    if pieces.len() > LIST_MAX {
+        let count = pieces.len();
+        pieces.truncate(3);
+        pieces.push(format!("… ({count})"));
+    }
+    pieces.join(",")
 }
 
 /// Name of a signal that has ended a tool.
@@ -250,9 +258,12 @@ fn host() -> String {
 
 /// Command lines of tools of the library.
 const TOOLS: &[ToolLine] = &[
-    ToolLine { words: &["pps"], difference: "" },
-    ToolLine { words: &["pps", "--nodes"], difference: "" },
-    ToolLine { words: &["pattrs", "--host", "all"], difference: "" },
+    ToolLine { words: &["pps"], difference: ORDER },
+    ToolLine { words: &["pps", "--nodes"], difference: ORDER },
+    ToolLine {
+        words: &["pattrs", "--host", "all"],
+        difference: "the tool does not expect the empty reply of `prterun`",
+    },
     ToolLine { words: &["pquery", "pmix.qry.ns"], difference: "" },
     ToolLine { words: &["plookup", "sea"], difference: "" },
     ToolLine { words: &["pevent", "--event", "-250", "--range", "5"], difference: "" },
@@ -263,15 +274,24 @@ const TOOLS: &[ToolLine] = &[
 
 /// Command lines of `pmi-host pmix`.
 const OWN: &[ToolLine] = &[
-    ToolLine { words: &["ps"], difference: "" },
-    ToolLine { words: &["query", "pmix.qry.ns"], difference: "" },
-    ToolLine { words: &["query", "--job", JOB, "pmix.job.size", "pmix.qry.jst"], difference: "" },
-    ToolLine { words: &["attrs"], difference: "" },
+    ToolLine {
+        words: &["ps"],
+        difference: "`prterun` lists itself and tools that have ended, and programs by their paths",
+    },
+    ToolLine { words: &["query", "pmix.qry.ns"], difference: ORDER },
+    ToolLine {
+        words: &["query", "--job", JOB, "pmix.job.size", "pmix.qry.jst"],
+        difference: "`prterun` describes no job to a tool that asks for these keys",
+    },
+    ToolLine { words: &["attrs"], difference: "each lists the attributes that it supports" },
     ToolLine { words: &["lookup", "sea"], difference: "" },
     ToolLine { words: &["event", "EVENT_NODE_DOWN"], difference: "" },
-    ToolLine { words: &["ctrl", "--job", JOB, "pause"], difference: "" },
-    ToolLine { words: &["ctrl", "--job", JOB, "resume"], difference: "" },
+    ToolLine { words: &["ctrl", "--job", JOB, "pause"], difference: CONTROL },
+    ToolLine { words: &["ctrl", "--job", JOB, "resume"], difference: CONTROL },
 ];
+
+const ORDER: &str = "the order, which has no meaning, and `prterun` lists tools that have ended";
+const CONTROL: &str = "`prterun` does not support these operations";
 
 /// Stands for the name of the job.
 const JOB: &str = "JOB";
@@ -291,6 +311,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Lines of a result that are shown.
 const LINES_MAX: usize = 4;
 
+/// Entries of a list that are shown.
+const LIST_MAX: usize = 6;
+
 /// Numbers from here on are taken for processes: there are fewer ranks.
 const PIDS_FROM: u32 = 100;
 
@@ -301,10 +324,11 @@ mod tests {
     #[test]
     fn names_of_one_run_are_replaced() {
         let shown = |line: &str| {
-            let words = line.split_whitespace().map(|word| normalized_word(word, 7));
+            let words = line.split_whitespace().map(|word| normalized_word(word, ("JOB", 7)));
             words.collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(shown("Active nspaces: tool_7_12,JOB"), "Active nspaces: TOOL,JOB");
+        assert_eq!(shown("nspaces: tool_7_12,tool_7_13,JOB"), "nspaces: TOOL,JOB");
+        assert_eq!(shown("a,b,c,d,e,f,g"), "a,b,c,… (7)");
         assert_eq!(
             shown(&format!("JOB 1 RUNNING 4711 {} sleep", host())),
             "JOB 1 RUNNING PID HOST sleep"

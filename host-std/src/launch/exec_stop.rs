@@ -44,8 +44,8 @@ pub(super) fn leave_stopped(pid: Pid) {
     }
 }
 
-/// Waits until a child stops, and returns the signal; `None` if it has exited, which stays for the launcher to
-/// see.
+/// Waits until a child stops, and returns the signal; `None` if it has exited, which the launcher still
+/// sees.
 fn next_stop(pid: Pid) -> Option<i32> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
     let status = retry_on_intr(|| waitid(WaitId::Pid(pid), options)).ok().flatten()?;

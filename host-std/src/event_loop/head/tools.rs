@@ -236,7 +236,7 @@ fn handle_request(head: &mut HeadLoop, asked: (SessionId, usize)) -> Option<Stat
             }
         }
         // No process of a rank is on this node, and no rank of others reads pushed input.
-        Wish::Credential(..) | Wish::PushInput(_) => Status::NOT_SUPPORTED,
+        Wish::Credential(..) | Wish::Monitor(..) | Wish::PushInput(_) => Status::NOT_SUPPORTED,
         Wish::Refused(status) => status,
     })
 }

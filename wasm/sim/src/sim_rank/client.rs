@@ -214,6 +214,7 @@ impl RankClient {
                 pmix::PmixClientEvent::Happened { code, source, .. } => {
                     Some(ClientOutput::Event(PmixEvent { code: code.0, source: source.rank }))
                 }
+                _ => None,
             },
         }
     }

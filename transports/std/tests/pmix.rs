@@ -29,6 +29,9 @@ struct Peer {
 /// A get: its tag, the rank, and the key.
 type Get = (u32, u32, Option<Vec<u8>>);
 
+/// A response: its tag, and the fields behind it.
+type Response<'a> = (u32, &'a dyn Fn(&mut Packer<'_>));
+
 /// Starts a server of one client: rank 0 of a job of four on one node, whose ranks 2 and 3 run another
 /// program. `script` has the rest of the session.
 fn serve<T: Send + 'static>(
@@ -105,7 +108,7 @@ impl Peer {
     }
 
     /// Sends several responses at once.
-    fn answer(&mut self, responses: &[(u32, &dyn Fn(&mut Packer<'_>))]) {
+    fn answer(&mut self, responses: &[Response<'_>]) {
         let mut all = Vec::new();
         for (tag, write) in responses {
             let mut body = vec![0; 4096];
@@ -135,7 +138,7 @@ impl Peer {
             (tag, write)
         });
         let responses: Vec<_> = responses.collect();
-        let lent: Vec<(u32, &dyn Fn(&mut Packer<'_>))> =
+        let lent: Vec<Response<'_>> =
             responses.iter().map(|(tag, write)| (*tag, write as _)).collect();
         self.answer(&lent);
     }

@@ -136,6 +136,13 @@ impl SharedPmi {
         }
     }
 
+    /// Has `read` read a value of the own job as of the last fence, if it is in memory shared with the server:
+    /// without a message and without a copy. `None` if the server has to be asked.
+    #[cfg(feature = "snapshot")]
+    pub fn read_in_memory<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        self.0.read_in_memory(key, read)
+    }
+
     /// Reports that this process aborts, and not its job. There is no reply: the caller should exit.
     ///
     /// Wire: `cmd=abort;isworld=FALSE;exitcode=C;msg=M;`. PMI-1 has no such request, and aborts the job.

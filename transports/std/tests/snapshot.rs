@@ -91,6 +91,8 @@ fn values_of_the_newest_generation_are_found_without_a_message() {
     assert_eq!(get("mapping").as_deref(), Some("x"));
     pmi.fence().unwrap();
     assert_eq!((get("a").as_deref(), get("b").as_deref()), (Some("1"), Some("1")));
+    let in_memory = |key: &[u8]| pmi.read_in_memory(key, <[u8]>::to_vec);
+    assert_eq!((in_memory(b"a"), in_memory(b"missing")), (Some(b"1".to_vec()), None));
     pmi.fence().unwrap();
     assert_eq!((get("a").as_deref(), get("b").as_deref()), (Some("2"), Some("1")));
     assert_eq!((get("missing"), get("mapping").as_deref()), (None, Some("x")));
@@ -112,6 +114,7 @@ fn puts_are_in_the_segment_and_own_ones_are_asked_for_until_the_fence() {
     let (pmi, server) = session(vec![generation([0, 0], &[("a", "old")])], answers);
     pmi.put(b"b", b"2").unwrap();
     pmi.put(b"a", b"new").unwrap();
+    assert_eq!(pmi.read_in_memory(b"a", <[u8]>::len), None, "an own put that is not visible yet");
     assert_eq!(pmi.get(b"a").unwrap().unwrap(), b"new");
     pmi.put(b"c", b"3").unwrap();
     assert!(pmi.put(b"key with a blank", b"1").is_err());

@@ -11,7 +11,7 @@ use super::fact;
 use crate::boundary::call;
 use crate::code::{CodeResult, INVALID_KVS};
 use crate::process;
-use crate::session::Session;
+use crate::session::{Session, read_value};
 use crate::text::{InText, OutNumber, OutText};
 
 /// The name of the key-value space of the job.
@@ -93,8 +93,10 @@ pub extern "C" fn PMI_KVS_Get(
         if length <= 0 {
             return Err(Code::INVALID_LENGTH);
         }
-        let found = session.get(None, None, key)?.ok_or(Code::INVALID_KEY)?;
-        value.write(length, &found, Code::INVALID_LENGTH)
+        let written = read_value(&*session, None, key, |found| {
+            value.write(length, found, Code::INVALID_LENGTH)
+        });
+        written?.ok_or(Code::INVALID_KEY)?
     })
 }
 

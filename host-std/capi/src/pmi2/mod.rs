@@ -15,7 +15,7 @@ use crate::boundary::{self, call};
 use crate::code::{self, CodeResult};
 use crate::pmi1::abort;
 use crate::process;
-use crate::session::{Generation, Session};
+use crate::session::{Generation, Session, read_value};
 use crate::text::{InText, OutNumber, OutText, write_number};
 
 /// Opens the session. With a server that does not speak PMI-2 it is one of PMI-1.
@@ -107,10 +107,16 @@ pub extern "C" fn PMI2_KVS_Get(
         check_buffer(&value, maxvalue)?;
         let job = jobid.bytes().filter(|job| !job.is_empty());
         let source = u32::try_from(src_pmi_id).ok();
-        let found = session.get(job, source, key)?.ok_or(Code::INVALID_KEY)?;
-        let written = value.write_start(maxvalue, &found)?;
-        let len = c_int::try_from(found.len()).map_err(|_| Code::FAIL)?;
-        vallen.write(if written == found.len() { len } else { -(len + 1) });
+        let mut copy = |found: &[u8]| {
+            let written = value.write_start(maxvalue, found)?;
+            let len = c_int::try_from(found.len()).map_err(|_| Code::FAIL)?;
+            Ok(if written == found.len() { len } else { -(len + 1) })
+        };
+        let len = match job {
+            Some(_) => session.get(job, source, key)?.map(|found| copy(&found)),
+            None => read_value(&*session, source, key, copy)?,
+        };
+        vallen.write(len.ok_or(Code::INVALID_KEY)??);
         Ok(())
     })
 }

@@ -68,6 +68,11 @@ pub(crate) trait Session: Send + Sync {
         key: &[u8],
     ) -> CodeResult<Option<Vec<u8>>>;
 
+    /// Has `read` read a value of this job in place, if that needs no exchange with the server; false otherwise.
+    fn read_in_place(&self, _key: &[u8], _read: &mut dyn FnMut(&[u8])) -> bool {
+        false
+    }
+
     /// All pairs of the job that are visible.
     fn pairs(&self) -> CodeResult<Vec<OwnedPair>>;
 
@@ -122,6 +127,20 @@ pub(crate) trait Session: Send + Sync {
 
     /// Ends the session with the server.
     fn finalize(&self) -> CodeResult<()>;
+}
+
+/// Has `read` read a value of this job; `None` if there is no such key.
+pub(crate) fn read_value<T>(
+    session: &dyn Session,
+    source: Option<u32>,
+    key: &[u8],
+    mut read: impl FnMut(&[u8]) -> T,
+) -> CodeResult<Option<T>> {
+    let mut done = None;
+    if session.read_in_place(key, &mut |value| done = Some(read(value))) {
+        return Ok(done);
+    }
+    Ok(session.get(None, source, key)?.map(|value| read(&value)))
 }
 
 /// The mapping of ranks to nodes, if the server has one.

@@ -33,6 +33,7 @@ pub(crate) enum ServerKind {
 pub(crate) struct WireSession {
     pmi: SharedPmi,
     kind: ServerKind,
+    is_pmi2: bool,
     facts: SessionFacts,
 }
 
@@ -62,11 +63,9 @@ impl WireSession {
             let others = u32::try_from(others).unwrap_or(u32::MAX);
             maxes.value = maxes.value.min(SLURM_LINE.saturating_sub(others + maxes.key));
         }
-        Ok(Self { pmi, kind, facts: SessionFacts { rank, size, spawned, kvsname, maxes } })
-    }
-
-    fn is_pmi2(&self) -> bool {
-        self.pmi.version() == Some(Version::V2_0)
+        let is_pmi2 = pmi.version() == Some(Version::V2_0);
+        let facts = SessionFacts { rank, size, spawned, kvsname, maxes };
+        Ok(Self { pmi, kind, is_pmi2, facts })
     }
 
     /// The key under which a server of PMI-1 keeps an attribute of a node.
@@ -84,7 +83,7 @@ impl Session for WireSession {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        let value = if self.is_pmi2() { Cow::Borrowed(value) } else { escape(value) };
+        let value = if self.is_pmi2 { Cow::Borrowed(value) } else { escape(value) };
         self.pmi.put(key, &value).map_err(code::of_call)
     }
 
@@ -102,12 +101,18 @@ impl Session for WireSession {
         if key == PROCESS_MAPPING {
             return Ok(value.map(|mapping| covering(mapping, self.facts.size)));
         }
-        Ok(if self.is_pmi2() { value } else { value.map(unescape) })
+        Ok(if self.is_pmi2 { value } else { value.map(unescape) })
+    }
+
+    fn read_in_place(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> bool {
+        // Only this project's servers share memory, and in PMI-2 values are there as they were put.
+        let is_plain = self.kind == ServerKind::Own && key != PROCESS_MAPPING && self.is_pmi2;
+        is_plain && self.pmi.read_in_memory(key, read).is_some()
     }
 
     fn pairs(&self) -> CodeResult<Vec<OwnedPair>> {
         match self.kind {
-            ServerKind::Own if self.is_pmi2() => {
+            ServerKind::Own if self.is_pmi2 => {
                 self.pmi.get_all(&self.facts.kvsname).map_err(code::of_call)
             }
             _ => Err(Code::FAIL),
@@ -132,14 +137,14 @@ impl Session for WireSession {
     }
 
     fn put_node(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        if self.is_pmi2() {
+        if self.is_pmi2 {
             return self.pmi.put_node(key, value).map_err(code::of_call);
         }
         self.put(&self.node_key(key)?, value)
     }
 
     fn get_node(&self, key: &[u8], wait: bool) -> CodeResult<Option<Vec<u8>>> {
-        if self.is_pmi2() {
+        if self.is_pmi2 {
             return self.pmi.get_node(key, wait).map_err(code::of_call);
         }
         let key = self.node_key(key)?;
@@ -154,7 +159,7 @@ impl Session for WireSession {
     }
 
     fn job_attribute(&self, key: &[u8]) -> CodeResult<Option<Vec<u8>>> {
-        if !self.is_pmi2() && key == b"universeSize" {
+        if !self.is_pmi2 && key == b"universeSize" {
             let size = self.universe_size()?;
             return Ok(size.map(|size| size.to_string().into_bytes()));
         }
@@ -198,7 +203,7 @@ impl Session for WireSession {
 
     fn ring(&self, value: &[u8]) -> CodeResult<Neighbours> {
         match self.kind {
-            ServerKind::Own | ServerKind::Slurm if self.is_pmi2() => {
+            ServerKind::Own | ServerKind::Slurm if self.is_pmi2 => {
                 self.pmi.ring(value, value).map_err(code::of_call)
             }
             _ => ring_by_fence(self, value),

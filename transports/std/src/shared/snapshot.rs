@@ -168,6 +168,13 @@ impl SharedConnection {
         }
     }
 
+    /// Has `read` read a value without a message; `None` if it needs one, also after the end of the session.
+    pub(super) fn read_in_memory<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let state = self.state();
+        state.check().ok()?;
+        state.snapshot.as_ref()?.get(key).map(read)
+    }
+
     /// Ends a fence: own values are in the snapshot from now on.
     ///
     /// # Errors

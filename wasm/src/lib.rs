@@ -16,6 +16,10 @@
 //!               └── json     results for the page
 //! ```
 
+#[cfg_attr(
+    not(any(feature = "played", feature = "pmix", feature = "recorded")),
+    allow(dead_code, reason = "a tree has frames between nodes, and no other messages")
+)]
 mod fields;
 mod json;
 #[cfg(feature = "played")]
@@ -26,6 +30,10 @@ mod played;
 mod recorded;
 #[cfg(any(feature = "played", feature = "pmix"))]
 mod states;
+#[cfg_attr(
+    not(any(feature = "played", feature = "pmix", feature = "recorded")),
+    allow(dead_code, reason = "a tree has frames between nodes, and no other messages")
+)]
 mod story;
 #[cfg(feature = "tree")]
 mod tree;

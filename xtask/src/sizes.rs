@@ -109,7 +109,7 @@ const GOALS: &[Goal] = &[
     ("client and server for 8 ranks, static RAM and stack", 12 << 10, |of| {
         of("client+server").memory()
     }),
-    ("client in C, flash beyond that of the client", 700, |of| {
+    ("client in C, flash beyond that of the client", 600, |of| {
         of("client in C").flash - of("client").flash
     }),
     ("client over smoltcp, flash", 45 << 10, |of| of("client+tcp").flash),

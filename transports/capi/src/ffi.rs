@@ -79,21 +79,7 @@ unsafe fn client<'a>(client: *mut ClientHandle) -> Option<&'a mut ClientMemory> 
     unsafe { client.cast::<ClientMemory>().as_mut() }
 }
 
-/// Borrows bytes of the caller.
-///
-/// # Safety
-///
-/// `bytes` has `len` readable bytes, or is null.
-unsafe fn borrowed<'a>(bytes: *const u8, len: usize) -> Option<&'a [u8]> {
-    match bytes.is_null() {
-        true if len > 0 => None,
-        true => Some(b""),
-        // SAFETY: by the contract of this function.
-        false => Some(unsafe { slice::from_raw_parts(bytes, len) }),
-    }
-}
-
-/// Borrows the bytes before the NUL; `None` for a null pointer, or without one within the bound.
+/// Borrows the bytes before the NUL; `None` for a null pointer.
 ///
 /// # Safety
 ///
@@ -106,15 +92,22 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a [u8]> {
     // SAFETY: no byte behind the NUL is read.
     while unsafe { *text.add(len) } != 0 {
         len += 1;
-        if len > TEXT_BYTES_MAX {
-            return None;
-        }
     }
     // SAFETY: these bytes were just read.
     Some(unsafe { slice::from_raw_parts(text.cast::<u8>(), len) })
 }
 
 impl ClientMemory {
+    /// Starts a call whose answer has a value for `room_bytes` bytes of memory, if any.
+    fn start(&mut self, request: &Request<'_>, value: *mut u8, room_bytes: usize) -> c_int {
+        let status = self.session.start(request);
+        // A call that is pending already keeps its memory.
+        if status == Status::Pending {
+            (self.value, self.room_bytes) = (value, room_bytes);
+        }
+        status as c_int
+    }
+
     fn poll(&mut self) -> Status {
         let value: &mut [u8] = match self.value.is_null() {
             true => &mut [],
@@ -130,84 +123,88 @@ impl ClientMemory {
 }
 
 /// A call of the header.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum ClientCall {
-    #[cfg(feature = "greet")]
-    Greet {
-        id: u64,
-    },
     Open,
     Fence,
     Finalize,
     Put,
     Get,
-    Abort {
-        code: c_int,
-    },
+    Abort,
 }
 
-/// Arguments of a call that point to memory of the caller.
-#[derive(Clone, Copy)]
-struct CallMemory {
-    /// The key of a put or get, or the message of an abort.
-    text: *const c_char,
-    /// The value of a put, or memory for that of a get.
-    value: *mut u8,
-    value_bytes: usize,
-}
-
-/// Starts a call.
+/// Starts a call. The arguments stand as those of [`pmi_client_put`], whose registers they are in: the key,
+/// or the message of an abort; the value, or memory for it; and its length, or the code of an abort.
 ///
 /// # Safety
 ///
 /// As for [`client`], and the memory is that of the header.
-#[inline(never)]
-unsafe fn start(handle: *mut ClientHandle, call: ClientCall, memory: &CallMemory) -> c_int {
-    let CallMemory { text: key, value, value_bytes } = *memory;
+unsafe fn start(
+    handle: *mut ClientHandle,
+    key: *const c_char,
+    value: *mut u8,
+    value_bytes: usize,
+    call: ClientCall,
+) -> c_int {
     // SAFETY: by the contract of this function.
     let (client, key) = unsafe { (client(handle), text(key)) };
     let Some(client) = client else { return Status::Misuse as c_int };
     let request = match (call, key) {
-        #[cfg(feature = "greet")]
-        (ClientCall::Greet { id }, _) => Request::InitAck { id },
         (ClientCall::Open, _) => Request::Init { version: Version::V1_1 },
         (ClientCall::Fence, _) => Request::Fence { group: FenceGroup::World, tag: None },
         (ClientCall::Finalize, _) => Request::Finalize,
-        (ClientCall::Put, Some(key)) => {
+        (ClientCall::Put, Some(key)) if !value.is_null() => {
             // SAFETY: by the contract of this function.
-            let Some(value) = (unsafe { borrowed(value, value_bytes) }) else {
-                return Status::Misuse as c_int;
-            };
+            let value = unsafe { slice::from_raw_parts(value, value_bytes) };
             Request::Put { place: OWN, key: Text::plain(key), value: Text::plain(value) }
         }
         (ClientCall::Get, Some(key)) => {
             Request::Get { place: OWN, key: Text::plain(key), wait: false }
         }
-        (ClientCall::Abort { code }, text) => Request::Abort {
-            code: Some(code),
+        #[allow(
+            clippy::cast_possible_wrap,
+            clippy::cast_possible_truncation,
+            reason = "it was one"
+        )]
+        (ClientCall::Abort, text) => Request::Abort {
+            code: Some(value_bytes as c_int),
             world: true,
             message: Text::plain(text.unwrap_or(b"")),
         },
-        (ClientCall::Put | ClientCall::Get, None) => return Status::Misuse as c_int,
+        _ => return Status::Misuse as c_int,
     };
-    let status = client.session.start(&request);
-    // A call that is pending already keeps its memory; that of a put is not written to.
-    if status == Status::Pending {
-        client.value = value;
-        client.room_bytes = if matches!(call, ClientCall::Put) { 0 } else { value_bytes };
-    }
-    status as c_int
+    client.start(
+        &request,
+        if call == ClientCall::Get { value } else { ptr::null_mut() },
+        value_bytes,
+    )
 }
 
-/// Makes a call, and continues it until it is answered.
+/// Makes a call, and continues it until it is answered; the arguments are those of [`start`].
 ///
 /// # Safety
 ///
 /// As for [`start`].
 #[inline(never)]
-unsafe fn complete(handle: *mut ClientHandle, call: ClientCall, memory: &CallMemory) -> c_int {
+unsafe fn complete(
+    handle: *mut ClientHandle,
+    key: *const c_char,
+    value: *mut u8,
+    value_bytes: usize,
+    call: ClientCall,
+) -> c_int {
     // SAFETY: by the contract of this function.
-    let mut status = unsafe { start(handle, call, memory) };
+    let started = unsafe { start(handle, key, value, value_bytes, call) };
+    // SAFETY: as above.
+    unsafe { wait(handle, started) }
+}
+
+/// Continues a started call until it is answered.
+///
+/// # Safety
+///
+/// As for [`client`].
+unsafe fn wait(handle: *mut ClientHandle, mut status: c_int) -> c_int {
     while status == Status::Pending as c_int {
         // SAFETY: by the contract of this function.
         let Some(client) = (unsafe { client(handle) }) else { break };
@@ -224,7 +221,16 @@ unsafe fn complete(handle: *mut ClientHandle, call: ClientCall, memory: &CallMem
 
 /// Writes the two functions of a call: one that starts it and one that also waits.
 macro_rules! call {
-    ($start:ident, $wait:ident, ($($name:ident: $type:ty),*), $about:literal, $call:expr, $memory:expr) => {
+    (
+        $start:ident,
+        $wait:ident,
+        ($($name:ident: $type:ty),*),
+        $about:literal,
+        $call:ident,
+        $key:expr,
+        $value:expr,
+        $bytes:expr
+    ) => {
         #[doc = $about]
         ///
         /// # Safety
@@ -233,7 +239,7 @@ macro_rules! call {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $start(handle: *mut ClientHandle, $($name: $type),*) -> c_int {
             // SAFETY: by the contract of the header.
-            unsafe { start(handle, $call, &$memory) }
+            unsafe { start(handle, $key, $value, $bytes, ClientCall::$call) }
         }
 
         #[doc = $about]
@@ -244,65 +250,98 @@ macro_rules! call {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $wait(handle: *mut ClientHandle, $($name: $type),*) -> c_int {
             // SAFETY: by the contract of the header.
-            unsafe { complete(handle, $call, &$memory) }
+            unsafe { complete(handle, $key, $value, $bytes, ClientCall::$call) }
         }
     };
 }
 
+/// Starts `cmd=initack`.
+///
+/// # Safety
+///
+/// As the header states.
 #[cfg(feature = "greet")]
-call!(
-    pmi_client_start_greet,
-    pmi_client_greet,
-    (id: u64),
-    "`cmd=initack`",
-    ClientCall::Greet { id },
-    NOTHING
-);
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmi_client_start_greet(handle: *mut ClientHandle, id: u64) -> c_int {
+    // SAFETY: by the contract of the header.
+    let client = unsafe { client(handle) };
+    client.map_or(Status::Misuse as c_int, |client| {
+        client.start(&Request::InitAck { id }, ptr::null_mut(), 0)
+    })
+}
+
+/// `cmd=initack`
+///
+/// # Safety
+///
+/// As the header states.
+#[cfg(feature = "greet")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmi_client_greet(handle: *mut ClientHandle, id: u64) -> c_int {
+    // SAFETY: by the contract of the header.
+    unsafe { wait(handle, pmi_client_start_greet(handle, id)) }
+}
+
 call!(
     pmi_client_start_open,
     pmi_client_open,
     (),
     "`cmd=init`, `cmd=get_my_kvsname`",
-    ClientCall::Open,
-    NOTHING
+    Open,
+    ptr::null(),
+    ptr::null_mut(),
+    0
 );
-call!(pmi_client_start_fence, pmi_client_fence, (), "`cmd=barrier_in`", ClientCall::Fence, NOTHING);
+call!(
+    pmi_client_start_fence,
+    pmi_client_fence,
+    (),
+    "`cmd=barrier_in`",
+    Fence,
+    ptr::null(),
+    ptr::null_mut(),
+    0
+);
 call!(
     pmi_client_start_finalize,
     pmi_client_finalize,
     (),
     "`cmd=finalize`",
-    ClientCall::Finalize,
-    NOTHING
+    Finalize,
+    ptr::null(),
+    ptr::null_mut(),
+    0
 );
 call!(
     pmi_client_start_put,
     pmi_client_put,
     (key: *const c_char, value: *const c_void, len: usize),
     "`cmd=put`",
-    ClientCall::Put,
-    CallMemory { text: key, value: value.cast_mut().cast(), value_bytes: len }
+    Put,
+    key,
+    value.cast_mut().cast(),
+    len
 );
 call!(
     pmi_client_start_get,
     pmi_client_get,
     (key: *const c_char, value: *mut c_void, room: usize),
     "`cmd=get`",
-    ClientCall::Get,
-    CallMemory { text: key, value: value.cast(), value_bytes: room }
+    Get,
+    key,
+    value.cast(),
+    room
 );
 call!(
     pmi_client_start_abort,
     pmi_client_abort,
     (code: c_int, message: *const c_char),
     "`cmd=abort`",
-    ClientCall::Abort { code },
-    CallMemory { text: message, ..NOTHING }
+    Abort,
+    message,
+    ptr::null_mut(),
+    code.cast_unsigned() as usize
 );
-
-/// Memory of a call without texts.
-const NOTHING: CallMemory =
-    CallMemory { text: ptr::null(), value: ptr::null_mut(), value_bytes: 0 };
 
 /// Prepares the memory of a client.
 ///
@@ -371,6 +410,3 @@ getter!(pmi_client_code, c_int, "Code of the last refusal.", Session::code);
 
 /// The space of the job.
 const OWN: Place<'static> = Place::Job(None);
-
-/// No key and no message is longer.
-const TEXT_BYTES_MAX: usize = 4096;

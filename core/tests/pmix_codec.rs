@@ -343,7 +343,12 @@ fn recorded_conversations_are_read_and_written_again_byte_for_byte() {
 fn conversation_cut_at_any_byte_is_a_part_of_it() {
     let said = vectors(include_str!("../vectors/pmix/conversation.txt"));
     for (at, (_, columns)) in said.iter().enumerate().filter(|(at, _)| *at != 1) {
-        let bytes = &columns[0].1;
+        let mut bytes = columns[0].1.to_vec();
+        if at == 0 && cfg!(target_endian = "big") {
+            // Its length is in the byte order of its sender, which was recorded on another machine.
+            bytes[8..12].reverse();
+        }
+        let bytes = &bytes;
         let frame = |bytes: &[u8]| match at {
             0 => Greeting::frame(bytes),
             _ => Ok(Header::frame(bytes)),

@@ -135,8 +135,8 @@ pub(crate) enum OperationReply {
     Processes {
         /// As in the request.
         asker: Asker,
-        /// The processes.
-        rows: Vec<ProcessRow>,
+        /// The processes; `None` if they are more than a message describes.
+        rows: Option<Vec<ProcessRow>>,
     },
     /// Job control, of which each node executes what concerns its ranks.
     Control(ControlMessage),
@@ -484,7 +484,7 @@ pub(crate) mod tests {
             },
             OperationReply::Changed { asker: ASKER, result: ChangeResult::NoRoom },
             OperationReply::ListProcesses { number: 300, wants_memory: false },
-            OperationReply::Processes { asker: ASKER, rows: rows() },
+            OperationReply::Processes { asker: ASKER, rows: Some(rows()) },
             OperationReply::Control(control()),
             OperationReply::Event(event()),
         ]

@@ -6,7 +6,7 @@ use super::{EventLoop, agent};
 use crate::operation::{Asker, ControlMessage, OperationReply, OperationRequest};
 use crate::server::pmix::control::JobControl;
 use pmi_core::ids::{JobId, SessionId};
-use pmi_core::wire::pmix::names::keys;
+use pmi_core::wire::pmix::names::{Status, keys};
 
 /// Requests the state of the processes of all nodes if a query of a client needs it. Returns false if it does
 /// not, and if this is no agent.
@@ -36,7 +36,12 @@ pub(super) fn handle_reply(run: &mut EventLoop, reply: OperationReply) -> Option
             if run.service.pmix_calls().query_names(session, ALL_NODES) {
                 let asked = (session, usize::try_from(exchange).unwrap_or(usize::MAX));
                 let ends_at = run.status.ends_at();
-                run.pmix_requests().answer_query(asked, rows, ends_at);
+                match rows {
+                    Some(rows) => run.pmix_requests().answer_query(asked, rows, ends_at),
+                    None => {
+                        run.service.pmix_calls().refuse_query(asked, Status::OUT_OF_RESOURCE);
+                    }
+                }
             }
         }
         OperationReply::Control(ControlMessage { by, targets, cleanup, actions: acts }) => {

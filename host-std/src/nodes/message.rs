@@ -75,7 +75,7 @@ pub(crate) enum HeadMessage {
     Operation(OperationReply),
     /// Spawned job.
     Spawn(SpawnNotice),
-    /// The trace of the run so far, for a page that begins to observe it.
+    /// A piece of the trace of the run so far, for a page that begins to observe it.
     RecentRecords {
         /// Number of the page.
         page: u32,

@@ -131,11 +131,11 @@ impl WebClient {
         matches!(&self.stage, WebClientState::Watching(_, tape) if tape.has_begun)
     }
 
-    /// Begins with the trace so far.
+    /// Begins with the trace so far, or continues with its next piece.
     pub(super) fn begin(&mut self, trace: &[u8]) {
         if let WebClientState::Watching(_, tape) = &mut self.stage {
             tape.bytes.extend(trace);
-            tape.limit_bytes = trace.len() + BACKLOG_BYTES_MAX;
+            tape.limit_bytes = tape.bytes.len() + BACKLOG_BYTES_MAX;
             tape.has_begun = true;
         }
     }

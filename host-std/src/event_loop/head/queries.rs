@@ -5,7 +5,7 @@ use crate::nodes::message::HeadMessage;
 use crate::operation::{Asker, OperationReply, ProcessRow};
 use pmi_core::ids::SessionId;
 use pmi_core::wire::pmix::names::proc_state;
-use pmi_tree::{Destination, NodeId};
+use pmi_tree::{Destination, MESSAGE_BYTES_MAX, NodeId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -142,6 +142,7 @@ fn merge(head: &HeadLoop, rows: Vec<(NodeId, Vec<ProcessRow>)>) -> Vec<ProcessRo
 fn answer(head: &mut HeadLoop, query: Query, rows: Vec<ProcessRow>) {
     match query.from {
         QueryOrigin::Node(node, asker) => {
+            let rows = Some(rows).filter(|rows| rows.len() <= ROWS_MAX);
             let reply = OperationReply::Processes { asker, rows };
             head.send(Destination::Node(node), &HeadMessage::Operation(reply));
         }
@@ -151,12 +152,35 @@ fn answer(head: &mut HeadLoop, query: Query, rows: Vec<ProcessRow>) {
     }
 }
 
+/// Number of processes that a message describes, at most.
+const ROWS_MAX: usize = MESSAGE_BYTES_MAX / ROW_BYTES_MAX - 1;
+
+/// Largest size of a row: three numbers of 32 bits, one of 64 bits, and bytes.
+const ROW_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 3;
+
 /// Longest wait for an answer. A node answers between two turns of its event loop.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_the_largest_size_fit_into_a_message() {
+        let row = ProcessRow {
+            job: u32::MAX,
+            rank: u32::MAX,
+            pid: i32::MIN,
+            state: u8::MAX,
+            exit_code: Some(u8::MAX),
+            memory_bytes: Some(u64::MAX),
+        };
+        let len = |count| {
+            let (asker, rows) = (Asker { session: 0, exchange: 0 }, Some(vec![row.clone(); count]));
+            HeadMessage::Operation(OperationReply::Processes { asker, rows }).body().len()
+        };
+        assert!(len(2) - len(1) <= ROW_BYTES_MAX && len(1) < 2 * ROW_BYTES_MAX);
+    }
 
     fn query(number: u32) -> Query {
         let asker = Asker { session: number, exchange: 0 };

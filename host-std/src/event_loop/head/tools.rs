@@ -82,9 +82,6 @@ fn accept(head: &mut HeadLoop) -> io::Result<()> {
 ///
 /// Errors of the readiness calls.
 pub(super) fn settle(head: &mut HeadLoop) -> io::Result<()> {
-    if !head.clients.listeners.tools.is_on() {
-        return Ok(());
-    }
     head.clients.server.service.flush(&head.poller)?;
     while handle_events(head) || send_output(head) {
         head.clients.server.service.flush(&head.poller)?;

@@ -113,8 +113,11 @@ pub(super) fn observe(head: &mut HeadLoop, from: NodeId, page: u32) -> bool {
     };
     trace.tracer.keep_unsent(true);
     trace.observers = Some((from, true));
-    let trace = trace.tracer.recent();
-    head.send(Destination::Node(from), &HeadMessage::RecentRecords { page, trace });
+    let so_far = trace.tracer.recent();
+    for piece in so_far.chunks(PIECE_BYTES) {
+        let trace = piece.to_vec();
+        head.send(Destination::Node(from), &HeadMessage::RecentRecords { page, trace });
+    }
     true
 }
 
@@ -175,6 +178,9 @@ pub(super) fn flush(head: &mut HeadLoop) {
         head.io.report(trouble);
     }
 }
+
+/// Size of a piece of the trace so far; `--trace-ring` may make it longer than a message.
+const PIECE_BYTES: usize = 1 << 20;
 
 fn facts(plan: &Plan, (job, spawner): (u32, Option<u32>)) -> JobFacts {
     JobFacts { job, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }

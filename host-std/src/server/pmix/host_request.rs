@@ -119,6 +119,12 @@ impl PmixCalls<'_> {
         self.server.pmix().request_read(session);
     }
 
+    /// Answers a query with a status and lets the client continue.
+    pub(crate) fn refuse_query(&mut self, asked: (SessionId, usize), status: Status) {
+        self.answer(asked, status);
+        self.server.pmix().request_read(asked.0);
+    }
+
     /// Answers a client with a credential for its identity.
     pub(crate) fn answer_credential(
         &mut self,

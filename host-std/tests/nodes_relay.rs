@@ -56,6 +56,26 @@ fn hosts_join_and_exchange_values_over_their_starters() {
 }
 
 #[test]
+fn hosts_that_only_another_host_reaches_are_started_and_connected_through_it() {
+    // The head starts h1 alone, and h1 all others; none of them reaches the head.
+    let path = starter("gateway");
+    let script = fs::read_to_string(&path).unwrap();
+    let gate = "if [ $1 = h1 ]; then export AT_GATEWAY=1\n\
+                elif [ -z \"$AT_GATEWAY\" ]; then echo no route to $1 >&2; exit 255; fi\n";
+    let template = format!("'{}' {{host}} {{cmd}}", path.display());
+    fs::write(&path, script.replacen("#!/bin/sh\n", &format!("#!/bin/sh\n{gate}"), 1)).unwrap();
+    let through = |word: &str, words: &[&str]| {
+        let mut command = host([word]);
+        command.env("XDG_CONFIG_HOME", "/nowhere");
+        command.args(["--hosts", "h[1-6]", "--starter-cmd", &template, "--node-relay"]);
+        run(command.args(words))
+    };
+    through("run", &["true"]).exits_with(1).says(&["on 5 of 6 hosts"]);
+    let ran = through("run", &["--starter-fanout", "1"]).exits_with(0).says_nothing();
+    assert_eq!(ran.lines().len(), 6 + 5, "{}", ran.out);
+}
+
+#[test]
 fn first_failure_ends_a_run_over_starters() {
     let mut failing = command("run", "failure", "h[1-3]");
     let script = "[ $PMI_RANK = 1 ] && exit 7; exec sleep 600";

@@ -144,8 +144,11 @@ impl NodeServers {
             IpAddr::V6(ip) if ip.is_unspecified() => Some((Ipv6Addr::LOCALHOST, port).into()),
             _ => Some(local),
         };
-        // Another host has no relay for those that it would start.
-        let fanout = if relay_to.is_some() { StarterFanout::All } else { settings.fanout };
+        // By itself the head does not lead the connections of many hosts through a few.
+        let fanout = match settings.fanout {
+            StarterFanout::Auto if relay_to.is_some() => StarterFanout::All,
+            fanout => fanout,
+        };
         let node = NodeCommand { words: &words, is_staged, relay_to };
         let plan = starter.plan(starter.commands(&hosts, &node)?, &hosts, fanout);
         let pool = StarterPool::new(plan.own, key.line(), limit);

@@ -100,9 +100,13 @@ pub(crate) fn starter_count(network: &Network) -> usize {
 }
 
 /// Adds a command of the head.
-pub(super) fn add_starter(network: &mut Network, command: StarterCommand) {
+pub(super) fn add_starter(network: &mut Network, mut command: StarterCommand) {
     let key_line = network.key.line();
     if let NetworkSide::Node(side) = &mut network.side {
+        // That of this node, if it does not reach the head either.
+        if let Some(head) = side.head.get(side.tried.saturating_sub(1)) {
+            command.relay_to(*head);
+        }
         // The limit of the user is in force.
         let of_user = || StarterPool::new(Vec::new(), key_line, DescriptorLimit::new(0, 0));
         side.starters.get_or_insert_with(of_user).add(command);

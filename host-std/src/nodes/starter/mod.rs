@@ -81,6 +81,14 @@ pub(crate) struct StarterCommand {
 }
 
 impl StarterCommand {
+    /// Has the relay that runs the starter, if there is one, connect to the head at `to`.
+    pub(crate) fn relay_to(&mut self, to: SocketAddr) {
+        let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);
+        if let Some(address) = self.words.get_mut(RELAY_ADDRESS).filter(|_| has_relay) {
+            *address = to.to_string();
+        }
+    }
+
     /// Its program, for messages: that of the starter, if a relay runs it.
     fn program(&self) -> &str {
         let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);
@@ -407,6 +415,9 @@ const STAGED_BY_HAND: &str = "node servers that are started by hand cannot recei
 
 /// Number of [`relay_words`].
 const RELAY_WORDS: usize = 5;
+
+/// Place of the address among them.
+const RELAY_ADDRESS: usize = 3;
 
 const HOST: &str = "{host}";
 const COMMAND: &str = "{cmd}";

@@ -206,6 +206,9 @@ fn relay_runs_the_starter_of_each_host_but_this_one() {
     let lines: Vec<String> = commands.iter().map(|command| command.words.join(" ")).collect();
     let first = "/p node-relay --to 127.0.0.1:9 -- x a /p node --relayed --name a";
     assert_eq!(lines, [first, "/p node --name b"]);
+    let mut delegated = commands[0].clone();
+    delegated.relay_to("192.0.2.1:7".parse().unwrap());
+    assert_eq!(delegated.words.join(" "), first.replace("127.0.0.1:9", "192.0.2.1:7"));
     let staged = NodeCommand { is_staged: true, ..relayed };
     assert!(starter.commands(&hosts, &staged).unwrap_err().contains("'--node-relay'"));
     let srun = chosen(&settings(StarterName::Row("srun")), &[]).unwrap();

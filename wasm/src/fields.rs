@@ -58,8 +58,7 @@ pub(crate) struct MessageField {
 impl Fields {
     /// Splits a message into fields. Bytes without a name belong to the value before them.
     pub(crate) fn of(message: &[u8], is_request: bool) -> Self {
-        let is_line = [&b"cmd="[..], b"mcmd="].iter().any(|word| message.starts_with(word));
-        if is_line {
+        if is_line(message) {
             return Self { dialect: "lines", fields: lines(message) };
         }
         if PMIX && let Some(fields) = pmix::of(message, is_request) {
@@ -88,15 +87,46 @@ impl Fields {
             return pmix::display_name(message, is_request);
         }
         let word = self.value(message, "cmd").or_else(|| self.value(message, "mcmd"))?;
+        if self.dialect != "frames" {
+            return name_of_line(word, is_request);
+        }
         let asked = word.strip_suffix(names::RESPONSE).unwrap_or(word);
-        let found = match (self.dialect, is_request) {
-            ("frames", _) => names::find(asked, |words| words.frame),
-            (_, true) => names::find(word, |words| words.line),
-            (_, false) => names::find(word, |words| words.line_reply),
-        };
-        let other = || (word == names::CHALLENGE).then_some(Verb::FullInit);
-        found.or_else(other).map(names::display_name)
+        let found = names::find(asked, |words| words.frame);
+        found.or_else(|| challenge(word)).map(names::display_name)
     }
+}
+
+/// True for messages of PMI-1.
+pub(crate) fn is_line(message: &[u8]) -> bool {
+    [&b"cmd="[..], b"mcmd="].iter().any(|word| message.starts_with(word))
+}
+
+/// The command of a line, and its result if it has one, without a list of its fields: of a hundred thousand lines
+/// nothing else is needed at first.
+pub(crate) fn words_of_line(message: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let (mut word, mut result) = (None, None);
+    cut(message, 0, is_end_in_line, |field| {
+        let value = &message[field.value..field.end];
+        match &message[field.start..field.value - 1] {
+            b"cmd" | b"mcmd" => _ = word.get_or_insert(value),
+            b"rc" => _ = result.get_or_insert(value),
+            _ => {}
+        }
+    });
+    (word.unwrap_or_default(), result)
+}
+
+/// Common name of the exchange of a line with this command.
+pub(crate) fn name_of_line(word: &[u8], is_request: bool) -> Option<&'static str> {
+    let found = match is_request {
+        true => names::find(word, |words| words.line),
+        false => names::find(word, |words| words.line_reply),
+    };
+    found.or_else(|| challenge(word)).map(names::display_name)
+}
+
+fn challenge(word: &[u8]) -> Option<Verb> {
+    (word == names::CHALLENGE).then_some(Verb::FullInit)
 }
 
 /// True if messages of PMIx are among what is read: not in what the page begins with.
@@ -105,8 +135,12 @@ pub(crate) const PMIX: bool = cfg!(any(feature = "pmix", feature = "recorded"));
 /// The fields of lines, which end with blanks and line ends.
 fn lines(message: &[u8]) -> Vec<MessageField> {
     let mut fields = Vec::new();
-    cut(message, 0, |byte| matches!(byte, b' ' | b'\n'), &mut fields);
+    cut(message, 0, is_end_in_line, |field| fields.push(field.named(message)));
     fields
+}
+
+const fn is_end_in_line(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\n')
 }
 
 /// The fields of a frame, which end with semicolons, behind its length.
@@ -114,26 +148,46 @@ fn frames(message: &[u8]) -> Vec<MessageField> {
     let end = LENGTH_DIGITS;
     let length = MessageField { end, name: "length".into(), ..MessageField::default() };
     let mut fields = vec![length];
-    cut(&message[end..], end, |byte| *byte == b';', &mut fields);
+    cut(message, end, |byte| *byte == b';', |field| fields.push(field.named(message)));
     fields
 }
 
-/// Adds the fields of `message`, which begins at `at`. A piece without a name belongs to the field before.
-fn cut(message: &[u8], mut at: usize, ends: fn(&u8) -> bool, fields: &mut Vec<MessageField>) {
-    for token in message.split(ends) {
-        let end = at + token.len();
-        match (token.iter().position(|byte| *byte == b'='), fields.last_mut()) {
-            (Some(name), _) if name > 0 => fields.push(field(token, at, name, end)),
+/// A field that is a place only.
+#[derive(Clone, Copy)]
+struct FieldPlace {
+    start: usize,
+    value: usize,
+    end: usize,
+}
+
+impl FieldPlace {
+    fn named(self, message: &[u8]) -> MessageField {
+        let Self { start, value, end } = self;
+        let name = message[start..value - 1].iter().map(|byte| char::from(*byte)).collect();
+        MessageField { start, value, end, name, text: None }
+    }
+}
+
+/// Finds the fields of `message` from `at` on. A piece without a name belongs to the field before.
+fn cut(message: &[u8], mut at: usize, ends: fn(&u8) -> bool, mut each: impl FnMut(FieldPlace)) {
+    let mut last: Option<FieldPlace> = None;
+    for token in message[at..].split(ends) {
+        let (start, end) = (at, at + token.len());
+        match (token.iter().position(|byte| *byte == b'='), &mut last) {
+            (Some(name), _) if name > 0 => {
+                let next = FieldPlace { start, value: start + name + 1, end };
+                if let Some(field) = last.replace(next) {
+                    each(field);
+                }
+            }
             (_, Some(before)) if !token.is_empty() => before.end = end,
             _ => {}
         }
         at = end + 1;
     }
-}
-
-fn field(token: &[u8], start: usize, name_len: usize, end: usize) -> MessageField {
-    let name = token[..name_len].iter().map(|byte| char::from(*byte)).collect();
-    MessageField { start, value: start + name_len + 1, end, name, text: None }
+    if let Some(field) = last {
+        each(field);
+    }
 }
 
 const LENGTH_DIGITS: usize = pmi_core::limits::PMI2_LENGTH_DIGITS;

@@ -2,7 +2,7 @@
 //! world that has to be played again.
 
 use crate::json::Json;
-use crate::view;
+use crate::view::{self, StateKey};
 use pmi_sim::{Entry, SimEvent, World};
 
 /// Changes of states, in the order of their steps.
@@ -12,7 +12,7 @@ pub(crate) struct StateChanges {
     words: Vec<(String, u32)>,
     changes: Vec<StateChange>,
     /// The last state of each rank.
-    last: Vec<u32>,
+    last: Vec<Option<StateKey>>,
     /// Ranks of which the server may learn something without an entry: those that have ended, or whose link
     /// has, and those of jobs that are spawned.
     watched: Vec<usize>,
@@ -31,7 +31,7 @@ struct StateChange {
 impl StateChanges {
     /// The states in a world before its first step.
     pub(crate) fn new(world: &World) -> Self {
-        let mut states = Self { last: vec![u32::MAX; world.sim_ranks().len()], ..Self::default() };
+        let mut states = Self { last: vec![None; world.sim_ranks().len()], ..Self::default() };
         let scenario = world.scenario();
         let is_later = |rank: &u32| scenario.home(*rank).job > 0;
         let later = (0..scenario.ranks).filter(is_later);
@@ -65,6 +65,11 @@ impl StateChanges {
 
     fn record_rank(&mut self, world: &World, rank: usize) {
         let Some(sim_rank) = world.sim_ranks().get(rank) else { return };
+        // Most entries change no state, and words are expensive.
+        let key = Some(view::state_key(world, sim_rank));
+        if std::mem::replace(&mut self.last[rank], key) == key {
+            return;
+        }
         let state = view::state(world, sim_rank);
         if self.watched.contains(&rank) && view::is_settled(world, sim_rank) {
             self.watched.retain(|other| *other != rank);
@@ -77,11 +82,9 @@ impl StateChanges {
                 next
             }
         };
-        if std::mem::replace(&mut self.last[rank], word) != word {
-            let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-            let (step, rank) = (narrow(world.steps()), narrow(rank as u64));
-            self.changes.push(StateChange { step, rank, word });
-        }
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let (step, rank) = (narrow(world.steps()), narrow(rank as u64));
+        self.changes.push(StateChange { step, rank, word });
     }
 
     /// The states in words, as JSON; a change has the number of one.

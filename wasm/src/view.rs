@@ -3,7 +3,7 @@
 use crate::json::Json;
 use pmi_sim::World;
 use pmi_sim::scenario::{self, Dialect};
-use pmi_sim::sim_rank::{ProcessFlags, ProcessState, SimRank};
+use pmi_sim::sim_rank::{ProcessFlags, ProcessState, SimRank, Waiting};
 use pmi_sim::snapshot::{self, PipeView, RankView};
 
 /// Writes the state of `world`. Of long lists it has the beginning, and the length.
@@ -75,6 +75,28 @@ pub(crate) fn state(world: &World, rank: &SimRank) -> String {
         all.push_str(&waiting.ask.to_string());
     }
     all
+}
+
+/// What the words of a state follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StateKey {
+    process: &'static str,
+    client: &'static str,
+    member: &'static str,
+    /// Numbers of the first and the last pending request, and how many there are.
+    pending: (u32, u32, usize),
+}
+
+/// The key of a state: two with the same key have the same words.
+pub(crate) fn state_key(world: &World, rank: &SimRank) -> StateKey {
+    let waiting = rank.waiting();
+    let number = |one: Option<&Waiting>| one.map_or(0, |one| one.number);
+    StateKey {
+        process: life(rank.life(), rank.flags()),
+        client: rank.client_state(),
+        member: snapshot::member_state(world, rank.rank()),
+        pending: (number(waiting.first()), number(waiting.last()), waiting.len()),
+    }
 }
 
 /// True if the server knows that a rank has ended: its state of it is the last one.

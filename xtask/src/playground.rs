@@ -224,11 +224,12 @@ const PARTS: &[(&str, usize)] =
     // of PMIx had names; 158, 113 and 248 KiB until all its states and codes had, and tools had output; 160,
     // 115 and 255 KiB until messages were columns, and a trace was shown in two thirds of the time; 257 KiB
     // for PMIx until fences left data to be fetched, 259 KiB until its client had queries, job control and
-    // groups; 163 and 261 KiB until the states of all ranks were known at every moment, so that a step back
-    // plays nothing again, and challenges had servers with a fault.
+    // groups; 163, 118 and 261 KiB until the states of all ranks were known at every moment, so that a step
+    // back plays nothing again, lines of a trace were read without a detour, and challenges had servers with
+    // a fault.
     &[
-        ("played", 165 * 1024),
-        ("recorded", 118 * 1024),
+        ("played", 166 * 1024),
+        ("recorded", 120 * 1024),
         ("pmix", 268 * 1024),
         ("tree", 104 * 1024),
     ];

@@ -5,7 +5,7 @@
 //! named after the kind of the record.
 
 use crate::file::VERSION;
-use crate::record::{Content, Head, Record, Trace};
+use crate::record::{Content, Direction, Head, Record, Trace};
 use serde::{Deserialize, Serialize};
 
 /// Writes a trace as JSON lines.
@@ -34,10 +34,8 @@ pub fn read(text: &str) -> Result<(Trace, Option<JsonError>), JsonError> {
     }
     let mut trace = Trace { head, records: Vec::new() };
     for (at, line) in lines {
-        match parse(at, line) {
-            Ok(RecordLine { time_ns, job, rank, session, what }) => {
-                trace.records.push(Record { time_ns, job, rank, session, what });
-            }
+        match record(at, line) {
+            Ok(record) => trace.records.push(record),
             Err(error) => return Ok((trace, Some(error))),
         }
     }
@@ -71,6 +69,35 @@ struct RecordLine {
     session: Option<u32>,
     #[serde(flatten)]
     what: Content,
+}
+
+/// A line with a message whose bytes are text, as nearly all lines of a trace are. The fields of a [`RecordLine`]
+/// are collected before they are read, since its kinds are among them; these are read at once.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessageLine {
+    time_ns: u64,
+    job: u32,
+    rank: Option<u32>,
+    session: Option<u32>,
+    message: MessageText,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessageText {
+    direction: Direction,
+    bytes: String,
+}
+
+fn record(at: usize, line: &str) -> Result<Record, JsonError> {
+    if let Ok(MessageLine { time_ns, job, rank, session, message }) = serde_json::from_str(line) {
+        let MessageText { direction, bytes } = message;
+        let what = Content::Message { direction, bytes: bytes.into_bytes() };
+        return Ok(Record { time_ns, job, rank, session, what });
+    }
+    let RecordLine { time_ns, job, rank, session, what } = parse(at, line)?;
+    Ok(Record { time_ns, job, rank, session, what })
 }
 
 fn parse<'a, T: Deserialize<'a>>(at: usize, line: &'a str) -> Result<T, JsonError> {

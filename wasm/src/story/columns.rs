@@ -3,7 +3,7 @@
 
 use super::{Message, Story};
 use crate::fields::connection::PmixConversation;
-use crate::fields::{Fields, pmix};
+use crate::fields::{Fields, is_line, name_of_line, pmix, words_of_line};
 use crate::json::Json;
 
 /// What is drawn of a message without a look at its fields.
@@ -77,7 +77,9 @@ impl Story {
 
     /// The bytes of all messages.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.messages.iter().flat_map(|message| message.bytes.iter().copied()).collect()
+        let mut all = Vec::with_capacity(self.messages.iter().map(|one| one.bytes.len()).sum());
+        self.messages.iter().for_each(|message| all.extend_from_slice(&message.bytes));
+        all
     }
 
     /// The fields of one message as JSON. Those of PMIx depend on the earlier messages of the connection.
@@ -119,6 +121,17 @@ impl Message {
 
     /// What its bytes say, after the earlier messages of the connection.
     fn summary(&self, connection: &mut PmixConversation) -> MessageSummary {
+        if is_line(&self.bytes) {
+            let (word, result) = words_of_line(&self.bytes);
+            let name = name_of_line(word, self.is_up);
+            return MessageSummary {
+                dialect: "lines",
+                name: name.unwrap_or_default(),
+                is_refusal: result.is_some_and(|code| !matches!(code, b"" | b"0")),
+                is_fence: name == Some("barrier_in"),
+                tag: None,
+            };
+        }
         let mut fields = Fields::of(&self.bytes, self.is_up);
         let tag = fields.tag(&self.bytes);
         let own = fields.display_name(&self.bytes, self.is_up);

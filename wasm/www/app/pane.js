@@ -5,7 +5,7 @@ import { button, fill, h, icon } from "./dom.js";
 import { ARROWS_MAX } from "./heat.js";
 import { ends as endsOf, who } from "./names.js";
 import { flightsOf } from "./messages.js";
-import { CanvasPen, SvgPen } from "./pen.js";
+import { CanvasPen } from "./pen.js";
 import { geometry, rows } from "./rows.js";
 import { firstFrom, sentFrom, sentUpTo } from "./search.js";
 
@@ -166,27 +166,6 @@ export class Pane {
       past(this.layer, { ...scene, strip: [from, to] });
     });
     this.drawn = { what: drawn, now, step };
-  }
-
-  /// The diagram as it is seen, as a file, with the names of its lanes.
-  svg() {
-    const names = 96;
-    const { colors } = this.app;
-    const pen = new SvgPen(this.width + names, this.geometry.height, colors.paper);
-    pen.parts.push(`<g transform="translate(${names} 0)">`);
-    const scene = { ...this.scene(), seen: [0, this.geometry.height] };
-    pen.within(0, 0, this.width, this.geometry.height, () => {
-      past(pen, scene);
-      present(pen, scene);
-    });
-    pen.parts.push("</g>");
-    const style = { color: colors.ink, size: 12, align: "right", weight: 600 };
-    pen.text(this.story.hub, names - 12, this.geometry.server, style);
-    this.rows.forEach((row, at) => {
-      const words = this.named(row);
-      pen.text(words, names - 12, this.geometry.ys[at], { ...style, size: Math.min(12, this.geometry.spacing), weight: 400 });
-    });
-    return pen.finish(`${this.story.name}, seed ${this.story.seed}`);
   }
 
   /// The lanes of a row in words.

@@ -3,6 +3,7 @@
 import { button, h, icon } from "../app/dom.js";
 import { legend } from "../app/legend.js";
 import { notice } from "../app/notice.js";
+import { svgOf } from "./svg.js";
 
 function dialog(title, ...parts) {
   const box = h("dialog", { "aria-label": title, onclose: () => box.remove() },
@@ -61,7 +62,7 @@ export function save(session) {
     }
   } }, h("strong", {}, title), h("span", {}, about));
   const box = dialog("Save",
-    offer("Picture", "the current diagram, as SVG", ".svg", "image/svg+xml", () => app.active.svg()),
+    offer("Picture", "the current diagram, as SVG", ".svg", "image/svg+xml", () => svgOf(app.active)),
     app.active.run.hasTrace && offer("Trace", "the whole run, for this page and for pmi-sim replay", ".trace", "text/plain", () => app.active.run.trace()));
 }
 

@@ -101,8 +101,8 @@ pub(crate) fn is_line(message: &[u8]) -> bool {
     [&b"cmd="[..], b"mcmd="].iter().any(|word| message.starts_with(word))
 }
 
-/// The command of a line, and its result if it has one, without a list of its fields: of a hundred thousand lines
-/// nothing else is needed at first.
+/// The command of a line, and its result if it has one, without a list of its fields: of a hundred thousand
+/// lines nothing else is needed at first.
 pub(crate) fn words_of_line(message: &[u8]) -> (&[u8], Option<&[u8]>) {
     let (mut word, mut result) = (None, None);
     cut(message, 0, is_end_in_line, |field| {

@@ -71,8 +71,8 @@ struct RecordLine {
     what: Content,
 }
 
-/// A line with a message whose bytes are text, as nearly all lines of a trace are. The fields of a [`RecordLine`]
-/// are collected before they are read, since its kinds are among them; these are read at once.
+/// A line with a message whose bytes are text, as nearly all lines of a trace are. The fields of a
+/// [`RecordLine`] are collected before they are read, since its kinds are among them; these are read at once.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MessageLine {

@@ -136,8 +136,8 @@ impl SharedPmi {
         }
     }
 
-    /// Has `read` read a value of the own job as of the last fence, if it is in memory shared with the server:
-    /// without a message and without a copy. `None` if the server has to be asked.
+    /// Has `read` read a value of the own job as of the last fence, if it is in memory shared with the
+    /// server: without a message and without a copy. `None` if the server has to be asked.
     #[cfg(feature = "snapshot")]
     pub fn read_in_memory<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         self.0.read_in_memory(key, read)

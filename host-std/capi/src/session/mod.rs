@@ -68,7 +68,8 @@ pub(crate) trait Session: Send + Sync {
         key: &[u8],
     ) -> CodeResult<Option<Vec<u8>>>;
 
-    /// Has `read` read a value of this job in place, if that needs no exchange with the server; false otherwise.
+    /// Has `read` read a value of this job in place, if that needs no exchange with the server; false
+    /// otherwise.
     fn read_in_place(&self, _key: &[u8], _read: &mut dyn FnMut(&[u8])) -> bool {
         false
     }

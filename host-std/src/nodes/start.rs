@@ -145,10 +145,8 @@ impl NodeServers {
             _ => Some(local),
         };
         // By itself the head does not lead the connections of many hosts through a few.
-        let fanout = match settings.fanout {
-            StarterFanout::Auto if relay_to.is_some() => StarterFanout::All,
-            fanout => fanout,
-        };
+        let is_flat = relay_to.is_some() && settings.fanout == StarterFanout::Auto;
+        let fanout = if is_flat { StarterFanout::All } else { settings.fanout };
         let node = NodeCommand { words: &words, is_staged, relay_to };
         let plan = starter.plan(starter.commands(&hosts, &node)?, &hosts, fanout);
         let pool = StarterPool::new(plan.own, key.line(), limit);

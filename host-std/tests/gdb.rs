@@ -1,11 +1,12 @@
-//! Ranks that start in gdb: `--gdb`.
+//! Ranks in gdb: those that start there (`--gdb`), and those that it attaches to.
 
 mod common;
 use common::terminal::shell_on_terminal;
 use common::{Ran, host, host_path, run, start};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// True if these programs are there; prints a note otherwise.
@@ -160,4 +161,46 @@ fn ranks_that_do_not_exist_have_no_debugger() {
     ran.says(&["rank 4 cannot start in gdb", "2 ranks are started", "--gdb"]);
     let mut command = host(["run", "--gdb", "0", "-n", "2", "sh"]);
     run(command.env("PATH", "/nowhere")).exits_with(2).says(&["'--gdb' needs gdb"]);
+}
+
+#[test]
+fn rank_that_is_killed_in_a_debugger_costs_the_launcher_nothing_until_the_debugger_lets_it_go() {
+    if !has(&["gdb"]) {
+        return;
+    }
+    let job = start(&mut host(["run", "-n", "1", "sh", "-c", "echo $$ >&2; exec sleep 1000"]));
+    job.wait_for_errors("\n");
+    let rank: u32 = job.errors().trim().parse().unwrap();
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-q", "-nx", "-p", &rank.to_string()]).stderr(Stdio::null());
+    let mut gdb = gdb.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut shown, mut output) = (Vec::new(), gdb.stdout.take().unwrap());
+    while !shown.ends_with(b"(gdb) ") {
+        let mut byte = [0];
+        output.read_exact(&mut byte).unwrap();
+        shown.extend(byte);
+    }
+    run(Command::new("kill").args(["-s", "KILL", &rank.to_string()])).exits_with(0);
+    let is = |pid: u32, state: char| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with(state)
+    };
+    let since = Instant::now();
+    let wait = |done: &dyn Fn() -> bool| {
+        while !done() {
+            assert!(since.elapsed() < LIMIT, "the rank is no zombie, or the launcher always runs");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait(&|| is(rank, 'Z'));
+    // One that handles the exit again and again never sleeps.
+    let mut asleep = 0;
+    while asleep < 10 {
+        wait(&|| is(job.pid(), 'S'));
+        std::thread::sleep(Duration::from_millis(20));
+        asleep = if is(job.pid(), 'S') { asleep + 1 } else { 0 };
+    }
+    gdb.kill().unwrap();
+    gdb.wait().unwrap();
+    job.end().exits_with(137).says(&["rank 0 of 1", "killed"]);
 }

@@ -232,14 +232,14 @@ impl EventLoop {
     ///
     /// Errors of the system.
     pub(super) fn handle_exit(&mut self, number: u32) -> io::Result<()> {
-        match self.processes.poll_exit(number)? {
+        match self.processes.poll_exit(number, &self.poller)? {
             Some(end) => self.handle_end(number, end),
             None => Ok(()),
         }
     }
 
     /// Evaluates the exit of a process, and executes the consequences.
-    fn handle_end(&mut self, number: u32, end: ProcessEnd) -> io::Result<()> {
+    pub(super) fn handle_end(&mut self, number: u32, end: ProcessEnd) -> io::Result<()> {
         let Some((job, rank)) = self.processes.note_exit(number) else { return Ok(()) };
         let of_first = (job == self.jobs.first()).then_some(rank);
         self.io.end_input(number, of_first, &mut self.poller)?;

@@ -462,6 +462,9 @@ impl EventLoop {
         }
         self.io.inputs.tick(now, &self.poller)?;
         self.io.outputs.tick(now);
+        while let Some((number, end)) = self.processes.check_traced(now)? {
+            self.handle_end(number, end)?;
+        }
         if let Some(event) = self.processes.check_shutdown(now) {
             self.handle_process_event(event)?;
         }

@@ -25,6 +25,8 @@ pub(super) struct Processes {
     shutdown: Shutdown,
     /// Processes that a rank asked to terminate, with the time at which they are killed.
     kill_deadlines: VecDeque<(Instant, u32)>,
+    /// Processes that have exited in a debugger, which sees it first, with the time of the next look.
+    traced: Vec<(Instant, u32)>,
     /// Processes whose connection closed while they ran, with the time at which that counts.
     closed_early: Vec<(Instant, u32)>,
     /// Aborts of ranks of themselves alone, whose processes have not exited.
@@ -77,6 +79,7 @@ impl Processes {
             running_count: 0,
             shutdown: Shutdown::default(),
             kill_deadlines: VecDeque::new(),
+            traced: Vec::new(),
             closed_early: Vec::new(),
             aborts: Vec::new(),
             file_monitors: FileMonitors::default(),
@@ -110,13 +113,47 @@ impl Processes {
         Ok(number)
     }
 
-    /// End of a process, if it has exited since the last call.
+    /// End of a process whose descriptor reports an exit.
+    ///
+    /// The exit of a process in a debugger is seen by the debugger first. Until then there is nothing to be
+    /// read, and the descriptor reports it all the time: a timer takes its place.
     ///
     /// # Errors
     ///
     /// Errors of the system.
-    pub(super) fn poll_exit(&self, number: u32) -> io::Result<Option<ProcessEnd>> {
-        self.running(number).map_or(Ok(None), Process::ending)
+    pub(super) fn poll_exit(
+        &mut self,
+        number: u32,
+        poller: &Poller,
+    ) -> io::Result<Option<ProcessEnd>> {
+        let Some(process) = self.running(number) else { return Ok(None) };
+        let end = process.ending()?;
+        if end.is_none() {
+            poller.remove(Token::Exit(number), process.handle())?;
+            self.traced.push((Instant::now() + TRACED_AGAIN, number));
+        }
+        Ok(end)
+    }
+
+    /// End of a process that has exited in a debugger, if the debugger has seen it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn check_traced(&mut self, now: Instant) -> io::Result<Option<(u32, ProcessEnd)>> {
+        for at in 0..self.traced.len() {
+            let (due, number) = self.traced[at];
+            if now < due {
+                continue;
+            }
+            let end = self.running(number).map_or(Ok(None), Process::ending)?;
+            if let Some(end) = end {
+                self.traced.swap_remove(at);
+                return Ok(Some((number, end)));
+            }
+            self.traced[at].0 = now + TRACED_AGAIN;
+        }
+        Ok(None)
     }
 
     /// Records the exit of a process, and returns its rank.
@@ -175,7 +212,8 @@ impl Processes {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let kill = self.kill_deadlines.front().map(|(at, _)| *at);
         let closed = self.closed_early.first().map(|(at, _)| *at);
-        let own = [self.shutdown.deadline(), closed, self.sweep_at, self.reap_at, kill];
+        let traced = self.traced.iter().map(|(at, _)| *at).min();
+        let own = [self.shutdown.deadline(), closed, self.sweep_at, self.reap_at, kill, traced];
         own.into_iter().flatten().min()
     }
 }
@@ -434,6 +472,9 @@ const EXIT_DELAY: Duration = Duration::from_secs(1);
 
 /// Interval of checks for processes that ranks have left behind; their exit causes no event.
 const SWEEP: Duration = Duration::from_millis(20);
+
+/// Time between two looks at a process that has exited in a debugger.
+const TRACED_AGAIN: Duration = Duration::from_millis(100);
 
 /// Longest time that an adopted process which has exited stays in the process table.
 const REAP_AFTER: Duration = Duration::from_secs(1);

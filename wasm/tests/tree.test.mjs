@@ -18,6 +18,7 @@ const place = (page, node) => page.evaluate(async (node) => {
 
 test("a fence goes up the tree of node servers, and its end comes down", () => open(async (page) => {
   await scenario(page, "20-nodes");
+  await tree(page, "Tree of 20-nodes: 20 of 20 nodes attached.");
   await page.keyboard.press("Home");
   await tree(page, "Tree of 20-nodes: 0 of 20 nodes attached, 0 in fence 1.");
   // At each moment of the fence: no node knows more than is below it, and the head counts last.

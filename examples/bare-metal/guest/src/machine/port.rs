@@ -120,6 +120,8 @@ impl SerialPort {
                 PORT_ADD => self.tell(PORT, PORT_READY).and_then(|()| self.tell(PORT, PORT_OPEN)),
                 PORT_OPEN if value == 1 => {
                     self.state = PortState::Open;
+                    // A device ignores memory that was lent before both ends were open.
+                    self.transport.notify(BYTES.0);
                     Some(())
                 }
                 PORT_OPEN | PORT_REMOVE => {

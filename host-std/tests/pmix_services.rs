@@ -310,7 +310,8 @@ fn tool_finds_its_server_and_knows_the_processes() {
     assert_eq!(known.find(keys::JOB_SIZE).unwrap().number(), Some(2));
     let target = [Proc { nspace: nspace.as_bytes(), rank: WILDCARD }];
     pmix.job_control(&target, &[Attribute::enabled(keys::CONTROL_TERMINATE)]).unwrap();
-    pmix.finalize().unwrap();
+    // The launcher ends with its job, maybe before it answers this.
+    let _ = pmix.finalize();
     job.end().exits_with(143);
 }
 

@@ -342,6 +342,9 @@ impl EventLoop {
     /// A turn of the loop after every start would let each rank wait for the starts of all others just the
     /// same, and cost every rank three turns: initialization is of use only when all have started.
     fn start_next(&mut self) -> IoResult<bool> {
+        if !self.jobs.has_starts() {
+            return Ok(false);
+        }
         let start = Instant::now();
         let mut has_started = false;
         // No rank gets a response before a debugger that has started the launcher knows all of them.

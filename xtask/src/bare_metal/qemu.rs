@@ -3,7 +3,7 @@
 use super::Arch;
 use crate::process;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -80,13 +80,25 @@ impl Running {
         kernel: &Path,
         line: Option<(&str, u64)>,
     ) -> Result<Self, String> {
-        let mut qemu = process::command("qemu-system-arm");
-        qemu.args(["-M", machine, "-nodefaults", "-display", "none"]);
-        qemu.args(semihosting(line.map_or(0, |(_, id)| id)));
-        if let Some((to, _)) = line {
-            qemu.args(["-serial", to]);
+        Self::start("board".into(), &mut board(machine, kernel, line))
+    }
+
+    /// Starts a micro:bit with its number; its serial line is connected to `line`.
+    ///
+    /// QEMU asks a serial port whether it receives when its main loop turns, and the port of this machine
+    /// does not wake it when the program begins to: the line would be silent until something else happens.
+    /// Bytes for the debugger's console do, which the program does not read.
+    pub(crate) fn microbit(kernel: &Path, line: (&str, u64)) -> Result<Self, String> {
+        let mut qemu = board("microbit", kernel, Some(line));
+        let mut running = Self::start("board".into(), qemu.stdin(Stdio::piped()))?;
+        if let Some(mut console) = running.child.stdin.take() {
+            thread::spawn(move || {
+                while console.write_all(b"\n").is_ok() {
+                    thread::sleep(Duration::from_millis(50));
+                }
+            });
         }
-        Self::start("board".into(), qemu.arg("-kernel").arg(kernel))
+        Ok(running)
     }
 
     /// Starts the guest in C with its number; its serial line is connected to `line`, as that of a board.
@@ -185,6 +197,18 @@ impl Running {
         }
         Ok(self.lines.iter().collect())
     }
+}
+
+/// QEMU as a microcontroller; see [`Running::board`].
+fn board(machine: &str, kernel: &Path, line: Option<(&str, u64)>) -> Command {
+    let mut qemu = process::command("qemu-system-arm");
+    qemu.args(["-M", machine, "-nodefaults", "-display", "none"]);
+    qemu.args(semihosting(line.map_or(0, |(_, id)| id)));
+    if let Some((to, _)) = line {
+        qemu.args(["-serial", to]);
+    }
+    qemu.arg("-kernel").arg(kernel);
+    qemu
 }
 
 /// Options of a debugger that prints on the standard output, and gives the program its number.

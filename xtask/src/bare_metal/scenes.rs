@@ -118,8 +118,7 @@ impl Boards {
         let first = u32::try_from(PROCESSES).unwrap_or(0);
         let mut host = linux.listen(first, "1")?;
         let to = format!("tcp:127.0.0.1:{}", host.dial_port(until)?);
-        let line = Some((&*to, u64::from(first)));
-        let mut board = Running::board("microbit", &self.microbit, line)?;
+        let mut board = Running::microbit(&self.microbit, (&to, u64::from(first)))?;
         let at = |rank: usize| if rank < PROCESSES { "linux" } else { "microbit" };
         whole_table(&board.ends_with(0, until)?, PROCESSES, PROCESSES + 1, at)?;
         let lines = host.ends_with(0, until)?;

@@ -12,7 +12,7 @@ use crate::wasm::{self, Loader};
 use crate::{process, toolchain};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{fs, thread};
@@ -171,6 +171,15 @@ pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathB
     let default = toolchain::target_directory().join("playground");
     let directory = directory.map_or(default, |directory| process::root().join(directory));
     let root = process::root();
+    // Of an earlier build, whose scripts may have been elsewhere.
+    for scripts in SCRIPTS {
+        match fs::remove_dir_all(directory.join(scripts)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(at(&directory, error));
+            }
+            _ => {}
+        }
+    }
     files::copy_directory(&root.join("wasm/www"), &directory)?;
     for scripts in SCRIPTS {
         strip_comments(&directory.join(scripts))?;
@@ -226,9 +235,10 @@ const PARTS: &[(&str, usize)] =
     // for PMIx until fences left data to be fetched, 259 KiB until its client had queries, job control and
     // groups; 163, 118 and 261 KiB until the states of all ranks were known at every moment, so that a step
     // back plays nothing again, lines of a trace were read without a detour, and challenges had servers with
-    // a fault; 268 KiB for PMIx until its ranks had events and groups.
+    // a fault; 268 KiB for PMIx until its ranks had events and groups; 166 KiB for the first until jobs that
+    // have ended made room for further connections.
     &[
-        ("played", 166 * 1024),
+        ("played", 167 * 1024),
         ("recorded", 120 * 1024),
         ("pmix", 272 * 1024),
         ("tree", 104 * 1024),

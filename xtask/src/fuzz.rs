@@ -46,7 +46,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 
 /// The step of `test`: long in CI.
 pub(crate) fn step() -> Tally {
-    fuzz(if in_ci() { 15 } else { 5 }, |_| true)
+    fuzz(if in_ci() { 10 } else { 5 }, |_| true)
 }
 
 fn parse(arguments: &[String]) -> Result<(u32, Vec<&str>), String> {

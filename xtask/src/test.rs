@@ -113,7 +113,7 @@ const STEPS: &[CiStep] = &[
         tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
         tally
     }),
-    step("fuzz", "each fuzzer for a quarter of a minute in CI, for a moment elsewhere", |_| {
+    step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| {
         fuzz::step()
     }),
     step(

@@ -113,9 +113,7 @@ const STEPS: &[CiStep] = &[
         tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
         tally
     }),
-    step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| {
-        fuzz::step()
-    }),
+    step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| fuzz::step()),
     step(
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",

@@ -146,6 +146,17 @@ fn without_comments(script: &str) -> String {
     script.lines().filter(|line| !is_comment(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
+/// A style sheet without indentation and the lines that are comments.
+fn without_style_comments(style: &str) -> String {
+    let is_comment = |line: &&str| line.starts_with("/*") && line.ends_with("*/");
+    style
+        .lines()
+        .map(str::trim)
+        .filter(|line| !is_comment(line))
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
 /// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct PlaygroundArgs {
@@ -184,6 +195,8 @@ pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathB
     for scripts in SCRIPTS {
         strip_comments(&directory.join(scripts))?;
     }
+    let style = directory.join("style.css");
+    files::write(&style, &without_style_comments(&files::read(&style)?))?;
     for (part, _) in PARTS {
         let built = wasm::module(machine, "pmi-playground", Some(part), Loader::Page)?;
         files::copy_directory(&built, &directory.join(part))?;
@@ -259,6 +272,12 @@ const PORT: u16 = 7641;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn style_sheet_loses_only_what_is_for_its_readers() {
+        let style = "a {\n  /* why */\n  color: red; /* kept */\n}\n";
+        assert_eq!(without_style_comments(style), "a {\ncolor: red; /* kept */\n}\n");
+    }
 
     fn planned(words: &[&str]) -> Result<PlaygroundArgs, String> {
         plan(&words.iter().map(ToString::to_string).collect::<Vec<_>>())

@@ -126,7 +126,7 @@ fn sharing_rank(
     mut before: impl FnMut(),
     mut after: impl FnMut(),
 ) {
-    // A get that is a message fails instead of waiting for ever.
+    // The read of a get that is sent as a message times out, so that the test fails.
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let pmi = SharedPmi::with_snapshot(Stream::from(stream)).unwrap();
     pmi.init(pmi_core::command::Version::V1_1).unwrap();

@@ -99,7 +99,7 @@ function sizesOf(parents) {
   return sizes;
 }
 
-/// For each node, how many nodes it knows to be in the open fence: itself, and those that it was told of.
+/// For each node, the number of nodes that it knows to be in the open fence: itself, and those in contributions that it received.
 function collected({ story, step, parents, number, view }) {
   const found = parents.map(() => 0);
   view.ranks.forEach((state, lane) => (found[lane + 1] = state.includes(`fence ${number}`) ? 1 : 0));

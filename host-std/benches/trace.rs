@@ -86,7 +86,8 @@ fn exchange_alone(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn exchange_in_the_ring(bencher: Bencher<'_, '_>) {
     let (mut out, mut tracer, mut who) = ([0; 1024], tracer(4096, None), ranks());
-    bencher.bench_local(|| exchange(tracer.tap(Answers, who()), &mut out));
+    bencher
+        .bench_local(|| exchange(tracer.tap(Answers, who(), std::time::Instant::now()), &mut out));
 }
 
 /// One exchange, two records in the ring and in the file; handed over as often as a busy loop does.
@@ -99,7 +100,7 @@ fn exchange_in_ring_and_file(bencher: Bencher<'_, '_>) {
         if count % 64 == 0 {
             tracer.flush();
         }
-        exchange(tracer.tap(Answers, who()), &mut out)
+        exchange(tracer.tap(Answers, who(), std::time::Instant::now()), &mut out)
     });
 }
 

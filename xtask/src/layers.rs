@@ -69,7 +69,8 @@ const BOUND: &[&str] = &[
 const BINDINGS: &[&str] = &["transports", "wasm", "examples"];
 
 /// All that core's product code may take from outside.
-const CORE_PACKAGES: &[&str] = &["heapless", "postcard", "serde", "defmt", "sha2", "subtle"];
+const CORE_PACKAGES: &[&str] =
+    &["heapless", "postcard", "serde", "defmt", "sha2", "subtle", "memchr"];
 
 pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
     Ok(report("layers", &check()?))

@@ -312,6 +312,7 @@ impl EventLoop {
             target::write_last(exit::line(trouble).as_bytes());
         }
         pages::dismiss(&mut self);
+        self.service.leave_memory();
         code
     }
 
@@ -364,10 +365,10 @@ impl EventLoop {
     }
 
     fn handle_ready(&mut self, ready: &[Token]) -> IoResult<()> {
+        if ready.iter().any(|token| matches!(token, Token::Link(_) | Token::Web(_))) {
+            self.status.note_message();
+        }
         for &token in ready {
-            if let Token::Link(_) | Token::Web(_) = token {
-                self.status.note_message();
-            }
             match token {
                 Token::Signal => self.handle_signals()?,
                 Token::Link(session) => self.service.ready(session, &self.poller)?,
@@ -455,7 +456,7 @@ impl EventLoop {
 
     /// Handles all deadlines that have passed.
     fn handle_deadlines(&mut self, now: Instant) -> IoResult<()> {
-        if self.service.tick(&self.poller)? {
+        if self.service.tick(now, &self.poller)? {
             self.settle()?;
         }
         self.io.check_rejections(now);

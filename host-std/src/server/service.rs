@@ -381,11 +381,11 @@ impl Service {
     }
 
     fn serve(&mut self, id: SessionId, poller: &Poller, occasion: Occasion) -> io::Result<()> {
-        let now = self.clock.now();
         let Some((connection, snapshots)) = self.connections.get_with_snapshots(id.0) else {
             return Ok(());
         };
-        if connection.is_unauthenticated && self.unauthenticated.guesses.is_paused(Instant::now()) {
+        let moment = Instant::now();
+        if connection.is_unauthenticated && self.unauthenticated.guesses.is_paused(moment) {
             self.unauthenticated.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
         }
@@ -395,11 +395,11 @@ impl Service {
         }
         let Some((job, _)) = self.server.peer(id) else { return Ok(()) };
         let Some(session) = self.server.session(id) else { return Ok(()) };
-        let session = self.tracer.tap(session, subject);
+        let session = self.tracer.tap(session, subject, moment);
         let peer = connection.snapshot.clone();
         let mut on_event = |event| self.events.push_back((event, None));
         let mut session = snapshots.session(session, peer, job, &mut on_event);
-        let wire = (Token::Link(id.0), poller);
+        let (now, wire) = (self.clock.at(moment), (Token::Link(id.0), poller));
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
         // A peer that has identified itself has no deadline any more.
         if connection.is_unauthenticated
@@ -557,7 +557,7 @@ impl Service {
     /// Time of the next [`tick`](Self::tick): unauthenticated connections and timed PMIx requests have
     /// deadlines.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let later = if self.may_time_out() { self.server.poll_timeout() } else { None };
+        let later = self.may_time_out().then(|| self.server.poll_timeout()).flatten();
         let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
         later.into_iter().chain(self.unauthenticated.held_until()).min()
     }
@@ -569,14 +569,14 @@ impl Service {
     /// # Errors
     ///
     /// Errors of the system's readiness calls.
-    pub(crate) fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
+    pub(crate) fn tick(&mut self, moment: Instant, poller: &Poller) -> io::Result<bool> {
         let has_unauthenticated = !self.unauthenticated.pending.is_empty();
-        let now = self.clock.now();
+        let now = self.clock.at(moment);
         let is_late = self.may_time_out() && self.server.poll_timeout().is_some_and(|at| at <= now);
         if is_late {
             self.server.handle_timeout(now);
         }
-        while let Some(held) = self.unauthenticated.next_held(Instant::now()) {
+        while let Some(held) = self.unauthenticated.next_held(moment) {
             self.ready(held.0, poller)?;
         }
         Ok(has_unauthenticated || is_late)

@@ -25,12 +25,14 @@ use pmi_trace::file::{write_head, write_record};
 use pmi_trace::record::PMIX_SESSION;
 use pmi_trace::stream::Splitter;
 use pmi_trace::{Content, Direction, Head, JobFacts, Record};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Recorder of messages and events.
 #[derive(Debug)]
 pub struct Tracer {
-    /// Start of the run, by [`monotonic_ns`].
+    /// Start of the run.
+    zero: Instant,
+    /// The same, by [`monotonic_ns`].
     zero_ns: u64,
     head: Head,
     ring: Ring,
@@ -81,6 +83,7 @@ impl Tracer {
     /// Starts the clock of the records. The ring has room for `ring` messages of usual length.
     pub fn new(ring: usize) -> Self {
         Self {
+            zero: Instant::now(),
             zero_ns: monotonic_ns(),
             head: Head::default(),
             ring: Ring::new(ring),
@@ -139,49 +142,57 @@ impl Tracer {
         self.record(subject, time_ns, what);
     }
 
-    /// Wraps a machine so that its messages are recorded.
-    pub fn tap<M>(&mut self, machine: M, subject: TraceSource) -> Tap<'_, M> {
-        Tap::new(machine, self, subject)
+    /// Wraps a machine so that its messages are recorded, as of `now`.
+    pub fn tap<M>(&mut self, machine: M, subject: TraceSource, now: Instant) -> Tap<'_, M> {
+        let time_ns = self.ns_at(now);
+        Tap::new(machine, self, subject, time_ns)
     }
 
     /// Records the complete messages in input of a client.
-    fn received(&mut self, subject: TraceSource, bytes: &[u8]) {
+    fn received(&mut self, subject: TraceSource, time_ns: u64, bytes: &[u8]) {
         let Some(session) = subject.session else { return };
         if stream(&mut self.streams, session).is_one_message(bytes) {
-            return self.message(subject, Direction::ToServer, bytes);
+            return self.message(subject, time_ns, Direction::ToServer, bytes);
         }
-        self.split(session, subject, Direction::ToServer, bytes);
+        self.split(session, (subject, time_ns), Direction::ToServer, bytes);
     }
 
     /// Records output of the server: one whole message, or a piece of a PMIx message.
-    fn sent(&mut self, subject: TraceSource, bytes: &[u8]) {
+    fn sent(&mut self, subject: TraceSource, time_ns: u64, bytes: &[u8]) {
         let Some(session) = subject.session else { return };
         if session & PMIX_SESSION != 0 {
-            return self.split(session, subject, Direction::ToClient, bytes);
+            return self.split(session, (subject, time_ns), Direction::ToClient, bytes);
         }
         stream(&mut self.streams, session).note_reply(bytes);
-        self.message(subject, Direction::ToClient, bytes);
+        self.message(subject, time_ns, Direction::ToClient, bytes);
     }
 
-    fn split(&mut self, session: u32, subject: TraceSource, direction: Direction, bytes: &[u8]) {
+    fn split(
+        &mut self,
+        session: u32,
+        (subject, time_ns): (TraceSource, u64),
+        direction: Direction,
+        bytes: &[u8],
+    ) {
         let mut splitter = std::mem::take(stream(&mut self.streams, session));
-        splitter.push(direction, bytes, |message| self.message(subject, direction, message));
+        splitter.push(direction, bytes, |message| {
+            self.message(subject, time_ns, direction, message);
+        });
         *stream(&mut self.streams, session) = splitter;
     }
 
-    fn message(&mut self, subject: TraceSource, direction: Direction, bytes: &[u8]) {
+    fn message(&mut self, subject: TraceSource, time_ns: u64, direction: Direction, bytes: &[u8]) {
         // An identified rank sends no further proofs, and most messages come from such ranks.
         if self.hides_proofs && subject.rank.is_none() {
             let mut room = std::mem::take(&mut self.shown_of);
-            self.keep(subject, direction, redacted(bytes, &mut room));
+            self.keep(subject, time_ns, direction, redacted(bytes, &mut room));
             self.shown_of = room;
         } else {
-            self.keep(subject, direction, bytes);
+            self.keep(subject, time_ns, direction, bytes);
         }
     }
 
-    fn keep(&mut self, subject: TraceSource, direction: Direction, bytes: &[u8]) {
-        let time_ns = self.now_ns();
+    fn keep(&mut self, subject: TraceSource, time_ns: u64, direction: Direction, bytes: &[u8]) {
         if let Some(rank) = subject.rank {
             self.ring.note((subject.job, rank), Last::new(time_ns, direction, bytes));
         }
@@ -287,7 +298,13 @@ impl Tracer {
     ///
     /// Units: nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
-        monotonic_ns() - self.zero_ns
+        self.ns_at(Instant::now())
+    }
+
+    /// The same at a moment.
+    fn ns_at(&self, moment: Instant) -> u64 {
+        let since = moment.saturating_duration_since(self.zero).as_nanos();
+        u64::try_from(since).unwrap_or(u64::MAX)
     }
 
     /// Start of the run, by [`monotonic_ns`].
@@ -352,12 +369,12 @@ mod tests {
     fn messages_are_recorded_whole_however_they_arrive() {
         let mut tracer = tracer(16);
         for piece in b"cmd=init pmi_version=2 pmi_subversion=0\n".chunks(7) {
-            tracer.received(SUBJECT, piece);
+            tracer.received(SUBJECT, 0, piece);
         }
         assert_eq!(tracer.last(0, 1).map(Last::name), Some("init".into()));
-        tracer.sent(SUBJECT, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-        tracer.received(SUBJECT, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
-        tracer.received(SUBJECT, b"ence;");
+        tracer.sent(SUBJECT, 0, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        tracer.received(SUBJECT, 0, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
+        tracer.received(SUBJECT, 0, b"ence;");
         assert_eq!(
             messages(&tracer),
             [
@@ -375,17 +392,17 @@ mod tests {
     #[test]
     fn connection_that_takes_an_old_number_starts_afresh() {
         let mut tracer = tracer(16);
-        tracer.received(SUBJECT, b"cmd=ini");
+        tracer.received(SUBJECT, 0, b"cmd=ini");
         tracer.event(SUBJECT, Content::Closed);
         tracer.event(SUBJECT, Content::Connected { from: None });
-        tracer.received(SUBJECT, b"cmd=get_maxes\n");
+        tracer.received(SUBJECT, 0, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), ["cmd=get_maxes\\n"]);
     }
 
     #[test]
     fn without_a_ring_the_last_messages_are_still_known() {
         let mut tracer = tracer(0);
-        tracer.received(SUBJECT, b"cmd=get_maxes\n");
+        tracer.received(SUBJECT, 0, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), [""; 0]);
         assert_eq!(tracer.last(0, 1).map(Last::name), Some("get_maxes".into()));
     }

@@ -13,11 +13,18 @@ pub struct Tap<'a, M> {
     machine: M,
     tracer: &'a mut Tracer,
     subject: TraceSource,
+    /// Time of its messages: one reading of the clock serves all that are handled at once.
+    time_ns: u64,
 }
 
 impl<'a, M> Tap<'a, M> {
-    pub(super) const fn new(machine: M, tracer: &'a mut Tracer, subject: TraceSource) -> Self {
-        Self { machine, tracer, subject }
+    pub(super) const fn new(
+        machine: M,
+        tracer: &'a mut Tracer,
+        subject: TraceSource,
+        time_ns: u64,
+    ) -> Self {
+        Self { machine, tracer, subject, time_ns }
     }
 }
 
@@ -44,7 +51,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
         // The error of a peer is in its input, so all of that is worth keeping.
         let len = taken.unwrap_or(bytes.len());
         if len > 0 {
-            self.tracer.received(self.subject, bytes.get(..len).unwrap_or(bytes));
+            self.tracer.received(self.subject, self.time_ns, bytes.get(..len).unwrap_or(bytes));
         }
         taken
     }
@@ -60,7 +67,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
         let written = self.machine.poll_transmit(out)?;
         if let Some(message) = written.and_then(|len| out.get(..len)) {
-            self.tracer.sent(self.subject, message);
+            self.tracer.sent(self.subject, self.time_ns, message);
         }
         Ok(written)
     }

@@ -1,6 +1,6 @@
 //! Memory and processor time of all processes of a launcher.
 
-use super::run::{Outcome, contestant, take_turns};
+use super::run::{Outcome, contestant, take_turns, words};
 use super::stats::Turns;
 use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
@@ -10,8 +10,7 @@ use std::time::Duration;
 
 /// Memory when every rank has put a value and all have fenced.
 pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
-    let found = footprints(LAUNCHERS.map(|launcher| {
-        let mut command = tools.launcher(launcher, RANKS);
+    let found = footprints(with_floor(tools, VALUE_BYTES).map(|mut command| {
         command.args([&tools.client, "memory", "pmi1", VALUE_BYTES]);
         command
     }))?;
@@ -22,13 +21,28 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         let pss = table.judge("proportional share of memory in MiB", pss, limits[1]);
         format!("peak {peak}, share {pss}")
     };
-    Ok(compare(&LAUNCHERS.map(BenchLauncher::name), &found, |table, all| judge(table, all[0])))
+    Ok(compare(&names(), &found, |table, all| judge(table, all[0])))
+}
+
+/// The launchers and, last, the server that answers without a space.
+fn with_floor(tools: &Tools, value_bytes: &str) -> [Command; LAUNCHERS.len() + 1] {
+    std::array::from_fn(|place| match LAUNCHERS.get(place) {
+        Some(launcher) => tools.launcher(*launcher, RANKS),
+        None => words(&tools.canned, &[&RANKS.to_string(), value_bytes]),
+    })
+}
+
+fn names() -> [&'static str; LAUNCHERS.len() + 1] {
+    let mut names = ["floor"; LAUNCHERS.len() + 1];
+    for (name, launcher) in names.iter_mut().zip(LAUNCHERS) {
+        *name = launcher.name();
+    }
+    names
 }
 
 /// Processor time that puts, gets and fences of all ranks cost the launcher.
 pub(super) fn measure_work(tools: &Tools) -> Result<Comparison, String> {
-    let mut contestants = LAUNCHERS.map(|launcher| {
-        let mut command = tools.launcher(launcher, RANKS);
+    let mut contestants = with_floor(tools, "64").map(|mut command| {
         command.args([&tools.client, "work", "pmi1", "64", "32", "32", "25"]);
         contestant(command, |outcome| {
             let [before, after] =
@@ -38,14 +52,16 @@ pub(super) fn measure_work(tools: &Tools) -> Result<Comparison, String> {
     });
     let nanos = take_turns(&mut contestants, TURNS, BUDGET)?;
     let mut table = Comparison::new(&["server", "processor time, ms", "pmi-host ÷ it", "target"]);
-    for (place, launcher) in LAUNCHERS.into_iter().enumerate() {
+    for (place, name) in names().into_iter().enumerate() {
         let time = nanos.median(place, |nanos| nanos / 1e6).unwrap_or(f64::NAN);
         let ratio = nanos.ratio(0, place, |nanos| *nanos).unwrap_or(f64::NAN);
-        let target = match launcher {
-            BenchLauncher::Hydra5 => table.judge("processor time to Hydra 5", ratio, WORK_TARGET),
+        let target = match LAUNCHERS.get(place) {
+            Some(BenchLauncher::Hydra5) => {
+                table.judge("processor time to Hydra 5", ratio, WORK_TARGET)
+            }
             _ => String::new(),
         };
-        let row = vec![launcher.name().into(), format!("{time:.1}"), format!("{ratio:.2}"), target];
+        let row = vec![name.into(), format!("{time:.1}"), format!("{ratio:.2}"), target];
         table.add(row, nanos.count());
     }
     Ok(table)

@@ -12,7 +12,15 @@ pub(super) struct Line<'a>(&'a [u8]);
 impl<'a> Line<'a> {
     /// Takes the first line of `bytes`; a carriage return before its end is dropped.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        let line = up_to(bytes, b'\n');
+        Self::trimmed(up_to(bytes, b'\n'))
+    }
+
+    /// Takes a message of one line, whose end was found when it was framed.
+    pub(super) fn of_message(message: &'a [u8]) -> Self {
+        Self::trimmed(message.strip_suffix(b"\n").unwrap_or(message))
+    }
+
+    fn trimmed(line: &'a [u8]) -> Self {
         let mut line = line.strip_suffix(b"\r").unwrap_or(line);
         while let [b' ', rest @ ..] = line {
             line = rest;
@@ -85,7 +93,11 @@ impl<'a> Line<'a> {
     /// it, since tolerant senders write pairs in any order.
     #[inline(never)]
     pub(super) fn rest(self, key: &str, known: &[&str]) -> Option<&'a [u8]> {
-        let value = self.behind(key)?;
+        self.value_among(self.behind(key)?, known)
+    }
+
+    /// The part of `value`, which extends to the end of the line, in front of the fields behind it.
+    fn value_among(self, value: &'a [u8], known: &[&str]) -> Option<&'a [u8]> {
         let before = Self(self.0.get(..self.0.len().checked_sub(value.len())?)?);
         let is = |rest: &[u8], key: &str| {
             value_in_front(rest, key).is_some() && before.behind(key).is_none()
@@ -114,6 +126,41 @@ impl<'a> Line<'a> {
                 return Some(value);
             }
             rest = rest.get(token(rest).len() + 1..)?;
+        }
+    }
+}
+
+/// Reader of fields in the order in which clients send them: each is usually next to the one before.
+///
+/// Any other order costs a search from the front. No field is read twice.
+pub(super) struct FieldReader<'a> {
+    line: Line<'a>,
+    /// Fields behind the ones that were read, without a gap between these.
+    unread: &'a [u8],
+}
+
+impl<'a> FieldReader<'a> {
+    /// Starts behind the command.
+    pub(super) fn new(line: Line<'a>) -> Self {
+        let command = token(line.0);
+        Self { line, unread: line.0.get(command.len() + 1..).unwrap_or(b"") }
+    }
+
+    /// As [`Line::text`].
+    pub(super) fn text(&mut self, key: &str) -> Option<Text<'a>> {
+        if let Some(behind) = value_in_front(self.unread, key) {
+            let value = token(behind);
+            self.unread = behind.get(value.len() + 1..).unwrap_or(b"");
+            return Some(Text::plain(value));
+        }
+        self.line.text(key)
+    }
+
+    /// As [`Line::rest`].
+    pub(super) fn rest(self, key: &str, known: &[&str]) -> Option<&'a [u8]> {
+        match value_in_front(self.unread, key) {
+            Some(value) => self.line.value_among(value, known),
+            None => self.line.rest(key, known),
         }
     }
 }
@@ -276,6 +323,29 @@ mod tests {
         assert_eq!(line.field("bare"), None);
         assert_eq!(line.field("ke"), None);
         assert!(Line::new(b" \r\n").is_empty());
+    }
+
+    #[test]
+    fn fields_are_the_same_in_the_expected_order_and_in_any_other() {
+        for line in [
+            "cmd=put kvsname=s key=k value=v",
+            "cmd=put kvsname=s key=k value=v w key=z",
+            "cmd=put key=k kvsname=s value=v",
+            "cmd=put kvsname=s value=v key=k",
+            "cmd=put kvsname=s key=k key=z kvsname=t value=v",
+            "cmd=put other=o kvsname=s  key=k value=",
+            "cmd=put kvsname= key= value=v",
+            "cmd=put kvsname=s",
+            "cmd=put",
+            "",
+        ] {
+            let line = Line::new(line.as_bytes());
+            let mut reader = FieldReader::new(line);
+            for key in ["kvsname", "key"] {
+                assert_eq!(reader.text(key), line.text(key), "{line:?}");
+            }
+            assert_eq!(reader.rest("value", &["key"]), line.rest("value", &["key"]), "{line:?}");
+        }
     }
 
     #[test]

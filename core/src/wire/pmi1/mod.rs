@@ -8,7 +8,7 @@ mod line;
 mod singleton;
 mod spawn;
 
-use self::line::{Line, LineWriter, up_to};
+use self::line::{FieldReader, Line, LineWriter, up_to};
 pub use self::singleton::SingletonGreeting;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
 use super::{Framed, WriteError, has_codes, is_list, names, quirks};
@@ -74,7 +74,7 @@ pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
             Err(field) => Request::Lacking { verb: Verb::Spawn, field },
         }));
     }
-    let line = Line::new(message);
+    let line = Line::of_message(message);
     if line.is_empty() {
         return Ok(None);
     }
@@ -321,6 +321,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
     let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
     let text = |key: &'static str| line.text(key).ok_or(key);
     let rest = |key, known: &[&str]| line.rest(key, known).map(Text::plain).ok_or(key);
+    let mut ordered = FieldReader::new(line);
     Ok(match verb {
         Verb::Init => Request::Init {
             version: Version {
@@ -345,12 +346,13 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
         Verb::UniverseSize => Request::UniverseSize,
         Verb::KvsName => Request::KvsName,
         Verb::Put => Request::Put {
-            place: Place::Job(line.text("kvsname")),
-            key: text("key")?,
-            value: rest("value", &quirks::BEHIND_PUT)?,
+            place: Place::Job(ordered.text("kvsname")),
+            key: ordered.text("key").ok_or("key")?,
+            value: ordered.rest("value", &quirks::BEHIND_PUT).map(Text::plain).ok_or("value")?,
         },
         Verb::Get => {
-            Request::Get { place: Place::Job(line.text("kvsname")), key: text("key")?, wait: false }
+            let place = Place::Job(ordered.text("kvsname"));
+            Request::Get { place, key: ordered.text("key").ok_or("key")?, wait: false }
         }
         Verb::Fence if !parts::GROUPS => match line.field("group") {
             None => Request::Fence { group: FenceGroup::World, tag: None },

@@ -97,7 +97,7 @@ pub(super) fn settle(head: &mut HeadLoop) -> io::Result<()> {
 pub(super) fn tick(head: &mut HeadLoop, now: Instant) -> io::Result<()> {
     // The guards of agents protect other files; the next launcher removes those that are left.
     head.clients.listeners.tick(now, &head.poller, None)?;
-    if head.clients.server.service.tick(&head.poller)? {
+    if head.clients.server.service.tick(Instant::now(), &head.poller)? {
         settle(head)?;
     }
     head.io.check_rejections(now);

@@ -27,6 +27,7 @@ use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::Content;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 /// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
@@ -88,6 +89,11 @@ pub(in crate::server) fn new_server(names: MapKvs) -> Server<Heap<PmixHeap>> {
 }
 
 impl Service {
+    /// Leaves the memory of all jobs to the end of the process, which frees it at once.
+    pub(crate) fn leave_memory(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.server, new_server(MapKvs::default())));
+    }
+
     /// Admits PMIx clients to the job of `plan`.
     ///
     /// # Errors
@@ -250,13 +256,14 @@ impl Service {
         poller: &Poller,
         occasion: Occasion,
     ) -> io::Result<()> {
-        let now = self.clock.now();
+        let moment = Instant::now();
         let pmix = &mut self.pmix;
         let Some(connection) = pmix.connections.get_mut(id.place()) else { return Ok(()) };
         let subject = subject(&self.server, id);
         let Some(session) = self.server.session(id) else { return Ok(()) };
-        let mut session = self.tracer.tap(session, subject);
+        let mut session = self.tracer.tap(session, subject, moment);
         let wire = (Token::Link(id.0), poller);
+        let now = self.clock.at(moment);
         let served = connection.serve(&mut session, now, &mut pmix.scratch, occasion, wire)?;
         let peer = self.server.pmix_ref().peer(id);
         let is_tool = self.server.pmix_ref().is_tool(id);

@@ -14,8 +14,7 @@ test("the ring shows the cards at the server, and the ranks by node", () => open
   });
   await ring(/^Ring of put-fence-get: 4 ranks around the server: \d+ keys at the server, 4 behind the fence/);
   const scene = await page.evaluate(() => {
-    const { app } = globalThis.playground;
-    const { scene } = document.querySelector(".ring canvas") && app.ring;
+    const { scene } = globalThis.playground.views.ring;
     return { nodes: scene.nodes.length, angles: scene.places.map(({ angle }) => angle) };
   });
   assert.equal(scene.nodes, 2);
@@ -26,7 +25,7 @@ test("the ring shows the cards at the server, and the ranks by node", () => open
   await ring(/, 0 behind the fence/);
   // A rank on the ring is followed by a press on it.
   const place = await page.evaluate(() => {
-    const { scene } = globalThis.playground.app.ring;
+    const { scene } = globalThis.playground.views.ring;
     const { left, top } = document.querySelector(".ring canvas").getBoundingClientRect();
     return [left + scene.places[3].x, top + scene.places[3].y];
   });
@@ -42,14 +41,15 @@ test("the ring shows the cards at the server, and the ranks by node", () => open
 
 test("a message on its way is seen on the ring, and is picked there", () => open(async (page) => {
   await view(page, "Ring");
+  await page.getByRole("img", { name: /^Ring of / }).waitFor();
   const place = await page.evaluate(async () => {
-    const { app } = globalThis.playground;
+    const { app, views } = globalThis.playground;
     const put = app.active.story.messages.find((message) => message.name === "put" && message.up);
     app.seekStep(put.sent[1]);
     app.now = (put.sent[0] + put.parts[0].at[0]) / 2;
     app.changed();
     await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
-    const one = app.ring.scene.flying.find(({ message }) => message === put);
+    const one = views.ring.scene.flying.find(({ message }) => message === put);
     const { left, top } = document.querySelector(".ring canvas").getBoundingClientRect();
     return [left + one.x, top + one.y];
   });

@@ -32,6 +32,7 @@ export class App {
   #isDirty = false;
   #last = 0;
   #views = [];
+  #due = [];
   #frames = [];
   #notified = 0;
 
@@ -52,7 +53,7 @@ export class App {
     this.isClosed = true;
   }
 
-  /// Calls `view` whenever something has changed, at most once a frame.
+  /// Calls `view` whenever something has changed, at most once a frame, and less often while time runs.
   onChange(view) {
     this.#views.push(view);
   }
@@ -243,10 +244,19 @@ export class App {
     this.width = this.panes[0]?.width ?? this.width;
     if (this.view === "lanes") for (const pane of this.panes) pane.draw();
     this.drawView?.();
-    // Texts are not updated with every frame.
-    if (this.isPlaying && time - this.#notified < 90) return this.changed();
-    this.#notified = time;
+    if (this.isPlaying) return this.notify(time);
+    this.#due = [];
     for (const view of this.#views) view();
+  }
+
+  /// While time runs, texts are not updated with every frame, and a frame updates one part of the page.
+  notify(time) {
+    if (!this.#due.length && time - this.#notified >= UPDATE_MS) {
+      this.#due = [...this.#views];
+      this.#notified = time;
+    }
+    this.#due.shift()?.();
+    this.changed();
   }
 
   advance(passed) {
@@ -395,6 +405,8 @@ export class App {
 }
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+/// How often texts are updated while time runs.
+const UPDATE_MS = 90;
 /// How long a moment is shown where nothing moves.
 const REST_MS = 450;
 /// How fast the moment moves at usual speed.

@@ -62,6 +62,7 @@ function identityOf(node) {
 
 /// Turns `kept` into `next`; false if it has to be replaced.
 function adopt(kept, next) {
+  if (kept === next) return true;
   if (kept.nodeType === Node.TEXT_NODE) {
     if (kept.data !== next.data) kept.data = next.data;
     return true;

@@ -21,21 +21,30 @@ export function past(pen, scene) {
   });
 }
 
-/// Draws the moment over it: what is on its way, how full the fences are, and the time.
+/// Draws the moment over it: what is on its way, and the time.
 export function present(pen, scene) {
   const { geometry, colors, width } = scene;
   const s = placed(scene);
   if (s.nowX < -8 || s.nowX > width + 8) return;
-  pen.within(0, geometry.ruler, width, geometry.height - geometry.ruler, () => {
-    s.story.fences.forEach((fence, index) => count(pen, s, fence, s.slots[index]));
+  pen.within(s.nowX - 9, geometry.ruler, 18, geometry.height - geometry.ruler, () => {
+    // Of very many, each is a square.
+    const many = new Map();
     for (let at = sentFrom(s.window, s.now - s.longest); at < s.window.length; at++) {
       const message = s.window[at];
       if (message.sent[1] > s.step) break;
       const flying = flight(s, message);
       if (!flying) continue;
       const isPicked = message === s.hover || message === s.picked;
-      pen.dot(...flying, isPicked ? 4.5 : 3.4, { color: tone(message, colors), ring: colors.paper, alpha: Math.max(s.alpha(message.lane, 1), 0.3) });
+      const style = { color: tone(message, colors), alpha: Math.max(s.alpha(message.lane, 1), 0.3) };
+      if (!s.isHeat || isPicked) {
+        pen.dot(...flying, isPicked ? 4.5 : 3.4, { ...style, ring: colors.paper });
+        continue;
+      }
+      const key = `${style.color} ${style.alpha}`;
+      if (!many.has(key)) many.set(key, { ...style, places: [] });
+      many.get(key).places.push(flying);
     }
+    for (const { places, ...style } of many.values()) pen.squares(places, 2, style);
   });
   pen.line([[s.nowX, geometry.ruler - 6], [s.nowX, geometry.height]], { color: colors.now, width: 1.5, alpha: 0.9 });
   flag(pen, s.nowX, geometry.ruler - 13, s.story.spoken(Math.round(s.now)), s);
@@ -92,22 +101,13 @@ function ground(pen, { rows, geometry, width, colors, seen }) {
 /// Times along the top, as round as they can be, and marks where silence is shortened.
 function ruler(pen, s) {
   const { axis, scale, scroll, width, colors, geometry } = s;
-  const from = axis.time(scroll / scale);
-  let last = -Infinity;
-  for (let x = 0; x <= width; ) {
-    const here = axis.time((scroll + x) / scale);
-    const ahead = axis.time((scroll + x + 90) / scale) - here;
-    const step = nice(ahead);
-    const ns = Math.ceil((here + (x === 0 ? 0 : step * 0.01)) / step) * step;
+  const [left, right] = s.strip ?? [0, width];
+  for (const [ns, step] of ticksOf(axis, scale, scroll, width)) {
     const at = s.x(ns);
-    if (at > width) break;
-    if (at - last > 48 && ns >= from) {
-      pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
-      const words = s.story.spoken(ns, step);
-      pen.text(words, Math.max(at, words.length * 3 + 3), geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
-      last = at;
-    }
-    x = Math.max(at + 2, x + 24);
+    if (at < left - TICK_PX || at > right + TICK_PX) continue;
+    pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
+    const words = s.story.spoken(ns, step);
+    pen.text(words, Math.max(at, words.length * 3 + 3), geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
   }
   for (const gap of axis.breaks) {
     const [x1, x2] = [s.x(gap.from), s.x(gap.to)];
@@ -117,6 +117,33 @@ function ruler(pen, s) {
     pen.line([[x - 5, y + 4], [x - 2, y - 4], [x + 2, y + 4], [x + 5, y - 4]], { color: colors.faint, width: 1.2, alpha: 0.8 });
   }
 }
+
+/// The times of the ruler, each with how far the next is away. Those of the last view are kept: most frames show the same.
+function ticksOf(axis, scale, scroll, width) {
+  const kept = axis.ticks;
+  if (kept?.scale === scale && kept.scroll === scroll && kept.width === width) return kept.list;
+  const list = [];
+  const x = (ns) => axis.place(ns) * scale - scroll;
+  const from = axis.time(scroll / scale);
+  let last = -Infinity;
+  for (let place = 0; place <= width; ) {
+    const here = axis.time((scroll + place) / scale);
+    const step = nice(axis.time((scroll + place + 90) / scale) - here);
+    const ns = Math.ceil((here + (place === 0 ? 0 : step * 0.01)) / step) * step;
+    const at = x(ns);
+    if (at > width) break;
+    if (at - last > 48 && ns >= from) {
+      list.push([ns, step]);
+      last = at;
+    }
+    place = Math.max(at + 2, place + 24);
+  }
+  axis.ticks = { scale, scroll, width, list };
+  return list;
+}
+
+/// Room of the words at a time, to one side.
+const TICK_PX = 50;
 
 function nice(ns) {
   const power = 10 ** Math.floor(Math.log10(Math.max(ns, 1)));
@@ -186,13 +213,21 @@ function title(pen, { geometry, colors }, start, end, words) {
   pen.text(words, Math.max(start, 4) + 6, geometry.server + 0.5, { color: colors.ink, size: 10.5, weight: 600, halo: colors.fenceHalo });
 }
 
-/// How many have come to a fence that is still closed.
-function count(pen, s, fence, { of }) {
-  if (of > 1 || fence.from[1] > s.step || (fence.freed && fence.freed[1] <= s.step)) return;
-  const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= s.step);
-  if (!came.length) return;
-  const start = s.x(Math.min(...came.map((visit) => visit.came[0])));
-  title(pen, s, start, s.endX, `${named(fence)} ${came.length} of ${fence.members || fence.inside.length}`);
+/// What is said of fences that are still closed: where they begin, how many have come, and the title with that.
+export function titles({ story, slots, step }) {
+  const found = [];
+  story.fences.forEach((fence, index) => {
+    if (slots[index].of > 1 || fence.from[1] > step || (fence.freed && fence.freed[1] <= step)) return;
+    const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= step);
+    if (came.length) found.push([Math.min(...came.map((visit) => visit.came[0])), `${named(fence)} ${came.length} of ${fence.members || fence.inside.length}`]);
+  });
+  return found;
+}
+
+/// Draws these titles, as far as there is room.
+export function fenceTitles(pen, scene) {
+  const s = placed(scene);
+  for (const [from, words] of titles(scene)) title(pen, s, s.x(from), s.endX, words);
 }
 
 function lanes(pen, s) {

@@ -193,15 +193,28 @@ export function eventsView(app) {
   const all = [...messages.map((message) => [message.sent, message]), ...events.map((event) => [event.at, event])]
     .sort(([a], [b]) => b[1] - a[1]).slice(0, most);
   const line = ([at, one]) => {
-    const isMessage = one.text === undefined;
-    const words = isMessage ? `${ends(story, one).join(" → ")}: ${shown(one.label)}` : said(one.text);
-    const tone = isMessage ? (one.raw || one.isRefused ? "bad" : one.up ? "up" : "down") : ["process", "edge", "quiet"].includes(one.kind) ? "calm" : "bad";
-    return h("li", { key: one }, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
-      h("time", {}, story.spoken(at[0])), h("span", {}, words)));
+    // While time runs most lines stay, and are the same elements.
+    if (!lines.has(one)) lines.set(one, made(app, at, one));
+    const item = lines.get(one);
+    item.firstChild.setAttribute("aria-pressed", String(app.picked === one));
+    return item;
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of ${who(story, followed)} and the ${story.hub}.`),
     h("ol", { class: "events" }, all.map(line)));
 }
+
+/// The line of a message or an event of the active run.
+function made(app, at, one) {
+  const { story } = app.active;
+  const isMessage = one.text === undefined;
+  const words = isMessage ? `${ends(story, one).join(" → ")}: ${shown(one.label)}` : said(one.text);
+  const tone = isMessage ? (one.raw || one.isRefused ? "bad" : one.up ? "up" : "down") : ["process", "edge", "quiet"].includes(one.kind) ? "calm" : "bad";
+  return h("li", { key: one }, h("button", { type: "button", class: `event ${tone}`, onclick: () => app.pick(one, app.active) },
+    h("time", {}, story.spoken(at[0])), h("span", {}, words)));
+}
+
+/// Lines of messages and events.
+const lines = new WeakMap();
 
 /// The last of the first `count` items that are `is`, `most` of them.
 function lastOf(list, count, is, most) {
@@ -212,4 +225,4 @@ function lastOf(list, count, is, most) {
 
 const BYTES_MAX = 768;
 const EVENTS_MAX = 120;
-const EVENTS_MOVING_MAX = 40;
+const EVENTS_MOVING_MAX = 24;

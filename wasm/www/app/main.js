@@ -99,14 +99,18 @@ async function start() {
   });
   app.onChange(() => {
     for (const pane of app.panes) pane.describe();
+    views.show();
+  });
+  app.onChange(() => {
     transport.draw();
     transport.describe();
+    presenter.show();
+  });
+  app.onChange(() => tabs.show());
+  app.onChange(() => {
     folding.setAttribute("aria-pressed", String(app.isFolded));
     greeting.setAttribute("aria-pressed", String(app.isHandshakeFolded));
     lens.hidden = app.view !== "lanes";
-    tabs.show();
-    views.show();
-    presenter.show();
     teacher.judge();
     remember(app, session);
     if (origin) origin.href = new URL(session.link() || "#", location.href.split("?")[0]).href;

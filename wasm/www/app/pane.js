@@ -1,6 +1,6 @@
 // A run on the screen: the diagram, the names of its lanes, and what a hand does to them.
 
-import { ends, ON_LANE, past, present, slots } from "./draw.js";
+import { ends, fenceTitles, ON_LANE, past, present, slots, titles } from "./draw.js";
 import { button, fill, h, icon } from "./dom.js";
 import { ARROWS_MAX } from "./heat.js";
 import { ends as endsOf, who } from "./names.js";
@@ -14,10 +14,12 @@ export class Pane {
   constructor(app, run, title) {
     this.app = app;
     this.title = title;
-    // Two sheets over each other: what has happened, of which only what is new is drawn, and the moment.
+    // Sheets over each other: what has happened, of which only what is new is drawn, and the moment. While time runs, the moment is on a
+    // narrow one that moves with it: a sheet that has changed is copied as a whole.
     this.past = h("canvas", { "aria-hidden": "true" });
+    this.front = h("canvas", { class: "front", "aria-hidden": "true" });
     this.canvas = h("canvas", { role: "img" });
-    this.sheet = h("div", { class: "sheet" }, this.past, this.canvas);
+    this.sheet = h("div", { class: "sheet" }, this.past, this.front, this.canvas);
     this.gutter = h("div", { class: "gutter", role: "group", "aria-label": "Lanes" });
     this.field = h("div", { class: "field" }, this.sheet);
     this.tip = h("div", { class: "tip", hidden: true });
@@ -96,16 +98,21 @@ export class Pane {
       canvas.width = Math.round(width * this.ratio);
       canvas.height = Math.round(height * this.ratio);
     }
-    this.pen = new CanvasPen(this.canvas.getContext("2d"));
-    this.layer = new CanvasPen(this.past.getContext("2d"));
+    this.front.width = Math.round(FRONT_PX * this.ratio);
+    this.front.height = this.canvas.height;
+    this.front.style.width = `${FRONT_PX * magnification}px`;
+    [this.pen, this.layer, this.moving] = [this.canvas, this.past, this.front].map((canvas) => new CanvasPen(canvas.getContext("2d")));
     this.drawn = null;
+    this.titled = false;
     const { ys, server, spacing } = this.geometry;
     this.gutter.style.height = `${this.geometry.height * magnification}px`;
-    this.gutter.firstChild.style.top = `${server * magnification}px`;
+    // The hub has no button, and the height of its line.
+    this.gutter.firstChild.style.top = `${server * magnification - this.gutter.firstChild.offsetHeight / 2}px`;
     this.gutter.classList.toggle("dense", spacing * magnification < 17);
     this.buttons.forEach((button, at) => {
-      button.style.top = `${ys[at] * magnification}px`;
-      button.style.height = `${Math.min(spacing * magnification, 30)}px`;
+      const tall = Math.min(spacing * magnification, 30);
+      button.style.top = `${ys[at] * magnification - tall / 2}px`;
+      button.style.height = `${tall}px`;
       button.classList.toggle("sparse", spacing < 11 && at % 4 !== 0);
     });
     this.app.changed();
@@ -140,15 +147,33 @@ export class Pane {
     const scene = this.scene();
     const { width, height, ratio } = this;
     this.isDense = scene.isHeat;
-    this.drawPast(scene);
-    const { context } = this.pen;
+    const strip = this.drawPast(scene);
     const [top] = scene.seen;
-    context.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
-    context.clearRect(0, top, width, height);
-    present(this.pen, scene);
+    const isMoving = this.app.isPlaying && width > FRONT_PX;
+    // What a fence says changes more seldom than the moment.
+    const said = isMoving && titles(scene);
+    const words = said && (said.length ? JSON.stringify([said, scene.scroll, scene.scale, top]) : "");
+    if (!isMoving || words !== this.titled) {
+      const { context } = this.pen;
+      context.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
+      context.clearRect(0, top, width, height);
+      fenceTitles(this.pen, scene);
+      if (!isMoving) present(this.pen, scene);
+    }
+    this.titled = words;
+    this.front.hidden = !isMoving;
+    if (!isMoving) return;
+    const { context } = this.moving;
+    const left = Math.round((scene.axis.place(scene.now) * scene.scale - scene.scroll - FRONT_LEFT_PX) * ratio) / ratio;
+    this.front.style.transform = `translateX(${left * this.app.magnification}px)`;
+    context.setTransform(ratio, 0, 0, ratio, -left * ratio, -top * ratio);
+    context.clearRect(left, top, FRONT_PX, height);
+    if (strip) this.drawStrip(this.moving, scene, strip, scene.colors.paper);
+    present(this.moving, scene);
   }
 
-  /// Draws what has happened into a layer of its own. While time runs, only what is new is drawn.
+  /// Draws what has happened into a layer of its own. While time runs, only what is new is drawn there, and not in every frame:
+  /// until then it is a strip in front of the layer, whose left and right are returned.
   drawPast(scene) {
     const { story, app } = this;
     const { step, now, axis, scale, scroll, seen: [top] } = scene;
@@ -157,15 +182,22 @@ export class Pane {
     const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying, scene.isHeat, top];
     const isSame = app.isPlaying && this.drawn?.now <= now && this.drawn.step <= step && this.drawn.what.every((one, at) => one === drawn[at]);
     const place = (ns) => axis.place(ns) * scale - scroll;
-    const from = isSame ? place(this.drawn.now) - 10 : 0;
-    const to = isSame ? place(now) + 10 : this.width;
-    const { context } = this.layer;
-    context.setTransform(this.ratio, 0, 0, this.ratio, 0, -top * this.ratio);
-    this.layer.within(from, top, to - from, this.height, () => {
-      context.clearRect(from, top, to - from, this.height);
-      past(this.layer, { ...scene, strip: [from, to] });
-    });
+    const strip = isSame ? [place(this.drawn.now) - 10, place(now) + 10] : [0, this.width];
+    if (isSame && this.width > FRONT_PX && strip[1] - strip[0] < STRIP_PX) return strip;
+    this.layer.context.setTransform(this.ratio, 0, 0, this.ratio, 0, -top * this.ratio);
+    this.drawStrip(this.layer, scene, strip);
     this.drawn = { what: drawn, now, step };
+    return null;
+  }
+
+  /// Draws what has happened between two places; with `paper`, nothing shines through from below.
+  drawStrip(pen, scene, [from, to], paper) {
+    const [top] = scene.seen;
+    pen.within(from, top, to - from, this.height, () => {
+      pen.context.clearRect(from, top, to - from, this.height);
+      if (paper) pen.box(from, top, to - from, this.height, { color: paper });
+      past(pen, { ...scene, strip: [from, to] });
+    });
   }
 
   /// The lanes of a row in words.
@@ -338,6 +370,9 @@ function placeOf({ clientX, clientY, currentTarget }) {
 }
 
 const HELD_MS = 550;
+
+/// Width of the sheet that moves with time, what of it is before the moment, and the strip that it may show of what has happened.
+const [FRONT_PX, FRONT_LEFT_PX, STRIP_PX] = [160, 100, 60];
 
 /// In the place of a run that there cannot be: what is missing.
 export function gap(why, title) {

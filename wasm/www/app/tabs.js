@@ -66,9 +66,9 @@ export class Tabs {
     if (this.state?.every((one, index) => one === state[index])) return this.reveal();
     // Under a press nothing moves: it would end on another button than it began.
     if (this.isPressed) return;
-    // While time runs, a panel that changes with every frame cannot be read.
+    // While time runs, a panel that changes with every frame cannot be read; still less one in which all lines are new.
     const now = performance.now();
-    if (app.isPlaying && now - this.shownAt < 120) return app.changed();
+    if (app.isPlaying && now - this.shownAt < (app.active.isDense ? 300 : 120)) return app.changed();
     this.shownAt = now;
     this.state = state;
     const sections = this.sections.get(this.name).map(([name, view]) => h("section", { key: name, class: "part", "aria-label": name }, view(app)));

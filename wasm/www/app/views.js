@@ -2,7 +2,6 @@
 
 import { fill, h } from "./dom.js";
 import { notice } from "./notice.js";
-import { RingView } from "./ring.js";
 import { treeOf } from "./source.js";
 
 /// Name, title and help of each view.
@@ -13,21 +12,23 @@ const VIEWS = [
   ["tree", "Tree", "The tree of node servers: a fence goes up to the head, and its end comes down"],
 ];
 
+/// The views that are loaded when they are opened.
+const LATER = {
+  ring: async () => (await import("../later/ring.js")).RingView,
+  dialects: async () => (await import("../later/dialects.js")).DialectTable,
+  tree: async () => (await import("../later/tree.js")).TreeView,
+};
+
 export class ViewSwitch {
   constructor(app, session) {
     this.app = app;
     this.session = session;
-    this.ring = new RingView(app);
     // What is not shown at first is loaded when it is opened.
-    this.others = { dialects: h("div", { hidden: true }), tree: h("div", { hidden: true }) };
+    this.others = Object.fromEntries(Object.keys(LATER).map((name) => [name, h("div", { hidden: true })]));
     this.buttons = VIEWS.map(([name, title, about]) => h("button", { type: "button", title: `${about} (v)`, "aria-pressed": String(name === app.view), onclick: () => this.choose(name) }, title));
     this.element = h("div", { class: "switch", role: "group", "aria-label": "View" }, this.buttons);
-    this.elements = [this.ring.element, ...Object.values(this.others)];
-    app.ring = this.ring;
-    app.drawView = () => {
-      if (app.view === "ring") this.ring.draw();
-      if (app.view === "tree") this.tree?.draw();
-    };
+    this.elements = Object.values(this.others);
+    app.drawView = () => this[app.view]?.draw?.();
   }
 
   /// True if a view can show the active run: a tree has no cards and no dialects.
@@ -50,11 +51,9 @@ export class ViewSwitch {
     app.view = isKnown ? name : "lanes";
     this.buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(VIEWS[at][0] === app.view)));
     app.stage.hidden = app.view !== "lanes";
-    this.ring.element.hidden = app.view !== "ring";
     for (const [other, element] of Object.entries(this.others)) element.hidden = app.view !== other;
     document.body.classList.toggle("wide", app.view === "dialects");
-    this.ring.resize();
-    this.tree?.resize();
+    this[app.view]?.resize?.();
     this.load(app.view).catch(notice);
     app.changed();
   }
@@ -62,15 +61,10 @@ export class ViewSwitch {
   /// Loads what a view needs, and shows it.
   async load(name) {
     const { app, others } = this;
-    if (name === "dialects" && !this.table) {
-      const { DialectTable } = await import("../later/dialects.js");
-      this.table ??= new DialectTable(app, this.session);
-      others.dialects.replaceChildren(this.table.element);
-    } else if (name === "tree" && !this.tree) {
-      const { TreeView } = await import("../later/tree.js");
-      this.tree ??= new TreeView(app, this.session);
-      others.tree.replaceChildren(this.tree.element);
-    } else return;
+    if (!LATER[name] || this[name]) return;
+    const View = await LATER[name]();
+    this[name] ??= new View(app, this.session);
+    others[name].replaceChildren(this[name].element);
     app.changed();
   }
 
@@ -87,11 +81,10 @@ export class ViewSwitch {
     const hasNodes = unit === "rank" && session.source?.text && lanes.some(({ group }) => group !== lanes[0].group);
     this.buttons.forEach((button, at) => (button.hidden = !this.fits(VIEWS[at][0]) && !(VIEWS[at][0] === "tree" && hasNodes)));
     if (!this.fits(app.view)) this.open("lanes");
-    if (app.view === "ring") this.ring.describe();
-    if (app.view === "tree") this.tree?.describe();
+    this[app.view]?.describe?.();
     if (app.view === "dialects") {
-      this.table?.show().catch((error) => {
-        fill(this.table.element, h("p", { class: "warn" }, error.message));
+      this.dialects?.show().catch((error) => {
+        fill(this.dialects.element, h("p", { class: "warn" }, error.message));
         notice(error);
       });
     }

@@ -1,6 +1,6 @@
 // The diagram as a file.
 
-import { past, present } from "../app/draw.js";
+import { fenceTitles, past, present } from "../app/draw.js";
 import { MONO, SANS } from "../app/pen.js";
 
 /// The diagram of a pane as it is seen, with the names of its lanes.
@@ -13,6 +13,7 @@ export function svgOf(pane) {
   const scene = { ...pane.scene(), seen: [0, geometry.height] };
   pen.within(0, 0, width, geometry.height, () => {
     past(pen, scene);
+    fenceTitles(pen, scene);
     present(pen, scene);
   });
   pen.parts.push("</g>");
@@ -55,6 +56,11 @@ class SvgPen {
   dot(x, y, radius, { color, alpha = 1, ring }) {
     const stroke = ring ? ` stroke="${ring}" stroke-width="1.5"` : "";
     this.parts.push(`<circle cx="${n(x)}" cy="${n(y)}" r="${radius}" fill="${color}" opacity="${alpha}"${stroke}/>`);
+  }
+
+  squares(places, half, { color, alpha = 1 }) {
+    const d = places.map(([x, y]) => `M${n(x - half)} ${n(y - half)}h${2 * half}v${2 * half}h${-2 * half}z`).join("");
+    this.parts.push(`<path d="${d}" fill="${color}" opacity="${alpha}"/>`);
   }
 
   text(words, x, y, { color, size = 11, align = "left", alpha = 1, weight = 400, mono = false, halo }) {

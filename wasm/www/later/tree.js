@@ -4,25 +4,30 @@ import { headMenu } from "../app/menu.js";
 import { nodesOf } from "../app/messages.js";
 import { ends, who } from "../app/names.js";
 import { value } from "../app/play.js";
-import { RingView, rankColor } from "../app/ring.js";
 import { sentUpTo } from "../app/search.js";
 import { stateOf } from "../app/pane.js";
+import { flying, rankColor, SpaceView } from "./space.js";
 
-export class TreeView extends RingView {
+export class TreeView extends SpaceView {
   constructor(app, session) {
     super(app);
     this.session = session;
-    this.element.hidden = false;
-    this.canvas.setAttribute("aria-label", "Tree");
   }
 
-  /// Draws the displayed moment of the active run.
-  draw() {
-    if (!this.pen || !this.element.clientWidth || this.app.active.story.unit !== "node") return;
-    const { app, width, height } = this;
-    this.pen.context.clearRect(0, 0, width, height);
-    this.scene = treeScene(app, width, height);
-    drawTree(this.pen, this.scene, this.hover, app.picked);
+  get name() {
+    return "Tree";
+  }
+
+  fits({ unit }) {
+    return unit === "node";
+  }
+
+  sceneOf(width, height) {
+    return treeScene(this.app, width, height);
+  }
+
+  paint() {
+    drawTree(this.pen, this.scene, this.hover, this.app.picked);
   }
 
   /// The moment in words.
@@ -87,7 +92,7 @@ export function treeScene(app, width, height) {
   };
   scene.sizes = sizesOf(parents);
   scene.collected = collected(scene);
-  scene.flying = flying(scene);
+  scene.flying = flying(scene, (message, part) => placeOf(scene, message, part));
   return scene;
 }
 
@@ -112,23 +117,14 @@ function collected({ story, step, parents, number, view }) {
   return found;
 }
 
-/// Frames on their way, each with its place.
-function flying({ story, step, now, longest, spots, rankRadius, headRadius }) {
-  const found = [];
-  for (let at = sentUpTo(story.messages, step) - 1; at >= 0 && found.length < FLYING_MAX; at--) {
-    const message = story.messages[at];
-    if (now - message.sent[0] > longest * 3) break;
-    const end = message.parts.at(-1)?.at ?? message.sent;
-    if (end[1] <= step) continue;
-    const [low, high] = [spots[message.lane + 1], spots[message.peer == null ? 0 : message.peer + 1]];
-    const [from, to] = message.up ? [low, high] : [high, low];
-    const part = Math.min((now - message.sent[0]) / Math.max(end[0] - message.sent[0], 1), 1);
-    const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
-    const [near, far] = message.up ? [rankRadius, high === spots[0] ? headRadius : rankRadius] : [high === spots[0] ? headRadius : rankRadius, rankRadius];
-    const along = (near + (length - near - far) * part) / length;
-    found.push({ message, x: from.x + (to.x - from.x) * along, y: from.y + (to.y - from.y) * along, from });
-  }
-  return found;
+/// The place of a frame between two nodes.
+function placeOf({ spots, rankRadius, headRadius }, message, part) {
+  const [low, high] = [spots[message.lane + 1], spots[message.peer == null ? 0 : message.peer + 1]];
+  const [from, to] = message.up ? [low, high] : [high, low];
+  const radius = (spot) => (spot === spots[0] ? headRadius : rankRadius);
+  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  const along = (radius(from) + (length - radius(from) - radius(to)) * part) / length;
+  return { x: from.x + (to.x - from.x) * along, y: from.y + (to.y - from.y) * along, from };
 }
 
 /// Draws it with a pen.
@@ -186,5 +182,3 @@ function drawFrame(pen, { colors, rankRadius, sizes }, { message, x, y, from }, 
   pen.dot(x, y, radius, { color, ring: colors.paper });
   if (isPicked || rankRadius >= 12) pen.text(message.name === "contribution" ? nodesOf(message) : message.label, x + radius + 4, y - 6, { color: colors.ink, size: 10.5, weight: isPicked ? 700 : 500, halo: colors.paper });
 }
-
-const FLYING_MAX = 600;

@@ -1,48 +1,25 @@
 // The ring: the server with its shelf of cards in the middle, the ranks around it, by node. Lanes show when, the ring shows what.
 
-import { h } from "./dom.js";
-import { who } from "./names.js";
-import { stateOf } from "./pane.js";
-import { CanvasPen } from "./pen.js";
-import { value } from "./play.js";
-import { sentUpTo } from "./search.js";
+import { who } from "../app/names.js";
+import { stateOf } from "../app/pane.js";
+import { value } from "../app/play.js";
+import { flying, rankColor, SpaceView } from "./space.js";
 
-export class RingView {
-  constructor(app) {
-    this.app = app;
-    this.canvas = h("canvas", { role: "img", "aria-label": "Ring" });
-    this.tip = h("div", { class: "tip", hidden: true });
-    this.element = h("div", { class: "ring", hidden: true }, this.canvas, this.tip);
-    new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(this.element);
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => this.setHover(null));
-    this.canvas.addEventListener("click", (event) => this.click(event));
-    this.canvas.addEventListener("contextmenu", (event) => {
-      event.preventDefault();
-      const found = this.at(event.offsetX, event.offsetY);
-      if (found) this.menu(found, { x: event.clientX, y: event.clientY });
-    });
+export class RingView extends SpaceView {
+  get name() {
+    return "Ring";
   }
 
-  resize() {
-    const { clientWidth: width, clientHeight: height } = this.element;
-    if (!width || !height) return;
-    const ratio = globalThis.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
-    const context = this.canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.pen = new CanvasPen(context);
-    Object.assign(this, { width, height });
-    this.app.changed();
+  fits({ unit }) {
+    return unit !== "node";
   }
 
-  /// Draws the displayed moment of the active run.
-  draw() {
-    if (!this.pen || this.element.hidden) return;
-    const { app, width, height } = this;
-    this.pen.context.clearRect(0, 0, width, height);
-    this.scene = ringScene(app, width, height);
-    drawRing(this.pen, this.scene, this.hover, app.picked);
+  sceneOf(width, height) {
+    return ringScene(this.app, width, height);
+  }
+
+  paint() {
+    drawRing(this.pen, this.scene, this.hover, this.app.picked);
   }
 
   /// The moment in words.
@@ -55,47 +32,9 @@ export class RingView {
     this.canvas.setAttribute("aria-label", `Ring of ${story.name}: ${story.lanes.length} ranks around the server${words}.`);
   }
 
-  /// The message or the lane at a place.
-  at(x, y) {
-    const { scene } = this;
-    if (!scene) return null;
-    const lane = scene.places.findIndex((place) => Math.hypot(place.x - x, place.y - y) <= Math.max(scene.rankRadius, 8) + 2);
-    if (lane >= 0) return { lane };
-    const flying = scene.flying.find((one) => Math.hypot(one.x - x, one.y - y) < 14);
-    return flying ? { message: flying.message } : null;
-  }
-
-  point(event) {
-    const found = this.at(event.offsetX, event.offsetY);
-    this.setHover(found);
-    if (!found) return;
-    this.tip.textContent = this.words(found);
-    this.tip.style.transform = `translate(${Math.min(event.offsetX + 14, this.width - 200)}px, ${event.offsetY + 16}px)`;
-  }
-
   /// What is pointed at, in words.
   words({ lane, message }) {
     return message ? message.label : `${who(this.app.active.story, lane)}: ${this.scene.states[lane].word}`;
-  }
-
-  /// Opens the menu of what is at a place.
-  menu(found, place) {
-    this.app.onMenu?.(found, this.app.active, place);
-  }
-
-  setHover(found) {
-    this.hover = found;
-    this.tip.hidden = !found;
-    this.canvas.style.cursor = found ? "pointer" : "";
-    this.app.changed();
-  }
-
-  click(event) {
-    const { app } = this;
-    const found = this.at(event.offsetX, event.offsetY);
-    if (found?.message) app.pick(found.message, app.active);
-    else if (found?.lane !== undefined) app.follow(app.active, found.lane);
-    else app.follow(app.active, null);
   }
 }
 
@@ -127,7 +66,7 @@ export function ringScene(app, width, height) {
     return rank ? stateOf(rank) : recordedState(story.spans[lane], app.now);
   });
   const scene = { app, story, view, width, height, center, radius, places, nodes, turn, rankRadius, serverRadius, states, step: app.step, now: app.now, colors: app.colors, followed: app.followed(pane), longest: pane.longest };
-  scene.flying = flying(scene);
+  scene.flying = flying(scene, (message, part) => placeOf(scene, message, part));
   return scene;
 }
 
@@ -136,22 +75,14 @@ function recordedState(span, now) {
   return { word: "recorded", tone: span.start != null && span.start <= now ? "work" : "calm" };
 }
 
-/// Messages between a rank and the server, each with its place; and how long ago it arrived, if it has just done so.
-function flying({ story, longest, step, now, places, center, serverRadius, rankRadius }) {
-  const found = [];
-  for (let at = sentUpTo(story.messages, step) - 1; at >= 0 && found.length < FLYING_MAX; at--) {
-    const message = story.messages[at];
-    if (now - message.sent[0] > longest * 3) break;
-    const end = message.parts.at(-1)?.at ?? message.sent;
-    if (end[1] <= step) continue;
-    const way = Math.min((now - message.sent[0]) / Math.max(end[0] - message.sent[0], 1), 1);
-    const place = places[message.lane];
-    const [dx, dy] = [Math.cos(place.angle), Math.sin(place.angle)];
-    const [near, far] = [serverRadius + 4, Math.hypot(place.x - center.x, place.y - center.y) - rankRadius - 4];
-    const distance = message.up ? far + (near - far) * way : near + (far - near) * way;
-    found.push({ message, x: center.x + dx * distance, y: center.y + dy * distance, from: message.up ? far : near, distance, dx, dy });
-  }
-  return found;
+/// The place of a message between a rank and the server.
+function placeOf({ places, center, serverRadius, rankRadius }, message, part) {
+  const place = places[message.lane];
+  const [dx, dy] = [Math.cos(place.angle), Math.sin(place.angle)];
+  const [near, far] = [serverRadius + 4, Math.hypot(place.x - center.x, place.y - center.y) - rankRadius - 4];
+  const [from, to] = message.up ? [far, near] : [near, far];
+  const distance = from + (to - from) * part;
+  return { x: center.x + dx * distance, y: center.y + dy * distance, from, dx, dy };
 }
 
 /// Draws it with a pen.
@@ -219,11 +150,6 @@ function card(pen, x, y, width, height, words, isVisible, colors) {
   if (height >= 13 && fits >= 3) pen.text(words.length > fits ? `${words.slice(0, fits - 1)}…` : words, x + width / 2, y + height / 2 - 0.5, { color: colors.ink, size: Math.min(10.5, height * 0.55), align: "center" });
 }
 
-/// The colour of a rank or a node, by how it is.
-export function rankColor(tone, colors) {
-  return { work: colors.up, wait: colors.up, fence: colors.fence, done: colors.faint, odd: colors.fault, bad: colors.fault, calm: colors.lane }[tone];
-}
-
 function ranks(pen, scene, hover) {
   const { colors, places, states, rankRadius, story, followed } = scene;
   places.forEach((place, lane) => {
@@ -254,4 +180,3 @@ function fly(pen, { center, colors }, { message, x, y, from, dx, dy }, isPicked)
 
 /// Width of a card, in heights.
 const CARD_RATIO = 2.4;
-const FLYING_MAX = 600;

@@ -86,7 +86,8 @@ export class Header {
     for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
     this.unit.textContent = `${story.unit}s`;
     this.ranks.setAttribute("aria-label", story.unit === "node" ? "Nodes" : "Ranks");
-    this.dialect.disabled ||= story.unit === "node";
+    // Frames between nodes have one format.
+    this.dialect.hidden = story.unit === "node";
     this.about.textContent = source.lesson ? "" : story.about.map((line) => (story.recorded ? `${line[0].toUpperCase()}${line.slice(1).replace(/\.$/, "")}.` : line)).join(" ");
     this.about.hidden = !this.about.textContent;
   }

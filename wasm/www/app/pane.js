@@ -182,7 +182,9 @@ export class Pane {
     const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying, scene.isHeat, top];
     const isSame = app.isPlaying && this.drawn?.now <= now && this.drawn.step <= step && this.drawn.what.every((one, at) => one === drawn[at]);
     const place = (ns) => axis.place(ns) * scale - scroll;
-    const strip = isSame ? [place(this.drawn.now) - 10, place(now) + 10] : [0, this.width];
+    // From one point of the screen to another: between them the edge of a strip would be seen.
+    const point = (x) => Math.round(x * this.ratio) / this.ratio;
+    const strip = isSame ? [point(place(this.drawn.now) - 10), point(place(now) + 10)] : [0, this.width];
     if (isSame && this.width > FRONT_PX && strip[1] - strip[0] < STRIP_PX) return strip;
     this.layer.context.setTransform(this.ratio, 0, 0, this.ratio, 0, -top * this.ratio);
     this.drawStrip(this.layer, scene, strip);

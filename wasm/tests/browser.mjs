@@ -41,6 +41,19 @@ export async function ready(page) {
   assert.deepEqual(await page.locator(".notice.bad").allTextContents(), []);
 }
 
+/// Calls a function in the page; arguments and result are JSON.
+export const call = (page, what, ...args) => page.evaluate(`(${what})(...${JSON.stringify(args)})`);
+
+/// Calls a function in the page until its result is true, and returns that.
+export async function until(page, what, ...args) {
+  for (let count = 0; count < 1200; count++) {
+    const value = await call(page, what, ...args);
+    if (value) return value;
+    await page.waitForTimeout(50);
+  }
+  throw new Error(`it never came: ${what} of ${JSON.stringify(args)}`);
+}
+
 /// The buttons by their names.
 export function press(page, name) {
   return page.getByRole("button", { name, exact: typeof name === "string" }).click();

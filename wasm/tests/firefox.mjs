@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { placeOf } from "./rounds.mjs";
 
 const WebSocket = globalThis.WebSocket ?? createRequire(import.meta.url)("ws");
 
@@ -114,22 +115,13 @@ export class Firefox {
   }
 
   /// Waits for an element whose name or text matches, scrolls to it, and returns its middle. `within` is a selector.
-  place(selector, name = "", within = "body") {
-    return this.until((selector, name, within) => {
-      const is = new RegExp(name);
-      const all = [...document.querySelectorAll(within)].flatMap((one) => [...one.querySelectorAll(selector)]);
-      const found = all.find((one) => one.offsetParent !== null && is.test((one.getAttribute("aria-label") ?? one.textContent).trim()));
-      if (!found) return null;
-      found.scrollIntoView({ block: "nearest" });
-      const { left, top, width, height } = found.getBoundingClientRect();
-      return width && height ? [Math.round(left + width / 2), Math.round(top + height / 2)] : null;
-    }, selector, name, within);
+  place(selector, name = "", within = "body", nth = 0) {
+    return this.until(placeOf, selector, name, within, nth);
   }
 
-  /// A press of human length, by a mouse or a finger, at a place.
-  async pressAt([x, y], { by = "mouse", hold = 100 } = {}) {
-    const button = by === "touch" ? {} : { button: 0 };
-    const actions = [{ type: "pointerMove", x, y }, { type: "pointerDown", button: 0, ...button }, { type: "pause", duration: hold }, { type: "pointerUp", button: 0, ...button }];
+  /// A press of human length, by a mouse (button 2 is the right one) or a finger, at a place.
+  async pressAt([x, y], { by = "mouse", hold = 100, button = 0 } = {}) {
+    const actions = [{ type: "pointerMove", x, y }, { type: "pointerDown", button }, { type: "pause", duration: hold }, { type: "pointerUp", button }];
     await this.send("input.performActions", { context: this.context, actions: [{ type: "pointer", id: by, parameters: { pointerType: by }, actions }] });
   }
 

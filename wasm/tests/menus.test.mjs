@@ -1,7 +1,8 @@
 // Menus of messages and ranks, by mouse, finger and keys.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { open, press, step, tab } from "./browser.mjs";
+import { open, press, step, tab, until } from "./browser.mjs";
+import { PLACES } from "./rounds.mjs";
 
 /// Where the line of a message is drawn, in the window, at the moment of its arrival.
 const place = (page, find) => page.evaluate(async (find) => {
@@ -66,6 +67,26 @@ test("this message is delayed, dropped, or split", () => open(async (page) => {
     });
   }
 }, { fragment: "#scenario=many-fences&seed=1" }));
+
+test("the right button opens the menu of a message on its way, in lanes and on the ring", () => open(async (page) => {
+  for (const [view, find] of Object.entries(PLACES)) {
+    await page.getByRole("group", { name: "View" }).getByRole("button", { name: view }).click({ delay: 60 });
+    await page.mouse.click(...(await until(page, find)), { button: "right", delay: 60 });
+    await page.getByRole("menu", { name: /^put card-\d, rank \d to server/ }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("menu").waitFor({ state: "detached" });
+  }
+  // And that of a rank on the ring, which is killed there.
+  const [x, y] = await page.evaluate(() => {
+    const { canvas, scene } = globalThis.playground.views.ring;
+    const { left, top } = canvas.getBoundingClientRect();
+    return [left + scene.places[3].x, top + scene.places[3].y];
+  });
+  await page.mouse.click(x, y, { button: "right", delay: 60 });
+  await page.getByRole("menu", { name: /^rank 3/ }).waitFor();
+  await page.getByRole("menuitem", { name: "Kill" }).click({ delay: 60 });
+  assert.match(await injected(page), /^\d+ kill 3$/);
+}));
 
 test("the menu of a rank is opened and used by keys", () => open(async (page) => {
   await page.getByRole("button", { name: /^rank 2/ }).focus();

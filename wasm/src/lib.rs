@@ -47,6 +47,6 @@ pub use played::Play;
 #[cfg(feature = "pmix")]
 pub use played::in_pmix;
 #[cfg(feature = "recorded")]
-pub use recorded::{Recording, prove};
+pub use recorded::{Recording, fields_of_last, prove};
 #[cfg(feature = "tree")]
 pub use tree::TreePlay;

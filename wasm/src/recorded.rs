@@ -4,7 +4,7 @@
 //! has no times at all, its lines are one microsecond apart, in their order.
 
 use crate::json::Json;
-use crate::story::{Lane, Moment, Pipes, Story, StoryEvent};
+use crate::story::{Lane, Message, Moment, Pipes, Story, StoryEvent};
 use pmi_core::auth::Secret;
 use pmi_trace::import::{Format, Imported};
 use pmi_trace::{Content, Direction, Record, Trace};
@@ -56,11 +56,22 @@ impl Recording {
     pub fn bytes(&self) -> Vec<u8> {
         self.0.story.bytes()
     }
+}
 
-    /// The fields of one message.
-    pub fn fields(&self, index: usize) -> String {
-        self.0.story.fields(index)
+/// The fields of the last of some messages of one connection, without the recording: that stays where it was
+/// read, and the page has its columns. `lens` are their lengths, `ups` are 1 for those to the server.
+#[wasm_bindgen]
+pub fn fields_of_last(bytes: &[u8], lens: &[u32], ups: &[u8]) -> String {
+    let mut story = Story::default();
+    let mut rest = bytes;
+    for (len, up) in lens.iter().zip(ups) {
+        let len = usize::try_from(*len).unwrap_or(usize::MAX);
+        let Some((own, after)) = rest.split_at_checked(len) else { break };
+        let (bytes, is_up) = (own.to_vec(), *up != 0);
+        story.messages.push(Message { bytes, is_up, ..Message::default() });
+        rest = after;
     }
+    story.fields(story.messages.len().saturating_sub(1))
 }
 
 /// Computes the proof that a watching page knows the secret of a job.
@@ -221,6 +232,41 @@ mod tests {
         assert!(!has_times);
         assert_eq!(end.ns, end.step * 1000);
         assert!(story.messages.is_sorted_by_key(|message| message.sent));
+    }
+
+    /// Compares the fields of all messages with those that are found without the story.
+    fn compare_fields(story: &Story) {
+        for (index, message) in story.messages.iter().enumerate() {
+            let before = story.messages[..=index].iter().filter(|one| one.lane == message.lane);
+            let own: Vec<&Message> = before.collect();
+            let bytes = own.iter().flat_map(|one| one.bytes.clone()).collect::<Vec<_>>();
+            let lens: Vec<u32> = own.iter().map(|one| one.bytes.len().try_into().unwrap()).collect();
+            let ups: Vec<u8> = own.iter().map(|one| one.is_up.into()).collect();
+            assert_eq!(fields_of_last(&bytes, &lens, &ups), story.fields(index), "message {index}");
+            // Numbers that do not fit the bytes are no reason to panic.
+            fields_of_last(&bytes, &[u32::MAX, 1], &ups);
+        }
+        fields_of_last(&[], &[], &[]);
+    }
+
+    #[test]
+    fn fields_without_the_recording_are_those_within_it() {
+        let story = hydra().story;
+        assert!(story.fields(0).contains("\"name\":\"cmd\""));
+        compare_fields(&story);
+    }
+
+    #[cfg(feature = "pmix")]
+    #[test]
+    fn fields_of_pmix_need_no_recording_either() {
+        let plain = pmi_sim::shipped::SHIPPED.iter().find(|(name, _)| *name == "put-fence-get");
+        let scenario: pmi_sim::Scenario = plain.unwrap().1.parse().unwrap();
+        let mut world = pmi_sim::World::new(&scenario.in_pmix().unwrap(), 3).unwrap();
+        while world.step() {}
+        let story = Story::of_world(&world);
+        let fields = (0..story.messages.len()).map(|index| story.fields(index));
+        assert!(fields.collect::<String>().contains("pmix.job.size"));
+        compare_fields(&story);
     }
 
     #[test]

@@ -360,6 +360,30 @@ test("a trace that pmi-host recorded of a program of MPICH is opened, with its t
   await page.getByRole("rowheader", { name: "value the value" }).waitFor();
 }));
 
+test("a recording is read by a worker, and the page is used meanwhile", () => {
+  let release;
+  const isReleased = new Promise((done) => (release = done));
+  // The worker has to wait for its script.
+  const prepare = (page) => page.route(/\/later\/reader\.js$/, (route) => isReleased.then(() => route.continue()));
+  return open(async (page) => {
+    await page.keyboard.press("Home");
+    await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+    await page.waitForFunction(() => document.body.classList.contains("busy"));
+    await page.keyboard.press("ArrowRight");
+    assert.equal(await step(page), 1);
+    await page.getByRole("button", { name: /^rank 2/ }).click();
+    assert.equal(await page.evaluate(() => globalThis.playground.app.followed(globalThis.playground.app.active)), 2);
+    release();
+    await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
+    assert.equal(await page.evaluate(() => document.body.classList.contains("busy")), false);
+    assert.deepEqual(page.workers().map((worker) => new URL(worker.url()).pathname), ["/later/reader.js"]);
+    // The next one is read by the same worker.
+    await page.locator("input[type=file]").setInputFiles(log("hydra-5.0.2-two-nodes.log"));
+    await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
+    assert.equal(page.workers().length, 1);
+  }, { prepare });
+});
+
 test("a recording is not shared with a link that shows something else", () => open(async (page) => {
   await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();

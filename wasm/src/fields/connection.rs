@@ -307,7 +307,9 @@ fn of_rank(blob: &[u8], format: Format) -> Option<String> {
     let rank = from.one(Type::PROC_RANK).ok()?.u32().ok()?;
     let kvals = Kvals::after(from).map_while(Result::ok);
     let all = kvals.map(|kval| format!("{}={}", text_of(kval.key), shown(&kval.value)));
-    Some(format!("rank {}: {}", rank_name(rank), all.collect::<Vec<_>>().join(", ")))
+    let all = all.collect::<Vec<_>>().join(", ");
+    let words = if all.is_empty() { "no values" } else { &all };
+    Some(format!("rank {}: {words}", rank_name(rank)))
 }
 
 fn proc_name(proc: &Proc<'_>) -> String {

@@ -176,47 +176,8 @@ class States {
   }
 }
 
-/// A run that was recorded elsewhere. It can be watched only.
-export class Recorded {
-  canAct = false;
-  hasTrace = false;
-  text = null;
-  done = "";
-
-  /// Reads a trace of `pmi-host`, or a log of Hydra or Flux. What reads them is loaded for the first one.
-  static async of(bytes) {
-    const { Recording } = await reader();
-    const recording = new Recording(bytes);
-    return new Recorded(JSON.parse(recording.story()), recording);
-  }
-
-  /// The proof of the secret of a job, in answer to its challenge.
-  static async proof(secret, nonce) {
-    return (await reader()).prove(secret, nonce);
-  }
-
-  constructor(story, recording) {
-    this.story = prepared({ name: "recording", seed: "0", recorded: true, cut: false, ...story }, recording);
-  }
-
-  /// A recording has no states of machines.
-  view(step) {
-    return { asked: step };
-  }
-
-  stateAt() {
-    return null;
-  }
-}
-
-async function reader() {
-  const module = await import("../recorded/pmi_playground.js");
-  await module.default();
-  return module;
-}
-
 /// Adds to a story what drawing and searching need. `source` has its messages, as columns of numbers.
-function prepared(story, source) {
+export function prepared(story, source) {
   // Where a log has no times, there is an order.
   story.unit ??= "rank";
   story.hub ??= "server";

@@ -3,7 +3,7 @@
 import { LARGE } from "./large.js";
 import { lessonOf } from "./lesson.js";
 import { notice } from "./notice.js";
-import { Recorded, Run } from "./play.js";
+import { Run } from "./play.js";
 import * as share from "./share.js";
 import { DIALECTS, ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
 
@@ -206,7 +206,9 @@ export class Session {
   /// Shows what a file holds: a trace of the simulator, or a recording.
   async load(name, bytes, lesson = null) {
     const isOurs = new TextDecoder().decode(bytes.slice(0, 16)).startsWith("pmi-sim trace");
-    const run = isOurs ? await Run.ofTrace(new TextDecoder().decode(bytes)) : await Recorded.of(bytes);
+    const recorded = async () => (await import("../later/recorded.js")).Recorded.of(bytes);
+    document.body.classList.add("busy");
+    const run = await (isOurs ? Run.ofTrace(new TextDecoder().decode(bytes)) : recorded()).finally(() => document.body.classList.remove("busy"));
     this.watch(run, name, lesson);
     if (!isOurs) this.app.seekIndex(Infinity);
   }

@@ -1,6 +1,6 @@
 // A job that runs now, watched over a web socket: what is recorded of it arrives as it is recorded.
 
-import { Recorded } from "../app/play.js";
+import { Recorded } from "./recorded.js";
 
 /// Watches the job at `address`. `show` is given the run as far as it is known, again and again; `tell`
 /// what a person should know; `ask` is asked for the secret, if there is one.

@@ -126,6 +126,12 @@ test("the stage shows large text and what happens in words", () => open(async (p
   await page.keyboard.press("End");
   await page.locator(".caption-bar").getByText(/^The server lets rank \d go\.$/).waitFor();
   assert.ok((await height()) < before, "the same room holds less, and that is larger");
+  // The spotlight is on the message that the caption is about.
+  const lit = () => page.evaluate(() => {
+    const { app } = globalThis.playground;
+    return [app.spotlight?.name, app.spotlight?.up, app.active.scene().hover === app.spotlight];
+  });
+  assert.deepEqual(await lit(), ["finalize", false, true]);
   // What is pointed at is what is drawn there.
   const found = await page.evaluate(() => {
     const { app } = globalThis.playground;
@@ -140,4 +146,5 @@ test("the stage shows large text and what happens in words", () => open(async (p
   await page.waitForFunction(() => location.hash.includes("present=1"));
   await page.keyboard.press("p");
   await page.locator(".caption-bar").waitFor({ state: "hidden" });
+  assert.equal(await page.evaluate(() => globalThis.playground.app.spotlight), null);
 }));

@@ -636,3 +636,29 @@ test("the page asks nobody but its own server", () => open(async (page) => {
   assert.ok(asked.length > 10);
   assert.deepEqual(asked.filter((url) => !url.startsWith(address)), []);
 }));
+
+test("on a phone a lesson is read before its run is seen, and its film shows the run", () => open(async (page) => {
+  await page.getByLabel("Scenario", { exact: true }).selectOption({ label: "Put, fence, get" });
+  const region = page.getByRole("region", { name: "Lesson" });
+  await region.waitFor();
+  const top = (locator) => locator.evaluate((element) => Math.round(element.getBoundingClientRect().top));
+  assert.ok((await top(region)) < (await top(page.locator(".view"))));
+  assert.ok((await top(page.locator(".view"))) < (await top(page.getByRole("tablist"))));
+  await press(page, "Watch it first");
+  await page.waitForFunction(() => {
+    const { top, bottom } = document.querySelector(".view").getBoundingClientRect();
+    return top >= 0 && bottom <= document.querySelector(".transport").getBoundingClientRect().top + 1;
+  });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= 390);
+}, { width: 390, height: 844 }));
+
+test("times of a long run are exact enough to tell its messages from each other", () => open(async (page) => {
+  const lines = (count) => page.evaluate((count) => [...document.querySelectorAll(".event time")].slice(0, count).map(({ textContent }) => textContent), count);
+  const head = { pmi_trace: 1, started_unix_ns: 0, recorder: "test", host: "n0", command: ["./long"], jobs: [{ job: 0, name: "kvs", ranks: 1, spawner: null }] };
+  const said = (at) => ({ time_ns: 137_000_000 + at * 1000, job: 0, rank: 0, session: 0, message: { direction: at % 2 ? "to_client" : "to_server", bytes: at % 2 ? "cmd=put_result rc=0\n" : "cmd=put kvsname=kvs key=k value=v\n" } });
+  const trace = [head, ...Array.from({ length: 40 }, (_, at) => said(at))].map((line) => `${JSON.stringify(line)}\n`).join("");
+  await page.locator("input[type=file]").setInputFiles({ name: "long.trace", mimeType: "text/plain", buffer: Buffer.from(trace) });
+  await page.getByRole("button", { name: "rank 0: recorded" }).waitFor();
+  await page.locator(".event time", { hasText: "137.039 ms" }).waitFor();
+  assert.equal(new Set(await lines(20)).size, 20);
+}));

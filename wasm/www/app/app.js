@@ -26,6 +26,8 @@ export class App {
   /// True if the handshake of each rank is drawn as one bar.
   isHandshakeFolded = false;
   picked = null;
+  /// The message or mark that a caption is about, on a stage.
+  spotlight = null;
   colors = {};
   #followed = null;
   #chosen = 0;

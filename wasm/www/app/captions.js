@@ -8,10 +8,16 @@ import { firstFrom, sentUpTo } from "./search.js";
 
 /// The last thing that has happened at a step, as a sentence; empty before the first.
 export function caption(story, step) {
+  const one = lastThing(story, step);
+  if (!one) return "";
+  return sentence(one.text === undefined ? spoken(story, one) : said(one.text));
+}
+
+/// The last message or mark at a step; nothing before the first.
+export function lastThing(story, step) {
   const message = story.messages[sentUpTo(story.messages, step) - 1];
   const event = story.marks[firstFrom(story.marks, step + 1, ({ at }) => at[1]) - 1];
-  if (event && (!message || event.at[1] >= message.sent[1])) return sentence(said(event.text));
-  return message ? sentence(spoken(story, message)) : "";
+  return event && (!message || event.at[1] >= message.sent[1]) ? event : message;
 }
 
 const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1).replace(/\.$/, "")}.`;

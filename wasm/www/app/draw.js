@@ -41,10 +41,10 @@ export function present(pen, scene) {
         continue;
       }
       const key = `${style.color} ${style.alpha}`;
-      if (!many.has(key)) many.set(key, { ...style, places: [] });
-      many.get(key).places.push(flying);
+      if (!many.has(key)) many.set(key, { ...style, boxes: [] });
+      many.get(key).boxes.push([flying[0] - 2, flying[1] - 2, 4, 4]);
     }
-    for (const { places, ...style } of many.values()) pen.squares(places, 2, style);
+    for (const { boxes, ...style } of many.values()) pen.boxes(boxes, style);
   });
   pen.line([[s.nowX, geometry.ruler - 6], [s.nowX, geometry.height]], { color: colors.now, width: 1.5, alpha: 0.9 });
   flag(pen, s.nowX, geometry.ruler - 13, s.story.spoken(Math.round(s.now)), s);

@@ -29,8 +29,9 @@ export function heat(pen, s) {
   // The scale does not change while time runs: it follows the number of ranks in a row.
   const full = Math.max(s.rows[0].lanes.length, 2);
   const tall = Math.min(s.geometry.spacing * 0.46, 16);
+  const batches = new Map();
   counts.forEach((list, up) => {
-    const color = up ? s.colors.up : s.colors.down;
+    const usual = up ? s.colors.up : s.colors.down;
     for (let place = 0; place < list.length; place++) {
       if (!list[place]) continue;
       const row = Math.floor(place / columns);
@@ -39,9 +40,13 @@ export function heat(pen, s) {
       const y = s.geometry.ys[row];
       const share = Math.min(Math.log1p(list[place]) / Math.log1p(full * 2), 1);
       const alpha = s.alpha(s.rows[row].lanes[0], 0.25 + 0.65 * share);
-      pen.box(x, up ? y - tall : y, WIDE, tall, { color: bad.has(place) ? s.colors.fault : color, alpha });
+      const color = bad.has(place) ? s.colors.fault : usual;
+      const key = `${color} ${alpha}`;
+      if (!batches.has(key)) batches.set(key, { color, alpha, boxes: [] });
+      batches.get(key).boxes.push([x, up ? y - tall : y, WIDE, tall]);
     }
   });
+  for (const { boxes, ...style } of batches.values()) pen.boxes(boxes, style);
 }
 
 /// Width of a stretch, in pixels.

@@ -200,7 +200,7 @@ export function eventsView(app) {
     return item;
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of ${who(story, followed)} and the ${story.hub}.`),
-    h("ol", { class: "events" }, all.map(line)));
+    h("ol", { class: story.spoken(story.end).length > 8 ? "events exact" : "events" }, all.map(line)));
 }
 
 /// The line of a message or an event of the active run.

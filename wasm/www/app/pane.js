@@ -113,7 +113,7 @@ export class Pane {
       const tall = Math.min(spacing * magnification, 30);
       button.style.top = `${ys[at] * magnification - tall / 2}px`;
       button.style.height = `${tall}px`;
-      button.classList.toggle("sparse", spacing < 11 && at % 4 !== 0);
+      button.classList.toggle("sparse", spacing < 9.5 && at % 4 !== 0);
     });
     this.app.changed();
   }
@@ -136,7 +136,7 @@ export class Pane {
     const followed = app.followed(this);
     return {
       story, geometry, seen: [this.top, this.top + this.height], rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
-      step: app.stepOf(this), window: visible, isHandshakeFolded: app.isHandshakeFolded, hover: this.hover, picked: app.picked,
+      step: app.stepOf(this), window: visible, isHandshakeFolded: app.isHandshakeFolded, hover: this.hover ?? app.spotlight, picked: app.picked,
       follow: followed, longest: this.longest, rowOf: this.rowOf, isFirst: (lane) => this.rows[this.rowOf[lane]].lanes[0] === lane, isHeat: visible.length > ARROWS_MAX, yOf: (lane) => geometry.ys[this.rowOf[lane]],
       alpha: (lane, usual) => (followed == null || lane === followed || this.rowOf[lane] === this.rowOf[followed] ? usual : usual * 0.16),
     };

@@ -184,6 +184,7 @@ export function prepared(story, source) {
   story.spoken = story.timeless ? (ns) => `#${Math.round(ns / 1000)}` : spoken;
   story.messages = messagesOf(story, source);
   story.moments = momentsOf(story);
+  if (!story.timeless) story.spoken = exactly(story.moments);
   story.marks = story.events.filter((event) => MARKED.has(event.kind));
   // What is listed: requests and answers of clients are messages already.
   story.told = story.events.filter(({ kind }) => kind !== "ask" && kind !== "answer");
@@ -210,6 +211,13 @@ function momentsOf(story) {
   times.forEach((ns, step) => Number.isNaN(ns) || moments.push({ step, ns }));
   if (moments.at(-1).step < story.steps) moments.push({ step: story.steps, ns: story.end });
   return moments;
+}
+
+/// Times as people read them, exact enough to tell moments of a long run from each other.
+function exactly(moments) {
+  const gaps = Float64Array.from(moments.slice(1), ({ ns }, at) => ns - moments[at].ns).filter((gap) => gap > 0).sort();
+  const usual = gaps[gaps.length >> 1] ?? Infinity;
+  return (ns, apart = Math.min(ns / 100, usual * 2)) => spoken(ns, apart);
 }
 
 /// Adds to a fence its first request, its release, and its end: that of the last rank that leaves it.

@@ -1,7 +1,7 @@
 // For a stage: large text, captions, and films with a caption for each shot.
 
 import { button, fill, h, icon } from "./dom.js";
-import { caption } from "./captions.js";
+import { caption, lastThing } from "./captions.js";
 import { Film } from "./film.js";
 
 export class PresenterMode {
@@ -30,6 +30,8 @@ export class PresenterMode {
     this.last = null;
     fill(this.offer);
     this.film.start(shots);
+    // On a phone the diagram may be outside of what is shown.
+    this.element.parentElement.scrollIntoView({ block: "nearest" });
   }
 
   onShot(shot) {
@@ -61,6 +63,12 @@ export class PresenterMode {
   show() {
     const { app } = this;
     const isShown = this.isOn || this.shot != null || this.isOver;
+    // The spotlight is on what the caption says.
+    const lit = this.isOn && this.shot == null && app.active ? lastThing(app.active.story, app.step) : null;
+    if (app.spotlight !== lit) {
+      app.spotlight = lit;
+      app.changed();
+    }
     this.element.hidden = !isShown || !app.active;
     if (this.element.hidden) return;
     const words = this.shot ?? (this.isOver ? this.last : caption(app.active.story, app.step));

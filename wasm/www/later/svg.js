@@ -58,8 +58,8 @@ class SvgPen {
     this.parts.push(`<circle cx="${n(x)}" cy="${n(y)}" r="${radius}" fill="${color}" opacity="${alpha}"${stroke}/>`);
   }
 
-  squares(places, half, { color, alpha = 1 }) {
-    const d = places.map(([x, y]) => `M${n(x - half)} ${n(y - half)}h${2 * half}v${2 * half}h${-2 * half}z`).join("");
+  boxes(all, { color, alpha = 1 }) {
+    const d = all.map(([x, y, width, height]) => `M${n(x)} ${n(y)}h${n(width)}v${n(height)}h${n(-width)}z`).join("");
     this.parts.push(`<path d="${d}" fill="${color}" opacity="${alpha}"/>`);
   }
 

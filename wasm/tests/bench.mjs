@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { open } from "./browser.mjs";
+import { firstFrom } from "../www/app/search.js";
 
 const line = (what, number, unit) => console.log(`${what.padEnd(56)} ${String(number).padStart(8)} ${unit}`);
 const drawn = (page) => page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
@@ -16,33 +17,31 @@ await open(async (page) => {
   line("from navigation until the page can be used, median", ready.sort((a, b) => a - b)[2], "ms");
 });
 
-/// Work of the main thread in each frame while time runs.
+/// Processor time of the main thread in each frame while time runs: scripts, layout, painting and all else. Other processes take none of it.
 async function frames(page, name) {
+  const browser = page.context().browser();
   await page.evaluate(() => {
     const { app } = globalThis.playground;
     app.speed = 2;
     app.seekIndex(0);
-    const tick = app.tick.bind(app);
-    globalThis.work = [];
-    app.tick = (time) => {
-      const start = performance.now();
-      tick(time);
-      globalThis.work.push(performance.now() - start);
-    };
     app.play();
   });
-  // Other processes take none of this time.
-  const cdp = await page.context().newCDPSession(page);
-  await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
-  const cpu = async () => (await cdp.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
-  const before = [await cpu(), await page.evaluate(() => globalThis.work.length)];
+  await browser.startTracing(page, { categories: ["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"] });
   await page.waitForTimeout(6000);
-  const after = [await cpu(), await page.evaluate(() => globalThis.work.length)];
-  line(`${name}: CPU time of the main thread for a frame, mean`, ((after[0] - before[0]) / (after[1] - before[1])).toFixed(1), "ms");
-  const work = await page.evaluate(() => globalThis.work.slice(2).sort((a, b) => a - b));
   const { rate } = await page.evaluate(() => globalThis.playground.app.pace());
+  const { traceEvents } = JSON.parse(String(await browser.stopTracing()));
+  const [{ pid, tid }] = traceEvents.filter((event) => event.name === "FireAnimationFrame");
+  const own = traceEvents.filter((event) => event.pid === pid && event.tid === tid);
+  const starts = own.filter(({ name }) => name === "FireAnimationFrame").map(({ ts }) => ts).sort((a, b) => a - b);
+  const sums = new Float64Array(starts.length);
+  for (const { ts, dur, tdur } of own.filter((event) => event.name === "RunTask" && event.tdur !== undefined)) {
+    // A task belongs to the last frame that has begun before its end.
+    const at = firstFrom(starts, ts + dur, (start) => start) - 1;
+    if (at >= 0) sums[at] += tdur / 1000;
+  }
+  const work = sums.slice(2).sort();
   const at = (share) => work[Math.min(Math.floor(work.length * share), work.length - 1)].toFixed(1);
-  line(`${name}: work of the main thread in a frame, median`, at(0.5), "ms");
+  line(`${name}: processor time of the main thread in a frame, median`, at(0.5), "ms");
   line(`${name}: of 95 frames of 100 at most`, at(0.95), "ms");
   line(`${name}: of the longest frame`, at(1), "ms");
   line(`${name}: frames a second`, rate.toFixed(1), "");

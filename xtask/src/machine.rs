@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Mpich,
     /// A server of `ssh` and network namespaces, for tests with many hosts.
     Hosts,
+    /// A batch system whose own starter (`qrsh`) is tested.
+    GridEngine,
     /// A C compiler for targets without an operating system.
     Clang,
     /// CMake, for the example that uses it.
@@ -130,6 +132,10 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
                 Err(_) => Err(lack_of("ip", HOST_PACKAGES)),
             }
         }
+        Need::GridEngine => match Path::new(GRID_ENGINE).exists() {
+            true => Ok(GRID_ENGINE.to_owned()),
+            false => Err(lack_of(GRID_ENGINE, GRID_ENGINE_PACKAGES)),
+        },
         Need::Target(target) => match toolchain::choose(target, facts) {
             Ok(choice) => Ok(format!("{target}: {choice}")),
             // Packages do not help if the active tool chain is forced.
@@ -267,6 +273,12 @@ const SSHD: &str = "/usr/sbin/sshd";
 
 /// Packages for hosts that are network namespaces.
 const HOST_PACKAGES: &[&str] = &["openssh-server", "openssh-client", "iproute2"];
+
+/// Master of Grid Engine.
+const GRID_ENGINE: &str = "/usr/sbin/sge_qmaster";
+
+const GRID_ENGINE_PACKAGES: &[&str] =
+    &["gridengine-master", "gridengine-exec", "gridengine-client"];
 
 /// Linker, libraries and emulator of an s390x.
 const BIG_ENDIAN: &[&str] = &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"];

@@ -95,7 +95,7 @@ const STEPS: &[CiStep] = &[
             tally
         },
     )
-    .wants(&[Need::Mpich, Need::Hosts, Need::Lwip]),
+    .wants(&[Need::Mpich, Need::Hosts, Need::GridEngine, Need::Lwip]),
     step(
         "instructions",
         "the server executes as many instructions for an operation as it did",

@@ -4,6 +4,7 @@
 //! remedy, which a test may take as a reason to skip itself.
 #![forbid(unsafe_code)]
 
+pub mod gridengine;
 pub mod slurm;
 pub mod ssh;
 

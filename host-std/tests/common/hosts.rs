@@ -1,6 +1,7 @@
 //! Hosts and batch systems on this machine. A test that lacks them prints the reason, which is a failure in CI.
 
 use super::{host, host_path, or_skip};
+use pmi_host_testkit::gridengine::GridEngine;
 use pmi_host_testkit::slurm::Slurm;
 use pmi_host_testkit::ssh::SshHosts;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,12 @@ pub fn binding_slurm(test: &str) -> Option<Slurm> {
 pub fn slurm_nodes(test: &str, count: u32) -> Option<Slurm> {
     let slurm = Slurm::start_nodes(directory(&format!("slurm-of-{test}")), count);
     or_skip(slurm, "tests with Slurm need that")
+}
+
+/// Hosts `ge1`, `ge2`, … of Grid Engine with two slots each, for one test.
+pub fn grid_engine(test: &str, count: u32) -> Option<GridEngine> {
+    let engine = GridEngine::new(directory(&format!("grid-engine-of-{test}")), count, 2);
+    or_skip(engine, "tests with Grid Engine need that")
 }
 
 fn directory(name: &str) -> PathBuf {

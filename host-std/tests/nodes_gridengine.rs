@@ -1,0 +1,39 @@
+//! Runs in parallel environments of Grid Engine: the hosts are those of the allocation, and `qrsh` starts the node
+//! servers.
+
+mod common;
+
+use common::hosts::grid_engine;
+use common::{host_path, mpi_program};
+
+#[test]
+fn job_uses_the_slots_of_its_parallel_environment() {
+    let Some(engine) = grid_engine("slots", 3) else { return };
+    let host = host_path();
+    let mut script = format!(
+        "cd /tmp\nexport XDG_CONFIG_HOME=/nowhere\n'{host}' run --allocation -l uname -n\n\
+         '{host}' run --allocation sh -c '[ $PMI_RANK = 5 ] && exit 7; exec sleep 60'; echo \"code $?\"\n"
+    );
+    if let Some(program) = mpi_program("allreduce") {
+        // All hosts share the memory files of this machine.
+        script.push_str(&format!("'{host}' run --allocation '{}'\n", program.display()));
+    }
+    let output = engine.run(&script).unwrap();
+    // The order of the hosts is that of the batch system.
+    let host_of = |rank: u32| {
+        let label = format!("[{rank}] ");
+        output.lines().find_map(|line| line.strip_prefix(&label)).unwrap_or_default()
+    };
+    let mut hosts = [0, 2, 4].map(host_of);
+    assert_eq!(hosts, [1, 3, 5].map(host_of), "{output}");
+    assert!(
+        output.contains("rank 5 of 6") && output.contains(&format!("on {}", hosts[2])),
+        "{output}"
+    );
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["ge1", "ge2", "ge3"], "{output}");
+    assert!(output.contains("\ncode 7\n"), "{output}");
+    if mpi_program("allreduce").is_some() {
+        assert!(output.contains("allreduce of 6: "), "{output}");
+    }
+}

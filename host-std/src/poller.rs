@@ -52,6 +52,8 @@ pub(crate) enum Token {
     StarterExit(u32),
     /// The pipe to the readers of standard input on a node is writable, or they are gone.
     NodeInput,
+    /// The connection to the name server is readable or writable.
+    NameServer,
     /// A verdict on a credential of munge is there.
     Credential,
     /// A monitored file shows no sign of life.
@@ -265,6 +267,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::NodeInput => (NODE_INPUT, 0),
         Token::Credential => (CREDENTIAL, 0),
         Token::FileAlert => (FILE_ALERT, 0),
+        Token::NameServer => (NAME_SERVER, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -295,6 +298,7 @@ fn token(data: u64) -> Option<Token> {
         NODE_INPUT => Token::NodeInput,
         CREDENTIAL => Token::Credential,
         FILE_ALERT => Token::FileAlert,
+        NAME_SERVER => Token::NameServer,
         _ => return None,
     })
 }
@@ -324,6 +328,7 @@ const NODE_INPUT: u64 = 22;
 const CREDENTIAL: u64 = 23;
 const STARTER_INPUT: u64 = 24;
 const FILE_ALERT: u64 = 25;
+const NAME_SERVER: u64 = 26;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -361,6 +366,7 @@ mod tests {
                 Token::NodeInput,
                 Token::Credential,
                 Token::FileAlert,
+                Token::NameServer,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

@@ -610,7 +610,7 @@ fn unavailable_options_are_refused_with_a_remedy() {
         (&["-membind", "interleave:0"], "numactl"),
         (&["-demux", "kqueue"], "leave it out"),
         (&["-profile"], "--trace FILE"),
-        (&["-nameserver", "host:1"], "by this launcher"),
+        (&["-nameserver", "host"], "a host and a port"),
         (&["-enable-hostname-propagation"], "PMI_HOSTNAME"),
         (&["-localhost", "name"], "uname -n"),
         (&["-order-nodes", "UP"], "wanted order"),

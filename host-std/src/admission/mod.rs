@@ -10,6 +10,7 @@
 //! | PMIx | rank | user of the socket, and the process that holds it | as open files allow, 5 s |
 //! | PMIx | tool | user of the socket | as open files allow, 5 s |
 //! | node servers | node server | both sides prove the key of the run | 64 at once, or one for each host; 5 s |
+//! | name server | launcher | both sides prove the key of the name server | 64 at once, 5 s |
 //! | control (`pmi-host ps`) | program | directory of mode 0700, and the user of the peer | 8 at once, 10 s |
 //!
 //! Another address than loopback always has a secret: that of `--secret-file`, or one made for the run.

@@ -138,7 +138,7 @@ impl Config {
             return Err(UsageError::Universe { universe, ranks: all }.into());
         }
         let own_name = hosts.own_name().to_owned();
-        let mut hosts = hosts.place(&counts, &settings.hosts)?;
+        let mut hosts = hosts.place(&counts, &settings.hosts, settings.names.server.is_some())?;
         if hosts.is_some() && settings.watching.gdb.is_some() {
             return Err(other(GDB_ON_HOSTS.to_owned()).into());
         }

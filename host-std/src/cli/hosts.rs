@@ -119,7 +119,8 @@ impl JobHosts {
         }
     }
 
-    /// Places `ranks` of each program. `None` if all of them are on this host.
+    /// Places `ranks` of each program. `None` if all of them are on this host, and no head is needed
+    /// (`needs_head`).
     ///
     /// # Errors
     ///
@@ -128,6 +129,7 @@ impl JobHosts {
         &self,
         ranks: &[u32],
         settings: &HostSettings,
+        needs_head: bool,
     ) -> Result<Option<PlacedHosts>, UsageError> {
         let parts: Vec<PartHosts<'_>> = ranks
             .iter()
@@ -140,7 +142,10 @@ impl JobHosts {
             .collect();
         let placed = place(&parts, settings.rank_map.as_ref(), settings.rules());
         let placed = placed.map_err(|what| UsageError::Other { what })?;
-        Ok(Some(placed).filter(|placed| placed.hosts.iter().any(|name| *name != self.own_name)))
+        let is_needed = |placed: &PlacedHosts| {
+            needs_head || placed.hosts.iter().any(|name| *name != self.own_name)
+        };
+        Ok(Some(placed).filter(is_needed))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
+use crate::nodes::names::server as name_server;
 use crate::nodes::starter::{NODE, RELAY};
 use crate::nodes::{node, relay};
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
@@ -63,6 +64,11 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "replay", define: replay::define, run: replay::run },
     Subcommand { name: "doctor", define: doctor::define, run: doctor::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
+    Subcommand {
+        name: name_server::NAME_SERVER,
+        define: name_server::define,
+        run: name_server::run,
+    },
     Subcommand { name: "bridge", define: bridge::define, run: bridge::run },
     Subcommand { name: "pmiid", define: define_identity, run: identity },
     Subcommand { name: "help", define: help::define, run: help },

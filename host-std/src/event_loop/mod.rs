@@ -394,6 +394,8 @@ impl EventLoop {
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
                 // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
+                // Of the head only.
+                Token::NameServer => {}
             }
         }
         self.handle_server_events();

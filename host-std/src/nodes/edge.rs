@@ -264,6 +264,15 @@ impl Edge {
         poller.rewatch(token, &self.stream, (&mut self.watched, wanted))
     }
 
+    /// Ends the watch, so that another poller can begin one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(super) fn unwatch(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
+        poller.rewatch(token, &self.stream, (&mut self.watched, None))
+    }
+
     fn collect_handshake(&mut self) {
         if let EdgeState::Handshake(handshake) = &mut self.state {
             self.output.extend(handshake.due());

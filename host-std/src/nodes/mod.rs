@@ -15,6 +15,7 @@
 //! clock      difference between the clocks of two nodes
 //! check      'pmi-host doctor --hosts'
 //! relay      connections of a host that does not reach the head
+//! names      server of published names for several launchers
 //! addresses  addresses and ports of this machine
 //! ```
 
@@ -27,6 +28,7 @@ mod handshake;
 pub(crate) mod job_message;
 mod key;
 pub(crate) mod message;
+pub(crate) mod names;
 pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod node_report;

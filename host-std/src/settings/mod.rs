@@ -7,6 +7,7 @@ pub(crate) mod ending;
 pub(crate) mod environment;
 pub(crate) mod hosts;
 pub(crate) mod job;
+pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod output;
 pub(crate) mod placement;
@@ -17,6 +18,7 @@ pub(crate) use ending::Ending;
 pub(crate) use environment::Environment;
 pub(crate) use hosts::HostSettings;
 pub(crate) use job::{JobSettings, Universe};
+pub(crate) use names::NameSettings;
 pub(crate) use nodes::NodeSettings;
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
@@ -34,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) placement: Placement,
     /// Node servers on the hosts.
     pub(crate) nodes: NodeSettings,
+    /// Server of published names.
+    pub(crate) names: NameSettings,
     /// Environment of the ranks.
     pub(crate) environment: Environment,
     /// Standard output and input of the ranks.

@@ -174,6 +174,11 @@ impl Running {
         }
     }
 
+    /// Standard output so far.
+    pub fn output(&self) -> String {
+        self.out.so_far()
+    }
+
     /// True if the process has terminated, by its state.
     pub fn has_ended(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));

@@ -164,7 +164,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &["profile"],
         Refused("'--trace FILE' records every message with its time, and '--result FILE' sums up"),
     ),
-    word(&["nameserver"], Refused("names are published by this launcher itself; leave it out")),
+    word(&["nameserver"], Whole("name-server", same)),
     flag(&["disable-auto-cleanup"], Whole("on-exit-error", |_| Ok("ignore".into()))),
     flag(&["enable-auto-cleanup"], Whole("on-exit-error", |_| Ok("kill".into()))),
     flag(&["disable-hostname-propagation"], Only(&[""], "")),

@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Nodes;
-use super::value::{choice, chosen, put, seconds, text};
+use super::value::{choice, chosen, path, put, seconds, shown_path, text};
 use crate::settings::nodes::{FenceData, MANUAL, PortRange, STARTERS, StarterFanout, StarterName};
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -106,6 +106,21 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| settings.nodes.links.is_relayed,
     ),
     Nodes.value(
+        "name-server",
+        "HOST:PORT",
+        "server of published names that several launchers share ('pmi-host name-server' prints its address); \
+         by default each launcher holds those of its run",
+        |settings, value| put(&mut settings.names.server, name_server(value).map(Some)),
+        |settings| settings.names.server.clone(),
+    ),
+    Nodes.value(
+        "name-key",
+        "FILE",
+        "file of the key of the name server (default: name-server.key beside the settings file)",
+        |settings, value| put(&mut settings.names.key_file, path(value).map(Some)),
+        |settings| shown_path(settings.names.key_file.as_ref()),
+    ),
+    Nodes.value(
         "fence",
         "HOW",
         "way of committed PMIx data to other nodes: push with each fence, pull when a rank gets it, or \
@@ -150,6 +165,18 @@ fn words(value: &OsStr) -> Result<String, String> {
     match shlex::split(&got) {
         Some(_) => Ok(got),
         None => Err("a quotation mark is missing".to_owned()),
+    }
+}
+
+fn name_server(value: &OsStr) -> Result<String, String> {
+    let got = text(value);
+    match got.rsplit_once(':') {
+        Some((host, port))
+            if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) =>
+        {
+            Ok(got)
+        }
+        _ => Err("the name server has a host and a port; try 'node1:7700'".to_owned()),
     }
 }
 

@@ -56,6 +56,7 @@ use crate::nodes::job_message::{
     Supervision, TerminalMessage,
 };
 use crate::nodes::message::HeadMessage;
+use crate::nodes::names::client::NameClient;
 use crate::nodes::stage::SentPrograms;
 use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
@@ -124,6 +125,8 @@ struct HeadClients {
     server: HeadServer,
     listeners: Listeners,
     queries: Queries,
+    /// Server of published names besides that of the head.
+    names: Option<NameClient>,
 }
 
 impl HeadLoop {
@@ -195,6 +198,7 @@ impl HeadLoop {
         let mut server = HeadServer::new(settings.job.kvs);
         server.add_job(0, &plan).map_err(prepare)?;
         let listeners = tools::listen(&settings.watching, &plan, (&mut io, &poller))?;
+        let names = NameClient::open(&settings.names, &poller)?;
         let operations = Operations::new(Rc::clone(&placed));
         let reports = Reports::new(&settings.watching, trace);
         Ok(Self {
@@ -204,7 +208,7 @@ impl HeadLoop {
             jobs,
             nodes,
             operations,
-            clients: HeadClients { server, listeners, queries: Queries::default() },
+            clients: HeadClients { server, listeners, queries: Queries::default(), names },
             io,
             input,
             summary,
@@ -263,6 +267,7 @@ impl HeadLoop {
                         reports::serve_status(self, *token)?
                     }
                     Token::PmixListen | Token::Link(_) => tools::serve(self, *token)?,
+                    Token::NameServer => operations::serve_name_server(self),
                     token => self.servers.ready(token, &self.poller)?,
                 }
             }

@@ -3,8 +3,9 @@
 use super::changes::{self, Changes};
 use super::queries::{self, Query, QueryOrigin};
 use super::table::NodeTable;
-use super::{HeadLoop, fetches};
+use super::{HeadLoop, fetches, trace};
 use crate::nodes::message::HeadMessage;
+use crate::nodes::names::client::NameUpdate;
 use crate::numbers::index;
 use crate::operation::{
     Asker, ForwardedMessage, NameMessage, Operation, OperationKind, OperationPart, OperationReply,
@@ -280,8 +281,32 @@ fn serve_name(head: &mut HeadLoop, from: NodeId, (asker, request): (Asker, NameM
     if !by.is_none_or(is_its) {
         return false;
     }
-    let answers = head.clients.server.handle_name(from, asker, request);
+    let HeadLoop { clients, poller, .. } = head;
+    let answers = match (&mut clients.names, request) {
+        // PMIx clients publish data of any type for ranges of processes, which only the head knows.
+        (Some(names), request) if !matches!(request, NameMessage::Pmix(_)) => {
+            let update = names.send((from, asker), request, poller);
+            return apply_names(head, update);
+        }
+        (_, request) => clients.server.handle_name(from, asker, request),
+    };
     send_names(head, answers);
+    true
+}
+
+/// Serves the connection to the name server.
+pub(super) fn serve_name_server(head: &mut HeadLoop) {
+    let HeadLoop { clients, poller, .. } = head;
+    if let Some(update) = clients.names.as_mut().map(|names| names.serve(poller)) {
+        apply_names(head, update);
+    }
+}
+
+fn apply_names(head: &mut HeadLoop, NameUpdate { answers, report }: NameUpdate) -> bool {
+    send_names(head, answers);
+    if let Some(report) = report {
+        trace::report(head, report);
+    }
     true
 }
 

@@ -1,0 +1,85 @@
+//! Published names of several launchers: a server of its own, `pmi-host name-server`, which the head of each
+//! run asks in place of its own table.
+//!
+//! Both sides prove a key, as node servers do, and the records of the connection have tags
+//! (`docs/nodes-wire.md`, Name servers). A launcher sends requests with numbers, which the server answers in
+//! the order of their arrival. A name belongs to the connection that has published it.
+
+pub(crate) mod client;
+pub(crate) mod server;
+mod table;
+
+use super::key::RunKey;
+use crate::operation::{NameAnswerMessage, NameMessage};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Message of a launcher to the name server.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct NameQuery {
+    /// Number among the queries of the connection.
+    number: u64,
+    request: NameMessage,
+}
+
+/// Message of the name server to a launcher.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct NameResult {
+    /// As in the query.
+    number: u64,
+    answer: NameAnswerMessage,
+}
+
+/// Reads the key of a name server.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+fn read_key(path: &Path) -> Result<RunKey, String> {
+    let shown = path.display();
+    let cannot = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => format!(
+            "there is no key of a name server in '{shown}'; 'pmi-host name-server' makes one, which the \
+             hosts of all launchers need, or '--name-key FILE' names another"
+        ),
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => format!(
+            "'{shown}' is no key of a name server; remove it, and 'pmi-host name-server' makes another"
+        ),
+        _ => format!("the key of the name server in '{shown}' cannot be read ({error})"),
+    };
+    let mut file = File::open(path).map_err(cannot)?;
+    if file.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
+        return Err(format!("other users may read the key in '{shown}'; run 'chmod 600 {shown}'"));
+    }
+    RunKey::read(&mut file).map_err(cannot)
+}
+
+/// Reads the key of a name server, which is made if there is none.
+///
+/// # Errors
+///
+/// As [`read_key`].
+fn read_or_make_key(path: &Path) -> Result<RunKey, String> {
+    let make = || {
+        if let Some(directory) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(RunKey::generate()?.line().as_bytes())
+    };
+    match make() {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(format!(
+            "the key of the name server cannot be stored in '{}' ({error}); specify another file with \
+             '--name-key'",
+            path.display()
+        )),
+        _ => read_key(path),
+    }
+}
+
+/// Permissions of other users.
+const OTHERS: u32 = 0o077;

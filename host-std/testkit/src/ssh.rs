@@ -20,6 +20,16 @@ pub struct SshHosts {
     /// Start of the names of the namespaces.
     name: String,
     servers: Vec<Child>,
+    family: HostFamily,
+}
+
+/// Addresses of the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostFamily {
+    /// Addresses of IPv4.
+    Ipv4,
+    /// Addresses of IPv6, and no others.
+    Ipv6,
 }
 
 impl SshHosts {
@@ -29,7 +39,12 @@ impl SshHosts {
     /// # Errors
     ///
     /// A sentence with the remedy: a program or a privilege is missing, or an `sshd` does not start.
-    pub fn start(program: &Path, directory: PathBuf, count: u32) -> Result<Self, String> {
+    pub fn start(
+        program: &Path,
+        directory: PathBuf,
+        count: u32,
+        family: HostFamily,
+    ) -> Result<Self, String> {
         check()?;
         remove_leftovers();
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
@@ -39,7 +54,8 @@ impl SshHosts {
         }
         let label = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("{PREFIX}{}-{label}", process::id());
-        let mut hosts = Self { program: program.to_owned(), directory, name, servers: Vec::new() };
+        let program = program.to_owned();
+        let mut hosts = Self { program, directory, name, servers: Vec::new(), family };
         hosts
             .write_files(count)
             .map_err(|error| format!("{}: {error}", hosts.directory.display()))?;
@@ -47,8 +63,8 @@ impl SshHosts {
         ip(&["netns", "add", &head])?;
         ip(&["-n", &head, "link", "set", "lo", "up"])?;
         ip(&["-n", &head, "link", "add", "br0", "type", "bridge"])?;
-        ip(&["-n", &head, "addr", "add", &format!("{}/24", address(0)), "dev", "br0"])?;
         ip(&["-n", &head, "link", "set", "br0", "up"])?;
+        family.add_address((&head, "br0"), 0)?;
         (1..=count).try_for_each(|host| hosts.add(host))?;
         (1..=count).try_for_each(|host| hosts.wait_for_server(host))?;
         Ok(hosts)
@@ -66,7 +82,8 @@ impl SshHosts {
         fs::write(self.path("known"), format!("* {}", public("host")?))?;
         let mut client = String::new();
         for host in 1..=count {
-            client.push_str(&format!("Host n{host}\n  HostName {}\n", address(host)));
+            let address = self.family.address(host);
+            client.push_str(&format!("Host n{host}\n  HostName {address}\n"));
         }
         client.push_str(&format!(
             "Host *\n  IdentityFile {}\n  IdentitiesOnly yes\n  UserKnownHostsFile {}\n  \
@@ -96,8 +113,8 @@ impl SshHosts {
         let ends = ["type", "veth", "peer", "name", "eth0", "netns", &own];
         ip(&[&["-n", &head, "link", "add", &port][..], &ends].concat())?;
         ip(&["-n", &head, "link", "set", &port, "master", "br0", "up"])?;
-        ip(&["-n", &own, "addr", "add", &format!("{}/24", address(host)), "dev", "eth0"])?;
         ip(&["-n", &own, "link", "set", "eth0", "up"])?;
+        self.family.add_address((&own, "eth0"), host)?;
         let failed = |error: io::Error| format!("sshd of n{host}: {error}");
         let log = File::create(self.path(&format!("log-{host}"))).map_err(failed)?;
         let mut server = self.command(host, SSHD);
@@ -257,6 +274,29 @@ fn remove(namespace: &str) {
 fn pids(namespace: &str) -> Vec<u32> {
     let text = output_of("ip", &["netns", "pids", namespace]).unwrap_or_default();
     text.lines().filter_map(|pid| pid.trim().parse().ok()).collect()
+}
+
+impl HostFamily {
+    /// Address of a host.
+    fn address(self, host: u32) -> String {
+        match self {
+            Self::Ipv4 => address(host),
+            Self::Ipv6 if host == 0 => "fd77::ff".to_owned(),
+            Self::Ipv6 => format!("fd77::{host:x}"),
+        }
+    }
+
+    /// Gives an interface of a namespace the address of a host, which can be used at once.
+    fn add_address(self, (namespace, interface): (&str, &str), host: u32) -> Result<(), String> {
+        let address = self.address(host);
+        let (prefix, rest): (u32, &[&str]) = match self {
+            Self::Ipv4 => (24, &[]),
+            Self::Ipv6 => (64, &["nodad"]),
+        };
+        let address = format!("{address}/{prefix}");
+        let words = ["-n", namespace, "addr", "add", &address, "dev", interface];
+        ip(&[&words, rest].concat())
+    }
 }
 
 /// Address of a host; the head (0) has the last one.

@@ -3,7 +3,7 @@
 use super::{host, host_path, or_skip};
 use pmi_host_testkit::gridengine::GridEngine;
 use pmi_host_testkit::slurm::Slurm;
-use pmi_host_testkit::ssh::SshHosts;
+use pmi_host_testkit::ssh::{HostFamily, SshHosts};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,10 +12,18 @@ pub fn ssh_hosts(test: &str, count: u32) -> Option<SshHosts> {
     ssh_hosts_of(Path::new(host_path()), test, count)
 }
 
+/// The same with addresses of IPv6 only.
+pub fn ipv6_hosts(test: &str, count: u32) -> Option<SshHosts> {
+    let directory = directory(&format!("ssh-of-{test}"));
+    let hosts = SshHosts::start(Path::new(host_path()), directory, count, HostFamily::Ipv6);
+    or_skip(hosts, "tests of several hosts need that")
+}
+
 /// The same, for another path of the launcher.
 pub fn ssh_hosts_of(launcher: &Path, test: &str, count: u32) -> Option<SshHosts> {
     let directory = directory(&format!("ssh-of-{test}"));
-    or_skip(SshHosts::start(launcher, directory, count), "tests of several hosts need that")
+    let hosts = SshHosts::start(launcher, directory, count, HostFamily::Ipv4);
+    or_skip(hosts, "tests of several hosts need that")
 }
 
 /// `pmi-host run --starter local:NODES -n RANKS WORDS…`, outside of any allocation. The hosts are this machine.

@@ -3,7 +3,7 @@
 use crate::bench::Tools;
 use crate::bench::open_mpi::OpenMpi;
 use crate::bench::tools::HYDRA;
-use pmi_host_testkit::ssh::{SshHosts, address};
+use pmi_host_testkit::ssh::{HostFamily, SshHosts, address};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -50,7 +50,12 @@ impl<'a> BenchHosts<'a> {
         let open_mpi = OpenMpi::prepare(tools)?;
         let newer_hydra = tools.hydra5.to_string_lossy().into_owned();
         println!("starting {count} hosts");
-        let hosts = SshHosts::start(Path::new(&tools.host), directory.join("ssh"), count)?;
+        let hosts = SshHosts::start(
+            Path::new(&tools.host),
+            directory.join("ssh"),
+            count,
+            HostFamily::Ipv4,
+        )?;
         Ok(Self { tools, hosts, open_mpi, newer_hydra })
     }
 

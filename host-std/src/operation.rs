@@ -61,8 +61,13 @@ pub(crate) enum OperationRequest {
         /// The processes.
         rows: Vec<ProcessRow>,
     },
-    /// Job control of ranks on other nodes.
-    Control(ControlMessage),
+    /// Request of a PMIx client for job control of ranks on other nodes.
+    Control {
+        /// Session of the client, and number of the request there.
+        asker: Asker,
+        /// The request.
+        message: ControlMessage,
+    },
     /// An event that a tool has published, for the PMIx clients of all nodes.
     Event(EventMessage),
 }
@@ -140,6 +145,11 @@ pub(crate) enum OperationReply {
     },
     /// Job control, of which each node executes what concerns its ranks.
     Control(ControlMessage),
+    /// Answer to a request for job control, which all nodes have executed.
+    Controlled {
+        /// As in the request.
+        asker: Asker,
+    },
     /// An event that a tool has published.
     Event(EventMessage),
 }

@@ -23,6 +23,17 @@ pub(super) fn forward_query(run: &mut EventLoop, (session, exchange): (SessionId
     true
 }
 
+/// Requests job control of ranks on other nodes.
+pub(super) fn forward_control(
+    run: &mut EventLoop,
+    (session, exchange): (SessionId, usize),
+    message: ControlMessage,
+) {
+    let exchange = u64::try_from(exchange).unwrap_or(u64::MAX);
+    let asker = Asker { session: session.0, exchange };
+    agent::send_operation(run, Ok(OperationRequest::Control { asker, message }));
+}
+
 /// Handles a message of the head about such a request; returns another one.
 pub(super) fn handle_reply(run: &mut EventLoop, reply: OperationReply) -> Option<OperationReply> {
     match reply {
@@ -47,8 +58,12 @@ pub(super) fn handle_reply(run: &mut EventLoop, reply: OperationReply) -> Option
         OperationReply::Control(ControlMessage { by, targets, cleanup, actions: acts }) => {
             let targets = targets.into_iter().map(|(job, rank)| (JobId(job), rank)).collect();
             let request = JobControl { targets, cleanup, acts };
-            // Its requester has the answer already.
+            // Its requester receives the answer when all nodes have executed it.
             let _ = run.pmix_requests().control(&request, by.map(JobId));
+        }
+        OperationReply::Controlled { asker: Asker { session, exchange } } => {
+            let exchange = usize::try_from(exchange).unwrap_or(usize::MAX);
+            run.service.pmix_calls().answer((SessionId(session), exchange), Status::SUCCESS);
         }
         OperationReply::Event(message) => {
             run.service.pmix_notifier().notify_of_tool(&message);

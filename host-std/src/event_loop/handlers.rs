@@ -13,7 +13,6 @@ use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;
-use crate::operation::OperationRequest;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::server::dial_in_peer::answer_credential;
@@ -112,7 +111,7 @@ impl EventLoop {
             HostReaction::Done => {}
             HostReaction::Spawn(who, request) => self.handle_spawn(who, request),
             HostReaction::Control(message) => {
-                agent::send_operation(self, Ok(OperationRequest::Control(message)));
+                agent_requests::forward_control(self, asked, message);
             }
         }
     }

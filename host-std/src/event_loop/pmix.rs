@@ -129,8 +129,7 @@ impl PmixRequests<'_> {
                 let is_elsewhere = |target: &_| self.is_on_other_nodes(*target);
                 let has_acts = !request.acts.is_empty();
                 if has_acts && request.targets.iter().any(is_elsewhere) {
-                    // The nodes of the targets execute it; its requester does not wait for that.
-                    self.service.pmix_calls().answer(asked, Status::SUCCESS);
+                    // The nodes of the targets execute it.
                     let JobControl { targets, cleanup, acts: actions } = request;
                     let targets = targets.into_iter().map(|(job, rank)| (job.0, rank)).collect();
                     let by = Some(job.0);

@@ -235,6 +235,7 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
         | OperationReply::ListProcesses { .. }
         | OperationReply::Processes { .. }
         | OperationReply::Control(_)
+        | OperationReply::Controlled { .. }
         | OperationReply::Event(_) => return Ok(()),
     };
     handled.map_err(|error| super::nodes::explain(&error))

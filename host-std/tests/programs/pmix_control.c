@@ -35,6 +35,20 @@ static char state_of(pid_t pid)
     return state;
 }
 
+/* True if a process that blocks a signal has got it. */
+static int is_pending(pid_t pid, int signal)
+{
+    char path[64], line[256];
+    unsigned long long pending = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int) pid);
+    FILE *status = fopen(path, "r");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        sscanf(line, "ShdPnd: %llx", &pending);
+    if (status != NULL)
+        fclose(status);
+    return pending >> (signal - 1) & 1;
+}
+
 static void wait_for(pid_t pid, char state, int is_it)
 {
     while ((state_of(pid) == state) != is_it)
@@ -59,6 +73,9 @@ static void of_own_job(void)
         check(PMIx_Get(&other, "process", NULL, 0, &found), "get");
         pid_t pid = found->data.pid;
         check(control(&other, PMIX_JOB_CTRL_SIGNAL, &number, PMIX_INT), "signal");
+        number = SIGUSR2;
+        check(control(&other, PMIX_JOB_CTRL_SIGNAL, &number, PMIX_INT), "blocked signal");
+        holds(is_pending(pid, SIGUSR2), "a signal is sent before the answer");
         check(control(&other, PMIX_JOB_CTRL_PAUSE, &yes, PMIX_BOOL), "pause");
         wait_for(pid, 'T', 1);
         check(control(&other, PMIX_JOB_CTRL_RESUME, &yes, PMIX_BOOL), "resume");
@@ -113,7 +130,11 @@ int main(int argc, char **argv)
     pmix_proc_t nobody;
     int number = SIGTERM;
     bool yes = true;
+    sigset_t blocked;
 
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
     begin();
     of_own_job();
     if (self.rank == 0 && argc > 1)

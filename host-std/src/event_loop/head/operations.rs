@@ -247,8 +247,8 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
             queries::handle_rows(head, from, number, rows);
             true
         }
-        OperationRequest::Control(message) => {
-            head.send_all(&HeadMessage::Operation(OperationReply::Control(message)));
+        OperationRequest::Control { asker, message } => {
+            queries::control(head, QueryOrigin::Control(from, asker), message);
             true
         }
         // Tools connect to the head.

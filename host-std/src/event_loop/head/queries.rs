@@ -2,9 +2,9 @@
 
 use super::{HeadLoop, tools};
 use crate::nodes::message::HeadMessage;
-use crate::operation::{Asker, OperationReply, ProcessRow};
+use crate::operation::{Asker, ControlMessage, OperationReply, ProcessRow};
 use pmi_core::ids::SessionId;
-use pmi_core::wire::pmix::names::proc_state;
+use pmi_core::wire::pmix::names::{Status, proc_state};
 use pmi_tree::{Destination, MESSAGE_BYTES_MAX, NodeId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -34,6 +34,11 @@ pub(super) enum QueryOrigin {
     Node(NodeId, Asker),
     /// A tool: its session, and the number of the request there.
     Tool(SessionId, usize),
+    /// A client whose request for job control is answered when all nodes have executed it: messages to all
+    /// nodes arrive in their order, so each has done that when it reports its processes.
+    Control(NodeId, Asker),
+    /// The same for a tool.
+    ToolControl(SessionId, usize),
 }
 
 /// Queries that are answered when all nodes have reported.
@@ -94,6 +99,12 @@ pub(super) fn open(head: &mut HeadLoop, query: Query) {
     check(head, Instant::now());
 }
 
+/// Has the nodes execute job control, and answers its requester then.
+pub(super) fn control(head: &mut HeadLoop, from: QueryOrigin, message: ControlMessage) {
+    head.send_all(&HeadMessage::Operation(OperationReply::Control(message)));
+    open(head, Query { from, wants_memory: false });
+}
+
 /// Handles the state of the processes of a node.
 pub(super) fn handle_rows(head: &mut HeadLoop, from: NodeId, number: u32, rows: Vec<ProcessRow>) {
     head.clients.queries.add(from, number, rows);
@@ -148,6 +159,14 @@ fn answer(head: &mut HeadLoop, query: Query, rows: Vec<ProcessRow>) {
         }
         QueryOrigin::Tool(session, exchange) => {
             tools::answer_query(head, (session, exchange), rows)
+        }
+        QueryOrigin::Control(node, asker) => {
+            let reply = OperationReply::Controlled { asker };
+            head.send(Destination::Node(node), &HeadMessage::Operation(reply));
+        }
+        QueryOrigin::ToolControl(session, exchange) => {
+            let mut calls = head.clients.server.service.pmix_calls();
+            calls.answer((session, exchange), Status::SUCCESS);
         }
     }
 }

@@ -201,7 +201,7 @@ fn describe_jobs(head: &mut HeadLoop) {
 fn handle_request(head: &mut HeadLoop, asked: (SessionId, usize)) -> Option<Status> {
     let mut calls = head.clients.server.service.pmix_calls();
     Some(match calls.wish(asked.0) {
-        Wish::JobControl(_, request) => control(head, request),
+        Wish::JobControl(_, request) => return control(head, asked, request),
         Wish::Spawn(_, _, request) => {
             spawn::handle_tool(head, asked, request);
             return None;
@@ -238,18 +238,22 @@ fn handle_request(head: &mut HeadLoop, asked: (SessionId, usize)) -> Option<Stat
     })
 }
 
-/// Has the nodes execute job control.
-fn control(head: &mut HeadLoop, request: JobControl) -> Status {
+/// Has the nodes execute job control, whose answer follows then.
+fn control(
+    head: &mut HeadLoop,
+    (session, exchange): (SessionId, usize),
+    request: JobControl,
+) -> Option<Status> {
     let JobControl { targets, cleanup, acts: actions } = request;
     // Tools are no part of the run.
     let number = |(job, rank)| Some((head.clients.server.number(job)?, rank));
     let targets: Vec<_> = targets.into_iter().filter_map(number).collect();
     if targets.is_empty() {
-        return Status::NOT_FOUND;
+        return Some(Status::NOT_FOUND);
     }
     let message = ControlMessage { by: None, targets, cleanup, actions };
-    head.send_all(&HeadMessage::Operation(OperationReply::Control(message)));
-    Status::SUCCESS
+    queries::control(head, QueryOrigin::ToolControl(session, exchange), message);
+    None
 }
 
 /// Answers a query of a tool with the state of all processes.

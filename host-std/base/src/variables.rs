@@ -58,10 +58,6 @@ pub const SET: &[VariableRule] = &[
     rule("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
     rule("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
     rule("PMIX_SERVER_URI2", "PMIx: the same for clients of 2.0, which are rejected as too old"),
-    rule(
-        "PMIX_GDS_MODULE",
-        "PMIx: job data comes in messages; other stores are memory private to one library",
-    ),
     rule("PMIX_BFROP_BUFFER_TYPE", "PMIx: values are packed without the names of their types"),
     rule("PMIX_SECURITY_MODE", "PMIx: security mechanism of a client; its socket proves its user"),
     rule("PMIX_VERSION", "PMIx: the version that a client assumes for its server"),
@@ -109,6 +105,15 @@ pub const SHARING: &[VariableRule] = &[
         "1: the server shares the values of the job in memory with clients of pmi-host; --env PMI_SNAPSHOT=0 \
          has them use messages alone",
     ),
+    rule(
+        "PMIX_GDS_MODULE",
+        "PMIx: ds21,hash if job data is in shared memory, for libraries that are known to read it; else hash: it \
+         comes in messages, as for all with --env PMIX_GDS_MODULE=hash",
+    ),
+    rule("PMIX_DSTORE_21_BASE_PATH", "PMIx, with ds21: directory of that memory"),
+    rule("INITIAL_SEG_SIZE", "PMIx, with ds21: length of its table of jobs"),
+    rule("NS_META_SEG_SIZE", "PMIx, with ds21: length of its table of ranks"),
+    rule("NS_DATA_SEG_SIZE", "PMIx, with ds21: greatest length of its values"),
     rule(
         "OMPI_MCA_mpi_oversubscribe",
         "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
@@ -163,6 +168,10 @@ const REMOVED: &[VariableRule] = &[
     rule("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
     rule("PMIX_*", "PMIx of an outer job: with a namespace set, libraries connect to its server"),
     rule("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
+    rule("INITIAL_SEG_SIZE", "PMIx: layout of the outer job's store of job data"),
+    rule("NS_META_SEG_SIZE", "PMIx: likewise"),
+    rule("NS_DATA_SEG_SIZE", "PMIx: likewise"),
+    rule("SM_USE_LINEAR_SEARCH", "PMIx: likewise"),
     rule("HYDI_*", "Hydra: a control descriptor that is not ours"),
     rule("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
     rule("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),

@@ -15,6 +15,7 @@ use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
 use crate::server::listen::{Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
+use crate::server::pmix::store::JobStore;
 use crate::settings::Watching;
 use crate::web::{Rejected, Visit, WATCHING_MAX, Web};
 use pmi_core::wire::pmix::names::Status;
@@ -23,6 +24,7 @@ use pmi_std::Stream;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Listeners that are open, and the connections of pages.
@@ -37,6 +39,8 @@ pub(super) struct Listeners {
     has_pmix_ranks: bool,
     /// Directory for temporary files of these ranks.
     session_directory: Option<SessionDirectory>,
+    /// Directory for their stores in shared memory.
+    stores: Option<SessionDirectory>,
     /// Access of tools, at the listener for PMIx clients.
     pub(super) tools: ToolAccess,
     /// Names of this host and of the first job, for tools.
@@ -89,6 +93,7 @@ impl Listeners {
             rejected: VecDeque::new(),
             has_pmix_ranks: false,
             session_directory: None,
+            stores: None,
             tools,
             names,
             web,
@@ -168,7 +173,7 @@ impl Listeners {
     pub(super) fn open_pmix(
         &mut self,
         plan: &mut Plan,
-        guard: Option<&mut Guard>,
+        mut guard: Option<&mut Guard>,
         poller: &Poller,
     ) -> io::Result<()> {
         if !plan.has_pmix() {
@@ -178,14 +183,31 @@ impl Listeners {
             let parent = plan.environment.temporary.as_deref();
             // Without it libraries choose directories by themselves.
             self.session_directory = SessionDirectory::create(parent, "ranks").ok();
-            if let (Some(guard), Some(directory)) = (guard, &self.session_directory) {
+            if let (Some(guard), Some(directory)) = (guard.as_mut(), &self.session_directory) {
                 guard.report_directory(directory.path());
             }
         }
         let directory = self.session_directory.as_ref().map(|own| own.path().to_owned());
-        plan.pmix = Some(PmixEndpoint { directory, ..self.listen_pmix(poller)? });
+        let store = self.store_directory(plan, guard);
+        plan.pmix = Some(PmixEndpoint { directory, store, ..self.listen_pmix(poller)? });
         self.has_pmix_ranks = true;
         Ok(())
+    }
+
+    /// Directory for the store of the job of `plan`, if the libraries of all its ranks read one. The guard
+    /// removes it if the launcher cannot do it.
+    fn store_directory(&mut self, plan: &Plan, guard: Option<&mut Guard>) -> Option<PathBuf> {
+        if !plan.has_pmix_store() || !JobStore::is_possible() {
+            return None;
+        }
+        if self.stores.is_none() {
+            // Memory of this machine: a write is seen there by each process that maps the file.
+            self.stores = SessionDirectory::create(Some(Path::new(SHARED_MEMORY)), "store").ok();
+            if let (Some(guard), Some(directory)) = (guard, &self.stores) {
+                guard.report_directory(directory.path());
+            }
+        }
+        Some(self.stores.as_ref()?.path().join(&plan.kvsname))
     }
 
     /// Opens the listener for PMIx clients unless it is open, and returns its address.
@@ -352,6 +374,9 @@ const REJECTED_MAX: usize = 8;
 
 /// Time that a rejected PMIx client has to send its message and to read the status.
 const REJECTED_FOR: Duration = Duration::from_secs(1);
+
+/// File system in memory, on all systems that have one.
+const SHARED_MEMORY: &str = "/dev/shm";
 
 const NO_RANKS: &str = "requested to be a rank from a page, but the run expects no further ranks; specify \
     their number with '--expect N'";

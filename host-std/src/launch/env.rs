@@ -223,7 +223,7 @@ mod tests {
         let endpoint =
             Endpoint { port, is_for_started: false, ids: None, pin, requires_challenge: false };
         let uri = "server.0;tcp4://127.0.0.1:7".to_owned();
-        let pmix = PmixEndpoint { uri, directory: None };
+        let pmix = PmixEndpoint { uri, directory: None, store: None };
         let set = of_plan(&plan(&[("./a", 4)]), 3)
             .chain(pmi_host_base::env::of_rank(2, 2))
             .chain(of_endpoint(&endpoint, 2));

@@ -2,16 +2,18 @@
 
 use super::binding::{Binding, allowed};
 use super::directives::JobDirectives;
+use super::env;
 use super::hwloc::TopologyFile;
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
-use super::protocol_offer::ProtocolOffer;
+use super::protocol_offer::{ProtocolOffer, StoreOffer};
 use super::trampoline::DebugHold;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
 use crate::settings::nodes::StarterName;
 use crate::settings::{Environment, Universe};
 use pmi_host_base::program::Program;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -238,6 +240,20 @@ impl Plan {
     /// True if any rank may use PMIx.
     pub(crate) fn has_pmix(&self) -> bool {
         self.offer.iter().any(|offer| offer.pmix)
+    }
+
+    /// True if all ranks that may use PMIx read a store in shared memory: their libraries can, and the user does
+    /// not choose another one.
+    pub(crate) fn has_pmix_store(&self) -> bool {
+        let mut parts = self.parts.iter().zip(&self.offer).filter(|(_, offer)| offer.pmix);
+        let chosen =
+            |part: &App| env::found_by(&part.program, &self.environment, "PMIX_GDS_MODULE");
+        self.has_pmix()
+            && parts.all(|(part, offer)| match (offer.pmix_store, chosen(part)) {
+                (StoreOffer::None, _) | (StoreOffer::OnRequest, None) => false,
+                (StoreOffer::Default, None) => true,
+                (_, Some(choice)) => choice.as_bytes().starts_with(b"ds21"),
+            })
     }
 
     /// Number of ranks of this node that may use PMIx.

@@ -1,6 +1,7 @@
 //! Environment of a PMIx client.
 
 use super::plan::Plan;
+use crate::server::pmix::store::JobStore;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -11,12 +12,15 @@ pub(crate) struct PmixEndpoint {
     pub(crate) uri: String,
     /// Directory for temporary files of the clients, which the launcher removes.
     pub(crate) directory: Option<PathBuf>,
+    /// Directory of the store of the job in shared memory; it is made when the job is added.
+    pub(crate) store: Option<PathBuf>,
 }
 
 impl PmixEndpoint {
     /// The server of the launcher `pid`, which listens at `address`, without a directory.
     pub(crate) fn new(pid: u32, address: impl Display) -> Self {
-        Self { uri: format!("{}.0;tcp4://{address}", server_nspace(pid)), directory: None }
+        let uri = format!("{}.0;tcp4://{address}", server_nspace(pid));
+        Self { uri, directory: None, store: None }
     }
 }
 
@@ -38,9 +42,6 @@ pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str
     let mut variables: Vec<_> = addresses.map(|name| (name, endpoint.uri.clone())).into();
     variables.extend([
         ("PMIX_NAMESPACE", plan.kvsname.clone()),
-        // The other modules share data in memory formats that are private to one library, and newer
-        // clients choose one of those by default.
-        ("PMIX_GDS_MODULE", "hash".to_owned()),
         ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".to_owned()),
         ("PMIX_SECURITY_MODE", "native".to_owned()),
         // A client assumes that its server has this version.
@@ -55,6 +56,12 @@ pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str
         // The placement of a rank is not the library's to choose.
         ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
     ]);
+    match &endpoint.store {
+        Some(directory) => variables.extend(JobStore::variables(directory, plan.ranks)),
+        // The other modules share data in memory formats that are private to one library, and newer
+        // clients choose one of those by default.
+        None => variables.push(("PMIX_GDS_MODULE", "hash".to_owned())),
+    }
     variables.extend(open_mpi_of_plan(plan));
     variables
 }

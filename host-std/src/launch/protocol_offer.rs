@@ -35,8 +35,21 @@ pub(crate) struct ProtocolOffer {
     /// True if its ranks yield a processor that they share with others, as those of Open MPI and Intel MPI
     /// do once they know.
     pub(crate) yields: bool,
+    /// Store of PMIx data in shared memory that its library reads.
+    pub(crate) pmix_store: StoreOffer,
     /// Reason, for users.
     pub(crate) why: &'static str,
+}
+
+/// Store of PMIx data in shared memory that the library of a program reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreOffer {
+    /// None that is known to this launcher.
+    None,
+    /// That of libpmix 4.2, if the user requests it with a variable.
+    OnRequest,
+    /// The same, unless the user chooses another one.
+    Default,
 }
 
 impl ProtocolOffer {
@@ -58,6 +71,7 @@ impl ProtocolOffer {
             takes_newer_pmi1: linked.takes_newer_pmi1,
             may_load_pmi1: linked.may_load_pmi1,
             yields: linked.yields,
+            pmix_store: linked.pmix_store,
             why: "specified by --pmi",
         };
         match all.offer {
@@ -113,6 +127,7 @@ impl ProtocolOffer {
                 takes_newer_pmi1: false,
                 may_load_pmi1: false,
                 yields: true,
+                pmix_store: StoreOffer::None,
                 why: "it links an MPI library that speaks PMIx",
             },
             (false, false) => {
@@ -124,7 +139,7 @@ impl ProtocolOffer {
             }
         };
         let may_load_pmi1 = offer.may_load_pmi1 && !found.pmi;
-        Self { takes_newer_pmi1, may_load_pmi1, yields, ..offer }
+        Self { takes_newer_pmi1, may_load_pmi1, yields, pmix_store: found.pmix_store(), ..offer }
     }
 
     const fn both(why: &'static str) -> Self {
@@ -141,6 +156,7 @@ impl ProtocolOffer {
             takes_newer_pmi1: false,
             may_load_pmi1: false,
             yields: false,
+            pmix_store: StoreOffer::None,
             why,
         }
     }
@@ -204,6 +220,10 @@ struct LinkedLibraries {
     mpi: bool,
     /// File of an MPI library that uses PMI.
     mpi_of_pmi: Option<PathBuf>,
+    /// File of the library of PMIx that it links.
+    pmix_file: Option<PathBuf>,
+    /// File of the one that its Open MPI loads.
+    open_mpi_pmix_file: Option<PathBuf>,
 }
 
 impl LinkedLibraries {
@@ -223,6 +243,13 @@ impl LinkedLibraries {
             self.mpi |= is(library::MPI);
             if is(PMIX_LIBRARIES) {
                 self.pmix = true;
+                let file = || search.find(name, image);
+                if name.starts_with("libpmix.so") {
+                    self.pmix_file = file();
+                } else if self.open_mpi_pmix_file.is_none() {
+                    let found = file().and_then(|file| library::pmix_of_open_mpi(&file, search));
+                    self.open_mpi_pmix_file = found;
+                }
             } else if is(PMI_LIBRARIES) {
                 self.pmi = true;
                 if is(library::MPI) {
@@ -231,6 +258,19 @@ impl LinkedLibraries {
             } else if !is(PLAIN) {
                 waiting.extend(search.find(name, image));
             }
+        }
+    }
+}
+
+impl LinkedLibraries {
+    /// Libraries of 4.2 never return from `PMIx_Get` of a reserved key of any rank that the job does not
+    /// describe, if they read a store. Open MPI makes no such call.
+    fn pmix_store(&self) -> StoreOffer {
+        let reads = |file: &Option<PathBuf>| file.as_deref().map(library::reads_pmix_store);
+        match (reads(&self.pmix_file), reads(&self.open_mpi_pmix_file)) {
+            (None, Some(true)) => StoreOffer::Default,
+            (Some(true), None | Some(true)) => StoreOffer::OnRequest,
+            _ => StoreOffer::None,
         }
     }
 }

@@ -153,6 +153,7 @@ impl Service {
         if self.server.remove_job(job).is_ok() && self.rank_conns.remove_job(job) {
             self.tracer.remove_job(job.0);
             self.connections.snapshots.remove(job);
+            self.remove_store(job);
         }
     }
 

@@ -69,6 +69,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                 rank_data.fence = fence;
                 rank_data.version = rank_data.version.wrapping_add(1);
             }
+            if matches!(scope, scope::LOCAL | scope::GLOBAL) {
+                rank_data.local_version = rank_data.local_version.wrapping_add(1);
+            }
             let places: &mut [&mut Option<ModexBlob<P::Bytes>>] = match scope {
                 scope::LOCAL => &mut [&mut rank_data.local],
                 scope::REMOTE => &mut [&mut rank_data.remote],

@@ -53,7 +53,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             return PmixResponse::Status(Status::NOT_FOUND);
         };
         let format = (state.protocol.format, state.protocol.release);
-        let response = namespace.describe(job.name().as_bytes(), peer.rank, format);
+        let response = namespace.describe(
+            job.name().as_bytes(),
+            peer.rank,
+            format,
+            state.protocol.reads_store,
+        );
         response.unwrap_or(PmixResponse::Status(Status::NOMEM))
     }
 }

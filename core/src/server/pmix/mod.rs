@@ -62,6 +62,7 @@ mod server;
 mod session;
 mod sessions;
 mod shared_bytes;
+mod shared_store;
 mod state;
 mod storage;
 mod tool;
@@ -85,6 +86,7 @@ pub use server::{PmixServer, PmixServerRef};
 pub use session::PmixPeerState;
 pub use sessions::UnfinishedLimits;
 pub use shared_bytes::SharedBytes;
+pub use shared_store::CommittedData;
 pub use storage::{PmixPeerStateOf, PmixSessionOf, PmixStorage, PmixTables};
 pub use waits::PmixWait;
 

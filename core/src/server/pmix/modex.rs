@@ -19,6 +19,8 @@ pub struct RankData<B> {
     pub(super) fence: u32,
     /// Number of commits into `remote`.
     pub(super) version: u32,
+    /// Number of commits into `local`.
+    pub(super) local_version: u32,
     /// True if other nodes may have an earlier version of `remote`.
     pub(super) is_elsewhere: bool,
     /// Requests of other nodes for data that the rank has not committed.
@@ -61,6 +63,7 @@ impl<B> Default for RankData<B> {
             remote: None,
             fence: 0,
             version: 0,
+            local_version: 0,
             is_elsewhere: false,
             fetches: PendingFetches::None,
             contributed: None,

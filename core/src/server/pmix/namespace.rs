@@ -32,6 +32,8 @@ pub struct Namespace<B, M> {
     pub(super) collects_data: bool,
     /// True if its process is a tool.
     pub(super) is_tool: bool,
+    /// True if the owner keeps a store of the job in shared memory.
+    pub(super) has_store: bool,
     /// Encoded job descriptions, which begin each answer to REQ: one per wire format and library
     /// generation.
     descriptions: heapless::Vec<(DescriptionFormat, B), DESCRIPTIONS_MAX>,
@@ -42,6 +44,8 @@ pub struct Namespace<B, M> {
 struct DescriptionFormat {
     format: Format,
     library: LibraryGeneration,
+    /// True for a client that reads the rest in the store of its job.
+    is_stored: bool,
 }
 
 /// Treatment of a job description by the client library, which differs by release.
@@ -70,6 +74,7 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
             is_partial: false,
             collects_data: false,
             is_tool: false,
+            has_store: false,
             descriptions: heapless::Vec::new(),
         }
     }
@@ -94,8 +99,10 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
         nspace: &[u8],
         rank: Rank,
         (format, release): (Format, Release),
+        is_stored: bool,
     ) -> Option<PmixResponse<B>> {
-        let format_key = DescriptionFormat { format, library: LibraryGeneration::of(release) };
+        let library = LibraryGeneration::of(release);
+        let format_key = DescriptionFormat { format, library, is_stored };
         let known = self.descriptions.iter().find(|(other, _)| *other == format_key);
         let answer = match known.map(|(_, answer)| answer.clone()) {
             Some(answer) => answer,
@@ -103,14 +110,17 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
                 let only = format_key.library.peer_keys(self.info.as_ref());
                 let answer: B = pack(format, |to| {
                     to.one(Type::STRING).text(Some(nspace));
-                    write_info(self.info.as_ref(), format_key.library, only, to);
+                    match is_stored {
+                        true => write_arrays(self.info.as_ref(), to),
+                        false => write_info(self.info.as_ref(), library, only, to),
+                    }
                 })?;
                 // Without a free place it is packed for each request.
                 let _ = self.descriptions.push((format_key, answer.clone()));
                 answer
             }
         };
-        if format_key.library == LibraryGeneration::Old {
+        if is_stored || library == LibraryGeneration::Old {
             return Some(PmixResponse::Body(answer));
         }
         let own = blobs(self.info.as_ref()).find(|(of, _)| *of == rank.0);
@@ -253,6 +263,16 @@ fn write_info(info: &[u8], era: LibraryGeneration, only: Option<&[&[u8]]>, to: &
                 let _ = kval.write(to);
             }
         }
+    }
+}
+
+/// Writes the arrays of a job description, in the format of `to`: a client that reads a store takes session,
+/// nodes and applications from its answer, and all else from the store.
+fn write_arrays(info: &[u8], to: &mut Packer<'_>) {
+    let arrays = [keys::SESSION_ARRAY, keys::NODE_ARRAY, keys::APP_ARRAY];
+    let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
+    for kval in kvals.filter(|kval| arrays.contains(&kval.key)) {
+        let _ = kval.write(to);
     }
 }
 

@@ -34,6 +34,8 @@ pub struct PmixPeerState<B> {
     pub(super) is_admitted: bool,
     pub(super) format: Format,
     pub(super) release: Release,
+    /// True if the client reads the store of its job in shared memory.
+    pub(super) reads_store: bool,
     /// The user it claims to run as.
     pub(super) user: Option<u32>,
     /// Layout of the response to the greeting of a tool; `None` for a rank.
@@ -70,6 +72,7 @@ impl<B> PmixPeerState<B> {
             is_admitted: false,
             format: Format::PLAIN,
             release: Release::default(),
+            reads_store: false,
             user: None,
             tool: None,
             welcome: Layout::Client,

@@ -30,7 +30,7 @@ use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::{Status, range};
-use crate::wire::pmix::{Request, Unpacker};
+use crate::wire::pmix::{Format, Release, Request, Unpacker};
 
 /// Handles one complete message. A failure of the peer that ends the session is set as its phase.
 pub(super) fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
@@ -281,16 +281,27 @@ fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
     let Some(job) = view.named(nspace).filter(is_member) else {
         return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: Some(u64::from(rank)) });
     };
-    if greeting.store != STORE {
-        let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
-        return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
-    }
+    let has_store = view.pmix.namespace(job).is_some_and(|namespace| namespace.has_store);
+    let reads_store = match greeting.store {
+        HASH => false,
+        STORE if has_store && is_known_reader(&greeting) => true,
+        STORE if has_store => {
+            let what =
+                "the store `ds21` to this version of libpmix: --env PMIX_GDS_MODULE=hash is needed";
+            return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
+        }
+        _ => {
+            let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
+            return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
+        }
+    };
     let Ok(user) = claimed_user(&greeting) else {
         return reject(Status::INVALID_CRED, PeerError::Unproven);
     };
     state.lifecycle.phase = SessionPhase::Claimed;
     state.protocol.peer = Some(ProcId { job, rank: Rank(rank) });
     (state.protocol.user, state.protocol.welcome) = (user, greeting.layout());
+    state.protocol.reads_store = reads_store;
     PmixEffect::Claimed { user }
 }
 
@@ -310,6 +321,16 @@ pub(super) fn claimed_user(greeting: &Greeting<'_>) -> Result<Option<u32>, PeerE
     }
 }
 
-/// The supported client store, which is filled by messages. The others are shared memory in private
-/// formats.
-const STORE: &[u8] = b"hash";
+/// True for a client whose library reads the store of its job as owners write it: its values are in
+/// [`Format::PLAIN`].
+fn is_known_reader(greeting: &Greeting<'_>) -> bool {
+    let release = greeting.release();
+    let is_known = Release::V4_2 <= release && release < Release::new(5, 0, 0);
+    is_known && greeting.format == Format::PLAIN
+}
+
+/// The client store that is filled by messages, which every client has.
+const HASH: &[u8] = b"hash";
+
+/// The client store in shared memory that an owner may keep for a job. All others are private to one library.
+const STORE: &[u8] = b"ds21";

@@ -1,7 +1,7 @@
 //! PMIx clients: storage ([`heap`]), job-level information ([`facts`]), connections ([`pmix`]), requests
 //! to the launcher ([`host_request`]: job control in [`control`], output and input of tools in
 //! [`forwarding`], log entries in [`log`] and [`syslog`], file
-//! monitors in [`monitor`], credentials in [`credential`]), tools ([`tools`])
+//! monitors in [`monitor`], credentials in [`credential`]), tools ([`tools`]), shared memory ([`store`])
 //! and events ([`events`]). Authentication is in [`crate::admission::peer`].
 
 pub(crate) mod control;
@@ -14,5 +14,6 @@ pub(crate) mod host_request;
 pub(crate) mod log;
 pub(crate) mod monitor;
 pub(crate) mod service;
+pub(crate) mod store;
 pub(crate) mod syslog;
 pub(crate) mod tools;

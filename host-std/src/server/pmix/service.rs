@@ -3,10 +3,12 @@
 use super::credential::Credentials;
 use super::facts;
 use super::heap::PmixHeap;
+use super::store::{JobStore, PublishingSession, StoredJob};
 use super::tools::Tools;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
 use crate::launch::plan::Plan;
+use crate::launch::session_directory::remove;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::event::{ServerEvent, nonsense};
@@ -25,6 +27,7 @@ use pmi_host_base::map_kvs::MapKvs;
 use pmi_host_base::storage::{Heap, Slab};
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::Content;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -40,6 +43,8 @@ pub(crate) struct PmixService {
     /// Unauthenticated connections, with the sockets at their other ends.
     pending: Pending<SessionId, Socket>,
     pub(super) tools: Tools,
+    /// Stores in shared memory, by job.
+    stores: BTreeMap<u32, JobStore>,
     /// Committed data that is fetched from other nodes, and by them.
     pub(in crate::server) fetches: Fetches,
     /// Buffer for the connection that is being served. PMIx replies are long.
@@ -55,6 +60,7 @@ impl PmixService {
             credentials: Credentials::default(),
             pending: Pending::default(),
             tools: Tools::default(),
+            stores: BTreeMap::new(),
             fetches: Fetches::default(),
             scratch: Box::default(),
         }
@@ -104,7 +110,24 @@ impl Service {
         let info =
             facts::describe(plan, hosts, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = plan.served().iter().map(|rank| RankData::of(Rank(rank))).collect();
-        self.server.pmix().add_job(job, info, posts).map_err(io::Error::other)
+        let stored = plan.pmix.as_ref().and_then(|pmix| pmix.store.as_ref()).map(|directory| {
+            let nspace = &plan.kvsname;
+            let (ranks, local) = (plan.ranks, plan.local());
+            let stored = StoredJob { nspace, ranks, local, info: info.as_ref() };
+            JobStore::create(directory, stored).inspect_err(|_| remove(directory))
+        });
+        self.server.pmix().add_job(job, info, posts).map_err(io::Error::other)?;
+        // Clients that find no store take its values from messages.
+        if let Some(Ok(store)) = stored {
+            self.server.pmix().set_shared_store(job).map_err(io::Error::other)?;
+            self.pmix.stores.insert(job.0, store);
+        }
+        Ok(())
+    }
+
+    /// Removes the store of a job, if it has one.
+    pub(in crate::server) fn remove_store(&mut self, job: JobId) {
+        self.pmix.stores.remove(&job.0);
     }
 
     /// Adds an unauthenticated connection, with the socket at its other end. If more than `most` are
@@ -260,8 +283,11 @@ impl Service {
         let pmix = &mut self.pmix;
         let Some(connection) = pmix.connections.get_mut(id.place()) else { return Ok(()) };
         let subject = subject(&self.server, id);
+        let peer = self.server.pmix_ref().peer(id);
         let Some(session) = self.server.session(id) else { return Ok(()) };
-        let mut session = self.tracer.tap(session, subject, moment);
+        let session = self.tracer.tap(session, subject, moment);
+        let store = peer.and_then(|peer| Some((pmix.stores.get_mut(&peer.job.0)?, peer)));
+        let mut session = PublishingSession::new(session, store);
         let wire = (Token::Link(id.0), poller);
         let now = self.clock.at(moment);
         let served = connection.serve(&mut session, now, &mut pmix.scratch, occasion, wire)?;

@@ -6,6 +6,7 @@ use super::plan::{App, JobSpec, Plan, run_name};
 use super::pmix::PmixEndpoint;
 use crate::columns;
 use crate::placement::PlacedHosts;
+use crate::server::pmix::store::JobStore;
 use crate::settings::placement::BindTo;
 use pmi_core::error::Full;
 use pmi_core::limits::PMI1_MAX_VALLEN;
@@ -14,6 +15,7 @@ use pmi_host_base::ranges::Ranks;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Ranks, node, processors, directories and programs, and the differences of their environment from the
 /// launcher's.
@@ -35,7 +37,11 @@ pub(crate) fn environment(
     let pid = std::process::id();
     let mut plan = Plan::first(spec, None, &run_name(spec.host, pid));
     // The port is unknown until it is open.
-    plan.pmix = plan.has_pmix().then(|| PmixEndpoint::new(pid, "127.0.0.1:PORT"));
+    plan.pmix = plan.has_pmix().then(|| {
+        let has_store = plan.has_pmix_store() && JobStore::is_possible();
+        let store = has_store.then(|| PathBuf::from("DIRECTORY"));
+        PmixEndpoint { store, ..PmixEndpoint::new(pid, "127.0.0.1:PORT") }
+    });
     let ours: Vec<(OsString, OsString)> = ours.collect();
     let mut text = String::new();
     let mut first = 0;

@@ -310,11 +310,13 @@ fn value_that_cannot_be_stored_leaves_all_of_its_rank_to_requests() {
     to.one(Type::KVAL).text(Some(b"x")).of(Type(999)).u8(1);
     let len = to.len();
     unknown.extend(&bytes[..len]);
-    let large = "x".repeat(usize::try_from(layout::DATA_BYTES).unwrap());
-    for bytes in [unknown, kvals(&[("a", "2"), ("large", &large)])] {
+    let larger = kvals(&[("a", "2"), ("larger", "than the room that is left")]);
+    for bytes in [unknown, larger] {
         let mut on_disk = OnDisk::new("store-withdrawn");
         on_disk.publish(1, &kvals(&[("a", "1")]));
+        let end = std::mem::replace(&mut on_disk.store.end, layout::DATA_BYTES - 40);
         on_disk.publish(2, &bytes);
+        on_disk.store.end = end;
         assert_eq!(on_disk.files().all(Some(1)), owned(&[("pmix.grank", "1")]));
         on_disk.publish(3, &kvals(&[("a", "3")]));
         assert_eq!(on_disk.files().all(Some(1)), owned(&[("pmix.grank", "1")]));

@@ -165,41 +165,10 @@ pub fn is_intel(path: &Path) -> bool {
     has_symbol(path, Symbols::Defined, &|name| name == YIELD_OF_INTEL).unwrap_or(false)
 }
 
-/// True if the library of PMIx in this file is one of 4.2, which reads the store `ds21`. Each release has a number
-/// of its own in the name of its file.
-pub fn reads_pmix_store(path: &Path) -> bool {
-    let Ok(file) = path.canonicalize() else { return false };
-    let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    PMIX_4_2.iter().any(|start| name.strip_prefix(start).is_some_and(is_number))
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Library of PMIx that Open MPI loads: one of its plugins is linked with it. `library` is one of Open MPI's own;
-/// `None` if no plugin is found, or PMIx is part of Open MPI.
-pub fn pmix_of_open_mpi(library: &Path, search: &Search) -> Option<PathBuf> {
-    let directory = library.parent()?;
-    PLUGINS.iter().map(|place| directory.join(place)).find_map(|plugin| {
-        let image = Image::read(&plugin)?;
-        let name = image.needed.iter().find(|name| name.starts_with("libpmix.so"))?;
-        search.find(name, &image)
-    })
-}
-
 /// True if this is a library that `cargo xtask capi` makes.
 fn is_own(path: &Path) -> bool {
     has_symbol(path, Symbols::Defined, &|name| name == VERSION_OF_OWN_CLIENTS).unwrap_or(false)
 }
-
-/// Names of the files of libpmix 4.2.0 to 4.2.9, without their last number.
-const PMIX_4_2: &[&str] =
-    &["libpmix.so.2.6.", "libpmix.so.2.7.", "libpmix.so.2.8.", "libpmix.so.2.9."];
-
-/// Plugins of Open MPI 4 for an external library of PMIx, from the directory of its libraries: as it is installed
-/// by itself, and by Debian.
-const PLUGINS: &[&str] = &["openmpi/mca_pmix_ext3x.so", "openmpi/lib/openmpi3/mca_pmix_ext3x.so"];
 
 /// True if the library of this name is a client of a process manager, as Flux and Slurm have.
 pub fn is_pmi(name: &str) -> bool {

@@ -107,8 +107,8 @@ pub const SHARING: &[VariableRule] = &[
     ),
     rule(
         "PMIX_GDS_MODULE",
-        "PMIx: ds21,hash if job data is in shared memory, for libraries that are known to read it; else hash: it \
-         comes in messages, as for all with --env PMIX_GDS_MODULE=hash",
+        "PMIx: ds21,hash if job data is in shared memory, for Open MPI with libpmix 4.2; else hash: it comes \
+         in messages, as for all with --env PMIX_GDS_MODULE=hash",
     ),
     rule("PMIX_DSTORE_21_BASE_PATH", "PMIx, with ds21: directory of that memory"),
     rule("INITIAL_SEG_SIZE", "PMIx, with ds21: length of its table of jobs"),

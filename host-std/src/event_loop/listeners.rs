@@ -9,13 +9,13 @@ use crate::control::rendezvous::ServerAddress;
 use crate::launch::guard::Guard;
 use crate::launch::plan::{Endpoint, Plan};
 use crate::launch::pmix::{PmixEndpoint, server_nspace};
+use crate::launch::pmix_store::{self, SHARED_MEMORY};
 use crate::launch::session_directory::SessionDirectory;
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
 use crate::server::listen::{Arrival, Listener};
 use crate::server::listen_config::WebListenConfig;
-use crate::server::pmix::store::JobStore;
 use crate::settings::Watching;
 use crate::web::{Rejected, Visit, WATCHING_MAX, Web};
 use pmi_core::wire::pmix::names::Status;
@@ -197,11 +197,10 @@ impl Listeners {
     /// Directory for the store of the job of `plan`, if the libraries of all its ranks read one. The guard
     /// removes it if the launcher cannot do it.
     fn store_directory(&mut self, plan: &Plan, guard: Option<&mut Guard>) -> Option<PathBuf> {
-        if !plan.has_pmix_store() || !JobStore::is_possible() {
+        if !plan.has_pmix_store() || !pmix_store::is_possible() {
             return None;
         }
         if self.stores.is_none() {
-            // Memory of this machine: a write is seen there by each process that maps the file.
             self.stores = SessionDirectory::create(Some(Path::new(SHARED_MEMORY)), "store").ok();
             if let (Some(guard), Some(directory)) = (guard, &self.stores) {
                 guard.report_directory(directory.path());
@@ -374,9 +373,6 @@ const REJECTED_MAX: usize = 8;
 
 /// Time that a rejected PMIx client has to send its message and to read the status.
 const REJECTED_FOR: Duration = Duration::from_secs(1);
-
-/// File system in memory, on all systems that have one.
-const SHARED_MEMORY: &str = "/dev/shm";
 
 const NO_RANKS: &str = "requested to be a rank from a page, but the run expects no further ranks; specify \
     their number with '--expect N'";

@@ -24,6 +24,7 @@ mod null;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod pmix;
+pub(crate) mod pmix_store;
 pub(crate) mod preload;
 pub(crate) mod preview;
 pub(crate) mod process;

@@ -6,7 +6,8 @@ use super::env;
 use super::hwloc::TopologyFile;
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
-use super::protocol_offer::{ProtocolOffer, StoreOffer};
+use super::pmix_store::{self, StoreOffer};
+use super::protocol_offer::ProtocolOffer;
 use super::trampoline::DebugHold;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
@@ -242,17 +243,17 @@ impl Plan {
         self.offer.iter().any(|offer| offer.pmix)
     }
 
-    /// True if all ranks that may use PMIx read a store in shared memory: their libraries can, and the user does
-    /// not choose another one.
+    /// True if all ranks that may use PMIx read a store in shared memory: their libraries can, and the user
+    /// does not choose another one.
     pub(crate) fn has_pmix_store(&self) -> bool {
         let mut parts = self.parts.iter().zip(&self.offer).filter(|(_, offer)| offer.pmix);
-        let chosen =
-            |part: &App| env::found_by(&part.program, &self.environment, "PMIX_GDS_MODULE");
+        let name = pmix_store::CHOICE;
+        let chosen = |part: &App| env::found_by(&part.program, &self.environment, name);
         self.has_pmix()
             && parts.all(|(part, offer)| match (offer.pmix_store, chosen(part)) {
                 (StoreOffer::None, _) | (StoreOffer::OnRequest, None) => false,
                 (StoreOffer::Default, None) => true,
-                (_, Some(choice)) => choice.as_bytes().starts_with(b"ds21"),
+                (_, Some(choice)) => choice.as_bytes().starts_with(pmix_store::STORE),
             })
     }
 

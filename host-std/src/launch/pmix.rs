@@ -1,7 +1,7 @@
 //! Environment of a PMIx client.
 
 use super::plan::Plan;
-use crate::server::pmix::store::JobStore;
+use super::pmix_store;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -57,10 +57,10 @@ pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str
         ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
     ]);
     match &endpoint.store {
-        Some(directory) => variables.extend(JobStore::variables(directory, plan.ranks)),
+        Some(directory) => variables.extend(pmix_store::variables(directory, plan.ranks)),
         // The other modules share data in memory formats that are private to one library, and newer
         // clients choose one of those by default.
-        None => variables.push(("PMIX_GDS_MODULE", "hash".to_owned())),
+        None => variables.push((pmix_store::CHOICE, "hash".to_owned())),
     }
     variables.extend(open_mpi_of_plan(plan));
     variables

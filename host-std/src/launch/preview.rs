@@ -4,9 +4,9 @@ use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
 use super::plan::{App, JobSpec, Plan, run_name};
 use super::pmix::PmixEndpoint;
+use super::pmix_store;
 use crate::columns;
 use crate::placement::PlacedHosts;
-use crate::server::pmix::store::JobStore;
 use crate::settings::placement::BindTo;
 use pmi_core::error::Full;
 use pmi_core::limits::PMI1_MAX_VALLEN;
@@ -38,7 +38,7 @@ pub(crate) fn environment(
     let mut plan = Plan::first(spec, None, &run_name(spec.host, pid));
     // The port is unknown until it is open.
     plan.pmix = plan.has_pmix().then(|| {
-        let has_store = plan.has_pmix_store() && JobStore::is_possible();
+        let has_store = plan.has_pmix_store() && pmix_store::is_possible();
         let store = has_store.then(|| PathBuf::from("DIRECTORY"));
         PmixEndpoint { store, ..PmixEndpoint::new(pid, "127.0.0.1:PORT") }
     });

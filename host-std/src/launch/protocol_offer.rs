@@ -6,8 +6,9 @@
 //! load others.
 
 use super::plan::Plan;
+use super::pmix_store::StoreOffer;
 use super::preload::INTEL_LIBRARY;
-use super::{env, pmix, sharing, slurm_tasks, torch};
+use super::{env, pmix, pmix_store, sharing, slurm_tasks, torch};
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Search};
 use pmi_host_base::program::Program;
@@ -39,17 +40,6 @@ pub(crate) struct ProtocolOffer {
     pub(crate) pmix_store: StoreOffer,
     /// Reason, for users.
     pub(crate) why: &'static str,
-}
-
-/// Store of PMIx data in shared memory that the library of a program reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StoreOffer {
-    /// None that is known to this launcher.
-    None,
-    /// That of libpmix 4.2, if the user requests it with a variable.
-    OnRequest,
-    /// The same, unless the user chooses another one.
-    Default,
 }
 
 impl ProtocolOffer {
@@ -139,7 +129,9 @@ impl ProtocolOffer {
             }
         };
         let may_load_pmi1 = offer.may_load_pmi1 && !found.pmi;
-        Self { takes_newer_pmi1, may_load_pmi1, yields, pmix_store: found.pmix_store(), ..offer }
+        let (linked, loaded) = (found.pmix_file, found.open_mpi_pmix_file);
+        let pmix_store = StoreOffer::of(linked.as_deref(), loaded.as_deref());
+        Self { takes_newer_pmi1, may_load_pmi1, yields, pmix_store, ..offer }
     }
 
     const fn both(why: &'static str) -> Self {
@@ -247,7 +239,7 @@ impl LinkedLibraries {
                 if name.starts_with("libpmix.so") {
                     self.pmix_file = file();
                 } else if self.open_mpi_pmix_file.is_none() {
-                    let found = file().and_then(|file| library::pmix_of_open_mpi(&file, search));
+                    let found = file().and_then(|file| pmix_store::loaded_by(&file, search));
                     self.open_mpi_pmix_file = found;
                 }
             } else if is(PMI_LIBRARIES) {
@@ -258,19 +250,6 @@ impl LinkedLibraries {
             } else if !is(PLAIN) {
                 waiting.extend(search.find(name, image));
             }
-        }
-    }
-}
-
-impl LinkedLibraries {
-    /// Libraries of 4.2 never return from `PMIx_Get` of a reserved key of any rank that the job does not
-    /// describe, if they read a store. Open MPI makes no such call.
-    fn pmix_store(&self) -> StoreOffer {
-        let reads = |file: &Option<PathBuf>| file.as_deref().map(library::reads_pmix_store);
-        match (reads(&self.pmix_file), reads(&self.open_mpi_pmix_file)) {
-            (None, Some(true)) => StoreOffer::Default,
-            (Some(true), None | Some(true)) => StoreOffer::OnRequest,
-            _ => StoreOffer::None,
         }
     }
 }

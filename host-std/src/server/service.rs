@@ -48,7 +48,7 @@ pub(crate) struct Service {
     /// Connections of ranks, and their clients.
     pub(super) rank_conns: RankConns,
     /// By session.
-    connections: Connections,
+    pub(super) connections: Connections,
     /// Events of sessions that were left when they were closed, an abort with its text.
     pub(super) events: VecDeque<(Event, Option<Vec<u8>>)>,
     pub(super) launcher_events: VecDeque<ServerEvent>,
@@ -152,8 +152,7 @@ impl Service {
         // Removal fails only while a rank may still send requests; the job then costs memory only.
         if self.server.remove_job(job).is_ok() && self.rank_conns.remove_job(job) {
             self.tracer.remove_job(job.0);
-            self.connections.snapshots.remove(job);
-            self.remove_store(job);
+            self.remove_shared_memory(job);
         }
     }
 

@@ -23,8 +23,8 @@ pub struct CommittedData<'a, B> {
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
-    /// Admits clients of a job that read its store. Their answers to REQ lack what the store has: the values of
-    /// the job and of its ranks.
+    /// Admits clients of a job that read its store. Their answers to REQ lack what the store has: the values
+    /// of the job and of its ranks.
     ///
     /// # Errors
     ///

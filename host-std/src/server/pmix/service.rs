@@ -125,8 +125,9 @@ impl Service {
         Ok(())
     }
 
-    /// Removes the store of a job, if it has one.
-    pub(in crate::server) fn remove_store(&mut self, job: JobId) {
+    /// Removes what a job shares with its ranks.
+    pub(in crate::server) fn remove_shared_memory(&mut self, job: JobId) {
+        self.connections.snapshots.remove(job);
         self.pmix.stores.remove(&job.0);
     }
 

@@ -1,9 +1,9 @@
 //! Chain of the records of one rank, and the order of the writes that extend it.
 //!
-//! Readers take no lock that a writer waits for, so each write leaves a store that they can read: a record is
-//! written before the link to it, the link before the number of records that counts it, and a record is marked
-//! as replaced after the one that replaces it is counted. What a reader can see in between is a changed byte, so
-//! what it would act upon changes by one byte at a time.
+//! Readers take no lock that a writer waits for, so each write leaves a store that they can read: a record
+//! is written before the link to it, the link before the number of records that counts it, and a record is
+//! marked as replaced after the one that replaces it is counted. A reader may see any byte of a write before
+//! the others, so what it acts upon changes by one byte at a time.
 
 use super::layout::{self, LINK, MARK_AT, SKIPPED, TARGET_AT};
 use std::collections::BTreeMap;
@@ -45,8 +45,8 @@ impl RankChain {
         Self { count, described: count, end, committed: BTreeMap::new() }
     }
 
-    /// Number of bytes that [`append`](Self::append) writes at the free end of the data segment, for records of
-    /// this length.
+    /// Number of bytes that [`append`](Self::append) writes at the free end of the data segment, for these
+    /// records.
     pub(super) fn append_bytes(records: &[u8]) -> u64 {
         let mut end = Vec::new();
         layout::push_end(&mut end);

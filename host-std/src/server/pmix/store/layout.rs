@@ -1,13 +1,8 @@
-//! Bytes of the store `ds21` as libpmix 4.2 reads it (docs/pmix-store.md). All numbers are in the order of the
-//! machine, and of 64 bits unless stated.
+//! Bytes of the store `ds21` as libpmix 4.2 reads it (docs/pmix-store.md). All numbers are in the order of
+//! the machine, and of 64 bits unless stated.
 
+use crate::launch::pmix_store::ENTRY_BYTES;
 use pmi_core::wire::pmix::{Format, Kval, Packer, Type};
-
-/// Length of the initial segment, which has the table of jobs.
-pub(super) const INITIAL_BYTES: u64 = 4096;
-
-/// Length of a data segment. Its file takes memory as it is filled, and readers map all of it at once.
-pub(super) const DATA_BYTES: u64 = 256 << 20;
 
 /// Offset of the first record in a data segment; 0 would be no offset.
 pub(super) const DATA_START: u64 = 8;
@@ -40,10 +35,6 @@ pub(super) const TARGET_AT: u64 = RECORD_HEAD as u64 + 1;
 /// Length of a link.
 const LINK_BYTES: usize = RECORD_HEAD + 1 + 8;
 
-/// Length of the entry of a rank in the meta segment: its number, the offset of its first record, and the
-/// number of its records.
-const ENTRY_BYTES: u64 = 24;
-
 /// Offset of the number of records in an entry.
 const COUNT_AT: u64 = 16;
 
@@ -55,8 +46,8 @@ const MUTEX_BYTES: usize = 64;
 const MUTEX_KIND_AT: usize = 16;
 const MUTEX_SHARED: u8 = 128;
 
-/// The initial segment of one job that has one meta segment and one data segment; `None` for a name that is too
-/// long.
+/// The initial segment of one job that has one meta segment and one data segment; `None` for a name that is
+/// too long.
 pub(super) fn initial_segment(nspace: &[u8]) -> Option<Vec<u8>> {
     if nspace.len() > NAME_MAX {
         return None;
@@ -69,8 +60,8 @@ pub(super) fn initial_segment(nspace: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The segment of locks: a head, a number for each reader that takes a pair of mutexes, and the pairs. A writer
-/// would take all of them; this one takes none.
+/// The segment of locks: a head, a number for each reader that takes a pair of mutexes, and the pairs. A
+/// writer would take all of them; this one takes none.
 pub(super) fn lock_segment(readers: u32) -> Vec<u8> {
     let count = usize::try_from(readers).unwrap_or(0);
     let mutexes_at = (32 + 4 * count).next_multiple_of(MUTEX_BYTES);
@@ -86,11 +77,6 @@ pub(super) fn lock_segment(readers: u32) -> Vec<u8> {
     bytes
 }
 
-/// Length of the meta segment for this number of ranks, in whole pages.
-pub(super) fn meta_bytes(ranks: u32) -> u64 {
-    (8 + ENTRY_BYTES * (u64::from(ranks) + 1)).next_multiple_of(4096)
-}
-
 /// Offset of the entry of a rank in the meta segment; `None` for the values of the job, which come first.
 pub(super) fn entry_at(rank: Option<u32>) -> u64 {
     8 + ENTRY_BYTES * rank.map_or(0, |rank| u64::from(rank) + 1)
@@ -101,7 +87,7 @@ pub(super) fn count_at(rank: Option<u32>) -> u64 {
     entry_at(rank) + COUNT_AT
 }
 
-/// Entry of a rank.
+/// Entry of a rank: its number, the offset of its first record, and the number of its records.
 pub(super) fn entry(rank: Option<u32>, first: u64, count: u64) -> Vec<u8> {
     // The number is that of any rank, in 32 bits.
     let rank = rank.map_or(u64::from(u32::MAX), u64::from);
@@ -136,8 +122,8 @@ pub(super) fn push_end(to: &mut Vec<u8>) {
     to[at + 7] = SKIPPED;
 }
 
-/// True if a record under this key can be found: readers take a key up to its terminator, and one without bytes
-/// is that of a link.
+/// True if a record under this key can be found: readers take a key up to its terminator, and one without
+/// bytes is that of a link.
 pub(super) fn is_key(key: &[u8]) -> bool {
     !key.is_empty() && !key.contains(&0)
 }

@@ -19,6 +19,7 @@ pub(in crate::server) use session::PublishingSession;
 
 use self::chain::{RankChain, Segment, SegmentWrite};
 use super::heap::Shared;
+use crate::launch::pmix_store::{DATA_BYTES, INITIAL_BYTES, meta_bytes};
 use crate::launch::session_directory;
 use pmi_core::server::pmix::CommittedData;
 use pmi_core::wire::pmix::names::keys;
@@ -71,7 +72,8 @@ impl JobStore {
     ///
     /// # Errors
     ///
-    /// Errors of the system, and `InvalidInput` for a job that fits into no store. The directory may exist then.
+    /// Errors of the system, and `InvalidInput` for a job that fits into no store. The directory may exist
+    /// then.
     pub(crate) fn create(directory: &Path, job: StoredJob<'_>) -> io::Result<Self> {
         let StoredJob { nspace, ranks, local, info } = job;
         let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
@@ -83,14 +85,14 @@ impl JobStore {
             (file(format!("smseg-{nspace}-0"))?, file(format!("smdataseg-{nspace}-0"))?);
         let (entries, records, chains) = described.layout();
         let end = layout::DATA_START + u64::try_from(records.len()).unwrap_or(u64::MAX);
-        if end > layout::DATA_BYTES {
+        if end > DATA_BYTES {
             return Err(too_large());
         }
-        data.set_len(layout::DATA_BYTES)?;
+        data.set_len(DATA_BYTES)?;
         data.write_all_at(&records, layout::DATA_START)?;
         meta.write_all_at(&entries, 0)?;
         let file_of_jobs = file("initial-pmix_shared-segment-0".to_owned())?;
-        file_of_jobs.set_len(layout::INITIAL_BYTES)?;
+        file_of_jobs.set_len(INITIAL_BYTES)?;
         file_of_jobs.write_all_at(&initial, layout::JOBS_AT)?;
         // Without it a client has no store, so it comes last.
         let locks = layout::lock_segment(local.saturating_add(READERS_MORE));
@@ -98,27 +100,6 @@ impl JobStore {
         let rank = |chain| PublishedRank { chain, version: 0, latest: None, is_withdrawn: false };
         let ranks = chains.into_iter().map(rank).collect();
         Ok(Self { directory: directory.to_owned(), meta, data, end, ranks })
-    }
-
-    /// Variables by which a client finds the store in `directory`, with the sizes of its segments. `ranks` is
-    /// that of the job.
-    pub(crate) fn variables(directory: &Path, ranks: u32) -> [(&'static str, String); 5] {
-        [
-            // A client that cannot read the store takes the other one.
-            ("PMIX_GDS_MODULE", "ds21,hash".to_owned()),
-            ("PMIX_DSTORE_21_BASE_PATH", directory.display().to_string()),
-            ("INITIAL_SEG_SIZE", layout::INITIAL_BYTES.to_string()),
-            ("NS_META_SEG_SIZE", layout::meta_bytes(ranks).to_string()),
-            ("NS_DATA_SEG_SIZE", layout::DATA_BYTES.to_string()),
-        ]
-    }
-
-    /// True if the system lets processes have a store: they map it as a whole, and its file is as long.
-    pub(crate) fn is_possible() -> bool {
-        use rustix::process::{Resource, getrlimit};
-        let is_free = |resource| getrlimit(resource).current.is_none();
-        // A reader relies on the order in which the processor makes the writes of another one visible.
-        cfg!(target_arch = "x86_64") && is_free(Resource::As) && is_free(Resource::Fsize)
     }
 
     /// True unless the store has this number of commits of a rank.
@@ -139,7 +120,7 @@ impl JobStore {
             if keys.is_empty() {
                 return Some(());
             }
-            let room = layout::DATA_BYTES.checked_sub(self.end)?;
+            let room = DATA_BYTES.checked_sub(self.end)?;
             let needed =
                 Some(RankChain::append_bytes(&records)).filter(|needed| *needed <= room)?;
             let keys: Vec<_> = keys.iter().map(|(key, at)| (*key, *at)).collect();
@@ -239,7 +220,7 @@ impl<'a> DescribedJob<'a> {
     /// The meta segment, the data segment from its first record on, and the chains of the ranks.
     fn layout(&self) -> (Vec<u8>, Vec<u8>, Vec<RankChain>) {
         let ranks = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
-        let mut entries = vec![0; usize::try_from(layout::meta_bytes(ranks)).unwrap_or(0)];
+        let mut entries = vec![0; usize::try_from(meta_bytes(ranks)).unwrap_or(0)];
         let (mut records, mut chains) = (Vec::new(), Vec::new());
         let mut push = |rank: Option<u32>, kvals: &[Kval<'_>]| {
             let offset = |records: &[u8]| {

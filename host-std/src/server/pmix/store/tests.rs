@@ -256,7 +256,7 @@ impl OnDisk {
 fn files_have_the_names_and_lengths_of_the_variables_and_are_removed() {
     let on_disk = OnDisk::new("store-files");
     let len = |name: &str| fs::metadata(on_disk.directory.join(name)).unwrap().len();
-    let variables = JobStore::variables(&on_disk.directory, 2);
+    let variables = crate::launch::pmix_store::variables(&on_disk.directory, 2);
     let value = |name: &str| variables.iter().find(|(other, _)| *other == name).unwrap().1.clone();
     assert_eq!(value("INITIAL_SEG_SIZE"), len("initial-pmix_shared-segment-0").to_string());
     assert_eq!(value("NS_META_SEG_SIZE"), len("smseg-job-0").to_string());
@@ -314,7 +314,7 @@ fn value_that_cannot_be_stored_leaves_all_of_its_rank_to_requests() {
     for bytes in [unknown, larger] {
         let mut on_disk = OnDisk::new("store-withdrawn");
         on_disk.publish(1, &kvals(&[("a", "1")]));
-        let end = std::mem::replace(&mut on_disk.store.end, layout::DATA_BYTES - 40);
+        let end = std::mem::replace(&mut on_disk.store.end, DATA_BYTES - 40);
         on_disk.publish(2, &bytes);
         on_disk.store.end = end;
         assert_eq!(on_disk.files().all(Some(1)), owned(&[("pmix.grank", "1")]));

@@ -58,7 +58,10 @@ impl OpenMpi {
             command.args(["-n", &ranks.to_string()]).stderr(Stdio::null());
             command
         };
-        let all = [tools.host(ranks), launcher(&self.orterun), launcher(&self.prterun)];
+        let mut host = tools.host(ranks);
+        // As `orterun` by itself: its ranks read job data in memory.
+        host.args(["--env", "PMIX_GDS_MODULE=ds21,hash"]);
+        let all = [host, launcher(&self.orterun), launcher(&self.prterun)];
         all.map(|mut command| {
             command.arg(&self.client).args(words);
             command

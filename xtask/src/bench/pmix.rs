@@ -96,7 +96,7 @@ const OPERATIONS: [Operation; 7] = [
     operation("init, processor time", "work", None, None),
     operation("put and commit", "put", None, None),
     operation("fence with data", "fence", Some(0.5), Some(0.25)),
-    operation("get", "get", None, None),
+    operation("get", "get", Some(1.5), None),
 ];
 
 const fn operation(

@@ -468,12 +468,12 @@ pub(crate) mod tests {
             OperationRequest::Changed { number: 300, result: ChangeResult::NotConnected },
             OperationRequest::ListProcesses { asker: ASKER, wants_memory: true },
             OperationRequest::Processes { number: 300, rows: rows() },
-            OperationRequest::Control(control()),
+            OperationRequest::Control { asker: ASKER, message: control() },
             OperationRequest::Event(event()),
         ]
     }
 
-    pub(crate) fn replies() -> [OperationReply; 12] {
+    pub(crate) fn replies() -> [OperationReply; 13] {
         [
             OperationReply::Ended {
                 kind: OperationKind::GroupFence(2),
@@ -496,6 +496,7 @@ pub(crate) mod tests {
             OperationReply::ListProcesses { number: 300, wants_memory: false },
             OperationReply::Processes { asker: ASKER, rows: Some(rows()) },
             OperationReply::Control(control()),
+            OperationReply::Controlled { asker: ASKER },
             OperationReply::Event(event()),
         ]
     }

@@ -98,6 +98,9 @@ impl Config {
         {
             return Err(UsageError::NoProgram { place }.into());
         }
+        if settings.hosts.starts_early && settings.hosts.min_nodes.is_some() {
+            return Err(UsageError::Other { what: EARLY_WITH_ALL.to_owned() }.into());
+        }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         if let (Some(StarterName::Local(nodes)), None) =
             (&settings.nodes.starter, &settings.hosts.source)
@@ -442,6 +445,10 @@ impl ConfigError {
 
 const NO_GDB: &str =
     "'--gdb' needs gdb, which is not installed; install it, or leave the option out";
+
+/// Both options decide differently about hosts that have not joined.
+const EARLY_WITH_ALL: &str = "'--start-early' starts ranks before it is known which hosts can be used, and \
+    '--min-nodes' places them on those that can; leave one of them out";
 
 const GDB_ON_HOSTS: &str =
     "'--gdb' works on one node only; leave it out, or run all ranks on this machine";

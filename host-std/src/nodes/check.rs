@@ -1,9 +1,10 @@
 //! `pmi-host doctor --hosts`: node servers on all hosts, once through the tree, without any rank.
 
+use super::failed_host::failed_hosts;
 use super::greeting::NodeTask;
 use super::network::{Network, NetworkEvent};
 use super::node::turn;
-use super::start::{NodeServers, StartEvent, failed_hosts};
+use super::start::{NodeServers, StartEvent};
 use super::starter::StarterHost;
 use crate::columns;
 use crate::poller::Poller;

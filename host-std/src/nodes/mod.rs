@@ -8,6 +8,7 @@
 //! greeting   messages of a connection before it is an edge of the tree
 //! network    listener, places, edges, and the machine of the tree
 //! start      starters and network of the head, until all nodes are in the tree
+//! failed_host  hosts without a node server
 //! node       the command of the node server
 //! message    messages between the head and the agents on its nodes; job_message: the job;
 //!            spawn_message: spawned jobs; node_report: state of its ranks
@@ -23,6 +24,7 @@ mod addresses;
 pub(crate) mod check;
 pub(crate) mod clock;
 mod edge;
+pub(crate) mod failed_host;
 pub(crate) mod greeting;
 mod handshake;
 pub(crate) mod job_message;

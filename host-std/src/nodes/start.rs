@@ -1,13 +1,14 @@
 //! Start of the node servers of a run: starters and connections together, until all nodes are in the tree.
 
 use super::addresses::{self, HeadAddresses};
+use super::failed_host::FailedHost;
 use super::greeting::NodeTask;
 use super::key::RunKey;
 use super::network::roster::Roster;
 use super::network::{Network, NetworkEvent, delegation};
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
-use super::starter::{NODE, NodeCommand, Starter, StarterHost, node_words};
+use super::starter::{NodeCommand, Starter, StarterHost, node_words};
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
@@ -70,15 +71,6 @@ pub(crate) enum StartEvent {
     Report(String),
     /// An event of the connections.
     Network(NetworkEvent),
-}
-
-/// A host without a node server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FailedHost {
-    /// Its name.
-    pub(crate) name: String,
-    /// Reason, with the output of the starter in further lines.
-    pub(crate) why: String,
 }
 
 impl NodeServers {
@@ -261,6 +253,12 @@ impl NodeServers {
         self.starters.output_of(node).or_else(|| self.outputs.get(&node).cloned())
     }
 
+    /// Nodes that are not in the tree.
+    pub(crate) fn absent(&self) -> Vec<u32> {
+        let absent = (1..).zip(&self.attached).filter(|(_, attached)| !**attached);
+        absent.map(|(node, _)| node).collect()
+    }
+
     /// Sends a signal to all starters; none starts any further node.
     pub(crate) fn signal_starters(&mut self, signal: Signal) {
         self.patience = None;
@@ -438,29 +436,6 @@ fn index(node: u32) -> Option<usize> {
     usize::try_from(node.checked_sub(1)?).ok()
 }
 
-/// Table of hosts without a node server, after which the run is over.
-pub(crate) fn failed_hosts(failed: &[FailedHost], all: usize) -> String {
-    table(failed, all, ", and nothing is left running")
-}
-
-/// Table of hosts without a node server, which are left out.
-pub(crate) fn hosts_left_out(failed: &[FailedHost], all: usize) -> String {
-    table(failed, all, "; the run starts on the others (--min-nodes)")
-}
-
-fn table(failed: &[FailedHost], all: usize, effect: &str) -> String {
-    let width = failed.iter().map(|host| host.name.chars().count()).max().unwrap_or_default();
-    let mut text =
-        format!("no '{NODE}' server could be started on {} of {all} hosts{effect}:", failed.len());
-    for FailedHost { name, why } in failed {
-        for (at, line) in why.lines().enumerate() {
-            let name = if at == 0 { name } else { "" };
-            text.push_str(&format!("\n  {name:<width$}  {line}"));
-        }
-    }
-    text
-}
-
 /// Reason of a node without a connection.
 const LATE: &str =
     "has not connected within the time limit of the start; a firewall may be between";
@@ -582,18 +557,5 @@ mod tests {
         let (reports, failed) = events(&mut servers);
         assert_eq!((reports.len(), failed), (0, ["h1", "h3", "h4"].map(str::to_owned).to_vec()));
         servers.abandon();
-    }
-
-    #[test]
-    fn failed_hosts_are_listed_with_the_output_of_their_starters() {
-        let failed = [
-            FailedHost { name: "a".to_owned(), why: "'ssh' exited with 255\nno route".to_owned() },
-            FailedHost { name: "bcd".to_owned(), why: "closed".to_owned() },
-        ];
-        assert_eq!(
-            failed_hosts(&failed, 3),
-            "no 'node' server could be started on 2 of 3 hosts, and nothing is left running:\
-             \n  a    'ssh' exited with 255\n       no route\n  bcd  closed"
-        );
     }
 }

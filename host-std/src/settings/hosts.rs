@@ -17,6 +17,8 @@ pub(crate) struct HostSettings {
     /// Number of hosts with which the run starts at least, if others cannot be used (`--min-nodes`); all of
     /// them by default.
     pub(crate) min_nodes: Option<u32>,
+    /// True if the ranks of a host start before the node servers of all hosts have joined (`--start-early`).
+    pub(crate) starts_early: bool,
     /// Number of ranks of each host before the next one has its turn (`--ppn`).
     pub(crate) ppn: Option<u32>,
     /// Explicit map of ranks to hosts (`--rankmap`).
@@ -46,6 +48,7 @@ impl Default for HostSettings {
             local: true,
             nodes: None,
             min_nodes: None,
+            starts_early: false,
             ppn: None,
             rank_map: None,
             order: HostOrder::default(),

@@ -90,6 +90,12 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| settings.hosts.min_nodes.map(|nodes| nodes.to_string()),
     ),
     Hosts.switch(
+        "start-early",
+        "start the ranks of each host as soon as it has joined the run; hosts whose start is slow join later",
+        |settings, on| settings.hosts.starts_early = on,
+        |settings| settings.hosts.starts_early,
+    ),
+    Hosts.switch(
         "all-hosts",
         "let hosts without ranks take part in the run, for ranks that are spawned later",
         |settings, on| settings.hosts.all_hosts = on,

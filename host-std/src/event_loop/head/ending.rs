@@ -40,6 +40,8 @@ pub(super) struct Ending {
 pub(super) struct HostChoice {
     /// Number of hosts that the run needs; `None` if it needs all.
     pub(super) min_nodes: Option<u32>,
+    /// True if the ranks of a host start before all hosts have joined.
+    pub(super) starts_early: bool,
     /// Hosts without which the run starts again.
     pub(super) left_out: Vec<String>,
 }

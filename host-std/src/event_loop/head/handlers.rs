@@ -7,9 +7,10 @@ use super::terminal::HeadTerminal;
 use super::{HeadLoop, changes, failures, operations, reports, spawn, terminal, tools, trace};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
+use crate::nodes::failed_host::{FailedHost, failed_hosts, hosts_left_out};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
-use crate::nodes::start::{FailedHost, StartEvent, failed_hosts, hosts_left_out};
+use crate::nodes::start::StartEvent;
 use crate::numbers::index;
 use crate::report;
 use crate::run_report::RankEnd;
@@ -43,6 +44,12 @@ impl HeadLoop {
             is_any = true;
             match event {
                 StartEvent::Complete => self.start_job(),
+                // The tree keeps messages for nodes that join later.
+                StartEvent::Network(NetworkEvent::Attached { .. })
+                    if self.ending.hosts.starts_early =>
+                {
+                    self.start_job();
+                }
                 StartEvent::Failed(failed) => self.fail_start(&failed),
                 StartEvent::Report(report)
                 | StartEvent::Network(NetworkEvent::Rejected { report }) => {
@@ -93,7 +100,7 @@ impl HeadLoop {
         }
     }
 
-    /// Ends the run before any rank was started.
+    /// Ends the run before any rank was started, or before those of these hosts were.
     fn fail_start(&mut self, failed: &[FailedHost]) {
         let all = self.nodes.iter().count();
         let is_enough = |least| index(least) <= all.saturating_sub(failed.len());
@@ -103,6 +110,14 @@ impl HeadLoop {
             self.io.report(hosts_left_out(failed, all));
             self.ending.hosts.left_out = failed.iter().map(|host| host.name.clone()).collect();
             return;
+        }
+        if !self.jobs.is_unsent() {
+            // Nodes that join from now on are rejected.
+            for node in self.servers.absent() {
+                self.nodes.note_loss(NodeId(node));
+                self.input.remove(NodeId(node));
+                self.servers.network.exclude(NodeId(node));
+            }
         }
         let what = failed_hosts(failed, all);
         self.fail(Failure::Launcher { what }, None);

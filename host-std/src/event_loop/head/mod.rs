@@ -192,6 +192,7 @@ impl HeadLoop {
         reports.iter().for_each(|line| io.report(line));
         let mut ending = Ending::new(&settings.ending);
         ending.hosts.min_nodes = settings.hosts.min_nodes;
+        ending.hosts.starts_early = settings.hosts.starts_early;
         if settings.hosts.min_nodes.is_some() {
             servers.decide_all();
         }

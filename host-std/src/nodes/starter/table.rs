@@ -7,7 +7,7 @@
 //! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once | `SLURM_JOB_ID` | Slurm 22.05 |
 //! | `flux` | `flux exec -r all COMMAND`, once | `FLUX_URI` | its documentation |
 //! | `blaunch` | `blaunch HOST COMMAND`, per host | `LSB_MCPU_HOSTS` | its documentation |
-//! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | its documentation |
+//! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | Grid Engine 8.1.9 |
 
 /// One starter.
 #[derive(Debug)]

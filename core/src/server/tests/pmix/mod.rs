@@ -13,6 +13,7 @@ mod opening;
 mod output;
 mod publish;
 mod query;
+mod shared_store;
 mod waits;
 
 use super::*;

@@ -106,13 +106,16 @@ export class Pane {
     this.titled = false;
     const { ys, server, spacing } = this.geometry;
     this.gutter.style.height = `${this.geometry.height * magnification}px`;
-    // The hub has no button, and the height of its line.
-    this.gutter.firstChild.style.top = `${server * magnification - this.gutter.firstChild.offsetHeight / 2}px`;
     this.gutter.classList.toggle("dense", spacing * magnification < 17);
+    // Names stand below each other, and need no layers as placed ones do. The hub has no button, and the height of its line.
+    const hub = this.gutter.firstChild;
+    let below = server * magnification + hub.offsetHeight / 2;
+    hub.style.marginTop = `${below - hub.offsetHeight}px`;
     this.buttons.forEach((button, at) => {
       const tall = Math.min(spacing * magnification, 30);
-      button.style.top = `${ys[at] * magnification - tall / 2}px`;
+      button.style.marginTop = `${ys[at] * magnification - tall / 2 - below}px`;
       button.style.height = `${tall}px`;
+      below = ys[at] * magnification + tall / 2;
       button.classList.toggle("sparse", spacing < 9.5 && at % 4 !== 0);
     });
     this.app.changed();

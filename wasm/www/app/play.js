@@ -235,13 +235,14 @@ export const MARKED = new Set(["fault", "report", "rule", "error"]);
 /// For each lane, how its process is from when to when, and when it waits for an answer.
 function spans(story) {
   const lanes = story.lanes.map(() => ({ life: [], waits: [], start: null, end: null }));
-  const open = new Map();
+  // For each lane, its requests without an answer.
+  const open = story.lanes.map(() => new Map());
   // Of who was recorded without its start, the first message is the first that is known.
   if (story.recorded) for (const message of story.messages) lanes[message.lane].start ??= message.sent[0];
   for (const { at: [ns], lane, kind, text } of story.events) {
     if (lane == null) continue;
     const own = lanes[lane];
-    const word = text.split(" ")[2];
+    const [, , word, request] = text.split(" ", 4);
     if (kind === "process" && /^(rank|node) /.test(text)) {
       if (word === "start") own.start = ns;
       if (word === "killed" || word === "exit") own.end ??= { ns, text: text.split(" ").slice(2).join(" ") };
@@ -250,9 +251,9 @@ function spans(story) {
     } else if (kind === "ask") {
       const wait = { from: ns, to: null };
       own.waits.push(wait);
-      open.set(`${lane} ${text.split(" ")[3]}`, wait);
+      open[lane].set(request, wait);
     } else if (kind === "answer") {
-      const wait = open.get(`${lane} ${text.split(" ")[3]}`);
+      const wait = open[lane].get(request);
       if (wait) wait.to = ns;
     }
   }

@@ -240,7 +240,8 @@ mod tests {
             let before = story.messages[..=index].iter().filter(|one| one.lane == message.lane);
             let own: Vec<&Message> = before.collect();
             let bytes = own.iter().flat_map(|one| one.bytes.clone()).collect::<Vec<_>>();
-            let lens: Vec<u32> = own.iter().map(|one| one.bytes.len().try_into().unwrap()).collect();
+            let lens: Vec<u32> =
+                own.iter().map(|one| one.bytes.len().try_into().unwrap()).collect();
             let ups: Vec<u8> = own.iter().map(|one| one.is_up.into()).collect();
             assert_eq!(fields_of_last(&bytes, &lens, &ups), story.fields(index), "message {index}");
             // Numbers that do not fit the bytes are no reason to panic.

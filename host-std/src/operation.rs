@@ -70,6 +70,15 @@ pub(crate) enum OperationRequest {
     },
     /// An event that a tool has published, for the PMIx clients of all nodes.
     Event(EventMessage),
+    /// A rank of the node waits for a debugger.
+    Stopped(StopMessage),
+    /// The node has handled pushed input.
+    Pushed {
+        /// Number of the push.
+        number: u32,
+        /// The result.
+        result: PushResult,
+    },
 }
 
 /// Message of the head to agents.
@@ -152,6 +161,15 @@ pub(crate) enum OperationReply {
     },
     /// An event that a tool has published.
     Event(EventMessage),
+    /// A rank waits for a debugger, or all of a job.
+    Stopped(StopMessage),
+    /// Input that a tool has pushed, for readers on the receiving node.
+    Push {
+        /// Its number.
+        number: u32,
+        /// The input.
+        message: PushMessage,
+    },
 }
 
 /// State of one process of a rank.
@@ -182,6 +200,38 @@ pub(crate) struct ControlMessage {
     pub(crate) cleanup: Option<Cleanup>,
     /// Actions to execute now, in this order.
     pub(crate) actions: Vec<ControlAction>,
+}
+
+/// A rank that waits for a debugger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StopMessage {
+    /// Its job.
+    pub(crate) job: u32,
+    /// The rank; of the head, that of all ranks if all of them wait.
+    pub(crate) rank: u32,
+    /// Name of the place where it waits; empty if that is unknown.
+    pub(crate) breakpoint: String,
+}
+
+/// Input of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PushMessage {
+    /// Readers: jobs, each with one rank or as a whole; none for all that read pushed input.
+    pub(crate) readers: Vec<(u32, Option<u32>)>,
+    /// The input.
+    #[serde(with = "byte_vec")]
+    pub(crate) input: Vec<u8>,
+    /// True if no more follows.
+    pub(crate) is_complete: bool,
+}
+
+/// Result of pushed input. The first of several nodes' results in this order is that of the push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum PushResult {
+    Failed,
+    Full,
+    Taken,
+    NoReader,
 }
 
 /// Event of a tool, whose namespace no node knows.
@@ -434,7 +484,15 @@ pub(crate) mod tests {
         EventMessage { nspace, code: -231, range: 5, is_cached: true, count: 1, infos }
     }
 
-    pub(crate) fn requests() -> [OperationRequest; 13] {
+    fn push() -> PushMessage {
+        PushMessage { readers: vec![(1, None)], input: b"a\0".to_vec(), is_complete: true }
+    }
+
+    fn stopped() -> StopMessage {
+        StopMessage { job: 1, rank: u32::MAX, breakpoint: "pmix-init".to_owned() }
+    }
+
+    pub(crate) fn requests() -> [OperationRequest; 15] {
         let operation = Operation {
             kind: OperationKind::Construct,
             name: Some(b"ours".to_vec()),
@@ -470,10 +528,12 @@ pub(crate) mod tests {
             OperationRequest::Processes { number: 300, rows: rows() },
             OperationRequest::Control { asker: ASKER, message: control() },
             OperationRequest::Event(event()),
+            OperationRequest::Stopped(stopped()),
+            OperationRequest::Pushed { number: 300, result: PushResult::Full },
         ]
     }
 
-    pub(crate) fn replies() -> [OperationReply; 13] {
+    pub(crate) fn replies() -> [OperationReply; 15] {
         [
             OperationReply::Ended {
                 kind: OperationKind::GroupFence(2),
@@ -498,6 +558,8 @@ pub(crate) mod tests {
             OperationReply::Control(control()),
             OperationReply::Controlled { asker: ASKER },
             OperationReply::Event(event()),
+            OperationReply::Stopped(stopped()),
+            OperationReply::Push { number: 300, message: push() },
         ]
     }
 }

@@ -5,7 +5,8 @@ mod common;
 
 use common::hosts::local_nodes;
 use common::tools::{
-    ENDLESS, ENDS_OF_RANKS, Place, first_job, output_reaches_a_tool_and_the_launcher,
+    ENDLESS, ENDS_OF_RANKS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
+    first_job, input_of_a_tool_reaches_its_job, output_reaches_a_tool_and_the_launcher,
 };
 use common::{Ran, Running, host, pmix_program, run, shell};
 use pmi_std::pmix::Pmix;
@@ -142,6 +143,59 @@ fn tool_receives_the_output_of_ranks_on_all_nodes() {
     output_reaches_a_tool_and_the_launcher("nodes-iof", &["--starter", "local:3"], |place| {
         table(place, "RUNNING", 2);
     });
+}
+
+#[test]
+fn tool_provides_the_input_of_a_job_on_the_nodes() {
+    input_of_a_tool_reaches_its_job("nodes-input", &["--starter", "local:3", "-n", "2"]);
+}
+
+/// Options of a run with one rank on each of three nodes. The ranks of the next job begin on the first node.
+const THREE_NODES: [&str; 4] = ["--starter", "local:3", "-n", "3"];
+
+/// Lines of daemons on these nodes: a job of four ranks has two on the first node.
+fn daemons(nodes: &[u32]) -> Vec<String> {
+    let line = |node: &u32| format!("{} processes on local{node}", if *node == 1 { 2 } else { 1 });
+    nodes.iter().map(line).collect()
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_holds_a_job_in_init_and_starts_daemons_beside_each_rank_on_its_node() {
+    let wanted = ("init", "proc", 4);
+    debugger_controls_a_job("nodes-debug", &THREE_NODES, wanted, &daemons(&[1, 2, 3, 1]));
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_stops_a_job_in_its_program_and_starts_a_daemon_on_each_of_its_nodes() {
+    let wanted = ("app", "node", 4);
+    debugger_controls_a_job("nodes-debug-app", &THREE_NODES, wanted, &daemons(&[1, 2, 3]));
+}
+
+// Coverage: X2-6
+#[test]
+fn daemons_on_the_nodes_of_a_running_job_end_with_it() {
+    let line = |rank: u32| format!("daemon {rank}: 1 processes on local{}", rank + 1);
+    let options = ["--starter", "local:3", "-n", "2"];
+    debugger_attaches_to_a_running_job("nodes-attach", &options, &[0, 1].map(line));
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_stops_ranks_of_all_nodes_at_their_first_instruction() {
+    let place = Place::new("nodes-exec");
+    let job = place.start(THREE_NODES.iter().chain(&ENDLESS));
+    place.programs("pmix_debug", &["exec"], |ran| {
+        let ran = ran.exits_with(0);
+        let at = |line: &str| ran.out.find(line).unwrap_or_else(|| panic!("{line}: {}", ran.out));
+        for rank in 0..2 {
+            assert!(at("the job waits\n") < at(&format!("{rank}: released\n")), "{}", ran.out);
+        }
+        at("the job has ended\n");
+    });
+    job.signal("TERM");
+    job.end().exits_with(143);
 }
 
 #[test]

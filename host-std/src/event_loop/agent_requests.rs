@@ -1,10 +1,13 @@
 //! Requests of PMIx clients on one node of a run that other nodes take part in: queries for processes, job
-//! control, and events of tools, which connect to the head.
+//! control, and events and input of tools, which connect to the head.
 
 use super::query::ALL_NODES;
-use super::{EventLoop, agent};
-use crate::operation::{Asker, ControlMessage, OperationReply, OperationRequest};
+use super::{EventLoop, agent, forwarding};
+use crate::operation::{
+    Asker, ControlMessage, OperationReply, OperationRequest, PushMessage, StopMessage,
+};
 use crate::server::pmix::control::JobControl;
+use crate::server::pmix::forwarding::InputPush;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::{Status, keys};
 
@@ -67,6 +70,19 @@ pub(super) fn handle_reply(run: &mut EventLoop, reply: OperationReply) -> Option
         }
         OperationReply::Event(message) => {
             run.service.pmix_notifier().notify_of_tool(&message);
+        }
+        OperationReply::Stopped(StopMessage { job, rank, breakpoint }) => {
+            if run.listeners.has_pmix() {
+                let stopped = (JobId(job), rank);
+                run.service.pmix_notifier().notify_ready_for_debug(stopped, &breakpoint);
+            }
+        }
+        OperationReply::Push { number, message } => {
+            let PushMessage { readers, input, is_complete } = message;
+            let readers = readers.into_iter().map(|(job, rank)| (JobId(job), rank)).collect();
+            let push = InputPush { readers, input, is_complete };
+            let result = forwarding::push(&mut run.pmix_requests(), &push);
+            agent::send_operation(run, Ok(OperationRequest::Pushed { number, result }));
         }
         other => return Some(other),
     }

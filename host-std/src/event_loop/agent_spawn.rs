@@ -85,7 +85,8 @@ pub(super) fn handle_notice(run: &mut EventLoop, notice: SpawnNotice) {
 ///
 /// The reason for which they cannot be started; without the job, this node cannot serve the run.
 fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
-    let SpawnedJob { job: number, by: (parent, rank), is_of_tool, apps, blocks, preputs } = job;
+    let SpawnedJob { job: number, by: (parent, rank), is_of_tool, apps, blocks, .. } = job;
+    let SpawnedJob { preputs, directives, .. } = job;
     let first = run.jobs.plan(run.jobs.first()).and_then(|plan| plan.placement.hosts.clone());
     let parent = run.jobs.plan(JobId(parent)).map(Rc::clone);
     let (Some(first), Some(parent)) = (first, parent) else { return Err(INVALID.to_owned()) };
@@ -97,6 +98,7 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     let busy = busy.saturating_add(run.jobs.waiting_count());
     let mut plan = parent.spawned(rank, parts, preputs, number);
     plan.spawner = plan.spawner.filter(|_| !is_of_tool);
+    plan.pairs.directives = directives;
     if plan.ranks != map.ranks() {
         return Err(INVALID.to_owned());
     }
@@ -115,6 +117,8 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     };
     let local = plan.local();
     run.jobs.enqueue((id, number), plan, None);
+    // Daemons of a debugger ask their node for jobs of any protocol.
+    run.pmix_requests().describe_to_tools();
     agent::prepare_for_failures(run, id);
     nodes::join_next_without_members(&mut run.service, id);
     if local > 0 {

@@ -1,58 +1,64 @@
 //! Debuggers that find ranks through the variables of the launcher.
 
-use super::EventLoop;
-use super::spawn::Spawning;
+use super::{EventLoop, agent};
 use crate::launch::control::ControlAction;
 use crate::launch::directives::{JobDirectives, RankChoice};
 use crate::launch::gdb::{GdbPanes, HeldRank};
 use crate::launch::guard::Guard;
 use crate::mpir::{self, PartProcesses};
 use crate::numbers::index;
+use crate::operation::{OperationRequest, StopMessage};
 use crate::report;
 use pmi_core::ids::JobId;
 use pmi_core::wire::pmix::WILDCARD;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-impl Spawning<'_> {
-    /// Number of processes of a job of daemons of a debugger, if it follows from the processes that they
-    /// control.
-    pub(super) fn daemon_count(&self, directives: &JobDirectives) -> Option<u32> {
-        let (nspace, ranks) = directives.target.as_ref().filter(|_| directives.are_daemons)?;
-        let mut jobs = self.jobs.iter();
-        let (_, job) = jobs.find(|(_, job)| job.plan.kvsname == *nspace)?;
-        let targets = match ranks {
-            RankChoice::All => job.plan.local(),
-            RankChoice::One(_) => 1,
-        };
-        // All of them are on this host.
-        match (directives.per_process, directives.per_node) {
-            (Some(count), _) => count.checked_mul(targets),
-            (None, count) => count,
+/// Ranks of a job that wait for a debugger at the same place.
+#[derive(Debug, Default)]
+pub(super) struct StoppedRanks(BTreeSet<u32>);
+
+impl StoppedRanks {
+    /// Adds a rank of a job with this number of ranks. Returns the rank to report once all wait that were
+    /// told to, [`WILDCARD`] for all; the next one waits at another place.
+    pub(super) fn add(
+        &mut self,
+        directives: &JobDirectives,
+        rank: u32,
+        rank_count: u32,
+    ) -> Option<u32> {
+        self.0.insert(rank);
+        let JobDirectives { stop_in_init, stop_in_app, .. } = directives;
+        let awaits_all = [stop_in_init, stop_in_app].contains(&&Some(RankChoice::All));
+        let has_all = self.0.len() >= index(rank_count);
+        // A rank that stops by itself is reported at once.
+        if awaits_all && !has_all {
+            return None;
         }
+        self.0.clear();
+        Some(if has_all { WILDCARD } else { rank })
     }
 }
 
 /// Handles a process that waits for a debugger. Tools are notified when all ranks wait that were told to.
-pub(super) fn note_stopped(run: &mut EventLoop, job: JobId, rank: u32) {
+pub(super) fn note_stopped(run: &mut EventLoop, (job, rank): (JobId, u32), breakpoint: String) {
+    if run.uplink.is_some() {
+        let message = StopMessage { job: job.0, rank, breakpoint };
+        return agent::send_operation(run, Ok(OperationRequest::Stopped(message)));
+    }
     let Some(state) = run.jobs.get_mut(job) else { return };
-    state.stopped.insert(rank);
-    let JobDirectives { stop_in_init, stop_in_app, .. } = &state.plan.pairs.directives;
-    let awaited = match (stop_in_init, stop_in_app) {
-        (Some(RankChoice::All), _) | (_, Some(RankChoice::All)) => state.plan.local(),
-        // A rank that stops by itself is reported at once.
-        _ => 1,
-    };
-    if state.stopped.len() >= index(awaited) {
-        let all = state.stopped.len() == index(state.plan.local());
-        let rank = if all { WILDCARD } else { rank };
-        run.service.pmix_notifier().notify_ready_for_debug((job, rank), None);
+    let directives = &state.plan.pairs.directives;
+    if let Some(rank) = state.stopped.add(directives, rank, state.plan.local()) {
+        run.service.pmix_notifier().notify_ready_for_debug((job, rank), &breakpoint);
     }
 }
 
 /// Terminates daemons of debuggers once no other process runs.
 pub(super) fn dismiss_daemons(run: &mut EventLoop) {
-    // Few runs have any, and this is called at the end of each process.
-    if !run.jobs.iter().any(|(_, job)| job.plan.pairs.directives.are_daemons) {
+    // Few runs have any, and this is called at the end of each process. The head knows those of all nodes.
+    if run.uplink.is_some()
+        || !run.jobs.iter().any(|(_, job)| job.plan.pairs.directives.are_daemons)
+    {
         return;
     }
     let running = run.processes.iter().enumerate().filter(|(_, entry)| entry.process.is_some());

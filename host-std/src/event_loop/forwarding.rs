@@ -5,6 +5,7 @@ use super::io::Io;
 use super::jobs::Jobs;
 use super::pmix::PmixRequests;
 use super::processes::Processes;
+use crate::operation::PushResult;
 use crate::report;
 use crate::server::pmix::forwarding::InputPush;
 use crate::server::service::Service;
@@ -78,9 +79,8 @@ pub(super) fn withdraw(parts: &mut PmixRequests<'_>, session: SessionId, number:
 }
 
 /// Gives input to ranks that read what tools push; without a target, to all of them.
-pub(super) fn push(parts: &mut PmixRequests<'_>, push: &InputPush) -> Status {
+pub(super) fn push(parts: &mut PmixRequests<'_>, push: &InputPush) -> PushResult {
     let InputPush { readers, input, is_complete } = push;
-    let mut status = Status::NOT_SUPPORTED;
     let entries = parts.processes.iter().enumerate();
     let of_readers = entries.filter(|(_, entry)| {
         let is_it = |(job, rank): &(_, Option<u32>)| {
@@ -89,15 +89,25 @@ pub(super) fn push(parts: &mut PmixRequests<'_>, push: &InputPush) -> Status {
         entry.process.is_some() && (readers.is_empty() || readers.iter().any(is_it))
     });
     let numbers = of_readers.filter_map(|(number, _)| u32::try_from(number).ok());
-    for process in numbers {
+    let results = numbers.map(|process| {
         match parts.io.pushed.push(process, (input, *is_complete), parts.poller) {
-            Ok(Pushed::Taken) if status == Status::NOT_SUPPORTED => status = Status::SUCCESS,
-            Ok(Pushed::Taken | Pushed::NoPipe) => {}
-            Ok(Pushed::Full) => status = Status::OUT_OF_RESOURCE,
-            Err(_) => status = Status::ERROR,
+            Ok(Pushed::Taken) => PushResult::Taken,
+            Ok(Pushed::NoPipe) => PushResult::NoReader,
+            Ok(Pushed::Full) => PushResult::Full,
+            Err(_) => PushResult::Failed,
         }
+    });
+    results.min().unwrap_or(PushResult::NoReader)
+}
+
+/// Status of the answer to a push.
+pub(super) const fn status(result: PushResult) -> Status {
+    match result {
+        PushResult::Taken => Status::SUCCESS,
+        PushResult::NoReader => Status::NOT_SUPPORTED,
+        PushResult::Full => Status::OUT_OF_RESOURCE,
+        PushResult::Failed => Status::ERROR,
     }
-    status
 }
 
 /// The rank that is this process.

@@ -70,7 +70,9 @@ impl EventLoop {
             ServerEvent::PmixHostRequest { session, exchange } => {
                 self.handle_host_request((session, exchange));
             }
-            ServerEvent::PmixStopped { job, rank } => debugger::note_stopped(self, job, rank),
+            ServerEvent::PmixStopped { job, rank, breakpoint } => {
+                debugger::note_stopped(self, (job, rank), breakpoint);
+            }
             ServerEvent::PmixSilent { job, rank, code, after } => {
                 self.pmix_requests().handle_silent((job, rank), code, after);
             }
@@ -169,12 +171,14 @@ impl EventLoop {
         }
         let (mut spawning, listeners) = self.spawning();
         spawning.handle_request(who, request, listeners);
+        self.pmix_requests().describe_to_tools();
     }
 
     /// Handles the start of a rank.
     pub(super) fn handle_start(&mut self, event: StartEvent) {
         match event {
-            StartEvent::Started => {}
+            // The processes that they control may have ended meanwhile.
+            StartEvent::Started => debugger::dismiss_daemons(self),
             StartEvent::Failed { job, failure } if job != self.jobs.first() => {
                 agent_spawn::report_not_started(self, job, failure);
             }

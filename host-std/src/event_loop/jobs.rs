@@ -1,11 +1,12 @@
 //! Jobs of a run, and those whose ranks are not all started.
 
+use super::debugger::StoppedRanks;
 use crate::launch::codes::Commands;
 use crate::launch::plan::Plan;
 use crate::launch::process::Exec;
 use crate::server::event::PendingSpawn;
 use pmi_core::ids::JobId;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -34,7 +35,7 @@ pub(super) struct JobState {
     /// is no failure.
     is_unwanted: bool,
     /// Ranks that wait for a debugger.
-    pub(super) stopped: BTreeSet<u32>,
+    pub(super) stopped: StoppedRanks,
     /// True if two puts of one key by different ranks were reported.
     is_put_twice_reported: bool,
 }
@@ -97,7 +98,7 @@ impl Jobs {
             started_count: 0,
             running_count: 0,
             is_unwanted: false,
-            stopped: BTreeSet::new(),
+            stopped: StoppedRanks::default(),
             is_put_twice_reported: false,
         };
         self.all.insert(job.0, state);

@@ -162,12 +162,14 @@ impl PmixRequests<'_> {
                 self.service.pmix_calls().answer_validated(asked, identity);
                 return HostReaction::Done;
             }
+            // No output is kept without tools, nor on a node of several, whose head has it.
+            Wish::PullOutput(_) if !self.admits_tools => Status::NOT_SUPPORTED,
             Wish::PullOutput(pull) => {
                 forwarding::pull(self, asked, pull);
                 return HostReaction::Done;
             }
             Wish::WithdrawOutput(number) => forwarding::withdraw(self, session, number),
-            Wish::PushInput(push) => forwarding::push(self, &push),
+            Wish::PushInput(push) => forwarding::status(forwarding::push(self, &push)),
             Wish::Refused(status) => status,
         };
         self.service.pmix_calls().answer(asked, status);

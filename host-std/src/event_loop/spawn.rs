@@ -85,10 +85,15 @@ impl Spawning<'_> {
         let busy = running.saturating_add(waiting);
         let room = self.processes.launcher.limit.most().saturating_sub(busy);
 
-        let directives = request.directives.clone();
-        if let Some(count) = self.daemon_count(&directives) {
-            request.set_processes(count);
+        let all = |nspace: &str| {
+            let (_, job) = self.jobs.iter().find(|(_, job)| job.plan.kvsname == nspace)?;
+            Some(vec![(0, job.plan.local())])
+        };
+        // All of them are on this host.
+        if let Err(why) = request.place_daemons(all) {
+            return self.refuse(who, (Code::FAIL, &[]), why);
         }
+        let directives = request.directives.clone();
         let preputs = request.preputs.clone();
         let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
         let (parts, commands) = match request.resolve(&parent.host, room) {
@@ -253,7 +258,7 @@ impl Spawning<'_> {
             }
             if let Some(stopped) = start.plan.pairs.directives.stop_on_exec {
                 let mut notifier = self.service.pmix_notifier();
-                notifier.notify_ready_for_debug((start.job, stopped.number()), Some("exec"));
+                notifier.notify_ready_for_debug((start.job, stopped.number()), "exec");
             }
         }
     }

@@ -13,9 +13,10 @@ use super::trampoline::DebugHold;
 use crate::settings::DebuggedRanks;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Info, Type, WILDCARD};
+use serde::{Deserialize, Serialize};
 
-/// Directives that concern a whole job. Tools use them, so their job is on one host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Directives that concern a whole job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobDirectives {
     /// Ranks that read pushed input.
     pub(crate) stdin: Option<RankChoice>,
@@ -27,20 +28,21 @@ pub(crate) struct JobDirectives {
     pub(crate) stop_in_app: Option<RankChoice>,
     /// Ranks that stop at their first instruction.
     pub(crate) stop_on_exec: Option<RankChoice>,
-    /// Ranks of the first job that start in gdb.
+    /// Ranks of the first job that start in gdb, which is on one host.
+    #[serde(skip)]
     pub(crate) gdb: Option<DebuggedRanks>,
     /// True for daemons of a debugger.
     pub(crate) are_daemons: bool,
     /// Processes that these daemons control: a namespace and its ranks.
     pub(crate) target: Option<(String, RankChoice)>,
-    /// Number of daemons for each node.
+    /// Number of daemons for each node with one of these.
     pub(crate) per_node: Option<u32>,
     /// Number of daemons for each process.
     pub(crate) per_process: Option<u32>,
 }
 
 /// Ranks of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RankChoice {
     /// All.
     All,

@@ -11,6 +11,7 @@ pub(crate) mod cgroup;
 pub(crate) mod cleanup;
 pub(crate) mod codes;
 pub(crate) mod control;
+pub(crate) mod daemons;
 pub(crate) mod descriptors;
 pub(crate) mod directives;
 pub(crate) mod env;

@@ -40,8 +40,7 @@ pub(crate) struct SpawnRequest {
     pub(crate) wanted: Vec<AppSpec>,
     /// Initial key-value pairs of the new job's space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Directives for the whole job; of tools, whose jobs are on one host.
-    #[serde(skip)]
+    /// Directives for the whole job.
     pub(crate) directives: JobDirectives,
 }
 
@@ -106,8 +105,14 @@ impl SpawnRequest {
     }
 
     /// Sets the number of processes of each program.
-    pub(crate) fn set_processes(&mut self, processes: u32) {
+    pub(super) fn set_processes(&mut self, processes: u32) {
         self.wanted.iter_mut().for_each(|wanted| wanted.processes = processes);
+    }
+
+    /// True if hosts are named for one of the programs.
+    pub(super) fn names_hosts(&self) -> bool {
+        let is_named = |hosts: &WantedHosts| !hosts.names.is_empty() || hosts.file.is_some();
+        self.wanted.iter().any(|wanted| is_named(&wanted.hosts) || is_named(&wanted.added))
     }
 
     /// Longest time of the start of all programs; `None` without a limit.

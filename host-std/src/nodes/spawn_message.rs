@@ -2,6 +2,7 @@
 //! gives it the next number; all nodes add the jobs in the order of these numbers.
 
 use super::job_message::AppMessage;
+use crate::launch::directives::JobDirectives;
 use crate::launch::spawn_request::SpawnRequest;
 use crate::operation::Asker;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub(crate) struct SpawnedJob {
     pub(crate) blocks: Vec<(u32, u32)>,
     /// Initial pairs of its key-value space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Directives for the whole job.
+    pub(crate) directives: JobDirectives,
 }
 
 /// Message of the head about a spawned job.
@@ -73,6 +76,7 @@ pub(crate) struct SpawnAnswer {
 pub(super) mod tests {
     use super::super::job_message::tests::job;
     use super::*;
+    use crate::launch::directives::RankChoice;
 
     const ASKER: Asker = Asker { session: 3, exchange: 7 };
 
@@ -88,6 +92,11 @@ pub(super) mod tests {
             apps: job().apps,
             blocks: vec![(1, 3), (0, 2)],
             preputs: vec![(b"k".to_vec(), b"\xff".to_vec())],
+            directives: JobDirectives {
+                stop_on_exec: Some(RankChoice::One(1)),
+                target: Some(("kvs".to_owned(), RankChoice::All)),
+                ..JobDirectives::default()
+            },
         };
         let answer = SpawnAnswer { asker: ASKER, made: Err(-1), codes: vec![(2, 0), (1, 13)] };
         [

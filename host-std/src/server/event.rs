@@ -142,6 +142,8 @@ pub(crate) enum ServerEvent {
         job: JobId,
         /// Rank of the client.
         rank: u32,
+        /// Name of the place where it waits.
+        breakpoint: String,
     },
     /// A PMIx client sent a request that only the launcher can serve.
     PmixHostRequest {
@@ -230,7 +232,10 @@ pub(super) fn translate_event(
         Event::HeartbeatLost { job, rank, code, after } => {
             Some(ServerEvent::PmixSilent { job, rank: rank.0, code, after })
         }
-        Event::ReadyForDebug { job, rank } => Some(ServerEvent::PmixStopped { job, rank: rank.0 }),
+        Event::ReadyForDebug { job, rank, breakpoint } => {
+            let breakpoint = String::from_utf8_lossy(breakpoint.as_bytes()).into_owned();
+            Some(ServerEvent::PmixStopped { job, rank: rank.0, breakpoint })
+        }
         Event::HostRequest { session, exchange } => {
             match operations::take_pmix_name(service, session, exchange) {
                 Some(request) => Some(ServerEvent::Operation(Ok(request))),

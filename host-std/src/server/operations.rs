@@ -236,7 +236,9 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
         | OperationReply::Processes { .. }
         | OperationReply::Control(_)
         | OperationReply::Controlled { .. }
-        | OperationReply::Event(_) => return Ok(()),
+        | OperationReply::Event(_)
+        | OperationReply::Stopped(_)
+        | OperationReply::Push { .. } => return Ok(()),
     };
     handled.map_err(|error| super::nodes::explain(&error))
 }

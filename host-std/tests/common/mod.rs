@@ -15,6 +15,7 @@ pub mod wheel;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -281,7 +282,7 @@ fn quiet_launcher(program: PathBuf) -> Command {
 /// [`mpi_program`].
 pub fn pmix_program(name: &str) -> Option<PathBuf> {
     let flags = ["-I/usr/lib/x86_64-linux-gnu/pmix2/include", "-l:libpmix.so.2"];
-    let built = build_with(OsStr::new("cc"), name, name, &flags);
+    let built = build_once(name, || build_with(OsStr::new("cc"), name, name, &flags));
     or_skip(built, "Debian's package libpmix-dev brings what is missing")
 }
 
@@ -338,6 +339,30 @@ fn build_with(
     }
     std::fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
     Ok(program)
+}
+
+/// The program `name`, built unless that was done since its source, a header or this file, which has the
+/// options, was changed. One that runs is not replaced: it may start itself, and a debugger may read it.
+fn build_once(
+    name: &str,
+    build: impl FnOnce() -> Result<PathBuf, String>,
+) -> Result<PathBuf, String> {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // Tests run side by side, in one process or several.
+    let lock = File::create(program.with_extension("lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
+    let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let programs = std::fs::read_dir(tests.join("programs")).into_iter().flatten().flatten();
+    let own = |path: &PathBuf| {
+        path.extension().is_some_and(|of| of == "h") || path.ends_with(format!("{name}.c"))
+    };
+    let sources = programs.map(|entry| entry.path()).filter(own);
+    let latest = sources.chain([tests.join("common/mod.rs")]).filter_map(|path| changed(&path));
+    match changed(&program).zip(latest.max()) {
+        Some((built, latest)) if built > latest => Ok(program),
+        _ => build(),
+    }
 }
 
 fn code(status: ExitStatus) -> i32 {

@@ -124,6 +124,78 @@ pub fn output_reaches_a_tool_and_the_launcher(name: &str, options: &[&str], wait
     }
 }
 
+/// Has a tool of each library start a job that reads its input and writes to it, in a run with these options.
+pub fn input_of_a_tool_reaches_its_job(name: &str, options: &[&str]) {
+    let place = Place::new(name);
+    let job = place.start(options.iter().chain(&ENDLESS));
+    place.programs("pmix_iof", &["converse"], |ran| {
+        let ran = ran.exits_with(0).says_nothing();
+        // Once by the library itself, as the spawn requested, and once by the tool.
+        for line in ["got a line\n", "300000\n"] {
+            assert_eq!(ran.out.matches(line).count(), 2, "{line}: {}", ran.out);
+        }
+        assert!(ran.out.ends_with("stderr:\nerr\n"), "{}", ran.out);
+        assert_eq!(ran.err, "err\n");
+    });
+    job.signal("TERM");
+    job.end();
+}
+
+/// Has a debugger of each library hold a job of `ranks` ranks at a place, start daemons beside it, and release
+/// it, in a run with these options. `daemons` are the lines of the daemons, without their numbers.
+pub fn debugger_controls_a_job(
+    name: &str,
+    options: &[&str],
+    (place_of_stop, density, ranks): (&str, &str, usize),
+    daemons: &[String],
+) {
+    let place = Place::new(name);
+    let job = place.start(options.iter().chain(&ENDLESS));
+    let count = ranks.to_string();
+    place.programs("pmix_debug", &[place_of_stop, density, &count], |ran| {
+        let ran = ran.exits_with(0).says_nothing();
+        let at = |line: &str| ran.out.find(line).unwrap_or_else(|| panic!("{line}: {}", ran.out));
+        for (rank, daemon) in daemons.iter().enumerate() {
+            assert!(at("the job waits\n") < at(&format!("daemon {rank}: {daemon}\n")));
+        }
+        assert_eq!(ran.out.matches("daemon ").count(), daemons.len(), "{}", ran.out);
+        for rank in 0..ranks {
+            let released = at(&format!("{rank}: released\n"));
+            assert!(at("the daemons have ended\n") < released, "{}", ran.out);
+        }
+        // Output of other hosts may arrive after the end of the job.
+        at("the job has ended\n");
+    });
+    job.signal("TERM");
+    // The exit codes of the daemons are no failure.
+    let ran = job.end().exits_with(143);
+    assert!(!ran.err.contains("code 5"), "{}", ran.err);
+}
+
+/// Has a debugger of each library start daemons beside a running job, in a run with these options. They end
+/// with it. `daemons` are the lines of the daemons.
+pub fn debugger_attaches_to_a_running_job(name: &str, options: &[&str], daemons: &[String]) {
+    let place = Place::new(name);
+    // The ranks, which speak no PMIx, end with this process.
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    let ends_with = format!("--pid={}", sleeper.id());
+    let words = ["tail", "-s", "0.1", &ends_with, "-f", "/dev/null"];
+    let job = place.start(options.iter().copied().chain(words));
+    let nspace = first_job(job.pid());
+    if pmix_program("pmix_debug").is_some() {
+        place.programs("pmix_debug", &["attach", &nspace], |ran| {
+            assert_eq!(ran.exits_with(0).says_nothing().out, "the daemons run\n");
+        });
+        for line in daemons {
+            job.wait_for_output(&format!("{line}\n"));
+        }
+    }
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    // Daemons are no reason for a run to continue, and their end is no failure.
+    job.end().exits_with(0);
+}
+
 /// What the program `pmix_query ends` finds of the other five ranks.
 pub const ENDS_OF_RANKS: [&str; 5] = [
     "rank 1: state 20, code 0",

@@ -163,6 +163,67 @@ static void groups(void)
     check(push(job, 0, ""), "end of input");
 }
 
+static char other[64];
+static size_t other_length;
+
+static void on_other(size_t number, pmix_iof_channel_t channel, pmix_proc_t *source,
+                     pmix_byte_object_t *output, pmix_info_t infos[], size_t count)
+{
+    pthread_mutex_lock(&lock);
+    if (output != NULL && output->size <= sizeof other - other_length) {
+        memcpy(other + other_length, output->bytes, output->size);
+        other_length += output->size;
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Two requests for the same output. The end of one sends what it has buffered, and nothing follows. */
+static void flush(void)
+{
+    static const char *const none[] = {PMIX_FWD_STDIN, NULL};
+    pmix_info_t info;
+    pmix_nspace_t job;
+    pmix_proc_t source;
+    uint32_t bytes = 1000;
+    size_t grouped;
+
+    spawn("while read line; do echo $line; done", 1, none, job);
+    PMIX_INFO_LOAD(&info, PMIX_IOF_BUFFERING_SIZE, &bytes, PMIX_UINT32);
+    check(pull(job, 0, &info, 1), "register");
+    grouped = handler;
+    PMIX_PROC_LOAD(&source, job, 0);
+    is_registered = 0;
+    check(PMIx_IOF_pull(&source, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, on_other, on_registered, NULL),
+          "pull");
+    pthread_mutex_lock(&lock);
+    while (!is_registered)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    check(registered, "the second request");
+    check(push(job, 0, "first\n"), "push");
+    pthread_mutex_lock(&lock);
+    while (other_length < 6)
+        pthread_cond_wait(&changed, &lock);
+    /* The launcher has it, and keeps it for the request that is buffered. */
+    holds(lengths[0] == 0, "nothing has come");
+    is_registered = 0;
+    pthread_mutex_unlock(&lock);
+    check(PMIx_IOF_deregister(grouped, NULL, 0, on_done, NULL), "deregister");
+    pthread_mutex_lock(&lock);
+    while (!is_registered)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    check(registered, "the request is withdrawn");
+    check(push(job, 0, "second\n"), "push");
+    pthread_mutex_lock(&lock);
+    while (other_length < 13)
+        pthread_cond_wait(&changed, &lock);
+    printf("%.*s%.*s", (int)lengths[0], texts[0], (int)other_length, other);
+    pthread_mutex_unlock(&lock);
+    check(push(job, 0, ""), "end of input");
+}
+
 /* Starts a job that reads input of the tool and writes to it. */
 static void converse(void)
 {
@@ -202,6 +263,8 @@ int main(int argc, char **argv)
         formats(argv[2]);
     else if (strcmp(argv[1], "groups") == 0)
         groups();
+    else if (strcmp(argv[1], "flush") == 0)
+        flush();
     else if (strcmp(argv[1], "converse") == 0)
         converse();
     else if (strcmp(argv[1], "refusals") == 0)

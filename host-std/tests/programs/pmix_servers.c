@@ -40,6 +40,10 @@ int main(int argc, char **argv)
     holds(is_known(argv[4]) && !is_known(argv[2]), "the second launcher is asked");
     check(PMIx_tool_set_server(&first, NULL, 0), "the first server");
     holds(is_known(argv[2]) && !is_known(argv[4]), "the first launcher is asked again");
+    check(PMIx_tool_disconnect(&second), "disconnect");
+    check(PMIx_tool_get_servers(&servers, &count), "the server that is left");
+    holds(count == 1 && PMIX_CHECK_PROCID(&servers[0], &first), "one server is left");
+    holds(is_known(argv[2]) && !is_known(argv[4]), "the first launcher answers without the second");
     check(PMIx_tool_finalize(), "finalize");
     printf("done\n");
     return 0;

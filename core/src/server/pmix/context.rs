@@ -80,8 +80,8 @@ pub(in crate::server) enum PmixEffect {
         at: usize,
         /// True if servers of other nodes have to handle the request as well.
         is_forwarded: bool,
-        /// True if the peer waits for a debugger.
-        is_stopped: bool,
+        /// Name of the place where the peer waits for a debugger; empty without one.
+        stopped_at: Option<Excerpt>,
     },
     /// The rank has left a group.
     LeftGroup {

@@ -41,12 +41,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             PmixEffect::Fetched => Event::ModexRequested { session: id },
             PmixEffect::Published => return self.answer_lookups(),
             PmixEffect::Registered => return self.deliver_cached(id),
-            PmixEffect::Happened { at, is_forwarded, is_stopped } => {
+            PmixEffect::Happened { at, is_forwarded, stopped_at } => {
                 self.deliver(at, Some(id));
-                match (is_forwarded, is_stopped) {
+                match (is_forwarded, stopped_at) {
                     (true, _) => Event::RequestForwarded { session: id },
-                    (false, true) => Event::ReadyForDebug { job, rank },
-                    (false, false) => return,
+                    (false, Some(breakpoint)) => Event::ReadyForDebug { job, rank, breakpoint },
+                    (false, None) => return,
                 }
             }
             PmixEffect::LeftGroup { at, is_forwarded } => {

@@ -29,7 +29,7 @@ use crate::server::session::SessionPhase;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
-use crate::wire::pmix::names::{Status, range};
+use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::{Format, Release, Request, Unpacker};
 
 /// Handles one complete message. A failure of the peer that ends the session is set as its phase.
@@ -162,7 +162,10 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
                         hold::<P>(state, body);
                     }
                     let is_stopped = *code == Status::READY_FOR_DEBUG.0 && *range == range::RM;
-                    let effect = PmixEffect::Happened { at, is_forwarded, is_stopped };
+                    let breakpoint = infos.find(keys::BREAKPOINT).and_then(|value| value.text());
+                    let stopped_at = is_stopped
+                        .then(|| Excerpt::new(breakpoint.unwrap_or_default().iter().copied()));
+                    let effect = PmixEffect::Happened { at, is_forwarded, stopped_at };
                     (PmixResponse::Status(Status::SUCCESS), effect)
                 }
                 Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),

@@ -4,7 +4,10 @@ use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
 use super::terminal::HeadTerminal;
-use super::{HeadLoop, changes, failures, operations, reports, spawn, terminal, tools, trace};
+use super::{
+    HeadLoop, changes, debuggers, failures, operations, pushes, reports, spawn, terminal, tools,
+    trace,
+};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::nodes::failed_host::{FailedHost, failed_hosts, hosts_left_out};
@@ -209,6 +212,8 @@ impl HeadLoop {
         }
         if job > 0 {
             spawn::check_started(self, job);
+            // The processes that they control may have ended meanwhile.
+            debuggers::dismiss_daemons(self);
         } else if self.nodes.has_started_all(0) {
             self.summary.note_all_started();
         }
@@ -236,6 +241,7 @@ impl HeadLoop {
         }
         operations::note_end(self, (job, rank));
         tools::note_end(self, (job, rank), (ending, phase));
+        debuggers::dismiss_daemons(self);
         spawn::check_ended(self, job);
     }
 
@@ -325,6 +331,8 @@ impl HeadLoop {
             }
             spawn::handle_loss(self, node);
             changes::handle_loss(self, node);
+            pushes::handle_loss(self, node);
+            debuggers::dismiss_daemons(self);
             let spawned = 1..self.nodes.job_count();
             spawned.for_each(|job| spawn::check_ended(self, job));
             return Ok(());

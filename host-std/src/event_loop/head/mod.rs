@@ -26,6 +26,7 @@
 
 mod changes;
 mod collection;
+mod debuggers;
 mod ending;
 mod failures;
 mod fetches;
@@ -33,6 +34,7 @@ mod handlers;
 mod input;
 mod merge;
 mod operations;
+mod pushes;
 mod queries;
 mod reports;
 mod spawn;
@@ -75,11 +77,13 @@ use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::stream::Stream;
 use crate::verdict::Failure;
+use debuggers::StoppedJobs;
 use ending::Ending;
 use input::{HeadInput, NodeInput};
 use operations::Operations;
 use pmi_host_base::exit;
 use pmi_tree::{Class, Destination, NodeId};
+use pushes::Pushes;
 use queries::Queries;
 use reports::Reports;
 use rustix::fs::Mode;
@@ -127,6 +131,8 @@ struct HeadClients {
     queries: Queries,
     /// Server of published names besides that of the head.
     names: Option<NameClient>,
+    pushes: Pushes,
+    stopped: StoppedJobs,
 }
 
 impl HeadLoop {
@@ -209,7 +215,14 @@ impl HeadLoop {
             jobs,
             nodes,
             operations,
-            clients: HeadClients { server, listeners, queries: Queries::default(), names },
+            clients: HeadClients {
+                server,
+                listeners,
+                queries: Queries::default(),
+                names,
+                pushes: Pushes::default(),
+                stopped: StoppedJobs::default(),
+            },
             io,
             input,
             summary,

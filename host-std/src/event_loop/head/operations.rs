@@ -3,7 +3,7 @@
 use super::changes::{self, Changes};
 use super::queries::{self, Query, QueryOrigin};
 use super::table::NodeTable;
-use super::{HeadLoop, fetches, trace};
+use super::{HeadLoop, debuggers, fetches, pushes, trace};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::names::client::NameUpdate;
 use crate::numbers::index;
@@ -251,6 +251,8 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
             queries::control(head, QueryOrigin::Control(from, asker), message);
             true
         }
+        OperationRequest::Stopped(message) => debuggers::note_stopped(head, from, message),
+        OperationRequest::Pushed { number, result } => pushes::note(head, from, number, result),
         // Tools connect to the head.
         OperationRequest::Event(_) => false,
     };

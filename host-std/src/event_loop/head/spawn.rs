@@ -4,9 +4,8 @@
 //! of it: they serve reads of its data. The answer follows when all ranks are started.
 
 use super::super::spawn::LATE;
-use super::{HeadLoop, tools, trace};
+use super::{HeadLoop, debuggers, tools, trace};
 use crate::launch::codes::Commands;
-use crate::launch::directives::JobDirectives;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
 use crate::launch::spawn_request::{RunHosts, SpawnRequest};
@@ -16,7 +15,7 @@ use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, Spawne
 use crate::nodes::stage::SentPrograms;
 use crate::numbers::index;
 use crate::operation::Asker;
-use crate::placement::{PlacedHosts, SpawnedPart, place_spawned};
+use crate::placement::{NodeMap, PlacedHosts, SpawnedPart, place_spawned};
 use crate::report;
 use crate::server::event::PendingSpawn;
 use crate::stdio::forward::{OutputDelivery, OutputPull};
@@ -131,16 +130,11 @@ pub(super) fn handle_tool(
     request: SpawnRequest,
 ) {
     let asked = PendingSpawn { session, exchange };
-    // Daemons of debuggers, stops for them and pushed input need more of the nodes than a start.
-    let JobDirectives { forwards, .. } = request.directives;
-    if request.directives != (JobDirectives { forwards, ..JobDirectives::default() }) {
-        return head.clients.server.service.answer_spawn(asked, Err(Code::FAIL), &[]);
-    }
     handle(head, SpawnOrigin::Tool(asked), request);
 }
 
 /// Accepts or rejects a spawn request. It gets an answer either way, and the job of a rank continues.
-fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
+fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
     if head.ending.termination.has_failed() || head.ending.is_leaving() || head.jobs.is_unsent() {
         return answer(head, from, Err(Code::FAIL), &[]);
     }
@@ -150,7 +144,12 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
         SpawnOrigin::Rank(node, ..) => placed.name(node.0.saturating_sub(1)).to_owned(),
         SpawnOrigin::Tool(_) => head.plan(0).host.clone(),
     };
-    let (by, forwards) = (from.by(), request.directives.forwards);
+    let beside = match request.place_daemons(|nspace| debuggers::nodes_of(head, nspace)) {
+        Ok(beside) => beside,
+        Err(why) => return refuse(head, from, (Code::FAIL, &[]), why),
+    };
+    let (by, directives) = (from.by(), request.directives.clone());
+    let forwards = directives.forwards;
     let preputs = request.preputs.clone();
     let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
     let room = RANKS_MAX.saturating_sub(head.nodes.rank_count());
@@ -165,7 +164,15 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
     let wanted: Vec<SpawnedPart> =
         wanted.map(|(app, nodes)| SpawnedPart { ranks: app.ranks, nodes }).collect();
     let mut loads = loads;
-    let Some(map) = place_spawned(&wanted, &mut loads) else {
+    let map = match beside {
+        // Those of each program.
+        Some(runs) => {
+            let nodes = u32::try_from(loads.len()).unwrap_or(u32::MAX);
+            NodeMap::of_blocks(&runs.repeat(wanted.len()), nodes)
+        }
+        None => place_spawned(&wanted, &mut loads),
+    };
+    let Some(map) = map else {
         return refuse(head, from, (Code::FAIL, &[]), "its ranks have no places");
     };
     let blocks = map.blocks();
@@ -180,6 +187,7 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
     plan.spawner = plan.spawner.filter(|_| !from.is_tool());
     plan.placement.ranks = LocalRanks::default();
     plan.placement.hosts = Some(Rc::clone(&places));
+    plan.pairs.directives = directives.clone();
     if let Err(error) = head.io.outputs.prepare(job, plan.started()) {
         return refuse(head, from, (Code::FAIL, &[]), error);
     }
@@ -193,7 +201,7 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
         let pull = OutputPull { sources, streams: forwards, reference: 0, delivery };
         head.io.forwarder.add(asked.session, pull, Instant::now());
     }
-    tools::add_job(head, &plan);
+    tools::add_job(head, id, &plan);
     head.operations.add_job(Rc::clone(&places));
     head.nodes.add_job(&places);
     head.jobs.labels.add_job(&places);
@@ -203,7 +211,8 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, request: SpawnRequest) {
     head.jobs.spawned.push(Rc::new(plan));
     head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline });
     let is_of_tool = from.is_tool();
-    let spawned = SpawnedJob { job, by, is_of_tool, apps: messages, blocks, preputs };
+    let apps = messages;
+    let spawned = SpawnedJob { job, by, is_of_tool, apps, blocks, preputs, directives };
     send_all(head, SpawnNotice::New(Box::new(spawned)));
 }
 

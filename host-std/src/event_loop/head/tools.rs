@@ -10,7 +10,7 @@ use super::super::tools::{NewTool, ToolAdmission};
 use super::queries::{self, Query, QueryOrigin};
 use super::spawn::HeadJobs;
 use super::table::{NodeTable, RemoteProcess};
-use super::{HeadLoop, operations, spawn};
+use super::{HeadLoop, debuggers, operations, pushes, spawn};
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::nodes::message::HeadMessage;
@@ -232,8 +232,9 @@ fn handle_request(head: &mut HeadLoop, asked: (SessionId, usize)) -> Option<Stat
                 false => Status::NOT_FOUND,
             }
         }
-        // No process of a rank is on this node, and no rank of others reads pushed input.
-        Wish::Credential(..) | Wish::Monitor(..) | Wish::PushInput(_) => Status::NOT_SUPPORTED,
+        Wish::PushInput(push) => return pushes::start(head, asked, push),
+        // No process of a rank is on this node.
+        Wish::Credential(..) | Wish::Monitor(..) => Status::NOT_SUPPORTED,
         Wish::Refused(status) => status,
     })
 }
@@ -269,8 +270,9 @@ pub(super) fn answer_query(head: &mut HeadLoop, asked: (SessionId, usize), rows:
 }
 
 /// Lets tools find a spawned job.
-pub(super) fn add_job(head: &mut HeadLoop, plan: &Plan) {
+pub(super) fn add_job(head: &mut HeadLoop, job: JobId, plan: &Plan) {
     head.clients.listeners.tools.add_job(plan.kvsname.clone());
+    head.clients.server.service.describe_to_tools(job, plan);
 }
 
 /// Tells tools that all ranks of a job run.
@@ -279,6 +281,7 @@ pub(super) fn note_job_start(head: &mut HeadLoop, number: u32) {
     {
         head.clients.server.service.pmix_notifier().notify_job_start(job);
     }
+    debuggers::note_job_start(head, number);
 }
 
 /// Tells tools that no rank of a spawned job is left.
@@ -290,6 +293,7 @@ pub(super) fn note_job_end(head: &mut HeadLoop, number: u32) {
         head.clients.server.service.pmix_notifier().notify_job_end(job);
     }
     head.clients.server.note_job_end(number);
+    debuggers::note_job_end(head, number);
 }
 
 /// Tells tools that a rank has ended.

@@ -78,22 +78,18 @@ impl PmixNotifier<'_> {
         });
     }
 
-    /// Publishes that a process waits for a debugger, or all of a job, and where.
-    pub(crate) fn notify_ready_for_debug(
-        &mut self,
-        (job, rank): (JobId, u32),
-        breakpoint: Option<&str>,
-    ) {
+    /// Publishes that a process waits for a debugger, or all of a job, and where, unless that is unknown.
+    pub(crate) fn notify_ready_for_debug(&mut self, (job, rank): (JobId, u32), breakpoint: &str) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (code, range) = (Status::READY_FOR_DEBUG, range::SESSION);
-        let infos = 3 + u32::from(breakpoint.is_some());
+        let infos = 3 + u32::from(!breakpoint.is_empty());
         let notification = Notification { code, source, range, later: Some(range), infos };
         self.server.pmix().notify_clients(&notification, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
-            if let Some(breakpoint) = breakpoint {
+            if !breakpoint.is_empty() {
                 info(keys::BREAKPOINT, Type::STRING, to).text(Some(breakpoint.as_bytes()));
             }
         });

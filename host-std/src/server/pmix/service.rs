@@ -225,7 +225,7 @@ impl Service {
 
     /// Describes a job to tools whose ranks use other protocols.
     pub(crate) fn describe_to_tools(&mut self, job: JobId, plan: &Plan) {
-        if !self.pmix.tools.is_empty() && !self.server.pmix_ref().has_job(job) {
+        if self.pmix.tools.is_any() && !self.server.pmix_ref().has_job(job) {
             // Without memory the job is unknown to tools, and unaffected.
             let _ = self.add_pmix_job(job, plan);
         }

@@ -40,9 +40,9 @@ impl Tools {
         self.closed.push(session);
     }
 
-    /// True if no tool is connected.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+    /// True if a tool is connected, or there are daemons of a debugger.
+    pub(super) fn is_any(&self) -> bool {
+        !self.jobs.is_empty() || !self.daemons.is_empty()
     }
 
     /// Name of the next tool that brings none.

@@ -1,6 +1,7 @@
 //! Output of processes for clients, and processes that wait for a debugger.
 
 use super::*;
+use crate::ids::Excerpt;
 use crate::server::pmix::ForwardedOutput;
 use crate::wire::pmix::names::channel;
 use crate::wire::pmix::{List, Request};
@@ -114,10 +115,12 @@ fn process_that_waits_for_a_debugger_is_reported_to_the_owner_alone() {
     for (range, told) in [(range::RM, true), (range::PROC_LOCAL, false)] {
         hall.ask(1, Command::NOTIFY, &|to| {
             to.one(Type::STATUS).i32(Status::READY_FOR_DEBUG.0).one(Type::DATA_RANGE).u8(range);
-            to.one(Type::SIZE).size(0);
+            to.one(Type::SIZE).size(1).one(Type::INFO).text(Some(keys::BREAKPOINT)).u32(0);
+            to.of(Type::STRING).text(Some(b"pmix-init"));
         });
         assert_eq!(hall.status(1), Status::SUCCESS);
-        let stopped = Event::ReadyForDebug { job: hall.world.job, rank: Rank(1) };
+        let breakpoint = Excerpt::new(*b"pmix-init");
+        let stopped = Event::ReadyForDebug { job: hall.world.job, rank: Rank(1), breakpoint };
         assert_eq!(hall.world.server.poll_event(), told.then_some(stopped));
         assert_eq!(hall.answers(0), []);
     }

@@ -9,6 +9,7 @@ use super::jobs::{Jobs, Spawner, Start};
 use super::listeners::Listeners;
 use super::processes::Processes;
 use super::summary::Summary;
+use crate::launch::daemons::place_daemons;
 use crate::launch::descriptors::FdBudget;
 use crate::launch::process::{PreparedRank, Process, StartedRank, start_code};
 use crate::launch::spawn_request::SpawnRequest;
@@ -90,7 +91,7 @@ impl Spawning<'_> {
             Some(vec![(0, job.plan.local())])
         };
         // All of them are on this host.
-        if let Err(why) = request.place_daemons(all) {
+        if let Err(why) = place_daemons(&mut request, all) {
             return self.refuse(who, (Code::FAIL, &[]), why);
         }
         let directives = request.directives.clone();

@@ -28,44 +28,42 @@ pub(crate) enum DaemonError {
 /// Nodes with numbers of processes, in the order of the ranks.
 pub(crate) type NodeRuns = Vec<(u32, u32)>;
 
-impl SpawnRequest {
-    /// Sets the number of processes of each program if these are daemons of a debugger that go beside the
-    /// processes of a job, for which `job` returns the nodes. Returns the nodes for one program then.
-    ///
-    /// # Errors
-    ///
-    /// [`DaemonError`].
-    pub(crate) fn place_daemons(
-        &mut self,
-        job: impl FnOnce(&str) -> Option<NodeRuns>,
-    ) -> Result<Option<NodeRuns>, DaemonError> {
-        let JobDirectives { are_daemons: true, target: Some((nspace, ranks)), .. } =
-            &self.directives
-        else {
-            return Ok(None);
-        };
-        let (per_node, per_process) = (self.directives.per_node, self.directives.per_process);
-        if per_node.is_none() && per_process.is_none() && self.names_hosts() {
-            return Ok(None);
-        }
-        if per_node.is_some() && per_process.is_some() {
-            return Err(DaemonError::Both);
-        }
-        let unknown = || DaemonError::Target(nspace.clone());
-        let targets = chosen(&job(nspace).ok_or_else(unknown)?, *ranks);
-        let runs = match per_node {
-            Some(count) => beside_nodes(&targets, count),
-            None => beside_processes(&targets, per_process.unwrap_or(1)),
-        };
-        let runs = runs.ok_or(DaemonError::TooMany)?;
-        if runs.is_empty() {
-            return Err(unknown());
-        }
-        let sum = |sum: u32, (_, count): &(u32, u32)| sum.checked_add(*count);
-        let count = runs.iter().try_fold(0, sum).ok_or(DaemonError::TooMany)?;
-        self.set_processes(count);
-        Ok(Some(runs))
+/// Sets the number of processes of each program if these are daemons of a debugger that go beside the
+/// processes of a job, for which `job` returns the nodes. Returns the nodes for one program then.
+///
+/// # Errors
+///
+/// [`DaemonError`].
+pub(crate) fn place_daemons(
+    request: &mut SpawnRequest,
+    job: impl FnOnce(&str) -> Option<NodeRuns>,
+) -> Result<Option<NodeRuns>, DaemonError> {
+    let JobDirectives { are_daemons: true, target: Some((nspace, ranks)), .. } =
+        &request.directives
+    else {
+        return Ok(None);
+    };
+    let (per_node, per_process) = (request.directives.per_node, request.directives.per_process);
+    if per_node.is_none() && per_process.is_none() && request.names_hosts() {
+        return Ok(None);
     }
+    if per_node.is_some() && per_process.is_some() {
+        return Err(DaemonError::Both);
+    }
+    let unknown = || DaemonError::Target(nspace.clone());
+    let targets = chosen(&job(nspace).ok_or_else(unknown)?, *ranks);
+    let runs = match per_node {
+        Some(count) => beside_nodes(&targets, count),
+        None => beside_processes(&targets, per_process.unwrap_or(1)),
+    };
+    let runs = runs.ok_or(DaemonError::TooMany)?;
+    if runs.is_empty() {
+        return Err(unknown());
+    }
+    let sum = |sum: u32, (_, count): &(u32, u32)| sum.checked_add(*count);
+    let count = runs.iter().try_fold(0, sum).ok_or(DaemonError::TooMany)?;
+    request.set_processes(count);
+    Ok(Some(runs))
 }
 
 /// The part of the runs that these ranks make.
@@ -105,7 +103,7 @@ mod tests {
         request.directives.are_daemons = true;
         request.directives.target = Some(("kvs".to_owned(), RankChoice::All));
         change(&mut request.directives);
-        request.place_daemons(|name| (name == "kvs").then(|| vec![(1, 2), (0, 1), (1, 1)]))
+        place_daemons(&mut request, |name| (name == "kvs").then(|| vec![(1, 2), (0, 1), (1, 1)]))
     }
 
     #[test]

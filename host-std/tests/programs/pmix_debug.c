@@ -12,7 +12,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static char stopped[PMIX_MAX_NSLEN + 1], breakpoint[32], ended[4][PMIX_MAX_NSLEN + 1];
+static char stopped[PMIX_MAX_NSLEN + 1], breakpoint[32], ended[64][PMIX_MAX_NSLEN + 1];
 static pmix_rank_t stopped_rank;
 /* Path of this program, which is valid even if the file has been replaced since. */
 static char *own_path;
@@ -31,7 +31,7 @@ static void on_event(size_t number, pmix_status_t code, const pmix_proc_t *sourc
                 strncpy(breakpoint, infos[at].value.data.string, sizeof breakpoint - 1);
     }
     for (size_t at = 0; code == PMIX_EVENT_JOB_END && at < count; at++)
-        if (PMIX_CHECK_KEY(&infos[at], PMIX_NSPACE) && ends < 4)
+        if (PMIX_CHECK_KEY(&infos[at], PMIX_NSPACE) && ends < 64)
             strncpy(ended[ends++], infos[at].value.data.string, PMIX_MAX_NSLEN);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);

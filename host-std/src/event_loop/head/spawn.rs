@@ -6,6 +6,7 @@
 use super::super::spawn::LATE;
 use super::{HeadLoop, debuggers, tools, trace};
 use crate::launch::codes::Commands;
+use crate::launch::daemons::place_daemons;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
 use crate::launch::spawn_request::{RunHosts, SpawnRequest};
@@ -144,7 +145,7 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
         SpawnOrigin::Rank(node, ..) => placed.name(node.0.saturating_sub(1)).to_owned(),
         SpawnOrigin::Tool(_) => head.plan(0).host.clone(),
     };
-    let beside = match request.place_daemons(|nspace| debuggers::nodes_of(head, nspace)) {
+    let beside = match place_daemons(&mut request, |nspace| debuggers::nodes_of(head, nspace)) {
         Ok(beside) => beside,
         Err(why) => return refuse(head, from, (Code::FAIL, &[]), why),
     };

@@ -6,7 +6,8 @@ mod common;
 use common::hosts::local_nodes;
 use common::tools::{
     ENDLESS, ENDS_OF_RANKS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
-    first_job, input_of_a_tool_reaches_its_job, output_reaches_a_tool_and_the_launcher,
+    debugger_starts_a_job_with_its_daemons, first_job, input_of_a_tool_reaches_its_job,
+    output_reaches_a_tool_and_the_launcher,
 };
 use common::{Ran, Running, host, pmix_program, run, shell};
 use pmi_std::pmix::Pmix;
@@ -171,6 +172,12 @@ fn debugger_holds_a_job_in_init_and_starts_daemons_beside_each_rank_on_its_node(
 fn debugger_stops_a_job_in_its_program_and_starts_a_daemon_on_each_of_its_nodes() {
     let wanted = ("app", "node", 4);
     debugger_controls_a_job("nodes-debug-app", &THREE_NODES, wanted, &daemons(&[1, 2, 3]));
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_starts_a_job_and_its_daemons_by_one_request_on_the_nodes() {
+    debugger_starts_a_job_with_its_daemons("nodes-cospawn", &THREE_NODES);
 }
 
 // Coverage: X2-6

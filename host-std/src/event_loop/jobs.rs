@@ -4,6 +4,7 @@ use super::debugger::StoppedRanks;
 use crate::launch::codes::Commands;
 use crate::launch::plan::Plan;
 use crate::launch::process::Exec;
+use crate::launch::spawn_request::SpawnRequest;
 use crate::server::event::PendingSpawn;
 use pmi_core::ids::JobId;
 use std::collections::{BTreeMap, VecDeque};
@@ -63,6 +64,10 @@ pub(super) struct Spawner {
     pub(super) commands: Commands,
     /// Time at which all ranks must be started; `None` without a limit.
     pub(super) deadline: Option<Instant>,
+    /// Daemons of a debugger that are started next, before the answer.
+    pub(super) daemons: Option<SpawnRequest>,
+    /// The requested job, if this one has its daemons.
+    pub(super) beside: Option<JobId>,
 }
 
 /// A spawned job has ended.

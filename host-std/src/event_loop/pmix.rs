@@ -139,7 +139,7 @@ impl PmixRequests<'_> {
             }
             Wish::Spawn(job, rank, request) => {
                 let asked = PendingSpawn { session, exchange };
-                return HostReaction::Spawn(Requester { job, rank, asked }, request);
+                return HostReaction::Spawn(Requester { job, rank, asked, beside: None }, request);
             }
             Wish::Query => {
                 let wanted = [keys::QUERY_MEMORY_USAGE];

@@ -54,17 +54,21 @@ pub(super) enum StartEvent {
     /// A rank of this spawned job could not be started, so the others are killed; the requesting rank has
     /// its response.
     Undone(JobId),
+    /// All ranks of a job were started, and its daemons are to be.
+    Daemons(Requester, Box<SpawnRequest>),
 }
 
 /// A rank that was started, and the writing end of its standard input.
 type Started = (StartedRank, Option<InputWriter>);
 
 /// A rank that requested to spawn, and its request.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Requester {
     pub(super) job: JobId,
     pub(super) rank: u32,
     pub(super) asked: PendingSpawn,
+    /// The requested job, if the request is for its daemons.
+    pub(super) beside: Option<JobId>,
 }
 
 impl Spawning<'_> {
@@ -95,6 +99,7 @@ impl Spawning<'_> {
             return self.refuse(who, (Code::FAIL, &[]), why);
         }
         let directives = request.directives.clone();
+        let daemons = request.daemons.is_some().then(|| request.clone());
         let preputs = request.preputs.clone();
         let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
         let (parts, commands) = match request.resolve(&parent.host, room) {
@@ -123,7 +128,7 @@ impl Spawning<'_> {
         }
         match self.service.add_job(&plan) {
             Ok(id) => {
-                let Requester { job, rank, asked } = who;
+                let Requester { job, rank, asked, beside } = who;
                 listeners.tools.add_job(plan.kvsname.clone());
                 let forwards = plan.pairs.directives.forwards;
                 if is_tool && forwards != [false; 2] {
@@ -132,7 +137,8 @@ impl Spawning<'_> {
                     let pull = OutputPull { sources, streams: forwards, reference: 0, delivery };
                     self.io.forwarder.add(asked.session, pull, Instant::now());
                 }
-                let spawner = Spawner { job, rank, asked, commands, deadline };
+                let daemons = daemons.and_then(|mut of| of.take_daemons_of(&plan.kvsname));
+                let spawner = Spawner { job, rank, asked, commands, deadline, daemons, beside };
                 self.jobs.enqueue((id, group), plan, Some(spawner));
             }
             Err(error) => self.refuse(who, (Code::FAIL, &[]), error),
@@ -157,8 +163,7 @@ impl Spawning<'_> {
             }
             start.local_rank += 1;
         }
-        self.finish_batch(start, has_pmix);
-        Ok(Some(StartEvent::Started))
+        Ok(Some(self.finish_batch(start, has_pmix)))
     }
 
     /// Starts a batch: the next ranks that execute the same program.
@@ -248,12 +253,17 @@ impl Spawning<'_> {
         Ok(number)
     }
 
-    /// Proceeds to the next ranks of a job, or answers its spawner after the last one.
-    fn finish_batch(&mut self, start: Start, has_pmix: bool) {
+    /// Proceeds to the next ranks of a job, or, after the last one, to its daemons or the answer to its
+    /// spawner.
+    fn finish_batch(&mut self, start: Start, has_pmix: bool) -> StartEvent {
         if start.local_rank < start.plan.local() {
             self.jobs.resume(start);
-        } else if let Some(Spawner { asked, commands, .. }) = start.spawner {
-            self.service.answer_spawn(asked, Ok(start.job), &commands.done());
+        } else if let Some(spawner) = start.spawner {
+            let Spawner { job, rank, asked, commands, daemons, beside, .. } = spawner;
+            if daemons.is_none() {
+                let made = beside.unwrap_or(start.job);
+                self.service.answer_spawn(asked, Ok(made), &commands.done());
+            }
             if has_pmix {
                 self.service.pmix_notifier().notify_job_start(start.job);
             }
@@ -261,7 +271,13 @@ impl Spawning<'_> {
                 let mut notifier = self.service.pmix_notifier();
                 notifier.notify_ready_for_debug((start.job, stopped.number()), "exec");
             }
+            if let Some(daemons) = daemons {
+                let beside = Some(start.job);
+                let who = Requester { job, rank, asked, beside };
+                return StartEvent::Daemons(who, Box::new(daemons));
+            }
         }
+        StartEvent::Started
     }
 
     /// Handles a rank that could not be started: the first job fails, a spawned one is undone.
@@ -270,25 +286,32 @@ impl Spawning<'_> {
         let Start { job, group, spawner, plan, .. } = start;
         let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
         let Some(spawner) = spawner else { return StartEvent::Failed { job, failure } };
-        self.jobs.set_unwanted(job);
         self.io.outputs.expect_no_more(Some(group));
+        self.kill(job);
+        let why = report::failure(&failure, &plan, |_| None, 0);
+        let Spawner { job: of, rank: by, asked, commands, beside, .. } = spawner;
+        let codes = commands.refused(commands.of_rank(rank), Code::FAIL);
+        let who = Requester { job: of, rank: by, asked, beside };
+        self.refuse(who, (Code::FAIL, &codes), why);
+        StartEvent::Undone(job)
+    }
+
+    /// Kills the ranks of a spawned job, which is no failure.
+    fn kill(&mut self, job: JobId) {
+        self.jobs.set_unwanted(job);
         if let Some(job) = self.jobs.get(job) {
             let numbers = job.started_ranks().filter_map(|rank| job.process(rank));
             for process in numbers.filter_map(|number| self.processes.running(number)) {
                 process.signal(Signal::KILL);
             }
         }
-        let why = report::failure(&failure, &plan, |_| None, 0);
-        let Spawner { job: of, rank: by, asked, commands, .. } = spawner;
-        let codes = commands.refused(commands.of_rank(rank), Code::FAIL);
-        let who = Requester { job: of, rank: by, asked };
-        self.refuse(who, (Code::FAIL, &codes), why);
-        StartEvent::Undone(job)
     }
 
     /// Reports to the user, and answers to the requesting rank, why nothing was spawned.
     fn refuse(&mut self, who: Requester, (code, codes): (Code, &[CodeRun]), why: impl Display) {
-        let Requester { job, rank, asked } = who;
+        let Requester { job, rank, asked, beside } = who;
+        // A job does not run without the daemons that were requested with it.
+        beside.into_iter().for_each(|job| self.kill(job));
         if let Some(plan) = self.jobs.plan(job) {
             let process = self.jobs.process_of(job, rank);
             let pid = process.and_then(|number| self.processes.get(number)).map(|one| one.pid);

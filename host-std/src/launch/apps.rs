@@ -9,11 +9,12 @@
 //! | `pmix.envar.set`, `pmix.envar.add` | a variable; the second one only if it is not set otherwise |
 //! | `pmix.timeout`, `pmix.pers` | no effect: programs start at once, and the key may come from any library |
 //!
-//! Directives for the whole job: [`directives`](super::directives). Other keys are ignored unless they are
-//! required; then the whole spawn is refused.
+//! Directives for the whole job: [`directives`](super::directives). Programs with `pmix.debugger` among
+//! others without it are a job of their own, whose processes control that of the others. Other keys are
+//! ignored unless they are required; then the whole spawn is refused.
 
 use super::directives::JobDirectives;
-use super::spawn_request::{AppSpec, SpawnRequest, names};
+use super::spawn_request::{AppSpec, Cospawn, SpawnRequest, names};
 use pmi_core::wire::pmix::names::{flags, keys};
 use pmi_core::wire::pmix::{App, Info, List, Type};
 use std::ffi::{OsStr, OsString};
@@ -22,11 +23,24 @@ use std::os::unix::ffi::OsStrExt;
 impl SpawnRequest {
     /// Parses a PMIx spawn request; `None` if a required directive is not supported.
     pub(crate) fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
-        let (mut wanted, mut directives) = (Vec::new(), JobDirectives::default());
+        let (mut own, mut daemons) = (Self::default(), Cospawn::default());
         for app in apps.each(Type::APP, App::read) {
-            wanted.push(of_app(&app, infos, &mut directives)?);
+            let (wanted, directives) = match app.infos.is_set(keys::DEBUGGER_DAEMONS) {
+                true => (&mut daemons.wanted, &mut daemons.directives),
+                false => (&mut own.wanted, &mut own.directives),
+            };
+            wanted.push(of_app(&app, infos, directives)?);
         }
-        Some(Self { wanted, preputs: Vec::new(), directives })
+        if own.wanted.is_empty() {
+            let Cospawn { wanted, directives } = daemons;
+            return Some(Self { wanted, directives, ..Self::default() });
+        }
+        if !daemons.wanted.is_empty() {
+            // They are those of the application.
+            daemons.directives.end_stops();
+            own.daemons = Some(daemons);
+        }
+        Some(own)
     }
 }
 

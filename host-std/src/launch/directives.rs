@@ -82,6 +82,11 @@ impl JobDirectives {
         }
     }
 
+    /// Removes stops, which are not for daemons.
+    pub(super) fn end_stops(&mut self) {
+        (self.stop_in_init, self.stop_in_app, self.stop_on_exec) = (None, None, None);
+    }
+
     /// Applies a directive; false if it is none of [`KEYS`].
     pub(super) fn take(&mut self, info: &Info<'_>) -> bool {
         let value = &info.value;

@@ -17,7 +17,7 @@
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
 
 use super::codes::{Command, Commands};
-use super::directives::JobDirectives;
+use super::directives::{JobDirectives, RankChoice};
 use super::plan::App;
 use super::soft;
 pub(crate) use super::spawn_error::SpawnError;
@@ -41,6 +41,17 @@ pub(crate) struct SpawnRequest {
     /// Initial key-value pairs of the new job's space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
     /// Directives for the whole job.
+    pub(crate) directives: JobDirectives,
+    /// Daemons of a debugger for the new job, which are a job of their own.
+    pub(crate) daemons: Option<Cospawn>,
+}
+
+/// Daemons of a debugger that are started with the job that they control.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cospawn {
+    /// The programs.
+    pub(crate) wanted: Vec<AppSpec>,
+    /// Directives for them.
     pub(crate) directives: JobDirectives,
 }
 
@@ -101,7 +112,14 @@ impl SpawnRequest {
         });
         let pair = |pair: pmi_core::command::Pair<'_>| (bytes(pair.key), bytes(pair.value));
         let preputs = spawn.preputs().map(pair).collect();
-        Self { wanted: wanted.collect(), preputs, directives: JobDirectives::default() }
+        Self { wanted: wanted.collect(), preputs, ..Self::default() }
+    }
+
+    /// Takes the request for daemons of this job out.
+    pub(crate) fn take_daemons_of(&mut self, nspace: &str) -> Option<Self> {
+        let Cospawn { wanted, mut directives } = self.daemons.take()?;
+        directives.target = Some((nspace.to_owned(), RankChoice::All));
+        Some(Self { wanted, directives, ..Self::default() })
     }
 
     /// Sets the number of processes of each program.

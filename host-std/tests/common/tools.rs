@@ -172,6 +172,26 @@ pub fn debugger_controls_a_job(
     assert!(!ran.err.contains("code 5"), "{}", ran.err);
 }
 
+/// Has a debugger of each library start a job and its daemons by one request, in a run with these options.
+pub fn debugger_starts_a_job_with_its_daemons(name: &str, options: &[&str]) {
+    let place = Place::new(name);
+    let job = place.start(options.iter().chain(&ENDLESS));
+    place.programs("pmix_debug", &["cospawn"], |ran| {
+        let ran = ran.exits_with(0).says_nothing();
+        let at = |line: &str| ran.out.find(line).unwrap_or_else(|| panic!("{line}: {}", ran.out));
+        for rank in 0..2 {
+            // A daemon for each rank, which may end later than the job.
+            job.wait_for_output(&format!("daemon {rank}: "));
+            assert!(at("the job waits\n") < at(&format!("{rank}: released\n")), "{}", ran.out);
+        }
+        // The daemons are no ranks of the job.
+        assert_eq!(ran.out.matches("released").count(), 2, "{}", ran.out);
+        at("the job has ended\n");
+    });
+    job.signal("TERM");
+    job.end().exits_with(143);
+}
+
 /// Has a debugger of each library start daemons beside a running job, in a run with these options. They end
 /// with it. `daemons` are the lines of the daemons.
 pub fn debugger_attaches_to_a_running_job(name: &str, options: &[&str], daemons: &[String]) {

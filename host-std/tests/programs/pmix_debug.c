@@ -4,6 +4,7 @@
                                    job is named, without a number), and releases it
      pmix_debug exec COMMAND...    starts a job that stops at its first instruction; the command examines each
                                    process, whose pid is its last word
+     pmix_debug cospawn            starts a job that waits in init and daemons beside its ranks by one request
      pmix_debug attach JOB         starts daemons on the nodes of a running job, which outlive it
    The same program is the job ("job" or "app") and the daemon ("daemon" or "endless"). */
 #include "pmix_common.h"
@@ -128,6 +129,41 @@ static void debug(const char *place, const char *density, int ranks)
     spawn("daemon", 1, infos, count, daemons);
     wait_for_end(daemons);
     printf("the daemons have ended\n");
+    fflush(stdout);
+    release(job);
+    wait_for_end(job);
+    printf("the job has ended\n");
+}
+
+/* The debugger of a job whose daemons are started with it. */
+static void cospawn(void)
+{
+    pmix_status_t codes[] = {PMIX_READY_FOR_DEBUG, PMIX_EVENT_JOB_END};
+    pmix_info_t infos[2];
+    pmix_app_t apps[2];
+    pmix_nspace_t job;
+    bool yes = true;
+
+    holds(PMIx_Register_event_handler(codes, 2, NULL, 0, on_event, NULL, NULL) >= 0, "events are");
+    PMIX_INFO_LOAD(&infos[0], PMIX_DEBUG_STOP_IN_INIT, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&infos[1], PMIX_FWD_STDOUT, &yes, PMIX_BOOL);
+    for (int at = 0; at < 2; at++) {
+        PMIX_APP_CONSTRUCT(&apps[at]);
+        apps[at].cmd = strdup(own_path);
+        pmix_argv_append_nosize(&apps[at].argv, own_path);
+        pmix_argv_append_nosize(&apps[at].argv, at == 0 ? "job" : "daemon");
+        apps[at].maxprocs = 2 - at;
+    }
+    PMIX_INFO_CREATE(apps[1].info, 1);
+    apps[1].ninfo = 1;
+    PMIX_INFO_LOAD(&apps[1].info[0], PMIX_DEBUGGER_DAEMONS, &yes, PMIX_BOOL);
+    /* The daemons do not run without a program, and then the job does not either. */
+    apps[1].cmd[0] = '?';
+    holds(PMIx_Spawn(infos, 2, apps, 2, job) != PMIX_SUCCESS, "a spawn without daemons fails");
+    apps[1].cmd[0] = own_path[0];
+    check(PMIx_Spawn(infos, 2, apps, 2, job), "spawn");
+    wait_for_stop(job);
+    printf("the job waits\n");
     fflush(stdout);
     release(job);
     wait_for_end(job);
@@ -307,6 +343,8 @@ int main(int argc, char **argv)
         check(PMIx_tool_init(&self, NULL, 0), "init");
         if (argc > 1 && strcmp(argv[1], "exec") == 0)
             stop_on_exec(argv + 2);
+        else if (argc == 2 && strcmp(argv[1], "cospawn") == 0)
+            cospawn();
         else if (argc > 2 && strcmp(argv[1], "attach") == 0)
             attach(argv[2]);
         else if (argc > 3)

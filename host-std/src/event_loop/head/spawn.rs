@@ -51,6 +51,10 @@ struct WaitingSpawn {
     commands: Commands,
     /// Time at which all ranks must be started; `None` without a limit.
     deadline: Option<Instant>,
+    /// Daemons of a debugger that are started next, before the answer.
+    daemons: Option<SpawnRequest>,
+    /// The requested job, if this one has its daemons.
+    beside: Option<u32>,
 }
 
 /// Origin of a spawn request.
@@ -121,7 +125,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, node: NodeId, message: SpawnMe
         let what = format!("the agent on {host} sent a spawn of a rank that it does not have");
         return head.fail(Failure::Launcher { what }, None);
     }
-    handle(head, SpawnOrigin::Rank(node, asker, by), request);
+    handle(head, (SpawnOrigin::Rank(node, asker, by), None), request);
 }
 
 /// Handles a spawn request of a tool.
@@ -131,11 +135,16 @@ pub(super) fn handle_tool(
     request: SpawnRequest,
 ) {
     let asked = PendingSpawn { session, exchange };
-    handle(head, SpawnOrigin::Tool(asked), request);
+    handle(head, (SpawnOrigin::Tool(asked), None), request);
 }
 
 /// Accepts or rejects a spawn request. It gets an answer either way, and the job of a rank continues.
-fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
+/// With `beside`, the job consists of the daemons of that one, which was requested with them.
+fn handle(
+    head: &mut HeadLoop,
+    (from, beside): (SpawnOrigin, Option<u32>),
+    mut request: SpawnRequest,
+) {
     if head.ending.termination.has_failed() || head.ending.is_leaving() || head.jobs.is_unsent() {
         return answer(head, from, Err(Code::FAIL), &[]);
     }
@@ -145,19 +154,22 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
         SpawnOrigin::Rank(node, ..) => placed.name(node.0.saturating_sub(1)).to_owned(),
         SpawnOrigin::Tool(_) => head.plan(0).host.clone(),
     };
-    let beside = match place_daemons(&mut request, |nspace| debuggers::nodes_of(head, nspace)) {
-        Ok(beside) => beside,
-        Err(why) => return refuse(head, from, (Code::FAIL, &[]), why),
+    let runs = match place_daemons(&mut request, |nspace| debuggers::nodes_of(head, nspace)) {
+        Ok(runs) => runs,
+        Err(why) => return refuse(head, (from, beside), (Code::FAIL, &[]), why),
     };
     let (by, directives) = (from.by(), request.directives.clone());
     let forwards = directives.forwards;
+    let mut daemons = request.daemons.is_some().then(|| request.clone());
     let preputs = request.preputs.clone();
     let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
     let room = RANKS_MAX.saturating_sub(head.nodes.rank_count());
     let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, &own), room);
     let (parts, commands) = match resolved {
         Ok(resolved) => resolved,
-        Err((refusal, codes)) => return refuse(head, from, (refusal.code(), &codes), refusal),
+        Err((refusal, codes)) => {
+            return refuse(head, (from, beside), (refusal.code(), &codes), refusal);
+        }
     };
     let job = head.nodes.job_count();
     let (apps, nodes): (Vec<App>, Vec<Vec<u32>>) = parts.into_iter().unzip();
@@ -165,7 +177,7 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
     let wanted: Vec<SpawnedPart> =
         wanted.map(|(app, nodes)| SpawnedPart { ranks: app.ranks, nodes }).collect();
     let mut loads = loads;
-    let map = match beside {
+    let map = match runs {
         // Those of each program.
         Some(runs) => {
             let nodes = u32::try_from(loads.len()).unwrap_or(u32::MAX);
@@ -174,13 +186,13 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
         None => place_spawned(&wanted, &mut loads),
     };
     let Some(map) = map else {
-        return refuse(head, from, (Code::FAIL, &[]), "its ranks have no places");
+        return refuse(head, (from, beside), (Code::FAIL, &[]), "its ranks have no places");
     };
     let blocks = map.blocks();
     let is_lost = |node: u32| head.nodes.get(NodeId(node + 1)).is_none_or(|node| node.is_lost);
     if let Some((node, _)) = blocks.iter().find(|(node, _)| is_lost(*node)) {
         let why = format!("node {} is lost; name another one", placed.name(*node));
-        return refuse(head, from, (Code::FAIL, &[]), why);
+        return refuse(head, (from, beside), (Code::FAIL, &[]), why);
     }
     let places = Rc::new(PlacedHosts { map, ..(*placed).clone() });
     let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
@@ -190,11 +202,11 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
     plan.placement.hosts = Some(Rc::clone(&places));
     plan.pairs.directives = directives.clone();
     if let Err(error) = head.io.outputs.prepare(job, plan.started()) {
-        return refuse(head, from, (Code::FAIL, &[]), error);
+        return refuse(head, (from, beside), (Code::FAIL, &[]), error);
     }
     let id = match head.clients.server.add_job(job, &plan) {
         Ok(id) => id,
-        Err(error) => return refuse(head, from, (Code::FAIL, &[]), error),
+        Err(error) => return refuse(head, (from, beside), (Code::FAIL, &[]), error),
     };
     if let (SpawnOrigin::Tool(asked), true) = (from, forwards != [false; 2]) {
         // The library of a tool writes output of request 0 to its own streams.
@@ -209,8 +221,9 @@ fn handle(head: &mut HeadLoop, from: SpawnOrigin, mut request: SpawnRequest) {
     if let Some(trace) = &mut head.reports.trace {
         trace.add_spawned(&plan, job, (!from.is_tool()).then_some(by.0));
     }
+    let daemons = daemons.as_mut().and_then(|of| of.take_daemons_of(&plan.kvsname));
     head.jobs.spawned.push(Rc::new(plan));
-    head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline });
+    head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline, daemons, beside });
     let is_of_tool = from.is_tool();
     let apps = messages;
     let spawned = SpawnedJob { job, by, is_of_tool, apps, blocks, preputs, directives };
@@ -222,10 +235,14 @@ pub(super) fn check_started(head: &mut HeadLoop, job: u32) {
     if !head.nodes.has_started_all(job) || head.nodes.is_undone(job) {
         return;
     }
-    let Some(WaitingSpawn { from, commands, .. }) = head.jobs.take_waiting(job) else { return };
+    let Some(waiting) = head.jobs.take_waiting(job) else { return };
+    let WaitingSpawn { from, commands, daemons, beside, .. } = waiting;
     send_all(head, SpawnNotice::Started { job });
     tools::note_job_start(head, job);
-    answer(head, from, Ok(job), &commands.done());
+    match daemons {
+        Some(daemons) => handle(head, (from, Some(job)), daemons),
+        None => answer(head, from, Ok(beside.unwrap_or(job)), &commands.done()),
+    }
 }
 
 /// Handles a rank of a spawned job that cannot be started: the job is undone.
@@ -234,14 +251,14 @@ pub(super) fn handle_not_started(head: &mut HeadLoop, job: u32, failure: &Failur
         return;
     }
     send_all(head, SpawnNotice::Undone { job });
-    if let Some(WaitingSpawn { from, commands, .. }) = head.jobs.take_waiting(job) {
+    if let Some(WaitingSpawn { from, commands, beside, .. }) = head.jobs.take_waiting(job) {
         let rank = match failure {
             Failure::Start { rank, .. } => *rank,
             _ => 0,
         };
         let codes = commands.refused(commands.of_rank(rank), Code::FAIL);
         let why = report::failure(failure, head.plan(job), |_| None, 0);
-        refuse(head, from, (Code::FAIL, &codes), why);
+        refuse(head, (from, beside), (Code::FAIL, &codes), why);
     }
     check_ended(head, job);
 }
@@ -282,10 +299,15 @@ fn send_all(head: &mut HeadLoop, notice: SpawnNotice) {
 /// Reports to the user, and answers to the requesting rank, why nothing was spawned.
 fn refuse(
     head: &mut HeadLoop,
-    from: SpawnOrigin,
+    (from, beside): (SpawnOrigin, Option<u32>),
     (code, codes): (Code, &[CodeRun]),
     why: impl Display,
 ) {
+    if let Some(job) = beside {
+        // A job does not run without the daemons that were requested with it.
+        let what = why.to_string();
+        handle_not_started(head, job, &Failure::Launcher { what });
+    }
     if let SpawnOrigin::Rank(_, _, (job, rank)) = from {
         let pid = head.nodes.pid((job, rank));
         let text = report::not_spawned(head.plan(job), (rank, pid), why);

@@ -47,6 +47,27 @@ fn files_of_a_launcher_are_private_and_removed_however_it_ends() {
 }
 
 #[test]
+fn tool_starts_a_launcher_and_a_job_through_it() {
+    let place = Place::new("indirect");
+    let file = place.0.with_extension("rendezvous");
+    let _ = fs::remove_file(&file);
+    let mut command = host(["run", "-n", "1"]);
+    let job = start(place.within(command.args(ENDLESS)).env("PMIX_LAUNCHER_RNDZ_FILE", &file));
+    while !file.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The tool needs nothing but the file.
+    let uri = format!("file:{}", file.display());
+    let elsewhere = Place::new("indirect-tool");
+    elsewhere.tools(&["spawn", "echo $PMI_RANK", "pmix.srvr.uri", &uri], |ran| {
+        assert_eq!(ran.exits_with(0).says_nothing().lines(), ["the job has ended"]);
+    });
+    job.signal("TERM");
+    job.end().exits_with(143);
+    assert!(!file.exists());
+}
+
+#[test]
 fn launcher_that_admits_no_tools_writes_no_files() {
     let place = Place::new("none");
     let mut command = host(["run", "-n", "1", "--no-tools"]);

@@ -53,6 +53,10 @@ impl Rendezvous {
             let path = directory.join(format!("pmix.{}.tool.{name}", server.host));
             self.write(path, &text)?;
         }
+        // A tool that has started the launcher waits for this file. The others do without it.
+        if let Some(path) = path_in(&STARTER_FILES) {
+            let _ = self.write(path, &text);
+        }
         Ok(())
     }
 
@@ -146,16 +150,16 @@ impl Drop for Rendezvous {
 
 /// Directory of the system server, below which tools search.
 pub(crate) fn system_directory() -> PathBuf {
-    directory_of(&["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"]).unwrap_or_else(|| "/tmp".into())
+    path_in(&["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"]).unwrap_or_else(|| "/tmp".into())
 }
 
 /// Directory of the files of this launcher.
 fn session_directory() -> PathBuf {
-    directory_of(&[SESSION_DIRECTORY])
+    path_in(&[SESSION_DIRECTORY])
         .unwrap_or_else(|| system_directory().join(format!("pmi-host-{}", geteuid().as_raw())))
 }
 
-fn directory_of(variables: &[&str]) -> Option<PathBuf> {
+fn path_in(variables: &[&str]) -> Option<PathBuf> {
     let values = variables.iter().filter_map(env::var_os);
     { values }.find(|path| !path.is_empty()).map(PathBuf::from)
 }
@@ -246,6 +250,9 @@ fn remove_stale(path: &Path) -> bool {
 
 /// Variable that names the directory of the files of a launcher.
 const SESSION_DIRECTORY: &str = "PMIX_SERVER_TMPDIR";
+
+/// Variables with the path of a further file: that of the standard, and that of OpenPMIx.
+const STARTER_FILES: [&str; 2] = ["PMIX_LAUNCHER_RNDZ_FILE", "PMIX_LAUNCHER_RENDEZVOUS_FILE"];
 
 /// Version that a tool assumes for its server; ranks read the same from `PMIX_VERSION`.
 const VERSION: &str = "4.2.2";

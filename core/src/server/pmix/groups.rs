@@ -38,6 +38,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let Some(peer) = state.protocol.peer else { return PmixEffect::Nothing };
         let refused = match copy_bytes(body) {
             _ if self.view().group_of(peer, name).is_some() => Status::EXISTS,
+            // The answer to those that no leader has named, which would wait for leaders otherwise.
+            _ if is_unled(group) && self.has_been_constructed(name) => Status::BAD_PARAM,
             _ if name.len() > NAME_BYTES => Status::BAD_PARAM,
             _ if contributed_bytes(state) + body.len() > REQUESTS_BYTES => Status::OUT_OF_RESOURCE,
             None => Status::NOMEM,
@@ -64,6 +66,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         };
         state.push_response(tag, PmixResponse::Status(refused));
         PmixEffect::Nothing
+    }
+
+    /// True if there is a group of this name, and no other one is being constructed by leaders.
+    fn has_been_constructed(&self, name: &[u8]) -> bool {
+        let groups = &self.pmix.groups;
+        let mut groups = (0..groups.end()).filter_map(|at| groups.get(at));
+        let open = &self.pmix.collectives;
+        let mut open = (0..open.end()).filter_map(|at| open.get(at));
+        groups.any(|group| group.is_complete() && group.name.as_ref() == name)
+            && !open.any(|open| {
+                open.kind() == CollectiveKind::Bootstrap
+                    && open.name.as_ref().is_some_and(|of| of.as_ref() == name)
+            })
     }
 
     /// Handles a request of a member to destruct its group.
@@ -283,3 +298,8 @@ const REQUESTS_BYTES: usize = 4 << 20;
 /// Upper bound of the entries of a list that names groups. Each may stand for any number of
 /// processes.
 const NAMED_MAX: u32 = 64;
+
+/// True for a participant that leaves the members to leaders.
+fn is_unled(group: &request::Collective<'_>) -> bool {
+    leaders(group).is_none() && group.procs.is_empty()
+}

@@ -215,6 +215,19 @@ fn group_is_made_of_leaders_and_of_those_that_they_add() {
         assert_eq!(hall.read(client, 3).unwrap().members, [0, 1, 3, 4]);
     }
     assert_eq!(hall.read(2, 3), Err(Status::BAD_PARAM));
+    // The same if it comes late, unless leaders construct another group of the name.
+    hall.construct(2, &[], &[]);
+    assert_eq!(hall.read(2, 3), Err(Status::BAD_PARAM));
+    for client in 0..5 {
+        hall.destruct(client, (client != 2).then_some(&[0, 1, 3, 4]));
+    }
+    (0..5).for_each(|client| drop(hall.answers(client)));
+    hall.construct(2, &[], &[]);
+    assert_eq!(hall.answers(2), []);
+    let add = |to: &mut Packer<'_>| procs(&[2], to);
+    hall.construct(0, &[0], &[(keys::GROUP_BOOTSTRAP, &two), (keys::GROUP_ADD_MEMBERS, &add)]);
+    hall.construct(1, &[1], &[(keys::GROUP_BOOTSTRAP, &two)]);
+    assert_eq!(hall.read(2, 3).unwrap().members, [0, 1, 2]);
 }
 
 #[test]

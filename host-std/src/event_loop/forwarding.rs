@@ -97,7 +97,16 @@ pub(super) fn push(parts: &mut PmixRequests<'_>, push: &InputPush) -> PushResult
             Err(_) => PushResult::Failed,
         }
     });
-    results.min().unwrap_or(PushResult::NoReader)
+    let result = results.min().unwrap_or(PushResult::NoReader);
+    without_input(result, input)
+}
+
+/// The result of a push: the end of input is no news for ranks that read none.
+pub(super) fn without_input(result: PushResult, input: &[u8]) -> PushResult {
+    match result {
+        PushResult::NoReader if input.is_empty() => PushResult::Taken,
+        result => result,
+    }
 }
 
 /// Status of the answer to a push.

@@ -251,6 +251,8 @@ static void refusals(const char *nspace)
     PMIX_INFO_REQUIRED(&info);
     expect(pull(nspace, 0, &info, 1), PMIX_ERR_NOT_SUPPORTED, "files");
     expect(push(nspace, 0, "text"), PMIX_ERR_NOT_SUPPORTED, "input of another");
+    /* A rank that reads no input has its end. */
+    check(push(nspace, 0, ""), "end of input of another");
     printf("refused\n");
 }
 

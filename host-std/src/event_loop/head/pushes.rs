@@ -53,7 +53,8 @@ pub(super) fn start(
     };
     let waiting = nodes_with_readers(head, is_meant);
     if waiting.is_empty() {
-        return Some(Status::NOT_SUPPORTED);
+        let result = forwarding::without_input(PushResult::NoReader, &input);
+        return Some(forwarding::status(result));
     }
     let pushes = &mut head.clients.pushes;
     pushes.last = pushes.last.wrapping_add(1);

@@ -1,11 +1,8 @@
 //! Progress line for a long start or a long end, on a terminal.
 //!
-//! The line is drawn in memory and written like all output of the launcher. Thus a blocked terminal does
-//! not block the launcher, and output of ranks never follows the line directly.
+//! The line is written like all output of the launcher. Thus a blocked terminal does not block the launcher,
+//! and output of ranks never follows the line directly.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A task with a progress line.
@@ -18,28 +15,19 @@ pub(crate) enum ProgressTask {
 }
 
 /// The progress line and its timing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Progress {
     task: Option<ProgressTask>,
     /// Number of ranks of the task.
     all: u64,
     draw_at: Option<Instant>,
     is_shown: bool,
-    bar: ProgressBar,
-    sheet: Sheet,
 }
 
 impl Progress {
     /// Creates a progress line that is not shown.
     pub(crate) fn new() -> Self {
-        let sheet = Sheet::default();
-        let target = ProgressDrawTarget::term_like(Box::new(sheet.clone()));
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        // The template is a constant and valid.
-        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:32}] {pos} of {len}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        Self { task: None, all: 0, draw_at: None, is_shown: false, bar, sheet }
+        Self::default()
     }
 
     /// Time of the next [`look`](Self::look).
@@ -69,78 +57,18 @@ impl Progress {
     }
 
     fn draw(&self, task: ProgressTask, done: u64) -> String {
-        self.bar.set_length(self.all);
-        self.bar.set_position(done);
-        self.bar.set_message(match task {
+        let what = match task {
             ProgressTask::Start => "starting ranks",
             ProgressTask::End => "waiting for ranks to end",
-        });
-        self.sheet.wipe();
-        self.bar.tick();
-        self.sheet.text()
-    }
-}
-
-/// Target of the drawing: a string.
-#[derive(Clone, Debug, Default)]
-struct Sheet(Arc<Mutex<String>>);
-
-impl Sheet {
-    fn wipe(&self) {
-        self.with(String::clear);
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        self.with(|drawn| text = drawn.trim().to_owned());
-        text
-    }
-
-    fn with(&self, change: impl FnOnce(&mut String)) {
-        // The mutex is used by one thread only, so it is never poisoned.
-        if let Ok(mut text) = self.0.lock() {
-            change(&mut text);
+        };
+        let share = done.min(self.all).saturating_mul(BAR) / self.all.max(1);
+        let length = usize::try_from(share).unwrap_or_default();
+        let mut bar = "=".repeat(length);
+        if share < BAR {
+            bar.push('>');
         }
-    }
-}
-
-impl TermLike for Sheet {
-    fn width(&self) -> u16 {
-        WIDTH
-    }
-
-    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn write_line(&self, text: &str) -> io::Result<()> {
-        self.write_str(text)
-    }
-
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.with(|drawn| drawn.push_str(text));
-        Ok(())
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        self.wipe();
-        Ok(())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
+        let width = usize::try_from(BAR).unwrap_or_default();
+        format!("{what} [{bar:width$}] {done} of {}", self.all)
     }
 }
 
@@ -150,8 +78,8 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// Redraw interval.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Narrower than any terminal.
-const WIDTH: u16 = 80;
+/// Width of the bar. The line is narrower than any terminal.
+const BAR: u64 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -172,8 +100,8 @@ mod tests {
         assert_eq!(progress.check(start, Some((ProgressTask::Start, 0, 100))), None);
         let later = progress.deadline().unwrap();
         let shown = progress.check(later, Some((ProgressTask::Start, 40, 60))).unwrap().unwrap();
-        assert!(shown.starts_with("starting ranks [====="), "{shown}");
-        assert!(shown.ends_with("] 40 of 100") && shown.len() < 80, "{shown}");
+        let bar = format!("{}>{}", "=".repeat(12), " ".repeat(19));
+        assert_eq!(shown, format!("starting ranks [{bar}] 40 of 100"));
         assert_eq!(progress.check(later, Some((ProgressTask::Start, 41, 59))), None);
         assert_eq!(progress.check(later, None), Some(None));
         assert_eq!(progress.check(later, None), None);
@@ -181,9 +109,9 @@ mod tests {
         assert_eq!(progress.check(later, Some((ProgressTask::End, 0, 8))), None);
         let later = progress.deadline().unwrap();
         let shown = progress.check(later, Some((ProgressTask::End, 0, 2))).unwrap().unwrap();
-        assert!(
-            shown.starts_with("waiting for ranks to end [") && shown.ends_with("6 of 8"),
-            "{shown}"
-        );
+        let bar = format!("{}>{}", "=".repeat(24), " ".repeat(7));
+        assert_eq!(shown, format!("waiting for ranks to end [{bar}] 6 of 8"));
+        let all = Progress { all: 8, ..Progress::new() }.draw(ProgressTask::Start, 8);
+        assert_eq!(all, format!("starting ranks [{}] 8 of 8", "=".repeat(32)));
     }
 }

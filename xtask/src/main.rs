@@ -19,6 +19,9 @@ mod files;
 mod fuzz;
 mod instructions;
 mod layers;
+// It reads registers of this processor.
+#[cfg(target_arch = "x86_64")]
+mod layout;
 mod machine;
 mod modules;
 mod mpi;
@@ -52,6 +55,8 @@ const COMMANDS: &[(&str, Run)] = &[
     ("ci", test::command),
     ("setup", test::setup),
     ("layers", layers::command),
+    #[cfg(target_arch = "x86_64")]
+    ("layout", layout::command),
     ("tidy", tidy::command),
     ("vocabulary", vocabulary::command),
     ("bench", bench::command),
@@ -87,6 +92,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   mutants    break code behind these items, so that a test must fail: [--count N] [--seed N] [ITEM...]
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
   instructions count what the server executes for one operation, against docs/performance.md [--write]
+  layout     find the functions that runs call, which the linker places next to each other [--write]
   faults     inject faults into runs of launchers, by seed: --help lists its options
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]
   flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]

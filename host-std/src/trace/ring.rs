@@ -66,11 +66,20 @@ pub(crate) struct Last {
 impl Ring {
     /// Creates a ring for `entries_max` records of usual length; fewer if they are long.
     pub(crate) fn new(entries_max: usize) -> Self {
+        let usual_bytes = entries_max.saturating_mul(RECORD_BYTES);
+        Self::with_room(
+            entries_max,
+            if entries_max == 0 { 0 } else { usual_bytes.max(ROOM_MIN_BYTES) },
+        )
+    }
+
+    /// Creates a ring for `entries_max` records of `room_bytes` together.
+    fn with_room(entries_max: usize, room_bytes: usize) -> Self {
         Self {
             entries: VecDeque::with_capacity(entries_max),
             entries_max,
             // Allocated at once: untouched pages cost nothing.
-            bytes: vec![0; entries_max.saturating_mul(RECORD_BYTES)],
+            bytes: vec![0; room_bytes],
             end: 0,
             held_bytes: 0,
             lasts: Vec::new(),
@@ -198,8 +207,11 @@ impl Last {
     }
 }
 
-/// Average size of a record; most are shorter, and values of keys are longer.
-const RECORD_BYTES: usize = 256;
+/// Size of a usual record. Values of keys are longer, and leave room for fewer records.
+const RECORD_BYTES: usize = 64;
+
+/// Room of the smallest ring, which holds a message of any length of PMI-1 and PMI-2.
+const ROOM_MIN_BYTES: usize = 16 << 10;
 
 /// Longer than every command with its prefix.
 const START_BYTES: usize = 40;
@@ -234,7 +246,7 @@ mod tests {
 
     #[test]
     fn newest_records_are_kept_in_memory_that_does_not_grow() {
-        let mut ring = Ring::new(4);
+        let mut ring = Ring::with_room(4, 1024);
         let capacity = (ring.bytes.capacity(), ring.entries.capacity());
         for number in 0..=200u8 {
             push(&mut ring, number.into(), &[number; 10]);
@@ -244,9 +256,9 @@ mod tests {
         assert_eq!(kept(&ring), expected);
         // Everything but the last record is dropped for a long one, and one that is too long for all is left
         // out.
-        push(&mut ring, 201, &[1; 4 * RECORD_BYTES - 15]);
-        assert_eq!(kept(&ring), [(200, vec![200; 10]), (201, vec![1; 4 * RECORD_BYTES - 15])]);
-        push(&mut ring, 202, &[2; 4 * RECORD_BYTES + 1]);
+        push(&mut ring, 201, &[1; 1024 - 15]);
+        assert_eq!(kept(&ring), [(200, vec![200; 10]), (201, vec![1; 1024 - 15])]);
+        push(&mut ring, 202, &[2; 1024 + 1]);
         assert_eq!(kept(&ring)[0], (200, vec![200; 10]));
         assert_eq!((ring.bytes.capacity(), ring.entries.capacity()), capacity);
     }
@@ -254,7 +266,7 @@ mod tests {
     #[test]
     fn records_are_whole_wherever_they_wrap_around() {
         for first_bytes in 1..300 {
-            let mut ring = Ring::new(4);
+            let mut ring = Ring::with_room(4, 1024);
             push(&mut ring, 0, &vec![0; first_bytes]);
             for number in 1..40u8 {
                 let bytes: Vec<u8> = (0..251).map(|byte| byte ^ number).collect();

@@ -4,7 +4,8 @@
 //! program. Until then the child needs a processor. A rank that leads a session has a scheduling group of its
 //! own from then on, and on a busy machine that group waits for its turn, with the thread that starts the
 //! rank. So the ranks of a batch are prepared one after the other and started by several threads, which wait
-//! at the same time.
+//! at the same time. Where starts do not wait, threads would cost more than they save: they are made when the
+//! processors are busy, or when a start has taken long.
 //!
 //! The threads live as long as the launcher: `PR_SET_PDEATHSIG` follows the thread that has started a
 //! process, so a rank that asks to die with its parent would die with a thread that ends earlier. What
@@ -26,10 +27,12 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// Maximum number of ranks of a batch.
 ///
@@ -71,11 +74,14 @@ pub(super) enum RankStreams {
     Terminal(CString),
 }
 
-/// Threads that start ranks, besides that of the launcher. Most runs need none: they are made for the first
-/// batch of several ranks.
-#[derive(Default)]
+/// Threads that start ranks, besides that of the launcher. Most runs need none: they are made for several
+/// ranks, when the processors are busy or the start of one has taken long.
 pub(super) struct Starters {
     threads: Vec<Starter>,
+    /// Longest start after which no threads are made.
+    quick: Duration,
+    /// Whether starts will wait for processors.
+    is_busy: fn() -> bool,
     /// True if the user may not have more processes, of which each thread is one.
     is_alone: bool,
 }
@@ -107,10 +113,20 @@ struct BatchProgress {
     open_count: usize,
 }
 
+impl Default for Starters {
+    fn default() -> Self {
+        Self { threads: Vec::new(), quick: QUICK, is_busy: are_processors_busy, is_alone: false }
+    }
+}
+
 impl Starters {
     /// Starts all ranks of a batch, and returns their processes in the same order.
     pub(super) fn start(&mut self, batch: Batch) -> Vec<io::Result<Pid>> {
-        let others = thread_count().min(batch.progress().open_count).saturating_sub(1);
+        let is_single = batch.progress().open_count < 2;
+        if self.threads.is_empty() && (is_single || !(self.is_busy)()) {
+            batch.work_while_quick(self.quick);
+        }
+        let others = thread_count().min(batch.progress().waiting.len()).saturating_sub(1);
         while !self.is_alone && self.threads.len() < others {
             // Where the number of threads or their memory is limited, there are fewer.
             let Ok(starter) = Starter::new() else { break };
@@ -182,21 +198,37 @@ impl Batch {
     /// Starts ranks until none is left for this thread. Their ends of pipes and sockets are closed behind
     /// each start.
     fn work(&self) {
-        loop {
-            let taken = self.progress().waiting.pop_front();
-            let Some((place, rank)) = taken else { break };
-            let started = self.start_rank(&rank);
-            let mut progress = self.progress();
-            match started {
-                // The other threads count as processes of the user.
-                Err(error) if is_shortage(&error) => progress.refused.push((place, rank)),
-                started => progress.set(place, started),
+        while self.start_next() {}
+    }
+
+    /// The same, until a start takes longer than `quick`.
+    fn work_while_quick(&self, quick: Duration) {
+        let mut began = Instant::now();
+        while self.start_next() {
+            let now = Instant::now();
+            if now.duration_since(began) > quick {
+                break;
             }
-            progress.open_count -= 1;
-            if progress.open_count == 0 {
-                self.has_ended.notify_one();
-            }
+            began = now;
         }
+    }
+
+    /// Starts the next rank. False if no rank is left for this thread.
+    fn start_next(&self) -> bool {
+        let taken = self.progress().waiting.pop_front();
+        let Some((place, rank)) = taken else { return false };
+        let started = self.start_rank(&rank);
+        let mut progress = self.progress();
+        match started {
+            // The other threads count as processes of the user.
+            Err(error) if is_shortage(&error) => progress.refused.push((place, rank)),
+            started => progress.set(place, started),
+        }
+        progress.open_count -= 1;
+        if progress.open_count == 0 {
+            self.has_ended.notify_one();
+        }
+        true
     }
 
     /// Waits until all threads are done with their ranks, and returns those that were refused.
@@ -290,12 +322,33 @@ fn is_shortage(error: &io::Error) -> bool {
 /// Number of threads that start ranks: with two for each processor, the share of the ranks that start is that
 /// of the other processes on a machine with two of these for each.
 fn thread_count() -> usize {
+    processor_count().saturating_mul(2).min(THREADS_MAX)
+}
+
+fn processor_count() -> usize {
     let processors = sched_getaffinity(None).map_or(1, |set: CpuSet| set.count());
-    usize::try_from(processors).unwrap_or(usize::MAX).saturating_mul(2).min(THREADS_MAX)
+    usize::try_from(processors).unwrap_or(usize::MAX)
+}
+
+/// True if more processes than there are processors run at this moment, this one included.
+fn are_processors_busy() -> bool {
+    // The kernel makes the text anew for each open, and it is short.
+    let mut text = [0; 128];
+    let read = File::open("/proc/loadavg").and_then(|mut file| file.read(&mut text));
+    running_count(&text[..read.unwrap_or(0)]).is_some_and(|count| count > processor_count())
+}
+
+/// The number of running processes in the text of `/proc/loadavg`: `0.31 0.93 1.20 3/371 9711`.
+fn running_count(text: &[u8]) -> Option<usize> {
+    let (running, _) = str::from_utf8(text).ok()?.split(' ').nth(3)?.split_once('/')?;
+    running.parse().ok()
 }
 
 /// More threads wait for one another inside the system.
 const THREADS_MAX: usize = 8;
+
+/// Longest start of a rank that has not waited for a processor; one that waits loses some milliseconds.
+const QUICK: Duration = Duration::from_millis(1);
 
 /// Stack of a thread. The system call runs on a stack of its own, and messages are on the heap.
 const STACK: usize = 64 << 10;
@@ -309,6 +362,28 @@ mod tests {
 
     #[test]
     fn results_are_in_the_order_of_the_ranks_and_a_failure_stops_no_other() {
+        // Threads are made after the first start, or never.
+        let (idle, busy): (fn() -> bool, fn() -> bool) = (|| false, || true);
+        for (quick, is_busy, has_threads) in [
+            (Duration::ZERO, idle, true),
+            (Duration::MAX, idle, false),
+            (Duration::MAX, busy, true),
+        ] {
+            let mut starters = Starters { quick, is_busy, ..Starters::default() };
+            start_forty(&mut starters);
+            assert_eq!(!starters.threads.is_empty(), has_threads);
+            start_forty(&mut starters);
+        }
+    }
+
+    #[test]
+    fn running_processes_are_read_from_the_load_of_the_system() {
+        assert_eq!(running_count(b"0.31 0.93 1.20 3/371 9711\n"), Some(3));
+        assert_eq!(running_count(b""), None);
+        assert_eq!(running_count(b"0.31 0.93 1.20 3 9711\n"), None);
+    }
+
+    fn start_forty(starters: &mut Starters) {
         let words = ["sh", "-c", "exit $CODE"].map(|word| CString::new(word).unwrap());
         let program = RankProgram {
             path: c"/bin/sh".into(),
@@ -333,7 +408,7 @@ mod tests {
         let ranks: Vec<RankStart> = (0..40).map(rank).collect();
         let link = null();
         let batch = Batch::new(Arc::new(program), Arc::new(attributes), link.as_raw_fd(), ranks);
-        for (rank, started) in (0..).zip(Starters::default().start(batch)) {
+        for (rank, started) in (0..).zip(starters.start(batch)) {
             match started {
                 Ok(pid) => {
                     let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();

@@ -34,6 +34,22 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// Lets all threads allocate from one arena, where the C library would otherwise make one for each of them.
+///
+/// The threads of this program allocate little: some start ranks, one writes a file.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code, reason = "the C library has no other setting for it")]
+pub(crate) fn share_one_arena() {
+    // SAFETY: it changes a number of the C library, before there are threads.
+    unsafe {
+        nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Other C libraries have one arena.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) const fn share_one_arena() {}
+
 #[inline]
 fn checked(place: *mut u8, size: usize) -> *mut u8 {
     if place.is_null() {

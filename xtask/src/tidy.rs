@@ -32,6 +32,8 @@ const TOP: &[&str] = &[
 const UNSAFE_PLACES: &[&str] = &[
     "host-std/capi/",
     "transports/capi/",
+    // The entry of the program.
+    "host-std/src/entry.rs",
     // A process is copied.
     "host-std/src/launch/guard.rs",
     // A debugger reads and writes variables by their names.

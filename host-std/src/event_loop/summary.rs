@@ -19,7 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 pub(super) struct Summary {
     settings: settings::Ending,
     file: Option<ResultFile>,
-    memory: OutOfMemory,
+    /// Read when the first rank has started, so that it does not wait for that.
+    memory: Option<OutOfMemory>,
     times: RunTimes,
     /// Indexed by process number.
     rows: Vec<RankSummary>,
@@ -48,7 +49,7 @@ impl Summary {
         Ok(Self {
             file: settings.result.as_deref().map(ResultFile::create).transpose()?,
             settings: settings.clone(),
-            memory: OutOfMemory::new(),
+            memory: None,
             times,
             rows: Vec::new(),
             tolerated: None,
@@ -59,6 +60,7 @@ impl Summary {
 
     pub(super) fn enter_start(&mut self, plan: Rc<Plan>, rank: u32, pid: i32) {
         let started = Instant::now();
+        self.memory.get_or_insert_with(OutOfMemory::new);
         self.rows.push(RankSummary { plan, rank, pid, started, end: None });
     }
 
@@ -76,7 +78,9 @@ impl Summary {
     pub(super) fn cause(&mut self, ending: ProcessEnd) -> ProcessEnd {
         let is_kill = |signal| signal == Signal::KILL.as_raw();
         match ending {
-            ProcessEnd::Killed { signal, .. } if is_kill(signal) && self.memory.has_struck() => {
+            ProcessEnd::Killed { signal, .. }
+                if is_kill(signal) && self.memory.as_mut().is_some_and(OutOfMemory::has_struck) =>
+            {
                 ProcessEnd::OutOfMemory
             }
             other => other,

@@ -150,7 +150,11 @@ impl Plan {
             (Some(_), None) => LocalRanks::default(),
         };
         let offer = offered(parts, &settings.environment);
-        let processors = processors();
+        // One rank shares no processors, and needs no reading of the quota.
+        let processors = match hosts.is_none() && local.count() <= 1 {
+            true => allowed().unwrap_or_default(),
+            false => processors(),
+        };
         let topology = topology_for(&local, &offer, &processors);
         Self {
             ranks,
@@ -199,8 +203,9 @@ impl Plan {
         let ranks = started(&parts);
         let offer = offered(&parts, &self.environment);
         let local = LocalRanks::first(ranks);
-        let NodePlacement { topology, processors, .. } = &self.placement;
-        let topology = topology.clone().or_else(|| topology_for(&local, &offer, processors));
+        let processors = processors();
+        let topology = self.placement.topology.clone();
+        let topology = topology.or_else(|| topology_for(&local, &offer, &processors));
         Self {
             ranks,
             offer,
@@ -217,6 +222,7 @@ impl Plan {
                 hosts: None,
                 expected: ExpectedRanks::default(),
                 neighbours: 0,
+                processors,
                 topology,
                 ..self.placement.clone()
             },

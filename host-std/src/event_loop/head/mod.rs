@@ -98,6 +98,8 @@ use terminal::HeadTerminal;
 use trace::HeadTrace;
 
 /// Runs a job on the hosts of `config`. All reports are written when it returns.
+// Its frame is large, and one frame with that of the caller would be touched by each run.
+#[inline(never)]
 pub(crate) fn run(config: &Config) -> RunOutcome {
     match HeadLoop::new(config) {
         Ok(head) => head.run(),

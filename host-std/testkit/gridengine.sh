@@ -141,6 +141,6 @@ create_hosts
 create_cell
 start
 rm -f "$directory/output"
-timeout "${GRID_ENGINE_WITHIN:-120}" qsub -sync y -pe mpi $((count * slots)) -S /bin/sh -j y -o "$directory/output" "$script" \
+timeout "${GRID_ENGINE_WITHIN:-300}" qsub -sync y -pe mpi $((count * slots)) -S /bin/sh -j y -o "$directory/output" "$script" \
     >"$directory/job.log" 2>&1 || fail "the job does not end"
 cat "$directory/output"

@@ -232,24 +232,6 @@ function markFence(fence) {
 /// Kinds of events that are drawn as marks.
 export const MARKED = new Set(["fault", "report", "rule", "error"]);
 
-/// Adds to the lanes of a recording their calls, each from its request to its reply: of one name, the oldest is answered first.
-function calls(story, lanes) {
-  const open = story.lanes.map(() => new Map());
-  for (const { lane, up, name, sent: [ns] } of story.messages) {
-    if (!name) continue;
-    const own = open[lane];
-    if (!own.has(name)) own.set(name, []);
-    if (up) {
-      const call = { from: ns, to: null };
-      lanes[lane].waits.push(call);
-      own.get(name).push(call);
-    } else {
-      const call = own.get(name).shift();
-      if (call) call.to = ns;
-    }
-  }
-}
-
 /// For each lane, how its process is from when to when, and when it waits for an answer.
 function spans(story) {
   const lanes = story.lanes.map(() => ({ life: [], waits: [], start: null, end: null }));
@@ -257,7 +239,6 @@ function spans(story) {
   const open = story.lanes.map(() => new Map());
   // Of who was recorded without its start, the first message is the first that is known.
   if (story.recorded) for (const message of story.messages) lanes[message.lane].start ??= message.sent[0];
-  if (story.recorded) calls(story, lanes);
   for (const { at: [ns], lane, kind, text } of story.events) {
     if (lane == null) continue;
     const own = lanes[lane];

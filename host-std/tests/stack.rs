@@ -3,7 +3,6 @@
 mod common;
 use common::wheel::{MPICH, wheel_python};
 use common::{Ran, Running, host, mpi_program, openmpi_program, run, shell, start};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -140,35 +139,6 @@ fn report_without_progress_is_followed_by_stacks_on_request() {
     let running = job.running.as_ref().unwrap();
     running.wait_for_errors("wait in fence 0 for rank 1");
     running.wait_for_errors("  ranks 0-2, sh:\n");
-}
-
-#[test]
-fn debugger_of_a_report_starts_without_blocked_signals() {
-    // In place of gdb, a script that shows its mask.
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stack-signals");
-    std::fs::create_dir_all(&directory).unwrap();
-    let (gdb, shown) = (directory.join("gdb"), directory.join("shown"));
-    let _ = std::fs::remove_file(&shown);
-    let script = format!("#!/bin/sh\ngrep SigBlk /proc/self/status >> '{}'\n", shown.display());
-    std::fs::write(&gdb, script).unwrap();
-    std::fs::set_permissions(&gdb, PermissionsExt::from_mode(0o755)).unwrap();
-    let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
-        if [ $PMI_RANK = 1 ]; then read line <&$PMI_FD; fi
-        echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD";
-    let mut command = host(["run", "-n", "2", "--stall-report", "1", "--stall-stacks"]);
-    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
-    let running = start(command.args(shell(script)).env("PATH", path));
-    running.wait_for_errors("wait in fence 0 for rank 1");
-    let mask = loop {
-        let text = std::fs::read_to_string(&shown).unwrap_or_default();
-        if let Some((line, _)) = text.split_once('\n') {
-            break line.to_owned();
-        }
-        sleep(Duration::from_millis(50));
-    };
-    assert_eq!(mask, "SigBlk:\t0000000000000000");
-    running.signal("TERM");
-    running.end();
 }
 
 #[test]

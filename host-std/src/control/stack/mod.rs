@@ -26,7 +26,6 @@ use crate::watch::table::{Job, Table};
 use clap::{Arg, ArgAction, Command};
 use debugger::DebuggerError;
 use frame::{StackFrame, ThreadStack};
-use nix::sys::signal::SigSet;
 use pmi_host_base::exit::{FAILED, complain, print};
 use pmi_host_base::ranges::Ranks;
 use procfs::process::{Process, all_processes};
@@ -70,9 +69,6 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(code) => return code,
     };
-    // A launcher that starts the command has blocked the signals that it reads, and a debugger waits for
-    // signals. An error leaves the mask as it is.
-    let _ = SigSet::empty().thread_set_mask();
     let wanted = matches.get_one::<String>(JOB).map(String::as_str);
     let Answers { tables, mut failures } = Answers::request(wanted);
     let shows = Shows { threads: matches.get_flag(THREADS) };

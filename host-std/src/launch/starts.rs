@@ -363,7 +363,8 @@ mod tests {
     #[test]
     fn results_are_in_the_order_of_the_ranks_and_a_failure_stops_no_other() {
         // Threads are made after the first start, or never.
-        let (idle, busy): (fn() -> bool, fn() -> bool) = (|| false, || true);
+        let idle: fn() -> bool = || false;
+        let busy: fn() -> bool = || true;
         for (quick, is_busy, has_threads) in [
             (Duration::ZERO, idle, true),
             (Duration::MAX, idle, false),

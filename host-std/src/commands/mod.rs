@@ -357,7 +357,7 @@ fn identity(words: Vec<OsString>) -> ExitCode {
 
 fn define_identity() -> Command {
     Command::new("pmiid")
-        .about("Print the PMI_ID with which a rank of PMI-1 connects when a secret is required")
+        .about("Print the PMI_ID of a rank of PMI-1, for jobs that require a secret")
         .arg(
             Arg::new(SECRET_FILE)
                 .long(SECRET_FILE)

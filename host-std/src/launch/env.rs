@@ -230,6 +230,10 @@ mod tests {
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));
         let names: Vec<&str> = set.map(|(name, _)| name).chain([guard::RUN]).collect();
         let table: Vec<&str> = SET.iter().map(|entry| entry.name).collect();
+        // Users may choose a store of PMIx data.
+        let is_choice = |name: &&str| variables::SHARING.iter().any(|entry| entry.name == *name);
+        let (choices, names): (Vec<_>, Vec<_>) = names.into_iter().partition(is_choice);
+        assert_eq!(choices, ["PMIX_GDS_MODULE"]);
         assert!(names.iter().all(|name| table.contains(name)), "{names:?}");
         assert_eq!(names.len(), table.len());
     }

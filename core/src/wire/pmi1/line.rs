@@ -132,8 +132,8 @@ impl<'a> Line<'a> {
 
 /// Reader of fields in the order in which clients send them: each is usually next to the one before.
 ///
-/// Any other order costs a search from the front, as all do on processors of 32 bits, where flash is scarce. No
-/// field is read twice.
+/// Any other order costs a search from the front, as all do on processors of 32 bits, where flash is
+/// scarce. No field is read twice.
 pub(super) struct FieldReader<'a> {
     line: Line<'a>,
     /// Fields behind the ones that were read, without a gap between these.

@@ -118,9 +118,10 @@ await open(async (page) => {
   await page.locator("input[type=file]").setInputFiles(file);
   await page.waitForFunction(() => globalThis.shown);
   line(`a trace of ${count} messages: until it is shown`, Math.round(await page.evaluate(() => globalThis.shown)), "ms");
-  await steps(page, "the trace");
-  await page.evaluate(() => globalThis.playground.app.fit(true));
-  await steps(page, "the trace as a whole");
-  await frames(page, "the trace");
+  for (const [name, isAll] of [["the trace", false], ["the trace as a whole", true]]) {
+    await page.evaluate((isAll) => globalThis.playground.app.fit(isAll), isAll);
+    await steps(page, name);
+    await frames(page, name);
+  }
 }, { width: 1440, height: 900 });
 process.exit(0);

@@ -358,6 +358,68 @@ test("a trace that pmi-host recorded of a program of MPICH is opened, with its t
   await tab(page, "Story");
   await press(page, /rank 2 → server: put -allgather-shm-1-2/);
   await page.getByRole("rowheader", { name: "value the value" }).waitFor();
+  // Calls are bars on the lanes, from the request to its reply.
+  const lanes = await page.evaluate(() => {
+    const { calls, lanes, messages, names } = globalThis.playground.app.active.story;
+    return lanes.map((_, lane) => {
+      const own = messages.filter((message) => message.lane === lane);
+      const [requests, replies] = [own.filter(({ up }) => up), own.filter(({ up }) => !up)].map((list) => list.map(({ name, sent: [ns] }) => [name, ns]));
+      const all = Array.from(calls.from.slice(calls.starts[lane], calls.starts[lane + 1]), (from, at) => {
+        const call = calls.starts[lane] + at;
+        return [names[calls.names[call]], from, calls.to[call]];
+      });
+      return { requests, replies, all };
+    });
+  });
+  for (const { requests, replies, all } of lanes) {
+    assert.ok(all.length > 10);
+    assert.deepEqual(all.map(([name, from]) => [name, from]), requests);
+    // These ranks await each reply before the next request.
+    assert.deepEqual(all.map(([name, , to]) => [name, to]), replies);
+    assert.ok(all.filter(([name]) => name === "barrier_in").length > 1);
+  }
+  const drawn = await page.evaluate(async () => {
+    const { past } = await import("./app/draw.js");
+    const { app } = globalThis.playground;
+    const bars = (more = {}) => {
+      const shown = app.active.scene();
+      // Of one colour with nothing else.
+      const scene = { ...shown, colors: { ...shown.colors, wait: "of calls" }, ...more };
+      const found = [];
+      const boxes = (all, { color }) => color === scene.colors.wait && found.push(...all);
+      const within = (left, top, width, height, draw) => draw();
+      past({ line() {}, lines() {}, area() {}, box() {}, dot() {}, text() {}, boxes, within }, scene);
+      return found;
+    };
+    app.fit(true);
+    const { story, geometry, axis, scale, scroll } = app.active.scene();
+    const place = (ns) => axis.place(ns) * scale - scroll;
+    const { starts, from, to } = story.calls;
+    const all = bars();
+    // Each call is within a bar of its lane.
+    const isDrawn = (lane, call) => all.some(([x, y, width, height]) => y + height / 2 === geometry.ys[lane]
+      && x <= place(from[call]) + 0.01 && x + width >= place(to[call]) - 0.01);
+    const missing = story.lanes.flatMap((_, lane) => Array.from({ length: starts[lane + 1] - starts[lane] }, (_, at) => starts[lane] + at).filter((call) => !isDrawn(lane, call)));
+    app.seekIndex(app.active.story.moments.length >> 1);
+    const now = place(app.now);
+    return { count: all.length, calls: from.length, missing, late: bars().filter(([x, , width]) => x + width > now + 0.01).length, half: bars().length, strips: bars({ isHeat: true }).length };
+  });
+  assert.ok(drawn.count > 0 && drawn.count <= drawn.calls, `${drawn.count} bars of ${drawn.calls} calls`);
+  assert.deepEqual(drawn.missing, []);
+  assert.ok(drawn.half > 0 && drawn.half < drawn.count);
+  assert.equal(drawn.late, 0);
+  assert.equal(drawn.strips, 0);
+}));
+
+test("the first of several requests of a name is answered first, and one without a reply waits", () => open(async (page) => {
+  const calls = await page.evaluate(async () => {
+    const { paired } = await import("./later/calls.js");
+    // Lane, flags (1: to the server, 2: made by no client), time and name; all else does not matter.
+    const numbers = [[0, 1, 10, 5], [1, 1, 11, 5], [0, 1, 12, 5], [0, 1, 13, 6], [1, 3, 14, 5], [0, 0, 20, 5], [0, 0, 21, 5], [0, 0, 22, 5], [1, 0, 23, 5], [0, 1, 30, 5]];
+    const { starts, from, to, names, until } = paired(Float64Array.from(numbers.flatMap(([lane, flags, ns, name]) => [lane, flags, ns, 0, 0, 0, name, 0])));
+    return [starts, from, to, names, until].map((column) => [...column].map(String).join(" "));
+  });
+  assert.deepEqual(calls, ["0 4 5", "10 12 13 30 11", "20 21 Infinity Infinity 23", "5 5 6 5 5", "20 21 Infinity Infinity 23"]);
 }));
 
 test("a recording is read by a worker, and the page is used meanwhile", () => {

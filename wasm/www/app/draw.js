@@ -15,6 +15,7 @@ export function past(pen, scene) {
   pen.within(0, geometry.ruler, Math.max(s.endX + 7, 0), geometry.height - geometry.ruler, () => {
     fences(pen, s);
     lanes(pen, s);
+    s.story.calls?.draw(pen, s);
     if (s.isHandshakeFolded) handshakes(pen, s);
     messages(pen, s);
     marks(pen, s);

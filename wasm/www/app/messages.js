@@ -184,7 +184,8 @@ function pmixLabel(message) {
 /// Length of the header of every PMIx message but the greeting.
 const PMIX_HEADER_BYTES = 16;
 
-const SPOKEN = {
+/// Names of exchanges as people say them, where these differ.
+export const SPOKEN = {
   barrier_in: "fence", get_maxes: "maxes", get_my_kvsname: "name", get_appnum: "appnum",
   get_universe_size: "universe", publish_name: "publish", lookup_name: "lookup", unpublish_name: "unpublish",
 };

@@ -1,6 +1,7 @@
 // Runs that were recorded elsewhere: read by a worker, which leaves their messages as columns of numbers.
 
 import { prepared } from "../app/play.js";
+import { Calls } from "./calls.js";
 import init, { fields_of_last, prove } from "../recorded/pmi_playground.js";
 
 /// The module that reads recordings, for the page and its worker: compiled once.
@@ -30,6 +31,7 @@ export class Recorded {
     const read = JSON.parse(story);
     const source = new Columns(columns, read.dialects.indexOf("pmix"));
     this.story = prepared({ name: "recording", seed: "0", recorded: true, cut: false, ...read }, source);
+    this.story.calls = new Calls(columns.calls, this.story);
   }
 
   /// A recording has no states of machines.

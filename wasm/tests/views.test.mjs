@@ -13,6 +13,8 @@ test("the ring shows the cards at the server, and the ranks by node", () => open
     app.seekStep(app.active.story.moments.find(({ step }) => app.active.run.view(step).keys.filter((key) => key.by != null && !key.visible).length === 4).step);
   });
   await ring(/^Ring of put-fence-get: 4 ranks around the server: \d+ keys at the server, 4 behind the fence/);
+  // It is described before it has its size and is drawn.
+  await page.waitForFunction(() => globalThis.playground.views.ring.scene);
   const scene = await page.evaluate(() => {
     const { scene } = globalThis.playground.views.ring;
     return { nodes: scene.nodes.length, angles: scene.places.map(({ angle }) => angle) };

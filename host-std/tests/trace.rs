@@ -222,7 +222,15 @@ fn requests_of_pmix_clients_are_played_again() {
         replayed(name, 3, &[program.to_str().unwrap()]);
     }
     if let Some(spawn) = openmpi_program("spawn") {
-        replayed("pmix-spawn", 2, &[spawn.to_str().unwrap(), "2"]);
+        let words = [spawn.to_str().unwrap(), "2"];
+        let hash = ["--env", "PMIX_GDS_MODULE=hash"];
+        replayed("pmix-spawn", 2, &[&hash[..], &words].concat());
+        // With a store, the record lacks what ranks get of the other job.
+        let path = file("pmix-spawn-store");
+        let options = ["run", "--trace", path.to_str().unwrap(), "-n", "2"];
+        run(host(options).args(words)).exits_with(0);
+        let again = with(&["replay"], [path.as_path()]).exits_with(1).says_nothing();
+        assert!(again.out.contains(&hash.join(" ")), "{}", again.out);
     }
     // A reply that the record has in another form is shown with its request.
     let Some(fence) = common::pmix_program("pmix_fence") else { return };

@@ -104,6 +104,13 @@ pub(super) fn replay(trace: &Trace) -> Result<ReplayReport, String> {
         }
         _ => writeln!(text, "{request_count} requests of {ranks} ranks: {count} replies differ"),
     };
+    if count > 0 && replay.pmix.has_store() {
+        let _ = writeln!(
+            text,
+            "the ranks read data of the job in memory, which this record lacks; \
+             record a run with --env PMIX_GDS_MODULE=hash"
+        );
+    }
     Ok(ReplayReport { text, code: if count == 0 { 0 } else { FAILED } })
 }
 

@@ -53,9 +53,18 @@ pub(super) fn conversations(trace: &Trace) -> Vec<RecordedConnection<'_>> {
 }
 
 impl RecordedConnection<'_> {
+    fn greeting(&self) -> Option<Greeting<'_>> {
+        Greeting::read(self.messages.first()?.bytes).ok()
+    }
+
     /// Format of its values.
     fn format(&self) -> Option<Format> {
-        Some(Greeting::read(self.messages.first()?.bytes).ok()?.format)
+        Some(self.greeting()?.format)
+    }
+
+    /// True if its client read a store in shared memory, which the launcher kept for the job.
+    pub(super) fn reads_store(&self) -> bool {
+        self.greeting().is_some_and(|greeting| greeting.store != b"hash")
     }
 
     /// Body of the reply to the request for the description of the job.

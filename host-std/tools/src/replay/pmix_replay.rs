@@ -144,12 +144,21 @@ impl<'a> PmixReplay<'a> {
         has_nodes(recorded, &self.conversations)
     }
 
+    /// True if clients read data that their launcher kept in shared memory.
+    pub(super) fn has_store(&self) -> bool {
+        self.conversations.iter().any(RecordedConnection::reads_store)
+    }
+
     /// Lets PMIx clients into a job, if it has any.
     pub(super) fn add_job(&self, recorded: u32, job: JobId, ranks: u32, server: &mut ReplayServer) {
         if let Some(info) = description::<ReplayBytes>(recorded, &self.conversations) {
             let data = (0..ranks).map(|rank| RankData::of(Rank(rank))).collect();
             // The tables have room.
             let _ = server.pmix().add_job(job, info, data);
+            let mut of_job = self.conversations.iter().filter(|one| one.who.0 == recorded);
+            if of_job.any(RecordedConnection::reads_store) {
+                let _ = server.pmix().set_shared_store(job);
+            }
         }
     }
 

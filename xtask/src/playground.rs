@@ -249,10 +249,11 @@ const PARTS: &[(&str, usize)] =
     // groups; 163, 118 and 261 KiB until the states of all ranks were known at every moment, so that a step
     // back plays nothing again, lines of a trace were read without a detour, and challenges had servers with
     // a fault; 268 KiB for PMIx until its ranks had events and groups; 166 KiB for the first until jobs that
-    // have ended made room for further connections.
+    // have ended made room for further connections; 120 KiB for recordings until a worker read them and the
+    // page got their columns.
     &[
         ("played", 167 * 1024),
-        ("recorded", 120 * 1024),
+        ("recorded", 121 * 1024),
         ("pmix", 272 * 1024),
         ("tree", 104 * 1024),
     ];

@@ -58,9 +58,9 @@ impl OpenMpi {
             command.args(["-n", &ranks.to_string()]).stderr(Stdio::null());
             command
         };
-        let mut host = tools.host(ranks);
+        let mut host = tools.host_with_options(ranks);
         // As `orterun` by itself: its ranks read job data in memory.
-        host.args(["--env", "PMIX_GDS_MODULE=ds21,hash"]);
+        host.args(["--env", "PMIX_GDS_MODULE=ds21,hash", "--"]);
         let all = [host, launcher(&self.orterun), launcher(&self.prterun)];
         all.map(|mut command| {
             command.arg(&self.client).args(words);

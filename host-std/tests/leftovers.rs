@@ -340,3 +340,32 @@ fn ranks_that_die_with_their_parent_live_as_long_as_the_launcher() {
     let ran = run(&mut job(40, words)).exits_with(0).says_nothing();
     assert_eq!(ran.lines(), ["done"; 40]);
 }
+
+// The name of shared memory of MPICH 5 derives from that of the job, and a killed job leaves its memory.
+// Coverage: A2-10
+#[test]
+fn launchers_with_the_same_process_number_name_their_jobs_differently() {
+    let name_of_a_job = || {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--user",
+            "--map-root-user",
+            "--pid",
+            "--fork",
+            host_path(),
+            "run",
+            "-n",
+            "1",
+        ]);
+        let script =
+            "printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n' >&$PMI_FD
+            read -r _ <&$PMI_FD; read -r answer <&$PMI_FD; echo \"$answer\"
+            printf 'cmd=finalize\n' >&$PMI_FD; read -r _ <&$PMI_FD";
+        run(command.args(shell(script))).exits_with(0).out
+    };
+    let [first, second] = [name_of_a_job(), name_of_a_job()];
+    let start = |name: &str| name.rsplitn(3, '_').last().unwrap().to_owned();
+    assert!(first.contains("kvsname=kvs_"), "{first}");
+    assert_eq!(start(&first), start(&second), "the host and the process have the same numbers");
+    assert_ne!(first, second);
+}

@@ -6,7 +6,7 @@ mod common;
 use common::hosts::local_nodes;
 use common::tools::{
     ENDLESS, ENDS_OF_RANKS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
-    debugger_starts_a_job_with_its_daemons, first_job, input_of_a_tool_reaches_its_job,
+    debugger_starts_a_job_with_its_daemons, input_of_a_tool_reaches_its_job,
     output_reaches_a_tool_and_the_launcher,
 };
 use common::{Ran, Running, host, pmix_program, run, shell};
@@ -51,7 +51,7 @@ fn connected(place: &Place, nspace: &str) -> Pmix {
 fn processes_of_all_nodes_are_listed_queried_and_terminated() {
     let place = Place::new("nodes-command");
     let job = started(&place, &["-n", "4", ENDLESS[0], ENDLESS[1]]);
-    let nspace = &*first_job(job.pid());
+    let nspace = &*place.first_job(job.pid());
     let lines = table(&place, "RUNNING", 4);
     let hosts = ["local1", "local2", "local3", "local1"];
     for (rank, (line, host)) in lines.iter().zip(hosts).enumerate() {
@@ -215,7 +215,7 @@ fn tools_and_ranks_of_all_nodes_share_names_and_events() {
         say cmd=finalize; echo $PMI_RANK: found";
     let [sh, option, script] = shell(script);
     let job = started(&place, &["-n", "2", sh, option, script]);
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     let mut pmix = connected(&place, &nspace);
     let ran = command(&place, &["lookup", "--wait", "60", "lake-0", "lake-1"]).exits_with(0);
     assert_eq!(ran.lines(), ["lake-0: of-0", "lake-1: of-1"]);
@@ -264,7 +264,7 @@ fn address_of_the_head_is_reported_and_it_is_the_one_system_server() {
     let ran = run(place.within(second.args(["--starter", "local:2"]).args(words))).exits_with(1);
     ran.says(&["this host has a system server already", &job.pid().to_string()]);
     table(&place, "RUNNING", 2);
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     place.tools(&["show", &nspace, "pmix.cnct.sys", "yes"], |ran| {
         ran.exits_with(0).says_nothing();
     });

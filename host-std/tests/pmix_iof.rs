@@ -2,8 +2,8 @@
 
 mod common;
 use common::tools::{
-    ENDLESS, Place, first_job, input_of_a_tool_reaches_its_job,
-    output_reaches_a_tool_and_the_launcher, writers,
+    ENDLESS, Place, input_of_a_tool_reaches_its_job, output_reaches_a_tool_and_the_launcher,
+    writers,
 };
 use common::{pmix_program, start};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn lines_are_formatted_as_the_tool_requests() {
     let place = Place::new("iof-formats");
     let Some(program) = pmix_program("pmix_iof") else { return };
     let job = writers(&place, &[]);
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     let tool = start(place.within(Command::new(program).args(["formats", &nspace])));
     tool.wait_for_errors("ready");
     std::fs::write(place.0.join("go"), "").unwrap();
@@ -64,7 +64,7 @@ fn output_is_grouped_by_size_and_time() {
 fn requests_about_other_processes_and_unknown_directives_are_refused() {
     let place = Place::new("iof-refusals");
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     place.programs("pmix_iof", &["refusals", &nspace], |ran| {
         assert_eq!(ran.exits_with(0).says_nothing().out, "refused\n");
     });

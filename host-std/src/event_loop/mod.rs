@@ -172,11 +172,11 @@ impl EventLoop {
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
         let (mut uplink, mut terminal) = (None, None);
-        let (poller, mut outputs, run) = match agent {
+        let (poller, mut outputs) = match agent {
             None => {
                 let nodes = RankNodes::One(config.host.clone());
                 let outputs = Outputs::new(streams, nodes).map_err(|error| error.to_string())?;
-                (Poller::new().map_err(prepare)?, outputs, config.run_name())
+                (Poller::new().map_err(prepare)?, outputs)
             }
             Some(AgentStart {
                 poller,
@@ -184,7 +184,6 @@ impl EventLoop {
                 are_one,
                 shows_prompts,
                 is_traced,
-                run,
                 programs,
                 terminal: of_rank,
             }) => {
@@ -202,7 +201,7 @@ impl EventLoop {
                 let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
                 opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
                 uplink = Some(opened);
-                (poller, Outputs::of_node(are_one, shows_prompts), run)
+                (poller, Outputs::of_node(are_one, shows_prompts))
             }
         };
         let inputs = Inputs::new(streams, config.ranks)?;
@@ -218,7 +217,7 @@ impl EventLoop {
         let web_listen = config.web.clone();
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
         let endpoint = dial_in.as_mut().map(|dial_in| dial_in.endpoint(&config, web.as_ref()));
-        let mut plan = Plan::first(config.job(), endpoint.transpose()?, &run);
+        let mut plan = Plan::first(config.job(), endpoint.transpose()?);
         let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);

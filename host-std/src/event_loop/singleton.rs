@@ -4,7 +4,7 @@ use super::EventLoop;
 use crate::cli::config::Config;
 use crate::cli::system::System;
 use crate::launch::descriptors::DescriptorLimit;
-use crate::launch::plan::App;
+use crate::launch::plan::{App, name_of_this_run};
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use crate::settings::Settings;
 use crate::settings::environment::Offer;
@@ -73,6 +73,7 @@ fn config(pid: i32) -> Result<Config, String> {
     Ok(Config {
         ranks: 1,
         parts,
+        run: name_of_this_run(&host),
         host,
         hosts: None,
         node: None,

@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
@@ -124,6 +125,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) ranks: u32,
     /// Name of this host.
     pub(crate) host: &'a str,
+    /// Name of the run, which makes the names of jobs unique among launchers.
+    pub(crate) run: &'a str,
     /// Hosts with ranks; `None` if all ranks are on this one.
     pub(crate) hosts: Option<&'a Rc<PlacedHosts>>,
     /// Number of this node among the hosts; `None` at the head.
@@ -137,10 +140,9 @@ pub(crate) struct JobSpec<'a> {
 }
 
 impl Plan {
-    /// Places the ranks of `spec`: all of them on this node if it has no hosts. `run` makes the names of
-    /// jobs unique among launchers.
-    pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>, run: &str) -> Self {
-        let JobSpec { parts, ranks, host, hosts, node, binding, nspace, settings } = spec;
+    /// Places the ranks of `spec`: all of them on this node if it has no hosts.
+    pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>) -> Self {
+        let JobSpec { parts, ranks, host, run, hosts, node, binding, nspace, settings } = spec;
         let local = match (hosts, node) {
             (None, _) => LocalRanks::first(started(parts)),
             (Some(placed), Some(node)) => {
@@ -414,17 +416,27 @@ impl App {
 }
 
 /// Name of the run of launcher `pid` on `host`, which begins the names of its jobs: unique beyond the host,
-/// since clients of other launchers may publish or compare them.
+/// since clients of other launchers may publish or compare them, and beyond the life of the process, since
+/// the number of a process returns. MPICH 5 derives the name of its shared memory from the name of the job,
+/// and waits forever for ranks in memory that a killed job has left behind. Hence `moment`, the time of the
+/// start in microseconds, of which the lower 32 bits are taken.
 ///
 /// Shape: letters, digits, `-`, `.` and `_`, which every dialect expresses, and no more than 80 bytes.
-pub(crate) fn run_name(host: &str, pid: u32) -> String {
+fn run_name(host: &str, pid: u32, moment: Duration) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let host = host.chars().map(|c| if is_plain(c) { c } else { '-' });
-    format!("kvs_{}_{pid}", host.take(HOST_CHARS).collect::<String>())
+    let host = host.take(HOST_CHARS).collect::<String>();
+    format!("kvs_{host}_{pid}_{:08x}", moment.as_micros() & u128::from(u32::MAX))
 }
 
-/// Longest name of a Linux host.
-const HOST_CHARS: usize = 64;
+/// Name of the run of this process, which starts now.
+pub(crate) fn name_of_this_run(host: &str) -> String {
+    let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    run_name(host, std::process::id(), moment)
+}
+
+/// Characters of the name of a host in the name of a run.
+const HOST_CHARS: usize = 56;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -471,9 +483,17 @@ pub(crate) mod tests {
     // Coverage: A2-10
     #[test]
     fn names_of_runs_have_host_and_process_and_plain_characters() {
-        assert_eq!(run_name("node1.cluster-2", 7), "kvs_node1.cluster-2_7");
-        assert_eq!(run_name("a b=c;d_e\u{e9}", 7), "kvs_a-b-c-d-e-_7");
-        assert_eq!(run_name(&"n".repeat(99), u32::MAX).len(), 79);
+        let moment = Duration::from_micros(0x1_0002_0003);
+        assert_eq!(run_name("node1.cluster-2", 7, moment), "kvs_node1.cluster-2_7_00020003");
+        assert_eq!(run_name("a b=c;d_e\u{e9}", 7, moment), "kvs_a-b-c-d-e-_7_00020003");
+        assert_eq!(run_name(&"n".repeat(99), u32::MAX, moment).len(), 80);
+    }
+
+    // Coverage: A2-10
+    #[test]
+    fn names_of_runs_of_one_process_number_differ() {
+        let [first, second] = [0, 1].map(|micros| run_name("n", 7, Duration::from_micros(micros)));
+        assert_ne!(first, second);
     }
 
     #[test]

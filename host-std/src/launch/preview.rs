@@ -2,7 +2,7 @@
 
 use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
-use super::plan::{App, JobSpec, Plan, run_name};
+use super::plan::{App, JobSpec, Plan};
 use super::pmix::PmixEndpoint;
 use super::pmix_store;
 use crate::columns;
@@ -35,7 +35,7 @@ pub(crate) fn environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> String {
     let pid = std::process::id();
-    let mut plan = Plan::first(spec, None, &run_name(spec.host, pid));
+    let mut plan = Plan::first(spec, None);
     // The port is unknown until it is open.
     plan.pmix = plan.has_pmix().then(|| {
         let has_store = plan.has_pmix_store() && pmix_store::is_possible();
@@ -65,7 +65,7 @@ pub(crate) fn map(spec: JobSpec<'_>) -> String {
     if let Some(hosts) = spec.hosts {
         return map_of_hosts(spec, hosts);
     }
-    let plan = Plan::first(spec, None, &run_name(spec.host, std::process::id()));
+    let plan = Plan::first(spec, None);
     // Empty if the system does not list the processors.
     let usable = allowed().unwrap_or_default();
     let mut rows = Vec::new();

@@ -12,12 +12,6 @@ use std::time::Duration;
 /// Job of ranks that run until they are terminated.
 pub const ENDLESS: [&str; 2] = ["sleep", "1000"];
 
-/// Name of the first job of the launcher `pid` on this host.
-pub fn first_job(pid: impl Display) -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    format!("kvs_{}_{pid}_0", host.trim_end())
-}
-
 /// A directory in which tools search, for one test.
 pub struct Place(pub PathBuf);
 
@@ -38,8 +32,7 @@ impl Place {
     #[track_caller]
     pub fn start<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Running {
         let job = start(self.within(&mut host(["run"])).args(words));
-        let nspace = format!(".{}", first_job(job.pid()));
-        while !self.files().iter().any(|path| path.to_string_lossy().ends_with(&nspace)) {
+        while self.named_job(job.pid()).is_none() {
             if job.has_ended() {
                 let ran = job.end();
                 panic!("the job has ended with code {}: {}", ran.code, ran.err);
@@ -47,6 +40,22 @@ impl Place {
             std::thread::sleep(Duration::from_millis(10));
         }
         job
+    }
+
+    /// Name of the first job of the launcher `pid`, which tools can find.
+    #[track_caller]
+    pub fn first_job(&self, pid: impl Display) -> String {
+        self.named_job(pid).expect("the file of the job")
+    }
+
+    fn named_job(&self, pid: impl Display) -> Option<String> {
+        let of_launcher = format!("_{pid}_");
+        let files = self.files();
+        let mut jobs = files.iter().filter_map(|path| {
+            let (_, name) = path.to_str()?.split_once(".tool.")?;
+            (name.starts_with("kvs_") && name.ends_with("_0")).then_some(name)
+        });
+        jobs.find(|name| name.contains(&of_launcher)).map(str::to_owned)
     }
 
     /// All files, sorted by name.
@@ -104,7 +113,7 @@ pub fn output_reaches_a_tool_and_the_launcher(name: &str, options: &[&str], wait
         let job = writers(&place, options);
         wait(&place);
         let mut tool = Command::new(&program);
-        let nspace = first_job(job.pid());
+        let nspace = place.first_job(job.pid());
         tool.envs(libraries.into_iter().map(|path| ("LD_LIBRARY_PATH", path)));
         let tool = start(place.within(tool.args(["watch", &nspace, "2"])));
         tool.wait_for_errors("ready");
@@ -201,7 +210,7 @@ pub fn debugger_attaches_to_a_running_job(name: &str, options: &[&str], daemons:
     let ends_with = format!("--pid={}", sleeper.id());
     let words = ["tail", "-s", "0.1", &ends_with, "-f", "/dev/null"];
     let job = place.start(options.iter().copied().chain(words));
-    let nspace = first_job(job.pid());
+    let nspace = place.first_job(job.pid());
     if pmix_program("pmix_debug").is_some() {
         place.programs("pmix_debug", &["attach", &nspace], |ran| {
             assert_eq!(ran.exits_with(0).says_nothing().out, "the daemons run\n");

@@ -144,7 +144,7 @@ impl HeadLoop {
         let placed = config.hosts.clone().ok_or("the job has no hosts")?;
         let ignored = Ignored::at_start();
         let summary = Summary::new(&settings.ending)?;
-        let plan = Rc::new(Plan::first(config.job(), None, &config.run_name()));
+        let plan = Rc::new(Plan::first(config.job(), None));
         let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
         let terminal = HeadTerminal::open(&settings.output, node_of)?;
         let readers = match (settings.output.pty, &settings.output.stdin) {
@@ -366,7 +366,7 @@ fn describe(
     umask(mask);
     let of_head = Some(env::for_other_nodes());
     Ok(JobMessage {
-        run: config.run_name(),
+        run: config.run.clone(),
         hosts: placed.hosts.clone(),
         map: placed.map.clone(),
         dial_in: None,

@@ -1,11 +1,15 @@
 //! Readiness of all descriptors of this process, as one stream of small tokens.
 
+mod spin;
+
 use crate::stream::Stream;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use spin::{AdaptiveSpin, SPIN};
 use std::fmt;
+use std::hint;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -70,6 +74,7 @@ pub(crate) struct Poller {
     outputs: [OwnedFd; 2],
     paused: [bool; 2],
     batch: Vec<epoll::Event>,
+    spin: AdaptiveSpin,
 }
 
 /// Readiness to wait for.
@@ -96,6 +101,7 @@ impl Poller {
             outputs: [create()?, create()?],
             paused: [false; 2],
             batch: Vec::with_capacity(BATCH),
+            spin: AdaptiveSpin::default(),
         };
         for output in [Stream::Out, Stream::Err] {
             poller.show(output)?;
@@ -168,7 +174,14 @@ impl Poller {
         }
     }
 
-    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`.
+    /// Sets whether a wait after messages of ranks may begin by spinning: only while each rank has a
+    /// processor, since another process could use that of a spinning one.
+    pub(crate) fn allow_spinning(&mut self, is_allowed: bool) {
+        self.spin.allow(is_allowed);
+    }
+
+    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`, which holds
+    /// those of the last wait before.
     ///
     /// # Errors
     ///
@@ -178,14 +191,26 @@ impl Poller {
         until: Option<Instant>,
         ready: &mut Vec<Token>,
     ) -> io::Result<()> {
-        let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        let now = Instant::now();
+        let left = until.map(|until| until.saturating_duration_since(now));
+        let follows_ranks = ready.iter().any(|token| matches!(token, Token::Link(_)));
         ready.clear();
         self.batch.clear();
-        match epoll::wait(&self.main, spare_capacity(&mut self.batch), timeout.as_ref()) {
-            // A signal; its token comes with the next call.
-            Err(Errno::INTR) => return Ok(()),
-            other => other?,
-        };
+        let has_found = follows_ranks
+            && left.is_none_or(|left| left > SPIN)
+            && self.spin.begins()
+            && self.spin_until(now + SPIN)?;
+        if !has_found {
+            match epoll::wait(
+                &self.main,
+                spare_capacity(&mut self.batch),
+                left.map(timespec).as_ref(),
+            ) {
+                // A signal; its token comes with the next call.
+                Err(Errno::INTR) => return Ok(()),
+                other => other?,
+            };
+        }
         let mut sets = [false; 2];
         for event in &self.batch {
             match event.data.u64() {
@@ -196,10 +221,26 @@ impl Poller {
         }
         for (set, _) in self.outputs.iter().zip(sets).filter(|(_, is_ready)| *is_ready) {
             self.batch.clear();
-            epoll::wait(set, spare_capacity(&mut self.batch), Some(&timespec(Duration::ZERO)))?;
+            epoll::wait(set, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL))?;
             ready.extend(self.batch.iter().filter_map(|event| token(event.data.u64())));
         }
         Ok(())
+    }
+
+    /// Fills the batch without sleeping. Returns false if nothing was ready until then.
+    fn spin_until(&mut self, end: Instant) -> io::Result<bool> {
+        loop {
+            match epoll::wait(&self.main, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let is_late = Instant::now() >= end;
+            if !self.batch.is_empty() || is_late {
+                self.spin.ended(!self.batch.is_empty() && !is_late);
+                return Ok(!self.batch.is_empty());
+            }
+            hint::spin_loop();
+        }
     }
 
     fn show(&self, output: Stream) -> io::Result<()> {
@@ -306,6 +347,9 @@ fn token(data: u64) -> Option<Token> {
 fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
+
+/// The wait that only looks.
+const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Kinds of the two sets of outputs in the main set.
 const SET_OUT: u64 = 7 << 32;

@@ -108,6 +108,7 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     plan.endpoint = run.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(run, &mut plan)?;
     let id = run.service.add_job(&plan).map_err(|error| error.to_string())?;
+    run.poller.allow_spinning(plan.leaves_room_to_spin());
     if id.0 != number {
         return Err(INVALID.to_owned());
     }

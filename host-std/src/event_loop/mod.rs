@@ -172,7 +172,7 @@ impl EventLoop {
             Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
         let (mut uplink, mut terminal) = (None, None);
-        let (poller, mut outputs) = match agent {
+        let (mut poller, mut outputs) = match agent {
             None => {
                 let nodes = RankNodes::One(config.host.clone());
                 let outputs = Outputs::new(streams, nodes).map_err(|error| error.to_string())?;
@@ -226,6 +226,7 @@ impl EventLoop {
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
         let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
         let first = service.add_job(&plan).map_err(prepare)?;
+        poller.allow_spinning(plan.leaves_room_to_spin());
         let head = crate::trace::head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
         service.tracer.keep_unsent(uplink.as_ref().is_some_and(Uplink::sends_trace));

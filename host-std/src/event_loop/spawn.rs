@@ -41,7 +41,7 @@ pub(super) struct Spawning<'a> {
     pub(super) io: &'a mut Io,
     pub(super) service: &'a mut Service,
     pub(super) summary: &'a mut Summary,
-    pub(super) poller: &'a Poller,
+    pub(super) poller: &'a mut Poller,
 }
 
 /// Result of starting a rank.
@@ -129,6 +129,7 @@ impl Spawning<'_> {
         match self.service.add_job(&plan) {
             Ok(id) => {
                 let Requester { job, rank, asked, beside } = who;
+                self.poller.allow_spinning(plan.leaves_room_to_spin());
                 listeners.tools.add_job(plan.kvsname.clone());
                 let forwards = plan.pairs.directives.forwards;
                 if is_tool && forwards != [false; 2] {

@@ -329,6 +329,11 @@ impl Plan {
             && ranks.is_ok_and(|ranks| ranks > self.placement.processors.len())
     }
 
+    /// Whether each rank of this node has a processor, and there is another one for the server while one waits.
+    pub(crate) fn leaves_room_to_spin(&self) -> bool {
+        self.placement.processors.len() > 1 && !self.is_oversubscribed()
+    }
+
     /// The processor of the rank `local_rank` of this node: the first that it is bound to, else the one that
     /// it has if all jobs share the processors evenly. `None` if the system does not list them.
     pub(crate) fn processor(&self, local_rank: u32) -> Option<u32> {

@@ -7,7 +7,8 @@ use super::hwloc::TopologyFile;
 use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::pmix_store::{self, StoreOffer};
-use super::protocol_offer::ProtocolOffer;
+use super::protocol_offer::{ProtocolOffer, Waiting};
+use super::starts::are_processors_busy;
 use super::trampoline::DebugHold;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
@@ -74,6 +75,8 @@ pub(crate) struct NodePlacement {
     pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
     pub(crate) neighbours: u32,
+    /// True if processors were idle when the first job was planned.
+    pub(crate) had_idle_processors: bool,
     /// True if other nodes of the run are on this machine, too.
     pub(crate) is_beside_nodes: bool,
     /// Topology of this node for ranks that would each detect it; `None` if there is no need for it.
@@ -158,7 +161,7 @@ impl Plan {
             false => processors(),
         };
         let topology = topology_for(&local, &offer, &processors);
-        Self {
+        let mut plan = Self {
             ranks,
             offer,
             parts: parts.to_vec(),
@@ -180,6 +183,7 @@ impl Plan {
                 binding: binding.cloned(),
                 processors,
                 neighbours: 0,
+                had_idle_processors: false,
                 is_beside_nodes: settings.nodes.starter.as_ref().is_some_and(StarterName::is_here),
                 topology,
             },
@@ -191,7 +195,12 @@ impl Plan {
                 },
                 ..InitialPairs::default()
             },
-        }
+        };
+        let yields_in_init = |offer: &ProtocolOffer| offer.waiting == Waiting::YieldingInInit;
+        plan.placement.had_idle_processors = plan.is_oversubscribed()
+            && plan.offer.iter().any(yields_in_init)
+            && !are_processors_busy();
+        plan
     }
 
     /// A job of `parts` spawned by `rank` of this job, as number `count` of the run.
@@ -329,7 +338,20 @@ impl Plan {
             && ranks.is_ok_and(|ranks| ranks > self.placement.processors.len())
     }
 
-    /// Whether each rank of this node has a processor, and there is another one for the server while one waits.
+    /// Whether `rank` yields a processor to ranks with which it shares one.
+    ///
+    /// Ranks of MPICH yield for a part of `MPI_Init` alone. On a machine that is busy with other work they
+    /// gain more from a share of the processors for each of them.
+    pub(crate) fn is_yielding(&self, rank: u32) -> bool {
+        let yields = match self.offer(self.appnum(rank)).waiting {
+            Waiting::Spinning => false,
+            Waiting::YieldingInInit => self.placement.had_idle_processors,
+            Waiting::Yielding => true,
+        };
+        yields && self.is_oversubscribed()
+    }
+
+    /// Whether each rank of this node has a processor, of which the server can use one while a rank waits.
     pub(crate) fn leaves_room_to_spin(&self) -> bool {
         self.placement.processors.len() > 1 && !self.is_oversubscribed()
     }
@@ -508,5 +530,26 @@ pub(crate) mod tests {
         assert_eq!((child.ranks, child.universe), (3, Some(2)));
         let spawner = ParentRank { kvsname: "kvs_7_0".to_owned(), rank: 1 };
         assert_eq!((&*child.kvsname, child.spawner), ("kvs_7_4", Some(spawner)));
+    }
+
+    #[test]
+    fn ranks_of_mpich_share_a_session_on_an_idle_machine_only() {
+        let mut plan = plan(&[("./a", 3)]);
+        plan.placement.processors = vec![0, 1];
+        for (waiting, expected) in [
+            (Waiting::Spinning, [false, false]),
+            (Waiting::YieldingInInit, [false, true]),
+            (Waiting::Yielding, [true, true]),
+        ] {
+            plan.offer = vec![ProtocolOffer { waiting, ..ProtocolOffer::PMI }];
+            let is_yielding = [false, true].map(|was_idle| {
+                plan.placement.had_idle_processors = was_idle;
+                plan.is_yielding(1)
+            });
+            assert_eq!(is_yielding, expected, "{waiting:?}");
+        }
+        plan.placement.processors = vec![0, 1, 2];
+        assert!(!plan.is_yielding(1), "each has a processor");
+        assert!(plan.leaves_room_to_spin());
     }
 }

@@ -238,7 +238,7 @@ impl Launcher {
         let own = ProtocolOffer::of_rank(plan, rank, local_rank).into_iter();
         let environment = own.map(|(name, value)| variable(name.as_ref(), value.as_ref()));
         let environment = environment.collect::<io::Result<_>>()?;
-        let is_yielding = plan.is_oversubscribed() && plan.offer(plan.appnum(rank)).yields;
+        let is_yielding = plan.is_yielding(rank);
         // Reading ends may block: they are read only when ready, and by this process alone.
         let (mut read, mut read_errors) = (None, None);
         let (streams, session) = match streams {

@@ -33,13 +33,24 @@ pub(crate) struct ProtocolOffer {
     pub(crate) takes_newer_pmi1: bool,
     /// True if it may load a client of PMI-1 at run time: it links none, and may start or load programs.
     pub(crate) may_load_pmi1: bool,
-    /// True if its ranks yield a processor that they share with others, as those of Open MPI and Intel MPI
-    /// do once they know.
-    pub(crate) yields: bool,
+    /// How its ranks wait where they share a processor.
+    pub(crate) waiting: Waiting,
     /// Store of PMIx data in shared memory that its library reads.
     pub(crate) pmix_store: StoreOffer,
     /// Reason, for users.
     pub(crate) why: &'static str,
+}
+
+/// How ranks wait for each other where they share a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// They spin, or nothing is known.
+    Spinning,
+    /// They yield the processor while they set up shared memory, in `MPI_Init`, and spin later: MPICH
+    /// from 4.1 on.
+    YieldingInInit,
+    /// They yield the processor once they know that they share it: Open MPI and Intel MPI.
+    Yielding,
 }
 
 impl ProtocolOffer {
@@ -60,7 +71,7 @@ impl ProtocolOffer {
             may_link_mpi: true,
             takes_newer_pmi1: linked.takes_newer_pmi1,
             may_load_pmi1: linked.may_load_pmi1,
-            yields: linked.yields,
+            waiting: linked.waiting,
             pmix_store: linked.pmix_store,
             why: "specified by --pmi",
         };
@@ -102,10 +113,15 @@ impl ProtocolOffer {
         }
         let mpi = found.mpi_of_pmi.take();
         let is_own = !seen.iter().any(|name| library::is_pmi(name));
-        let is_newer = |mpi: &PathBuf| library::takes_newer_pmi1(mpi);
-        let takes_newer_pmi1 = is_own && mpi.as_ref().is_some_and(is_newer);
-        let is_intel = mpi.is_some_and(|mpi| library::is_intel(&mpi));
-        let yields = is_intel || (found.pmix && !found.pmi);
+        let is_newer = mpi.as_ref().is_some_and(|mpi| library::takes_newer_pmi1(mpi));
+        let takes_newer_pmi1 = is_own && is_newer;
+        let waiting = match &mpi {
+            Some(mpi) if library::is_intel(mpi) => Waiting::Yielding,
+            Some(_) if is_newer => Waiting::YieldingInInit,
+            Some(_) => Waiting::Spinning,
+            None if found.pmix && !found.pmi => Waiting::Yielding,
+            None => Waiting::Spinning,
+        };
         let offer = match (found.pmi, found.pmix) {
             (true, true) => Self::both("it links libraries of both kinds"),
             (true, false) => Self::pmi("it links an MPI library that speaks PMI"),
@@ -116,7 +132,7 @@ impl ProtocolOffer {
                 may_link_mpi: true,
                 takes_newer_pmi1: false,
                 may_load_pmi1: false,
-                yields: true,
+                waiting: Waiting::Yielding,
                 pmix_store: StoreOffer::None,
                 why: "it links an MPI library that speaks PMIx",
             },
@@ -131,7 +147,7 @@ impl ProtocolOffer {
         let may_load_pmi1 = offer.may_load_pmi1 && !found.pmi;
         let (linked, loaded) = (found.pmix_file, found.open_mpi_pmix_file);
         let pmix_store = StoreOffer::of(linked.as_deref(), loaded.as_deref());
-        Self { takes_newer_pmi1, may_load_pmi1, yields, pmix_store, ..offer }
+        Self { takes_newer_pmi1, may_load_pmi1, waiting, pmix_store, ..offer }
     }
 
     const fn both(why: &'static str) -> Self {
@@ -147,7 +163,7 @@ impl ProtocolOffer {
             may_link_mpi: true,
             takes_newer_pmi1: false,
             may_load_pmi1: false,
-            yields: false,
+            waiting: Waiting::Spinning,
             pmix_store: StoreOffer::None,
             why,
         }

@@ -2,7 +2,8 @@
 //!
 //! Where the kernel divides the processors by session, ranks in sessions of their own get shares of their
 //! own, which helps those that spin while they wait. It harms those that yield: a yield is to processes of
-//! the same session alone. So the latter stay in the launcher's session.
+//! the same session alone. So the latter stay in the launcher's session, and those of MPICH, which yield
+//! while they set up shared memory, on a machine that has idle processors when they start.
 
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline;

@@ -331,7 +331,7 @@ fn processor_count() -> usize {
 }
 
 /// True if more processes than there are processors run at this moment, this one included.
-fn are_processors_busy() -> bool {
+pub(super) fn are_processors_busy() -> bool {
     // The kernel makes the text anew for each open, and it is short.
     let mut text = [0; 128];
     let read = File::open("/proc/loadavg").and_then(|mut file| file.read(&mut text));

@@ -7,14 +7,17 @@ mod child;
 pub(super) mod delegation;
 pub(super) mod pool;
 mod staging;
+mod start;
 mod table;
 
 use crate::launch::spawn_request::{is_node, is_this_machine, slurm_node};
 use crate::settings::nodes::{NodeSettings, OFF, StarterFanout, StarterName};
 use delegation::StartPlan;
+use pool::StarterEnd;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io;
 use std::net::SocketAddr;
 use table::{ROWS, StarterCall, StarterRow};
 
@@ -81,6 +84,13 @@ pub(crate) struct StarterCommand {
 }
 
 impl StarterCommand {
+    /// Its end, if it could not be executed.
+    fn cannot_start(self, error: &io::Error) -> StarterEnd {
+        let how = format!("'{}' cannot be executed ({error})", self.program());
+        let (awaited, output) = (self.nodes.clone(), String::new());
+        StarterEnd { nodes: self.nodes, awaited, how, output }
+    }
+
     /// Has the relay that runs the starter, if there is one, connect to the head at `to`.
     pub(crate) fn relay_to(&mut self, to: SocketAddr) {
         let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);

@@ -2,11 +2,10 @@
 
 use super::StarterCommand;
 use super::child::StarterChild;
+use super::start::{self, PreparedStarter, StarterInput};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::poller::{Interest, Poller, Token};
 use rustix::fd::OwnedFd;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, Signal, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Starters of a run.
 pub(crate) struct StarterPool {
@@ -25,7 +24,7 @@ pub(crate) struct StarterPool {
     /// The key, for standard input.
     key_line: String,
     /// This program, for the starters that send it, once it was read.
-    program: Option<Rc<[u8]>>,
+    program: Option<Arc<[u8]>>,
     /// Limit on open files: starters get that of the user.
     limit: DescriptorLimit,
 }
@@ -43,14 +42,6 @@ struct RunningStarter {
     tail: OutputTail,
     /// Nodes that have not connected.
     awaited: Vec<u32>,
-}
-
-/// This program, as far as it was not written to the standard input of a starter.
-#[derive(Debug)]
-struct StarterInput {
-    pipe: File,
-    program: Rc<[u8]>,
-    written: usize,
 }
 
 /// End of a starter.
@@ -92,33 +83,36 @@ impl StarterPool {
     /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
     /// cannot be started.
     pub(crate) fn start_due(&mut self, poller: &Poller) -> Vec<StarterEnd> {
-        let mut failed = Vec::new();
         let is_busy = |one: &&RunningStarter| !one.awaited.is_empty();
-        let mut busy = self.running.values().filter(is_busy).count();
-        while busy < AT_ONCE
-            && let Some(command) = self.waiting.pop_front()
-        {
+        let busy = self.running.values().filter(is_busy).count();
+        let due_count = AT_ONCE.saturating_sub(busy).min(self.waiting.len());
+        let due: Vec<StarterCommand> = self.waiting.drain(..due_count).collect();
+        let (mut prepared, mut failed) = (Vec::new(), Vec::new());
+        for command in due {
+            match self.prepare(command.clone()) {
+                Ok(starter) => prepared.push(starter),
+                Err(error) => failed.push(command.cannot_start(&error)),
+            }
+        }
+        for (starter, spawned) in start::spawn_all(prepared) {
             let number = self.next;
             self.next = self.next.wrapping_add(1);
-            let program = command.sends_program.then(|| self.program()).transpose();
-            let started = program.and_then(|program| {
-                let input = (&*self.key_line, program);
-                RunningStarter::start(command.clone(), input, &self.limit, (number, poller))
+            let command = starter.command.clone();
+            let started = spawned.and_then(|child| {
+                self.limit.restore_in(child.id());
+                RunningStarter::new(starter, child, (number, poller))
             });
             match started {
-                Ok(started) => {
-                    self.running.insert(number, started);
-                    busy += 1;
-                }
-                Err(error) => {
-                    let program = command.program();
-                    let how = format!("'{program}' cannot be executed ({error})");
-                    let (awaited, output) = (command.nodes.clone(), String::new());
-                    failed.push(StarterEnd { nodes: command.nodes, awaited, how, output });
-                }
+                Ok(started) => drop(self.running.insert(number, started)),
+                Err(error) => failed.push(command.cannot_start(&error)),
             }
         }
         failed
+    }
+
+    fn prepare(&mut self, command: StarterCommand) -> io::Result<PreparedStarter> {
+        let program = command.sends_program.then(|| self.program()).transpose()?;
+        PreparedStarter::new(command, &self.key_line, program)
     }
 
     /// Notes that a node has connected.
@@ -129,11 +123,11 @@ impl StarterPool {
     }
 
     /// This program, which is read once.
-    fn program(&mut self) -> io::Result<Rc<[u8]>> {
+    fn program(&mut self) -> io::Result<Arc<[u8]>> {
         match &self.program {
-            Some(program) => Ok(Rc::clone(program)),
+            Some(program) => Ok(Arc::clone(program)),
             // The path may hold another file by now.
-            None => Ok(Rc::clone(self.program.insert(fs::read("/proc/self/exe")?.into()))),
+            None => Ok(Arc::clone(self.program.insert(fs::read("/proc/self/exe")?.into()))),
         }
     }
 
@@ -215,40 +209,23 @@ impl StarterPool {
 }
 
 impl RunningStarter {
-    fn start(
-        command: StarterCommand,
-        (key_line, program): (&str, Option<Rc<[u8]>>),
-        limit: &DescriptorLimit,
+    /// Takes over a starter that was executed as `child`, which is killed on an error.
+    fn new(
+        starter: PreparedStarter,
+        child: StarterChild,
         (number, poller): (u32, &Poller),
     ) -> io::Result<Self> {
-        let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let flags = fcntl_getfl(&output)?;
-        fcntl_setfl(&output, flags | OFlags::NONBLOCK)?;
-        let (input, mut key) = io::pipe()?;
-        let child = StarterChild::spawn(&command.words, &input, &theirs)?;
-        limit.restore_in(child.id());
-        // Its ends of the pipes.
-        drop((input, theirs));
-        // The pipe is empty, so the key fits. A starter that has ended already is reported by its exit.
-        let handed = key.write_all(key_line.as_bytes());
-        let input = program.map(|program| StarterInput {
-            pipe: File::from(OwnedFd::from(key)),
-            program,
-            written: 0,
-        });
-        let broken = handed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-        let prepared = || -> io::Result<OwnedFd> {
+        let PreparedStarter { command, output, input, .. } = starter;
+        let watch = || -> io::Result<OwnedFd> {
             let handle = pidfd_open(child.pid, PidfdFlags::empty())?;
             poller.add(Token::StarterExit(number), &handle, Interest::Read)?;
             poller.add(Token::StarterOutput(number), &output, Interest::Read)?;
             if let Some(input) = &input {
-                let flags = fcntl_getfl(&input.pipe)?;
-                fcntl_setfl(&input.pipe, flags | OFlags::NONBLOCK)?;
                 poller.add(Token::StarterInput(number), &input.pipe, Interest::Write)?;
             }
             Ok(handle)
         };
-        match broken.map_or_else(prepared, Err) {
+        match watch() {
             Ok(handle) => {
                 let (awaited, tail) = (command.nodes.clone(), OutputTail::default());
                 let output = Some(File::from(output));
@@ -381,6 +358,27 @@ mod tests {
         let lines: Vec<&str> = ends[0].output.lines().collect();
         assert_eq!((lines[0], lines[1]), ("abc", lines[2]));
         assert_eq!(ends[1].how, "'sh' exited with 3");
+    }
+
+    #[test]
+    fn starters_that_are_executed_at_once_get_their_own_pipes_and_those_that_do_not_exist_fail() {
+        let mut poller = Poller::new().unwrap();
+        let of_node = |node: u32| match node % 7 {
+            0 => command(node, &["/no/such/starter"]),
+            _ => command(node, &["sh", "-c", &format!("read key; echo $key of {node}")]),
+        };
+        let commands = (1..=100).map(of_node).collect();
+        let mut pool = StarterPool::new(commands, "abc\n".to_owned(), limit());
+        let mut ends = finish(&mut pool, &mut poller);
+        ends.sort_by_key(|end| end.nodes.clone());
+        assert_eq!(ends.len(), 100);
+        for (end, node) in ends.iter().zip(1..) {
+            assert_eq!(end.nodes, [node]);
+            match node % 7 {
+                0 => assert!(end.how.contains("'/no/such/starter' cannot be executed"), "{end:?}"),
+                _ => assert_eq!(end.output, format!("abc of {node}"), "{end:?}"),
+            }
+        }
     }
 
     #[test]

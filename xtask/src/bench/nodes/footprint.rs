@@ -1,12 +1,14 @@
-//! Memory of the processes that serve the ranks of one host.
+//! Memory of the processes that serve the ranks of one host, as if it had a machine of its own: the hosts of
+//! the comparison share files with each other, which the figures of the kernel show.
 
 use super::NodeRow;
 use super::bench_hosts::{BenchHosts, SshLauncher};
 use super::loss::SleepingJob;
 use crate::bench::Comparison;
 use crate::bench::stats::median;
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 
 /// Adds the row of this comparison.
 ///
@@ -19,16 +21,19 @@ pub(super) fn measure(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<
         (SshLauncher::Hydra, &["hydra_pmi_proxy"]),
     ];
     let mut mib = [Vec::new(), Vec::new()];
-    let mut rollups = Vec::new();
+    let mut all_pages = Vec::new();
     for _ in 0..TURNS {
         for ((launcher, programs), found) in launchers.iter().zip(&mut mib) {
             let command = bench.launcher(*launcher, HOSTS, RANKS);
             let words = [&bench.tools.client, "memory", "pmi1", "1023"];
             let mut job = SleepingJob::start(command, RANKS, &words)?;
-            let pids = processes_of(&bench.hosts.pids(OBSERVED), programs);
-            found.push(resident(&pids) as f64 / 1024.0);
+            let all = bench.hosts.pids(OBSERVED);
+            let pids = processes_of(&all, programs);
+            let pages = |pid: &u32| (pids.contains(pid), ProcessPages::of(*pid));
+            let footprint = Footprint::of(all.iter().map(pages));
+            found.push(footprint.share);
             if *launcher == SshLauncher::PmiHost {
-                rollups.push(["Pss:", "Private_Dirty:"].map(|name| rollup(&pids, name)));
+                all_pages.push(footprint);
             }
             job.end();
         }
@@ -47,15 +52,12 @@ pub(super) fn measure(bench: &BenchHosts<'_>, table: &mut Comparison) -> Result<
         Some(ours / theirs),
         TURNS,
     );
-    let of = |at: usize| {
-        let kib = rollups.iter().filter_map(|rollup| rollup.get(at));
-        median(kib.map(|kib| *kib as f64 / 1024.0)).unwrap_or(f64::NAN)
-    };
+    let of = |read: fn(&Footprint) -> f64| median(all_pages.iter().map(read)).unwrap_or(f64::NAN);
     table.notes.push(format!(
-        "Of a node server and its guard {:.1} MiB are their own (private and dirty); their proportional \
-         share (PSS), with pages of files divided among {HOSTS} node servers on one machine, is {:.1} MiB.",
-        of(1),
-        of(0)
+        "Of the memory of a node server and its guard {:.1} MiB are their own; with all pages of files that \
+         they have mapped, among them those of the C library, it is {:.1} MiB.",
+        of(|one| one.own),
+        of(|one| one.all),
     ));
     Ok(())
 }
@@ -71,53 +73,102 @@ fn processes_of(pids: &[u32], programs: &[&str]) -> Vec<u32> {
     pids.iter().filter(is_one).copied().collect()
 }
 
-/// KiB of one figure of the kernel, over all processes.
-fn rollup(pids: &[u32], figure: &str) -> u64 {
-    let of = |pid: &u32| -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(figure))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    pids.iter().filter_map(of).sum()
+/// Memory of some processes of a host, in MiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Footprint {
+    /// Their proportional share (PSS): a page of a file is divided among all processes of the host that have
+    /// mapped it.
+    share: f64,
+    /// Pages that are in no file.
+    own: f64,
+    /// All pages, with those of files counted once.
+    all: f64,
 }
 
-/// KiB of all these processes, with pages of files counted once: on a host of its own, nothing else
-/// shares them.
-fn resident(pids: &[u32]) -> u64 {
-    let (mut files, mut own) = (BTreeMap::new(), 0);
-    for pid in pids {
-        let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
-        own += add_mappings(&maps, &mut files);
-    }
-    own + files.values().sum::<u64>()
+/// Page of a file: device, inode and number.
+type FilePage = (String, String, u64);
+
+/// Pages of a process.
+#[derive(Debug, Default, PartialEq)]
+struct ProcessPages {
+    files: BTreeSet<FilePage>,
+    /// Number of the others, where one that a process shares with its copy is half a page.
+    own: f64,
 }
 
-/// Adds the pages of files, and returns the KiB of the others.
-fn add_mappings(maps: &str, files: &mut BTreeMap<String, u64>) -> u64 {
-    let (mut file, mut own) = (None, 0);
-    for line in maps.lines() {
-        let mut words = line.split_whitespace();
-        let first = words.next().unwrap_or_default();
-        let kib = |mut words: std::str::SplitWhitespace<'_>| words.next()?.parse::<u64>().ok();
-        match first {
-            "Rss:" => {
-                if let Some((file, kib)) = file.as_ref().zip(kib(words)) {
-                    let known: &mut u64 = files.entry(String::clone(file)).or_default();
-                    *known = kib.max(*known);
-                }
+impl Footprint {
+    /// That of some of all processes of a host, those with `true`.
+    fn of(all: impl Iterator<Item = (bool, ProcessPages)>) -> Self {
+        let (mut mapped, mut own) = (BTreeMap::new(), 0.0);
+        for (is_counted, pages) in all {
+            own += if is_counted { pages.own } else { 0.0 };
+            for page in pages.files {
+                let [counted, count]: &mut [f64; 2] = mapped.entry(page).or_default();
+                *counted += f64::from(u8::from(is_counted));
+                *count += 1.0;
             }
-            "Pss:" if file.is_none() => own += kib(words).unwrap_or(0),
-            // An address range, then permissions, offset, device, inode and path.
-            _ if first.contains('-') && !first.ends_with(':') => {
-                let offset = words.nth(1).unwrap_or_default();
-                let path = words.nth(2).filter(|path| path.starts_with('/'));
-                file = path.map(|path| format!("{path} at {offset}"));
-            }
-            _ => {}
         }
+        let shares = mapped.values().map(|[counted, count]| counted / count);
+        let pages = mapped.values().filter(|[counted, _]| *counted > 0.0).count();
+        let mib = |pages: f64| pages * PAGE_BYTES as f64 / 1024.0 / 1024.0;
+        let [share, all] = [shares.sum::<f64>(), pages as f64].map(|files| mib(own + files));
+        Self { share, own: mib(own), all }
     }
-    own
 }
+
+impl ProcessPages {
+    /// Those of a process; none if it has ended.
+    fn of(pid: u32) -> Self {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let Ok(table) = File::open(format!("/proc/{pid}/pagemap")) else { return Self::default() };
+        let mut pages = Self::default();
+        for line in maps.lines() {
+            pages.add_mapping(line, |first, count| {
+                let mut entries = vec![0; count * ENTRY_BYTES];
+                // The last mapping belongs to the kernel, and its pages are in no table.
+                match table.read_exact_at(&mut entries, first * ENTRY_BYTES as u64) {
+                    Ok(()) => entries,
+                    Err(_) => Vec::new(),
+                }
+            });
+        }
+        pages
+    }
+
+    /// Adds the pages of a line of `maps`. `read` returns the entries of `pagemap` for some pages.
+    fn add_mapping(&mut self, line: &str, read: impl Fn(u64, usize) -> Vec<u8>) -> Option<()> {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let mut hexadecimal = [start, end, words.nth(1)?].into_iter();
+        let mut page = || {
+            let number = u64::from_str_radix(hexadecimal.next()?, 16).ok()?;
+            Some(number / PAGE_BYTES)
+        };
+        let (start, end, offset) = (page()?, page()?, page()?);
+        let (device, inode) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let entries = read(start, usize::try_from(end.checked_sub(start)?).ok()?);
+        for (entry, page) in entries.chunks_exact(ENTRY_BYTES).zip(offset..) {
+            let entry = u64::from_ne_bytes(entry.try_into().ok()?);
+            let is = |bit: u32| entry >> bit & 1 == 1;
+            match () {
+                () if !is(PRESENT) => {}
+                () if is(OF_FILE) => {
+                    self.files.insert((device.clone(), inode.clone(), page));
+                }
+                () => self.own += if is(EXCLUSIVE) { 1.0 } else { 0.5 },
+            }
+        }
+        Some(())
+    }
+}
+
+/// Bits of an entry of `pagemap`: the page is in memory; it is that of a file; no other process has it.
+const PRESENT: u32 = 63;
+const OF_FILE: u32 = 61;
+const EXCLUSIVE: u32 = 56;
+
+const ENTRY_BYTES: usize = 8;
+const PAGE_BYTES: u64 = 4096;
 
 const HOSTS: u32 = 8;
 const RANKS: u32 = 64;
@@ -129,12 +180,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_files_count_once_and_others_by_their_share() {
-        let maps = "5-6 r-xp 00001000 00:21 7 /bin/a\nRss: 30 kB\nPss: 15 kB\n\
-                    6-7 rw-p 00000000 00:00 0 [heap]\nRss: 8 kB\nPss: 4 kB\n\
-                    7-8 rw-p 00000000 00:00 0 \nRss: 2 kB\nPss: 1 kB\n";
-        let mut files = BTreeMap::new();
-        assert_eq!(add_mappings(maps, &mut files) + add_mappings(maps, &mut files), 2 * 5);
-        assert_eq!(files.into_values().sum::<u64>(), 30);
+    fn pages_of_files_are_known_by_file_and_others_by_their_number() {
+        let present = 1_u64 << PRESENT;
+        let file = present | 1 << OF_FILE;
+        let entries = [0, file, present, present | 1 << EXCLUSIVE];
+        let mut pages = ProcessPages::default();
+        let read = |first, count| {
+            assert_eq!((first, count), (5, 4));
+            entries.iter().flat_map(|entry: &u64| entry.to_ne_bytes()).collect()
+        };
+        assert_eq!(pages.add_mapping("5000-9000 r-xp 00002000 00:21 7 /bin/a", read), Some(()));
+        assert_eq!(pages.files, [("00:21".to_owned(), "7".to_owned(), 3)].into());
+        assert!((pages.own - 1.5).abs() < 1e-9, "{pages:?}");
+        assert_eq!(pages.add_mapping("no mapping", |_, _| Vec::new()), None);
+    }
+
+    #[test]
+    fn page_of_a_file_is_divided_among_processes_and_another_counts_for_its_own() {
+        let of = |pages: &[u64], own| {
+            let page = |page: &u64| (String::new(), String::new(), *page);
+            ProcessPages { files: pages.iter().map(page).collect(), own }
+        };
+        // The counted ones have mapped pages 1, 2 and 3, and the other one pages 2 and 4.
+        let all = [(true, of(&[1, 2], 256.0)), (true, of(&[1, 3], 0.5)), (false, of(&[2, 4], 9.0))];
+        let found = Footprint::of(all.into_iter());
+        let pages = [found.own, found.share, found.all].map(|mib| mib * 256.0);
+        assert_eq!(pages, [256.5, 256.5 + 2.5, 256.5 + 3.0]);
     }
 }

@@ -90,6 +90,22 @@ fn ranks_take_over_directory_variables_and_mask_of_the_head() {
 }
 
 #[test]
+fn working_directory_that_is_missing_on_a_host_ends_the_run_with_both_names() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-vanishing");
+    fs::create_dir_all(&directory).unwrap();
+    // It vanishes when the first node server is started, and before the job is described.
+    let starter = "sh -c 'rmdir \"$1\" 2>/dev/null; shift 2; exec \"$@\"' sh";
+    let starter = format!("{starter} '{}' {{host}} {{cmd}}", directory.display());
+    let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", &starter, "true"]);
+    let ran = run(command.current_dir(&directory)).exits_with(1);
+    let path = directory.to_str().unwrap();
+    for part in [path, "on a", "cannot be entered", "create it on every host", "--wdir"] {
+        assert!(ran.err.contains(part), "{part} is not in {}", ran.err);
+    }
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+}
+
+#[test]
 fn labels_name_ranks_and_nodes() {
     let ran = script(3, 3, &["--label-format", "%r %p %h: "], "echo a; echo b").exits_with(0);
     let expected = ["0 0 local1: a", "0 0 local1: b", "1 1 local2: a", "1 1 local2: b"];

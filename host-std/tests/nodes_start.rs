@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn doctor(words: &[&str]) -> Command {
@@ -210,6 +210,40 @@ fn missing_program_is_reported_by_its_host() {
     // A switch takes no word after it.
     run(&mut doctor(&["--starter", "local:2", "--plain", "/bin/sh"])).exits_with(0);
     run(&mut doctor(&["--starter", "local:2", "--plain=false", "/bin/sh"])).exits_with(0);
+}
+
+/// Starters begin elsewhere than the launcher, as a login does, and without its variables.
+#[test]
+fn program_is_checked_as_ranks_would_find_it() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-check");
+    let libraries = directory.join("libraries");
+    fs::create_dir_all(&libraries).unwrap();
+    let sources = [
+        ("own.c", "int own(void) { return 0; }"),
+        ("uses.c", "int own(void); int main(void) { return own(); }"),
+    ];
+    for (name, text) in sources {
+        fs::write(directory.join(name), text).unwrap();
+    }
+    let compile = |words: &str| {
+        let mut compiler = Command::new("cc");
+        let status = compiler.args(words.split(' ')).current_dir(&directory).status().unwrap();
+        assert!(status.success(), "cc {words}");
+    };
+    compile("-shared -fPIC -o libraries/libown.so own.c");
+    compile("-o uses uses.c -Llibraries -lown");
+    let starter = "sh -c 'cd / && unset LD_LIBRARY_PATH PATH && exec {cmd}' {host}";
+    let check = |program: &str| {
+        let mut command = doctor(&["--hosts", "a,b", "--starter-cmd", starter, program]);
+        command.current_dir(&directory);
+        command
+    };
+    let missing = run(&mut check("./uses")).exits_with(1);
+    missing.says(&["needs libown.so", "on a, b;", "LD_LIBRARY_PATH"]);
+    run(check("./uses").env("LD_LIBRARY_PATH", &libraries)).exits_with(0);
+    run(&mut check("true")).exits_with(0);
+    run(&mut check("./nope")).exits_with(1).says(&["is missing", "on a, b;"]);
+    run(&mut check("nope-at-all")).exits_with(1).says(&["'nope-at-all'", "PATH"]);
 }
 
 #[test]

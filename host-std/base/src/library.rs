@@ -48,10 +48,14 @@ pub enum Family {
 impl Libraries {
     /// Libraries of `program`. `None` for a script, or a program for another machine.
     pub fn of(program: &Path) -> Option<Self> {
+        Self::found_by(program, &Search::default())
+    }
+
+    /// The same, with another list of directories than that of the environment.
+    pub fn found_by(program: &Path, search: &Search) -> Option<Self> {
         let mut all = Self::default();
         let mut queue: VecDeque<Image> = [Image::read(program)?].into();
         let mut seen: BTreeSet<String> = BTreeSet::new();
-        let search = Search::new();
         while let Some(image) = queue.pop_front() {
             for name in image.needed.iter().filter(|name| !seen.contains(*name)) {
                 match search.find(name, &image) {
@@ -288,10 +292,9 @@ pub struct Search {
 }
 
 impl Search {
-    /// Takes the directories of the user from the environment.
-    pub fn new() -> Self {
-        let user = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let user = env::split_paths(&user).filter(|path| !path.as_os_str().is_empty()).collect();
+    /// Takes the directories of the user from `list`, which has the form of `LD_LIBRARY_PATH`.
+    pub fn of(list: &OsStr) -> Self {
+        let user = env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
         Self { user, configured: OnceCell::new() }
     }
 
@@ -313,8 +316,9 @@ impl Search {
 }
 
 impl Default for Search {
+    /// Takes the directories of the user from the environment.
     fn default() -> Self {
-        Self::new()
+        Self::of(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default())
     }
 }
 

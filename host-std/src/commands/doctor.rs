@@ -68,9 +68,7 @@ fn of_hosts(matches: &ArgMatches) -> ExitCode {
     if hosts.is_empty() && !is_local {
         return refuse(&UsageError::Alone { option: "--starter", other: "--hosts" });
     }
-    let program = matches.get_one::<OsString>(tool::PROGRAM);
-    let program = program.map(|program| program.to_string_lossy().into_owned());
-    check::run(hosts, &settings.nodes, program)
+    check::run(hosts, &settings.nodes, matches.get_one::<OsString>(tool::PROGRAM).cloned())
 }
 
 /// Settings from all sources, of which the command line has precedence.

@@ -101,7 +101,7 @@ impl ProtocolOffer {
         let mut waiting: VecDeque<PathBuf> = VecDeque::new();
         // Some interpreters are a thin program over a library of their own.
         let mut files = vec![path.to_owned()];
-        let (mut seen, search) = (BTreeSet::new(), Search::new());
+        let (mut seen, search) = (BTreeSet::new(), Search::default());
         found.look_at(&image, &search, &mut seen, &mut waiting);
         while let Some(library) = waiting.pop_front()
             && seen.len() < LIBRARIES_MAX

@@ -1,5 +1,6 @@
 //! `pmi-host doctor --hosts`: node servers on all hosts, once through the tree, without any rank.
 
+use super::check_program::{ProgramToCheck, ProgramTrouble};
 use super::failed_host::failed_hosts;
 use super::greeting::NodeTask;
 use super::network::{Network, NetworkEvent};
@@ -14,6 +15,8 @@ use pmi_host_base::exit::{FAILED, complain, line, print};
 use pmi_tree::{Class, CollectiveId, Contribution, Destination, TreeEvent};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,15 +29,15 @@ struct HostFindings {
     processors: u32,
     /// Its clock, in microseconds since 1970.
     clock_micros: u64,
-    /// True if the program is there and executable; `None` if none was named.
-    has_program: Option<bool>,
+    /// Reason for which the program cannot run; `None` if it can, or none was named.
+    trouble: Option<ProgramTrouble>,
 }
 
 /// Checks the hosts and prints a table of them, or one of those that cannot be used.
 pub(crate) fn run(
     hosts: Vec<String>,
     settings: &NodeSettings,
-    program: Option<String>,
+    program: Option<OsString>,
 ) -> ExitCode {
     let hosts = match settings.starter {
         Some(StarterName::Local(nodes)) if hosts.is_empty() => {
@@ -44,6 +47,7 @@ pub(crate) fn run(
     };
     let hosts = StarterHost::all(&hosts, settings, |name| std::env::var(name).ok());
     let opened = Poller::new().map_err(|error| error.to_string()).and_then(|poller| {
+        let program = program.map(|name| ProgramToCheck::new(&name)).transpose()?;
         let task = NodeTask::Check { program };
         let servers = NodeServers::open(hosts.clone(), settings, task, &poller)?;
         Ok(HostCheck { servers, poller, hosts, asked_at: UNIX_EPOCH })
@@ -58,13 +62,13 @@ pub(crate) fn run(
 }
 
 impl HostFindings {
-    fn new(node: u32, program: Option<&str>) -> Self {
+    fn new(node: u32, program: Option<&ProgramToCheck>) -> Self {
         Self {
             node,
             processors: std::thread::available_parallelism()
                 .map_or(0, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
             clock_micros: micros(SystemTime::now()),
-            has_program: program.map(is_executable),
+            trouble: program.and_then(ProgramToCheck::trouble),
         }
     }
 }
@@ -152,7 +156,8 @@ impl HostCheck {
         }
         let heading = ["host", "node", "named", "address", "processors", "clock"];
         let mut lines = vec![heading.map(str::to_owned)];
-        let (mut far_off, mut lacking, mut furthest) = (Vec::new(), Vec::new(), Duration::ZERO);
+        let (mut far_off, mut furthest) = (Vec::new(), Duration::ZERO);
+        let mut troubles: BTreeMap<&ProgramTrouble, Vec<&str>> = BTreeMap::new();
         for one in &rows {
             let roster = self.servers.network.roster();
             let hello = roster.and_then(|roster| roster.hello(one.node));
@@ -168,8 +173,8 @@ impl HostCheck {
             if differs > CLOCK_MAX {
                 far_off.push(name);
             }
-            if one.has_program == Some(false) {
-                lacking.push(name);
+            if let Some(trouble) = &one.trouble {
+                troubles.entry(trouble).or_default().push(name);
             }
             lines.push([
                 name.to_owned(),
@@ -190,12 +195,7 @@ impl HostCheck {
                 names(&far_off)
             ));
         }
-        if !lacking.is_empty() {
-            problems.push(format!(
-                "the program is missing or cannot be executed on {}; install it at the same path there",
-                names(&lacking)
-            ));
-        }
+        problems.extend(troubles.iter().map(|(trouble, hosts)| trouble.sentence(names(hosts))));
         match problems.is_empty() {
             true => Ok(format!("{table}\n")),
             false => Err(format!("{}\n{table}", problems.join("\npmi-host: "))),
@@ -237,7 +237,7 @@ impl HostCheck {
 pub(super) fn serve(
     mut network: Network,
     mut poller: Poller,
-    (node, program): (u32, Option<&str>),
+    (node, program): (u32, Option<&ProgramToCheck>),
 ) -> io::Result<ExitCode> {
     let mut ready = Vec::new();
     let mut is_over = false;
@@ -273,11 +273,6 @@ fn names(hosts: &[&str]) -> String {
         0 => few,
         others => format!("{few} and {others} others"),
     }
-}
-
-fn is_executable(path: &str) -> bool {
-    use rustix::fs::{Access, access};
-    std::path::Path::new(path).is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
 fn micros(time: SystemTime) -> u64 {

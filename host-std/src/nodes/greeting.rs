@@ -11,6 +11,7 @@
 //! All records after [`NodeGreeting::Place`] from a parent that is the head, and after
 //! [`NodeGreeting::Welcome`], are the byte stream of the tree.
 
+use super::check_program::ProgramToCheck;
 use super::starter::StarterCommand;
 use super::starter::pool::StarterEnd;
 use serde::{Deserialize, Serialize};
@@ -91,8 +92,8 @@ pub(crate) enum NodeTask {
     Job,
     /// A check of the hosts, which starts no rank.
     Check {
-        /// Path of a program to look for.
-        program: Option<String>,
+        /// A program to look for.
+        program: Option<ProgramToCheck>,
     },
 }
 

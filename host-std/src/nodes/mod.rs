@@ -22,6 +22,7 @@
 
 mod addresses;
 pub(crate) mod check;
+mod check_program;
 pub(crate) mod clock;
 mod edge;
 pub(crate) mod failed_host;

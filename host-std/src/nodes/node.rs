@@ -122,7 +122,7 @@ fn serve(
                 return match &place.task {
                     NodeTask::Job => Ok(ExitCode::from(serve_job(network, poller, place.node))),
                     NodeTask::Check { program } => {
-                        check::serve(network, poller, (place.node, program.as_deref()))
+                        check::serve(network, poller, (place.node, program.as_ref()))
                     }
                 };
             }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::terminal::on_terminal;
 use common::{Running, host, host_path, run, start};
 use std::fs;
 use std::io::{Read, Write};
@@ -210,6 +211,30 @@ fn missing_program_is_reported_by_its_host() {
     // A switch takes no word after it.
     run(&mut doctor(&["--starter", "local:2", "--plain", "/bin/sh"])).exits_with(0);
     run(&mut doctor(&["--starter", "local:2", "--plain=false", "/bin/sh"])).exits_with(0);
+}
+
+#[test]
+fn user_at_a_terminal_sees_how_many_hosts_have_joined() {
+    let gate = program("progress", "gate", "");
+    let (starter, released) = (gate.with_file_name("starter"), gate.with_file_name("released"));
+    let script = format!(
+        "host=$1; shift; while [ $host = c ] && ! [ -e '{}' ]; do sleep 0.02; done; exec \"$@\"",
+        released.display()
+    );
+    fs::write(&starter, script).unwrap();
+    let template = format!("sh '{}' {{host}} {{cmd}}", starter.display());
+    let mut terminal =
+        on_terminal(&["run", "--hosts", "a,b,c", "--starter-cmd", &template, "echo", "ran"]);
+    terminal.shows("pmi-host: 2 of 3 hosts have joined the run");
+    fs::write(&released, "").unwrap();
+    let (code, seen) = terminal.ends();
+    assert_eq!((code, seen.matches("ran\r\n").count()), (0, 3), "{seen}");
+    // The line is gone before the output.
+    let (_, after) = seen.rsplit_once("have joined the run").unwrap();
+    assert_eq!(after, "\r\x1b[Kran\r\nran\r\nran\r\n", "{seen:?}");
+    // A file gets none.
+    let words = ["run", "--hosts", "a,b,c", "--starter-cmd", &template, "true"];
+    run(&mut host(words)).exits_with(0).says_nothing();
 }
 
 /// Starters begin elsewhere than the launcher, as a login does, and without its variables.

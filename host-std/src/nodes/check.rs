@@ -49,7 +49,8 @@ pub(crate) fn run(
     let opened = Poller::new().map_err(|error| error.to_string()).and_then(|poller| {
         let program = program.map(|name| ProgramToCheck::new(&name)).transpose()?;
         let task = NodeTask::Check { program };
-        let servers = NodeServers::open(hosts.clone(), settings, task, &poller)?;
+        let mut servers = NodeServers::open(hosts.clone(), settings, task, &poller)?;
+        servers.show_progress();
         Ok(HostCheck { servers, poller, hosts, asked_at: UNIX_EPOCH })
     });
     match opened {

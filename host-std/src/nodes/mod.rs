@@ -40,4 +40,5 @@ pub(crate) mod relay;
 pub(crate) mod spawn_message;
 pub(crate) mod stage;
 pub(crate) mod start;
+mod start_progress;
 pub(crate) mod starter;

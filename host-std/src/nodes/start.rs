@@ -6,6 +6,7 @@ use super::greeting::NodeTask;
 use super::key::RunKey;
 use super::network::roster::Roster;
 use super::network::{Network, NetworkEvent, delegation};
+use super::start_progress::StartProgress;
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NodeCommand, Starter, StarterHost, node_words};
@@ -36,6 +37,8 @@ pub(crate) struct NodeServers {
     outputs: BTreeMap<u32, String>,
     /// Time at which the start has failed unless there is progress; `None` once it is over.
     patience: Option<Instant>,
+    /// Progress for a user who waits; `None` once the start is over.
+    progress: Option<StartProgress>,
     events: VecDeque<StartEvent>,
     instructions: Vec<String>,
     /// Files with secrets, which are removed with the run.
@@ -158,6 +161,7 @@ impl NodeServers {
             outputs: BTreeMap::new(),
             // A user who types commands takes as long as it takes.
             patience: (!starter.is_manual()).then(|| Instant::now() + PATIENCE),
+            progress: None,
             events: VecDeque::new(),
             instructions,
             secrets: key_file.into_iter().collect(),
@@ -167,6 +171,12 @@ impl NodeServers {
     /// Lines for a user who has to start node servers by hand.
     pub(crate) fn instructions(&self) -> &[String] {
         &self.instructions
+    }
+
+    /// Shows the progress of the start on a terminal. Nothing else may be written there meanwhile but the
+    /// events of this value.
+    pub(crate) fn show_progress(&mut self) {
+        self.progress = StartProgress::new(self.hosts.len(), Instant::now());
     }
 
     /// Waits for the outcome of all starts before it reports those that have failed.
@@ -233,12 +243,32 @@ impl NodeServers {
             self.events.push_back(StartEvent::Failed(failed.collect()));
             self.failed.since = None;
         }
+        self.show(now);
         Ok(())
+    }
+
+    /// Shows the progress, or makes room for events that are written.
+    fn show(&mut self, now: Instant) {
+        if self.patience.is_none() {
+            self.progress = None;
+        }
+        let Some(progress) = &mut self.progress else { return };
+        let is_written = |event: &StartEvent| match event {
+            StartEvent::Network(event) => matches!(event, NetworkEvent::Rejected { .. }),
+            _ => true,
+        };
+        match self.events.iter().any(is_written) {
+            true => progress.clear(now),
+            false => progress.show(self.joined.len(), now),
+        }
     }
 
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.network.deadline(), self.patience, self.failed.deadline()].into_iter().flatten().min()
+        let progress =
+            self.progress.as_ref().and_then(|progress| progress.deadline(self.joined.len()));
+        let deadlines = [self.network.deadline(), self.patience, self.failed.deadline(), progress];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Next event.
@@ -262,6 +292,7 @@ impl NodeServers {
     /// Sends a signal to all starters; none starts any further node.
     pub(crate) fn signal_starters(&mut self, signal: Signal) {
         self.patience = None;
+        self.progress = None;
         self.delegated.clear();
         self.starters.signal(signal);
     }

@@ -204,6 +204,9 @@ impl HeadLoop {
         if settings.hosts.min_nodes.is_some() {
             servers.decide_all();
         }
+        if !settings.hosts.starts_early {
+            servers.show_progress();
+        }
         let mut server = HeadServer::new(settings.job.kvs);
         server.add_job(0, &plan).map_err(prepare)?;
         let listeners = tools::listen(&settings.watching, &plan, (&mut io, &poller))?;

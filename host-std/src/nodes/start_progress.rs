@@ -1,0 +1,71 @@
+//! Progress of the start of node servers, on the terminal of a user who waits for it.
+
+use crate::stdio::target::Target;
+use crate::stream::Stream;
+use rustix::termios::isatty;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// A line with the number of hosts that have joined, which each new one replaces.
+#[derive(Debug)]
+pub(super) struct StartProgress {
+    terminal: Target,
+    hosts_count: usize,
+    /// Number of hosts in the line; `None` if there is none.
+    shown: Option<usize>,
+    /// Earliest time of the next line.
+    next: Instant,
+}
+
+impl StartProgress {
+    /// Progress of several hosts from `now` on, if standard error is a terminal.
+    pub(super) fn new(hosts_count: usize, now: Instant) -> Option<Self> {
+        let is_shown = hosts_count > 1 && isatty(io::stderr());
+        let of = |terminal| Self { terminal, hosts_count, shown: None, next: now + PATIENCE };
+        is_shown.then(|| of(Target::ours(Stream::Err)))
+    }
+
+    /// Shows the number of hosts that have joined, if it is time.
+    pub(super) fn show(&mut self, joined: usize, now: Instant) {
+        if now < self.next || self.shown == Some(joined) {
+            return;
+        }
+        let line = line(joined, self.hosts_count);
+        // A line that the terminal does not take is replaced by the next one.
+        let _ = self.terminal.write(line.as_bytes());
+        self.shown = Some(joined);
+        self.next = now + PAUSE;
+    }
+
+    /// Removes the line, for other output.
+    pub(super) fn clear(&mut self, now: Instant) {
+        if self.shown.take().is_some() {
+            let _ = self.terminal.write(CLEAR.as_bytes());
+            self.next = now + PAUSE;
+        }
+    }
+
+    /// Time of the next line, while a start with this number of hosts goes on.
+    pub(super) fn deadline(&self, joined: usize) -> Option<Instant> {
+        (self.shown != Some(joined)).then_some(self.next)
+    }
+}
+
+impl Drop for StartProgress {
+    fn drop(&mut self) {
+        self.clear(self.next);
+    }
+}
+
+fn line(joined: usize, all: usize) -> String {
+    format!("{CLEAR}pmi-host: {joined} of {all} hosts have joined the run")
+}
+
+/// Returns to the start of the line, and empties it.
+const CLEAR: &str = "\r\x1b[K";
+
+/// Time of a start that needs no explanation.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time between two lines.
+const PAUSE: Duration = Duration::from_millis(100);

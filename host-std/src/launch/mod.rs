@@ -17,6 +17,7 @@ pub(crate) mod directives;
 pub(crate) mod env;
 mod exec_stop;
 pub(crate) mod gdb;
+mod group_start;
 pub(crate) mod guard;
 pub(crate) mod hwloc;
 pub(crate) mod local_ranks;

@@ -5,8 +5,9 @@
 //! the same session alone. So the latter stay in the launcher's session, and those of MPICH, which yield
 //! while they set up shared memory, on a machine that has idle processors when they start.
 
+use crate::launch::group_start::GroupStart;
 use crate::launch::signal::Ignored;
-use crate::launch::trampoline;
+use crate::launch::trampoline::{self, DebugHold};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
 use std::io;
@@ -27,18 +28,27 @@ pub(super) enum Session {
 /// Attributes of `posix_spawn` for each session.
 pub(super) struct SpawnAttributes {
     own: PosixSpawnAttr,
-    shared: Option<PosixSpawnAttr>,
+    shared: Option<SharedAttributes>,
     ours: PosixSpawnAttr,
     /// Stop signals that ranks in the launcher's session do not block when they run.
     stops: SigSet,
+}
+
+/// Starts in the launcher's session with process groups of their own.
+struct SharedAttributes {
+    start: GroupStart,
+    /// For the trampoline.
+    spawn: PosixSpawnAttr,
 }
 
 /// Way to start a rank.
 pub(super) enum StartMethod<'a> {
     /// With these attributes.
     Direct(&'a PosixSpawnAttr),
-    /// With these attributes, which block stop signals, by the [`trampoline`].
-    Trampoline(&'a PosixSpawnAttr),
+    /// In a process group of its own in the launcher's session.
+    InGroup(&'a GroupStart),
+    /// With these attributes, by the [`trampoline`], which unblocks these stop signals.
+    Trampoline(&'a PosixSpawnAttr, SigSet),
 }
 
 impl SpawnAttributes {
@@ -52,7 +62,11 @@ impl SpawnAttributes {
         let stops = trampoline::stops_outside(mask);
         let mut blocked = *mask;
         blocked.extend(&stops);
-        let shared = || attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, &blocked, ignored);
+        let shared = || -> io::Result<_> {
+            let start = GroupStart { mask: *mask, defaults: ignored.others(), stops };
+            let flags = PosixSpawnFlags::POSIX_SPAWN_SETPGROUP;
+            Ok(SharedAttributes { start, spawn: attributes(flags, &blocked, ignored)? })
+        };
         Ok(Self {
             own: attributes(SETSID, mask, ignored)?,
             shared: may_share.then(shared).transpose()?,
@@ -61,16 +75,20 @@ impl SpawnAttributes {
         })
     }
 
-    pub(super) fn of(&self, session: Session) -> StartMethod<'_> {
+    /// Way to start a rank with its preparation for a debugger.
+    pub(super) fn of(&self, session: Session, hold: DebugHold) -> StartMethod<'_> {
+        let is_held = hold != DebugHold::None;
         match (session, &self.shared) {
-            (Session::Ours, _) => StartMethod::Trampoline(&self.ours),
-            (Session::Shared, Some(shared)) => StartMethod::Trampoline(shared),
+            (Session::Ours, _) => StartMethod::Trampoline(&self.ours, self.stops),
+            (Session::Shared, Some(shared)) if is_held => {
+                StartMethod::Trampoline(&shared.spawn, self.stops)
+            }
+            (Session::Shared, Some(shared)) => StartMethod::InGroup(&shared.start),
+            (Session::Shared, None) | (Session::Own, _) if is_held => {
+                StartMethod::Trampoline(&self.own, SigSet::empty())
+            }
             (Session::Shared, None) | (Session::Own, _) => StartMethod::Direct(&self.own),
         }
-    }
-
-    pub(super) const fn stops(&self) -> &SigSet {
-        &self.stops
     }
 }
 

@@ -246,22 +246,25 @@ impl Batch {
         let RankProgram { path, words, environment, binding } = &*self.program;
         let environment: Vec<&CStr> =
             environment.iter().chain(&rank.environment).map(CString::as_c_str).collect();
-        let actions = rank.streams.actions(&rank.link, self.link)?;
         let start_with = |path: &CStr, words: &[CString], attributes| {
-            posix_spawn(path, &actions, attributes, words, &environment)
+            let actions = rank.streams.actions(&rank.link, self.link);
+            actions
+                .and_then(|actions| posix_spawn(path, &actions, attributes, words, &environment))
                 .map_err(|error| Errno::from_raw_os_error(error as i32))
         };
-        let start = |path: &CStr, words: &[CString]| {
-            let (attributes, stops) = match self.attributes.of(rank.session) {
-                StartMethod::Direct(attributes) if rank.hold == DebugHold::None => {
-                    return start_with(path, words, attributes);
+        let start =
+            |path: &CStr, words: &[CString]| match self.attributes.of(rank.session, rank.hold) {
+                StartMethod::Direct(attributes) => start_with(path, words, attributes),
+                StartMethod::InGroup(group) => {
+                    let files = rank.streams.files(&rank.link, self.link);
+                    let words = words.iter().map(CString::as_c_str);
+                    group.start(path, words, environment.iter().copied(), &files)
                 }
-                StartMethod::Direct(attributes) => (attributes, SigSet::empty()),
-                StartMethod::Trampoline(attributes) => (attributes, *self.attributes.stops()),
+                StartMethod::Trampoline(attributes, stops) => {
+                    let words = trampoline::words(&stops, rank.hold, path, words);
+                    start_with(trampoline::PROGRAM, &words, attributes)
+                }
             };
-            let words = trampoline::words(&stops, rank.hold, path, words);
-            start_with(trampoline::PROGRAM, &words, attributes)
-        };
         let start = || match start(path, words) {
             Err(Errno::NOEXEC) => match script::by_shell(path, words) {
                 Some(words) => Ok(start(script::SHELL, &words)?),
@@ -292,25 +295,32 @@ impl BatchProgress {
 
 impl RankStreams {
     /// File actions of a rank with these streams and this end of its socket pair, which it finds at `at`.
-    fn actions(&self, link: &OwnedFd, at: RawFd) -> io::Result<PosixSpawnFileActions> {
+    fn actions(&self, link: &OwnedFd, at: RawFd) -> nix::Result<PosixSpawnFileActions> {
         let mut actions = PosixSpawnFileActions::init()?;
+        if let Self::Terminal(name) = self {
+            // By its name, for only so does it become the controlling terminal.
+            actions.add_open(0, name.as_c_str(), OFlag::O_RDWR, Mode::empty())?;
+        }
+        for (file, number) in self.files(link, at) {
+            actions.add_dup2(file, number)?;
+        }
+        Ok(actions)
+    }
+
+    /// Descriptors of the launcher, each with the number at which the rank finds it. The rank opens a
+    /// terminal before by itself.
+    fn files(&self, link: &OwnedFd, at: RawFd) -> Vec<(RawFd, RawFd)> {
+        let mut files = Vec::with_capacity(4);
         match self {
             Self::Pipes { input, output, errors } => {
-                if let Some(input) = input {
-                    actions.add_dup2(input.as_raw_fd(), 0)?;
-                }
-                actions.add_dup2(output.as_raw_fd(), 1)?;
-                actions.add_dup2(errors.as_ref().unwrap_or(output).as_raw_fd(), 2)?;
+                files.extend(input.as_ref().map(|input| (input.as_raw_fd(), 0)));
+                files.push((output.as_raw_fd(), 1));
+                files.push((errors.as_ref().unwrap_or(output).as_raw_fd(), 2));
             }
-            // By its name, for only so does it become the controlling terminal.
-            Self::Terminal(name) => {
-                actions.add_open(0, name.as_c_str(), OFlag::O_RDWR, Mode::empty())?;
-                actions.add_dup2(0, 1)?;
-                actions.add_dup2(0, 2)?;
-            }
+            Self::Terminal(_) => files.extend([(0, 1), (0, 2)]),
         }
-        actions.add_dup2(link.as_raw_fd(), at)?;
-        Ok(actions)
+        files.push((link.as_raw_fd(), at));
+        files
     }
 }
 

@@ -1,17 +1,17 @@
-//! The step between the launcher and a rank in the launcher's session, and a rank that a debugger controls.
+//! The step between the launcher and a rank in the launcher's process group, or one that a debugger controls.
 //!
 //! `posix_spawn` lends the memory of this process to the child and waits inside the system until the
 //! child has become another program. Ctrl-Z, and reading or writing a terminal from the background, stop
 //! a whole process group. Were the child stopped before the exec, this process would wait for it and
 //! could neither stop itself, as the shell expects, nor be continued or terminated.
 //!
-//! Ranks in sessions of their own are out of reach of these signals. The rank that reads the launcher's
-//! terminal is not, nor are ranks that share its session until they have a process group, so their stop
-//! signals are blocked across the exec. The exec keeps the mask, and the
-//! rank has to run with the mask of its user, so the first program is this one: it restores the mask and
-//! becomes the rank. A pending signal then stops a process for which no other process waits. A rank with
-//! a process group of its own discards it: the signal was for the launcher's group, and the one that
-//! continues that group would not reach the rank.
+//! Ranks in sessions of their own are out of reach of these signals, and ranks that share the launcher's
+//! session discard them: see [`group_start`](super::group_start). The rank that reads the launcher's
+//! terminal must not, so its stop signals are blocked across the exec. The exec keeps the mask, and the rank
+//! has to run with the mask of its user, so the first program is this one: it restores the mask and becomes
+//! the rank. A pending signal then stops a process for which no other process waits. A rank with a process
+//! group of its own, which a debugger controls, discards it: the signal was for the launcher's group, and the
+//! one that continues that group would not reach the rank.
 //!
 //! A rank that a debugger controls permits that to all processes of its user ([`DebugHold::Traceable`]):
 //! where the system restricts debuggers to ancestors (`kernel.yama.ptrace_scope` is 1), a daemon of a

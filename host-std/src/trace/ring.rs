@@ -9,39 +9,36 @@ use crate::numbers::index;
 use pmi_trace::file::write_record;
 use pmi_trace::message::name;
 use pmi_trace::{Content, Direction, Record};
-use std::collections::VecDeque;
 
 /// The newest records.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// The oldest first.
-    entries: VecDeque<RingEntry>,
-    entries_max: usize,
-    /// Their bytes, in the same order. They wrap around at the end.
+    /// Records, each with its [`RingHeader`] in front. They wrap around at the end.
     bytes: Vec<u8>,
-    /// Offset behind the newest byte.
+    /// Offset behind the newest record.
     end: usize,
-    /// Number of bytes of all entries.
+    /// Number of bytes of all records.
     held_bytes: usize,
+    /// Number of records.
+    count: usize,
+    count_max: usize,
     /// By job, then by rank.
     lasts: Vec<Vec<Option<Last>>>,
 }
 
-/// A record whose bytes are in the ring.
-#[derive(Clone, Copy, Debug)]
-struct RingEntry {
-    time_ns: u64,
-    job: u32,
-    /// [`ABSENT`] if it is not known.
-    rank: u32,
-    /// [`ABSENT`] for a record without a connection.
-    session: u32,
-    len_bytes: u32,
+/// Description of a record, in front of its bytes.
+///
+/// Shape: the number of bytes behind this number, kind, time, job, rank and session, each as a number of
+/// seven bits a byte, the lowest first. Most take 12 bytes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RingHeader {
     kind: EntryKind,
+    time_ns: u64,
+    subject: TraceSource,
 }
 
 /// Form of the bytes of a record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryKind {
     /// A message in this direction.
     Message(Direction),
@@ -64,24 +61,21 @@ pub(crate) struct Last {
 }
 
 impl Ring {
-    /// Creates a ring for `entries_max` records of usual length; fewer if they are long.
-    pub(crate) fn new(entries_max: usize) -> Self {
-        let usual_bytes = entries_max.saturating_mul(RECORD_BYTES);
-        Self::with_room(
-            entries_max,
-            if entries_max == 0 { 0 } else { usual_bytes.max(ROOM_MIN_BYTES) },
-        )
+    /// Creates a ring for `count_max` records of usual length; fewer if they are long.
+    pub(crate) fn new(count_max: usize) -> Self {
+        let usual_bytes = count_max.saturating_mul(RECORD_BYTES);
+        Self::with_room(count_max, if count_max == 0 { 0 } else { usual_bytes.max(ROOM_MIN_BYTES) })
     }
 
-    /// Creates a ring for `entries_max` records of `room_bytes` together.
-    fn with_room(entries_max: usize, room_bytes: usize) -> Self {
+    /// Creates a ring for `count_max` records, which take `room_bytes` with their headers.
+    fn with_room(count_max: usize, room_bytes: usize) -> Self {
         Self {
-            entries: VecDeque::with_capacity(entries_max),
-            entries_max,
             // Allocated at once: untouched pages cost nothing.
             bytes: vec![0; room_bytes],
             end: 0,
             held_bytes: 0,
+            count: 0,
+            count_max,
             lasts: Vec::new(),
         }
     }
@@ -118,23 +112,55 @@ impl Ring {
     }
 
     fn push(&mut self, subject: TraceSource, time_ns: u64, kind: EntryKind, bytes: &[u8]) {
-        let Ok(len_bytes) = u32::try_from(bytes.len()) else { return };
-        let all_bytes = self.bytes.len();
-        if bytes.len() > all_bytes {
+        let mut header = Numbers::default();
+        RingHeader { kind, time_ns, subject }.encode(&mut header);
+        let behind_bytes = header.as_bytes().len() + bytes.len();
+        let mut length = Numbers::default();
+        length.push(u64::try_from(behind_bytes).unwrap_or(u64::MAX));
+        let len_bytes = length.as_bytes().len() + behind_bytes;
+        if len_bytes > self.bytes.len() || self.count_max == 0 {
             return;
         }
-        while self.entries.len() >= self.entries_max || self.held_bytes + bytes.len() > all_bytes {
-            let Some(oldest) = self.entries.pop_front() else { return };
-            self.held_bytes -= index(oldest.len_bytes);
+        while self.count >= self.count_max || self.held_bytes + len_bytes > self.bytes.len() {
+            let (length_bytes, behind_bytes) = self.length_at(self.start());
+            self.held_bytes -= length_bytes + behind_bytes;
+            self.count -= 1;
         }
-        let (front, wrapped) = bytes.split_at(bytes.len().min(all_bytes - self.end));
+        self.append(length.as_bytes());
+        self.append(header.as_bytes());
+        self.append(bytes);
+        self.count += 1;
+    }
+
+    /// Appends bytes, for which there is room.
+    fn append(&mut self, bytes: &[u8]) {
+        let (front, wrapped) = bytes.split_at(bytes.len().min(self.bytes.len() - self.end));
         self.bytes[self.end..self.end + front.len()].copy_from_slice(front);
         self.bytes[..wrapped.len()].copy_from_slice(wrapped);
         self.end = if wrapped.is_empty() { self.end + front.len() } else { wrapped.len() };
         self.held_bytes += bytes.len();
-        let TraceSource { job, rank, session } = subject;
-        let (rank, session) = (rank.unwrap_or(ABSENT), session.unwrap_or(ABSENT));
-        self.entries.push_back(RingEntry { time_ns, job, rank, session, len_bytes, kind });
+    }
+
+    /// Offset of the oldest record.
+    fn start(&self) -> usize {
+        match self.end.checked_sub(self.held_bytes) {
+            Some(start) => start,
+            None => self.end + self.bytes.len() - self.held_bytes,
+        }
+    }
+
+    /// The size of the first number at an offset, and that number: how many bytes of the record follow.
+    fn length_at(&self, mut at: usize) -> (usize, usize) {
+        let (mut number, mut count) = (0, 0);
+        loop {
+            let byte = self.bytes[at];
+            number |= usize::from(byte & !MORE) << (7 * count);
+            count += 1;
+            at = if at + 1 == self.bytes.len() { 0 } else { at + 1 };
+            if byte & MORE == 0 {
+                return (count, number);
+            }
+        }
     }
 
     /// Keeps the last message of a rank.
@@ -152,42 +178,94 @@ impl Ring {
 
     /// Appends all records as in a file, the oldest first.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
-        let mut at = match self.end.checked_sub(self.held_bytes) {
-            Some(at) => at,
-            None => self.end + self.bytes.len() - self.held_bytes,
-        };
-        let mut joined = Vec::new();
-        for entry in &self.entries {
-            let len = index(entry.len_bytes);
-            let front = &self.bytes[at..self.bytes.len().min(at + len)];
-            let wrapped = &self.bytes[..len - front.len()];
-            let bytes = match wrapped {
-                [] => front,
-                _ => {
-                    joined.clear();
-                    joined.extend_from_slice(front);
-                    joined.extend_from_slice(wrapped);
-                    &joined
-                }
-            };
-            at = if wrapped.is_empty() { at + len } else { wrapped.len() };
-            match entry.kind {
+        let (mut at, mut joined) = (self.start(), Vec::new());
+        for _ in 0..self.count {
+            let (length_bytes, behind_bytes) = self.length_at(at);
+            let (before, behind) = self.bytes.split_at(at);
+            joined.clear();
+            joined.extend(behind.iter().chain(before).skip(length_bytes).take(behind_bytes));
+            at = (at + length_bytes + behind_bytes) % self.bytes.len();
+            let mut bytes = &joined[..];
+            let Some(header) = RingHeader::decode(&mut bytes) else { return };
+            match header.kind {
                 EntryKind::Encoded => out.extend_from_slice(bytes),
                 EntryKind::Message(direction) => {
-                    write_record(&entry.message(direction, bytes), out)
+                    let TraceSource { job, rank, session } = header.subject;
+                    let what = Content::Message { direction, bytes };
+                    write_record(
+                        &Record { time_ns: header.time_ns, job, rank, session, what },
+                        out,
+                    );
                 }
             }
         }
     }
 }
 
-impl RingEntry {
-    /// The record of a message.
-    fn message<'a>(&self, direction: Direction, bytes: &'a [u8]) -> Record<&'a [u8]> {
-        let known = |number: u32| (number != ABSENT).then_some(number);
-        let (rank, session) = (known(self.rank), known(self.session));
-        let what = Content::Message { direction, bytes };
-        Record { time_ns: self.time_ns, job: self.job, rank, session, what }
+impl RingHeader {
+    /// Appends everything but the length.
+    fn encode(self, numbers: &mut Numbers) {
+        let TraceSource { job, rank, session } = self.subject;
+        numbers.push(match self.kind {
+            EntryKind::Message(Direction::ToServer) => 0,
+            EntryKind::Message(Direction::ToClient) => 1,
+            EntryKind::Encoded => 2,
+        });
+        let known = |number: Option<u32>| number.map_or(0, |number| u64::from(number) + 1);
+        numbers.push(self.time_ns);
+        numbers.push(job.into());
+        numbers.push(known(rank));
+        // The highest bit of a session marks those of PMIx.
+        numbers.push(known(session.map(|session| session.rotate_left(1))));
+    }
+
+    /// Reads a header behind its length, and leaves what follows it; `None` if the bytes are none.
+    fn decode(bytes: &mut &[u8]) -> Option<Self> {
+        let mut number = || {
+            let (mut number, mut shift) = (0, 0);
+            loop {
+                let byte = *bytes.split_off_first()?;
+                number |= u64::from(byte & !MORE).checked_shl(shift)?;
+                shift += 7;
+                if byte & MORE == 0 {
+                    return Some(number);
+                }
+            }
+        };
+        let kind = match number()? {
+            0 => EntryKind::Message(Direction::ToServer),
+            1 => EntryKind::Message(Direction::ToClient),
+            _ => EntryKind::Encoded,
+        };
+        let time_ns = number()?;
+        let job = u32::try_from(number()?).ok()?;
+        let known = |number: u64| u32::try_from(number.checked_sub(1)?).ok();
+        let rank = known(number()?);
+        let session = known(number()?).map(|session| session.rotate_right(1));
+        Some(Self { kind, time_ns, subject: TraceSource { job, rank, session } })
+    }
+}
+
+/// Numbers of a header, encoded.
+#[derive(Debug, Default)]
+struct Numbers {
+    bytes: [u8; HEADER_MAX_BYTES],
+    len_bytes: usize,
+}
+
+impl Numbers {
+    fn push(&mut self, mut number: u64) {
+        while number >= u64::from(MORE) {
+            self.bytes[self.len_bytes] = number.to_le_bytes()[0] | MORE;
+            self.len_bytes += 1;
+            number >>= 7;
+        }
+        self.bytes[self.len_bytes] = number.to_le_bytes()[0];
+        self.len_bytes += 1;
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len_bytes]
     }
 }
 
@@ -207,8 +285,8 @@ impl Last {
     }
 }
 
-/// Size of a usual record. Values of keys are longer, and leave room for fewer records.
-const RECORD_BYTES: usize = 64;
+/// Size of a usual record with its header. Values of keys are longer, and leave room for fewer records.
+const RECORD_BYTES: usize = 48;
 
 /// Room of the smallest ring, which holds a message of any length of PMI-1 and PMI-2.
 const ROOM_MIN_BYTES: usize = 16 << 10;
@@ -216,8 +294,12 @@ const ROOM_MIN_BYTES: usize = 16 << 10;
 /// Longer than every command with its prefix.
 const START_BYTES: usize = 40;
 
-/// No rank and no session has this number.
-const ABSENT: u32 = u32::MAX;
+/// Size of the longest header without its length: a number of 64 bits, three of 32 bits and the kind. An
+/// array of this size has a default.
+const HEADER_MAX_BYTES: usize = 32;
+
+/// Mark of a byte that is not the last one of a number in a header.
+const MORE: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
@@ -247,7 +329,7 @@ mod tests {
     #[test]
     fn newest_records_are_kept_in_memory_that_does_not_grow() {
         let mut ring = Ring::with_room(4, 1024);
-        let capacity = (ring.bytes.capacity(), ring.entries.capacity());
+        let capacity = ring.bytes.capacity();
         for number in 0..=200u8 {
             push(&mut ring, number.into(), &[number; 10]);
         }
@@ -256,11 +338,21 @@ mod tests {
         assert_eq!(kept(&ring), expected);
         // Everything but the last record is dropped for a long one, and one that is too long for all is left
         // out.
-        push(&mut ring, 201, &[1; 1024 - 15]);
-        assert_eq!(kept(&ring), [(200, vec![200; 10]), (201, vec![1; 1024 - 15])]);
-        push(&mut ring, 202, &[2; 1024 + 1]);
+        let header_bytes = |time_ns| {
+            let mut numbers = Numbers::default();
+            let kind = EntryKind::Message(Direction::ToServer);
+            RingHeader { kind, time_ns, subject: SUBJECT }.encode(&mut numbers);
+            numbers.as_bytes().len()
+        };
+        // Lengths take a byte up to 127, and two bytes here.
+        let room = 1024 - (1 + header_bytes(200) + 10) - (2 + header_bytes(201));
+        push(&mut ring, 201, &vec![1; room]);
+        assert_eq!(kept(&ring), [(200, vec![200; 10]), (201, vec![1; room])]);
+        push(&mut ring, 202, &[2; 1024]);
         assert_eq!(kept(&ring)[0], (200, vec![200; 10]));
-        assert_eq!((ring.bytes.capacity(), ring.entries.capacity()), capacity);
+        push(&mut ring, 203, &vec![3; room + 1]);
+        assert_eq!(kept(&ring), [(203, vec![3; room + 1])]);
+        assert_eq!(ring.bytes.capacity(), capacity);
     }
 
     #[test]
@@ -286,6 +378,34 @@ mod tests {
                 assert!(is_whole && bytes.len() == 251, "{number} after {first_bytes}");
             }
         }
+    }
+
+    #[test]
+    fn headers_are_read_as_they_were_written() {
+        let numbers = [0, 1, 127, 128, 300, 1 << 31, u32::MAX - 1];
+        for (place, &number) in numbers.iter().enumerate() {
+            for kind in [
+                EntryKind::Message(Direction::ToServer),
+                EntryKind::Message(Direction::ToClient),
+                EntryKind::Encoded,
+            ] {
+                let known = (place % 2 == 0).then_some(number);
+                let subject = TraceSource { job: number, rank: known, session: Some(number) };
+                let header = RingHeader { kind, time_ns: u64::MAX >> place, subject };
+                let mut numbers = Numbers::default();
+                header.encode(&mut numbers);
+                let bytes = numbers.as_bytes();
+                let followed = [bytes, b"message"].concat();
+                let mut rest = &followed[..];
+                assert_eq!(RingHeader::decode(&mut rest), Some(header));
+                assert_eq!(rest, b"message");
+                assert_eq!(RingHeader::decode(&mut &bytes[..bytes.len() - 1]), None);
+            }
+        }
+        let mut longest = Numbers::default();
+        let subject = TraceSource { job: u32::MAX, rank: Some(u32::MAX), session: Some(u32::MAX) };
+        RingHeader { kind: EntryKind::Encoded, time_ns: u64::MAX, subject }.encode(&mut longest);
+        assert!(longest.as_bytes().len() <= HEADER_MAX_BYTES);
     }
 
     #[test]

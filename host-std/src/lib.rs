@@ -66,6 +66,7 @@ mod trace;
 mod verdict;
 mod watch;
 mod web;
+mod working_set;
 
 pub use commands::main;
 // For readers of the status that `pmi-host ps --json` prints.

@@ -9,6 +9,10 @@
 //! removed. Names have a hash of the compiler, which is replaced by `*`. A name that no function has any
 //! more has no effect, and a function without a name here costs its page, so the script may be older than
 //! the program.
+//!
+//! A launcher of many ranks unmaps its pages when it has read its settings, prepared the job and started all
+//! ranks ([`MARKER`]). Functions that it calls afterwards, and those that are being executed, come first, so
+//! all breakpoints are set again there.
 
 use crate::args::Arguments;
 use crate::{process, toolchain};
@@ -34,15 +38,21 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let program = built.map_or_else(toolchain::build_host, Ok)?;
     let program = fs::canonicalize(&program).map_err(|error| error.to_string())?;
     let functions = functions(&program)?;
-    // The guard has few functions, and is a process of its own in each run.
-    let mut groups = vec![BTreeSet::new(); 1 + RUNS.len()];
-    for (number, words) in (1..).zip(RUNS) {
+    // The guard has few functions, and is a process of its own in each run. Then come phases of a launcher,
+    // the last one first, and what each run adds.
+    let mut groups = vec![BTreeSet::new(); 1 + PHASES + RUNS.len()];
+    for (number, words) in (1 + PHASES..).zip(RUNS) {
         let words = words.iter().map(|word| word.replace(CLIENT, &client.to_string_lossy()));
         let mut run = process::command("/bin/sh");
         // The shell stops until it is traced.
         run.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).arg(&program).args(words);
-        trace(&mut run, &program, &functions, |name, at| {
-            groups[if name.starts_with(GUARD) { 0 } else { number }].insert(at);
+        trace(&mut run, &program, &functions, |name, phase, at| {
+            let group = match phase {
+                _ if name.starts_with(GUARD) => 0,
+                0 => number,
+                _ => 1 + PHASES.saturating_sub(phase),
+            };
+            groups[group].insert(at);
         })?;
     }
     let called: BTreeSet<u64> = groups.iter().flatten().copied().collect();
@@ -94,13 +104,13 @@ fn function(line: &str) -> Option<(u64, String)> {
     is_defined.then(|| Some((u64::from_str_radix(value, 16).ok()?, name.to_owned())))?
 }
 
-/// Runs a command, whose shell has stopped itself, and calls `note` with the name of a process of `program`
-/// and the address of a function that it calls.
+/// Runs a command, whose shell has stopped itself, and calls `note` with the name of a process of `program`,
+/// its phase, and the address of a function that it calls.
 fn trace(
     command: &mut Command,
     program: &Path,
     functions: &Functions,
-    mut note: impl FnMut(&str, u64),
+    mut note: impl FnMut(&str, usize, u64),
 ) -> Result<(), String> {
     let cannot = |error: nix::Error| format!("the run cannot be traced: {error}");
     let mut child = command
@@ -116,6 +126,10 @@ fn trace(
         | Options::PTRACE_O_EXITKILL;
     ptrace::seize(root, options).map_err(cannot)?;
     kill(root, Signal::SIGCONT).map_err(cannot)?;
+    let is_marker = |name: &String| name.contains(MARKER);
+    let marker = functions.iter().find(|(_, names)| names.iter().any(is_marker));
+    let marker = marker.map(|(at, _)| *at).ok_or(format!("there is no function {MARKER}"))?;
+    let mut phases = BTreeMap::<String, TracedPhase>::new();
     loop {
         let status = match waitpid(None, Some(WaitPidFlag::__WALL)) {
             Ok(status) => status,
@@ -127,7 +141,7 @@ fn trace(
             WaitStatus::PtraceEvent(pid, _, event) if event == Event::PTRACE_EVENT_EXEC as i32 => {
                 match fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program) {
                     true => {
-                        Memory::of(pid)?.set_breakpoints(functions)?;
+                        Memory::of(pid)?.set_breakpoints(functions, |_| true)?;
                         ptrace::cont(pid, None)
                     }
                     false => ptrace::detach(pid, None),
@@ -143,7 +157,19 @@ fn trace(
                         memory.remove_breakpoint(functions, at)?;
                         registers.rip -= 1;
                         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-                        note(&name.unwrap_or_default(), at);
+                        let name = name.unwrap_or_default();
+                        let phase = phases.entry(memory.process()?).or_default();
+                        note(&name, phase.number, at);
+                        if at == marker && !name.starts_with(GUARD) {
+                            // This thread is at the marker, whose breakpoint waits for the next function.
+                            memory.set_breakpoints(functions, |one| one != marker)?;
+                            *phase = TracedPhase { number: phase.number + 1, lacks_marker: true };
+                            let callers = memory.callers(functions, registers.rsp)?;
+                            callers.into_iter().for_each(|at| note(&name, phase.number, at));
+                        } else if phase.lacks_marker {
+                            memory.set_breakpoints(functions, |one| one == marker)?;
+                            phase.lacks_marker = false;
+                        }
                         ptrace::setregs(pid, registers).and_then(|()| ptrace::cont(pid, None))
                     }
                     false => ptrace::cont(pid, None),
@@ -162,6 +188,15 @@ fn trace(
     Ok(())
 }
 
+/// TracedPhase of a traced process.
+#[derive(Default)]
+struct TracedPhase {
+    /// Number of calls of the marker so far.
+    number: usize,
+    /// True until the breakpoint of the marker is set again.
+    lacks_marker: bool,
+}
+
 /// Memory of a traced process.
 struct Memory {
     file: File,
@@ -174,10 +209,36 @@ impl Memory {
         Ok(Self { file: file.map_err(|error| format!("the memory of {pid}: {error}"))?, pid })
     }
 
-    /// Sets a breakpoint at each function.
-    fn set_breakpoints(&self, functions: &Functions) -> Result<(), String> {
+    /// Sets a breakpoint at each function that `is_chosen`.
+    fn set_breakpoints(
+        &self,
+        functions: &Functions,
+        is_chosen: impl Fn(u64) -> bool,
+    ) -> Result<(), String> {
         let start = self.start(functions)?;
-        functions.keys().try_for_each(|address| self.write(start + address, BREAKPOINT))
+        let mut chosen = functions.keys().filter(|address| is_chosen(**address));
+        chosen.try_for_each(|address| self.write(start + address, BREAKPOINT))
+    }
+
+    /// Functions to which addresses on the stack belong: those that continue when their calls return.
+    fn callers(&self, functions: &Functions, stack: u64) -> Result<Vec<u64>, String> {
+        let mut bytes = vec![0; STACK_BYTES];
+        // It ends earlier where the stack does.
+        let len = self.file.read_at(&mut bytes, stack).map_err(|error| error.to_string())?;
+        let start = self.start(functions)?;
+        let last = functions.keys().next_back().copied().unwrap_or_default();
+        let words = bytes[..len].chunks_exact(8).filter_map(|word| word.try_into().ok());
+        let addresses = words.map(|word| u64::from_le_bytes(word).wrapping_sub(start));
+        let inside = addresses.filter(|address| *address <= last);
+        Ok(inside.filter_map(|one| Some(*functions.range(..=one).next_back()?.0)).collect())
+    }
+
+    /// The process of this thread.
+    fn process(&self) -> Result<String, String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid));
+        let status = status.map_err(|error| format!("the process of {}: {error}", self.pid))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        Ok(line.unwrap_or_default().trim().to_owned())
     }
 
     /// Puts back the first byte of a function.
@@ -300,6 +361,15 @@ INSERT BEFORE .text;
 /// Word of a run that stands for the client.
 const CLIENT: &str = "CLIENT";
 
+/// Upper bound of what is read of a stack.
+const STACK_BYTES: usize = 128 << 10;
+
+/// Part of the symbol of the function that a launcher of many ranks calls between two phases.
+const MARKER: &str = "working_set4trim";
+
+/// Number of phases after the first.
+const PHASES: usize = 3;
+
 /// Name of the process of a guard.
 const GUARD: &str = "pmi-guard";
 
@@ -307,7 +377,7 @@ const GUARD: &str = "pmi-guard";
 const RUNS: &[&[&str]] = &[
     &["run", "-n", "1", "/bin/true"],
     &["run", "-n", "8", "/bin/true"],
-    &["run", "-n", "40", "/bin/sh", "-c", "CLIENT memory pmi1 1023; sleep 0.3"],
+    &["run", "-n", "128", "/bin/sh", "-c", "CLIENT memory pmi1 1023; sleep 0.3"],
     &["run", "-n", "4", "CLIENT", "work", "pmi1", "64", "32", "32", "25"],
     &["run", "-n", "4", "CLIENT", "work", "pmi2", "64", "32", "32", "25"],
     &["run", "-n", "8", "--starter", "local:2", "CLIENT", "memory", "pmi1", "1023"],

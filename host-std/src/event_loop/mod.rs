@@ -64,10 +64,8 @@ use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{Ignored, Signals};
-use crate::mpir;
 use crate::nodes::job_message::TerminalMessage;
 use crate::poller::{Interest, Poller, Token};
-use crate::report;
 use crate::server::listen::ACCEPTED_AT_ONCE;
 use crate::server::nodes::FenceRule;
 use crate::server::service::Service;
@@ -81,6 +79,7 @@ use crate::stdio::target;
 use crate::verdict::Failure;
 use crate::watch::table::Table;
 use crate::web::{Rejected, Web};
+use crate::{mpir, numbers::number, report, working_set};
 use agent::AgentStart;
 pub(crate) use agent::serve_node;
 use dial_in::DialIn;
@@ -118,6 +117,7 @@ pub(crate) fn run(config: Config) -> RunOutcome {
     if config.hosts.is_some() {
         return head::run(&config);
     }
+    working_set::trim_for(config.ranks);
     let others = listeners::open_files(&config);
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
@@ -320,6 +320,7 @@ impl EventLoop {
         let mut ready = Vec::new();
         // A user who waits for the listening address reads it before anything else happens.
         self.io.outputs.flush(&mut self.poller)?;
+        working_set::trim_for(self.jobs.waiting_count());
         while !self.is_done() {
             let has_started = self.start_next()?;
             let until = if has_started { Some(Instant::now()) } else { self.deadline() };
@@ -360,6 +361,7 @@ impl EventLoop {
         }
         if has_started && !self.jobs.has_starts() {
             debugger::publish(self);
+            working_set::trim_for(number(self.processes.started_count()));
         }
         Ok(has_started)
     }

@@ -16,6 +16,7 @@ use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN};
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::launch::session_directory;
 use crate::stdio::console;
+use crate::working_set;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
@@ -44,7 +45,10 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str) {
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
     let mut run = Survivors::new(mark, inherited);
+    working_set::trim();
     run.gather();
+    // The guard only waits from now on.
+    working_set::trim();
     if run.listen() {
         run.cgroup.take().into_iter().for_each(Cgroup::remove);
         return;

@@ -40,7 +40,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let functions = functions(&program)?;
     // The guard has few functions, and is a process of its own in each run. Then come phases of a launcher,
     // the last one first, and what each run adds.
-    let mut groups = vec![BTreeSet::new(); 1 + PHASES + RUNS.len()];
+    let mut groups = vec![Vec::new(); 1 + PHASES + RUNS.len()];
     for (number, words) in (1 + PHASES..).zip(RUNS) {
         let words = words.iter().map(|word| word.replace(CLIENT, &client.to_string_lossy()));
         let mut run = process::command("/bin/sh");
@@ -52,7 +52,9 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
                 0 => number,
                 _ => 1 + PHASES.saturating_sub(phase),
             };
-            groups[group].insert(at);
+            if !groups[group].contains(&at) {
+                groups[group].push(at);
+            }
         })?;
     }
     let called: BTreeSet<u64> = groups.iter().flatten().copied().collect();
@@ -220,7 +222,8 @@ impl Memory {
         chosen.try_for_each(|address| self.write(start + address, BREAKPOINT))
     }
 
-    /// Functions to which addresses on the stack belong: those that continue when their calls return.
+    /// Functions of the event loop to which addresses on the stack belong: they continue when their calls
+    /// return. Its callers continue at the end of the run.
     fn callers(&self, functions: &Functions, stack: u64) -> Result<Vec<u64>, String> {
         let mut bytes = vec![0; STACK_BYTES];
         // It ends earlier where the stack does.
@@ -230,7 +233,9 @@ impl Memory {
         let words = bytes[..len].chunks_exact(8).filter_map(|word| word.try_into().ok());
         let addresses = words.map(|word| u64::from_le_bytes(word).wrapping_sub(start));
         let inside = addresses.filter(|address| *address <= last);
-        Ok(inside.filter_map(|one| Some(*functions.range(..=one).next_back()?.0)).collect())
+        let found = inside.filter_map(|one| functions.range(..=one).next_back());
+        let is_of_loop = |names: &[String]| names.iter().any(|name| name.contains(LOOP));
+        Ok(found.filter(|(_, names)| is_of_loop(names)).map(|(at, _)| *at).collect())
     }
 
     /// The process of this thread.
@@ -285,11 +290,11 @@ fn file_offset(program: &File, address: u64) -> Option<u64> {
 }
 
 /// The script of the linker that places the functions of each group next to each other, in the order of the
-/// groups. A function of several groups is in the first.
+/// groups, and in that of their first calls. A function of several groups is in the first.
 ///
 /// A name without its hash that other functions have as well, as instances of a generic function do, would
 /// place all of them. Such a function is named with its hash, which another compiler makes otherwise.
-fn script(functions: &Functions, groups: &[BTreeSet<u64>]) -> String {
+fn script(functions: &Functions, groups: &[Vec<u64>]) -> String {
     let is_called = |address: &u64| groups.iter().any(|group| group.contains(address));
     let others = functions.iter().filter(|(address, _)| !is_called(address));
     let others: BTreeSet<String> =
@@ -297,13 +302,11 @@ fn script(functions: &Functions, groups: &[BTreeSet<u64>]) -> String {
     let (mut text, mut known) = (String::from(HEAD), BTreeSet::new());
     for group in groups {
         let names = group.iter().filter_map(|address| functions.get(address)).flatten();
-        let patterns: BTreeSet<String> = names
-            .map(|name| match pattern(name) {
-                shared if others.contains(&shared) => format!("{}*", plain(name)),
-                own => own,
-            })
-            .collect();
-        for pattern in patterns.into_iter().filter(|one| known.insert(one.clone())) {
+        let patterns = names.map(|name| match pattern(name) {
+            shared if others.contains(&shared) => format!("{}*", plain(name)),
+            own => own,
+        });
+        for pattern in patterns.filter(|one| known.insert(one.clone())) {
             text.push_str(&format!("    *(.text.{pattern} .text.unlikely.{pattern})\n"));
         }
     }
@@ -366,6 +369,9 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// Part of the symbol of the function that a launcher of many ranks calls between two phases.
 const MARKER: &str = "working_set4trim";
+
+/// Part of the symbols of functions of the event loop.
+const LOOP: &str = "10event_loop";
 
 /// Number of phases after the first.
 const PHASES: usize = 3;

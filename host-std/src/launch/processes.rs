@@ -150,8 +150,11 @@ pub(crate) fn has_entry(pid: i32, entry: &str) -> Option<bool> {
 pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
     let name = format!("socket:[{inode}]");
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|one| fs::read_link(one.path()).ok())
-        .any(|link| link.as_os_str() == name.as_str())
+    // Descriptors are listed by number. A socket that is of interest was mostly opened last.
+    let mut open: Vec<_> = open.map(|one| one.path()).collect();
+    open.reverse();
+    let mut links = open.iter().filter_map(|path| fs::read_link(path).ok());
+    links.any(|link| link.as_os_str() == name.as_str())
 }
 
 fn of(process: &Process) -> Option<Relations> {

@@ -6,7 +6,7 @@ use super::greeting::NodeTask;
 use super::key::RunKey;
 use super::network::roster::Roster;
 use super::network::{Network, NetworkEvent, delegation};
-use super::start_progress::StartProgress;
+use super::start_progress::{PresentNodes, StartProgress};
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NodeCommand, Starter, StarterHost, node_words};
@@ -28,10 +28,7 @@ pub(crate) struct NodeServers {
     starters: StarterPool,
     hosts: Vec<StarterHost>,
     delegated: DelegatedStarts,
-    /// Nodes that have connected.
-    joined: BTreeSet<u32>,
-    /// Nodes that are in the tree.
-    attached: Vec<bool>,
+    present: PresentNodes,
     failed: FailedStarts,
     /// Last output of starters that have ended.
     outputs: BTreeMap<u32, String>,
@@ -74,6 +71,13 @@ pub(crate) enum StartEvent {
     Report(String),
     /// An event of the connections.
     Network(NetworkEvent),
+}
+
+impl StartEvent {
+    /// True if the user is told of it.
+    const fn is_written(&self) -> bool {
+        !matches!(self, Self::Network(event) if !matches!(event, NetworkEvent::Rejected { .. }))
+    }
 }
 
 impl NodeServers {
@@ -153,8 +157,7 @@ impl NodeServers {
         Ok(Self {
             network: network.map_err(cannot)?,
             starters: pool,
-            joined: BTreeSet::new(),
-            attached: vec![false; hosts.len()],
+            present: PresentNodes { joined: BTreeSet::new(), attached: vec![false; hosts.len()] },
             hosts,
             delegated: DelegatedStarts::new(plan.delegated),
             failed: FailedStarts::default(),
@@ -253,20 +256,18 @@ impl NodeServers {
             self.progress = None;
         }
         let Some(progress) = &mut self.progress else { return };
-        let is_written = |event: &StartEvent| match event {
-            StartEvent::Network(event) => matches!(event, NetworkEvent::Rejected { .. }),
-            _ => true,
-        };
-        match self.events.iter().any(is_written) {
+        match self.events.iter().any(StartEvent::is_written) {
             true => progress.clear(now),
-            false => progress.show(self.joined.len(), now),
+            false => progress.show(self.present.joined.len(), now),
         }
     }
 
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let progress =
-            self.progress.as_ref().and_then(|progress| progress.deadline(self.joined.len()));
+        let progress = self
+            .progress
+            .as_ref()
+            .and_then(|progress| progress.deadline(self.present.joined.len()));
         let deadlines = [self.network.deadline(), self.patience, self.failed.deadline(), progress];
         deadlines.into_iter().flatten().min()
     }
@@ -285,7 +286,7 @@ impl NodeServers {
 
     /// Nodes that are not in the tree.
     pub(crate) fn absent(&self) -> Vec<u32> {
-        let absent = (1..).zip(&self.attached).filter(|(_, attached)| !**attached);
+        let absent = (1..).zip(&self.present.attached).filter(|(_, attached)| !**attached);
         absent.map(|(node, _)| node).collect()
     }
 
@@ -305,7 +306,7 @@ impl NodeServers {
     fn handle_network_event(&mut self, event: &NetworkEvent) {
         match event {
             NetworkEvent::Joined { node } => {
-                self.joined.insert(*node);
+                self.present.joined.insert(*node);
                 self.starters.handle_joined(*node);
                 if let Some((delegate, _)) = self.delegated.remove(*node) {
                     delegation::confirm(&mut self.network, delegate, *node);
@@ -313,10 +314,12 @@ impl NodeServers {
                 self.patience = self.patience.map(|_| Instant::now() + PATIENCE);
             }
             NetworkEvent::Attached { node } => {
-                if let Some(attached) = index(*node).and_then(|at| self.attached.get_mut(at)) {
+                if let Some(attached) =
+                    index(*node).and_then(|at| self.present.attached.get_mut(at))
+                {
                     *attached = true;
                 }
-                if self.attached.iter().all(|attached| *attached) {
+                if self.present.attached.iter().all(|attached| *attached) {
                     self.patience = None;
                     self.events.push_back(StartEvent::Complete);
                 }
@@ -435,7 +438,7 @@ impl NodeServers {
     }
 
     fn fail(&mut self, node: u32, why: String) {
-        let is_attached = index(node).and_then(|at| self.attached.get(at)) == Some(&true);
+        let is_attached = index(node).and_then(|at| self.present.attached.get(at)) == Some(&true);
         if !is_attached {
             self.failed.reasons.entry(node).or_insert(why);
             self.failed.since.get_or_insert_with(Instant::now);
@@ -450,10 +453,10 @@ impl NodeServers {
     fn missing(&self) -> Vec<u32> {
         let is_enough = self.failed.is_patient && !self.failed.reasons.is_empty();
         let is_missing = |node: &u32, is_in: bool| {
-            let is_in = is_in || is_enough && self.joined.contains(node);
+            let is_in = is_in || is_enough && self.present.joined.contains(node);
             !is_in && !self.failed.reasons.contains_key(node)
         };
-        let nodes = (1..).zip(&self.attached);
+        let nodes = (1..).zip(&self.present.attached);
         nodes.filter(|(node, is_in)| is_missing(node, **is_in)).map(|(node, _)| node).collect()
     }
 

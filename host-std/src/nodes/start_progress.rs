@@ -3,8 +3,18 @@
 use crate::stdio::target::Target;
 use crate::stream::Stream;
 use rustix::termios::isatty;
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
+
+/// Nodes that have come so far.
+#[derive(Debug)]
+pub(super) struct PresentNodes {
+    /// Nodes that have connected.
+    pub(super) joined: BTreeSet<u32>,
+    /// True for nodes that are in the tree, from node 1 on.
+    pub(super) attached: Vec<bool>,
+}
 
 /// A line with the number of hosts that have joined, which each new one replaces.
 #[derive(Debug)]

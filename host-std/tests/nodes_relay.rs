@@ -76,6 +76,30 @@ fn hosts_that_only_another_host_reaches_are_started_and_connected_through_it() {
 }
 
 #[test]
+fn launcher_travels_to_hosts_whose_connections_are_carried() {
+    let mut staged = command("run", "staged", "h[1-3]:2");
+    let options = ["--node-relay", "--stage-launcher", "--starter-fanout"];
+    for fanout in ["all", "1"] {
+        let ran = run(staged.args(options).args([fanout, "true"]));
+        ran.exits_with(0).says_nothing();
+        staged = command("run", "staged", "h[1-3]:2");
+    }
+    let script = "readlink /proc/$PPID/exe";
+    let ran =
+        run(staged.args(&options[..2]).args(["sh", "-c", script])).exits_with(0).says_nothing();
+    let copies: BTreeSet<String> = ran.lines().into_iter().map(str::to_owned).collect();
+    assert_eq!(copies.len(), 3, "{}", ran.out);
+    for copy in copies {
+        assert!(copy.contains("/pmi-host."), "{copy}");
+        let until = Instant::now() + Duration::from_secs(60);
+        while Path::new(&copy).exists() {
+            assert!(Instant::now() < until, "{copy} is left");
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
 fn first_failure_ends_a_run_over_starters() {
     let mut failing = command("run", "failure", "h[1-3]");
     let script = "[ $PMI_RANK = 1 ] && exit 7; exec sleep 600";
@@ -118,7 +142,7 @@ fn hosts_without_a_way_to_the_head_are_in_the_table() {
     let ran = run(host(words).arg("sh -c 'echo no route >&2; exit 255' {host} {cmd}"));
     let err = ran.exits_with(1).err;
     assert!(err.contains("h1  'sh' exited with 255\n      no route"), "{err}");
-    let words = ["doctor", "--hosts", "h1", "--node-relay", "--starter", "srun"];
+    let words = ["doctor", "--hosts", "h1", "--node-relay", "--starter", "flux"];
     run(&mut host(words)).exits_with(1).says(&["'--node-relay'"]);
 }
 

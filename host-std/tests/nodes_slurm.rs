@@ -9,6 +9,7 @@ use common::{host_path, mpi_program, openmpi_program, run, start};
 use pmi_host_testkit::slurm::Slurm;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -172,6 +173,29 @@ fn warning_before_the_time_limit_reaches_all_ranks() {
     let warned = ["rank 0 was warned", "rank 1 was warned", "rank 2 was warned", "over with 0"];
     job.wait_for(&warned);
     wait_until_gone("7777785");
+}
+
+#[test]
+fn connections_are_carried_by_one_srun_for_each_host() {
+    let Some(slurm) = slurm_nodes("relay", 3) else { return };
+    // An `srun` that hides the address of the head from node servers.
+    let hiding = script(
+        "relay",
+        "last=; first=yes\n\
+         for word; do [ \"$last\" = --to ] && word=127.0.0.1:1; last=$word\n\
+         if [ $first ]; then set -- \"$word\"; first=; else set -- \"$@\" \"$word\"; fi; done\n\
+         exec srun \"$@\"",
+    );
+    fs::set_permissions(&hiding, fs::Permissions::from_mode(0o755)).unwrap();
+    let hiding = hiding.to_str().unwrap();
+    let words = ["run", "--allocation", "--node-relay", "--starter-exec", hiding];
+    run(&mut allocated(&slurm, 3, &[&words[..2], &words[3..], &["true"]].concat())).exits_with(1);
+    // The values of the demo are binary, and ranks write much.
+    let ran = run(&mut allocated(&slurm, 3, &words)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines().len(), 6 + 5, "{}", ran.out);
+    let long = [&words[..], &["sh", "-c", "seq 20000"]].concat();
+    let ran = run(&mut allocated(&slurm, 3, &long)).exits_with(0).says_nothing();
+    assert_eq!(ran.out.lines().count(), 120_000);
 }
 
 #[test]

@@ -12,8 +12,10 @@ use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, print, refuse};
 use pmi_host_base::usage::UsageError;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -53,6 +55,13 @@ pub(crate) fn define() -> Command {
                 .help("connect over standard input and output if no address answers"),
         )
         .arg(
+            Arg::new(KEY)
+                .long(KEY)
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("file with the key of the run, in place of standard input"),
+        )
+        .arg(
             Arg::new(PLAIN)
                 .long(PLAIN)
                 .action(ArgAction::SetTrue)
@@ -79,7 +88,11 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
     let name =
         name.or_else(|| std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()));
     let ports = matches.get_one::<PortRange>(PORTS).copied();
-    let key = match RunKey::read(&mut io::stdin().lock()) {
+    let read = match matches.get_one::<PathBuf>(KEY) {
+        Some(file) => File::open(file).and_then(|mut file| RunKey::read(&mut file)),
+        None => RunKey::read(&mut io::stdin().lock()),
+    };
+    let key = match read {
         Ok(key) => key.with_plain_records(matches.get_flag(PLAIN)),
         Err(error) => {
             let why = format!(
@@ -170,6 +183,7 @@ pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> i
 
 const TO: &str = "to";
 const NAME: &str = "name";
+const KEY: &str = "key";
 const PORTS: &str = "ports";
 const PLAIN: &str = "plain";
 const ADDRESS: &str = "address";

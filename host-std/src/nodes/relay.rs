@@ -15,7 +15,7 @@
 use super::addresses::own_address;
 use super::key::RunKey;
 use super::starter::{NODE, RELAY};
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, refuse};
 use pmi_host_base::usage::UsageError;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,7 +23,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
@@ -33,11 +33,13 @@ use std::time::Duration;
 /// Defines the command of the relay of a starter, which the head runs.
 pub(crate) fn define() -> Command {
     let to = Arg::new(TO).long(TO).value_name("ADDRESS:PORT").required(true);
+    let program = Arg::new(PROGRAM).long(PROGRAM).action(ArgAction::SetTrue);
     let words = Arg::new(WORDS).num_args(1..).last(true).required(true);
     Command::new(RELAY)
         .about("Run a starter, and carry the connections of its host to the launcher")
         .hide(true)
         .arg(to.value_parser(clap::value_parser!(SocketAddr)))
+        .arg(program)
         .arg(words.value_parser(clap::value_parser!(OsString)))
 }
 
@@ -54,7 +56,8 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let (Some((program, words)), Some(head)) = (starter.split_first(), matches.get_one(TO)) else {
         return ExitCode::from(FAILED);
     };
-    match relay_starter(process::Command::new(program).args(words), *head) {
+    let is_sent = matches.get_flag(PROGRAM);
+    match relay_starter(process::Command::new(program).args(words), *head, is_sent) {
         Ok(status) => ExitCode::from(code(status)),
         Err(error) => {
             complain(&format_args!("'{}' cannot be executed ({error})", program.display()), FAILED)
@@ -62,14 +65,21 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn relay_starter(starter: &mut process::Command, head: SocketAddr) -> io::Result<ExitStatus> {
+/// `is_sent` tells that this program follows the key.
+fn relay_starter(
+    starter: &mut process::Command,
+    head: SocketAddr,
+    is_sent: bool,
+) -> io::Result<ExitStatus> {
     let key = RunKey::read(&mut io::stdin().lock())?;
+    // The path may hold another file by now.
+    let program = if is_sent { fs::read("/proc/self/exe")? } else { Vec::new() };
     let mut child = starter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
         return child.wait();
     };
     // A starter that has ended is reported by its status, and so is one that runs no relay.
-    if input.write_all(key.line().as_bytes()).is_ok()
+    if input.write_all(key.line().as_bytes()).and_then(|()| input.write_all(&program)).is_ok()
         && let Ok(Some(rest)) = find_mark(&mut output)
     {
         let (input, output) = (File::from(OwnedFd::from(input)), OwnedFd::from(output).into());
@@ -445,6 +455,7 @@ impl<'a> Frame<'a> {
 
 const TO: &str = "to";
 const WORDS: &str = "words";
+const PROGRAM: &str = "send-program";
 
 /// Bytes that begin the output of the relay of a host, behind what a login shell may write.
 const MARK: &[u8] = b"\xa8pmi-relay\x01\n";

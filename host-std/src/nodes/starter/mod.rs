@@ -102,8 +102,11 @@ impl StarterCommand {
     /// Its program, for messages: that of the starter, if a relay runs it.
     fn program(&self) -> &str {
         let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);
-        let own = if has_relay { RELAY_WORDS } else { 0 };
-        self.words.get(own).map_or("", String::as_str)
+        let mut words = self.words.iter();
+        if has_relay {
+            words.find(|word| *word == RELAYED_BEHIND);
+        }
+        words.next().map_or("", String::as_str)
     }
 }
 
@@ -205,6 +208,15 @@ impl Starter {
         Ok(Self { kind: StarterKind::Template(words), program: None, extra: Vec::new() })
     }
 
+    /// True if each host has, or may have, a command of its own.
+    const fn has_command_for_each(&self) -> bool {
+        match &self.kind {
+            StarterKind::Row(row) => !matches!(row.call, StarterCall::Once { of_one: None, .. }),
+            StarterKind::Template(_) | StarterKind::Local => true,
+            StarterKind::Manual => false,
+        }
+    }
+
     /// True if the user starts node servers by hand.
     pub(crate) const fn is_manual(&self) -> bool {
         matches!(self.kind, StarterKind::Manual)
@@ -227,23 +239,31 @@ impl Starter {
             ));
         }
         let &NodeCommand { words: node, is_staged, relay_to } = node;
-        let is_once =
-            matches!(self.kind, StarterKind::Row(StarterRow { call: StarterCall::Once(_), .. }));
+        let is_once = matches!(
+            self.kind,
+            StarterKind::Row(StarterRow { call: StarterCall::Once { .. }, .. })
+        );
         if is_staged && self.is_manual() {
             return Err(STAGED_BY_HAND.to_owned());
         }
-        if relay_to.is_some() && (is_staged || is_once || self.is_manual()) {
+        if relay_to.is_some() && !self.has_command_for_each() {
             return Err(RELAYED_BY_EACH.to_owned());
         }
         let relayed = relay_to.map(|_| [node, &["--relayed".to_owned()]].concat());
-        let staged = is_staged.then(|| staging::words(node));
-        let remote = staged.as_deref().or(relayed.as_deref()).unwrap_or(node);
+        let remote = relayed.as_deref().unwrap_or(node);
+        let staged = is_staged.then(|| match relay_to {
+            Some(_) => staging::relayed_words(remote),
+            None => Ok(staging::words(remote)),
+        });
+        let staged = staged.transpose()?;
+        let remote = staged.as_deref().unwrap_or(remote);
         let named = |host: &StarterHost, node: &[String]| {
             let name = host.name.rsplit('@').next().unwrap_or_default().to_owned();
             [node, &["--name".to_owned(), name]].concat()
         };
         if let StarterKind::Row(row) = self.kind
-            && let StarterCall::Once(options) = row.call
+            && let StarterCall::Once { options, .. } = row.call
+            && relay_to.is_none()
         {
             let (apart, hosts): (Vec<_>, Vec<_>) =
                 hosts.iter().partition(|host| host.is_apart && host.is_here);
@@ -264,7 +284,9 @@ impl Starter {
         }
         let own = node.first().map_or("", String::as_str);
         let commands = hosts.iter().map(|host| {
-            let is_direct = host.is_here || matches!(self.kind, StarterKind::Local);
+            // Within a batch system, its own starter reaches this host as well.
+            let is_direct = host.is_here && (host.is_apart || !is_once)
+                || matches!(self.kind, StarterKind::Local);
             let command = named(host, if is_direct { node } else { remote });
             let words = match &self.kind {
                 StarterKind::Manual => return Ok(None),
@@ -273,9 +295,10 @@ impl Starter {
                 StarterKind::Template(words) => fill(words, &host.name, &command)?,
                 StarterKind::Local => command,
             };
-            let sends_program = is_staged && !is_direct;
+            // A relay sends its own program.
+            let sends_program = is_staged && !is_direct && relay_to.is_none();
             let words = match relay_to.filter(|_| !is_direct) {
-                Some(to) => [&relay_words(own, to)[..], &words].concat(),
+                Some(to) => [&relay_words(own, to, is_staged)[..], &words].concat(),
                 None => words,
             };
             Ok(Some(StarterCommand { words, nodes: vec![host.node], sends_program }))
@@ -321,8 +344,14 @@ impl Starter {
         host: &StarterHost,
         command: Vec<String>,
     ) -> Result<Vec<String>, String> {
-        let StarterCall::PerHost { options, is_quoted } = row.call else { return Ok(command) };
         let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
+        let (options, is_quoted) = match row.call {
+            StarterCall::PerHost { options, is_quoted } => (options, is_quoted),
+            StarterCall::Once { of_one, .. } => {
+                let options = of_one.map(|of_one| of_one(&host.name)).unwrap_or_default();
+                return Ok([&[program][..], &options, &self.extra, &command].concat());
+            }
+        };
         // Options of one program are errors in another.
         let is_own = program.rsplit('/').next() == Some(row.program);
         let options = if is_own { options } else { &[] };
@@ -339,8 +368,11 @@ impl Starter {
 }
 
 /// Words in front of those of a starter, whose relay connects to the head at `to`.
-fn relay_words(own: &str, to: SocketAddr) -> [String; RELAY_WORDS] {
-    [own, RELAY, "--to", &to.to_string(), "--"].map(str::to_owned)
+fn relay_words(own: &str, to: SocketAddr, is_staged: bool) -> Vec<String> {
+    let to = to.to_string();
+    let staged = is_staged.then_some("--send-program");
+    let words = [own, RELAY, "--to", &to].into_iter().chain(staged).chain([RELAYED_BEHIND]);
+    words.map(str::to_owned).collect()
 }
 
 fn of_name(is_chosen: impl Fn(&StarterRow) -> bool) -> Option<StarterKind> {
@@ -416,17 +448,16 @@ const DEFAULT: &str = "ssh";
 const DELEGATED_FROM: usize = 128;
 const OWN_HOSTS: usize = 32;
 
-const RELAYED_BY_EACH: &str = "connections are carried by starters with a command for each host, of a \
-                               program that is there; leave '--node-relay' out, or name another starter, as \
-                               '--starter ssh', without '--stage-launcher'";
+const RELAYED_BY_EACH: &str = "connections are carried by starters with a command for each host; leave \
+                               '--node-relay' out, or name another starter, as '--starter ssh'";
 
 const STAGED_BY_HAND: &str = "node servers that are started by hand cannot receive this program; leave \
                               '--stage-launcher' out, or choose another starter";
 
-/// Number of [`relay_words`].
-const RELAY_WORDS: usize = 5;
+/// Word between those of a relay and those of its starter.
+const RELAYED_BEHIND: &str = "--";
 
-/// Place of the address among them.
+/// Place of the address among [`relay_words`].
 const RELAY_ADDRESS: usize = 3;
 
 const HOST: &str = "{host}";

@@ -33,7 +33,12 @@ pub(super) enum StarterCall {
         is_quoted: bool,
     },
     /// One for all hosts.
-    Once(fn(&[&str]) -> Vec<String>),
+    Once {
+        /// Options in front of the command.
+        options: fn(&[&str]) -> Vec<String>,
+        /// Those of a call for one host, whose output is that of the command, if there is one.
+        of_one: Option<fn(&str) -> Vec<String>>,
+    },
 }
 
 /// All starters. A new one is a row here and a name in `settings/nodes.rs`.
@@ -58,14 +63,17 @@ pub(super) const ROWS: &[StarterRow] = &[
         name: "srun",
         program: "srun",
         variable: Some("SLURM_JOB_ID"),
-        call: StarterCall::Once(srun),
+        call: StarterCall::Once { options: srun, of_one: Some(srun_one) },
     },
     StarterRow {
         name: "flux",
         program: "flux",
         variable: Some("FLUX_URI"),
         // Node servers on hosts that the job does not use are refused their place and exit.
-        call: StarterCall::Once(|_| ["exec", "-r", "all"].map(str::to_owned).into()),
+        call: StarterCall::Once {
+            options: |_| ["exec", "-r", "all"].map(str::to_owned).into(),
+            of_one: None,
+        },
     },
     StarterRow {
         name: "blaunch",
@@ -80,6 +88,11 @@ pub(super) const ROWS: &[StarterRow] = &[
         call: StarterCall::PerHost { options: &["-inherit", "-noshell"], is_quoted: false },
     },
 ];
+
+/// Options of `srun` for one host, which passes on each byte of the output at once.
+fn srun_one(host: &str) -> Vec<String> {
+    [srun(&[host]), vec!["--unbuffered".to_owned()]].concat()
+}
 
 /// Options of `srun`: one task on each host of the list, beside a step that runs there already, and its
 /// standard input for all of them. A task that fails ends no other one; the head decides that.

@@ -209,10 +209,32 @@ fn relay_runs_the_starter_of_each_host_but_this_one() {
     let mut delegated = commands[0].clone();
     delegated.relay_to("192.0.2.1:7".parse().unwrap());
     assert_eq!(delegated.words.join(" "), first.replace("127.0.0.1:9", "192.0.2.1:7"));
+    // The relay has the program, and the head sends none.
     let staged = NodeCommand { is_staged: true, ..relayed };
-    assert!(starter.commands(&hosts, &staged).unwrap_err().contains("'--node-relay'"));
+    let command = &starter.commands(&hosts, &staged).unwrap()[0];
+    let line = command.words.join(" ");
+    assert!(!command.sends_program && command.program() == "x", "{command:?}");
+    let first = "/p node-relay --to 127.0.0.1:9 --send-program -- x a sh -c ";
+    assert!(line.starts_with(first) && line.ends_with("node --relayed --name a"), "{line}");
+    // One call for all hosts has one output, so that each gets its own.
     let srun = chosen(&settings(StarterName::Row("srun")), &[]).unwrap();
-    assert!(srun.commands(&hosts, &relayed).unwrap_err().contains("'--node-relay'"));
+    let commands = srun.commands(&hosts, &relayed).unwrap();
+    let lines: Vec<String> = commands.iter().map(|command| command.words.join(" ")).collect();
+    assert_eq!((lines.len(), commands[1].nodes.as_slice()), (2, &[2][..]));
+    for (line, host) in lines.iter().zip(["a", "b"]) {
+        let (relay, call) = line.split_once(" -- ").unwrap();
+        assert_eq!(relay, "/p node-relay --to 127.0.0.1:9");
+        assert!(
+            call.starts_with("srun ") && call.contains(&format!(" --nodelist={host} ")),
+            "{call}"
+        );
+        assert!(
+            call.ends_with(&format!(" --unbuffered /p node --relayed --name {host}")),
+            "{call}"
+        );
+    }
+    let flux = chosen(&settings(StarterName::Row("flux")), &[]).unwrap();
+    assert!(flux.commands(&hosts, &relayed).unwrap_err().contains("'--node-relay'"));
 }
 
 #[test]

@@ -123,6 +123,29 @@ fn cut_wire_ends_the_job_with_one_message() {
 }
 
 #[test]
+fn wire_that_is_slow_and_drops_packets_loses_nothing_of_a_run() {
+    let Some(hosts) = ssh_hosts("narrow", 6) else { return };
+    // A host next to the head, and one below it.
+    for host in [1, 6] {
+        hosts.narrow(host).unwrap();
+    }
+    let words = ["run", "--hosts", "n[1-6]:2", "-l"];
+    let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines().len(), 12 + 5, "{}", ran.out);
+    let long = [&words[..], &["sh", "-c", "seq 5000"]].concat();
+    let ran = run(&mut hosts.head(&long)).exits_with(0).says_nothing();
+    for rank in 0..12 {
+        let label = format!("[{rank}] ");
+        let lines = ran.out.lines().filter_map(|line| line.strip_prefix(&label));
+        assert!(lines.eq((1..=5000).map(|line| line.to_string())), "lines of rank {rank}");
+    }
+    for host in [1, 6] {
+        assert!(hosts.dropped_count(host) > 0, "host {host}");
+        wait_until_empty(&hosts, host);
+    }
+}
+
+#[test]
 fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
     let Some(hosts) = ssh_hosts("table", 2) else { return };
     // No such host; the second one has another key than the known one.

@@ -184,6 +184,34 @@ impl SshHosts {
         ip(&["-n", &self.namespace(0), "link", "set", &wire, "up"]).expect("the host is there");
     }
 
+    /// Makes the wire of a host slow, with so small a queue on both ends that it drops what comes in a burst.
+    ///
+    /// # Errors
+    ///
+    /// What `tc` says.
+    pub fn narrow(&self, host: u32) -> Result<(), String> {
+        self.ends(host).iter().try_for_each(|(namespace, interface)| {
+            let words = ["-n", namespace, "qdisc", "replace", "dev", interface, "root"];
+            execute("tc", &[&words[..], &NARROW].concat())
+        })
+    }
+
+    /// Number of packets that the wire of a host has dropped since it is narrow.
+    pub fn dropped_count(&self, host: u32) -> u64 {
+        let of_end = |(namespace, interface): &(String, String)| {
+            let words = ["-n", namespace, "-s", "qdisc", "show", "dev", interface];
+            let text = output_of("tc", &words).unwrap_or_default();
+            let (_, rest) = text.split_once("dropped ")?;
+            rest.split(',').next()?.parse::<u64>().ok()
+        };
+        self.ends(host).iter().filter_map(of_end).sum()
+    }
+
+    /// Both ends of the wire of a host: namespace and interface.
+    fn ends(&self, host: u32) -> [(String, String); 2] {
+        [(self.namespace(0), format!("v{host}")), (self.namespace(host), "eth0".to_owned())]
+    }
+
     /// Commands of `pmi-host` that run on a host.
     pub fn processes(&self, host: u32) -> Vec<String> {
         let command = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok();
@@ -308,19 +336,26 @@ pub fn address(host: u32) -> String {
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip").args(words).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("ip: {error}"))?;
+    execute("ip", words)
+}
+
+fn execute(program: &str, words: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(words).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
     match output.status.success() {
         true => Ok(()),
         false => {
             let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(format!("ip {}: {why}", words.join(" ")))
+            Err(format!("{program} {}: {why}", words.join(" ")))
         }
     }
 }
 
 /// Start of the names of namespaces, followed by the pid of their owner.
 const PREFIX: &str = "pmi";
+
+/// Options of a slow wire whose queue holds two or three large packets.
+const NARROW: [&str; 7] = ["tbf", "rate", "4mbit", "burst", "3kb", "limit", "4kb"];
 
 const SSHD: &str = "/usr/sbin/sshd";
 

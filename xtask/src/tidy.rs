@@ -37,7 +37,7 @@ const UNSAFE_PLACES: &[&str] = &[
     // A process is copied.
     "host-std/src/launch/guard.rs",
     // A process is made that has the memory of its parent until it executes a program.
-    "host-std/src/launch/group_start.rs",
+    "host-std/src/launch/child_start.rs",
     // A debugger reads and writes variables by their names.
     "host-std/src/mpir.rs",
     // An allocator that reports a lack of memory.

@@ -8,6 +8,7 @@
 pub(crate) mod apps;
 pub(crate) mod binding;
 pub(crate) mod cgroup;
+mod child_start;
 pub(crate) mod cleanup;
 pub(crate) mod codes;
 pub(crate) mod control;
@@ -17,7 +18,6 @@ pub(crate) mod directives;
 pub(crate) mod env;
 mod exec_stop;
 pub(crate) mod gdb;
-mod group_start;
 pub(crate) mod guard;
 pub(crate) mod hwloc;
 pub(crate) mod local_ranks;

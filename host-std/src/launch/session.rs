@@ -5,7 +5,7 @@
 //! the same session alone. So the latter stay in the launcher's session, and those of MPICH, which yield
 //! while they set up shared memory, on a machine that has idle processors when they start.
 
-use crate::launch::group_start::GroupStart;
+use crate::launch::child_start::{ChildStart, Leads};
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline::{self, DebugHold};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
@@ -25,9 +25,11 @@ pub(super) enum Session {
     Ours,
 }
 
-/// Attributes of `posix_spawn` for each session.
+/// Ways to start ranks for each session.
 pub(super) struct SpawnAttributes {
-    own: PosixSpawnAttr,
+    own: ChildStart,
+    /// Attributes of `posix_spawn` for the trampoline.
+    own_of_trampoline: PosixSpawnAttr,
     shared: Option<SharedAttributes>,
     ours: PosixSpawnAttr,
     /// Stop signals that ranks in the launcher's session do not block when they run.
@@ -36,17 +38,15 @@ pub(super) struct SpawnAttributes {
 
 /// Starts in the launcher's session with process groups of their own.
 struct SharedAttributes {
-    start: GroupStart,
+    start: ChildStart,
     /// For the trampoline.
     spawn: PosixSpawnAttr,
 }
 
 /// Way to start a rank.
 pub(super) enum StartMethod<'a> {
-    /// With these attributes.
-    Direct(&'a PosixSpawnAttr),
-    /// In a process group of its own in the launcher's session.
-    InGroup(&'a GroupStart),
+    /// As a child that becomes the program.
+    Direct(&'a ChildStart),
     /// With these attributes, by the [`trampoline`], which unblocks these stop signals.
     Trampoline(&'a PosixSpawnAttr, SigSet),
 }
@@ -63,12 +63,13 @@ impl SpawnAttributes {
         let mut blocked = *mask;
         blocked.extend(&stops);
         let shared = || -> io::Result<_> {
-            let start = GroupStart { mask: *mask, defaults: ignored.others(), stops };
+            let start = ChildStart { mask: *mask, leads: Leads::Group { stops } };
             let flags = PosixSpawnFlags::POSIX_SPAWN_SETPGROUP;
             Ok(SharedAttributes { start, spawn: attributes(flags, &blocked, ignored)? })
         };
         Ok(Self {
-            own: attributes(SETSID, mask, ignored)?,
+            own: ChildStart { mask: *mask, leads: Leads::Session },
+            own_of_trampoline: attributes(SETSID, mask, ignored)?,
             shared: may_share.then(shared).transpose()?,
             ours: attributes(PosixSpawnFlags::empty(), &blocked, ignored)?,
             stops,
@@ -83,9 +84,9 @@ impl SpawnAttributes {
             (Session::Shared, Some(shared)) if is_held => {
                 StartMethod::Trampoline(&shared.spawn, self.stops)
             }
-            (Session::Shared, Some(shared)) => StartMethod::InGroup(&shared.start),
+            (Session::Shared, Some(shared)) => StartMethod::Direct(&shared.start),
             (Session::Shared, None) | (Session::Own, _) if is_held => {
-                StartMethod::Trampoline(&self.own, SigSet::empty())
+                StartMethod::Trampoline(&self.own_of_trampoline, SigSet::empty())
             }
             (Session::Shared, None) | (Session::Own, _) => StartMethod::Direct(&self.own),
         }

@@ -1,6 +1,6 @@
 //! Starting the ranks of a batch, by several threads.
 //!
-//! `posix_spawn` lends the memory of this process to the child and returns when the child has become the
+//! A start lends the memory of this process to the child and returns when the child has become the
 //! program. Until then the child needs a processor. A rank that leads a session has a scheduling group of its
 //! own from then on, and on a busy machine that group waits for its turn, with the thread that starts the
 //! rank. So the ranks of a batch are prepared one after the other and started by several threads, which wait
@@ -13,6 +13,7 @@
 //! binding belongs to a thread.
 
 use crate::launch::binding::Binding;
+use crate::launch::child_start::ChildFiles;
 use crate::launch::exec_stop;
 use crate::launch::script;
 use crate::launch::session::{Session, SpawnAttributes, StartMethod};
@@ -246,23 +247,22 @@ impl Batch {
         let RankProgram { path, words, environment, binding } = &*self.program;
         let environment: Vec<&CStr> =
             environment.iter().chain(&rank.environment).map(CString::as_c_str).collect();
-        let start_with = |path: &CStr, words: &[CString], attributes| {
-            let actions = rank.streams.actions(&rank.link, self.link);
-            actions
-                .and_then(|actions| posix_spawn(path, &actions, attributes, words, &environment))
-                .map_err(|error| Errno::from_raw_os_error(error as i32))
-        };
+        let files = rank.streams.files(&rank.link, self.link);
         let start =
             |path: &CStr, words: &[CString]| match self.attributes.of(rank.session, rank.hold) {
-                StartMethod::Direct(attributes) => start_with(path, words, attributes),
-                StartMethod::InGroup(group) => {
-                    let files = rank.streams.files(&rank.link, self.link);
+                StartMethod::Direct(child) => {
                     let words = words.iter().map(CString::as_c_str);
-                    group.start(path, words, environment.iter().copied(), &files)
+                    child.start(path, words, environment.iter().copied(), &files)
                 }
                 StartMethod::Trampoline(attributes, stops) => {
                     let words = trampoline::words(&stops, rank.hold, path, words);
-                    start_with(trampoline::PROGRAM, &words, attributes)
+                    let actions = actions(&files);
+                    let path = trampoline::PROGRAM;
+                    actions
+                        .and_then(|actions| {
+                            posix_spawn(path, &actions, attributes, &words, &environment)
+                        })
+                        .map_err(|error| Errno::from_raw_os_error(error as i32))
                 }
             };
         let start = || match start(path, words) {
@@ -294,34 +294,36 @@ impl BatchProgress {
 }
 
 impl RankStreams {
-    /// File actions of a rank with these streams and this end of its socket pair, which it finds at `at`.
-    fn actions(&self, link: &OwnedFd, at: RawFd) -> nix::Result<PosixSpawnFileActions> {
-        let mut actions = PosixSpawnFileActions::init()?;
-        if let Self::Terminal(name) = self {
-            // By its name, for only so does it become the controlling terminal.
-            actions.add_open(0, name.as_c_str(), OFlag::O_RDWR, Mode::empty())?;
-        }
-        for (file, number) in self.files(link, at) {
-            actions.add_dup2(file, number)?;
-        }
-        Ok(actions)
-    }
-
-    /// Descriptors of the launcher, each with the number at which the rank finds it. The rank opens a
-    /// terminal before by itself.
-    fn files(&self, link: &OwnedFd, at: RawFd) -> Vec<(RawFd, RawFd)> {
-        let mut files = Vec::with_capacity(4);
+    /// Files of a rank with these streams and this end of its socket pair, which it finds at `at`.
+    fn files(&self, link: &OwnedFd, at: RawFd) -> ChildFiles<'_> {
+        let mut files = ChildFiles::default();
         match self {
             Self::Pipes { input, output, errors } => {
-                files.extend(input.as_ref().map(|input| (input.as_raw_fd(), 0)));
-                files.push((output.as_raw_fd(), 1));
-                files.push((errors.as_ref().unwrap_or(output).as_raw_fd(), 2));
+                let descriptors = &mut files.descriptors;
+                descriptors.reserve(4);
+                descriptors.extend(input.as_ref().map(|input| (input.as_raw_fd(), 0)));
+                descriptors.push((output.as_raw_fd(), 1));
+                descriptors.push((errors.as_ref().unwrap_or(output).as_raw_fd(), 2));
             }
-            Self::Terminal(_) => files.extend([(0, 1), (0, 2)]),
+            Self::Terminal(name) => {
+                files = ChildFiles { terminal: Some(name), descriptors: vec![(0, 1), (0, 2)] };
+            }
         }
-        files.push((link.as_raw_fd(), at));
+        files.descriptors.push((link.as_raw_fd(), at));
         files
     }
+}
+
+/// The same for `posix_spawn`.
+fn actions(files: &ChildFiles<'_>) -> nix::Result<PosixSpawnFileActions> {
+    let mut actions = PosixSpawnFileActions::init()?;
+    if let Some(terminal) = files.terminal {
+        actions.add_open(0, terminal, OFlag::O_RDWR, Mode::empty())?;
+    }
+    for &(file, number) in &files.descriptors {
+        actions.add_dup2(file, number)?;
+    }
+    Ok(actions)
 }
 
 /// True for an error of a start that may succeed when fewer threads run.

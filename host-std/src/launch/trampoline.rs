@@ -6,7 +6,7 @@
 //! could neither stop itself, as the shell expects, nor be continued or terminated.
 //!
 //! Ranks in sessions of their own are out of reach of these signals, and ranks that share the launcher's
-//! session discard them: see [`group_start`](super::group_start). The rank that reads the launcher's
+//! session discard them: see [`child_start`](super::child_start). The rank that reads the launcher's
 //! terminal must not, so its stop signals are blocked across the exec. The exec keeps the mask, and the rank
 //! has to run with the mask of its user, so the first program is this one: it restores the mask and becomes
 //! the rank. A pending signal then stops a process for which no other process waits. A rank with a process

@@ -1,10 +1,12 @@
-//! Start of a program in the session of the launcher, with a process group of its own.
+//! Start of a program that leads a session, or a process group in the session of the launcher.
 //!
-//! A signal that stops the launcher's process group must not stop the child before it has become the
-//! program: the launcher would wait for it inside the system, and could neither stop itself nor be
-//! continued. `posix_spawn` restores the signal mask before the exec, and a stop signal that came before the
-//! child had a group of its own is pending then. So the child is made here as `posix_spawn` makes it, and
-//! discards such signals in between: they were for the launcher's group. The other way, executing the
+//! The child is made as `posix_spawn` makes it, with two differences. It sets the action of one signal in
+//! place of 64, since the launcher ignores no other by itself: an exec resets all that are handled. And a
+//! signal that stops the launcher's process group must not stop the child before it has become the program:
+//! the launcher would wait for it inside the system, and could neither stop itself nor be continued.
+//! `posix_spawn` restores the signal mask before the exec, and a stop signal that came before the child had
+//! a group of its own is pending then. A child that stays in the launcher's session discards such signals
+//! in between: they were for the launcher's group. The other way, executing the
 //! [`trampoline`](super::trampoline) first, costs 0.5 ms of processor time for each rank.
 
 use nix::libc::{self, c_char, c_int, c_void};
@@ -17,31 +19,49 @@ use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Signals of a program that is started in a process group of its own.
+/// Way to start programs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GroupStart {
-    /// Signals that it blocks.
+pub(super) struct ChildStart {
+    /// Signals that they block.
     pub(super) mask: SigSet,
-    /// Signals for which it has the default action.
-    pub(super) defaults: SigSet,
-    /// Signals that stop a process group.
-    pub(super) stops: SigSet,
+    pub(super) leads: Leads,
+}
+
+/// What a program leads when it is started.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Leads {
+    /// A session, and its process group.
+    Session,
+    /// A process group in the session of the launcher.
+    Group {
+        /// Signals that stop the group of the launcher.
+        stops: SigSet,
+    },
+}
+
+/// Files of a program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ChildFiles<'a> {
+    /// Terminal that it opens as its standard input, by its name: only so does it become the controlling
+    /// terminal of a session.
+    pub(super) terminal: Option<&'a CStr>,
+    /// Descriptors, each with the number at which the program finds it.
+    pub(super) descriptors: Vec<(RawFd, RawFd)>,
 }
 
 /// Arguments of the child, prepared by its parent: in the child nothing may allocate.
-struct GroupChild<'a> {
+struct Child<'a> {
     path: &'a CStr,
     words: &'a [*const c_char],
     environment: &'a [*const c_char],
-    /// Descriptors, each with the number at which the program finds it.
-    files: &'a [(RawFd, RawFd)],
-    signals: &'a GroupStart,
+    files: &'a ChildFiles<'a>,
+    start: &'a ChildStart,
     /// Number of the error if the exec or a call before it fails.
     failure: AtomicI32,
 }
 
-impl GroupStart {
-    /// Starts the program at `path`, which finds each of the `files` at the number beside it.
+impl ChildStart {
+    /// Starts the program at `path`.
     ///
     /// # Errors
     ///
@@ -52,7 +72,7 @@ impl GroupStart {
         path: &CStr,
         words: impl Iterator<Item = &'a CStr>,
         environment: impl Iterator<Item = &'a CStr>,
-        files: &[(RawFd, RawFd)],
+        files: &ChildFiles<'_>,
     ) -> Result<Pid, Errno> {
         let pointers = |texts: &mut dyn Iterator<Item = &'a CStr>| -> Vec<*const c_char> {
             texts.map(CStr::as_ptr).chain([ptr::null()]).collect()
@@ -61,8 +81,8 @@ impl GroupStart {
         let (words, environment) = (pointers(&mut words), pointers(&mut environment));
         let failure = AtomicI32::new(0);
         let (words, environment) = (&words[..], &environment[..]);
-        let child = GroupChild { path, words, environment, files, signals: self, failure };
-        let mut stack = vec![0_u8; STACK_BYTES];
+        let child = Child { path, words, environment, files, start: self, failure };
+        let mut stack = Box::<[u8]>::new_uninit_slice(STACK_BYTES);
         // A handler of the launcher must not run in the child, which has its memory.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(errno)?;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -72,7 +92,7 @@ impl GroupStart {
         // only, and changes nothing in memory but `failure`.
         let pid = unsafe {
             let end = stack.as_mut_ptr_range().end;
-            let end = end.sub(end.addr() % STACK_ALIGN);
+            let end = end.cast::<u8>().sub(end.addr() % STACK_ALIGN);
             libc::clone(run, end.cast(), flags, argument)
         };
         let pid = nix::errno::Errno::result(pid).map(Pid::from_raw);
@@ -89,32 +109,43 @@ impl GroupStart {
     }
 }
 
-/// The child of a parent that has passed its [`GroupChild`].
+/// The child of a parent that has passed its [`Child`].
 #[allow(unsafe_code, reason = "the system passes an address")]
 extern "C" fn run(child: *mut c_void) -> c_int {
     // SAFETY: the parent keeps it for as long as this process uses it.
-    let child = unsafe { &*child.cast_const().cast::<GroupChild<'_>>() };
+    let child = unsafe { &*child.cast_const().cast::<Child<'_>>() };
     child.failure.store(child.become_program(), Ordering::Relaxed);
     // SAFETY: it terminates the child, and runs no handlers, which are those of its parent.
     unsafe { libc::_exit(c_int::from(u8::MAX)) }
 }
 
-impl GroupChild<'_> {
+impl Child<'_> {
     /// Executes the program. Returns the number of the error if that fails.
     #[allow(unsafe_code, reason = "the safe forms of these calls allocate, or own descriptors")]
     fn become_program(&self) -> c_int {
-        let Self { path, words, environment, files, signals, .. } = self;
+        let Self { path, words, environment, files, start, .. } = self;
         // SAFETY: these calls change this process alone, whose descriptors, actions and mask are its own, and
         // take pointers to texts and lists that end with a null and outlive the call.
         unsafe {
-            if libc::setpgid(0, 0) != 0 {
+            let leads = match start.leads {
+                Leads::Session => libc::setsid(),
+                Leads::Group { .. } => libc::setpgid(0, 0),
+            };
+            if leads < 0 {
                 return last_error();
             }
-            for signal in signals.defaults.iter() {
-                // Fails for the signals that have no other action.
-                libc::signal(signal as c_int, libc::SIG_DFL);
+            // The launcher ignores it, as all Rust programs do.
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            if let Some(terminal) = files.terminal {
+                let opened = libc::open(terminal.as_ptr(), libc::O_RDWR);
+                if opened < 0 || opened > 0 && libc::dup2(opened, 0) < 0 {
+                    return last_error();
+                }
+                if opened > 0 {
+                    libc::close(opened);
+                }
             }
-            for &(file, number) in *files {
+            for &(file, number) in &files.descriptors {
                 let is_done = match file == number {
                     // It stays open across the exec.
                     true => libc::fcntl(number, libc::F_SETFD, 0) == 0,
@@ -124,9 +155,10 @@ impl GroupChild<'_> {
                     return last_error();
                 }
             }
-            discard_pending(&signals.stops);
-            if libc::pthread_sigmask(libc::SIG_SETMASK, signals.mask.as_ref(), ptr::null_mut()) != 0
-            {
+            if let Leads::Group { stops } = &start.leads {
+                discard_pending(stops);
+            }
+            if libc::pthread_sigmask(libc::SIG_SETMASK, start.mask.as_ref(), ptr::null_mut()) != 0 {
                 return libc::EINVAL;
             }
             libc::execve(path.as_ptr(), words.as_ptr(), environment.as_ptr());
@@ -167,27 +199,40 @@ mod tests {
     use std::fs::File;
     use std::io::Read;
 
-    fn signals(mask: &[Signal]) -> GroupStart {
-        let stops = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].into_iter().collect();
-        GroupStart { mask: mask.iter().copied().collect(), defaults: SigSet::all(), stops }
+    fn stops() -> SigSet {
+        [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].into_iter().collect()
+    }
+
+    fn start(leads: Leads) -> ChildStart {
+        ChildStart { mask: [Signal::SIGUSR1].into_iter().collect(), leads }
     }
 
     #[test]
-    fn program_has_a_group_its_mask_and_its_files() {
+    fn program_has_a_group_or_a_session_its_mask_and_its_files() {
+        for leads in [Leads::Session, Leads::Group { stops: stops() }] {
+            check(leads);
+        }
+    }
+
+    fn check(leads: Leads) {
         let (read, written) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         // A shell would clear its mask. The last file is there if the program has the descriptor.
         let own = [c"/proc/self/stat", c"/proc/self/status", c"/proc/self/environ"];
         let words = [c"cat"].into_iter().chain(own).chain([c"/proc/self/fdinfo/7"]);
-        let files = [(written.as_raw_fd(), 1), (written.as_raw_fd(), 7)];
+        let descriptors = vec![(written.as_raw_fd(), 1), (written.as_raw_fd(), 7)];
+        let files = ChildFiles { terminal: Some(c"/dev/null"), descriptors };
         let environment = [c"WORD=of its own"].into_iter();
-        let started = signals(&[Signal::SIGUSR1]).start(c"/bin/cat", words, environment, &files);
+        let started = start(leads).start(c"/bin/cat", words, environment, &files);
         let pid = started.unwrap();
         drop(written);
         let mut text = String::new();
         File::from(read).read_to_string(&mut text).unwrap();
         waitpid(rustix::process::Pid::from_raw(pid.as_raw()), WaitOptions::empty()).unwrap();
         let fields: Vec<_> = text.split_once(") ").unwrap().1.split(' ').collect();
-        let session = nix::unistd::getsid(None).unwrap();
+        let session = match leads {
+            Leads::Session => pid,
+            Leads::Group { .. } => nix::unistd::getsid(None).unwrap(),
+        };
         assert_eq!(fields[2..4], [pid.to_string(), session.to_string()]);
         let set = |name| {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -204,15 +249,19 @@ mod tests {
     #[test]
     fn missing_program_is_an_error_and_leaves_no_process() {
         let none = || [c""; 0].into_iter();
-        let started = signals(&[]).start(c"/nonexistent/program", none(), none(), &[]);
-        assert_eq!(started, Err(Errno::NOENT));
-        let started = signals(&[]).start(c"/bin/true", none(), none(), &[(-1, 1)]);
-        assert_eq!(started, Err(Errno::BADF));
+        let fails = |path: &CStr, files: ChildFiles<'_>| {
+            start(Leads::Session).start(path, none(), none(), &files).unwrap_err()
+        };
+        assert_eq!(fails(c"/nonexistent/program", ChildFiles::default()), Errno::NOENT);
+        let descriptors = vec![(-1, 1)];
+        assert_eq!(fails(c"/bin/true", ChildFiles { terminal: None, descriptors }), Errno::BADF);
+        let terminal = Some(c"/no/such/terminal");
+        assert_eq!(fails(c"/bin/true", ChildFiles { terminal, descriptors: vec![] }), Errno::NOENT);
     }
 
     #[test]
     fn pending_stop_signals_are_discarded() {
-        let stops = signals(&[]).stops;
+        let stops = stops();
         let mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).unwrap();
         raise(Signal::SIGTSTP).unwrap();
         raise(Signal::SIGTTOU).unwrap();

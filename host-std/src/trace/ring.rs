@@ -28,10 +28,11 @@ pub(crate) struct Ring {
 
 /// Description of a record, in front of its bytes.
 ///
-/// Shape: the number of bytes behind this number, kind, time, job, rank and session, each as a number of
-/// seven bits a byte, the lowest first. Most take 12 bytes together.
+/// Shape: the number of bytes behind it with the kind in the highest two bits, job, rank and session in 32
+/// bits each, and the time in 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RingHeader {
+    len_bytes: u32,
     kind: EntryKind,
     time_ns: u64,
     subject: TraceSource,
@@ -112,22 +113,17 @@ impl Ring {
     }
 
     fn push(&mut self, subject: TraceSource, time_ns: u64, kind: EntryKind, bytes: &[u8]) {
-        let mut header = Numbers::default();
-        RingHeader { kind, time_ns, subject }.encode(&mut header);
-        let behind_bytes = header.as_bytes().len() + bytes.len();
-        let mut length = Numbers::default();
-        length.push(u64::try_from(behind_bytes).unwrap_or(u64::MAX));
-        let len_bytes = length.as_bytes().len() + behind_bytes;
-        if len_bytes > self.bytes.len() || self.count_max == 0 {
+        let room_bytes = self.bytes.len();
+        let record_bytes = HEADER_BYTES + bytes.len();
+        let Ok(len_bytes) = u32::try_from(bytes.len()) else { return };
+        if record_bytes > room_bytes || len_bytes > LEN_MAX_BYTES || self.count_max == 0 {
             return;
         }
-        while self.count >= self.count_max || self.held_bytes + len_bytes > self.bytes.len() {
-            let (length_bytes, behind_bytes) = self.length_at(self.start());
-            self.held_bytes -= length_bytes + behind_bytes;
+        while self.count >= self.count_max || self.held_bytes + record_bytes > room_bytes {
+            self.held_bytes -= HEADER_BYTES + self.len_at(self.start());
             self.count -= 1;
         }
-        self.append(length.as_bytes());
-        self.append(header.as_bytes());
+        self.append(&RingHeader { len_bytes, kind, time_ns, subject }.encode());
         self.append(bytes);
         self.count += 1;
     }
@@ -149,17 +145,16 @@ impl Ring {
         }
     }
 
-    /// The size of the first number at an offset, and that number: how many bytes of the record follow.
-    fn length_at(&self, mut at: usize) -> (usize, usize) {
-        let (mut number, mut count) = (0, 0);
-        loop {
-            let byte = self.bytes[at];
-            number |= usize::from(byte & !MORE) << (7 * count);
-            count += 1;
-            at = if at + 1 == self.bytes.len() { 0 } else { at + 1 };
-            if byte & MORE == 0 {
-                return (count, number);
-            }
+    /// Number of bytes behind the header at an offset.
+    fn len_at(&self, at: usize) -> usize {
+        index(u32::from_le_bytes(self.bytes_at(at)) & LEN_MAX_BYTES)
+    }
+
+    /// Bytes at an offset, from which they may wrap around.
+    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
+        match self.bytes[at..].first_chunk() {
+            Some(bytes) => *bytes,
+            None => std::array::from_fn(|place| self.bytes[(at + place) % self.bytes.len()]),
         }
     }
 
@@ -178,20 +173,19 @@ impl Ring {
 
     /// Appends all records as in a file, the oldest first.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
-        let (mut at, mut joined) = (self.start(), Vec::new());
+        let (mut at, mut bytes) = (self.start(), Vec::new());
         for _ in 0..self.count {
-            let (length_bytes, behind_bytes) = self.length_at(at);
+            let header = RingHeader::decode(&self.bytes_at(at));
             let (before, behind) = self.bytes.split_at(at);
-            joined.clear();
-            joined.extend(behind.iter().chain(before).skip(length_bytes).take(behind_bytes));
-            at = (at + length_bytes + behind_bytes) % self.bytes.len();
-            let mut bytes = &joined[..];
-            let Some(header) = RingHeader::decode(&mut bytes) else { return };
+            let record = behind.iter().chain(before).skip(HEADER_BYTES);
+            bytes.clear();
+            bytes.extend(record.take(index(header.len_bytes)));
+            at = (at + HEADER_BYTES + bytes.len()) % self.bytes.len();
             match header.kind {
-                EntryKind::Encoded => out.extend_from_slice(bytes),
+                EntryKind::Encoded => out.extend_from_slice(&bytes),
                 EntryKind::Message(direction) => {
                     let TraceSource { job, rank, session } = header.subject;
-                    let what = Content::Message { direction, bytes };
+                    let what = Content::Message { direction, bytes: &bytes };
                     write_record(
                         &Record { time_ns: header.time_ns, job, rank, session, what },
                         out,
@@ -203,69 +197,38 @@ impl Ring {
 }
 
 impl RingHeader {
-    /// Appends everything but the length.
-    fn encode(self, numbers: &mut Numbers) {
+    fn encode(self) -> [u8; HEADER_BYTES] {
         let TraceSource { job, rank, session } = self.subject;
-        numbers.push(match self.kind {
-            EntryKind::Message(Direction::ToServer) => 0,
-            EntryKind::Message(Direction::ToClient) => 1,
-            EntryKind::Encoded => 2,
-        });
-        let known = |number: Option<u32>| number.map_or(0, |number| u64::from(number) + 1);
-        numbers.push(self.time_ns);
-        numbers.push(job.into());
-        numbers.push(known(rank));
-        // The highest bit of a session marks those of PMIx.
-        numbers.push(known(session.map(|session| session.rotate_left(1))));
+        let kind = match self.kind {
+            EntryKind::Message(Direction::ToServer) => TO_SERVER,
+            EntryKind::Message(Direction::ToClient) => TO_CLIENT,
+            EntryKind::Encoded => ENCODED,
+        };
+        let (rank, session) = (rank.unwrap_or(ABSENT), session.unwrap_or(ABSENT));
+        let words = [self.len_bytes | kind, job, rank, session];
+        let mut bytes = [0; HEADER_BYTES];
+        let (numbers, time) = bytes.split_at_mut(HEADER_BYTES - size_of::<u64>());
+        for (place, word) in numbers.chunks_exact_mut(size_of::<u32>()).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        time.copy_from_slice(&self.time_ns.to_le_bytes());
+        bytes
     }
 
-    /// Reads a header behind its length, and leaves what follows it; `None` if the bytes are none.
-    fn decode(bytes: &mut &[u8]) -> Option<Self> {
-        let mut number = || {
-            let (mut number, mut shift) = (0, 0);
-            loop {
-                let byte = *bytes.split_off_first()?;
-                number |= u64::from(byte & !MORE).checked_shl(shift)?;
-                shift += 7;
-                if byte & MORE == 0 {
-                    return Some(number);
-                }
-            }
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Self {
+        let word = |place: usize| {
+            let word = bytes[place * size_of::<u32>()..].first_chunk();
+            u32::from_le_bytes(word.copied().unwrap_or_default())
         };
-        let kind = match number()? {
-            0 => EntryKind::Message(Direction::ToServer),
-            1 => EntryKind::Message(Direction::ToClient),
+        let known = |number: u32| (number != ABSENT).then_some(number);
+        let time_ns = bytes.last_chunk().copied().map_or(0, u64::from_le_bytes);
+        let kind = match word(0) & !LEN_MAX_BYTES {
+            TO_SERVER => EntryKind::Message(Direction::ToServer),
+            TO_CLIENT => EntryKind::Message(Direction::ToClient),
             _ => EntryKind::Encoded,
         };
-        let time_ns = number()?;
-        let job = u32::try_from(number()?).ok()?;
-        let known = |number: u64| u32::try_from(number.checked_sub(1)?).ok();
-        let rank = known(number()?);
-        let session = known(number()?).map(|session| session.rotate_right(1));
-        Some(Self { kind, time_ns, subject: TraceSource { job, rank, session } })
-    }
-}
-
-/// Numbers of a header, encoded.
-#[derive(Debug, Default)]
-struct Numbers {
-    bytes: [u8; HEADER_MAX_BYTES],
-    len_bytes: usize,
-}
-
-impl Numbers {
-    fn push(&mut self, mut number: u64) {
-        while number >= u64::from(MORE) {
-            self.bytes[self.len_bytes] = number.to_le_bytes()[0] | MORE;
-            self.len_bytes += 1;
-            number >>= 7;
-        }
-        self.bytes[self.len_bytes] = number.to_le_bytes()[0];
-        self.len_bytes += 1;
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len_bytes]
+        let subject = TraceSource { job: word(1), rank: known(word(2)), session: known(word(3)) };
+        Self { len_bytes: word(0) & LEN_MAX_BYTES, kind, time_ns, subject }
     }
 }
 
@@ -294,12 +257,17 @@ const ROOM_MIN_BYTES: usize = 16 << 10;
 /// Longer than every command with its prefix.
 const START_BYTES: usize = 40;
 
-/// Size of the longest header without its length: a number of 64 bits, three of 32 bits and the kind. An
-/// array of this size has a default.
-const HEADER_MAX_BYTES: usize = 32;
+/// Size of a header.
+const HEADER_BYTES: usize = 24;
 
-/// Mark of a byte that is not the last one of a number in a header.
-const MORE: u8 = 0x80;
+/// Bits of the length of a record; the others have its kind.
+const LEN_MAX_BYTES: u32 = u32::MAX >> 2;
+const TO_SERVER: u32 = 0;
+const TO_CLIENT: u32 = 1 << 30;
+const ENCODED: u32 = 2 << 30;
+
+/// No rank and no session has this number.
+const ABSENT: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -338,14 +306,7 @@ mod tests {
         assert_eq!(kept(&ring), expected);
         // Everything but the last record is dropped for a long one, and one that is too long for all is left
         // out.
-        let header_bytes = |time_ns| {
-            let mut numbers = Numbers::default();
-            let kind = EntryKind::Message(Direction::ToServer);
-            RingHeader { kind, time_ns, subject: SUBJECT }.encode(&mut numbers);
-            numbers.as_bytes().len()
-        };
-        // Lengths take a byte up to 127, and two bytes here.
-        let room = 1024 - (1 + header_bytes(200) + 10) - (2 + header_bytes(201));
+        let room = 1024 - 2 * HEADER_BYTES - 10;
         push(&mut ring, 201, &vec![1; room]);
         assert_eq!(kept(&ring), [(200, vec![200; 10]), (201, vec![1; room])]);
         push(&mut ring, 202, &[2; 1024]);
@@ -382,30 +343,19 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_they_were_written() {
-        let numbers = [0, 1, 127, 128, 300, 1 << 31, u32::MAX - 1];
-        for (place, &number) in numbers.iter().enumerate() {
+        let known = [None, Some(0), Some(1 << 31), Some(u32::MAX - 1)];
+        for (rank, session) in known.into_iter().zip(known.into_iter().rev()) {
             for kind in [
                 EntryKind::Message(Direction::ToServer),
                 EntryKind::Message(Direction::ToClient),
                 EntryKind::Encoded,
             ] {
-                let known = (place % 2 == 0).then_some(number);
-                let subject = TraceSource { job: number, rank: known, session: Some(number) };
-                let header = RingHeader { kind, time_ns: u64::MAX >> place, subject };
-                let mut numbers = Numbers::default();
-                header.encode(&mut numbers);
-                let bytes = numbers.as_bytes();
-                let followed = [bytes, b"message"].concat();
-                let mut rest = &followed[..];
-                assert_eq!(RingHeader::decode(&mut rest), Some(header));
-                assert_eq!(rest, b"message");
-                assert_eq!(RingHeader::decode(&mut &bytes[..bytes.len() - 1]), None);
+                let subject = TraceSource { job: 77, rank, session };
+                let (len_bytes, time_ns) = (LEN_MAX_BYTES - 9, u64::MAX - 3);
+                let header = RingHeader { len_bytes, kind, time_ns, subject };
+                assert_eq!(RingHeader::decode(&header.encode()), header);
             }
         }
-        let mut longest = Numbers::default();
-        let subject = TraceSource { job: u32::MAX, rank: Some(u32::MAX), session: Some(u32::MAX) };
-        RingHeader { kind: EntryKind::Encoded, time_ns: u64::MAX, subject }.encode(&mut longest);
-        assert!(longest.as_bytes().len() <= HEADER_MAX_BYTES);
     }
 
     #[test]

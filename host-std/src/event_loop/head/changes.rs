@@ -2,29 +2,21 @@
 //! nodes have made them.
 
 use super::HeadLoop;
+use super::node_requests::{NodeRequests, NodeResult};
 use crate::nodes::message::HeadMessage;
 use crate::operation::{Asker, ChangeResult, JobChange, OperationReply};
 use pmi_tree::{Destination, NodeId};
-use std::collections::BTreeSet;
 
-/// Changes that some nodes have not made yet.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// Number of the last one.
-    last: u32,
-    open: Vec<OpenChange>,
-}
+/// Changes that some nodes have not made, with the node of the rank that waits for the answer.
+pub(super) type Changes = NodeRequests<(NodeId, Asker), ChangeResult>;
 
-#[derive(Debug)]
-struct OpenChange {
-    number: u32,
-    /// Node of the rank that waits for the answer.
-    from: NodeId,
-    asker: Asker,
-    /// Nodes that have not made it.
-    waiting: BTreeSet<NodeId>,
-    /// The first result that is not done, if there is any.
-    result: ChangeResult,
+/// The first result that is not done remains.
+impl NodeResult for ChangeResult {
+    fn merge(&mut self, other: Self) {
+        if *self == Self::Done {
+            *self = other;
+        }
+    }
 }
 
 /// Has all nodes make a change. False if the node has no such rank, or the run no such job.
@@ -44,10 +36,7 @@ pub(super) fn start(
     }
     let present = head.nodes.iter().filter(|(_, node)| !node.is_lost);
     let waiting = present.map(|(node, _)| node).collect();
-    let changes = &mut head.operations.changes;
-    changes.last = changes.last.wrapping_add(1);
-    let number = changes.last;
-    changes.open.push(OpenChange { number, from, asker, waiting, result: ChangeResult::Done });
+    let number = head.operations.changes.open((from, asker), waiting, ChangeResult::Done);
     head.send_all(&HeadMessage::Operation(OperationReply::Change { number, change }));
     true
 }
@@ -58,29 +47,19 @@ pub(super) fn note(head: &mut HeadLoop, from: NodeId, number: u32, result: Chang
     if head.nodes.get(from).is_none_or(|node| node.is_lost) {
         return true;
     }
-    let mut open = head.operations.changes.open.iter_mut();
-    let Some(change) = open.find(|change| change.number == number) else { return false };
-    if change.result == ChangeResult::Done {
-        change.result = result;
-    }
-    let was_waiting = change.waiting.remove(&from);
+    let was_waiting = head.operations.changes.note(from, number, result);
     answer_complete(head);
     was_waiting
 }
 
 /// Expects no result of a node that is lost.
 pub(super) fn handle_loss(head: &mut HeadLoop, node: NodeId) {
-    for change in &mut head.operations.changes.open {
-        change.waiting.remove(&node);
-    }
+    head.operations.changes.remove_node(node);
     answer_complete(head);
 }
 
 fn answer_complete(head: &mut HeadLoop) {
-    let open = std::mem::take(&mut head.operations.changes.open);
-    let (complete, open) = open.into_iter().partition(|change| change.waiting.is_empty());
-    head.operations.changes.open = open;
-    for OpenChange { from, asker, result, .. } in complete {
+    while let Some(((from, asker), result)) = head.operations.changes.take_complete() {
         // A node that is lost has no rank that waits.
         if head.nodes.get(from).is_some_and(|node| !node.is_lost) {
             let reply = OperationReply::Changed { asker, result };

@@ -33,6 +33,7 @@ mod fetches;
 mod handlers;
 mod input;
 mod merge;
+mod node_requests;
 mod operations;
 mod pushes;
 mod queries;

@@ -3,6 +3,7 @@
 
 use super::super::forwarding;
 use super::HeadLoop;
+use super::node_requests::{NodeRequests, NodeResult};
 use crate::launch::directives::RankChoice;
 use crate::nodes::message::HeadMessage;
 use crate::numbers::index;
@@ -13,22 +14,14 @@ use pmi_core::wire::pmix::names::Status;
 use pmi_tree::{Destination, MESSAGE_BYTES_MAX, NodeId};
 use std::collections::BTreeSet;
 
-/// Pushes that some nodes have not handled yet.
-#[derive(Debug, Default)]
-pub(super) struct Pushes {
-    /// Number of the last one.
-    last: u32,
-    open: Vec<OpenPush>,
-}
+/// Pushes that some nodes have not handled, with the tool that waits for the answer and the number of the
+/// request there.
+pub(super) type Pushes = NodeRequests<(SessionId, usize), PushResult>;
 
-#[derive(Debug)]
-struct OpenPush {
-    number: u32,
-    /// Tool that waits for the answer, and number of the request there.
-    asked: (SessionId, usize),
-    /// Nodes that have not handled it.
-    waiting: BTreeSet<NodeId>,
-    result: PushResult,
+impl NodeResult for PushResult {
+    fn merge(&mut self, other: Self) {
+        *self = (*self).min(other);
+    }
 }
 
 /// Has the nodes with readers take input. Returns the status of the answer if it is known at once.
@@ -56,11 +49,8 @@ pub(super) fn start(
         let result = forwarding::without_input(PushResult::NoReader, &input);
         return Some(forwarding::status(result));
     }
-    let pushes = &mut head.clients.pushes;
-    pushes.last = pushes.last.wrapping_add(1);
-    let number = pushes.last;
     let nodes: Vec<NodeId> = waiting.iter().copied().collect();
-    pushes.open.push(OpenPush { number, asked, waiting, result: PushResult::NoReader });
+    let number = head.clients.pushes.open(asked, waiting, PushResult::NoReader);
     let message = PushMessage { readers, input, is_complete };
     let message = HeadMessage::Operation(OperationReply::Push { number, message });
     nodes.into_iter().for_each(|node| head.send(Destination::Node(node), &message));
@@ -91,27 +81,19 @@ pub(super) fn note(head: &mut HeadLoop, from: NodeId, number: u32, result: PushR
     if head.nodes.get(from).is_none_or(|node| node.is_lost) {
         return true;
     }
-    let mut open = head.clients.pushes.open.iter_mut();
-    let Some(push) = open.find(|push| push.number == number) else { return false };
-    push.result = push.result.min(result);
-    let was_waiting = push.waiting.remove(&from);
+    let was_waiting = head.clients.pushes.note(from, number, result);
     answer_complete(head);
     was_waiting
 }
 
 /// Expects no result of a node that is lost.
 pub(super) fn handle_loss(head: &mut HeadLoop, node: NodeId) {
-    for push in &mut head.clients.pushes.open {
-        push.waiting.remove(&node);
-    }
+    head.clients.pushes.remove_node(node);
     answer_complete(head);
 }
 
 fn answer_complete(head: &mut HeadLoop) {
-    let open = std::mem::take(&mut head.clients.pushes.open);
-    let (complete, open) = open.into_iter().partition(|push| push.waiting.is_empty());
-    head.clients.pushes.open = open;
-    for OpenPush { asked, result, .. } in complete {
+    while let Some((asked, result)) = head.clients.pushes.take_complete() {
         let status = forwarding::status(result);
         head.clients.server.service.pmix_calls().answer(asked, status);
     }

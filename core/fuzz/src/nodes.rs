@@ -3,7 +3,7 @@
 use super::decode::{fits, front};
 use pmi_core::wire::Framed;
 use pmi_core::wire::nodes::{
-    self, Content, ContributionPart, GoneNode, ListItems, MovedNode, NodeFrame,
+    self, Content, ContributionPart, GoneNode, GrownTree, ListItems, MovedNode, NodeFrame,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,6 +27,7 @@ pub fn decode_nodes(bytes: &[u8]) {
             Content::Gone => check_list::<GoneNode>(message.data.0),
             Content::Moved => check_list::<MovedNode>(message.data.0),
             Content::Excluded => check_list::<u32>(message.data.0),
+            Content::Grown => check_list::<GrownTree>(message.data.0),
         },
         _ => {}
     }

@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Version of the format; in the first frame of each side.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Largest number of payload bytes in one frame.
 pub const CHUNK_BYTES: usize = 16 * 1024;
@@ -182,6 +182,8 @@ pub enum Content {
     Moved,
     /// Down, to all: a node does not belong to the tree any more. Body: `u32`.
     Excluded,
+    /// Down, to all: the tree has more nodes. Body: [`GrownTree`].
+    Grown,
 }
 
 /// Reason for which a parent does not take a child.
@@ -215,6 +217,15 @@ pub struct MovedNode {
     pub epoch: u32,
     /// The parent, an ancestor of the node by numbers.
     pub parent: u32,
+}
+
+/// Nodes that were added to a tree: the numbers behind those that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GrownTree {
+    /// Number of all nodes, with the head.
+    pub nodes: u32,
+    /// First job whose operations wait for the new ones.
+    pub first_job: u32,
 }
 
 /// A piece of the contributions of a node, or the empty contributions of several nodes in a row.

@@ -7,7 +7,7 @@ use crate::edge::TreeEdge;
 use crate::event::{CollectiveId, Contribution, TreeEvent};
 use crate::gather::{Assembly, ContributionChunk, Gathering};
 use crate::node::TreeNode;
-use crate::{NodeId, TreeError};
+use crate::{Class, NodeId, TreeError};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -68,6 +68,11 @@ impl Collectives {
         partial.map_or(0, |item| item.bytes().len() as u64)
     }
 
+    /// Begins behind the result with this number.
+    pub(crate) fn begin_after(&mut self, ended: u64) {
+        (self.last, self.announced) = (ended, ended);
+    }
+
     /// True if results from number `sequence` on are here, or have not arrived yet.
     pub(crate) fn has_from(&self, sequence: u64) -> bool {
         sequence > self.last || (!self.results.is_empty() && sequence >= self.first)
@@ -102,7 +107,8 @@ impl TreeNode {
     /// Contributes the part of this node to an operation of all nodes.
     ///
     /// The operation ends when all nodes but the head and the excluded ones have contributed, also those
-    /// without members. What the head contributes before that is included.
+    /// without members. What the head contributes before that is included. A node that has joined after
+    /// the begin of the job takes no part: its contribution is dropped, and it receives the result.
     ///
     /// # Errors
     ///
@@ -115,6 +121,9 @@ impl TreeNode {
         if own.data.len() > CONTRIBUTION_BYTES_MAX {
             let (len, limit_bytes) = (own.data.len(), CONTRIBUTION_BYTES_MAX);
             return Err(TreeError::TooLong { len, limit_bytes });
+        }
+        if self.config.node.0 >= self.nodes_of(id.job) {
+            return Ok(());
         }
         if self.collectives.recent_set.contains(&id) {
             return Err(TreeError::Contributed);
@@ -206,7 +215,8 @@ impl TreeNode {
     ) -> Result<(), TreeError> {
         let invalid = TreeError::OutOfRange("a part of a contribution");
         self.gathering(id)?;
-        let (is_head, nodes, radix) = (self.head.is_some(), self.config.nodes, self.config.radix);
+        let (is_head, nodes, radix) =
+            (self.head.is_some(), self.nodes_of(id.job), self.config.radix);
         for part in ListItems::<ContributionPart>::new(list) {
             let part = part?;
             let is_below = |node: u32| NodeId(node) == peer || NodeId(node).is_below(peer, radix);
@@ -241,7 +251,8 @@ impl TreeNode {
         if self.head.is_some() {
             return self.check_end(id);
         }
-        let children: Vec<NodeId> = self.children().collect();
+        let nodes = self.nodes_of(id.job);
+        let children: Vec<NodeId> = self.children().filter(|child| child.0 < nodes).collect();
         let Collectives { gatherings, chunks, .. } = &mut self.collectives;
         let Some(gathering) = gatherings.get_mut(&id) else { return };
         let is_complete = gathering.own.is_some()
@@ -377,7 +388,9 @@ impl TreeNode {
 
     /// The next piece of a result for a child.
     pub(crate) fn result_piece(&self, edge: &TreeEdge) -> Option<NodeFrame<'_>> {
-        if !edge.is_open_child() {
+        // No result passes a message that was sent before it: a node that receives one knows all nodes that
+        // there were when the operation ended.
+        if !edge.is_open_child() || edge.lanes[Class::Control.index()].send.has_unsent() {
             return None;
         }
         let item = self.collectives.item(edge.cursor.sequence)?;

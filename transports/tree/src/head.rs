@@ -30,7 +30,8 @@ struct Suspect {
 /// State of the head.
 #[derive(Debug)]
 pub(crate) struct HeadState {
-    nodes: u32,
+    /// Number of nodes, with the head.
+    pub(crate) nodes: u32,
     /// Messages to single nodes so far, by class.
     pub(crate) directed: BTreeMap<NodeId, [u64; 2]>,
     /// Messages of nodes so far, by class.

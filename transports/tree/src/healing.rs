@@ -34,6 +34,12 @@ impl Absence {
     pub(crate) fn awaiting(child: NodeId) -> Self {
         Self { awaited: Some(child), until: None, lanes: Default::default(), acked: 0 }
     }
+
+    /// The absence of a child that joins later, and receives results behind those up to `acked`.
+    pub(crate) fn joining(child: NodeId, until: Instant, acked: u64) -> Self {
+        let (awaited, until) = (Some(child), Some(until));
+        Self { awaited, until, lanes: Default::default(), acked }
+    }
 }
 
 /// The search for a parent.
@@ -53,10 +59,9 @@ impl TreeNode {
     pub fn connected(&mut self, peer: NodeId, now: Instant) {
         self.now = now;
         let (me, radix) = (self.config.node, self.config.radix);
-        let start =
-            Duration::from_micros(self.config.silence.as_micros().saturating_mul(START_SILENCES));
+        let until = now.plus(self.config.start());
         for absence in &mut self.absences {
-            absence.until = absence.until.or(Some(now.plus(start)));
+            absence.until = absence.until.or(Some(until));
         }
         if self.edges.contains_key(&peer) {
             // The peer has noticed the end of the former connection earlier.
@@ -230,7 +235,7 @@ impl TreeNode {
     ) -> Result<(), TreeError> {
         let refusal = if attach.version != VERSION {
             Some(Refusal::Version)
-        } else if (attach.nodes, attach.radix) != (self.config.nodes, self.config.radix) {
+        } else if attach.radix != self.config.radix || !self.has_had(attach.nodes) {
             Some(Refusal::Shape)
         } else if self.banned.contains(&peer) {
             Some(Refusal::Excluded)
@@ -257,13 +262,14 @@ impl TreeNode {
             // Those below it may have less, but it has kept that for them.
             edge.cursor.acked = attach.acknowledged;
         }
-        self.add_route(moved);
+        // All messages that wait for it and those below follow together, in their order.
+        self.set_route(moved);
         for below in ListItems::<MovedNode>::new(attach.moved.0) {
             let below = below?;
             let (node, parent) = (NodeId(below.node), NodeId(below.parent));
             let is_its = parent == peer || parent.is_below(peer, radix);
             if is_its && node.is_below(parent, radix) {
-                self.add_route(below);
+                self.set_route(below);
             }
         }
         self.repeat_messages(peer, Some(attach.received));
@@ -278,6 +284,11 @@ impl TreeNode {
         self.advance_settlement();
         self.prune_results();
         Ok(())
+    }
+
+    /// True if the tree has this number of nodes, or had it before it grew: the child may lack the message.
+    fn has_had(&self, nodes: u32) -> bool {
+        nodes == self.config.nodes || self.growths.includes(nodes)
     }
 
     /// True if the child lacks something that this node does not have any more.
@@ -374,14 +385,15 @@ impl TreeNode {
             Refusal::Excluded => self.end(TreeEvent::Expelled),
             // No other ancestor has more.
             Refusal::Behind if peer == NodeId::HEAD => self.lose_head(),
-            Refusal::Behind => {
+            // An ancestor may have received fewer of the growths, the head has made all of them.
+            Refusal::Shape if peer == NodeId::HEAD => {
+                return Err(TreeError::OutOfOrder("a refusal of this number of nodes"));
+            }
+            Refusal::Behind | Refusal::Shape => {
                 self.events.push_back(TreeEvent::Close { peer, why: CloseReason::Refused });
                 self.lose_edge(peer, false);
             }
             Refusal::Version => return Err(TreeError::OutOfOrder("a refusal of this version")),
-            Refusal::Shape => {
-                return Err(TreeError::OutOfOrder("a refusal of this number of nodes"));
-            }
         }
         Ok(())
     }
@@ -460,6 +472,3 @@ impl TreeEdge {
 
 /// Pauses between attempts to reach the head, in the time of a ping.
 const PAUSES: u64 = 5;
-
-/// Messages are kept for children that have never been here for this many times the silence.
-const START_SILENCES: u64 = 12;

@@ -91,6 +91,11 @@ impl SendLane {
         Some((&entry.parcel, self.offset, len))
     }
 
+    /// True if a message, or the rest of one, was not sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.sent < self.entries.len()
+    }
+
     /// Records that the piece of `len` bytes was sent.
     pub(crate) fn advance(&mut self, len: usize) {
         let Some(entry) = self.entries.get(self.sent) else { return };

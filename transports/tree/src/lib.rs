@@ -21,6 +21,7 @@
 //! | `messages` | messages: numbered, kept until settled, accepted once |
 //! | `gather`, `collectives` | contributions up, results down |
 //! | `healing`, `head` | loss of edges and nodes |
+//! | `growth` | nodes that join later |
 
 extern crate alloc;
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod edge;
 mod error;
 mod event;
 mod gather;
+mod growth;
 mod head;
 mod healing;
 mod lane;
@@ -42,6 +44,7 @@ mod transmit;
 pub use collectives::CONTRIBUTION_BYTES_MAX;
 pub use error::TreeError;
 pub use event::{Class, CloseReason, CollectiveId, Contribution, Destination, EdgeLoss, TreeEvent};
+pub use growth::TreeStart;
 pub use lane::MESSAGE_BYTES_MAX;
 pub use node::{TreeConfig, TreeNode};
 pub use place::NodeId;

@@ -8,7 +8,9 @@ use crate::node::{Route, TreeNode};
 use crate::{Class, Destination, NodeId, OUTPUT_BYTES, TreeError, TreeEvent};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use pmi_core::wire::nodes::{Content, GoneNode, ListItems, MessageFrame, MovedNode, Target};
+use pmi_core::wire::nodes::{
+    Content, GoneNode, GrownTree, ListItems, MessageFrame, MovedNode, Target,
+};
 
 impl TreeNode {
     /// Sends a message; it arrives once, in the order of its class, unless its receiver is lost.
@@ -122,6 +124,7 @@ impl TreeNode {
         match parcel.content {
             Content::Owner | Content::Gone => {}
             Content::Excluded => return Err(TreeError::OutOfOrder("an exclusion")),
+            Content::Grown => return Err(TreeError::OutOfOrder("a growth")),
             Content::Moved => {
                 let moved: MovedNode = item(&parcel.body)?;
                 let (node, parent) = (NodeId(moved.node), NodeId(moved.parent));
@@ -249,8 +252,11 @@ impl TreeNode {
                 return Err(TreeError::OutOfRange("the receiver of a message"));
             }
         };
-        if !matches!(parcel.content, Content::Owner | Content::Excluded) {
+        if matches!(parcel.content, Content::Gone | Content::Moved) {
             return Err(TreeError::OutOfOrder("a report"));
+        }
+        if parcel.content == Content::Grown && parcel.to != Target::All {
+            return Err(TreeError::OutOfOrder("a growth for one node"));
         }
         let is_repeated = last.as_ref().is_some_and(|last| parcel.number <= **last);
         if let Some(last) = last.filter(|_| !is_repeated) {
@@ -288,6 +294,13 @@ impl TreeNode {
         }
         match (parcel.to, parcel.content) {
             (_, Content::Excluded) => self.ban(NodeId(item(&parcel.body)?)),
+            (_, Content::Grown) => {
+                let grown: GrownTree = item(&parcel.body)?;
+                if grown.nodes <= self.config.nodes {
+                    return Err(TreeError::OutOfRange("the number of nodes"));
+                }
+                self.add_nodes(grown);
+            }
             (Target::Node(node), _) if NodeId(node) != self.config.node => {}
             _ if parcel.from == self.config.node => {}
             _ if class == Class::Output && self.is_output_paused => {
@@ -389,17 +402,20 @@ impl TreeNode {
     ///
     /// Reports take different ways, so an earlier one may arrive later.
     pub(crate) fn add_route(&mut self, moved: MovedNode) {
+        if let Some(edge) = self.set_route(moved) {
+            self.repeat_messages(edge, None);
+        }
+    }
+
+    /// Records the parent of a node that has moved; returns the edge to it if that is another one now.
+    pub(crate) fn set_route(&mut self, moved: MovedNode) -> Option<NodeId> {
         let node = NodeId(moved.node);
         if self.routes.get(&node).is_some_and(|route| route.epoch >= moved.epoch) {
-            return;
+            return None;
         }
         let former = self.route(node);
         self.routes.insert(node, Route { epoch: moved.epoch, parent: NodeId(moved.parent) });
-        if let Some(edge) = self.route(node)
-            && former != Some(edge)
-        {
-            self.repeat_messages(edge, None);
-        }
+        self.route(node).filter(|edge| former != Some(*edge))
     }
 
     /// Sends what waits on other edges on the one that leads to its receivers now: messages to single

@@ -2,6 +2,7 @@
 
 use crate::collectives::Collectives;
 use crate::edge::{FrameReader, TreeEdge};
+use crate::growth::Growths;
 use crate::head::HeadState;
 use crate::healing::{Absence, Detached};
 use crate::lane::{Parcel, SendLane};
@@ -42,6 +43,11 @@ impl TreeConfig {
         }
     }
 
+    /// Time for which messages and results are kept for children that have never been here.
+    pub(crate) const fn start(&self) -> Duration {
+        Duration::from_micros(self.silence.as_micros().saturating_mul(START_SILENCES))
+    }
+
     /// Time for which the messages and results of a lost child are kept for the nodes below it.
     pub(crate) const fn hold(&self) -> Duration {
         Duration::from_micros(
@@ -49,6 +55,9 @@ impl TreeConfig {
         )
     }
 }
+
+/// Messages are kept for children that have never been here for this many times the silence.
+const START_SILENCES: u64 = 12;
 
 /// The way to the head.
 #[derive(Debug)]
@@ -109,6 +118,7 @@ pub struct TreeNode {
     /// Children whose loss was reported and that have not come back here.
     pub(crate) gone: BTreeSet<NodeId>,
     pub(crate) collectives: Collectives,
+    pub(crate) growths: Growths,
     pub(crate) head: Option<HeadState>,
     pub(crate) events: VecDeque<TreeEvent>,
     pub(crate) sessions: u32,
@@ -142,6 +152,7 @@ impl TreeNode {
             banned: BTreeSet::new(),
             gone: BTreeSet::new(),
             collectives: Collectives::default(),
+            growths: Growths::default(),
             head: is_head.then(|| HeadState::new(config.nodes)),
             events: VecDeque::new(),
             sessions: 0,

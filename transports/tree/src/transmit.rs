@@ -122,6 +122,8 @@ impl TreeNode {
         let edge = self.edges.get(&peer)?;
         let lane = match edge.is_parent {
             true => &self.uplink.lanes[class.index()],
+            // As for results.
+            false if class == Class::Output && edge.lanes[0].send.has_unsent() => return None,
             false => &edge.lanes[class.index()].send,
         };
         let piece = lane.piece(class);
@@ -208,6 +210,9 @@ impl TreeNode {
     }
 
     fn write_message(&mut self, peer: NodeId, class: Class) -> bool {
+        if self.lane(peer, class).is_none_or(|(_, len)| len.is_none()) {
+            return false;
+        }
         let Some(edge) = self.edges.get_mut(&peer) else { return false };
         let mut own = core::mem::take(&mut edge.lanes[class.index()].send);
         let lane = match edge.is_parent {

@@ -1,7 +1,8 @@
 //! Frames of every kind between nodes, with their lists.
 
 use pmi_core::wire::nodes::{
-    self, AttachFrame, CollectiveId, Content, ContributionPart, GoneNode, MessageFrame, MovedNode,
+    self, AttachFrame, CollectiveId, Content, ContributionPart, GoneNode, GrownTree, MessageFrame,
+    MovedNode,
     NodeBytes, NodeFrame, Refusal, Target, VERSION,
 };
 use serde::Serialize;
@@ -54,6 +55,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
         (Content::Gone, Target::Head, list(&GoneNode { node: 5, is_silent: true })),
         (Content::Moved, Target::Head, list(&moved)),
         (Content::Excluded, Target::All, list(&300_u32)),
+        (Content::Grown, Target::All, list(&GrownTree { nodes: 301, first_job: 2 })),
     ];
     frames.extend(bodies.iter().map(|(content, to, body)| message(*content, *to, body)));
     frames

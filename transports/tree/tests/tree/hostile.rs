@@ -237,7 +237,7 @@ fn children_of_another_version_or_tree_get_the_reason() {
         let Ok(NodeFrame::Refuse(why)) = nodes::read(&out[..len]) else { panic!("no refusal") };
         why
     };
-    assert_eq!(refused(AttachFrame { version: 2, ..attach(5) }), Refusal::Version);
+    assert_eq!(refused(AttachFrame { version: VERSION + 1, ..attach(5) }), Refusal::Version);
     assert_eq!(refused(AttachFrame { nodes: 23, ..attach(5) }), Refusal::Shape);
     assert_eq!(refused(AttachFrame { radix: 5, ..attach(5) }), Refusal::Shape);
     let other = NodeFrame::Attach(attach(6));

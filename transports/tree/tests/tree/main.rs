@@ -1,6 +1,7 @@
 //! Nodes of a tree against each other.
 
 mod collectives;
+mod growth;
 mod healing;
 mod hostile;
 mod messages;

@@ -38,6 +38,25 @@ impl Net {
         net
     }
 
+    /// Adds nodes without connections, for jobs from `first_job` on.
+    pub(crate) fn grow(&mut self, count: u32, first_job: u32) {
+        let config = *self.node(0).config();
+        let nodes = config.nodes + count;
+        let start = self.node(0).grow(nodes, first_job).unwrap();
+        for node in (config.nodes..nodes).map(NodeId) {
+            let config = TreeConfig { radix: config.radix, ..TreeConfig::new(node, nodes) };
+            self.nodes.push(Some(TreeNode::joining(config, &start)));
+            self.events.push(Vec::new());
+        }
+    }
+
+    /// Connects a node to its first ancestor that lives.
+    pub(crate) fn join(&mut self, node: u32) {
+        let above: Vec<NodeId> = self.node(node).ancestors().collect();
+        let parent = above.into_iter().find(|parent| self.nodes[parent.0 as usize].is_some());
+        self.connect(NodeId(node), parent.expect("an ancestor lives"));
+    }
+
     pub(crate) fn node(&mut self, node: u32) -> &mut TreeNode {
         self.nodes[node as usize].as_mut().expect("the node lives")
     }

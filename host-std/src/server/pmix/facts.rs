@@ -121,6 +121,11 @@ impl<'a> JobInfo<'a> {
                 info.ranks.push(rank);
             }
         }
+        // A node without ranks of the job describes it to those of others.
+        let own_node = plan.served().iter().next().map(node_of).or_else(|| {
+            let own = nodes.iter().position(|node| node.name == plan.host.as_bytes());
+            own.and_then(|own| u32::try_from(own).ok())
+        });
         let directories = plan.parts.iter().map(|part| part.program.directory.as_ref());
         let lines = plan.parts.iter().map(|part| {
             let program = &part.program;
@@ -133,7 +138,7 @@ impl<'a> JobInfo<'a> {
             server: server_nspace(pid),
             nodes,
             places,
-            own_node: plan.served().iter().next().map_or(0, node_of),
+            own_node: own_node.unwrap_or(0),
             directories: directories
                 .map(|directory| Some(directory?.as_os_str().as_bytes()))
                 .collect(),
@@ -226,10 +231,15 @@ impl<'a> JobInfo<'a> {
             (keys::NODEID, Fact::U32(number)),
             (keys::NODE_SIZE, Fact::U32(size)),
             (keys::LOCAL_SIZE, Fact::U32(size)),
-            (keys::LOCAL_PEERS, Fact::Text(peers.as_bytes())),
-            (keys::LOCAL_PROCS, Fact::Procs(self.plan.kvsname.as_bytes(), &node.ranks)),
-            (keys::LOCAL_LEADER, Fact::Rank(node.ranks.first().copied().unwrap_or(0))),
         ];
+        // Open MPI reads no list of peers without any.
+        if let Some(leader) = node.ranks.first() {
+            known.extend([
+                (keys::LOCAL_PEERS, Fact::Text(peers.as_bytes())),
+                (keys::LOCAL_PROCS, Fact::Procs(self.plan.kvsname.as_bytes(), &node.ranks)),
+                (keys::LOCAL_LEADER, Fact::Rank(*leader)),
+            ]);
+        }
         let alias = short_name(node.name);
         known.extend(alias.map(|alias| (keys::HOSTNAME_ALIASES, Fact::Text(alias))));
         // Open MPI 5 reads the presence of the key, not its value.
@@ -394,6 +404,26 @@ mod tests {
             local,
             name.to_vec()
         ))));
+    }
+
+    #[test]
+    fn node_without_ranks_of_the_job_has_no_peers_and_is_that_of_the_reader() {
+        let mut plan = crate::launch::plan::tests::plan(&[("./a", 1)]);
+        let mut placed = crate::placement::tests::placed("a,b", 1);
+        placed.hosts = vec!["a".to_owned(), "b".to_owned()];
+        plan.host = "b".to_owned();
+        plan.placement.ranks = LocalRanks::default();
+        let info = describe(&plan, Some(&placed), 7).unwrap();
+        let all = kvals(info.as_ref());
+        let first = all.iter().find(|kval| kval.key == keys::NODE_ARRAY).unwrap();
+        let node = first.value.array().unwrap();
+        assert_eq!(node.find(keys::HOSTNAME).unwrap().text(), Some(&b"b"[..]));
+        assert_eq!(node.find(keys::LOCAL_SIZE).unwrap().number(), Some(0));
+        for key in [keys::LOCAL_PEERS, keys::LOCAL_PROCS, keys::LOCAL_LEADER] {
+            assert!(node.find(key).is_none());
+        }
+        let own = all.iter().find(|kval| kval.key == keys::NODEID).unwrap();
+        assert_eq!(own.value.number(), Some(1));
     }
 
     // Coverage: X2-25

@@ -24,6 +24,13 @@ impl<S: Storage> Server<S> {
         self.job(job).into_iter().flat_map(Job::fence_puts)
     }
 
+    /// Pairs of a job that fences over nodes have carried here, for a node that was not there.
+    ///
+    /// Changes after: [`end_fence`](Self::end_fence), [`add_pairs`](Self::add_pairs).
+    pub fn carried_pairs(&self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
+        self.job(job).into_iter().flat_map(Job::carried_pairs)
+    }
+
     /// Adds the contributions of all nodes to a fence that was handed up, before
     /// [`end_fence`](Self::end_fence). Those of this node may be among them.
     ///
@@ -119,6 +126,20 @@ impl core::fmt::Display for RemoteError {
 impl core::error::Error for RemoteError {}
 
 impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
+    /// See [`Server::carried_pairs`].
+    fn carried_pairs(&self) -> impl Iterator<Item = BlockRecord<'_>> {
+        let all = |first| core::iter::successors(first, |last| self.kvs.next(Some(*last)));
+        all(self.kvs.next(None)).chain(all(self.kvs.first_remote())).filter_map(|id| {
+            let Entry { keyspace, key, value, visibility } = self.kvs.entry(id)?;
+            match visibility {
+                Visibility::Put { writer, .. } if keyspace == Keyspace::Remote => {
+                    Some(BlockRecord::Pair { writer, key, value })
+                }
+                _ => None,
+            }
+        })
+    }
+
     /// See [`Server::fence_puts`].
     fn fence_puts(&self) -> impl Iterator<Item = BlockRecord<'_>> {
         let fence = self.fence().generation().wrapping_add(1);

@@ -143,7 +143,9 @@ impl Config {
             return Err(UsageError::Universe { universe, ranks: all }.into());
         }
         let own_name = hosts.own_name().to_owned();
-        let mut hosts = hosts.place(&counts, &settings.hosts, settings.names.server.is_some())?;
+        // Hosts are added to a run with a head only.
+        let needs_head = settings.names.server.is_some() || settings.hosts.all_hosts;
+        let mut hosts = hosts.place(&counts, &settings.hosts, needs_head)?;
         if hosts.is_some() && settings.watching.gdb.is_some() {
             return Err(other(GDB_ON_HOSTS.to_owned()).into());
         }

@@ -1,5 +1,7 @@
 //! The event loop as the agent of one node: its start, and messages to and from the head of the run.
 
+pub(super) mod earlier;
+
 use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
 use super::{EventLoop, agent_requests, agent_spawn, listeners, pages};
@@ -26,6 +28,7 @@ use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::target;
 use crate::verdict::Failure;
+use earlier::HeldResult;
 use nix::sys::signal::SigSet;
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
@@ -259,6 +262,7 @@ pub(super) fn exchange(run: &mut EventLoop) -> io::Result<bool> {
         is_any = true;
         handle_uplink(run, event)?;
     }
+    earlier::answer(run);
     check_blocked_fence(run);
     let fences = run.uplink.as_ref().map(Uplink::fences).unwrap_or_default();
     for FenceNumber { job, number } in fences {
@@ -284,15 +288,12 @@ fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
         UplinkEvent::Message(message) => handle_head_message(run, message)?,
         UplinkEvent::CollectiveEnded { id, data, members } => {
             // Fences are the only collective operations.
-            let job = JobId(id.job);
             if id.kind != FENCE {
                 return Ok(());
             }
-            if let Err(why) = nodes::end_fence(&mut run.service, job, (&data, members)) {
-                let what = format!("fence {} cannot end: {why}", id.number);
-                run.fail(job, Failure::Launcher { what });
-            }
-            nodes::join_next_without_members(&mut run.service, job);
+            let result = HeldResult { id, data, members };
+            let result = run.uplink.as_mut().and_then(|uplink| uplink.earlier.hold(result));
+            result.iter().for_each(|result| end_fence(run, result));
         }
         UplinkEvent::HeadLost => {
             request_end(run);
@@ -300,6 +301,16 @@ fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Ends a fence with the contributions of all nodes.
+pub(super) fn end_fence(run: &mut EventLoop, HeldResult { id, data, members }: &HeldResult) {
+    let job = JobId(id.job);
+    if let Err(why) = nodes::end_fence(&mut run.service, job, (data, *members)) {
+        let what = format!("fence {} cannot end: {why}", id.number);
+        run.fail(job, Failure::Launcher { what });
+    }
+    nodes::join_next_without_members(&mut run.service, job);
 }
 
 fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<()> {
@@ -353,7 +364,9 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
             run.publish_failed_ranks(job, &all);
         }
         HeadMessage::NodeLost(node) => {
-            let plan = run.jobs.plan(run.jobs.first());
+            // The last job has all hosts.
+            let last = JobId(run.jobs.next_group().saturating_sub(1));
+            let plan = run.jobs.plan(last);
             let hosts = plan.and_then(|plan| plan.placement.hosts.clone());
             let name = hosts.as_ref().map_or("", |hosts| hosts.name(node));
             run.service.pmix_notifier().notify_node_down((name, node));
@@ -361,6 +374,15 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         HeadMessage::FenceEntered(fence) => {
             run.uplink.iter_mut().for_each(|uplink| uplink.note_fence(fence));
         }
+        HeadMessage::SendEarlier { node, ended } => {
+            run.uplink.iter_mut().for_each(|uplink| uplink.earlier.request(node, ended));
+        }
+        HeadMessage::Earlier { job, data } => {
+            if let Err(why) = nodes::add_earlier(&mut run.service, JobId(job), data) {
+                fail_operation(run, &why);
+            }
+        }
+        HeadMessage::EarlierEnded => earlier::release(run),
         HeadMessage::Spawn(notice) => agent_spawn::handle_notice(run, notice),
         HeadMessage::Report(request) => report_ranks(run, &request),
         HeadMessage::Finish => {

@@ -86,11 +86,15 @@ pub(super) fn handle_notice(run: &mut EventLoop, notice: SpawnNotice) {
 /// The reason for which they cannot be started; without the job, this node cannot serve the run.
 fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     let SpawnedJob { job: number, by: (parent, rank), is_of_tool, apps, blocks, .. } = job;
-    let SpawnedJob { preputs, directives, .. } = job;
+    let SpawnedJob { preputs, directives, added: (start, added), .. } = job;
     let first = run.jobs.plan(run.jobs.first()).and_then(|plan| plan.placement.hosts.clone());
     let parent = run.jobs.plan(JobId(parent)).map(Rc::clone);
     let (Some(first), Some(parent)) = (first, parent) else { return Err(INVALID.to_owned()) };
-    let nodes = u32::try_from(first.hosts.len()).unwrap_or(u32::MAX);
+    // This node may have joined later than others, and know more hosts than those at the start.
+    let mut hosts = first.hosts.clone();
+    hosts.truncate(usize::try_from(start).unwrap_or(usize::MAX));
+    hosts.extend(added);
+    let nodes = u32::try_from(hosts.len()).unwrap_or(u32::MAX);
     let map = NodeMap::of_blocks(&blocks, nodes).ok_or(INVALID)?;
     let parts: Vec<App> = apps.into_iter().map(App::from).collect();
     let node = run.uplink.as_ref().map_or(0, Uplink::node);
@@ -104,7 +108,7 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     }
     plan.placement.ranks = LocalRanks::of(sorted(map.ranks_of(node)));
     plan.placement.neighbours = busy;
-    plan.placement.hosts = Some(Rc::new(PlacedHosts { map, ..(*first).clone() }));
+    plan.placement.hosts = Some(Rc::new(PlacedHosts { hosts, map, ..(*first).clone() }));
     plan.endpoint = run.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(run, &mut plan)?;
     let id = run.service.add_job(&plan).map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! Connection of an agent to the head of its run: messages in both directions, and input for ranks.
 
+use super::agent::earlier::EarlierData;
 use super::processes::Processes;
 use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{AgentMessage, FenceNumber, HeadMessage, RankEnded, RankGone};
@@ -40,6 +41,8 @@ pub(super) struct Uplink {
     /// observe it.
     observed: Option<u32>,
     state: UplinkState,
+    /// Data of jobs for nodes that join later.
+    pub(super) earlier: EarlierData,
 }
 
 /// Messages of the head about jobs, which also concern ranks of other nodes.
@@ -101,6 +104,7 @@ impl Uplink {
         has_readers: bool,
         poller: &Poller,
     ) -> io::Result<Self> {
+        let earlier = EarlierData::new(network.joins_late());
         let mut input = ReaderPipe::default();
         if has_readers {
             input.open(poller)?;
@@ -117,6 +121,7 @@ impl Uplink {
             programs: StagedPrograms::default(),
             observed: None,
             state: UplinkState::Busy,
+            earlier,
         })
     }
 

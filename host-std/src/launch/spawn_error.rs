@@ -26,6 +26,18 @@ pub(crate) enum SpawnError {
         /// The name of this host.
         host: String,
     },
+    /// A host is to be added to a run on one host.
+    #[error(
+        "program '{}' is to run on '{wanted}', and '{wanted}' cannot be added to a run on one host without \
+         node servers; start the run with '--all-hosts', or name the host with '--hosts'",
+        .name.display()
+    )]
+    Alone {
+        /// The program.
+        name: OsString,
+        /// Requested host.
+        wanted: String,
+    },
     /// A program is requested on a host that is none of the run.
     #[error(
         "program '{}' is to run on '{wanted}', which is no host of this run; name one of its hosts, or leave \
@@ -108,6 +120,7 @@ impl SpawnError {
             Self::TooMany { .. } => Code::NOMEM,
             Self::Program(_)
             | Self::Elsewhere { .. }
+            | Self::Alone { .. }
             | Self::Unknown { .. }
             | Self::HostFile { .. }
             | Self::Hint { .. }

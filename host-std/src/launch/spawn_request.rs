@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `host`, `hosts` | target: this host by its name, or `localhost`, or any host of a run on several nodes; a list with commas. Another host is refused |
 //! | `hostfile` | the same, from a file: on each line `name`, `name:4` or `name slots=4`; further text is ignored |
-//! | `add-host`, `add-hostfile` | as `host` and `hostfile` without them, else hosts that have to be of the run |
+//! | `add-host`, `add-hostfile` | hosts of the run, or others, which are added to a run on several nodes; without `host` and `hostfile` the target |
 //! | `wdir`, `cwd` | the working directory; a relative path of the program is resolved from there |
 //! | `path` | directories to search for the program before those of `PATH`, with colons |
 //! | `soft` | acceptable numbers of processes: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
@@ -25,7 +25,7 @@ use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_host_base::program::Program;
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, UdpSocket};
@@ -133,6 +133,30 @@ impl SpawnRequest {
         self.wanted.iter().any(|wanted| is_named(&wanted.hosts) || is_named(&wanted.added))
     }
 
+    /// Hosts that are to be added and are none of the run, each once, with the numbers of ranks behind their
+    /// names. Files of added hosts are read now.
+    ///
+    /// # Errors
+    ///
+    /// [`SpawnError::HostFile`].
+    pub(crate) fn added_hosts(
+        &mut self,
+        known: RunHosts<'_>,
+    ) -> Result<Vec<(String, u32)>, SpawnError> {
+        let mut all: Vec<(String, u32)> = Vec::new();
+        for AppSpec { name, added, .. } in &mut self.wanted {
+            added.read_file(name)?;
+            for wanted in added.names.iter().filter(|wanted| known.nodes_of(wanted).is_none()) {
+                let (host, slots) = with_count(wanted).unwrap_or((wanted, 1));
+                match all.iter_mut().find(|(other, _)| other == host) {
+                    Some((_, all)) => *all = all.saturating_add(slots.into()),
+                    None => all.push((host.to_owned(), slots.into())),
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Longest time of the start of all programs; `None` without a limit.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let limits = self.wanted.iter().filter_map(|wanted| wanted.timeout_ms);
@@ -238,21 +262,22 @@ impl AppSpec {
             return Err(SpawnError::Hint { name, key, value, reason });
         }
         let directory = directory.map(PathBuf::from);
-        for hosts in [&mut hosts, &mut added] {
-            let Some(file) = hosts.file.take().map(PathBuf::from) else { continue };
-            match read_hosts(&file) {
-                Ok(more) => hosts.names.extend(more),
-                Err(why) => return Err(SpawnError::HostFile { name, file, why }),
+        hosts.read_file(&name)?;
+        added.read_file(&name)?;
+        // Added hosts have ranks only if no others are named.
+        let has_others = !hosts.names.is_empty();
+        let mut nodes = Vec::new();
+        for wanted in hosts.names {
+            match known.nodes_of(&wanted) {
+                Some(of_host) => nodes.extend(of_host),
+                None => return Err(known.refusal(name, wanted)),
             }
         }
-        // Added hosts have ranks only if no others are named, and all have to be of the run.
-        let has_others = !hosts.names.is_empty();
-        let added = added.names.into_iter().map(|host| (host, has_others));
-        let mut nodes = Vec::new();
-        for (wanted, is_unused) in hosts.names.into_iter().map(|host| (host, false)).chain(added) {
-            match known.nodes_of(&wanted) {
-                Some(of_host) => nodes.extend(of_host.filter(|_| !is_unused)),
-                None => return Err(known.refusal(name, wanted)),
+        for wanted in added.names {
+            match (known.nodes_of(&wanted), known) {
+                (Some(of_host), _) => nodes.extend(of_host.filter(|_| !has_others)),
+                (None, RunHosts::One(_)) => return Err(SpawnError::Alone { name, wanted }),
+                (None, RunHosts::Several(..)) => return Err(known.refusal(name, wanted)),
             }
         }
         let ranks = match soft {
@@ -283,10 +308,6 @@ impl AppSpec {
 impl RunHosts<'_> {
     /// Node with this name, as often as the number behind the name; `None` if there is none.
     fn nodes_of(self, wanted: &str) -> Option<impl Iterator<Item = u32> + use<>> {
-        let count = wanted.rsplit_once(':').and_then(|(name, count)| {
-            let count = count.parse::<u16>().ok().filter(|count| *count > 0)?;
-            Some((name, usize::from(count)))
-        });
         let find = |name: &str| match self {
             Self::One(host) => is_here(name, host).then_some(0),
             Self::Several(hosts, own) => {
@@ -296,8 +317,8 @@ impl RunHosts<'_> {
                 exact.or_else(|| hosts.iter().position(|host| is_here(name, host)))
             }
         };
-        let (node, count) = match (find(wanted), count) {
-            (None, Some((name, count))) => (find(name), count),
+        let (node, count) = match (find(wanted), with_count(wanted)) {
+            (None, Some((name, count))) => (find(name), usize::from(count)),
             (found, _) => (found, 1),
         };
         let node = u32::try_from(node?).ok()?;
@@ -314,6 +335,24 @@ impl RunHosts<'_> {
             Self::Several(..) => SpawnError::Unknown { name, wanted },
         }
     }
+}
+
+impl WantedHosts {
+    /// Adds the hosts of the file, if there is one, for the program `name`.
+    fn read_file(&mut self, name: &OsStr) -> Result<(), SpawnError> {
+        let Some(file) = self.file.take().map(PathBuf::from) else { return Ok(()) };
+        match read_hosts(&file) {
+            Ok(more) => self.names.extend(more),
+            Err(why) => return Err(SpawnError::HostFile { name: name.to_owned(), file, why }),
+        }
+        Ok(())
+    }
+}
+
+/// Name and number of a host with a number of ranks.
+fn with_count(wanted: &str) -> Option<(&str, u16)> {
+    let (name, count) = wanted.rsplit_once(':')?;
+    Some((name, count.parse().ok().filter(|count| *count > 0)?))
 }
 
 /// Names in a list with commas.
@@ -518,8 +557,19 @@ mod tests {
         assert_eq!(nodes(&[("add-hostfile", named)]).unwrap(), [2, 2, 0]);
         assert_eq!(nodes(&[("hostfile", named), ("add-host", "n2")]).unwrap(), [2, 2, 0]);
         assert_eq!(nodes(&[("host", "n2:3"), ("add-hostfile", named)]).unwrap(), [1, 1, 1]);
-        let refused = nodes(&[("host", "n1"), ("add-host", "n4")]).unwrap_err().to_string();
-        assert!(refused.contains("'n4', which is no host of this run"), "{refused}");
+        // Others are added before the request is resolved.
+        let added = |hints: &[(&str, &str)]| {
+            request("sh", 1, hints).added_hosts(RunHosts::Several(&hosts, "n2")).unwrap()
+        };
+        std::fs::write(&file, "n5 slots=2\nn1\nn5\n").unwrap();
+        let expected = [("n4".to_owned(), 3), ("n5".to_owned(), 3)];
+        assert_eq!(added(&[("add-host", "n1,n4:3"), ("add-hostfile", named)]), expected);
+        assert_eq!(added(&[("host", "n4"), ("add-host", "localhost")]), []);
+        let refused = taken(1, &[("add-host", "n4")]).unwrap_err();
+        assert!(
+            refused.contains("'n4' cannot be added") && refused.contains("'--all-hosts'"),
+            "{refused}"
+        );
         std::fs::remove_file(&file).unwrap();
     }
 

@@ -120,6 +120,8 @@ impl HostCheck {
                             return Ok(table);
                         }
                     }
+                    // A check adds no hosts.
+                    StartEvent::HostsJoined | StartEvent::HostsFailed(_) => {}
                     StartEvent::Network(_) => {}
                 }
             }

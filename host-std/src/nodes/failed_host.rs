@@ -21,6 +21,22 @@ pub(crate) fn hosts_left_out(failed: &[FailedHost], all: usize) -> String {
     table(failed, all, "; the run starts on the others (--min-nodes)")
 }
 
+/// Reason of a spawn for which hosts were to be added to the run.
+pub(crate) fn hosts_not_added(failed: &[FailedHost]) -> String {
+    let mut text = String::new();
+    for FailedHost { name, why } in failed {
+        let mut lines = why.lines();
+        let first = lines.next().unwrap_or_default();
+        let more: String = lines.map(|line| format!("\n  {line}")).collect();
+        let separator = if text.is_empty() { "" } else { "; " };
+        text.push_str(&format!(
+            "{separator}host '{name}' cannot be added to the run: {first}{more}"
+        ));
+    }
+    text.push_str("\n  'pmi-host doctor --hosts' checks hosts; name hosts of the run, or others");
+    text
+}
+
 fn table(failed: &[FailedHost], all: usize, effect: &str) -> String {
     let width = failed.iter().map(|host| host.name.chars().count()).max().unwrap_or_default();
     let mut text =

@@ -14,6 +14,7 @@
 use super::check_program::ProgramToCheck;
 use super::starter::StarterCommand;
 use super::starter::pool::StarterEnd;
+use pmi_tree::TreeStart;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -79,10 +80,34 @@ pub(crate) struct NodePlace {
     pub(crate) timeout_ms: u64,
     /// True if the node starts further ones.
     pub(crate) is_delegate: bool,
+    /// State in which the node begins, if it joins a run that has begun.
+    pub(crate) start: Option<StartMessage>,
     /// Ancestors and their addresses, the parent first, without the head.
     pub(crate) ancestors: Vec<(u32, SocketAddr)>,
     /// Reason for which the node was started.
     pub(crate) task: NodeTask,
+}
+
+/// State in which a node begins that joins a run that has begun: [`TreeStart`] as a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StartMessage {
+    received: [u64; 2],
+    ended: u64,
+    growths: Vec<(u32, u32)>,
+}
+
+impl From<&TreeStart> for StartMessage {
+    fn from(start: &TreeStart) -> Self {
+        let TreeStart { received, ended, growths } = start.clone();
+        Self { received, ended, growths }
+    }
+}
+
+impl From<&StartMessage> for TreeStart {
+    fn from(start: &StartMessage) -> Self {
+        let StartMessage { received, ended, growths } = start.clone();
+        Self { received, ended, growths }
+    }
 }
 
 /// Reason for which node servers are started.
@@ -165,6 +190,7 @@ mod tests {
             radix: 4,
             timeout_ms: 5000,
             is_delegate: true,
+            start: Some(StartMessage { received: [3, 0], ended: 2, growths: vec![(8, 1)] }),
             ancestors: vec![(1, "10.0.0.1:400".parse().unwrap())],
             task: NodeTask::Check { program: None },
         };

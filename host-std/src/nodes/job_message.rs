@@ -245,6 +245,11 @@ impl DialInMessage {
 }
 
 impl AppMessage {
+    /// Forgets that the program was sent: a node that joins later starts no rank of it.
+    pub(crate) fn clear_sent(&mut self) {
+        self.sent_as = None;
+    }
+
     /// Reads the program at the head, to send it to all nodes.
     ///
     /// # Errors

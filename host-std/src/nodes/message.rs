@@ -75,6 +75,23 @@ pub(crate) enum HeadMessage {
     Operation(OperationReply),
     /// Spawned job.
     Spawn(SpawnNotice),
+    /// Has the receiving node send data of all jobs to a node that joins the run.
+    SendEarlier {
+        /// Number of that node in the tree.
+        node: u32,
+        /// Number of the last result that it has not received.
+        ended: u64,
+    },
+    /// Data of a job that fences have carried before the receiving node joined, from another node.
+    Earlier {
+        /// The job.
+        job: u32,
+        /// Records.
+        #[serde(with = "byte_vec")]
+        data: Vec<u8>,
+    },
+    /// End of such data.
+    EarlierEnded,
     /// A piece of the trace of the run so far, for a page that begins to observe it.
     RecentRecords {
         /// Number of the page.
@@ -148,6 +165,11 @@ pub(crate) enum AgentMessage {
         job: u32,
         /// Cause.
         failure: Failure,
+    },
+    /// The node has sent data of all jobs to a node that joins the run.
+    EarlierSent {
+        /// Number of that node in the tree.
+        node: u32,
     },
     /// Requests the time of the head, for a trace.
     Clock {
@@ -327,6 +349,9 @@ mod tests {
             HeadMessage::InputEnded,
             HeadMessage::TerminalSize { rows: 24, columns: 300 },
             HeadMessage::CloseOutput(Stream::Err),
+            HeadMessage::SendEarlier { node: 4, ended: 3 },
+            HeadMessage::Earlier { job: 1, data: b"records".to_vec() },
+            HeadMessage::EarlierEnded,
             HeadMessage::RankGone(RankGone { job: 1, rank: 3, fence: 1 << 20 }),
             HeadMessage::Failed(FailedRanks {
                 job: 0,

@@ -27,6 +27,7 @@ pub(crate) mod clock;
 mod edge;
 pub(crate) mod failed_host;
 pub(crate) mod greeting;
+mod growth;
 mod handshake;
 pub(crate) mod job_message;
 mod key;

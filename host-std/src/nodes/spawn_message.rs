@@ -31,6 +31,8 @@ pub(crate) struct SpawnedJob {
     pub(crate) apps: Vec<AppMessage>,
     /// Nodes with numbers of ranks, in the order of the ranks.
     pub(crate) blocks: Vec<(u32, u32)>,
+    /// Number of hosts at the start of the run, and those that were added since, which follow them.
+    pub(crate) added: (u32, Vec<String>),
     /// Initial pairs of its key-value space.
     pub(crate) preputs: Vec<(Vec<u8>, Vec<u8>)>,
     /// Directives for the whole job.
@@ -91,6 +93,7 @@ pub(super) mod tests {
             is_of_tool: false,
             apps: job().apps,
             blocks: vec![(1, 3), (0, 2)],
+            added: (2, vec!["n3".to_owned()]),
             preputs: vec![(b"k".to_vec(), b"\xff".to_vec())],
             directives: JobDirectives {
                 stop_on_exec: Some(RankChoice::One(1)),

@@ -3,10 +3,11 @@
 use super::addresses::{self, HeadAddresses};
 use super::failed_host::FailedHost;
 use super::greeting::NodeTask;
+use super::growth::{HostGrowth, HostStarter};
 use super::key::RunKey;
 use super::network::roster::Roster;
 use super::network::{Network, NetworkEvent, delegation};
-use super::start_progress::{PresentNodes, StartProgress};
+use super::start_progress::{FailedStarts, PresentNodes, StartProgress};
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NodeCommand, Starter, StarterHost, node_words};
@@ -25,10 +26,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct NodeServers {
     /// Connections of the head.
     pub(crate) network: Network,
-    starters: StarterPool,
-    hosts: Vec<StarterHost>,
+    pub(super) starters: StarterPool,
+    pub(super) hosts: Vec<StarterHost>,
     delegated: DelegatedStarts,
-    present: PresentNodes,
+    pub(super) present: PresentNodes,
     failed: FailedStarts,
     /// Last output of starters that have ended.
     outputs: BTreeMap<u32, String>,
@@ -36,28 +37,10 @@ pub(crate) struct NodeServers {
     patience: Option<Instant>,
     /// Progress for a user who waits; `None` once the start is over.
     progress: Option<StartProgress>,
-    events: VecDeque<StartEvent>,
-    instructions: Vec<String>,
+    pub(super) events: VecDeque<StartEvent>,
+    pub(super) for_hosts: HostStarter,
     /// Files with secrets, which are removed with the run.
-    secrets: Vec<GeneratedSecret>,
-}
-
-/// Starts that have failed and are not reported.
-#[derive(Debug, Default)]
-struct FailedStarts {
-    /// Reason, by node.
-    reasons: BTreeMap<u32, String>,
-    /// Time of the first one.
-    since: Option<Instant>,
-    /// True if they are reported when all others have succeeded or failed, and not after a short time.
-    is_patient: bool,
-}
-
-impl FailedStarts {
-    /// Time at which they are reported in any case.
-    fn deadline(&self) -> Option<Instant> {
-        self.since.filter(|_| !self.is_patient).map(|first| first + GATHERING)
-    }
+    pub(super) secrets: Vec<GeneratedSecret>,
 }
 
 /// Event of the start, or of the connections.
@@ -67,6 +50,11 @@ pub(crate) enum StartEvent {
     Complete,
     /// Node servers could not be started on these hosts; the run is over.
     Failed(Vec<FailedHost>),
+    /// Node servers are connected on all hosts that were to be [added](NodeServers::add_hosts), until
+    /// [`admit`](NodeServers::admit).
+    HostsJoined,
+    /// Node servers could not be started on these of them, and the others are dismissed.
+    HostsFailed(Vec<FailedHost>),
     /// A sentence for the user.
     Report(String),
     /// An event of the connections.
@@ -125,17 +113,6 @@ impl NodeServers {
             None => RunKey::generate(),
         };
         let key = key.map_err(cannot)?.with_plain_records(settings.links.is_plain);
-        let instructions = key_file.as_ref().map_or_else(Vec::new, |file| {
-            let command = words.join(" ");
-            let of_host = |host: &StarterHost| {
-                let name = &host.name;
-                format!(
-                    "on '{name}', run '{command} --name {name}' with the line in '{}' as its standard input",
-                    file.path.display()
-                )
-            };
-            hosts.iter().map(of_host).collect()
-        });
         let is_staged = settings.staging.has_launcher;
         let relay_to = match local.ip() {
             _ if !settings.links.is_relayed => None,
@@ -154,26 +131,24 @@ impl NodeServers {
         let roster = Roster::new(names, settings.radix, settings.timeout, task);
         let roster = roster.with_delegates(delegates);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
+        let patience = (!starter.is_manual()).then(|| Instant::now() + PATIENCE);
+        let settings = settings.clone();
+        let for_hosts = HostStarter { starter, words, relay_to, settings, growth: None };
         Ok(Self {
             network: network.map_err(cannot)?,
             starters: pool,
-            present: PresentNodes { joined: BTreeSet::new(), attached: vec![false; hosts.len()] },
+            present: PresentNodes::new(hosts.len()),
             hosts,
             delegated: DelegatedStarts::new(plan.delegated),
             failed: FailedStarts::default(),
             outputs: BTreeMap::new(),
             // A user who types commands takes as long as it takes.
-            patience: (!starter.is_manual()).then(|| Instant::now() + PATIENCE),
+            patience,
             progress: None,
             events: VecDeque::new(),
-            instructions,
+            for_hosts,
             secrets: key_file.into_iter().collect(),
         })
-    }
-
-    /// Lines for a user who has to start node servers by hand.
-    pub(crate) fn instructions(&self) -> &[String] {
-        &self.instructions
     }
 
     /// Shows the progress of the start on a terminal. Nothing else may be written there meanwhile but the
@@ -246,6 +221,7 @@ impl NodeServers {
             self.events.push_back(StartEvent::Failed(failed.collect()));
             self.failed.since = None;
         }
+        self.check_growth(now, poller)?;
         self.show(now);
         Ok(())
     }
@@ -268,8 +244,9 @@ impl NodeServers {
             .progress
             .as_ref()
             .and_then(|progress| progress.deadline(self.present.joined.len()));
-        let deadlines = [self.network.deadline(), self.patience, self.failed.deadline(), progress];
-        deadlines.into_iter().flatten().min()
+        let growth = self.for_hosts.growth.as_ref().and_then(HostGrowth::deadline);
+        let own = [self.network.deadline(), self.patience, self.failed.deadline()];
+        own.into_iter().chain([progress, growth]).flatten().min()
     }
 
     /// Next event.
@@ -306,8 +283,11 @@ impl NodeServers {
     fn handle_network_event(&mut self, event: &NetworkEvent) {
         match event {
             NetworkEvent::Joined { node } => {
-                self.present.joined.insert(*node);
                 self.starters.handle_joined(*node);
+                if let Some(growth) = self.growth_of(*node) {
+                    return growth.note_joined(*node);
+                }
+                self.present.joined.insert(*node);
                 if let Some((delegate, _)) = self.delegated.remove(*node) {
                     delegation::confirm(&mut self.network, delegate, *node);
                 }
@@ -319,7 +299,9 @@ impl NodeServers {
                 {
                     *attached = true;
                 }
-                if self.present.attached.iter().all(|attached| *attached) {
+                let present = &mut self.present;
+                if !present.is_complete && present.attached.iter().all(|attached| *attached) {
+                    present.is_complete = true;
                     self.patience = None;
                     self.events.push_back(StartEvent::Complete);
                 }
@@ -438,6 +420,13 @@ impl NodeServers {
     }
 
     fn fail(&mut self, node: u32, why: String) {
+        if let Some(growth) = self.growth_of(node) {
+            return growth.note_failed(node, why);
+        }
+        // Nodes that are added later are lost as others are.
+        if self.present.is_complete {
+            return;
+        }
         let is_attached = index(node).and_then(|at| self.present.attached.get(at)) == Some(&true);
         if !is_attached {
             self.failed.reasons.entry(node).or_insert(why);
@@ -471,14 +460,14 @@ fn index(node: u32) -> Option<usize> {
 }
 
 /// Reason of a node without a connection.
-const LATE: &str =
+pub(super) const LATE: &str =
     "has not connected within the time limit of the start; a firewall may be between";
 
 /// Time without a further node after which the start has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time for which failures are gathered after the first one, so that one table has all of them.
-const GATHERING: Duration = Duration::from_millis(500);
+pub(super) const GATHERING: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,10 @@
-//! Progress of the start of node servers, on the terminal of a user who waits for it.
+//! Progress of the start of node servers, also on the terminal of a user who waits for it.
 
+use super::start::GATHERING;
 use crate::stdio::target::Target;
 use crate::stream::Stream;
 use rustix::termios::isatty;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,33 @@ pub(super) struct PresentNodes {
     pub(super) joined: BTreeSet<u32>,
     /// True for nodes that are in the tree, from node 1 on.
     pub(super) attached: Vec<bool>,
+    /// True once all nodes of the start were in the tree.
+    pub(super) is_complete: bool,
+}
+
+impl PresentNodes {
+    /// None of this many nodes.
+    pub(super) fn new(count: usize) -> Self {
+        Self { joined: BTreeSet::new(), attached: vec![false; count], is_complete: false }
+    }
+}
+
+/// Starts that have failed and are not reported.
+#[derive(Debug, Default)]
+pub(super) struct FailedStarts {
+    /// Reason, by node.
+    pub(super) reasons: BTreeMap<u32, String>,
+    /// Time of the first one.
+    pub(super) since: Option<Instant>,
+    /// True if they are reported when all others have succeeded or failed, and not after a short time.
+    pub(super) is_patient: bool,
+}
+
+impl FailedStarts {
+    /// Time at which they are reported in any case.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.since.filter(|_| !self.is_patient).map(|first| first + GATHERING)
+    }
 }
 
 /// A line with the number of hosts that have joined, which each new one replaces.

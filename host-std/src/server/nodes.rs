@@ -7,7 +7,7 @@ use crate::settings::nodes::FenceData;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::{Member, RemoteError};
-use pmi_core::store::{BlockError, BlockRecord, Fence};
+use pmi_core::store::{BlockError, BlockReader, BlockRecord, Fence};
 use std::rc::Rc;
 
 /// Choice of the committed data that goes to all nodes with a fence.
@@ -65,6 +65,40 @@ pub(super) fn block<'a>(records: impl Iterator<Item = BlockRecord<'a>>) -> Vec<u
         debug_assert!(written.is_ok());
     }
     block
+}
+
+/// Data of a job that fences have carried to this node, and that its ranks have committed, for a node that
+/// joins the run: blocks of up to `most` bytes, or one record.
+pub(crate) fn earlier_data(service: &mut Service, id: JobId, most: usize) -> Vec<Vec<u8>> {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let mut add = |record: &BlockRecord<'_>| {
+        let record = block(std::iter::once(*record));
+        match pieces.last_mut().filter(|last| last.len() + record.len() <= most) {
+            Some(last) => last.extend(record),
+            None => pieces.push(record),
+        }
+    };
+    service.server.carried_pairs(id).for_each(|record| add(&record));
+    let pmix = service.server.pmix_ref();
+    let mut others = BlockReader::new(pmix.carried_modex(id));
+    // What this node has added is valid.
+    while let Some(Ok(record)) = others.next() {
+        add(&record);
+    }
+    service.server.pmix().committed_by_all(id).for_each(|record| add(&record));
+    pieces
+}
+
+/// Adds such data of another node.
+///
+/// # Errors
+///
+/// The reason for which it cannot be added, as a part of a sentence.
+pub(crate) fn add_earlier(service: &mut Service, id: JobId, data: Vec<u8>) -> Result<(), String> {
+    let block: Rc<[u8]> = data.into();
+    let server = &mut service.server;
+    let added = server.add_pairs(id, &block).and_then(|()| server.pmix().add_fetched(id, &block));
+    added.map_err(|error| explain(&error))
 }
 
 /// Ends the fence of a job with the contributions of all nodes.

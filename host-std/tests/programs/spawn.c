@@ -1,6 +1,7 @@
 /* Proves that MPI_Comm_spawn works: parents and children exchange numbers in both directions.
  *     spawn CHILDREN         each of the children adds its rank to what the parents send
  *     spawn CHILDREN missing asks for a program that is not there; the error comes back and life goes on
+ *     spawn CHILDREN KEY VALUE the children are started with this info
  * The children are this program with the argument "child" and one that is hard to pass on. */
 #include <mpi.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static int child(MPI_Comm parent, int argc, char **argv)
 int main(int argc, char **argv)
 {
     MPI_Comm parent, children;
+    MPI_Info info = MPI_INFO_NULL;
     int rank, count, error, sum = 0, hundred = 100;
     char *args[] = { "child", (char *)odd, NULL };
     char *program;
@@ -44,14 +46,18 @@ int main(int argc, char **argv)
     if (parent != MPI_COMM_NULL)
         return child(parent, argc, argv);
     if (argc < 2) {
-        fprintf(stderr, "usage: spawn CHILDREN [missing]\n");
+        fprintf(stderr, "usage: spawn CHILDREN [missing | KEY VALUE]\n");
         return 64;
     }
     count = atoi(argv[1]);
-    program = argc > 2 ? "./no/such/program" : argv[0];
+    program = argc == 3 ? "./no/such/program" : argv[0];
+    if (argc > 3) {
+        MPI_Info_create(&info);
+        MPI_Info_set(info, argv[2], argv[3]);
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    error = MPI_Comm_spawn(program, args, count, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+    error = MPI_Comm_spawn(program, args, count, info, 0, MPI_COMM_WORLD, &children,
                            MPI_ERRCODES_IGNORE);
     if (error != MPI_SUCCESS) {
         printf("parent %d was refused\n", rank);

@@ -148,6 +148,12 @@ impl TreeNode {
         Ok(())
     }
 
+    /// Number of the last operation that has ended: 1, 2, ... in the order in which they end, the same on all
+    /// nodes.
+    pub const fn ended(&self) -> u64 {
+        self.collectives.last
+    }
+
     /// At the head: nodes that an open operation waits for.
     pub fn missing(&self, id: CollectiveId) -> impl Iterator<Item = NodeId> {
         let assembly = self.collectives.assemblies.get(&id);

@@ -1,8 +1,8 @@
 //! Nodes that join a tree whose operations have begun.
 //!
-//! The head tells all nodes their number before it refers to any of them. Everything that it sends from then on
-//! is kept for the new nodes by their ancestors, as for nodes that come late to the start; what was sent before
-//! is not repeated to them. Operations of jobs that are older than a node do not wait for it.
+//! The head tells all nodes their number before it refers to any of them. Everything that it sends from then
+//! on is kept for the new nodes by their ancestors, as for nodes that come late to the start; what was sent
+//! before is not repeated to them. Operations of jobs that are older than a node do not wait for it.
 
 use crate::healing::Absence;
 use crate::node::TreeNode;

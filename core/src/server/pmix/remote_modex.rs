@@ -43,6 +43,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
         })
     }
 
+    /// Committed data of ranks on other nodes that is here: records one after the other.
+    ///
+    /// Changes after: [`PmixServer::add_remote`], [`PmixServer::add_fetched`].
+    pub fn carried_modex(&self, job: JobId) -> &[u8] {
+        let namespace = self.view.pmix.namespace(job);
+        let block = namespace.and_then(|namespace| namespace.remote.block.as_ref());
+        block.map_or(&b""[..], AsRef::as_ref)
+    }
+
     /// True if a client of this node in the current fence of a job has requested the data of all others with
     /// it (`PMIX_COLLECT_DATA`).
     ///

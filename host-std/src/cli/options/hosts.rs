@@ -97,7 +97,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     ),
     Hosts.switch(
         "all-hosts",
-        "let hosts without ranks take part in the run, for ranks that are spawned later",
+        "let hosts without ranks take part in the run, for spawned ranks, and spawns add further ones",
         |settings, on| settings.hosts.all_hosts = on,
         |settings| settings.hosts.all_hosts,
     ),

@@ -5,8 +5,8 @@ use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
 use super::terminal::HeadTerminal;
 use super::{
-    HeadLoop, changes, debuggers, failures, operations, pushes, reports, spawn, terminal, tools,
-    trace,
+    HeadLoop, changes, debuggers, failures, growth, operations, pushes, reports, spawn, terminal,
+    tools, trace,
 };
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
@@ -54,6 +54,14 @@ impl HeadLoop {
                     self.start_job();
                 }
                 StartEvent::Failed(failed) => self.fail_start(&failed),
+                StartEvent::HostsJoined => growth::handle_joined(self)?,
+                StartEvent::HostsFailed(failed) => growth::handle_failed(self, &failed),
+                // It has its place, and is not in the tree.
+                StartEvent::Network(NetworkEvent::Left { node, why })
+                    if self.nodes.get(NodeId(node)).is_some_and(|node| node.is_new) =>
+                {
+                    growth::drop_node(self, NodeId(node), &format!("its node server {why}"));
+                }
                 StartEvent::Report(report)
                 | StartEvent::Network(NetworkEvent::Rejected { report }) => {
                     trace::report(self, report)
@@ -132,6 +140,11 @@ impl HeadLoop {
         match AgentMessage::read(body) {
             Some(AgentMessage::Started { job, pids }) => self.handle_starts(from, job, &pids)?,
             Some(AgentMessage::Ended(ended)) => self.handle_end(from, ended),
+            Some(AgentMessage::Failed { failure: Failure::Launcher { what }, .. })
+                if node.is_new =>
+            {
+                growth::drop_node(self, from, &what);
+            }
             Some(AgentMessage::Failed { job, failure, outputs }) => {
                 self.handle_failure(from, job, failure, outputs);
             }
@@ -159,6 +172,7 @@ impl HeadLoop {
                     && let Some(node) = self.nodes.get_mut(from)
                 {
                     node.set_quiet(outputs);
+                    node.is_new = false;
                 }
             }
             Some(AgentMessage::Spawn(request)) => spawn::handle_request(self, from, *request),
@@ -168,6 +182,7 @@ impl HeadLoop {
             Some(AgentMessage::Operation(request)) => {
                 operations::handle_request(self, from, request)
             }
+            Some(AgentMessage::EarlierSent { node }) => growth::handle_sent(self, from, node),
             Some(AgentMessage::Clock { sent_ns }) => {
                 let head_ns = monotonic_ns();
                 self.send(Destination::Node(from), &HeadMessage::Clock { sent_ns, head_ns });
@@ -199,6 +214,7 @@ impl HeadLoop {
             let Some((number, rank)) = self.nodes.note_start(from, job, *pid) else {
                 return Ok(());
             };
+            self.nodes.get_mut(from).iter_mut().for_each(|node| node.is_new = false);
             let place = (number, StreamOwner { group: job, rank });
             match self.input.terminal.as_ref().is_some_and(|terminal| terminal.is_of(job, rank)) {
                 true => {
@@ -305,6 +321,10 @@ impl HeadLoop {
             why: why.to_owned(),
             output: self.servers.output_of(node.0).unwrap_or_default(),
         };
+        if state.is_new && !self.ending.is_leaving() {
+            growth::drop_node(self, node, why);
+            return Ok(());
+        }
         let has_started = self.nodes.has_started_on(node);
         let (lost, numbers): (Vec<(u32, u32)>, Vec<u32>) =
             self.nodes.note_loss(node).into_iter().unzip();
@@ -332,6 +352,7 @@ impl HeadLoop {
             spawn::handle_loss(self, node);
             changes::handle_loss(self, node);
             pushes::handle_loss(self, node);
+            growth::handle_loss(self, node);
             debuggers::dismiss_daemons(self);
             let spawned = 1..self.nodes.job_count();
             spawned.for_each(|job| spawn::check_ended(self, job));
@@ -390,6 +411,8 @@ impl HeadLoop {
                 self.ending.termination.set_failure(Failure::Singletons);
             }
             trace::end_records(self);
+            // Only its poller can fail, and the run is over.
+            let _ = self.servers.withdraw(&self.poller);
             self.send_all(&HeadMessage::Finish);
         }
         if self.ending.is_leaving() && self.servers.is_over() {
@@ -491,6 +514,7 @@ impl HeadLoop {
             self.fail_with_state(Failure::Overdue { limit });
         }
         spawn::check_late(self, now);
+        growth::check_late(self, now)?;
         tools::tick(self, now)?;
         reports::check_reports(self, now)?;
         while let Some(event) = self.ending.check(now) {

@@ -10,6 +10,7 @@
 //! HeadTerminal terminal of the user, for a rank with a terminal of its own
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
+//! HeadGrowth   hosts that spawn requests add to the run
 //! Reports      no progress, tables of ranks, status requests; HeadTrace, the records of all nodes
 //! HeadClients  published names and PMIx tools; queries of all clients for the processes of all nodes
 //! Ending       first failure, signals, the order of the end
@@ -30,6 +31,7 @@ mod debuggers;
 mod ending;
 mod failures;
 mod fetches;
+mod growth;
 mod handlers;
 mod input;
 mod merge;
@@ -173,7 +175,7 @@ impl HeadLoop {
         let mut servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
         let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
-        let mut reports = servers.instructions().to_vec();
+        let mut reports = servers.instructions();
         if let Some(node) = config.dial_in_node {
             let (listen, web) = (config.listen.as_ref(), config.web.as_ref());
             let create = || GeneratedSecret::create(SecretUse::Ranks);

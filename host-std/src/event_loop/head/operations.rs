@@ -140,7 +140,7 @@ impl Operations {
         let data: Vec<u8> = parts.values().flat_map(|part| part.data.iter().copied()).collect();
         let (kind, serial) = (operation.kind, self.serial);
         let numbers: BTreeSet<u32> = parts.values().map(|part| part.number).collect();
-        let nodes = self.jobs.first().map_or(0, |placed| placed.hosts.len());
+        let nodes = nodes.iter().count();
         let job = operation.members.first().map_or(0, |(job, _)| *job);
         if let (1, Some(number)) = (numbers.len(), numbers.first().copied())
             && parts.len() == nodes

@@ -4,6 +4,7 @@
 //! of it: they serve reads of its data. The answer follows when all ranks are started.
 
 use super::super::spawn::LATE;
+use super::growth::{self, HeadGrowth};
 use super::{HeadLoop, debuggers, tools, trace};
 use crate::launch::codes::Commands;
 use crate::launch::daemons::place_daemons;
@@ -42,6 +43,7 @@ pub(super) struct HeadJobs {
     waiting: Vec<WaitingSpawn>,
     /// Description of the first job, until it is sent.
     unsent: Option<(JobMessage, SentPrograms)>,
+    pub(super) growth: HeadGrowth,
 }
 
 /// A spawn request whose job is being started.
@@ -59,7 +61,7 @@ struct WaitingSpawn {
 
 /// Origin of a spawn request.
 #[derive(Clone, Copy)]
-enum SpawnOrigin {
+pub(super) enum SpawnOrigin {
     /// A rank of this node, by its job and number.
     Rank(NodeId, Asker, (u32, u32)),
     /// A tool.
@@ -86,8 +88,9 @@ impl HeadJobs {
         placed: Rc<PlacedHosts>,
         labels: RankNodes,
     ) -> Self {
+        let growth = HeadGrowth::new(&description);
         let unsent = Some((description, programs));
-        Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new(), unsent }
+        Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new(), unsent, growth }
     }
 
     /// True until the first job is sent to the nodes.
@@ -106,9 +109,20 @@ impl HeadJobs {
         spawned.unwrap_or(&self.first)
     }
 
+    /// All hosts of the run, with the places of the ranks of the first job.
+    pub(super) const fn placed(&self) -> &Rc<PlacedHosts> {
+        &self.placed
+    }
+
+    /// Replaces the hosts of the run by more of them.
+    pub(super) fn set_placed(&mut self, placed: Rc<PlacedHosts>) {
+        self.placed = placed;
+    }
+
     /// Time at which the next job must be started.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.waiting.iter().filter_map(|one| one.deadline).min()
+        let waiting = self.waiting.iter().map(|one| one.deadline);
+        waiting.chain([self.growth.deadline()]).flatten().min()
     }
 
     fn take_waiting(&mut self, job: u32) -> Option<WaitingSpawn> {
@@ -140,7 +154,7 @@ pub(super) fn handle_tool(
 
 /// Accepts or rejects a spawn request. It gets an answer either way, and the job of a rank continues.
 /// With `beside`, the job consists of the daemons of that one, which was requested with them.
-fn handle(
+pub(super) fn handle(
     head: &mut HeadLoop,
     (from, beside): (SpawnOrigin, Option<u32>),
     mut request: SpawnRequest,
@@ -154,6 +168,11 @@ fn handle(
         SpawnOrigin::Rank(node, ..) => placed.name(node.0.saturating_sub(1)).to_owned(),
         SpawnOrigin::Tool(_) => head.plan(0).host.clone(),
     };
+    match request.added_hosts(RunHosts::Several(&placed.hosts, &own)) {
+        Ok(hosts) if hosts.is_empty() => {}
+        Ok(hosts) => return growth::begin(head, hosts, (from, request)),
+        Err(why) => return refuse(head, (from, beside), (why.code(), &[]), why),
+    }
     let runs = match place_daemons(&mut request, |nspace| debuggers::nodes_of(head, nspace)) {
         Ok(runs) => runs,
         Err(why) => return refuse(head, (from, beside), (Code::FAIL, &[]), why),
@@ -226,7 +245,9 @@ fn handle(
     head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline, daemons, beside });
     let is_of_tool = from.is_tool();
     let apps = messages;
-    let spawned = SpawnedJob { job, by, is_of_tool, apps, blocks, preputs, directives };
+    let added = head.jobs.growth.added(&placed.hosts);
+    let spawned = SpawnedJob { job, by, is_of_tool, apps, blocks, added, preputs, directives };
+    head.jobs.growth.add_job(spawned.clone());
     send_all(head, SpawnNotice::New(Box::new(spawned)));
 }
 
@@ -294,6 +315,11 @@ pub(super) fn check_ended(head: &mut HeadLoop, job: u32) {
 
 fn send_all(head: &mut HeadLoop, notice: SpawnNotice) {
     head.send_all(&HeadMessage::Spawn(notice));
+}
+
+/// Refuses a request whose hosts cannot be added.
+pub(super) fn refuse_added(head: &mut HeadLoop, from: SpawnOrigin, why: impl Display) {
+    refuse(head, (from, None), (Code::FAIL, &[]), why);
 }
 
 /// Reports to the user, and answers to the requesting rank, why nothing was spawned.

@@ -30,6 +30,8 @@ pub(super) struct NodeState {
     /// Number of output messages that the agent had sent when its last rank had ended.
     outputs_total: Option<u64>,
     pub(super) is_lost: bool,
+    /// True if it has joined the run later, and has not served any job.
+    pub(super) is_new: bool,
     /// Time of its last message.
     pub(super) heard_at: Instant,
 }
@@ -72,18 +74,15 @@ impl NodeTable {
     /// Creates the table of a run whose first job has these places, of which those of the first `started_max`
     /// ranks have processes.
     pub(super) fn new(placed: &PlacedHosts, started_max: u32) -> Self {
-        let now = Instant::now();
-        let node = |host: &String| NodeState {
-            host: host.clone(),
-            outputs_count: 0,
-            outputs_total: None,
-            is_lost: false,
-            heard_at: now,
-        };
-        let nodes = placed.hosts.iter().map(node).collect();
+        let nodes = placed.hosts.iter().map(|host| NodeState::new(host)).collect();
         let mut table = Self { nodes, jobs: Vec::new(), processes: Vec::new(), running_count: 0 };
         table.add_ranks(placed, started_max);
         table
+    }
+
+    /// Adds a node, which has no rank of the jobs so far.
+    pub(super) fn add_node(&mut self, host: &str) {
+        self.nodes.push(NodeState { is_new: true, ..NodeState::new(host) });
     }
 
     /// Adds the next job.
@@ -252,7 +251,7 @@ impl NodeTable {
 
     /// True if all ranks of the first job on a node were started.
     pub(super) fn has_started_on(&self, node: NodeId) -> bool {
-        self.on(node, 0).is_some_and(|of| of.started_count == of.ranks.count())
+        self.on(node, 0).is_none_or(|of| of.started_count == of.ranks.count())
     }
 
     /// True if all ranks of a job were started and have ended.
@@ -332,6 +331,17 @@ impl JobRanks {
 }
 
 impl NodeState {
+    fn new(host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            outputs_count: 0,
+            outputs_total: None,
+            is_lost: false,
+            is_new: false,
+            heard_at: Instant::now(),
+        }
+    }
+
     /// Counts an output message.
     pub(super) fn note_output(&mut self) {
         self.outputs_count += 1;

@@ -3,7 +3,9 @@
 use super::super::addresses;
 use super::super::edge::{Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
-use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
+use super::{
+    HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, delegation,
+};
 use crate::admission::Policy;
 use crate::poller::{Poller, Token};
 use crate::server::listen::Listener;
@@ -232,18 +234,19 @@ impl Network {
 
     /// Handles a node that connects to this one, its ancestor.
     fn handle_attach(&mut self, number: u32, node: u32) {
-        if self.tree.is_none() {
-            // The head has placed this node first, but its message may arrive later.
-            if let NetworkSide::Node(side) = &mut self.side {
-                side.early.push((number, node));
-            }
-            return;
+        // The head has placed this node first, or told it of the other one, but its message may arrive later.
+        let is_known = self.tree.as_ref().is_some_and(|tree| node < tree.config().nodes);
+        if let NetworkSide::Node(side) = &mut self.side
+            && !is_known
+        {
+            return side.early.push((number, node));
         }
         let is_below = match &self.side {
             NetworkSide::Head(roster) => node > 0 && node < roster.nodes(),
-            NetworkSide::Node(side) => side.place.as_ref().is_some_and(|place| {
-                node < place.nodes && ancestors(node, place.radix).any(|above| above == place.node)
-            }),
+            NetworkSide::Node(side) => side
+                .place
+                .as_ref()
+                .is_some_and(|place| ancestors(node, place.radix).any(|above| above == place.node)),
         };
         let Some(link) = self.links.all.get_mut(&number) else { return };
         if !is_below {
@@ -262,10 +265,13 @@ impl Network {
         let (Some(parent), NetworkSide::Node(side)) = (parent, &mut self.side) else {
             return Ok(());
         };
-        self.tree = Some(tree(node, place.nodes, place.radix, timeout));
+        let config = tree_config((node, place.nodes), place.radix, timeout);
+        self.tree = Some(match &place.start {
+            None => TreeNode::new(config),
+            Some(start) => TreeNode::joining(config, &start.into()),
+        });
         self.timeout = timeout;
         side.place = Some(place.clone());
-        let early = std::mem::take(&mut side.early);
         let is_delegate = place.is_delegate;
         self.events.push_back(NetworkEvent::Placed(place));
         if parent == 0 {
@@ -276,11 +282,68 @@ impl Network {
             }
             self.attach(parent, poller)?;
         }
-        for (number, node) in early {
+        self.attach_early(poller)?;
+        if is_delegate { delegation::request(self, poller) } else { Ok(()) }
+    }
+
+    /// Handles the nodes that have connected to this one before it knew of them.
+    pub(super) fn attach_early(&mut self, poller: &Poller) -> io::Result<()> {
+        let nodes = self.tree.as_ref().map_or(0, |tree| tree.config().nodes);
+        let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
+        let (known, early) = side.early.drain(..).partition(|(_, node)| *node < nodes);
+        side.early = early;
+        let known: Vec<(u32, u32)> = known;
+        for (number, node) in known {
             self.handle_attach(number, node);
             self.write(number, poller)?;
         }
-        if is_delegate { delegation::request(self, poller) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// Adds candidates for the tree, and returns the number of the first node.
+    pub(crate) fn propose(&mut self, names: &[String]) -> u32 {
+        match &mut self.side {
+            NetworkSide::Head(roster) => roster.propose(names),
+            NetworkSide::Node(_) => 0,
+        }
+    }
+
+    /// Takes the candidates, which have joined, into the tree. Operations of jobs from `first_job` on wait
+    /// for them. Messages may be sent to them at once.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn admit(&mut self, first_job: u32, poller: &Poller) -> io::Result<()> {
+        let (NetworkSide::Head(roster), Some(tree)) = (&mut self.side, &mut self.tree) else {
+            return Ok(());
+        };
+        let (former, nodes) = (roster.nodes(), roster.proposed_nodes());
+        // Only a tree that does not grow is an error.
+        let Ok(start) = tree.grow(nodes, first_job) else { return Ok(()) };
+        roster.admit(Some(&start));
+        for node in former..nodes {
+            self.place(node, poller)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the candidates out, and closes the connections of those that have joined.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn withdraw(&mut self, poller: &Poller) -> io::Result<()> {
+        let NetworkSide::Head(roster) = &mut self.side else { return Ok(()) };
+        let nodes = roster.nodes();
+        roster.withdraw();
+        let is_candidate =
+            |link: &NodeLink| matches!(link.state, LinkState::Joined(node) if node >= nodes);
+        let candidates = self.links.all.iter().filter(|(_, link)| is_candidate(link));
+        for number in Vec::from_iter(candidates.map(|(number, _)| *number)) {
+            self.refuse(number, "the run does not need this host any more", poller)?;
+        }
+        Ok(())
     }
 
     /// Makes a connection an edge of the tree. One that the node had before is closed: it has noticed
@@ -319,6 +382,16 @@ impl Network {
         Ok(())
     }
 
+    /// True for a node server that has joined a run which had begun.
+    pub(crate) fn joins_late(&self) -> bool {
+        match &self.side {
+            NetworkSide::Head(_) => false,
+            NetworkSide::Node(side) => {
+                side.place.as_ref().is_some_and(|place| place.start.is_some())
+            }
+        }
+    }
+
     /// Number of this node, once it is known.
     fn own_number(&self) -> Option<u32> {
         match &self.side {
@@ -328,13 +401,17 @@ impl Network {
     }
 }
 
-/// The tree of a node.
-pub(super) fn tree(node: u32, nodes: u32, radix: u32, timeout: std::time::Duration) -> TreeNode {
+/// Configuration of the tree of a node, among `nodes` nodes.
+pub(super) fn tree_config(
+    (node, nodes): (u32, u32),
+    radix: u32,
+    timeout: std::time::Duration,
+) -> TreeConfig {
     let silence = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
     // A node that has sent nothing for a while sends a sign of life, several of them before it is lost.
     let ping = Duration::from_micros((silence / PINGS).min(PING_MAX_MICROS));
     let silence = Duration::from_micros(silence);
-    TreeNode::new(TreeConfig { radix, ping, silence, ..TreeConfig::new(NodeId(node), nodes) })
+    TreeConfig { radix, ping, silence, ..TreeConfig::new(NodeId(node), nodes) }
 }
 
 const PINGS: u64 = 4;

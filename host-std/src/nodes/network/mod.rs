@@ -142,7 +142,7 @@ struct NodeSide {
     failures: Vec<String>,
     names: NodeNames,
     place: Option<NodePlace>,
-    /// Nodes that attached before this one was placed, by the numbers of their connections.
+    /// Nodes that attached before this one knew of them, by the numbers of their connections.
     early: Vec<(u32, u32)>,
     /// Starters of further nodes.
     starters: Option<StarterPool>,
@@ -342,6 +342,7 @@ impl Network {
     ///
     /// Errors of the poller.
     pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
+        self.attach_early(poller)?;
         let members: Vec<(u32, u32)> =
             self.links.members.iter().map(|(node, number)| (*node, *number)).collect();
         for (node, number) in members {
@@ -452,6 +453,11 @@ impl Network {
     /// Drops the unfinished collective operations of a job that has ended.
     pub(crate) fn end_job(&mut self, job: u32) {
         self.tree.iter_mut().for_each(|tree| tree.end_job(job));
+    }
+
+    /// Number of the last collective operation whose result this node has received.
+    pub(crate) fn ended(&self) -> u64 {
+        self.tree.as_ref().map_or(0, TreeNode::ended)
     }
 
     /// True while any other node is connected as parent or child.

@@ -1,8 +1,9 @@
-//! Hosts of a run, as the head knows them: which have joined, and where they accept other nodes.
+//! Hosts of a run, as the head knows them: which have joined, and where they accept other nodes. Hosts that
+//! are added later are candidates until all of them have joined.
 
-use super::super::greeting::{NodeHello, NodePlace, NodeTask, ancestors};
+use super::super::greeting::{NodeHello, NodePlace, NodeTask, StartMessage, ancestors};
 use super::greetings;
-use pmi_tree::TreeNode;
+use pmi_tree::{TreeNode, TreeStart};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Roster {
     hosts: Vec<RosterHost>,
+    /// Number of hosts in the tree; those behind them are candidates.
+    admitted: usize,
     radix: u32,
     timeout: Duration,
     task: NodeTask,
@@ -25,16 +28,49 @@ struct RosterHost {
     /// Description of the node server, once it has joined.
     hello: Option<NodeHello>,
     is_placed: bool,
+    /// Number of nodes in the tree in which it begins, with the head.
+    nodes: u32,
+    /// State in which it begins, if it was added later.
+    start: Option<StartMessage>,
 }
 
 impl Roster {
     pub(crate) fn new(names: Vec<String>, radix: u32, timeout: Duration, task: NodeTask) -> Self {
-        let host = |name: String| {
+        let (hosts, admitted, delegates) = (Vec::new(), 0, BTreeSet::new());
+        let mut roster = Self { hosts, admitted, radix, timeout, task, delegates };
+        roster.propose(&names);
+        roster.admit(None);
+        roster
+    }
+
+    /// Adds hosts as candidates, and returns the number of the first node.
+    pub(super) fn propose(&mut self, names: &[String]) -> u32 {
+        let first = self.nodes();
+        let host = |name: &String| {
             let name = name.rsplit('@').next().unwrap_or_default().to_owned();
-            RosterHost { name, hello: None, is_placed: false }
+            RosterHost { name, hello: None, is_placed: false, nodes: 0, start: None }
         };
-        let (hosts, delegates) = (names.into_iter().map(host).collect(), BTreeSet::new());
-        Self { hosts, radix, timeout, task, delegates }
+        self.hosts.extend(names.iter().map(host));
+        first
+    }
+
+    /// Takes the candidates into the tree; with `start`, in this state.
+    pub(super) fn admit(&mut self, start: Option<&TreeStart>) {
+        let former = std::mem::replace(&mut self.admitted, self.hosts.len());
+        let nodes = self.nodes();
+        for host in &mut self.hosts[former..] {
+            (host.nodes, host.start) = (nodes, start.map(StartMessage::from));
+        }
+    }
+
+    /// Takes the candidates out.
+    pub(super) fn withdraw(&mut self) {
+        self.hosts.truncate(self.admitted);
+    }
+
+    /// Number of nodes, with the head and the candidates.
+    pub(super) fn proposed_nodes(&self) -> u32 {
+        u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX)
     }
 
     /// Lets `delegates` start further nodes.
@@ -49,12 +85,12 @@ impl Roster {
 
     /// The tree of the head.
     pub(super) fn tree(&self) -> TreeNode {
-        greetings::tree(0, self.nodes(), self.radix, self.timeout)
+        TreeNode::new(greetings::tree_config((0, self.nodes()), self.radix, self.timeout))
     }
 
-    /// Number of nodes, with the head.
+    /// Number of nodes in the tree, with the head.
     pub(super) fn nodes(&self) -> u32 {
-        u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX)
+        u32::try_from(self.admitted + 1).unwrap_or(u32::MAX)
     }
 
     /// Adds a node server that requests its place, and returns the number of its node.
@@ -95,19 +131,21 @@ impl Roster {
     pub(super) fn place(&mut self, node: u32) -> Option<NodePlace> {
         let above: Vec<u32> = ancestors(node, self.radix).filter(|above| *above > 0).collect();
         let is_placed = |above: &u32| self.host(*above).is_some_and(|host| host.is_placed);
-        if !above.iter().all(is_placed) || self.host(node)?.hello.is_none() {
+        let is_admitted = node < self.nodes() && self.host(node)?.hello.is_some();
+        if !is_admitted || !above.iter().all(is_placed) {
             return None;
         }
         let address = |above: &u32| Some((*above, self.host(*above)?.hello.as_ref()?.address));
         let ancestors: Vec<(u32, SocketAddr)> = above.iter().filter_map(address).collect();
-        let (nodes, radix, task) = (self.nodes(), self.radix, self.task.clone());
+        let (radix, task) = (self.radix, self.task.clone());
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let host = self.host_mut(node)?;
         if std::mem::replace(&mut host.is_placed, true) {
             return None;
         }
+        let (nodes, start) = (host.nodes, host.start.clone());
         let is_delegate = self.is_delegate(node);
-        Some(NodePlace { node, nodes, radix, timeout_ms, is_delegate, ancestors, task })
+        Some(NodePlace { node, nodes, radix, timeout_ms, is_delegate, start, ancestors, task })
     }
 
     /// Children of `node`.

@@ -197,6 +197,19 @@ impl StarterPool {
         }
     }
 
+    /// Ends the starts of these nodes, whose numbers other ones may get: the ends of their starters are not
+    /// reported.
+    pub(crate) fn withdraw(&mut self, is_withdrawn: impl Fn(u32) -> bool) {
+        self.waiting.retain(|command| !command.nodes.iter().any(|node| is_withdrawn(*node)));
+        for one in self.running.values_mut() {
+            if one.command.nodes.iter().any(|node| is_withdrawn(*node)) {
+                one.child.signal(Signal::TERM);
+            }
+            one.command.nodes.retain(|node| !is_withdrawn(*node));
+            one.awaited.retain(|node| !is_withdrawn(*node));
+        }
+    }
+
     /// Number of starters that run or wait.
     pub(crate) fn count(&self) -> usize {
         self.running.len() + self.waiting.len()

@@ -37,6 +37,11 @@ fn operation_that_ends_early_is_detected() {
 }
 
 #[test]
+fn message_that_a_joining_node_lacks_is_detected() {
+    breaks(TreeMutant::LateStart, "once");
+}
+
+#[test]
 fn changed_contribution_is_detected() {
     breaks(TreeMutant::ChangeData, "data");
 }

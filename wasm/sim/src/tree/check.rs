@@ -33,6 +33,10 @@ pub struct TreeChecks {
     ended: BTreeMap<NodeId, usize>,
     sent: BTreeMap<Stream, u32>,
     arrived: BTreeMap<(NodeId, Stream), u32>,
+    /// By node that has joined later: messages to all nodes that were sent before.
+    joined: BTreeMap<NodeId, BTreeMap<Stream, u32>>,
+    /// Number of growths, and of all nodes.
+    growths: usize,
     pub(super) traffic: Vec<Traffic>,
     violations: Vec<Violation>,
     /// Time and step of the observation.
@@ -78,9 +82,43 @@ impl TreeChecks {
         self.totals.get(&number).copied().unwrap_or(0)
     }
 
-    /// True if a node has received all `operations`.
-    pub fn has_all(&self, node: NodeId, operations: u32) -> bool {
-        self.ended(node) >= operations as usize
+    /// True if a node has received all results, or joined after them.
+    pub fn has_all(&self, node: NodeId) -> bool {
+        self.ended(node) >= self.results.len()
+    }
+
+    /// An operation without a result, of a job of which a node lives.
+    fn unfinished(&self, lives: impl Fn(NodeId) -> bool, plan: &TreePlan) -> Option<u32> {
+        let is_kept = |job: &usize| (1..plan.nodes_after(*job)).map(NodeId).any(&lives);
+        let jobs = (0..=self.growths).filter(is_kept);
+        let first = |job| u32::try_from(job).unwrap_or(u32::MAX) * plan.operations;
+        let mut operations = jobs.flat_map(|job| first(job) + 1..=first(job) + plan.operations);
+        operations.find(|number| self.results.iter().all(|(ended, _)| ended != number))
+    }
+
+    /// Records a growth; returns the number of its job.
+    pub(super) fn grow(&mut self, count: u32) -> u32 {
+        self.growths += 1;
+        self.traffic.extend((0..count).map(|_| Traffic::default()));
+        u32::try_from(self.growths + 1).unwrap_or(u32::MAX)
+    }
+
+    /// The growth does not take place.
+    pub(super) fn ungrow(&mut self, count: u32) {
+        self.growths -= 1;
+        self.traffic.truncate(self.traffic.len() - count as usize);
+    }
+
+    /// Records a node that joins after this many results.
+    pub(super) fn on_joined(&mut self, node: NodeId, ended: u64) {
+        self.ended.insert(node, usize::try_from(ended).unwrap_or(usize::MAX));
+        let to_all = self.sent.iter().filter(|((_, _, to), _)| to.is_none());
+        self.joined.insert(node, to_all.map(|(stream, sent)| (*stream, *sent)).collect());
+    }
+
+    /// Messages of a stream that a node need not receive.
+    fn sent_before(&self, node: NodeId, stream: Stream) -> u32 {
+        self.joined.get(&node).and_then(|sent| sent.get(&stream)).copied().unwrap_or(0)
     }
 
     /// Number of results that a node has received.
@@ -120,7 +158,7 @@ impl TreeChecks {
         (data, members): (&Rc<[u8]>, u64),
         plan: &TreePlan,
     ) {
-        let number = id.number;
+        let number = number(id.job, id.number, plan);
         let place = *self.ended.entry(node).and_modify(|count| *count += 1).or_insert(1) - 1;
         if node == NodeId::HEAD {
             self.check_result(number, data, members, plan);
@@ -145,7 +183,8 @@ impl TreeChecks {
     }
 
     fn check_result(&mut self, number: u32, data: &[u8], members: u64, plan: &TreePlan) {
-        let waiting = (1..plan.nodes).map(NodeId).filter(|node| {
+        let nodes = plan.nodes_after((number as usize - 1) / plan.operations.max(1) as usize);
+        let waiting = (1..nodes).map(NodeId).filter(|node| {
             !self.excluded.contains(node) && !self.contributed.contains(&(*node, number))
         });
         if let Some(node) = waiting.min() {
@@ -154,7 +193,7 @@ impl TreeChecks {
         }
         let mut rest = data;
         let mut counted = 0;
-        for node in (1..plan.nodes).map(NodeId) {
+        for node in (1..nodes).map(NodeId) {
             let own = contribution(node, number, plan);
             if own.is_empty() {
                 continue;
@@ -172,7 +211,7 @@ impl TreeChecks {
         if !rest.is_empty() {
             self.found("data", format!("operation {number} has {} bytes of no node", rest.len()));
         }
-        let most = u64::from(plan.nodes - 1) * u64::from(plan.members);
+        let most = u64::from(nodes - 1) * u64::from(plan.members);
         if members < counted || members > most {
             self.found("data", format!("operation {number} has {members} members"));
         }
@@ -187,9 +226,12 @@ impl TreeChecks {
     pub(super) fn on_message(&mut self, node: NodeId, from: NodeId, class: Class, body: &[u8]) {
         let (is_directed, number) = header(body);
         let stream = (from, class, is_directed.then_some(node));
-        let last = self.arrived.entry((node, stream)).or_default();
-        let expected = *last + 1;
-        *last = number;
+        let before = self.sent_before(node, stream);
+        let expected = match self.arrived.insert((node, stream), number) {
+            Some(last) => last + 1,
+            // What was sent before it joined may be under way.
+            None => number.clamp(1, before + 1),
+        };
         if number != expected {
             let what = format!(
                 "node {} receives message {number} of node {} instead of {expected}",
@@ -201,7 +243,7 @@ impl TreeChecks {
 
     /// Rules for the end of a run.
     pub(super) fn finish(&mut self, fates: &[Fate], plan: &TreePlan) {
-        let nodes = || (0..plan.nodes).map(NodeId);
+        let nodes = || (0..plan.nodes_after(self.growths)).map(NodeId);
         let fate = |node: NodeId| fates[node.0 as usize];
         let lives = |node: NodeId| matches!(fate(node), Fate::Alive { .. });
         let has_head = lives(NodeId::HEAD);
@@ -219,9 +261,9 @@ impl TreeChecks {
                         found.push(("orphan", format!("node {} is not attached", node.0)));
                     }
                     let is_alone = !nodes().any(|other| other != NodeId::HEAD && lives(other));
-                    if !is_alone && !self.has_all(node, plan.operations) {
+                    if !is_alone && !self.has_all(node) {
                         let count = self.ended(node);
-                        let of = plan.operations;
+                        let of = self.results.len();
                         found.push((
                             "waits",
                             format!("node {} has {count} of {of} results", node.0),
@@ -240,13 +282,18 @@ impl TreeChecks {
                 _ => {}
             }
         }
+        if has_head && let Some(number) = self.unfinished(lives, plan) {
+            found.push(("waits", format!("operation {number} does not end")));
+        }
         for ((from, class, to), sent) in &self.sent {
             let receivers = nodes().filter(|node| match to {
                 Some(to) => to == node,
                 None => node != from,
             });
             for node in receivers.filter(|node| has_head && lives(*node) && lives(*from)) {
-                let arrived = self.arrived.get(&(node, (*from, *class, *to))).copied().unwrap_or(0);
+                let stream = (*from, *class, *to);
+                let arrived = self.arrived.get(&(node, stream)).copied();
+                let arrived = arrived.unwrap_or_else(|| self.sent_before(node, stream));
                 if arrived != *sent {
                     let what = format!(
                         "{arrived} of {sent} messages of node {} arrive at node {}",
@@ -256,7 +303,7 @@ impl TreeChecks {
                 }
             }
         }
-        if plan.faults.is_empty() && plan.talks.is_empty() {
+        if plan.faults.is_empty() && plan.talks.is_empty() && self.growths == 0 {
             self.check_traffic(plan, &mut found);
         }
         for (rule, what) in found {
@@ -284,6 +331,11 @@ impl TreeChecks {
             }
         }
     }
+}
+
+/// Number of an operation among those of all jobs.
+pub(super) fn number(job: u32, number: u32, plan: &TreePlan) -> u32 {
+    job.saturating_sub(1) * plan.operations + number
 }
 
 fn stream(from: NodeId, to: Destination, class: Class) -> Stream {

@@ -30,11 +30,13 @@ pub enum TreeMutant {
     Garbage,
     /// A node sends every contribution four times.
     Babble,
+    /// Nodes that join begin behind a message that they lack.
+    LateStart,
 }
 
 impl TreeMutant {
     /// All, with their names.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::EarlyEnd, "early-end"),
         (Self::ChangeData, "change-data"),
         (Self::OtherResult, "other-result"),
@@ -47,6 +49,7 @@ impl TreeMutant {
         (Self::SwallowMessage, "swallow-message"),
         (Self::Garbage, "garbage"),
         (Self::Babble, "babble"),
+        (Self::LateStart, "late-start"),
     ];
 }
 

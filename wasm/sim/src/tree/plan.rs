@@ -30,6 +30,9 @@ pub struct TreePlan {
     pub talks: Vec<Talk>,
     /// Faults and their times.
     pub faults: Vec<(u64, TreeFault)>,
+    /// Times at which the tree grows, and numbers of nodes that join. All nodes that there are then have as
+    /// many operations again, of another job.
+    pub growths: Vec<(u64, u32)>,
 }
 
 /// A message.
@@ -76,6 +79,7 @@ impl TreePlan {
             piece: 64 * 1024,
             talks: Vec::new(),
             faults: Vec::new(),
+            growths: Vec::new(),
         }
     }
 
@@ -105,7 +109,39 @@ impl TreePlan {
         let horizon = [500, 5_000, 30_000, 9_000_000][rng.index(4)];
         let count = [0, 1, 1, 2, 3, 5][rng.index(6)];
         plan.faults = (0..count).map(|_| (rng.below(horizon), fault(&mut rng, nodes))).collect();
+        plan.add_growths(&mut Rng::new(seed, 3));
         plan
+    }
+
+    /// Lets the tree grow under some seeds, with messages to the new nodes, and faults.
+    fn add_growths(&mut self, rng: &mut Rng) {
+        let count = [0, 0, 1, 1, 2][rng.index(5)];
+        let horizon = [10_000, 40_000, 2_000_000][rng.index(3)];
+        let mut times: Vec<u64> = (0..count).map(|_| rng.below(horizon)).collect();
+        times.sort_unstable();
+        for at in times {
+            let first = self.nodes_after(self.growths.len());
+            let joining = 1 + u32::try_from(rng.below(6)).unwrap_or(0);
+            self.growths.push((at, joining));
+            let all = first + joining;
+            for _ in 0..rng.below(8) {
+                let to = match rng.below(3) {
+                    0 => Destination::All,
+                    _ => Destination::Node(node(rng, first, all)),
+                };
+                let class = if rng.chance(Percent(70)) { Class::Control } else { Class::Output };
+                let at = (at + rng.below(8_000)).saturating_sub(START);
+                self.talks.push(Talk { at, from: NodeId::HEAD, to, class, len: 20 });
+            }
+            if rng.chance(Percent(40)) {
+                self.faults.push((at + rng.below(10_000), fault(rng, all)));
+            }
+        }
+    }
+
+    /// Number of nodes, with the head, after this many growths.
+    pub fn nodes_after(&self, growths: usize) -> u32 {
+        self.nodes + self.growths.iter().take(growths).map(|(_, count)| count).sum::<u32>()
     }
 }
 

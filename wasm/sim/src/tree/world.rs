@@ -2,7 +2,7 @@
 
 mod acts;
 
-use super::check::{Fate, TreeChecks};
+use super::check::{self, Fate, TreeChecks};
 use super::connection::Connection;
 use super::mutant::TreeMutant;
 use super::plan::{DIAL_LIMIT, PATIENCE, PICOS, START, TreeFault, TreePlan};
@@ -15,11 +15,24 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A due action.
 #[derive(Debug)]
 enum Action {
-    Deliver { connection: usize, from: NodeId, bytes: Vec<u8> },
-    Closed { connection: usize, at: NodeId },
-    Dialed { child: NodeId, parent: NodeId, is_open: bool },
+    Deliver {
+        connection: usize,
+        from: NodeId,
+        bytes: Vec<u8>,
+    },
+    Closed {
+        connection: usize,
+        at: NodeId,
+    },
+    Dialed {
+        child: NodeId,
+        parent: NodeId,
+        is_open: bool,
+    },
     Timer(NodeId),
-    Contribute(NodeId),
+    /// Of a node to the next operation of a job.
+    Contribute(NodeId, u32),
+    Grow(u32),
     Talk(usize),
     Fault(TreeFault),
     Exclude(NodeId),
@@ -42,8 +55,28 @@ struct SimNode {
     timer: u64,
     /// Picoseconds until which its interface is busy: out, in.
     busy: [u64; 2],
-    /// Operations it has contributed to.
-    contributed: u32,
+    /// Numbers of operations it has contributed to, by job.
+    contributed: BTreeMap<u32, u32>,
+    /// First job that it takes part in.
+    first_job: u32,
+}
+
+impl SimNode {
+    fn new(node: TreeNode, first_job: u32) -> Self {
+        Self {
+            was_attached: node.config().node == NodeId::HEAD,
+            node: Some(node),
+            fate: Fate::Alive { is_attached: false },
+            is_isolated: false,
+            parent: None,
+            peers: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            timer: u64::MAX,
+            busy: [0; 2],
+            contributed: BTreeMap::new(),
+            first_job,
+        }
+    }
 }
 
 /// A run of a plan.
@@ -74,20 +107,9 @@ impl TreeWorld {
     /// The world of a plan before its first step.
     pub fn new(plan: TreePlan, seed: u64, mutant: Option<TreeMutant>) -> Self {
         let ids = || (0..plan.nodes).map(NodeId);
-        let node = |id| SimNode {
-            node: Some(TreeNode::new(TreeConfig {
-                radix: plan.radix,
-                ..TreeConfig::new(id, plan.nodes)
-            })),
-            fate: Fate::Alive { is_attached: false },
-            is_isolated: false,
-            was_attached: id == NodeId::HEAD,
-            parent: None,
-            peers: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            timer: u64::MAX,
-            busy: [0; 2],
-            contributed: 0,
+        let node = |id| {
+            let config = TreeConfig { radix: plan.radix, ..TreeConfig::new(id, plan.nodes) };
+            SimNode::new(TreeNode::new(config), FIRST_JOB)
         };
         let mut world = Self {
             rng: Rng::new(seed, 2),
@@ -113,8 +135,10 @@ impl TreeWorld {
             let at = world.rng.within(world.plan.pace);
             world.after(at, Action::Dialed { child, parent, is_open: true });
             let at = START + world.rng.within(world.plan.pace);
-            world.after(at, Action::Contribute(child));
+            world.after(at, Action::Contribute(child, FIRST_JOB));
         }
+        let growths = world.plan.growths.clone();
+        growths.into_iter().for_each(|(at, count)| world.after(at, Action::Grow(count)));
         for talk in 0..world.plan.talks.len() {
             world.after(START + world.plan.talks[talk].at, Action::Talk(talk));
         }
@@ -192,7 +216,8 @@ impl TreeWorld {
             TreeFault::Isolate(_) | TreeFault::Mute(_) => at + 8_000_000,
         });
         let talks = self.plan.talks.iter().map(|talk| START + talk.at);
-        faults.chain(talks).max().unwrap_or(0) + 10_000
+        let times = faults.chain(talks).chain(self.plan.growths.iter().map(|(at, _)| *at));
+        times.max().unwrap_or(0) + 10_000
     }
 
     fn note(&mut self, event: impl FnOnce() -> TreeRecord) {
@@ -232,7 +257,8 @@ impl TreeWorld {
             (None, _) => TreeNodeLife::Killed,
         };
         let ended = u32::try_from(self.checks.ended(node)).unwrap_or(u32::MAX);
-        TreeNodeView { life, parent: attached(sim), entered: sim.contributed, ended }
+        let entered = sim.contributed.values().sum();
+        TreeNodeView { life, parent: attached(sim), entered, ended }
     }
 
     /// The rules and their findings.
@@ -256,9 +282,8 @@ impl TreeWorld {
     }
 
     fn is_finished(&self) -> bool {
-        let has_all = (0..self.plan.nodes).map(NodeId).all(|node| {
-            !matches!(self.sim(node).fate, Fate::Alive { .. })
-                || self.checks.has_all(node, self.plan.operations)
+        let has_all = (0..).map(NodeId).zip(&self.nodes).all(|(node, sim)| {
+            !matches!(sim.fate, Fate::Alive { .. }) || self.checks.has_all(node)
         });
         let lives = |sim: &SimNode| matches!(sim.fate, Fate::Alive { .. });
         if !has_all && lives(self.sim(NodeId::HEAD)) && self.nodes.iter().skip(1).any(lives) {
@@ -314,7 +339,8 @@ impl TreeWorld {
                 }
                 self.touch(node);
             }
-            Action::Contribute(node) => self.contribute(node),
+            Action::Contribute(node, job) => self.contribute(node, job),
+            Action::Grow(count) => self.grow(count),
             Action::Talk(talk) => self.talk(talk),
             Action::Fault(fault) => self.fault(fault),
             Action::Exclude(node) => {
@@ -533,11 +559,15 @@ impl TreeWorld {
             TreeEvent::Close { peer, .. } => self.close(me, peer),
             TreeEvent::CollectiveEnded { id, data, members } => {
                 self.checks.on_ended(me, id, (&data, members), &self.plan);
-                self.note(|| TreeRecord::Ended { node: me, number: id.number });
+                let number = check::number(id.job, id.number, &self.plan);
+                self.note(|| TreeRecord::Ended { node: me, number });
                 self.span = self.span.map(|(first, _)| (first, self.time));
-                if me != NodeId::HEAD && self.sim(me).contributed < self.plan.operations {
+                let sim = self.sim(me);
+                let count = sim.contributed.get(&id.job).map_or(0, |count| *count);
+                let is_its = me != NodeId::HEAD && id.job >= sim.first_job;
+                if is_its && count < self.plan.operations {
                     let wait = self.rng.within(self.plan.pace);
-                    self.after(wait, Action::Contribute(me));
+                    self.after(wait, Action::Contribute(me, id.job));
                 }
             }
             TreeEvent::Message { from, class, body } => {
@@ -559,6 +589,9 @@ impl TreeWorld {
         }
     }
 }
+
+/// Number of the job of the operations at the start.
+const FIRST_JOB: u32 = 1;
 
 /// The parent that a node is attached to.
 fn attached(sim: &SimNode) -> Option<NodeId> {

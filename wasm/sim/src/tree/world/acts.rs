@@ -4,9 +4,9 @@ use super::super::check::{self, Fate};
 use super::super::mutant::TreeMutant;
 use super::super::plan::{START_REPORT, TreeFault};
 use super::super::record::TreeRecord;
-use super::{Action, TreeWorld};
+use super::{Action, SimNode, TreeWorld};
 use crate::rng::{Percent, Span};
-use pmi_tree::{CollectiveId, Contribution, Destination, NodeId, TreeEvent, TreeNode};
+use pmi_tree::{CollectiveId, Contribution, Destination, NodeId, TreeConfig, TreeEvent, TreeNode};
 
 impl TreeWorld {
     pub(super) fn set_left(&mut self, me: NodeId, has_lost_head: bool) {
@@ -24,16 +24,44 @@ impl TreeWorld {
         peers.into_iter().for_each(|peer| self.close(me, peer));
     }
 
-    pub(super) fn contribute(&mut self, me: NodeId) {
-        let number = self.sim(me).contributed + 1;
+    /// Nodes join, unless the head is lost, and all nodes begin another job.
+    pub(super) fn grow(&mut self, count: u32) {
+        let (first, job) = (u32::try_from(self.nodes.len()).unwrap_or(0), self.checks.grow(count));
+        let nodes = first + count;
+        let Some(Ok(mut start)) =
+            self.sim_mut(NodeId::HEAD).node.as_mut().map(|head| head.grow(nodes, job))
+        else {
+            return self.checks.ungrow(count);
+        };
+        if self.mutant == Some(TreeMutant::LateStart) {
+            start.received[0] += 1;
+        }
+        for node in (first..nodes).map(NodeId) {
+            let config = TreeConfig { radix: self.plan.radix, ..TreeConfig::new(node, nodes) };
+            self.nodes.push(SimNode::new(TreeNode::joining(config, &start), job));
+            self.checks.on_joined(node, start.ended);
+            let parent = node.parent(self.plan.radix).unwrap_or(NodeId::HEAD);
+            let at = self.rng.within(self.plan.pace);
+            self.after(at, Action::Dialed { child: node, parent, is_open: true });
+        }
+        for node in (1..nodes).map(NodeId) {
+            let at = self.rng.within(self.plan.pace);
+            self.after(at, Action::Contribute(node, job));
+        }
+        self.touch(NodeId::HEAD);
+    }
+
+    pub(super) fn contribute(&mut self, me: NodeId, job: u32) {
+        let of_job = self.sim(me).contributed.get(&job).copied().unwrap_or(0) + 1;
+        let id = CollectiveId { job, kind: 0, number: of_job };
+        let number = check::number(job, of_job, &self.plan);
         let mut data = check::contribution(me, number, &self.plan);
-        let id = CollectiveId { job: 1, kind: 0, number };
         let members = self.plan.members;
         let last = NodeId(self.plan.nodes - 1);
         if self.sim(me).node.is_none() {
             return;
         }
-        self.sim_mut(me).contributed = number;
+        self.sim_mut(me).contributed.insert(job, of_job);
         self.checks.on_contribution(me, number, data.len());
         self.note(|| TreeRecord::Contributed { node: me, number });
         self.span = self.span.or(Some((self.time, self.time)));
@@ -62,7 +90,10 @@ impl TreeWorld {
         let talk = self.plan.talks[talk];
         let is_known = match talk.to {
             // It may be lost already, and is not told apart from one that will be.
-            Destination::Node(node) => self.sim(node).node.is_some(),
+            Destination::Node(node) => {
+                let sim = self.nodes.get(node.0 as usize);
+                sim.is_some_and(|sim| sim.node.is_some())
+            }
             Destination::Head | Destination::All => true,
         };
         if self.sim(talk.from).node.is_some() && is_known {
@@ -78,6 +109,9 @@ impl TreeWorld {
     }
 
     pub(super) fn fault(&mut self, fault: TreeFault) {
+        if fault.node().0 as usize >= self.nodes.len() {
+            return;
+        }
         self.note(|| TreeRecord::Fault(fault));
         match fault {
             TreeFault::Kill(node) => {

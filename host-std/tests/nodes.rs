@@ -90,7 +90,7 @@ fn ranks_take_over_directory_variables_and_mask_of_the_head() {
 }
 
 #[test]
-fn working_directory_that_is_missing_on_a_host_ends_the_run_with_both_names() {
+fn working_directory_that_is_missing_on_a_host_ends_the_run_with_its_name() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-vanishing");
     fs::create_dir_all(&directory).unwrap();
     // It vanishes when the first node server is started, and before the job is described.
@@ -99,9 +99,11 @@ fn working_directory_that_is_missing_on_a_host_ends_the_run_with_both_names() {
     let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", &starter, "true"]);
     let ran = run(command.current_dir(&directory)).exits_with(1);
     let path = directory.to_str().unwrap();
-    for part in [path, "on a", "cannot be entered", "create it on every host", "--wdir"] {
+    for part in [path, "cannot be entered", "create it on every host", "--wdir"] {
         assert!(ran.err.contains(part), "{part} is not in {}", ran.err);
     }
+    // Either may be the first.
+    assert!(["(on a)", "(on b)"].iter().any(|host| ran.err.contains(host)), "{}", ran.err);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
 }
 

@@ -145,6 +145,14 @@ fn collect(
     server.finish()
 }
 
+/// Number of a processor that this process may use.
+fn one_processor() -> Result<String, String> {
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = list.and_then(|list| list.trim().split(['-', ',']).next().map(str::to_owned));
+    first.ok_or_else(|| "the system does not list the processors".to_owned())
+}
+
 /// `pmi-host` under callgrind.
 struct CountedServer {
     child: Child,
@@ -167,6 +175,9 @@ impl CountedServer {
             .arg(format!("--log-file={}", log("%p").display()))
             .arg(program)
             .args(["run", "--listen", "127.0.0.1:0", "--expect", "1"])
+            // On one processor the server does not look for the next message before it sleeps: how often
+            // it would look depends on the load of the machine.
+            .args(["--cpu-set", &one_processor()?])
             .env(processes::MARK, processes::mark())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())

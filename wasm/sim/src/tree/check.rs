@@ -248,6 +248,9 @@ impl TreeChecks {
         let lives = |node: NodeId| matches!(fate(node), Fate::Alive { .. });
         let has_head = lives(NodeId::HEAD);
         let mut found: Vec<(&'static str, String)> = Vec::new();
+        if has_head && let Some(number) = self.unfinished(lives, plan) {
+            found.push(("waits", format!("operation {number} does not end")));
+        }
         for node in nodes() {
             match fate(node) {
                 Fate::Alive { .. } if !has_head && node != NodeId::HEAD => {
@@ -281,9 +284,6 @@ impl TreeChecks {
                 }
                 _ => {}
             }
-        }
-        if has_head && let Some(number) = self.unfinished(lives, plan) {
-            found.push(("waits", format!("operation {number} does not end")));
         }
         for ((from, class, to), sent) in &self.sent {
             let receivers = nodes().filter(|node| match to {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 #[test]
 fn seeds_break_no_rule() {
-    let summary = tree::sweep(0, 60, None);
+    let summary = tree::sweep(0, 30, None);
     let broken: Vec<_> = summary.broken.iter().map(|run| (run.seed, &run.violation)).collect();
     assert!(broken.is_empty(), "{broken:?}");
-    assert_eq!(summary.runs, 60);
+    assert_eq!(summary.runs, 30);
 }
 
 /// A node below a lost one was taken for found (16598); a late report of an earlier attachment replaced the
@@ -22,7 +22,7 @@ fn seeds_of_former_defects_break_no_rule() {
 
 /// The rules that break under some seeds.
 fn rules(mutant: TreeMutant) -> BTreeSet<&'static str> {
-    let summary = tree::sweep(0, 40, Some(mutant));
+    let summary = tree::sweep(0, 24, Some(mutant));
     summary.broken.into_iter().filter_map(|run| Some(run.violation?.rule)).collect()
 }
 

@@ -32,12 +32,6 @@ fn script(node_count: u32, ranks: u32, script: &str) -> Ran {
     run(&mut nodes(node_count, ranks, &shell(&format!("{PMI} {script}"))))
 }
 
-fn sorted(ran: &Ran) -> Vec<&str> {
-    let mut lines = ran.lines();
-    lines.sort_unstable();
-    lines
-}
-
 #[test]
 fn fences_of_all_nodes_end_without_a_rank_that_has_failed() {
     let ran = script(
@@ -46,7 +40,7 @@ fn fences_of_all_nodes_end_without_a_rank_that_has_failed() {
         "fence; if [ $PMI_RANK = 4 ]; then exit 7; fi
          fence; fence; finalize; echo $PMI_RANK",
     );
-    assert_eq!(sorted(&ran), ["0", "1", "2", "3", "5"], "{}", ran.err);
+    assert_eq!(ran.lines(), ["0", "1", "2", "3", "5"], "{}", ran.err);
     ran.exits_with(7).says(&["rank 4 of 6", "on local2", "exited with code 7", "continue"]);
 }
 
@@ -76,7 +70,7 @@ fn first_failure_is_the_exit_code_and_every_failure_is_reported() {
          fence; if [ $PMI_RANK = 3 ]; then exit 9; fi
          fence; finalize; echo $PMI_RANK",
     );
-    assert_eq!(sorted(&ran), ["1", "2"], "{}", ran.err);
+    assert_eq!(ran.lines(), ["1", "2"], "{}", ran.err);
     for part in ["code 7 before finalize; the 3 ranks", "code 9 before finalize; the 2 ranks"] {
         assert!(ran.err.contains(part), "{}", ran.err);
     }
@@ -93,7 +87,7 @@ fn ranks_of_all_nodes_read_the_failed_ones() {
          fence; n=0; until dead | grep -q ': 1$' || [ $n = 200 ]; do n=$((n+1)); sleep 0.05; done
          dead; finalize",
     );
-    assert_eq!(sorted(&ran), ["0: 1", "2: 1"], "{}", ran.err);
+    assert_eq!(ran.lines(), ["0: 1", "2: 1"], "{}", ran.err);
     ran.exits_with(7);
 }
 
@@ -109,7 +103,7 @@ fn ranks_of_a_lost_node_count_as_failed() {
          dead; finalize",
     );
     let expected = [0, 2, 3, 4, 6, 7].map(|rank| format!("{rank}: 1,5"));
-    assert_eq!(sorted(&ran), expected, "{}", ran.err);
+    assert_eq!(ran.lines(), expected, "{}", ran.err);
     let ran = ran.exits_with(1);
     assert!(ran.err.contains("node local2 (ranks 1,5 of 8) is lost"), "{}", ran.err);
     assert!(ran.err.contains("the 6 ranks still running continue"), "{}", ran.err);
@@ -122,7 +116,7 @@ fn clients_of_pmix_receive_the_loss_of_a_node_as_an_event() {
     // The source is the server.
     let expected =
         [0, 2].map(|rank| format!("rank {rank} receives -231 of rank 0 about local2, node 1"));
-    assert_eq!(sorted(&ran), expected, "{}", ran.err);
+    assert_eq!(ran.lines(), expected, "{}", ran.err);
     ran.exits_with(1);
 }
 
@@ -130,7 +124,7 @@ fn clients_of_pmix_receive_the_loss_of_a_node_as_an_event() {
 fn fence_of_pmix_ends_as_partial_on_all_nodes() {
     let Some(program) = pmix_program("pmix_leave") else { return };
     let ran = run(&mut nodes(3, 3, &[program.to_str().unwrap()]));
-    assert_eq!(sorted(&ran), ["0: one of us is gone", "1: one of us is gone"], "{}", ran.err);
+    assert_eq!(ran.lines(), ["0: one of us is gone", "1: one of us is gone"], "{}", ran.err);
     ran.exits_with(137).says(&["rank 2 of 3", "on local3", "SIGKILL"]);
 }
 
@@ -150,7 +144,7 @@ fn abort_of_one_rank_alone_ends_only_that_rank() {
          if [ $PMI_RANK = 1 ]; then say 'cmd=abort;isworld=false;exitcode=5;msg=alone;'; exec sleep 60; fi
          sleep 1; echo $PMI_RANK; say 'cmd=finalize;'";
     let ran = run(&mut nodes(2, 3, &shell(rank)));
-    assert_eq!(sorted(&ran), ["0", "2"], "{}", ran.err);
+    assert_eq!(ran.lines(), ["0", "2"], "{}", ran.err);
     let ran = ran.exits_with(5);
     assert!(ran.err.contains("rank 1 of 3"), "{}", ran.err);
     assert!(ran.err.contains("called abort with code 5 and message 'alone'"), "{}", ran.err);

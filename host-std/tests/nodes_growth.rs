@@ -4,35 +4,16 @@ mod common;
 
 use common::hosts::{local_nodes as nodes, ssh_hosts};
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::{Ran, host, run};
+use common::spawner::SPAWNER;
+use common::{host, run};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-fn sorted(ran: &Ran) -> Vec<&str> {
-    let mut lines = ran.lines();
-    lines.sort_unstable();
-    lines
-}
-
-/// Functions of a rank that speaks PMI-1: `ask REQUEST` prints the answer, `spawn COUNT KEY HOSTS SCRIPT` too.
-const CLIENT: &str = r#"
-    ask() { echo "cmd=$1" >&$PMI_FD; read answer <&$PMI_FD; echo "$answer"; }
-    spawn() {
-        printf 'mcmd=spawn\nnprocs=%s\nexecname=sh\ntotspawns=1\nspawnssofar=1\narg1=-c\n' $1 >&$PMI_FD
-        printf 'arg2=%s\nargcnt=2\npreput_num=1\npreput_key_0=k\npreput_val_0=v\n' "$4" >&$PMI_FD
-        [ -z "$2" ] && echo info_num=0 >&$PMI_FD
-        [ -n "$2" ] && printf 'info_num=1\ninfo_key_0=%s\ninfo_val_0=%s\n' "$2" "$3" >&$PMI_FD
-        echo endcmd >&$PMI_FD
-        read answer <&$PMI_FD; echo "$answer" | cut -d ' ' -f 1,2
-    }
-    ask 'init pmi_version=1 pmi_subversion=1' >/dev/null
-"#;
-
 /// Two ranks on two nodes with labels; the first one runs `script`, and both pass a fence and finalize.
 fn client(options: &[&str], script: &str) -> Command {
     let text = format!(
-        "{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in; ask finalize >/dev/null"
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in; ask finalize >/dev/null"
     );
     let labels = ["--label-format", "%g:%r@%h "];
     nodes(2, 2, &[&labels[..], options, &["sh", "-c", &text]].concat())
@@ -46,10 +27,10 @@ const FENCED: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; re
 #[test]
 fn added_hosts_take_spawned_ranks_and_remain_in_the_run() {
     let script = format!(
-        "spawn 3 add-host local3:2,local4 '{FENCED}'
-        spawn 1 host local4 'echo again'
-        spawn 2 add-host local4,local5 'echo more'
-        spawn 1 add-host local1 'echo here'"
+        "spawn_by 3 add-host local3:2,local4 '{FENCED}'
+        spawn_by 1 host local4 'echo again'
+        spawn_by 2 add-host local4,local5 'echo more'
+        spawn_by 1 add-host local1 'echo here'"
     );
     let ran = run(&mut client(&[], &script)).exits_with(0).says_nothing();
     let mut expected = vec!["0:0@local1 cmd=spawn_result rc=0"; 4];
@@ -64,7 +45,7 @@ fn added_hosts_take_spawned_ranks_and_remain_in_the_run() {
         "4:0@local1 here",
     ]);
     expected.sort_unstable();
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
 }
 
 #[test]
@@ -86,7 +67,7 @@ fn mpi_programs_spawn_on_added_hosts() {
         let child = |(child, host)| format!("1@local{host} child {child} of 4 has 2 parents");
         let mut expected: Vec<String> = children.map(child).to_vec();
         expected.insert(0, "0@local1 the children say 406".to_owned());
-        assert_eq!(sorted(&ran), expected, "{name}");
+        assert_eq!(ran.lines(), expected, "{name}");
     }
 }
 
@@ -95,7 +76,7 @@ fn by_template(script: &str) -> Command {
     let reach = "sh -c 'test {host} != bad || { echo no route; exit 7; }; exec {cmd}'";
     let mut command = host(["run", "--starter-cmd", reach, "--hosts", "a,b"]);
     let text = format!(
-        "{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in; ask finalize >/dev/null"
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in; ask finalize >/dev/null"
     );
     command.args(["--label-format", "%g:%r@%h ", "sh", "-c", &text]);
     command
@@ -103,8 +84,8 @@ fn by_template(script: &str) -> Command {
 
 #[test]
 fn host_that_does_not_start_refuses_the_spawn_and_the_run_goes_on() {
-    let script = "spawn 2 add-host c,bad 'echo no'
-        spawn 1 add-host c 'echo yes'";
+    let script = "spawn_by 2 add-host c,bad 'echo no'
+        spawn_by 1 add-host c 'echo yes'";
     let ran = run(&mut by_template(script)).exits_with(0);
     let expected = [
         "0:0@a cmd=barrier_out rc=0",
@@ -113,7 +94,7 @@ fn host_that_does_not_start_refuses_the_spawn_and_the_run_goes_on() {
         "0:1@b cmd=barrier_out rc=0",
         "1:0@c yes",
     ];
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
     for part in ["host 'bad' cannot be added to the run: 'sh' exited with 7", "\n  no route\n"] {
         assert!(ran.err.contains(part), "no {part:?} in {}", ran.err);
     }
@@ -122,7 +103,7 @@ fn host_that_does_not_start_refuses_the_spawn_and_the_run_goes_on() {
 
 #[test]
 fn run_on_one_host_adds_hosts_if_it_has_a_head() {
-    let text = format!("{CLIENT} spawn 1 add-host other 'echo here'; ask finalize >/dev/null");
+    let text = format!("{SPAWNER} spawn_by 1 add-host other 'echo here'; ask finalize >/dev/null");
     let words = ["sh", "-c", &text];
     let ran = run(host(["run", "-n", "1"]).args(words)).exits_with(0);
     assert_eq!(ran.lines(), ["cmd=spawn_result rc=3"]);
@@ -141,10 +122,10 @@ const LOSES_NODE: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD
 
 #[test]
 fn failure_on_an_added_host_ends_the_run() {
-    let script = "spawn 1 add-host local3 'exit 5'; exec sleep 60";
+    let script = "spawn_by 1 add-host local3 'exit 5'; exec sleep 60";
     let ran = run(&mut client(&[], script)).exits_with(5);
     ran.says(&["rank 0 of 1 in the spawned job kvs_", "on local3) exited with code 5"]);
-    let script = format!("spawn 1 add-host local3 '{LOSES_NODE}'; exec sleep 60");
+    let script = format!("spawn_by 1 add-host local3 '{LOSES_NODE}'; exec sleep 60");
     let ran = run(&mut client(&[], &script)).exits_with(1);
     assert!(ran.err.contains("node local3 ") && ran.err.contains(" is lost"), "{}", ran.err);
 }
@@ -152,9 +133,9 @@ fn failure_on_an_added_host_ends_the_run() {
 #[test]
 fn added_host_that_is_lost_takes_no_further_rank_in_a_run_that_continues() {
     let script = format!(
-        "spawn 1 add-host local3 '{LOSES_NODE}'
-        until spawn 1 host local3 true | grep -q rc=-1; do :; done
-        spawn 1 add-host local4 'echo after'"
+        "spawn_by 1 add-host local3 '{LOSES_NODE}'
+        until spawn_by 1 host local3 true | grep -q rc=-1; do :; done
+        spawn_by 1 add-host local4 'echo after'"
     );
     let ran = run(&mut client(&["--on-exit-error", "ignore"], &script)).exits_with(1);
     assert!(ran.out.contains("@local4 after\n"), "{}", ran.out);
@@ -167,7 +148,7 @@ fn added_host_that_cannot_enter_the_directory_refuses_the_spawn() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-growth-gone");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
-    let script = "rmdir \"$PWD\"; spawn 1 add-host local3 'echo no'";
+    let script = "rmdir \"$PWD\"; spawn_by 1 add-host local3 'echo no'";
     let ran = run(client(&[], script).current_dir(&directory)).exits_with(0);
     assert_eq!(ran.out.matches("cmd=barrier_out rc=0").count(), 2, "{}", ran.out);
     assert!(ran.out.contains("cmd=spawn_result rc=-1"), "{}", ran.out);
@@ -223,16 +204,16 @@ fn spawned_ranks_read_what_fences_have_carried_before_their_host_was_added() {
     fs::write(&program, READS).unwrap();
     let words = ["--pmi", "2", "python3", program.to_str().unwrap()];
     let ran = run(&mut nodes(2, 2, &words)).exits_with(0).says_nothing();
-    assert_eq!(sorted(&ran), ["child reads 3", "child reads card 0 card 1 2"]);
+    assert_eq!(ran.lines(), ["child reads 3", "child reads card 0 card 1 2"]);
 }
 
 #[test]
 fn hosts_that_ssh_reaches_are_added_below_each_other() {
     let Some(hosts) = ssh_hosts("growth", 8) else { return };
     // Nodes 7 and 8 are below node 1, a host of the start.
-    let script = format!("spawn 6 add-host 'n3,n4,n5,n6,n7,n8' '{FENCED}'");
+    let script = format!("spawn_by 6 add-host 'n3,n4,n5,n6,n7,n8' '{FENCED}'");
     let text = format!(
-        "{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in; ask finalize >/dev/null"
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in; ask finalize >/dev/null"
     );
     let options = ["--hosts", "n1,n2", "--tree-radix", "6", "--label-format", "%g:%r@%h "];
     let words = [&["run"], &options[..], &["sh", "-c", &text]].concat();
@@ -246,5 +227,5 @@ fn hosts_that_ssh_reaches_are_added_below_each_other() {
     ];
     expected.extend(of_parents.map(str::to_owned));
     expected.sort_unstable();
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
 }

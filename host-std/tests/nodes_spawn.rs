@@ -5,35 +5,17 @@ mod common;
 
 use common::hosts::local_nodes as nodes;
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::{Ran, run};
+use common::run;
+use common::spawner::SPAWNER;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-fn sorted(ran: &Ran) -> Vec<&str> {
-    let mut lines = ran.lines();
-    lines.sort_unstable();
-    lines
-}
-
-/// Functions of a rank that speaks PMI-1: `ask REQUEST` prints the answer, `spawn COUNT HOSTS SCRIPT` too.
-const CLIENT: &str = r#"
-    ask() { echo "cmd=$1" >&$PMI_FD; read answer <&$PMI_FD; echo "$answer"; }
-    spawn() {
-        printf 'mcmd=spawn\nnprocs=%s\nexecname=sh\ntotspawns=1\nspawnssofar=1\narg1=-c\n' $1 >&$PMI_FD
-        printf 'arg2=%s\nargcnt=2\npreput_num=1\npreput_key_0=k\npreput_val_0=v\n' "$3" >&$PMI_FD
-        [ -z "$2" ] && echo info_num=0 >&$PMI_FD
-        [ -n "$2" ] && printf 'info_num=1\ninfo_key_0=host\ninfo_val_0=%s\n' "$2" >&$PMI_FD
-        echo endcmd >&$PMI_FD
-        read answer <&$PMI_FD; echo "$answer" | cut -d ' ' -f 1,2
-    }
-    ask 'init pmi_version=1 pmi_subversion=1' >/dev/null
-"#;
-
 /// Two ranks on each of three nodes with labels; the first one runs `script`, and all finalize.
 fn client(options: &[&str], script: &str) -> Command {
-    let text = format!("{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask finalize >/dev/null");
+    let text =
+        format!("{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask finalize >/dev/null");
     let labels = ["--label-format", "%g:%r@%h "];
     nodes(3, 3, &[options, &labels, &["sh", "-c", &text]].concat())
 }
@@ -56,7 +38,7 @@ fn mpi_programs_spawn_over_nodes() {
         let children = (0..4).map(|child| format!("child {child} of 4 has 3 parents"));
         let mut expected: Vec<String> = children.collect();
         expected.push("the children say 406".to_owned());
-        assert_eq!(sorted(&ran), expected, "{name}");
+        assert_eq!(ran.lines(), expected, "{name}");
     }
 }
 
@@ -71,13 +53,13 @@ fn spawned_ranks_continue_the_turns_of_the_run() {
         "1:2@local3 4 1",
         "1:3@local1 4 1",
     ];
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
 }
 
 /// Agents of these hosts, which are this machine; the first rank runs `script`, and all pass a fence.
 fn on_hosts(hosts: &str, options: &[&str], script: &str) -> Command {
     let text = format!(
-        "{CLIENT} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in >/dev/null; ask finalize >/dev/null"
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi; ask barrier_in >/dev/null; ask finalize >/dev/null"
     );
     let mut command = nodes(1, 1, &[]);
     let at = ["--starter", "local", "--hosts", hosts, "--label-format", "%g:%r@%h "];
@@ -92,7 +74,7 @@ fn spawned_ranks_take_slots_that_are_free() {
     let ran = run(&mut command).exits_with(0).says_nothing();
     let expected =
         ["0:0@a cmd=spawn_result rc=0", "1:0@a here", "1:1@a here", "1:2@b here", "1:3@a here"];
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
 }
 
 #[test]
@@ -102,7 +84,7 @@ fn hosts_without_ranks_take_spawned_ones_if_all_take_part() {
     let ran = ran.exits_with(0).says_nothing();
     let mut expected = vec!["0:0@a cmd=spawn_result rc=0"; 2];
     expected.extend(["1:0@b here", "1:1@c here", "1:2@a here", "2:0@c again"]);
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
     let refused = run(&mut on_hosts("a,b,c", &["-n", "1"], "spawn 1 c true")).exits_with(0);
     assert!(refused.err.contains("no host of this run"), "{}", refused.err);
 }
@@ -118,19 +100,19 @@ fn spawned_ranks_run_on_requested_hosts() {
         let ran = run(&mut client(&[], &script)).exits_with(0).says_nothing();
         let row = |(rank, host): (usize, &str)| format!("1:{rank}@{host} here");
         let rows: Vec<String> = places.into_iter().enumerate().map(row).collect();
-        assert_eq!(sorted(&ran)[1..], rows, "{hosts}");
+        assert_eq!(ran.lines()[1..], rows, "{hosts}");
     }
 }
 
 #[test]
 fn spawn_that_cannot_be_is_refused_and_the_spawner_goes_on() {
     let script = "spawn 2 elsewhere 'echo no'; ask barrier_in";
-    let text = format!("{CLIENT} [ $PMI_RANK = 0 ] && {{ {script}; }} || ask barrier_in");
+    let text = format!("{SPAWNER} [ $PMI_RANK = 0 ] && {{ {script}; }} || ask barrier_in");
     let words = ["sh", "-c", &format!("{text}; ask finalize >/dev/null")];
     let ran = run(&mut nodes(3, 3, &words)).exits_with(0);
     let mut expected = vec!["cmd=barrier_out rc=0"; 3];
     expected.push("cmd=spawn_result rc=3");
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
     ran.says(&["the spawn of rank 0 of 3", "on local1) is refused", "no host of this run"]);
 }
 
@@ -139,7 +121,7 @@ fn program_that_does_not_start_on_other_nodes_is_undone() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-spawn-no-interpreter");
     fs::write(&path, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    let spawn = CLIENT.replace("execname=sh", &format!("execname={}", path.display()));
+    let spawn = SPAWNER.replace("execname=sh", &format!("execname={}", path.display()));
     let text = format!(
         "{spawn} if [ $PMI_RANK = 0 ]; then spawn 3 local2,local3 x; fi; ask barrier_in; ask finalize"
     );
@@ -160,7 +142,7 @@ fn spawned_rank_that_fails_ends_the_ranks_of_all_nodes() {
 #[test]
 fn spawned_ranks_spawn_in_their_turn_over_nodes() {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-spawn-child.sh");
-    let child = format!("{CLIENT}\nspawn 1 local3 'echo grandchild'\nask finalize >/dev/null\n");
+    let child = format!("{SPAWNER}\nspawn 1 local3 'echo grandchild'\nask finalize >/dev/null\n");
     fs::write(&program, child).unwrap();
     let script = format!("spawn 1 local2 'exec sh {}'", program.display());
     let ran = run(&mut client(&[], &script)).exits_with(0).says_nothing();
@@ -169,7 +151,7 @@ fn spawned_ranks_spawn_in_their_turn_over_nodes() {
         "1:0@local2 cmd=spawn_result rc=0",
         "2:0@local3 grandchild",
     ];
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
 }
 
 /// A rank that speaks PMI-2: the spawner puts a value, spawns this program on `local2` and reads a value of
@@ -213,7 +195,7 @@ fn spawned_job_and_its_spawner_read_each_other_over_nodes() {
     fs::write(&program, READS).unwrap();
     let words = ["--pmi", "2", "python3", program.to_str().unwrap()];
     let ran = run(&mut nodes(3, 3, &words)).exits_with(0).says_nothing();
-    assert_eq!(sorted(&ran), ["0 reads parent 2", "1 reads child 1", "1 reads parent 2"]);
+    assert_eq!(ran.lines(), ["0 reads parent 2", "1 reads child 1", "1 reads parent 2"]);
 }
 
 /// Ranks that speak PMI-2: the first one spawns this program, and puts two pairs into the space of the spawned
@@ -277,7 +259,7 @@ fn jobs_are_connected_and_receive_pairs_on_all_nodes() {
         (0..3).flat_map(|rank| ["a b", "a b", "None"].map(|value| format!("{rank} reads {value}")));
     let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).chain(reads).collect();
     expected.sort_unstable();
-    assert_eq!(sorted(&ran), expected);
+    assert_eq!(ran.lines(), expected);
 }
 
 #[test]
@@ -310,10 +292,10 @@ fn lost_host_takes_no_spawned_rank_in_a_run_that_continues() {
             until spawn 1 local3 true | grep -q rc=-1; do :; done
             spawn 3 '' 'echo here'
         fi";
-    let text = format!("{CLIENT} {script}; ask finalize >/dev/null");
+    let text = format!("{SPAWNER} {script}; ask finalize >/dev/null");
     let options = ["--on-exit-error", "ignore", "--label-format", "%g:%r@%h ", "sh", "-c", &text];
     let ran = run(&mut nodes(3, 3, &options)).exits_with(1);
-    let lines = sorted(&ran);
+    let lines = ran.lines();
     assert_eq!(lines.iter().filter(|line| line.ends_with(" here")).count(), 3, "{}", ran.out);
     assert!(!lines.iter().any(|line| line.contains("@local3")), "{}", ran.out);
     assert!(ran.err.contains("pmi-host: node local3 (rank 2 of 3) is lost"), "{}", ran.err);

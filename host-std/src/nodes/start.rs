@@ -62,7 +62,7 @@ pub(crate) enum StartEvent {
 }
 
 impl StartEvent {
-    /// True if the user is told of it.
+    /// True if the head writes a line about it.
     const fn is_written(&self) -> bool {
         !matches!(self, Self::Network(event) if !matches!(event, NetworkEvent::Rejected { .. }))
     }

@@ -2,8 +2,7 @@
 
 use pmi_core::wire::nodes::{
     self, AttachFrame, CollectiveId, Content, ContributionPart, GoneNode, GrownTree, MessageFrame,
-    MovedNode,
-    NodeBytes, NodeFrame, Refusal, Target, VERSION,
+    MovedNode, NodeBytes, NodeFrame, Refusal, Target, VERSION,
 };
 use serde::Serialize;
 

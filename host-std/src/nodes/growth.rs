@@ -2,11 +2,12 @@
 //! have connected, or none does.
 
 use super::failed_host::FailedHost;
-use super::start::{GATHERING, LATE, NodeServers, PATIENCE, StartEvent};
+use super::start::{LATE, NodeServers, PATIENCE, StartEvent};
+use super::start_progress::FailedStarts;
 use super::starter::{NodeCommand, Starter, StarterHost};
 use crate::poller::Poller;
 use crate::settings::NodeSettings;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -28,10 +29,7 @@ pub(super) struct HostStarter {
 pub(super) struct HostGrowth {
     hosts: Vec<StarterHost>,
     joined: BTreeSet<u32>,
-    /// Reasons why there is no node server, by node.
-    failed: BTreeMap<u32, String>,
-    /// Time of the first failure.
-    failed_at: Option<Instant>,
+    failed: FailedStarts,
     /// Time at which hosts that have not connected have failed; `None` if a user starts them by hand.
     until: Option<Instant>,
     /// True once it is reported that all have joined.
@@ -49,33 +47,30 @@ impl HostGrowth {
     }
 
     pub(super) fn note_failed(&mut self, node: u32, why: String) {
-        self.failed.entry(node).or_insert(why);
-        self.failed_at.get_or_insert_with(Instant::now);
+        self.failed.note(node, why);
     }
 
     /// Time of the next decision without an event.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let gathered = self.failed_at.map(|first| first + GATHERING);
-        [self.until, gathered].into_iter().flatten().min()
+        [self.until, self.failed.deadline()].into_iter().flatten().min()
     }
 
     /// Hosts without a node server, once they are known.
     fn take_failed(&mut self, now: Instant) -> Option<Vec<FailedHost>> {
-        let is_known = |node: &u32| self.joined.contains(node) || self.failed.contains_key(node);
+        let is_known =
+            |node: &u32| self.joined.contains(node) || self.failed.reasons.contains_key(node);
         let late: Vec<u32> =
             self.hosts.iter().map(|host| host.node).filter(|node| !is_known(node)).collect();
         let is_over = self.until.is_some_and(|until| now >= until);
         if is_over {
             late.iter().for_each(|node| self.note_failed(*node, LATE.to_owned()));
         }
-        let is_gathered = self.failed_at.is_some_and(|first| now >= first + GATHERING);
-        if self.failed.is_empty() || !(late.is_empty() || is_over || is_gathered) {
+        let is_gathered = self.failed.deadline().is_some_and(|deadline| now >= deadline);
+        if self.failed.reasons.is_empty() || !(late.is_empty() || is_over || is_gathered) {
             return None;
         }
         let name = |node| self.hosts.iter().find(|host| host.node == node);
-        let name = |node| name(node).map_or_else(String::new, |host| host.name.clone());
-        let failed = std::mem::take(&mut self.failed).into_iter();
-        Some(failed.map(|(node, why)| FailedHost { name: name(node), why }).collect())
+        Some(self.failed.take(|node| name(node).map_or_else(String::new, |host| host.name.clone())))
     }
 }
 
@@ -122,8 +117,7 @@ impl NodeServers {
         self.for_hosts.growth = Some(HostGrowth {
             hosts,
             joined: BTreeSet::new(),
-            failed: BTreeMap::new(),
-            failed_at: None,
+            failed: FailedStarts::default(),
             until: (!is_manual).then(|| Instant::now() + PATIENCE),
             is_reported: false,
         });

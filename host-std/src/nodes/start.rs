@@ -216,10 +216,8 @@ impl NodeServers {
         let is_decided = self.missing().is_empty();
         let is_due = is_decided || self.failed.deadline().is_some_and(|deadline| now >= deadline);
         if is_due && !self.failed.reasons.is_empty() && self.patience.take().is_some() {
-            let failed = std::mem::take(&mut self.failed.reasons).into_iter();
-            let failed = failed.map(|(node, why)| FailedHost { name: self.name(node), why });
-            self.events.push_back(StartEvent::Failed(failed.collect()));
-            self.failed.since = None;
+            let failed = self.failed.take(|node| name(&self.hosts, node));
+            self.events.push_back(StartEvent::Failed(failed));
         }
         self.check_growth(now, poller)?;
         self.show(now);
@@ -429,8 +427,7 @@ impl NodeServers {
         }
         let is_attached = index(node).and_then(|at| self.present.attached.get(at)) == Some(&true);
         if !is_attached {
-            self.failed.reasons.entry(node).or_insert(why);
-            self.failed.since.get_or_insert_with(Instant::now);
+            self.failed.note(node, why);
             if self.failed.is_patient {
                 self.take_over_of(node, "has no node server that could start");
             }
@@ -450,9 +447,13 @@ impl NodeServers {
     }
 
     fn name(&self, node: u32) -> String {
-        let host = index(node).and_then(|at| self.hosts.get(at));
-        host.map_or_else(String::new, |host| host.name.clone())
+        name(&self.hosts, node)
     }
+}
+
+fn name(hosts: &[StarterHost], node: u32) -> String {
+    let host = index(node).and_then(|at| hosts.get(at));
+    host.map_or_else(String::new, |host| host.name.clone())
 }
 
 fn index(node: u32) -> Option<usize> {

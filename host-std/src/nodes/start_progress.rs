@@ -1,5 +1,6 @@
 //! Progress of the start of node servers, also on the terminal of a user who waits for it.
 
+use super::failed_host::FailedHost;
 use super::start::GATHERING;
 use crate::stdio::target::Target;
 use crate::stream::Stream;
@@ -38,6 +39,19 @@ pub(super) struct FailedStarts {
 }
 
 impl FailedStarts {
+    /// Adds a node without a node server. The first reason counts.
+    pub(super) fn note(&mut self, node: u32, why: String) {
+        self.reasons.entry(node).or_insert(why);
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Takes all of them out, with the names of their hosts.
+    pub(super) fn take(&mut self, name: impl Fn(u32) -> String) -> Vec<FailedHost> {
+        self.since = None;
+        let reasons = std::mem::take(&mut self.reasons).into_iter();
+        reasons.map(|(node, why)| FailedHost { name: name(node), why }).collect()
+    }
+
     /// Time at which they are reported in any case.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.since.filter(|_| !self.is_patient).map(|first| first + GATHERING)

@@ -52,7 +52,13 @@ pub(in crate::wire) fn carries(answer: &Answer<'_>, style: FrameStyle) -> bool {
         Answer::Spawned { job, codes: Some(ProcessCodes::List(codes)) } => {
             [job.unwrap_or_default(), codes]
         }
-        Answer::Spawned { job, .. } => [job.unwrap_or_default(), none],
+        Answer::Spawned { job, codes: Some(ProcessCodes::Fields(codes)) } => {
+            if !codes.values().all(|code| sayable(code, style).is_ok()) {
+                return false;
+            }
+            [job.unwrap_or_default(), none]
+        }
+        Answer::Spawned { job, codes: None } => [job.unwrap_or_default(), none],
         _ => return true,
     };
     texts.iter().all(|text| sayable(*text, style).is_ok())
@@ -130,7 +136,7 @@ pub fn write_reply(
                     let count = codes.values().count();
                     frame.number("nerrs", u32::try_from(count).unwrap_or(u32::MAX));
                     for (at, value) in (0..).zip(codes.values()) {
-                        frame.numbered("err", at, code(value).0);
+                        frame.indexed("err", at, value);
                     }
                 }
                 Some(ProcessCodes::List(codes)) => {

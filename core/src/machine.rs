@@ -29,6 +29,14 @@ pub trait Machine {
     /// transmit until [`poll_transmit`](Self::poll_transmit) returns `None`, then close the link.
     fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError>;
 
+    /// False if [`handle_input`](Self::handle_input) of no bytes would do nothing.
+    ///
+    /// Changes after: `handle_input`, `handle_timeout`, and for a server also after any call on
+    /// another session of the same job.
+    fn holds_input(&self) -> bool {
+        true
+    }
+
     /// Handles the time of [`poll_timeout`](Self::poll_timeout).
     ///
     /// An early or repeated call does nothing.

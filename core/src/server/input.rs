@@ -138,6 +138,9 @@ impl<S: Storage> Server<S> {
             }
             let is_held = !session.inbox.as_slice().is_empty();
             let source = if is_held { session.inbox.as_slice() } else { rest };
+            if source.is_empty() {
+                return Ok(bytes.len());
+            }
             let dialect = T::dialect(&session.state, source);
             let to = (Verb::Unknown, dialect);
             match T::frame(dialect, source) {

@@ -539,6 +539,16 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
         self.server.receive::<PmiPeerState>(self.id, now, bytes)
     }
 
+    fn holds_input(&self) -> bool {
+        if S::Inbox::IS_POOLED || self.id.is_pmix() {
+            return true;
+        }
+        self.server.sessions.get(self.id).is_some_and(|Session { inbox, state }| {
+            let is_broken = matches!(state.lifecycle.phase, SessionPhase::Broken(_));
+            is_broken || !inbox.as_slice().is_empty()
+        })
+    }
+
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
         self.server.handle_timeout(now);
         match self.server.sessions.lifecycle(self.id).map(|state| state.phase) {

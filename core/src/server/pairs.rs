@@ -54,7 +54,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if key.is_empty() && crate::wire::quirks::EMPTY_PUT_IS_NOTHING {
             return Outcome::reply(Response::Done);
         }
-        let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+        let (mut key_room, mut value_room) = ([0; KEY_BYTES], None);
         let too_long = |what, len_bytes, limit_bytes| {
             let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
             let mut reply = Response::Done;
@@ -65,7 +65,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Some(bytes) if bytes.len() <= KEY_BYTES => bytes,
             _ => return too_long(LimitedField::Key, key.len(), KEY_BYTES),
         };
-        let value = match resolved(value, &mut value_room) {
+        // Nearly all values are plain, and room for them need not be cleared.
+        let plain = value.as_plain();
+        let value = match plain.or_else(|| resolved(value, value_room.insert([0; VALUE_BYTES]))) {
             Some(value) if value.len() <= VALUE_BYTES => value,
             _ => return too_long(LimitedField::Value, value.len(), VALUE_BYTES),
         };

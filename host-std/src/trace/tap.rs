@@ -56,6 +56,10 @@ impl<M: Machine> Machine for Tap<'_, M> {
         taken
     }
 
+    fn holds_input(&self) -> bool {
+        self.machine.holds_input()
+    }
+
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
         self.machine.handle_timeout(now)
     }

@@ -335,7 +335,11 @@ fn exchange(
         if exchanged.fault.is_some() || (is_idle && before.1 == exchanged.out_bytes) {
             return exchanged;
         }
-        match machine.handle_input(now, bytes.get(exchanged.consumed_bytes..).unwrap_or(b"")) {
+        let rest = bytes.get(exchanged.consumed_bytes..).unwrap_or(b"");
+        if rest.is_empty() && !machine.holds_input() {
+            return exchanged;
+        }
+        match machine.handle_input(now, rest) {
             Ok(len) => {
                 exchanged.consumed_bytes += len;
                 is_idle = len == 0;

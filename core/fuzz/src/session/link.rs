@@ -70,6 +70,9 @@ impl Link {
     }
 
     fn hand_in<S: Storage>(&mut self, session: &mut SessionMut<'_, S>, now: Instant) -> bool {
+        if !session.holds_input() {
+            assert_eq!(session.handle_input(now, b""), Ok(0), "a driver may leave out this call");
+        }
         match session.handle_input(now, &self.pending) {
             Ok(taken) => {
                 assert_eq!(self.failed, None, "a session that failed works again");

@@ -131,6 +131,10 @@ impl<M: ServerSession> Machine for SnapshotSession<'_, M> {
         self.inner.handle_input(now, bytes)
     }
 
+    fn holds_input(&self) -> bool {
+        self.inner.holds_input()
+    }
+
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
         self.inner.handle_timeout(now)
     }

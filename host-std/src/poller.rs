@@ -1,8 +1,10 @@
 //! Readiness of all descriptors of this process, as one stream of small tokens.
 
+mod alarm;
 mod spin;
 
 use crate::stream::Stream;
+use alarm::Alarm;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -11,6 +13,7 @@ use spin::{AdaptiveSpin, SPIN};
 use std::fmt;
 use std::hint;
 use std::io;
+use std::mem;
 use std::time::{Duration, Instant};
 
 /// Source of an event.
@@ -62,6 +65,8 @@ pub(crate) enum Token {
     Credential,
     /// A monitored file shows no sign of life.
     FileAlert,
+    /// The time until which a wait should last has passed, or that of an earlier one.
+    Alarm,
 }
 
 /// Waits for the readiness of many descriptors.
@@ -75,6 +80,9 @@ pub(crate) struct Poller {
     paused: [bool; 2],
     batch: Vec<epoll::Event>,
     spin: AdaptiveSpin,
+    alarm: Alarm,
+    /// True if the last wait found messages of ranks.
+    follows_ranks: bool,
 }
 
 /// Readiness to wait for.
@@ -102,6 +110,8 @@ impl Poller {
             paused: [false; 2],
             batch: Vec::with_capacity(BATCH),
             spin: AdaptiveSpin::default(),
+            alarm: Alarm::default(),
+            follows_ranks: false,
         };
         for output in [Stream::Out, Stream::Err] {
             poller.show(output)?;
@@ -180,8 +190,7 @@ impl Poller {
         self.spin.allow(is_allowed);
     }
 
-    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`, which holds
-    /// those of the last wait before.
+    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`.
     ///
     /// # Errors
     ///
@@ -191,15 +200,13 @@ impl Poller {
         until: Option<Instant>,
         ready: &mut Vec<Token>,
     ) -> io::Result<()> {
-        let now = Instant::now();
-        let left = until.map(|until| until.saturating_duration_since(now));
-        let follows_ranks = ready.iter().any(|token| matches!(token, Token::Link(_)));
         ready.clear();
         self.batch.clear();
-        let has_found = follows_ranks
-            && left.is_none_or(|left| left > SPIN)
+        let left = self.alarm.set(until, &self.main)?;
+        let has_found = mem::take(&mut self.follows_ranks)
+            && left.is_none()
             && self.spin.begins()
-            && self.spin_until(now + SPIN)?;
+            && self.spin_for(SPIN)?;
         if !has_found {
             match epoll::wait(
                 &self.main,
@@ -216,9 +223,14 @@ impl Poller {
             match event.data.u64() {
                 SET_OUT => sets[0] = true,
                 SET_ERR => sets[1] = true,
+                ALARM => {
+                    self.alarm.rang()?;
+                    ready.push(Token::Alarm);
+                }
                 other => ready.extend(token(other)),
             }
         }
+        self.follows_ranks = ready.iter().any(|token| matches!(token, Token::Link(_)));
         for (set, _) in self.outputs.iter().zip(sets).filter(|(_, is_ready)| *is_ready) {
             self.batch.clear();
             epoll::wait(set, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL))?;
@@ -227,8 +239,9 @@ impl Poller {
         Ok(())
     }
 
-    /// Fills the batch without sleeping. Returns false if nothing was ready until then.
-    fn spin_until(&mut self, end: Instant) -> io::Result<bool> {
+    /// Fills the batch without sleeping. Returns false if nothing was ready for this time.
+    fn spin_for(&mut self, time: Duration) -> io::Result<bool> {
+        let end = Instant::now() + time;
         loop {
             match epoll::wait(&self.main, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL)) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -309,6 +322,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::Credential => (CREDENTIAL, 0),
         Token::FileAlert => (FILE_ALERT, 0),
         Token::NameServer => (NAME_SERVER, 0),
+        Token::Alarm => (ALARM >> 32, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -354,6 +368,9 @@ const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Kinds of the two sets of outputs in the main set.
 const SET_OUT: u64 = 7 << 32;
 const SET_ERR: u64 = 8 << 32;
+
+/// The alarm, which [`Poller::wait`] turns off itself.
+const ALARM: u64 = 27 << 32;
 
 /// Kinds after those of the two sets.
 const LISTEN: u64 = 9;
@@ -416,7 +433,7 @@ mod tests {
                 assert_eq!(token(data(sent).u64()), Some(sent));
             }
         }
-        assert_eq!((token(SET_OUT), token(SET_ERR)), (None, None));
+        assert_eq!([SET_OUT, SET_ERR, ALARM].map(token), [None; 3]);
     }
 
     #[test]

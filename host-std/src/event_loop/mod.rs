@@ -20,7 +20,7 @@
 //! One turn of the loop:
 //!
 //! 1. Start the next rank, if there is one. Running ranks are served between two starts.
-//! 2. Wait for readiness or a deadline.
+//! 2. Wait for readiness or a deadline, and in `messages` serve ranks while nothing else is due.
 //! 3. Handle what is ready: signals, messages of ranks, output of ranks, and last the exits of ranks, so
 //!    that messages sent before an exit count.
 //! 4. Send the responses that are due, and execute the events of the server.
@@ -44,6 +44,7 @@ mod head;
 mod io;
 mod jobs;
 mod listeners;
+mod messages;
 mod pages;
 mod pmix;
 mod processes;
@@ -294,12 +295,10 @@ impl EventLoop {
             target::write_last(exit::line(report::unreported(count)).as_bytes());
         }
         self.processes.clean_up();
-        let code = match self.termination.failure() {
-            Some(failure) => failure.exit_code(),
-            None => match self.summary.tolerated_code() {
-                Some(code) => code,
-                None => u8::from(self.io.outputs.has_failed()),
-            },
+        let code = match (self.termination.failure(), self.summary.tolerated_code()) {
+            (Some(failure), _) => failure.exit_code(),
+            (None, Some(code)) => code,
+            (None, None) => u8::from(self.io.outputs.has_failed()),
         };
         if self.termination.failure().is_some() {
             mpir::abort();
@@ -325,6 +324,7 @@ impl EventLoop {
             let has_started = self.start_next()?;
             let until = if has_started { Some(Instant::now()) } else { self.deadline() };
             self.poller.wait(until, &mut ready)?;
+            messages::serve(self, until, &mut ready)?;
             self.handle_ready(&ready)?;
             self.settle()?;
             self.handle_deadlines(Instant::now())?;
@@ -394,19 +394,19 @@ impl EventLoop {
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
-                // Written at the end of every turn.
-                Token::Outlet(_) | Token::Exit(_) => {}
+                // Written, or handled, at the end of every turn.
+                Token::Outlet(_) | Token::Exit(_) | Token::Alarm => {}
                 // Of the head only.
                 Token::NameServer => {}
             }
         }
         self.handle_server_events();
         // Of several processes that exited since the last turn, the one started first counts as first.
-        let ends = ready.iter().filter_map(|token| match token {
+        let ended = |token: &Token| match token {
             Token::Exit(process) => Some(*process),
             _ => None,
-        });
-        let mut ends: Vec<u32> = ends.collect();
+        };
+        let mut ends: Vec<u32> = ready.iter().filter_map(ended).collect();
         ends.sort_unstable();
         ends.into_iter().try_for_each(|process| self.handle_exit(process))
     }
@@ -487,8 +487,7 @@ impl EventLoop {
         }
         self.processes.check_reap(now);
         self.processes.check_kill_deadlines(now);
-        let is_any_running = self.processes.running_count() > 0;
-        if let Some(limit) = self.summary.check_overdue(now, is_any_running) {
+        if let Some(limit) = self.summary.check_overdue(now, self.processes.running_count() > 0) {
             self.fail_with_state(Failure::Overdue { limit }, Which::Running);
         }
         self.handle_status_deadlines(now)
@@ -589,8 +588,7 @@ impl EventLoop {
     }
 
     fn pid(&self, job: JobId, rank: u32) -> Option<i32> {
-        let number = self.jobs.process_of(job, rank)?;
-        self.processes.get(number).map(|entry| entry.pid)
+        self.processes.get(self.jobs.process_of(job, rank)?).map(|entry| entry.pid)
     }
 }
 

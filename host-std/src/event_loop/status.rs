@@ -108,6 +108,11 @@ impl Status {
         self.stall.note_message(Instant::now());
     }
 
+    /// True if a further message of a rank changes no deadline.
+    pub(super) fn expects_messages(&self) -> bool {
+        self.stall.expects_messages()
+    }
+
     /// Restarts the measurement of stalls.
     pub(super) fn excuse_stall(&mut self, now: Instant) {
         self.stall.excuse(now);

@@ -583,7 +583,7 @@ impl Service {
     }
 
     /// False if no session has a deadline, so that the server need not look at all of them.
-    fn may_time_out(&self) -> bool {
+    pub(crate) fn may_time_out(&self) -> bool {
         !self.unauthenticated.pending.is_empty() || self.pmix_links() > 0
     }
 }

@@ -269,6 +269,11 @@ impl Tracer {
         }
     }
 
+    /// True if records go to a file, an observer or the user, who wait for them.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.file.is_some() || self.unsent.is_some() || self.shown.is_some()
+    }
+
     /// True if there are records to take.
     pub(crate) fn has_unsent(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| !unsent.is_empty())

@@ -51,6 +51,11 @@ impl Stall {
         }
     }
 
+    /// True if a further message changes nothing: a check is due at some time, or none ever.
+    pub(crate) fn expects_messages(&self) -> bool {
+        self.check_at.is_some() || (self.report.is_none() && self.abort.is_none())
+    }
+
     /// Restarts the measurement: ranks are still being started, or all processes were stopped.
     pub(crate) fn excuse(&mut self, now: Instant) {
         self.floor = Some(now);

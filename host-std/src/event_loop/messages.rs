@@ -1,0 +1,54 @@
+//! Turns in which only messages of ranks arrive.
+
+use super::EventLoop;
+use crate::poller::Token;
+use pmi_core::ids::SessionId;
+use std::io;
+use std::time::Instant;
+
+/// Serves ranks, turn by turn, as long as only their messages arrive and cause nothing but responses.
+/// `ready` holds what the last wait found, and in the end what is left to handle.
+///
+/// Nothing else is due in such turns, so they are without the steps for it: no deadline of the launcher
+/// changes, no output has arrived, and no record has a reader.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub(super) fn serve(
+    run: &mut EventLoop,
+    until: Option<Instant>,
+    ready: &mut Vec<Token>,
+) -> io::Result<()> {
+    // Between two starts there is one turn, and a node exchanges messages with its head in each.
+    let has_other_work = run.jobs.has_starts()
+        || run.uplink.is_some()
+        || run.service.may_time_out()
+        || run.service.tracer.has_readers();
+    while !has_other_work && run.status.expects_messages() && has_only_messages(ready) {
+        for token in ready.drain(..) {
+            if let Token::Link(session) = token {
+                run.service.ready(session, &run.poller)?;
+            }
+        }
+        run.service.flush(&run.poller)?;
+        if run.handle_server_events() {
+            return Ok(());
+        }
+        if let Some(put) = run.service.take_refused_put() {
+            run.io.report(put);
+            return Ok(());
+        }
+        run.poller.wait(until, ready)?;
+    }
+    Ok(())
+}
+
+/// True if ranks that speak PMI-1 or PMI-2 have sent something, and nothing else has happened.
+fn has_only_messages(ready: &[Token]) -> bool {
+    let is_message = |token: &Token| match token {
+        Token::Link(session) => !SessionId(*session).is_pmix(),
+        _ => false,
+    };
+    !ready.is_empty() && ready.iter().all(is_message)
+}

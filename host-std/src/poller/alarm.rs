@@ -1,0 +1,121 @@
+//! The end of waits, by a timer of the system.
+
+use super::{Interest, Token, data};
+use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, read, retry_on_intr};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// A timer that ends the wait for readiness.
+///
+/// Deadlines are seconds away and seldom met, while waits are short and many. A wait with a limit sets up a
+/// timer in the system and takes it down again, which costs 0.8 us where a virtual machine has to be
+/// left for it. The alarm stays set over many waits, and is set anew only for an earlier time.
+#[derive(Debug, Default)]
+pub(super) struct Alarm {
+    /// The timer; `None` until it is first used.
+    timer: Option<OwnedFd>,
+    /// Time for which it is set.
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    /// Lets the next wait of `set` end at `until` at the latest. Returns the limit of the wait itself: `None`
+    /// unless that time has passed, or there is no timer.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn set(
+        &mut self,
+        until: Option<Instant>,
+        set: &OwnedFd,
+    ) -> io::Result<Option<Duration>> {
+        let Some(until) = until else { return Ok(None) };
+        if self.at.is_some_and(|at| at <= until) {
+            return Ok(None);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || !self.create(set)? {
+            return Ok(Some(left));
+        }
+        if let Some(timer) = &self.timer {
+            let it_value = Timespec::try_from(left).map_err(io::Error::other)?;
+            let once = Itimerspec { it_interval: Timespec::default(), it_value };
+            timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;
+            self.at = Some(until);
+        }
+        Ok(None)
+    }
+
+    /// Takes note that the timer has expired.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn rang(&mut self) -> io::Result<()> {
+        self.at = None;
+        let Some(timer) = &self.timer else { return Ok(()) };
+        match retry_on_intr(|| read(timer, &mut [0; size_of::<u64>()])) {
+            // It was set anew meanwhile.
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates the timer if there is none. Returns false if the process has no descriptor left for it.
+    fn create(&mut self, set: &OwnedFd) -> io::Result<bool> {
+        if self.timer.is_none() {
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let timer = match timerfd_create(TimerfdClockId::Monotonic, flags) {
+                Ok(timer) => timer,
+                Err(Errno::MFILE | Errno::NFILE) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+            epoll::add(set, &timer, data(Token::Alarm), Interest::Read.flags())?;
+            self.timer = Some(timer);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Poller;
+    use super::*;
+
+    #[test]
+    fn wait_ends_at_its_time_and_without_a_limit_of_its_own() {
+        let mut poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        for _ in 0..3 {
+            let until = Instant::now() + Duration::from_millis(5);
+            poller.wait(Some(until), &mut ready).unwrap();
+            assert_eq!(ready, [Token::Alarm]);
+            assert!(Instant::now() >= until);
+        }
+        // A time that has passed is no reason to set it.
+        let passed = Instant::now();
+        poller.wait(Some(passed), &mut ready).unwrap();
+        assert_eq!((&ready[..], poller.alarm.at), (&[][..], None));
+    }
+
+    #[test]
+    fn alarm_is_set_for_earlier_times_alone() {
+        let poller = Poller::new().unwrap();
+        let mut alarm = Alarm::default();
+        let soon = Instant::now() + Duration::from_secs(100);
+        for (until, at) in [(2, 2), (3, 2), (1, 1), (2, 1)] {
+            let until = soon + Duration::from_secs(until);
+            assert_eq!(alarm.set(Some(until), &poller.main).unwrap(), None);
+            assert_eq!(alarm.at, Some(soon + Duration::from_secs(at)));
+        }
+        assert_eq!(alarm.set(None, &poller.main).unwrap(), None);
+        alarm.rang().unwrap();
+        assert_eq!(alarm.at, None);
+    }
+}

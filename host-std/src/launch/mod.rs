@@ -39,6 +39,7 @@ mod sharing;
 pub(crate) mod shutdown;
 pub(crate) mod signal;
 pub(crate) mod singletons;
+pub(crate) mod slice;
 mod slurm_tasks;
 mod soft;
 mod spawn_error;

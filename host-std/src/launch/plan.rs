@@ -351,6 +351,11 @@ impl Plan {
         yields && self.is_oversubscribed()
     }
 
+    /// Whether `rank` has short slices of processor time while it initializes: its library yields there.
+    pub(crate) fn has_short_slice(&self, rank: u32) -> bool {
+        self.offer(self.appnum(rank)).waiting != Waiting::Spinning
+    }
+
     /// Whether each rank of this node has a processor, of which the server can use one while a rank waits.
     pub(crate) fn leaves_room_to_spin(&self) -> bool {
         self.placement.processors.len() > 1 && !self.is_oversubscribed()
@@ -547,6 +552,7 @@ pub(crate) mod tests {
                 plan.is_yielding(1)
             });
             assert_eq!(is_yielding, expected, "{waiting:?}");
+            assert_eq!(plan.has_short_slice(1), waiting != Waiting::Spinning);
         }
         plan.placement.processors = vec![0, 1, 2];
         assert!(!plan.is_yielding(1), "each has a processor");

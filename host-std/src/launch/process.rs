@@ -37,6 +37,7 @@ use crate::launch::processes;
 use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::session::{Session, SpawnAttributes};
 use crate::launch::signal::Ignored;
+use crate::launch::slice::ShortSlices;
 use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams, Starters};
 use crate::stream::Streams;
 use nix::sys::signal::SigSet;
@@ -81,6 +82,8 @@ pub(crate) struct Launcher {
     pub(crate) guard: Option<Guard>,
     /// Finds the processes that ranks leave behind.
     pub(crate) orphans: Orphans,
+    /// Ranks that initialize with short slices of processor time.
+    pub(crate) short_slices: ShortSlices,
     one_pipe: bool,
     stdin_is_null: bool,
 }
@@ -174,6 +177,7 @@ impl Launcher {
             limit,
             guard,
             orphans,
+            short_slices: ShortSlices::default(),
             one_pipe,
             stdin_is_null: false,
         })
@@ -260,7 +264,15 @@ impl Launcher {
             Streams::Terminal(name) => (RankStreams::Terminal(name), Session::Own),
         };
         let hold = plan.debug_hold(rank);
-        let start = RankStart { local_rank, environment, session, link: theirs, streams, hold };
+        let start = RankStart {
+            local_rank,
+            environment,
+            session,
+            has_short_slice: plan.has_short_slice(rank),
+            link: theirs,
+            streams,
+            hold,
+        };
         Ok(PreparedRank { start, link, output: read, errors: read_errors })
     }
 
@@ -284,8 +296,8 @@ impl Launcher {
         let mut kept = Vec::with_capacity(ranks.len());
         let mut starts = Vec::with_capacity(ranks.len());
         for PreparedRank { start, link, output, errors } in ranks {
+            kept.push((link, output, errors, start.has_short_slice));
             starts.push(start);
-            kept.push((link, output, errors));
         }
         let ours = exec.directory.as_ref().map(|_| place(Path::new("."))).transpose()?;
         exec.directory.as_ref().map_or(Ok(()), fchdir)?;
@@ -296,8 +308,11 @@ impl Launcher {
         // directory.
         ours.map_or(Ok(()), fchdir)?;
         let mut started = Vec::with_capacity(kept.len());
-        for (pid, (link, output, errors)) in pids?.into_iter().zip(kept) {
+        for (pid, (link, output, errors, has_short_slice)) in pids?.into_iter().zip(kept) {
             let has_failed = started.last().is_some_and(io::Result::is_err);
+            if let (Ok(pid), true, Some(slices)) = (&pid, has_short_slice, self.attributes.slices) {
+                self.short_slices.add(slices, *pid);
+            }
             let process = pid.and_then(|pid| {
                 let process = match has_failed {
                     true => Err(io::ErrorKind::Interrupted.into()),

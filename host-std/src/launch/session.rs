@@ -7,6 +7,7 @@
 
 use crate::launch::child_start::{ChildStart, Leads};
 use crate::launch::signal::Ignored;
+use crate::launch::slice::Slices;
 use crate::launch::trampoline::{self, DebugHold};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
@@ -34,6 +35,8 @@ pub(super) struct SpawnAttributes {
     ours: PosixSpawnAttr,
     /// Stop signals that ranks in the launcher's session do not block when they run.
     stops: SigSet,
+    /// Short slices for ranks that initialize, if there are any.
+    pub(super) slices: Option<Slices>,
 }
 
 /// Starts in the launcher's session with process groups of their own.
@@ -73,6 +76,7 @@ impl SpawnAttributes {
             shared: may_share.then(shared).transpose()?,
             ours: attributes(PosixSpawnFlags::empty(), &blocked, ignored)?,
             stops,
+            slices: Slices::of_this_process(),
         })
     }
 

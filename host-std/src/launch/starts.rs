@@ -58,6 +58,8 @@ pub(super) struct RankStart {
     /// Variables of this rank alone.
     pub(super) environment: Vec<CString>,
     pub(super) session: Session,
+    /// True if its slice of processor time is short at first.
+    pub(super) has_short_slice: bool,
     /// Its end of the socket pair.
     pub(super) link: OwnedFd,
     pub(super) streams: RankStreams,
@@ -277,6 +279,9 @@ impl Batch {
             None => start(),
         };
         let pid = Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?;
+        if let Some(slices) = self.attributes.slices.filter(|_| rank.has_short_slice) {
+            slices.shorten(pid);
+        }
         if rank.hold == DebugHold::StoppedOnExec {
             // By this thread, which alone may do it.
             exec_stop::leave_stopped(pid);
@@ -411,6 +416,7 @@ mod tests {
             local_rank,
             environment: vec![CString::new(format!("CODE={local_rank}")).unwrap()],
             session: Session::Own,
+            has_short_slice: false,
             hold: DebugHold::None,
             link: null(),
             streams: match local_rank % 5 {

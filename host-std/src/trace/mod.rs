@@ -36,6 +36,8 @@ pub struct Tracer {
     zero_ns: u64,
     head: Head,
     ring: Ring,
+    /// Time of the last message, since the start of the run.
+    last_message_ns: Option<u64>,
     file: Option<TraceFile>,
     /// By session, then by PMIx connection: the start of an incomplete message.
     streams: [Vec<Splitter>; 2],
@@ -87,6 +89,7 @@ impl Tracer {
             zero_ns: monotonic_ns(),
             head: Head::default(),
             ring: Ring::new(ring),
+            last_message_ns: None,
             file: None,
             streams: Default::default(),
             unsent: None,
@@ -193,6 +196,7 @@ impl Tracer {
     }
 
     fn keep(&mut self, subject: TraceSource, time_ns: u64, direction: Direction, bytes: &[u8]) {
+        self.last_message_ns = Some(time_ns);
         if let Some(rank) = subject.rank {
             self.ring.note((subject.job, rank), Last::new(time_ns, direction, bytes));
         }
@@ -253,6 +257,11 @@ impl Tracer {
     /// The last message of a rank, or to it.
     pub(crate) fn last(&self, job: u32, rank: u32) -> Option<&Last> {
         self.ring.last(job, rank)
+    }
+
+    /// Time of the last message of any rank, or to it.
+    pub(crate) fn last_message(&self) -> Option<Instant> {
+        self.last_message_ns.map(|time_ns| self.zero + Duration::from_nanos(time_ns))
     }
 
     /// Messages since the last call, each as a line for the user, if they were requested. `is_read` is

@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// Cause of the failure of a job. `pid` gives the process of a rank that was started; `running` is the
 /// number of ranks that still run and are now terminated.
@@ -111,6 +112,12 @@ pub(crate) fn not_spawned(
     why: impl Display,
 ) -> String {
     format!("the spawn of {} is refused: {why}", local_rank(plan, rank, pid))
+}
+
+/// Report on a host that has joined the run after its start.
+pub(crate) fn late_host(name: &str, after: Duration) -> String {
+    let secs = after.as_secs_f64().round();
+    format!("host {name} has joined the run after {secs} s; spawned jobs may use it")
 }
 
 /// Report on a rank or tool with an overdue heartbeat.

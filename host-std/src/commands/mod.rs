@@ -292,13 +292,14 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(before.as_bytes());
     }
-    let mut excluded = Vec::new();
+    let (mut excluded, mut awaited) = (Vec::new(), Vec::new());
     loop {
-        let left_out = match event_loop::run(config) {
+        let left_out = match event_loop::run(config, &awaited) {
             RunOutcome::Ended(code) => return ExitCode::from(code),
-            RunOutcome::Again { without } => without,
+            RunOutcome::Again(left_out) => left_out,
         };
-        excluded.extend(left_out);
+        excluded.extend(left_out.names);
+        awaited.extend(left_out.late);
         config = match Config::resolve_without(args.clone(), &excluded) {
             Ok(config) => config,
             Err(error) => return complain(&error, error.exit_code()),

@@ -65,6 +65,7 @@ use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{Ignored, Signals};
+use crate::nodes::failed_host::{HostsLeftOut, LateHost};
 use crate::nodes::job_message::TerminalMessage;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::listen::ACCEPTED_AT_ONCE;
@@ -107,16 +108,14 @@ pub(crate) enum RunOutcome {
     /// It has ended with this exit code.
     Ended(u8),
     /// It has not begun, and is to start again without these hosts, which cannot be used.
-    Again {
-        /// Their names.
-        without: Vec<String>,
-    },
+    Again(HostsLeftOut),
 }
 
-/// Runs the first job and all jobs spawned from it. All reports are written when it returns.
-pub(crate) fn run(config: Config) -> RunOutcome {
+/// Runs the first job and all jobs spawned from it. All reports are written when it returns. Hosts in `late`
+/// were too slow for the start, and join the run when they come.
+pub(crate) fn run(config: Config, late: &[LateHost]) -> RunOutcome {
     if config.hosts.is_some() {
-        return head::run(&config);
+        return head::run(&config, late);
     }
     working_set::trim_for(config.ranks);
     let others = listeners::open_files(&config);

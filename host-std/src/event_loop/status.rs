@@ -216,6 +216,7 @@ impl Status {
             host: first.map_or_else(String::new, |plan| plan.host.clone()),
             seconds: seconds(self.began.elapsed()),
             jobs,
+            idle_nodes: Vec::new(),
         }
     }
 

@@ -32,6 +32,7 @@ pub(crate) mod preview;
 pub(crate) mod process;
 pub(crate) mod processes;
 pub(crate) mod protocol_offer;
+pub(crate) mod run_hosts;
 pub(crate) mod script;
 mod session;
 pub(crate) mod session_directory;

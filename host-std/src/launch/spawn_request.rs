@@ -19,6 +19,7 @@
 use super::codes::{Command, Commands};
 use super::directives::{JobDirectives, RankChoice};
 use super::plan::App;
+use super::run_hosts::{RunHosts, with_count};
 use super::soft;
 pub(crate) use super::spawn_error::SpawnError;
 use pmi_core::command::{CodeRun, Spawn, Text};
@@ -53,15 +54,6 @@ pub(crate) struct Cospawn {
     pub(crate) wanted: Vec<AppSpec>,
     /// Directives for them.
     pub(crate) directives: JobDirectives,
-}
-
-/// Hosts on which programs may be started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum RunHosts<'a> {
-    /// This one alone.
-    One(&'a str),
-    /// Those of a run on several nodes, and the name of the requesting rank's host.
-    Several(&'a [String], &'a str),
 }
 
 /// Ranks of a program, and the nodes that are requested for them; none for any.
@@ -146,7 +138,7 @@ impl SpawnRequest {
         let mut all: Vec<(String, u32)> = Vec::new();
         for AppSpec { name, added, .. } in &mut self.wanted {
             added.read_file(name)?;
-            for wanted in added.names.iter().filter(|wanted| known.nodes_of(wanted).is_none()) {
+            for wanted in added.names.iter().filter(|wanted| !known.has(wanted)) {
                 let (host, slots) = with_count(wanted).unwrap_or((wanted, 1));
                 match all.iter_mut().find(|(other, _)| other == host) {
                     Some((_, all)) => *all = all.saturating_add(slots.into()),
@@ -277,7 +269,7 @@ impl AppSpec {
             match (known.nodes_of(&wanted), known) {
                 (Some(of_host), _) => nodes.extend(of_host.filter(|_| !has_others)),
                 (None, RunHosts::One(_)) => return Err(SpawnError::Alone { name, wanted }),
-                (None, RunHosts::Several(..)) => return Err(known.refusal(name, wanted)),
+                (None, RunHosts::Several { .. }) => return Err(known.refusal(name, wanted)),
             }
         }
         let ranks = match soft {
@@ -305,38 +297,6 @@ impl AppSpec {
     }
 }
 
-impl RunHosts<'_> {
-    /// Node with this name, as often as the number behind the name; `None` if there is none.
-    fn nodes_of(self, wanted: &str) -> Option<impl Iterator<Item = u32> + use<>> {
-        let find = |name: &str| match self {
-            Self::One(host) => is_here(name, host).then_some(0),
-            Self::Several(hosts, own) => {
-                let is_own = ["", "localhost", "127.0.0.1", "::1"].contains(&name);
-                let name = if is_own { own } else { name };
-                let exact = hosts.iter().position(|host| host == name);
-                exact.or_else(|| hosts.iter().position(|host| is_here(name, host)))
-            }
-        };
-        let (node, count) = match (find(wanted), with_count(wanted)) {
-            (None, Some((name, count))) => (find(name), usize::from(count)),
-            (found, _) => (found, 1),
-        };
-        let node = u32::try_from(node?).ok()?;
-        Some(std::iter::repeat_n(node, count))
-    }
-
-    fn refusal(self, name: OsString, wanted: String) -> SpawnError {
-        let wanted = match wanted.rsplit_once(':') {
-            Some((host, count)) if count.parse::<u16>().is_ok() => host.to_owned(),
-            _ => wanted,
-        };
-        match self {
-            Self::One(host) => SpawnError::Elsewhere { name, wanted, host: host.to_owned() },
-            Self::Several(..) => SpawnError::Unknown { name, wanted },
-        }
-    }
-}
-
 impl WantedHosts {
     /// Adds the hosts of the file, if there is one, for the program `name`.
     fn read_file(&mut self, name: &OsStr) -> Result<(), SpawnError> {
@@ -347,12 +307,6 @@ impl WantedHosts {
         }
         Ok(())
     }
-}
-
-/// Name and number of a host with a number of ranks.
-fn with_count(wanted: &str) -> Option<(&str, u16)> {
-    let (name, count) = wanted.rsplit_once(':')?;
-    Some((name, count.parse().ok().filter(|count| *count > 0)?))
 }
 
 /// Names in a list with commas.
@@ -549,7 +503,8 @@ mod tests {
         std::fs::write(&file, "n3 slots=2\nn1:1 # ours\n").unwrap();
         let hosts = ["n1", "n2", "n3"].map(str::to_owned);
         let nodes = |hints: &[(&str, &str)]| {
-            let resolved = request("sh", 1, hints).resolve_on(RunHosts::Several(&hosts, "n2"), 8);
+            let resolved = request("sh", 1, hints)
+                .resolve_on(RunHosts::Several { hosts: &hosts, lost: &[], own: "n2" }, 8);
             resolved.map(|(mut parts, _)| parts.remove(0).1).map_err(|(refused, _)| refused)
         };
         let named = file.to_str().unwrap();
@@ -559,7 +514,9 @@ mod tests {
         assert_eq!(nodes(&[("host", "n2:3"), ("add-hostfile", named)]).unwrap(), [1, 1, 1]);
         // Others are added before the request is resolved.
         let added = |hints: &[(&str, &str)]| {
-            request("sh", 1, hints).added_hosts(RunHosts::Several(&hosts, "n2")).unwrap()
+            request("sh", 1, hints)
+                .added_hosts(RunHosts::Several { hosts: &hosts, lost: &[], own: "n2" })
+                .unwrap()
         };
         std::fs::write(&file, "n5 slots=2\nn1\nn5\n").unwrap();
         let expected = [("n4".to_owned(), 3), ("n5".to_owned(), 3)];

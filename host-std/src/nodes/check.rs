@@ -121,7 +121,10 @@ impl HostCheck {
                         }
                     }
                     // A check adds no hosts.
-                    StartEvent::HostsJoined | StartEvent::HostsFailed(_) => {}
+                    StartEvent::HostsJoined
+                    | StartEvent::HostsFailed(_)
+                    | StartEvent::LateJoined { .. }
+                    | StartEvent::LateFailed(_) => {}
                     StartEvent::Network(_) => {}
                 }
             }

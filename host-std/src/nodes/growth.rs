@@ -1,16 +1,18 @@
-//! Hosts that are added to a run: their node servers are started, and join the tree together once all of them
-//! have connected, or none does.
+//! Hosts that are added to a run. Those of a spawn join the tree together once all of them have connected, or
+//! none does; those whose start was slow join one by one, when they come.
 
 use super::failed_host::FailedHost;
-use super::start::{LATE, NodeServers, PATIENCE, StartEvent};
+use super::network::roster::CANDIDATES;
+use super::start::{NodeServers, StartEvent};
 use super::start_progress::FailedStarts;
 use super::starter::{NodeCommand, Starter, StarterHost};
 use crate::poller::Poller;
 use crate::settings::NodeSettings;
+use pmi_tree::NodeId;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The starter of a run, for further hosts.
 #[derive(Debug)]
@@ -20,13 +22,41 @@ pub(super) struct HostStarter {
     pub(super) words: Vec<String>,
     pub(super) relay_to: Option<SocketAddr>,
     pub(super) settings: NodeSettings,
-    /// Hosts that are being added.
-    pub(super) growth: Option<HostGrowth>,
+    /// Hosts that are being added for a spawn.
+    growth: Option<HostGrowth>,
+    /// Hosts whose start was slow, and that have not come.
+    late: Vec<StarterHost>,
+    /// Those of them that have failed, until they are withdrawn.
+    failed: Vec<StarterHost>,
 }
 
-/// Hosts that are being added.
+impl HostStarter {
+    /// A starter with the words of a node server. No host is being added.
+    pub(super) fn new(
+        (starter, words): (Starter, Vec<String>),
+        relay_to: Option<SocketAddr>,
+        settings: NodeSettings,
+    ) -> Self {
+        Self {
+            starter,
+            words,
+            relay_to,
+            settings,
+            growth: None,
+            late: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Time of the next decision about hosts that are being added, without an event.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.growth.as_ref().and_then(HostGrowth::deadline)
+    }
+}
+
+/// Hosts that are being added together.
 #[derive(Debug)]
-pub(super) struct HostGrowth {
+struct HostGrowth {
     hosts: Vec<StarterHost>,
     joined: BTreeSet<u32>,
     failed: FailedStarts,
@@ -42,16 +72,8 @@ impl HostGrowth {
         self.hosts.iter().any(|host| host.node == node)
     }
 
-    pub(super) fn note_joined(&mut self, node: u32) {
-        self.joined.insert(node);
-    }
-
-    pub(super) fn note_failed(&mut self, node: u32, why: String) {
-        self.failed.note(node, why);
-    }
-
     /// Time of the next decision without an event.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         [self.until, self.failed.deadline()].into_iter().flatten().min()
     }
 
@@ -63,7 +85,7 @@ impl HostGrowth {
             self.hosts.iter().map(|host| host.node).filter(|node| !is_known(node)).collect();
         let is_over = self.until.is_some_and(|until| now >= until);
         if is_over {
-            late.iter().for_each(|node| self.note_failed(*node, LATE.to_owned()));
+            late.iter().for_each(|node| self.failed.note_slow(*node));
         }
         let is_gathered = self.failed.deadline().is_some_and(|deadline| now >= deadline);
         if self.failed.reasons.is_empty() || !(late.is_empty() || is_over || is_gathered) {
@@ -90,6 +112,11 @@ impl NodeServers {
         ))
     }
 
+    /// Time without a further node after which the start has failed.
+    pub(super) const fn start_timeout(&self) -> Duration {
+        self.for_hosts.settings.start.timeout
+    }
+
     /// Starts node servers on further hosts. [`StartEvent::HostsJoined`] or [`StartEvent::HostsFailed`]
     /// follows. One growth takes place at a time.
     ///
@@ -100,9 +127,43 @@ impl NodeServers {
         if self.for_hosts.growth.is_some() {
             return Err("other hosts are being added".to_owned());
         }
+        let hosts = self.start_further(names)?;
+        let until = Instant::now() + self.start_timeout();
+        self.for_hosts.growth = Some(HostGrowth {
+            hosts,
+            joined: BTreeSet::new(),
+            failed: FailedStarts::default(),
+            until: (!self.for_hosts.starter.is_manual()).then_some(until),
+            is_reported: false,
+        });
+        Ok(())
+    }
+
+    /// Starts node servers on further hosts, each of which joins when it comes: [`StartEvent::LateJoined`] or
+    /// [`StartEvent::LateFailed`] follows for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_hosts`](Self::add_hosts).
+    pub(crate) fn await_hosts(&mut self, names: &[String]) -> Result<(), String> {
+        // Each has a command of its own, whose end concerns no other.
+        for name in names {
+            let hosts = self.start_further(std::slice::from_ref(name))?;
+            self.for_hosts.late.extend(hosts);
+        }
+        Ok(())
+    }
+
+    /// True if this host is [awaited](Self::await_hosts), and has not come.
+    pub(crate) fn is_awaited(&self, name: &str) -> bool {
+        self.for_hosts.late.iter().any(|host| host.name == name)
+    }
+
+    /// Starts node servers on further hosts, which are candidates for the tree.
+    fn start_further(&mut self, names: &[String]) -> Result<Vec<StarterHost>, String> {
         let HostStarter { starter, words, relay_to, settings, .. } = &self.for_hosts;
         let mut hosts = StarterHost::all(names, settings, |name| std::env::var(name).ok());
-        let first = u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX);
+        let first = self.network.propose(names);
         hosts.iter_mut().for_each(|host| host.node += first - 1);
         let is_staged = settings.staging.has_launcher;
         let node = NodeCommand { words, is_staged, relay_to: *relay_to };
@@ -113,44 +174,119 @@ impl NodeServers {
             self.events.extend(instruction.map(StartEvent::Report));
         }
         commands.into_iter().for_each(|command| self.starters.add(command));
-        self.network.propose(names);
-        self.for_hosts.growth = Some(HostGrowth {
-            hosts,
-            joined: BTreeSet::new(),
-            failed: FailedStarts::default(),
-            until: (!is_manual).then(|| Instant::now() + PATIENCE),
-            is_reported: false,
-        });
-        Ok(())
+        Ok(hosts)
     }
 
-    /// Takes hosts that have [joined](StartEvent::HostsJoined) into the tree. Operations of jobs from
-    /// `first_job` on wait for them. Messages may be sent to them at once.
+    /// Takes the hosts of [`add_hosts`](Self::add_hosts), which have [joined](StartEvent::HostsJoined), into
+    /// the tree. Operations of jobs from `first_job` on wait for them. Messages may be sent to them at once.
     ///
     /// # Errors
     ///
     /// Errors of the poller.
-    pub(crate) fn admit(&mut self, first_job: u32, poller: &Poller) -> io::Result<()> {
-        let Some(growth) = self.for_hosts.growth.take() else { return Ok(()) };
-        self.present.attached.extend(growth.hosts.iter().map(|_| false));
-        self.hosts.extend(growth.hosts);
-        self.network.admit(first_job, poller)
+    pub(crate) fn admit(
+        &mut self,
+        first_job: u32,
+        poller: &Poller,
+    ) -> io::Result<Vec<(NodeId, String)>> {
+        let hosts = self.for_hosts.growth.take().map(|growth| growth.hosts);
+        self.admit_hosts(hosts.unwrap_or_default(), first_job, poller)
     }
 
-    /// Adds no hosts any more: ends their starters, and closes the connections of those that have joined.
+    /// The same for one host of [`await_hosts`](Self::await_hosts).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn admit_late(
+        &mut self,
+        candidate: u32,
+        first_job: u32,
+        poller: &Poller,
+    ) -> io::Result<Vec<(NodeId, String)>> {
+        let late = &mut self.for_hosts.late;
+        let hosts = late.extract_if(.., |host| host.node == candidate).collect();
+        self.admit_hosts(hosts, first_job, poller)
+    }
+
+    fn admit_hosts(
+        &mut self,
+        mut hosts: Vec<StarterHost>,
+        first_job: u32,
+        poller: &Poller,
+    ) -> io::Result<Vec<(NodeId, String)>> {
+        let candidates: Vec<u32> = hosts.iter().map(|host| host.node).collect();
+        let admitted = self.network.admit(&candidates, first_job, poller)?;
+        for (candidate, node) in &admitted {
+            self.starters.renumber(*candidate, *node);
+            if let Some(output) = self.outputs.remove(candidate) {
+                self.outputs.insert(*node, output);
+            }
+            let of_node = |host: &&mut StarterHost| host.node == *candidate;
+            hosts.iter_mut().filter(of_node).for_each(|host| host.node = *node);
+        }
+        hosts.retain(|host| host.node < CANDIDATES);
+        self.present.attached.extend(hosts.iter().map(|_| false));
+        let nodes = hosts.iter().map(|host| (NodeId(host.node), host.name.clone())).collect();
+        self.hosts.extend(hosts);
+        Ok(nodes)
+    }
+
+    /// Adds the hosts of [`add_hosts`](Self::add_hosts) no more: ends their starters, and closes the
+    /// connections of those that have joined.
     ///
     /// # Errors
     ///
     /// Errors of the poller.
     pub(crate) fn withdraw(&mut self, poller: &Poller) -> io::Result<()> {
-        let Some(growth) = self.for_hosts.growth.take() else { return Ok(()) };
-        self.starters.withdraw(|node| growth.has(node));
-        self.network.withdraw(poller)
+        let hosts = self.for_hosts.growth.take().map(|growth| growth.hosts);
+        self.withdraw_hosts(&hosts.unwrap_or_default(), poller)
     }
 
-    /// The hosts that are being added, if a node is one of them.
-    pub(super) fn growth_of(&mut self, node: u32) -> Option<&mut HostGrowth> {
-        self.for_hosts.growth.as_mut().filter(|growth| growth.has(node))
+    /// Adds no hosts any more.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the poller.
+    pub(crate) fn withdraw_all(&mut self, poller: &Poller) -> io::Result<()> {
+        let late = std::mem::take(&mut self.for_hosts.late);
+        self.withdraw_hosts(&late, poller)?;
+        self.withdraw(poller)
+    }
+
+    fn withdraw_hosts(&mut self, hosts: &[StarterHost], poller: &Poller) -> io::Result<()> {
+        let is_of = |node: u32| hosts.iter().any(|host| host.node == node);
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        self.starters.withdraw(is_of);
+        hosts.iter().try_for_each(|host| self.network.withdraw(host.node, poller))
+    }
+
+    /// Handles a node server of a candidate that has connected.
+    pub(super) fn handle_candidate(&mut self, candidate: u32) {
+        match self.growth_of(candidate) {
+            Some(growth) => drop(growth.joined.insert(candidate)),
+            None => self.events.push_back(StartEvent::LateJoined { candidate }),
+        }
+    }
+
+    /// Handles a candidate whose node server could not be started, or is lost.
+    pub(super) fn fail_candidate(&mut self, candidate: u32, why: String) {
+        if let Some(growth) = self.growth_of(candidate) {
+            return growth.failed.note(candidate, why);
+        }
+        let late = &mut self.for_hosts.late;
+        for host in late.extract_if(.., |host| host.node == candidate) {
+            let (name, why) = (host.name.clone(), why.clone());
+            let failed = FailedHost { name, why, is_slow: false };
+            self.events.push_back(StartEvent::LateFailed(failed));
+            self.for_hosts.failed.push(host);
+        }
+    }
+
+    /// The hosts that are being added together, if a candidate is one of them.
+    fn growth_of(&mut self, candidate: u32) -> Option<&mut HostGrowth> {
+        self.for_hosts.growth.as_mut().filter(|growth| growth.has(candidate))
     }
 
     /// Decides about hosts that are being added.
@@ -159,6 +295,8 @@ impl NodeServers {
     ///
     /// Errors of the poller.
     pub(super) fn check_growth(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        let failed = std::mem::take(&mut self.for_hosts.failed);
+        self.withdraw_hosts(&failed, poller)?;
         let Some(growth) = &mut self.for_hosts.growth else { return Ok(()) };
         if let Some(failed) = growth.take_failed(now) {
             self.withdraw(poller)?;

@@ -3,9 +3,9 @@
 use super::addresses::{self, HeadAddresses};
 use super::failed_host::FailedHost;
 use super::greeting::NodeTask;
-use super::growth::{HostGrowth, HostStarter};
+use super::growth::HostStarter;
 use super::key::RunKey;
-use super::network::roster::Roster;
+use super::network::roster::{CANDIDATES, Roster};
 use super::network::{Network, NetworkEvent, delegation};
 use super::start_progress::{FailedStarts, PresentNodes, StartProgress};
 use super::starter::delegation::DelegatedStarts;
@@ -15,7 +15,7 @@ use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
 use crate::settings::NodeSettings;
-use crate::settings::nodes::StarterFanout;
+use crate::settings::nodes::{StartSettings, StarterFanout};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) struct NodeServers {
     pub(super) present: PresentNodes,
     failed: FailedStarts,
     /// Last output of starters that have ended.
-    outputs: BTreeMap<u32, String>,
+    pub(super) outputs: BTreeMap<u32, String>,
     /// Time at which the start has failed unless there is progress; `None` once it is over.
     patience: Option<Instant>,
     /// Progress for a user who waits; `None` once the start is over.
@@ -55,6 +55,14 @@ pub(crate) enum StartEvent {
     HostsJoined,
     /// Node servers could not be started on these of them, and the others are dismissed.
     HostsFailed(Vec<FailedHost>),
+    /// A node server is connected on a host that was [awaited](NodeServers::await_hosts), until
+    /// [`admit_late`](NodeServers::admit_late).
+    LateJoined {
+        /// Number of the host until then.
+        candidate: u32,
+    },
+    /// No node server could be started on a host that was awaited.
+    LateFailed(FailedHost),
     /// A sentence for the user.
     Report(String),
     /// An event of the connections.
@@ -94,7 +102,8 @@ impl NodeServers {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let starter = Starter::choose(settings, variable)?;
         let (ports, fanout) = (settings.ports_of(variable)?, settings.fanout_of(variable));
-        let settings = &NodeSettings { ports, fanout, ..settings.clone() };
+        let start = StartSettings { fanout, ..settings.start };
+        let settings = &NodeSettings { ports, start, ..settings.clone() };
         let remote: Vec<&str> =
             hosts.iter().filter(|host| !host.is_here).map(|host| host.name.as_str()).collect();
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
@@ -121,8 +130,8 @@ impl NodeServers {
             _ => Some(local),
         };
         // By itself the head does not lead the connections of many hosts through a few.
-        let is_flat = relay_to.is_some() && settings.fanout == StarterFanout::Auto;
-        let fanout = if is_flat { StarterFanout::All } else { settings.fanout };
+        let is_flat = relay_to.is_some() && fanout == StarterFanout::Auto;
+        let fanout = if is_flat { StarterFanout::All } else { fanout };
         let node = NodeCommand { words: &words, is_staged, relay_to };
         let plan = starter.plan(starter.commands(&hosts, &node)?, &hosts, fanout);
         let pool = StarterPool::new(plan.own, key.line(), limit);
@@ -131,9 +140,9 @@ impl NodeServers {
         let roster = Roster::new(names, settings.radix, settings.timeout, task);
         let roster = roster.with_delegates(delegates);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
-        let patience = (!starter.is_manual()).then(|| Instant::now() + PATIENCE);
+        let patience = (!starter.is_manual()).then(|| Instant::now() + settings.start.timeout);
         let settings = settings.clone();
-        let for_hosts = HostStarter { starter, words, relay_to, settings, growth: None };
+        let for_hosts = HostStarter::new((starter, words), relay_to, settings);
         Ok(Self {
             network: network.map_err(cannot)?,
             starters: pool,
@@ -242,7 +251,7 @@ impl NodeServers {
             .progress
             .as_ref()
             .and_then(|progress| progress.deadline(self.present.joined.len()));
-        let growth = self.for_hosts.growth.as_ref().and_then(HostGrowth::deadline);
+        let growth = self.for_hosts.deadline();
         let own = [self.network.deadline(), self.patience, self.failed.deadline()];
         own.into_iter().chain([progress, growth]).flatten().min()
     }
@@ -282,14 +291,15 @@ impl NodeServers {
         match event {
             NetworkEvent::Joined { node } => {
                 self.starters.handle_joined(*node);
-                if let Some(growth) = self.growth_of(*node) {
-                    return growth.note_joined(*node);
+                if *node >= CANDIDATES {
+                    return self.handle_candidate(*node);
                 }
                 self.present.joined.insert(*node);
                 if let Some((delegate, _)) = self.delegated.remove(*node) {
                     delegation::confirm(&mut self.network, delegate, *node);
                 }
-                self.patience = self.patience.map(|_| Instant::now() + PATIENCE);
+                let start_timeout = self.start_timeout();
+                self.patience = self.patience.map(|_| Instant::now() + start_timeout);
             }
             NetworkEvent::Attached { node } => {
                 if let Some(attached) =
@@ -326,9 +336,9 @@ impl NodeServers {
         let (late, lost): (Vec<u32>, Vec<u32>) =
             self.missing().into_iter().partition(|node| self.delegated.get(*node).is_some());
         let is_lost = !lost.is_empty() || !self.failed.reasons.is_empty();
-        lost.into_iter().for_each(|node| self.fail(node, LATE.to_owned()));
+        lost.into_iter().for_each(|node| self.fail_slow(node));
         if is_lost && !self.failed.is_patient {
-            late.into_iter().for_each(|node| self.fail(node, LATE.to_owned()));
+            late.into_iter().for_each(|node| self.fail_slow(node));
             return;
         }
         for node in late {
@@ -340,7 +350,7 @@ impl NodeServers {
             delegation::end(&mut self.network, delegate);
             self.take_over(node);
         }
-        self.patience = Some(now + PATIENCE);
+        self.patience = Some(now + self.start_timeout());
     }
 
     /// Hands its commands to a node that starts others.
@@ -381,7 +391,8 @@ impl NodeServers {
         let Some(first) = nodes.first() else { return };
         self.report_delegate(delegate, &format!("{what} '{}'", self.name(*first)));
         nodes.into_iter().for_each(|node| self.take_over(node));
-        self.patience = self.patience.map(|patience| patience.max(Instant::now() + PATIENCE));
+        let until = Instant::now() + self.start_timeout();
+        self.patience = self.patience.map(|patience| patience.max(until));
     }
 
     /// Lets the head start a node that another one was to start.
@@ -418,8 +429,8 @@ impl NodeServers {
     }
 
     fn fail(&mut self, node: u32, why: String) {
-        if let Some(growth) = self.growth_of(node) {
-            return growth.note_failed(node, why);
+        if node >= CANDIDATES {
+            return self.fail_candidate(node, why);
         }
         // Nodes that are added later are lost as others are.
         if self.present.is_complete {
@@ -431,6 +442,14 @@ impl NodeServers {
             if self.failed.is_patient {
                 self.take_over_of(node, "has no node server that could start");
             }
+        }
+    }
+
+    /// Records that a node has not connected in time.
+    fn fail_slow(&mut self, node: u32) {
+        self.failed.note_slow(node);
+        if self.failed.is_patient {
+            self.take_over_of(node, "has no node server that could start");
         }
     }
 
@@ -460,13 +479,6 @@ fn index(node: u32) -> Option<usize> {
     usize::try_from(node.checked_sub(1)?).ok()
 }
 
-/// Reason of a node without a connection.
-pub(super) const LATE: &str =
-    "has not connected within the time limit of the start; a firewall may be between";
-
-/// Time without a further node after which the start has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Time for which failures are gathered after the first one, so that one table has all of them.
 pub(super) const GATHERING: Duration = Duration::from_millis(500);
 
@@ -474,13 +486,15 @@ pub(super) const GATHERING: Duration = Duration::from_millis(500);
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     /// A start of nodes 1 to `count` by a starter that waits, of which the first two start the others.
     fn servers(count: u32, is_patient: bool, poller: &Poller) -> NodeServers {
         let host =
             |node| StarterHost { node, name: format!("h{node}"), is_here: false, is_apart: false };
         let settings = NodeSettings {
             template: Some("sh -c 'exec cat # {host} {cmd}'".to_owned()),
-            fanout: StarterFanout::Hosts(2),
+            start: StartSettings { fanout: StarterFanout::Hosts(2), ..Default::default() },
             interface: Some("127.0.0.1".to_owned()),
             ..NodeSettings::default()
         };

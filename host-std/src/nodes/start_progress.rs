@@ -32,6 +32,8 @@ impl PresentNodes {
 pub(super) struct FailedStarts {
     /// Reason, by node.
     pub(super) reasons: BTreeMap<u32, String>,
+    /// Those of them that have not failed, but take too long.
+    slow: BTreeSet<u32>,
     /// Time of the first one.
     pub(super) since: Option<Instant>,
     /// True if they are reported when all others have succeeded or failed, and not after a short time.
@@ -45,11 +47,20 @@ impl FailedStarts {
         self.since.get_or_insert_with(Instant::now);
     }
 
+    /// Adds a node whose node server has not connected in time.
+    pub(super) fn note_slow(&mut self, node: u32) {
+        if !self.reasons.contains_key(&node) {
+            self.slow.insert(node);
+            self.note(node, LATE.to_owned());
+        }
+    }
+
     /// Takes all of them out, with the names of their hosts.
     pub(super) fn take(&mut self, name: impl Fn(u32) -> String) -> Vec<FailedHost> {
         self.since = None;
-        let reasons = std::mem::take(&mut self.reasons).into_iter();
-        reasons.map(|(node, why)| FailedHost { name: name(node), why }).collect()
+        let slow = std::mem::take(&mut self.slow);
+        let of = |(node, why)| FailedHost { name: name(node), why, is_slow: slow.contains(&node) };
+        std::mem::take(&mut self.reasons).into_iter().map(of).collect()
     }
 
     /// Time at which they are reported in any case.
@@ -112,6 +123,10 @@ impl Drop for StartProgress {
 fn line(joined: usize, all: usize) -> String {
     format!("{CLEAR}pmi-host: {joined} of {all} hosts have joined the run")
 }
+
+/// Reason of a node without a connection.
+const LATE: &str = "has not connected within the time limit of the start (--start-timeout); a firewall may \
+                    be between";
 
 /// Returns to the start of the line, and empties it.
 const CLEAR: &str = "\r\x1b[K";

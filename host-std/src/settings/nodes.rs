@@ -14,8 +14,8 @@ pub(crate) struct NodeSettings {
     pub(crate) program: Option<String>,
     /// Further arguments of the starter, in front of the host (`--starter-args`).
     pub(crate) arguments: Option<String>,
-    /// Hosts whose node servers the head starts itself (`--starter-fanout`).
-    pub(crate) fanout: StarterFanout,
+    /// Course of the start.
+    pub(crate) start: StartSettings,
     /// Time without a sign of life after which a node is lost (`--node-timeout`).
     pub(crate) timeout: Duration,
     /// Interface or address at which the head accepts node servers (`--node-interface`); all by default.
@@ -30,6 +30,22 @@ pub(crate) struct NodeSettings {
     pub(crate) staging: Staging,
     /// Way of committed data to other nodes (`--fence`).
     pub(crate) fence: FenceData,
+}
+
+/// Course of the start of node servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StartSettings {
+    /// Hosts whose node servers the head starts itself (`--starter-fanout`).
+    pub(crate) fanout: StarterFanout,
+    /// Time without a further host after which the start of the others has failed, or is slow
+    /// (`--start-timeout`).
+    pub(crate) timeout: Duration,
+}
+
+impl Default for StartSettings {
+    fn default() -> Self {
+        Self { fanout: StarterFanout::default(), timeout: Duration::from_secs(60) }
+    }
 }
 
 /// Connections between nodes.
@@ -104,7 +120,7 @@ impl Default for NodeSettings {
             template: None,
             program: None,
             arguments: None,
-            fanout: StarterFanout::default(),
+            start: StartSettings::default(),
             timeout,
             interface: None,
             ports: None,
@@ -148,7 +164,7 @@ impl NodeSettings {
     /// Fanout of the option, else all hosts if variables of Open MPI forbid that hosts start others.
     pub(crate) fn fanout_of(&self, variable: impl Fn(&str) -> Option<String>) -> StarterFanout {
         let is_on = |value: String| !OFF.iter().any(|off| value.trim().eq_ignore_ascii_case(off));
-        match self.fanout {
+        match self.start.fanout {
             StarterFanout::Auto
                 if FLAT_VARIABLES.iter().filter_map(|name| variable(name)).any(is_on) =>
             {
@@ -224,7 +240,8 @@ mod tests {
     fn variable_of_open_mpi_has_the_head_start_all_hosts_unless_an_option_says_otherwise() {
         let fanout = |fanout, value: &str| {
             let find = |name: &str| (name == FLAT_VARIABLES[1]).then(|| value.to_owned());
-            NodeSettings { fanout, ..NodeSettings::default() }.fanout_of(find)
+            let start = StartSettings { fanout, ..StartSettings::default() };
+            NodeSettings { start, ..NodeSettings::default() }.fanout_of(find)
         };
         assert_eq!(fanout(StarterFanout::Auto, "1"), StarterFanout::All);
         assert_eq!(fanout(StarterFanout::Auto, "False"), StarterFanout::Auto);

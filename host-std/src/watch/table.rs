@@ -25,6 +25,9 @@ pub struct Table {
     pub seconds: f64,
     /// Its unfinished jobs, the first one first.
     pub jobs: Vec<Job>,
+    /// Nodes of the run without ranks of these jobs, which spawned jobs may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_nodes: Vec<JobNode>,
 }
 
 /// A job.
@@ -287,7 +290,14 @@ pub(super) mod tests {
             nodes: Vec::new(),
         };
         let host = "node1".to_owned();
-        Table { version: VERSION, pid: 9, host, seconds: 11.25, jobs: vec![job] }
+        Table {
+            version: VERSION,
+            pid: 9,
+            host,
+            seconds: 11.25,
+            jobs: vec![job],
+            idle_nodes: Vec::new(),
+        }
     }
 
     /// The same job on two hosts, of which the second one does not answer.
@@ -303,6 +313,9 @@ pub(super) mod tests {
             node("node1", [0, 1], NodeLink::Connected, 0.0),
             node("node2", [2, 3], NodeLink::Silent, 3.0),
         ];
+        let idle =
+            |host, link| JobNode { ranks: Ranks::default(), ..node(host, [0, 0], link, 1.0) };
+        table.idle_nodes = vec![idle("node3", NodeLink::Connected), idle("node4", NodeLink::Lost)];
         table
     }
 
@@ -311,6 +324,7 @@ pub(super) mod tests {
         let text = serde_json::to_string(&table_over_nodes()).unwrap();
         assert_eq!(serde_json::from_str::<Table>(&text).unwrap(), table_over_nodes());
         assert!(text.contains(r#""nodes":[{"host":"node1","ranks":[[0,1]],"link":"connected""#));
+        assert!(text.contains(r#""idle_nodes":[{"host":"node3","ranks":[],"link":"connected""#));
     }
 
     #[test]

@@ -18,9 +18,20 @@ pub(crate) enum Rows {
 
 /// The whole table: a line for the launcher, then each job.
 pub(crate) fn table(table: &Table, rows: Rows) -> String {
-    let Table { pid, host, seconds, jobs, .. } = table;
-    let began = time(*seconds);
-    format!("process {pid} on {host} runs for {began}:{}", self::jobs(jobs, rows))
+    let Table { pid, host, seconds, jobs, idle_nodes, .. } = table;
+    let (began, jobs) = (time(*seconds), self::jobs(jobs, rows));
+    format!("process {pid} on {host} runs for {began}:{jobs}{}", idle(idle_nodes))
+}
+
+/// Nodes without ranks; empty if there are none.
+fn idle(nodes: &[JobNode]) -> String {
+    let (lost, there): (Vec<&JobNode>, Vec<&JobNode>) =
+        nodes.iter().partition(|node| node.link == NodeLink::Lost);
+    let line = |what: &str, nodes: &[&JobNode]| match nodes {
+        [] => String::new(),
+        nodes => format!("\n  {what}: {}", hosts(nodes)),
+    };
+    line("nodes without ranks", &there) + &line("lost nodes without ranks", &lost)
 }
 
 /// All jobs, each on a line of its own.
@@ -381,11 +392,13 @@ mod tests {
         assert!(text.contains("4 ranks of ./a.out on 2 nodes, all run; "), "{text}");
         let lines = Vec::from_iter(text.lines());
         assert_eq!(
-            lines[lines.len() - 3..],
+            lines[lines.len() - 5..],
             [
                 "    node   ranks  running  last message",
                 "    node1  0,1    all      0 ms ago",
                 "    node2  2,3    all      3 s ago",
+                "  nodes without ranks: node3",
+                "  lost nodes without ranks: node4",
             ]
         );
     }

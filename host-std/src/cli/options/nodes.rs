@@ -43,12 +43,20 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "N",
         "number of hosts whose node servers this launcher starts; these start the others (default: all, or \
          32 of 128 and more hosts by ssh)",
-        |settings, value| put(&mut settings.nodes.fanout, fanout(value)),
-        |settings| match settings.nodes.fanout {
+        |settings, value| put(&mut settings.nodes.start.fanout, fanout(value)),
+        |settings| match settings.nodes.start.fanout {
             StarterFanout::Auto => None,
             StarterFanout::All => Some(StarterFanout::ALL.to_owned()),
             StarterFanout::Hosts(count) => Some(count.to_string()),
         },
+    ),
+    Nodes.value(
+        "start-timeout",
+        "SECONDS",
+        "time without a further host after which the start of the others has failed (default: 60); with \
+         --min-nodes these join the run when they come",
+        |settings, value| put(&mut settings.nodes.start.timeout, start_timeout(value)),
+        |settings| Some(settings.nodes.start.timeout.as_secs_f64().to_string()),
     ),
     Nodes.value(
         "node-timeout",
@@ -202,6 +210,13 @@ fn timeout(value: &OsStr) -> Result<Duration, String> {
     }
 }
 
+fn start_timeout(value: &OsStr) -> Result<Duration, String> {
+    match seconds(value)? {
+        Some(time) if (TIMEOUT_MIN..=START_TIMEOUT_MAX).contains(&time) => Ok(time),
+        _ => Err("a start is slow after 1 to 86400 seconds; try '60'".to_owned()),
+    }
+}
+
 fn ports(value: &OsStr) -> Result<PortRange, String> {
     let range = PortRange::parse(&text(value));
     range.ok_or_else(|| "that is not a range of ports; try '5000-5100'".to_owned())
@@ -222,3 +237,6 @@ const RADIX_MAX: u32 = 1024;
 /// Shortest and longest time: the system probes a silent connection once a second.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// Longest `--start-timeout`, a day.
+const START_TIMEOUT_MAX: Duration = Duration::from_secs(86400);

@@ -1,6 +1,7 @@
 //! The order in which a run on several nodes ends: first failure, its report, and deadlines.
 
 use super::super::termination::Termination;
+use crate::nodes::failed_host::HostsLeftOut;
 use crate::nodes::message::{FenceNumber, RankGone};
 use crate::settings;
 use crate::stream::Stream;
@@ -43,7 +44,7 @@ pub(super) struct HostChoice {
     /// True if the ranks of a host start before all hosts have joined.
     pub(super) starts_early: bool,
     /// Hosts without which the run starts again.
-    pub(super) left_out: Vec<String>,
+    pub(super) left_out: HostsLeftOut,
 }
 
 /// Report of a failure that follows the output of its node.

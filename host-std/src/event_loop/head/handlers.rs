@@ -10,11 +10,12 @@ use super::{
 };
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
-use crate::nodes::failed_host::{FailedHost, failed_hosts, hosts_left_out};
+use crate::nodes::failed_host::{FailedHost, HostsLeftOut, LateHost, failed_hosts, hosts_left_out};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;
 use crate::nodes::start::StartEvent;
 use crate::numbers::index;
+use crate::placement::PlacedHosts;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
@@ -56,6 +57,10 @@ impl HeadLoop {
                 StartEvent::Failed(failed) => self.fail_start(&failed),
                 StartEvent::HostsJoined => growth::handle_joined(self)?,
                 StartEvent::HostsFailed(failed) => growth::handle_failed(self, &failed),
+                StartEvent::LateJoined { candidate } => {
+                    growth::handle_late_joined(self, candidate)?;
+                }
+                StartEvent::LateFailed(failed) => growth::handle_late_failed(self, &failed),
                 // It has its place, and is not in the tree.
                 StartEvent::Network(NetworkEvent::Left { node, why })
                     if self.nodes.get(NodeId(node)).is_some_and(|node| node.is_new) =>
@@ -108,6 +113,7 @@ impl HeadLoop {
                 self.send_all(&HeadMessage::Program(piece));
             }
             self.send_all(&HeadMessage::Job(Box::new(job)));
+            growth::await_late(self);
         }
     }
 
@@ -119,7 +125,8 @@ impl HeadLoop {
             && !self.ending.termination.has_failed()
         {
             self.io.report(hosts_left_out(failed, all));
-            self.ending.hosts.left_out = failed.iter().map(|host| host.name.clone()).collect();
+            let names = failed.iter().map(|host| host.name.clone()).collect();
+            self.ending.hosts.left_out = HostsLeftOut { names, late: self.late_hosts(failed) };
             return;
         }
         if !self.jobs.is_unsent() {
@@ -132,6 +139,18 @@ impl HeadLoop {
         }
         let what = failed_hosts(failed, all);
         self.fail(Failure::Launcher { what }, None);
+    }
+
+    /// Those of these hosts whose start has not failed, but is slow.
+    fn late_hosts(&self, failed: &[FailedHost]) -> Vec<LateHost> {
+        let PlacedHosts { hosts, slots, .. } = &**self.jobs.placed();
+        let slow = failed.iter().filter(|host| host.is_slow);
+        let late = slow.map(|FailedHost { name, .. }| {
+            let slots = hosts.iter().position(|host| host == name).and_then(|at| slots.get(at));
+            let (name, since) = (name.clone(), self.reports.began());
+            LateHost { name, slots: slots.copied().unwrap_or(1), since }
+        });
+        late.collect()
     }
 
     fn handle_message(&mut self, from: NodeId, body: &[u8]) -> io::Result<()> {
@@ -172,7 +191,6 @@ impl HeadLoop {
                     && let Some(node) = self.nodes.get_mut(from)
                 {
                     node.set_quiet(outputs);
-                    node.is_new = false;
                 }
             }
             Some(AgentMessage::Spawn(request)) => spawn::handle_request(self, from, *request),
@@ -412,7 +430,7 @@ impl HeadLoop {
             }
             trace::end_records(self);
             // Only its poller can fail, and the run is over.
-            let _ = self.servers.withdraw(&self.poller);
+            let _ = self.servers.withdraw_all(&self.poller);
             self.send_all(&HeadMessage::Finish);
         }
         if self.ending.is_leaving() && self.servers.is_over() {

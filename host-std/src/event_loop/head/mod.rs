@@ -10,7 +10,7 @@
 //! HeadTerminal terminal of the user, for a rank with a terminal of its own
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
-//! HeadGrowth   hosts that spawn requests add to the run
+//! HeadGrowth   hosts that are added to the run, for spawn requests or because their start was slow
 //! Reports      no progress, tables of ranks, status requests; HeadTrace, the records of all nodes
 //! HeadClients  published names and PMIx tools; queries of all clients for the processes of all nodes
 //! Ending       first failure, signals, the order of the end
@@ -55,6 +55,7 @@ use crate::cli::config::Config;
 use crate::launch::env;
 use crate::launch::plan::Plan;
 use crate::launch::signal::{Ignored, Signals};
+use crate::nodes::failed_host::LateHost;
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::job_message::{
     AppMessage, DialInMessage, ExchangeMessage, FactsMessage, JobMessage, Origin, StreamsMessage,
@@ -82,6 +83,7 @@ use crate::stream::Stream;
 use crate::verdict::Failure;
 use debuggers::StoppedJobs;
 use ending::Ending;
+use growth::HeadGrowth;
 use input::{HeadInput, NodeInput};
 use operations::Operations;
 use pmi_host_base::exit;
@@ -100,11 +102,12 @@ use table::NodeTable;
 use terminal::HeadTerminal;
 use trace::HeadTrace;
 
-/// Runs a job on the hosts of `config`. All reports are written when it returns.
+/// Runs a job on the hosts of `config`, which those in `late` join when they come. All reports are written
+/// when it returns.
 // Its frame is large, and one frame with that of the caller would be touched by each run.
 #[inline(never)]
-pub(crate) fn run(config: &Config) -> RunOutcome {
-    match HeadLoop::new(config) {
+pub(crate) fn run(config: &Config, late: &[LateHost]) -> RunOutcome {
+    match HeadLoop::new(config, late) {
         Ok(head) => head.run(),
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
@@ -141,7 +144,7 @@ struct HeadClients {
 }
 
 impl HeadLoop {
-    fn new(config: &Config) -> Result<Self, String> {
+    fn new(config: &Config, late: &[LateHost]) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         let settings = &config.settings;
         let placed = config.hosts.clone().ok_or("the job has no hosts")?;
@@ -195,7 +198,8 @@ impl HeadLoop {
         for app in first.apps.iter_mut().filter(|_| settings.nodes.staging.has_programs) {
             app.send_with(&mut programs)?;
         }
-        let jobs = HeadJobs::new((plan.clone(), first, programs), placed.clone(), nodes);
+        let growth = HeadGrowth::new(&first, late.to_vec());
+        let jobs = HeadJobs::new((plan.clone(), first, programs), (placed.clone(), nodes), growth);
         let observers = config.web.as_ref().and(config.dial_in_node).map(|node| NodeId(node + 1));
         let trace = HeadTrace::open(&settings.tracing, &plan, observers)?;
         let nodes = NodeTable::new(&placed, plan.started());
@@ -247,9 +251,9 @@ impl HeadLoop {
             self.ending.termination.set_failure(Failure::Launcher { what });
         }
         let _ = self.io.finish();
-        if !self.ending.hosts.left_out.is_empty() {
+        if !self.ending.hosts.left_out.names.is_empty() {
             self.servers.abandon();
-            return RunOutcome::Again { without: self.ending.hosts.left_out };
+            return RunOutcome::Again(self.ending.hosts.left_out);
         }
         let code = match self.ending.termination.failure() {
             Some(failure) => failure.exit_code(),
@@ -300,6 +304,11 @@ impl HeadLoop {
         }
     }
 
+    /// True if a host of this name is in the run, and not lost.
+    fn is_present(&self, name: &str) -> bool {
+        self.nodes.iter().any(|(_, node)| !node.is_lost && node.host == name)
+    }
+
     /// Plan of a job; that of the first one if there is none with this number.
     fn plan(&self, job: u32) -> &Rc<Plan> {
         self.jobs.plan(job)
@@ -307,7 +316,7 @@ impl HeadLoop {
 
     fn is_done(&self) -> bool {
         self.ending.termination.is_abandoned
-            || ((self.ending.is_over() || !self.ending.hosts.left_out.is_empty())
+            || ((self.ending.is_over() || !self.ending.hosts.left_out.names.is_empty())
                 && self.io.outputs.is_done())
     }
 
@@ -334,7 +343,12 @@ impl HeadLoop {
     }
 
     fn send(&mut self, to: Destination, message: &HeadMessage) {
-        let sent = self.servers.network.send(to, Class::Control, message.body());
+        self.send_body(to, message.body());
+    }
+
+    /// Sends an encoded message.
+    fn send_body(&mut self, to: Destination, body: Vec<u8>) {
+        let sent = self.servers.network.send(to, Class::Control, body);
         if let Err(error) = sent {
             let what = format!("a message to the nodes cannot be sent: {error}");
             self.fail(Failure::Launcher { what }, None);

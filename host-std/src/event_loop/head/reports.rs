@@ -46,6 +46,11 @@ impl Reports {
         }
     }
 
+    /// Start of the run.
+    pub(super) const fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Time of the next deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let own = [self.stall.deadline(), self.socket.deadline(), self.remind_at];
@@ -222,13 +227,17 @@ fn reported<'a>(run: &HeadLoop, job: u32, reports: &'a [(NodeId, NodeReport)]) -
 /// State of the run: its first job, and spawned ones that have not ended.
 fn table(run: &HeadLoop, reports: &[(NodeId, NodeReport)]) -> Table {
     let is_shown = |job: &u32| *job == 0 || !run.nodes.has_job_ended(*job);
-    let jobs = (0..run.nodes.job_count()).filter(is_shown);
+    let jobs: Vec<u32> = (0..run.nodes.job_count()).filter(is_shown).collect();
+    let is_idle = |node: NodeId| jobs.iter().all(|job| run.nodes.ranks(node, *job).is_empty());
+    let idle = run.nodes.iter().map(|(node, _)| node).filter(|node| is_idle(*node));
+    let idle_nodes = idle.filter_map(|node| node_row(run, node, Ranks::default(), reports));
     Table {
         version: table::VERSION,
         pid: std::process::id(),
         host: run.plan(0).host.clone(),
         seconds: seconds(run.reports.began.elapsed()),
-        jobs: jobs.map(|job| job_row(run, job, reports)).collect(),
+        idle_nodes: idle_nodes.collect(),
+        jobs: jobs.iter().map(|job| job_row(run, *job, reports)).collect(),
     }
 }
 
@@ -236,21 +245,9 @@ fn job_row(run: &HeadLoop, number: u32, reports: &[(NodeId, NodeReport)]) -> tab
     let all = reported(run, number, reports);
     let all = Vec::from_iter(all.iter().map(Owned::view));
     let plan = run.plan(number);
-    let answered = |node| reports.iter().any(|(other, _)| *other == node);
-    let with_ranks =
-        run.nodes.iter().map(|(node, state)| (node, state, run.nodes.ranks(node, number)));
-    let nodes =
-        with_ranks.filter(|(.., ranks)| !ranks.is_empty()).map(|(node, state, ranks)| JobNode {
-            host: state.host.clone(),
-            ranks,
-            link: match () {
-                () if state.is_lost => NodeLink::Lost,
-                () if run.jobs.is_unsent() => NodeLink::Starting,
-                () if answered(node) || run.ending.is_leaving() => NodeLink::Connected,
-                () => NodeLink::Silent,
-            },
-            last_message_seconds: Some(seconds(state.heard_at.elapsed())),
-        });
+    let with_ranks = run.nodes.iter().map(|(node, _)| (node, run.nodes.ranks(node, number)));
+    let with_ranks = with_ranks.filter(|(_, ranks)| !ranks.is_empty());
+    let nodes = with_ranks.filter_map(|(node, ranks)| node_row(run, node, ranks, reports));
     let job = table::Job {
         name: plan.kvsname.clone(),
         spawner: plan.spawner.as_ref().map(|by| by.kvsname.clone()),
@@ -266,6 +263,28 @@ fn job_row(run: &HeadLoop, number: u32, reports: &[(NodeId, NodeReport)]) -> tab
         nodes: nodes.collect(),
     };
     merge::job(job, &run.nodes.all_ended(number), &all)
+}
+
+/// A node with these ranks of a job.
+fn node_row(
+    run: &HeadLoop,
+    node: NodeId,
+    ranks: Ranks,
+    reports: &[(NodeId, NodeReport)],
+) -> Option<JobNode> {
+    let state = run.nodes.get(node)?;
+    let has_answered = reports.iter().any(|(other, _)| *other == node);
+    Some(JobNode {
+        host: state.host.clone(),
+        ranks,
+        link: match () {
+            () if state.is_lost => NodeLink::Lost,
+            () if run.jobs.is_unsent() => NodeLink::Starting,
+            () if has_answered || run.ending.is_leaving() => NodeLink::Connected,
+            () => NodeLink::Silent,
+        },
+        last_message_seconds: Some(seconds(state.heard_at.elapsed())),
+    })
 }
 
 /// Serves the status socket and its clients.

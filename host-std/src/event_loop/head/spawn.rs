@@ -10,7 +10,8 @@ use crate::launch::codes::Commands;
 use crate::launch::daemons::place_daemons;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
-use crate::launch::spawn_request::{RunHosts, SpawnRequest};
+use crate::launch::run_hosts::RunHosts;
+use crate::launch::spawn_request::SpawnRequest;
 use crate::nodes::job_message::{AppMessage, JobMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
@@ -77,6 +78,14 @@ impl SpawnOrigin {
         }
     }
 
+    /// Node of the rank.
+    pub(super) const fn node(self) -> Option<NodeId> {
+        match self {
+            Self::Rank(node, ..) => Some(node),
+            Self::Tool(_) => None,
+        }
+    }
+
     const fn is_tool(self) -> bool {
         matches!(self, Self::Tool(_))
     }
@@ -85,10 +94,9 @@ impl SpawnOrigin {
 impl HeadJobs {
     pub(super) fn new(
         (first, description, programs): (Rc<Plan>, JobMessage, SentPrograms),
-        placed: Rc<PlacedHosts>,
-        labels: RankNodes,
+        (placed, labels): (Rc<PlacedHosts>, RankNodes),
+        growth: HeadGrowth,
     ) -> Self {
-        let growth = HeadGrowth::new(&description);
         let unsent = Some((description, programs));
         Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new(), unsent, growth }
     }
@@ -168,8 +176,10 @@ pub(super) fn handle(
         SpawnOrigin::Rank(node, ..) => placed.name(node.0.saturating_sub(1)).to_owned(),
         SpawnOrigin::Tool(_) => head.plan(0).host.clone(),
     };
-    match request.added_hosts(RunHosts::Several(&placed.hosts, &own)) {
-        Ok(hosts) if hosts.is_empty() => {}
+    let lost = head.nodes.lost();
+    let known = RunHosts::Several { hosts: &placed.hosts, lost: &lost, own: &own };
+    match request.added_hosts(known) {
+        Ok(hosts) if hosts.is_empty() && !growth::is_settling(head) => {}
         Ok(hosts) => return growth::begin(head, hosts, (from, request)),
         Err(why) => return refuse(head, (from, beside), (why.code(), &[]), why),
     }
@@ -183,7 +193,7 @@ pub(super) fn handle(
     let preputs = request.preputs.clone();
     let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
     let room = RANKS_MAX.saturating_sub(head.nodes.rank_count());
-    let resolved = request.resolve_on(RunHosts::Several(&placed.hosts, &own), room);
+    let resolved = request.resolve_on(known, room);
     let (parts, commands) = match resolved {
         Ok(resolved) => resolved,
         Err((refusal, codes)) => {
@@ -247,8 +257,8 @@ pub(super) fn handle(
     let apps = messages;
     let added = head.jobs.growth.added(&placed.hosts);
     let spawned = SpawnedJob { job, by, is_of_tool, apps, blocks, added, preputs, directives };
-    head.jobs.growth.add_job(spawned.clone());
-    send_all(head, SpawnNotice::New(Box::new(spawned)));
+    let message = head.jobs.growth.add_job(spawned);
+    head.send_body(Destination::All, message);
 }
 
 /// Answers the request for a job once all its ranks are started.

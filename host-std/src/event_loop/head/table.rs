@@ -30,7 +30,7 @@ pub(super) struct NodeState {
     /// Number of output messages that the agent had sent when its last rank had ended.
     outputs_total: Option<u64>,
     pub(super) is_lost: bool,
-    /// True if it has joined the run later, and has not served any job.
+    /// True if it has joined the run later, and no rank has started on it.
     pub(super) is_new: bool,
     /// Time of its last message.
     pub(super) heard_at: Instant,
@@ -107,6 +107,11 @@ impl NodeTable {
         });
         // They have something to do again, or hear of it.
         self.nodes.iter_mut().for_each(|node| node.outputs_total = None);
+    }
+
+    /// True for nodes that are lost, in the order of the hosts.
+    pub(super) fn lost(&self) -> Vec<bool> {
+        self.nodes.iter().map(|node| node.is_lost).collect()
     }
 
     /// Number of jobs.

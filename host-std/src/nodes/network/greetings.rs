@@ -3,9 +3,7 @@
 use super::super::addresses;
 use super::super::edge::{Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
-use super::{
-    HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, delegation,
-};
+use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use crate::admission::Policy;
 use crate::poller::{Poller, Token};
 use crate::server::listen::Listener;
@@ -300,7 +298,7 @@ impl Network {
         Ok(())
     }
 
-    /// Adds candidates for the tree, and returns the number of the first node.
+    /// Adds candidates for the tree, and returns the number of the first one, which the others follow.
     pub(crate) fn propose(&mut self, names: &[String]) -> u32 {
         match &mut self.side {
             NetworkSide::Head(roster) => roster.propose(names),
@@ -308,39 +306,52 @@ impl Network {
         }
     }
 
-    /// Takes the candidates, which have joined, into the tree. Operations of jobs from `first_job` on wait
-    /// for them. Messages may be sent to them at once.
+    /// Takes those of the candidates that have joined into the tree. Returns their numbers, with those of
+    /// their nodes. Operations of jobs from `first_job` on wait for them. Messages may be sent to them at
+    /// once.
     ///
     /// # Errors
     ///
     /// Errors of the poller.
-    pub(crate) fn admit(&mut self, first_job: u32, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn admit(
+        &mut self,
+        candidates: &[u32],
+        first_job: u32,
+        poller: &Poller,
+    ) -> io::Result<Vec<(u32, u32)>> {
         let (NetworkSide::Head(roster), Some(tree)) = (&mut self.side, &mut self.tree) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
-        let (former, nodes) = (roster.nodes(), roster.proposed_nodes());
+        let ready = candidates.iter().copied().filter(|number| roster.is_ready(*number));
+        let ready: Vec<u32> = ready.collect();
+        let former = roster.nodes();
+        let nodes = former.saturating_add(u32::try_from(ready.len()).unwrap_or(u32::MAX));
         // Only a tree that does not grow is an error.
-        let Ok(start) = tree.grow(nodes, first_job) else { return Ok(()) };
-        roster.admit(Some(&start));
-        for node in former..nodes {
-            self.place(node, poller)?;
+        let Ok(start) = tree.grow(nodes, first_job) else { return Ok(Vec::new()) };
+        roster.admit(&ready, &start);
+        let admitted: Vec<(u32, u32)> = ready.into_iter().zip(former..nodes).collect();
+        for (candidate, node) in &admitted {
+            let joined = LinkState::Joined(*candidate);
+            let links = self.links.all.values_mut().filter(|link| link.state == joined);
+            links.for_each(|link| link.state = LinkState::Joined(*node));
         }
-        Ok(())
+        for (_, node) in &admitted {
+            self.place(*node, poller)?;
+        }
+        Ok(admitted)
     }
 
-    /// Takes the candidates out, and closes the connections of those that have joined.
+    /// Takes a candidate out, and closes its connection if it has joined.
     ///
     /// # Errors
     ///
     /// Errors of the poller.
-    pub(crate) fn withdraw(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn withdraw(&mut self, candidate: u32, poller: &Poller) -> io::Result<()> {
         let NetworkSide::Head(roster) = &mut self.side else { return Ok(()) };
-        let nodes = roster.nodes();
-        roster.withdraw();
-        let is_candidate =
-            |link: &NodeLink| matches!(link.state, LinkState::Joined(node) if node >= nodes);
-        let candidates = self.links.all.iter().filter(|(_, link)| is_candidate(link));
-        for number in Vec::from_iter(candidates.map(|(number, _)| *number)) {
+        roster.withdraw(candidate);
+        let joined = LinkState::Joined(candidate);
+        let links = self.links.all.iter().filter(|(_, link)| link.state == joined);
+        for number in Vec::from_iter(links.map(|(number, _)| *number)) {
             self.refuse(number, "the run does not need this host any more", poller)?;
         }
         Ok(())

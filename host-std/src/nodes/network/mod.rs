@@ -479,6 +479,9 @@ impl Network {
 
     /// Excludes a lost node from collective operations.
     pub(crate) fn exclude(&mut self, node: NodeId) {
+        if let NetworkSide::Head(roster) = &mut self.side {
+            roster.exclude(node.0);
+        }
         if let Some(tree) = &mut self.tree {
             // Only a number without a node is an error.
             let _ = tree.exclude(node);

@@ -1,10 +1,10 @@
 //! Hosts of a run, as the head knows them: which have joined, and where they accept other nodes. Hosts that
-//! are added later are candidates until all of them have joined.
+//! are added later are candidates, with numbers of their own, until they are admitted.
 
 use super::super::greeting::{NodeHello, NodePlace, NodeTask, StartMessage, ancestors};
 use super::greetings;
 use pmi_tree::{TreeNode, TreeStart};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Roster {
     hosts: Vec<RosterHost>,
-    /// Number of hosts in the tree; those behind them are candidates.
-    admitted: usize,
+    /// Hosts that are not in the tree, by their numbers.
+    candidates: BTreeMap<u32, RosterHost>,
+    /// Number of the next candidate.
+    next: u32,
     radix: u32,
     timeout: Duration,
     task: NodeTask,
@@ -28,6 +30,8 @@ struct RosterHost {
     /// Description of the node server, once it has joined.
     hello: Option<NodeHello>,
     is_placed: bool,
+    /// True once its node is lost, or will not come.
+    is_excluded: bool,
     /// Number of nodes in the tree in which it begins, with the head.
     nodes: u32,
     /// State in which it begins, if it was added later.
@@ -36,41 +40,47 @@ struct RosterHost {
 
 impl Roster {
     pub(crate) fn new(names: Vec<String>, radix: u32, timeout: Duration, task: NodeTask) -> Self {
-        let (hosts, admitted, delegates) = (Vec::new(), 0, BTreeSet::new());
-        let mut roster = Self { hosts, admitted, radix, timeout, task, delegates };
-        roster.propose(&names);
-        roster.admit(None);
-        roster
+        let mut hosts: Vec<RosterHost> = names.iter().map(|name| RosterHost::new(name)).collect();
+        let nodes = u32::try_from(hosts.len() + 1).unwrap_or(u32::MAX);
+        hosts.iter_mut().for_each(|host| host.nodes = nodes);
+        let (candidates, next, delegates) = (BTreeMap::new(), CANDIDATES, BTreeSet::new());
+        Self { hosts, candidates, next, radix, timeout, task, delegates }
     }
 
-    /// Adds hosts as candidates, and returns the number of the first node.
+    /// Adds hosts as candidates, and returns the number of the first one, which the others follow.
     pub(super) fn propose(&mut self, names: &[String]) -> u32 {
-        let first = self.nodes();
-        let host = |name: &String| {
-            let name = name.rsplit('@').next().unwrap_or_default().to_owned();
-            RosterHost { name, hello: None, is_placed: false, nodes: 0, start: None }
-        };
-        self.hosts.extend(names.iter().map(host));
+        let first = self.next;
+        for name in names {
+            self.candidates.insert(self.next, RosterHost::new(name));
+            self.next = self.next.saturating_add(1);
+        }
         first
     }
 
-    /// Takes the candidates into the tree; with `start`, in this state.
-    pub(super) fn admit(&mut self, start: Option<&TreeStart>) {
-        let former = std::mem::replace(&mut self.admitted, self.hosts.len());
+    /// Takes candidates into the tree as the next nodes, in this order and this state.
+    pub(super) fn admit(&mut self, candidates: &[u32], start: &TreeStart) {
+        let admitted = candidates.iter().filter_map(|number| self.candidates.remove(number));
+        let former = self.hosts.len();
+        self.hosts.extend(admitted);
         let nodes = self.nodes();
         for host in &mut self.hosts[former..] {
-            (host.nodes, host.start) = (nodes, start.map(StartMessage::from));
+            (host.nodes, host.start) = (nodes, Some(StartMessage::from(start)));
         }
     }
 
-    /// Takes the candidates out.
-    pub(super) fn withdraw(&mut self) {
-        self.hosts.truncate(self.admitted);
+    /// Takes a candidate out.
+    pub(super) fn withdraw(&mut self, candidate: u32) {
+        self.candidates.remove(&candidate);
     }
 
-    /// Number of nodes, with the head and the candidates.
-    pub(super) fn proposed_nodes(&self) -> u32 {
-        u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX)
+    /// True if this is the number of a candidate that has joined.
+    pub(super) fn is_ready(&self, candidate: u32) -> bool {
+        self.candidates.get(&candidate).is_some_and(|host| host.hello.is_some())
+    }
+
+    /// Records that a node is lost, or will not come: another node server of its host may join.
+    pub(super) fn exclude(&mut self, node: u32) {
+        self.host_mut(node).into_iter().for_each(|host| host.is_excluded = true);
     }
 
     /// Lets `delegates` start further nodes.
@@ -90,7 +100,7 @@ impl Roster {
 
     /// Number of nodes in the tree, with the head.
     pub(super) fn nodes(&self) -> u32 {
-        u32::try_from(self.admitted + 1).unwrap_or(u32::MAX)
+        u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX)
     }
 
     /// Adds a node server that requests its place, and returns the number of its node.
@@ -108,16 +118,17 @@ impl Roster {
             None => host.name == hello.host || first(&host.name) == first(&hello.host),
         };
         let shown = hello.shown().to_owned();
-        let mut named =
-            self.hosts.iter_mut().enumerate().filter(|(_, host)| is_named(host)).peekable();
+        let hosts = (1..).zip(&mut self.hosts);
+        let all = hosts.chain(self.candidates.iter_mut().map(|(number, host)| (*number, host)));
+        let mut named = all.filter(|(_, host)| is_named(host) && !host.is_excluded).peekable();
         if named.peek().is_none() {
             return Err(format!("'{shown}' is not one of the hosts of this run"));
         }
-        let Some((at, host)) = named.find(|(_, host)| host.hello.is_none()) else {
+        let Some((number, host)) = named.find(|(_, host)| host.hello.is_none()) else {
             return Err(format!("a node server of '{shown}' has joined this run already"));
         };
         host.hello = Some(hello);
-        Ok(u32::try_from(at + 1).unwrap_or(u32::MAX))
+        Ok(number)
     }
 
     /// Takes a node out that was lost before it was placed.
@@ -127,10 +138,12 @@ impl Roster {
         }
     }
 
-    /// Place of `node`, if it and all its ancestors have joined. It counts as placed from now on.
+    /// Place of `node`, if it has joined and all its ancestors have, or are lost. It counts as placed from
+    /// now on.
     pub(super) fn place(&mut self, node: u32) -> Option<NodePlace> {
         let above: Vec<u32> = ancestors(node, self.radix).filter(|above| *above > 0).collect();
-        let is_placed = |above: &u32| self.host(*above).is_some_and(|host| host.is_placed);
+        let is_placed =
+            |above: &u32| self.host(*above).is_some_and(|host| host.is_placed || host.is_excluded);
         let is_admitted = node < self.nodes() && self.host(node)?.hello.is_some();
         if !is_admitted || !above.iter().all(is_placed) {
             return None;
@@ -165,13 +178,30 @@ impl Roster {
     }
 
     fn host(&self, node: u32) -> Option<&RosterHost> {
+        if node >= CANDIDATES {
+            return self.candidates.get(&node);
+        }
         self.hosts.get(usize::try_from(node.checked_sub(1)?).ok()?)
     }
 
     fn host_mut(&mut self, node: u32) -> Option<&mut RosterHost> {
+        if node >= CANDIDATES {
+            return self.candidates.get_mut(&node);
+        }
         self.hosts.get_mut(usize::try_from(node.checked_sub(1)?).ok()?)
     }
 }
+
+impl RosterHost {
+    fn new(name: &str) -> Self {
+        let name = name.rsplit('@').next().unwrap_or_default().to_owned();
+        let (is_placed, is_excluded) = (false, false);
+        Self { name, hello: None, is_placed, is_excluded, nodes: 0, start: None }
+    }
+}
+
+/// Number of the first candidate, larger than that of any node.
+pub(crate) const CANDIDATES: u32 = 1 << 31;
 
 #[cfg(test)]
 mod tests {
@@ -225,5 +255,40 @@ mod tests {
         assert_eq!((roster.place(21), roster.place(2), roster.place(99)), (None, None, None));
         roster.leave(21);
         assert!(roster.hello(21).is_none() && roster.hello(5).is_some());
+        // A node below one that will not come is placed below the next ancestor.
+        roster.leave(5);
+        assert_eq!(roster.join(hello(Some("n21"), "x")), Ok(21));
+        assert_eq!(roster.place(21), None);
+        roster.exclude(5);
+        assert_eq!(Vec::from_iter(above(roster.place(21).unwrap())), [1]);
+    }
+
+    #[test]
+    fn candidates_become_nodes_in_the_order_of_their_admission() {
+        let mut roster = roster(&["a", "b"]);
+        let first = roster.propose(&["c".to_owned(), "d".to_owned()]);
+        assert_eq!((first, roster.nodes()), (CANDIDATES, 3));
+        assert_eq!(roster.join(hello(Some("d"), "x")), Ok(first + 1));
+        assert_eq!((roster.place(first + 1), roster.name(first + 1)), (None, "d"));
+        let start = TreeStart::default();
+        roster.admit(&[first + 1], &start);
+        assert_eq!((roster.nodes(), roster.name(3), roster.name(first + 1)), (4, "d", ""));
+        let place = roster.place(3).unwrap();
+        assert_eq!((place.nodes, place.start), (4, Some(StartMessage::from(&start))));
+        assert_eq!(roster.join(hello(Some("c"), "x")), Ok(first));
+        roster.withdraw(first);
+        assert!(roster.join(hello(Some("c"), "x")).is_err());
+        assert_eq!(roster.propose(&["e".to_owned()]), first + 2, "no number is used again");
+    }
+
+    #[test]
+    fn host_whose_node_is_lost_joins_again_as_a_candidate() {
+        let mut roster = roster(&["a", "b"]);
+        assert_eq!(roster.join(hello(Some("b"), "x")), Ok(2));
+        roster.leave(2);
+        roster.exclude(2);
+        assert!(roster.join(hello(Some("b"), "x")).is_err());
+        let candidate = roster.propose(&["b".to_owned()]);
+        assert_eq!(roster.join(hello(Some("b"), "x")), Ok(candidate));
     }
 }

@@ -210,6 +210,15 @@ impl StarterPool {
         }
     }
 
+    /// Gives a node another number.
+    pub(crate) fn renumber(&mut self, from: u32, to: u32) {
+        let running = self.running.values_mut();
+        let lists = running.flat_map(|one| [&mut one.command.nodes, &mut one.awaited]);
+        let lists = lists.chain(self.waiting.iter_mut().map(|command| &mut command.nodes));
+        let numbers = lists.flatten().filter(|node| **node == from);
+        numbers.for_each(|node| *node = to);
+    }
+
     /// Number of starters that run or wait.
     pub(crate) fn count(&self) -> usize {
         self.running.len() + self.waiting.len()

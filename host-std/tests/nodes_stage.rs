@@ -4,6 +4,7 @@
 mod common;
 
 use common::hosts::local_nodes as nodes;
+use common::spawner::SPAWNER;
 use common::{host, run, small_host_path, start};
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,6 +77,53 @@ fn programs_of_a_run_are_sent_once_each() {
 }
 
 #[test]
+fn programs_of_spawned_jobs_are_sent_also_to_hosts_that_are_added() {
+    let directory = directory("spawned");
+    let temporary = directory.join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let other = directory.join("other");
+    fs::copy("/bin/sh", &other).unwrap();
+    let shown = "readlink /proc/$$/exe";
+    let spawn_other = SPAWNER.replace("execname=sh", &format!("execname={}", other.display()));
+    let spawn_other = spawn_other.rsplit_once("ask 'init").unwrap().0;
+    let script = format!(
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then {shown}
+        spawn_by 3 add-host local1,local3,local4 '{shown}'
+        spawn_by 1 host local3 '{shown}'
+        {spawn_other} spawn_by 2 host local3,local2 '{shown}'
+        fi; ask barrier_in >/dev/null; ask finalize >/dev/null"
+    );
+    let words = ["--stage", "--label-format", "%g:%r@%h ", "sh", "-c", &script];
+    let mut command = nodes(2, 2, &words);
+    command.env("TMPDIR", &temporary).env("PMIX_SYSTEM_TMPDIR", &directory);
+    let ran = run(&mut command).exits_with(0).says_nothing();
+    let path_of = |label: &str| {
+        let found = ran.out.lines().find_map(|line| line.strip_prefix(label)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("no {label} in {}", ran.out))
+    };
+    // Each host has one copy of each program.
+    assert_eq!(path_of("1:0@local1"), path_of("0:0@local1"));
+    assert_eq!(path_of("2:0@local3"), path_of("1:1@local3"));
+    for (label, end) in [("0:0@local1", "/0/sh"), ("1:1@local3", "/0/sh"), ("1:2@local4", "/0/sh")]
+        .into_iter()
+        .chain([("3:0@local3", "/1/other"), ("3:1@local2", "/1/other")])
+    {
+        let path = path_of(label);
+        assert!(path.ends_with(end) && Path::new(path).starts_with(&temporary), "{label} {path}");
+    }
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+    // A program that is gone refuses the spawn, and no other one.
+    let script = format!(
+        "{SPAWNER} {spawn_other} rm {0}; echo >{0}; chmod +x {0}; : >{0}
+        spawn_by 1 add-host local3 'true'; ask finalize >/dev/null",
+        other.display()
+    );
+    let ran = run(&mut nodes(1, 1, &["--stage", "sh", "-c", &script])).exits_with(0);
+    assert_eq!(ran.lines(), ["cmd=spawn_result rc=-1"], "{}", ran.err);
+    ran.says(&["the spawn of rank 0", "cannot be sent to the hosts: it is empty", "'--stage'"]);
+}
+
+#[test]
 fn program_runs_from_memory_where_no_directory_takes_it() {
     let program = long_readlink(&directory("memory"));
     let mut command = nodes(2, 2, &["--stage", program.to_str().unwrap(), "/proc/self/exe"]);
@@ -137,6 +185,25 @@ fn launcher_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
     let agent = ["sh", "-c", "readlink /proc/$PPID/exe"];
     let ran = run(&mut staged_launcher(&directory, &[&words[..], &agent].concat()));
     let ran = ran.exits_with(0).says_nothing();
+    let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
+    assert_eq!(paths.len(), 4, "{}", ran.out);
+    let temporary = directory.join("tmp");
+    for path in paths.into_iter().map(Path::new) {
+        assert!(path.starts_with(&temporary) && path.ends_with("pmi-host"), "{}", path.display());
+        wait_until_gone(path.parent().unwrap());
+    }
+}
+
+#[test]
+fn launcher_is_sent_to_hosts_that_are_added() {
+    let directory = directory("launcher-added");
+    let shown = "readlink /proc/$PPID/exe";
+    let script = format!(
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then spawn_by 2 add-host h3,h4 '{shown}' >/dev/null; fi
+        {shown}; ask finalize >/dev/null"
+    );
+    let words = ["run", "--hosts", "h1,h2", "--stage", "sh", "-c", &script];
+    let ran = run(&mut staged_launcher(&directory, &words)).exits_with(0).says_nothing();
     let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
     assert_eq!(paths.len(), 4, "{}", ran.out);
     let temporary = directory.join("tmp");

@@ -15,7 +15,7 @@ use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage,
 use crate::nodes::network::{Network, NetworkEvent, delegation};
 use crate::nodes::node::next_event;
 use crate::nodes::node_report::ReportRequest;
-use crate::nodes::stage::{ArrivedPrograms, StagedPrograms};
+use crate::nodes::stage::StagedPrograms;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::placement::allocation::AllocationSource;
 use crate::placement::{ExpectedRanks, PlacedHosts};
@@ -62,18 +62,18 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     // A head on this machine has blocked the signals that it reads. Ranks begin with the mask of this
     // process, and an error would leave it as it is.
     let _ = SigSet::empty().thread_set_mask();
-    let mut waiting = WaitingAgent { network, poller, programs: ArrivedPrograms::default() };
+    let mut waiting = WaitingAgent { network, poller, programs: StagedPrograms::default() };
     let mut job = match waiting.await_job() {
         Ok(Some(job)) => job,
         Ok(None) => return FAILED,
         Err(what) => return waiting.fail(what.to_owned()),
     };
     let temporary = job.environment.temporary.clone();
-    let staged = AppMessage::stage(&mut job.apps, &waiting.programs, temporary.as_deref());
-    let programs = match staged {
-        Ok(programs) => programs,
-        Err(what) => return waiting.fail(what),
-    };
+    let staged = AppMessage::stage(&mut job.apps, &mut waiting.programs, temporary.as_deref());
+    if let Err(what) = staged {
+        return waiting.fail(what);
+    }
+    waiting.programs.drop_arrived();
     let are_one = job.streams.are_one;
     let shows_prompts = job.streams.shows_prompts;
     let is_traced = job.supervision.is_traced;
@@ -86,9 +86,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     let others =
         CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
-    let WaitingAgent { network, poller, programs: arrived } = waiting;
-    // Their bytes are in files by now.
-    drop(arrived);
+    let WaitingAgent { network, poller, programs } = waiting;
     let start =
         AgentStart { poller, network, are_one, shows_prompts, is_traced, programs, terminal };
     match EventLoop::new(config, limit, Some(start)) {
@@ -106,7 +104,7 @@ struct WaitingAgent {
     network: Network,
     poller: Poller,
     /// Programs that have arrived so far.
-    programs: ArrivedPrograms,
+    programs: StagedPrograms,
 }
 
 impl WaitingAgent {
@@ -321,7 +319,13 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
     };
     match message {
         // The agent runs one job, which it has by now.
-        HeadMessage::Job(_) | HeadMessage::Program(_) => {}
+        HeadMessage::Job(_) => {}
+        HeadMessage::Program(piece) => {
+            let added = run.uplink.as_mut().map(|uplink| uplink.programs.add(piece));
+            if let Some(Err(why)) = added {
+                fail_operation(run, why);
+            }
+        }
         HeadMessage::Forward { signal } => {
             if let Some(arrived) = arrived(signal) {
                 run.forward(arrived);

@@ -8,6 +8,7 @@ use crate::launch::descriptors::FdBudget;
 use crate::launch::local_ranks::LocalRanks;
 use crate::launch::plan::{App, Plan};
 use crate::launch::spawn_request::SpawnRequest;
+use crate::nodes::job_message::AppMessage;
 use crate::nodes::message::AgentMessage;
 use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
 use crate::operation::Asker;
@@ -19,6 +20,7 @@ use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, SessionId};
 use rustix::process::Signal;
+use std::path::Path;
 use std::rc::Rc;
 
 /// Hands a spawn request of a rank up to the head.
@@ -85,7 +87,7 @@ pub(super) fn handle_notice(run: &mut EventLoop, notice: SpawnNotice) {
 ///
 /// The reason for which they cannot be started; without the job, this node cannot serve the run.
 fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
-    let SpawnedJob { job: number, by: (parent, rank), is_of_tool, apps, blocks, .. } = job;
+    let SpawnedJob { job: number, by: (parent, rank), is_of_tool, mut apps, blocks, .. } = job;
     let SpawnedJob { preputs, directives, added: (start, added), .. } = job;
     let first = run.jobs.plan(run.jobs.first()).and_then(|plan| plan.placement.hosts.clone());
     let parent = run.jobs.plan(JobId(parent)).map(Rc::clone);
@@ -96,8 +98,10 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     hosts.extend(added);
     let nodes = u32::try_from(hosts.len()).unwrap_or(u32::MAX);
     let map = NodeMap::of_blocks(&blocks, nodes).ok_or(INVALID)?;
-    let parts: Vec<App> = apps.into_iter().map(App::from).collect();
     let node = run.uplink.as_ref().map_or(0, Uplink::node);
+    let has_ranks = blocks.iter().any(|(of, _)| *of == node);
+    let staged = stage(run, (&mut apps, has_ranks), parent.environment.temporary.as_deref());
+    let parts: Vec<App> = apps.into_iter().map(App::from).collect();
     let busy = u32::try_from(run.processes.running_count()).unwrap_or(u32::MAX);
     let busy = busy.saturating_add(run.jobs.waiting_count());
     let mut plan = parent.spawned(rank, parts, preputs, number);
@@ -133,7 +137,34 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     run.uplink.iter_mut().for_each(|uplink| uplink.note_job());
     let prepared = run.processes.launcher.limit.raise_for(budget);
     prepared.map_err(|error| error.to_string())?;
+    staged?;
     run.io.outputs.prepare(number, local).map_err(|error| error.to_string())
+}
+
+/// Makes files of the programs of a job that the head has sent, if it has ranks here.
+///
+/// # Errors
+///
+/// A sentence for the user.
+fn stage(
+    run: &mut EventLoop,
+    (apps, has_ranks): (&mut [AppMessage], bool),
+    temporary: Option<&Path>,
+) -> Result<(), String> {
+    let Some(uplink) = &mut run.uplink else { return Ok(()) };
+    let launcher = &mut run.processes.launcher;
+    let had_directory = uplink.programs.directory().is_some();
+    let staged = match has_ranks {
+        true => AppMessage::stage(apps, &mut uplink.programs, temporary),
+        false => Ok(()),
+    };
+    uplink.programs.drop_arrived();
+    if let (Some(guard), Some(directory), false) =
+        (&mut launcher.guard, uplink.programs.directory(), had_directory)
+    {
+        guard.report_directory(directory);
+    }
+    staged
 }
 
 fn prepare_listener(run: &mut EventLoop, plan: &mut Plan) -> Result<(), String> {

@@ -196,7 +196,7 @@ impl EventLoop {
                 let opened = Uplink::new(network, node, has_readers, &poller);
                 let mut opened = opened.map_err(prepare)?;
                 opened.send_trace(is_traced);
-                opened.keep_programs(programs);
+                opened.programs = programs;
                 terminal = of_rank;
                 let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
                 opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });

@@ -36,7 +36,7 @@ pub(super) struct Uplink {
     /// Way of committed data to other nodes.
     fence_rule: FenceRule,
     /// Programs that were sent to this host, which are removed with this value.
-    programs: StagedPrograms,
+    pub(super) programs: StagedPrograms,
     /// Number of requests for the trace of the run that the head has not answered; `None` unless pages
     /// observe it.
     observed: Option<u32>,
@@ -123,11 +123,6 @@ impl Uplink {
             state: UplinkState::Busy,
             earlier,
         })
-    }
-
-    /// Keeps the programs that were sent to this host until the end.
-    pub(super) fn keep_programs(&mut self, programs: StagedPrograms) {
-        self.programs = programs;
     }
 
     /// Sets the way of committed data to other nodes.

@@ -1,7 +1,7 @@
 //! Description of a job for the agents on its nodes: the same bytes for all of them, whose size depends on
 //! programs, hosts and runs of ranks, and not on the number of ranks.
 
-use super::stage::{ArrivedPrograms, SentPrograms, StagedPrograms};
+use super::stage::{SentPrograms, StagedPrograms};
 use crate::admission::secret::{IdWidth, read_secret};
 use crate::launch::plan::App;
 use crate::placement::{ExpectedRanks, NodeMap};
@@ -268,14 +268,14 @@ impl AppMessage {
     /// A sentence for the user.
     pub(crate) fn stage(
         all: &mut [Self],
-        arrived: &ArrivedPrograms,
+        programs: &mut StagedPrograms,
         parent: Option<&Path>,
-    ) -> Result<StagedPrograms, String> {
+    ) -> Result<(), String> {
         let named = all.iter_mut().filter_map(|app| {
             let (number, path) = (app.sent_as?, app.path.clone());
             Some((app, number, path))
         });
-        arrived.stage(named, (parent, |app: &mut Self, path| app.path = path.into()))
+        programs.stage(named, (parent, |app: &mut Self, path| app.path = path.into()))
     }
 }
 

@@ -9,35 +9,48 @@ use rustix::fs::{
     MemfdFlags, SealFlags, StatVfsMountFlags, fcntl_add_seals, memfd_create, statvfs,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// A piece of a program, on its way to all hosts.
+/// A piece of a program, on its way to hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProgramPiece {
-    /// Number of the program among those that are sent. Its pieces follow each other.
+    /// Number of the program in the run.
     number: u32,
+    /// Number of its bytes in front of these.
+    offset: u64,
     /// The next bytes of its file.
     #[serde(with = "byte_vec")]
     bytes: Vec<u8>,
 }
 
-/// Programs to send, at the head.
+/// Programs of a run that are sent, at the head.
 #[derive(Debug, Default)]
-pub(crate) struct SentPrograms(Vec<(PathBuf, Vec<u8>)>);
+pub(crate) struct SentPrograms(Vec<SentProgram>);
 
-/// Programs that have arrived at an agent.
-#[derive(Debug, Default)]
-pub(crate) struct ArrivedPrograms(Vec<Vec<u8>>);
+#[derive(Debug)]
+struct SentProgram {
+    path: PathBuf,
+    /// State of its file: device, number, size, and time of the last change.
+    file: [u64; 4],
+    /// Its bytes, until they are sent.
+    bytes: Option<Vec<u8>>,
+    /// Numbers of the nodes that have it.
+    nodes: BTreeSet<u32>,
+}
 
-/// Files of programs, which end with this value.
+/// Programs that have arrived at an agent, and their files, which end with this value.
 #[derive(Debug, Default)]
 pub(crate) struct StagedPrograms {
+    /// Bytes of programs that have no files, by number.
+    arrived: BTreeMap<u32, Vec<u8>>,
+    paths: BTreeMap<u32, PathBuf>,
     directory: Option<Rc<SessionDirectory>>,
     files: Vec<File>,
 }
@@ -49,102 +62,129 @@ impl SentPrograms {
     ///
     /// A sentence for the user.
     pub(crate) fn add(&mut self, path: &Path) -> Result<u32, String> {
-        let known = self.0.iter().position(|(other, _)| other == path);
+        let cannot = |why: &dyn std::fmt::Display| {
+            format!(
+                "program '{}' cannot be sent to the hosts: {why}; install it on each host, and leave out \
+                 '--stage'",
+                path.display()
+            )
+        };
+        let file = fs::metadata(path).map_err(|error| cannot(&error))?;
+        let changed = file.mtime().cast_unsigned().wrapping_mul(1_000_000_000);
+        let changed = changed.wrapping_add(file.mtime_nsec().cast_unsigned());
+        let state = [file.dev(), file.ino(), file.len(), changed];
+        let known = self.0.iter().position(|one| one.path == path && one.file == state);
         let at = match known {
             Some(at) => at,
             None => {
-                let cannot = |why: &dyn std::fmt::Display| {
-                    format!(
-                        "program '{}' cannot be sent to the hosts: {why}; install it on each host, and \
-                         leave out '--stage'",
-                        path.display()
-                    )
-                };
-                let file = File::open(path).map_err(|error| cannot(&error))?;
-                let len_bytes = file.metadata().map_err(|error| cannot(&error))?.len();
-                if len_bytes > PROGRAM_BYTES_MAX {
+                if file.len() > PROGRAM_BYTES_MAX {
                     let limit_mib = PROGRAM_BYTES_MAX >> 20;
                     return Err(cannot(&format_args!(
                         "it has {} MiB, and {limit_mib} MiB are the limit",
-                        len_bytes >> 20
+                        file.len() >> 20
                     )));
                 }
-                let bytes = fs::read(path).map_err(|error| cannot(&error))?;
-                if bytes.is_empty() {
-                    return Err(cannot(&"it is empty"));
-                }
-                self.0.push((path.to_owned(), bytes));
+                self.0.push(SentProgram {
+                    path: path.to_owned(),
+                    file: state,
+                    bytes: None,
+                    nodes: BTreeSet::new(),
+                });
                 self.0.len() - 1
             }
         };
+        let program = &mut self.0[at];
+        if program.bytes.is_none() {
+            let bytes = fs::read(path).map_err(|error| cannot(&error))?;
+            if bytes.is_empty() {
+                return Err(cannot(&"it is empty"));
+            }
+            program.bytes = Some(bytes);
+        }
         Ok(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    /// The pieces of all programs, in the order in which they are sent.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = ProgramPiece> {
-        (0_u32..).zip(&self.0).flat_map(|(number, (_, bytes))| {
-            let piece = move |bytes: &[u8]| ProgramPiece { number, bytes: bytes.to_vec() };
-            bytes.chunks(PIECE_BYTES).map(piece)
-        })
+    /// The pieces of the programs that were added since the last call, in the order in which they are sent,
+    /// for those of `nodes` that lack them.
+    pub(crate) fn take_pieces(&mut self, nodes: &[u32]) -> Vec<(Vec<u32>, Vec<ProgramPiece>)> {
+        let mut all = Vec::new();
+        for (number, program) in (0_u32..).zip(&mut self.0) {
+            let Some(bytes) = program.bytes.take() else { continue };
+            let lacking: Vec<u32> =
+                nodes.iter().copied().filter(|node| program.nodes.insert(*node)).collect();
+            let chunks = bytes.chunks(PIECE_BYTES).scan(0, |offset, bytes| {
+                let piece = ProgramPiece { number, offset: *offset, bytes: bytes.to_vec() };
+                *offset += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                Some(piece)
+            });
+            if !lacking.is_empty() {
+                all.push((lacking, chunks.collect()));
+            }
+        }
+        all
     }
 }
 
-impl ArrivedPrograms {
+impl StagedPrograms {
     /// Adds a piece.
     ///
     /// # Errors
     ///
     /// A part of a sentence; the head sent something else than pieces in their order.
     pub(crate) fn add(&mut self, piece: ProgramPiece) -> Result<(), &'static str> {
-        let at = usize::try_from(piece.number).unwrap_or(usize::MAX);
-        if at == self.0.len() {
-            self.0.push(Vec::new());
+        let ProgramPiece { number, offset, bytes } = piece;
+        let program = self.arrived.entry(number).or_default();
+        if offset == 0 {
+            program.clear();
         }
-        let is_last = at.checked_add(1) == Some(self.0.len());
-        match self.0.get_mut(at).filter(|_| is_last) {
-            Some(program) => program.extend(piece.bytes),
-            None => return Err("a piece of a program is missing"),
+        if u64::try_from(program.len()) != Ok(offset) {
+            return Err("a piece of a program is missing");
         }
+        program.extend(bytes);
         Ok(())
     }
 
-    /// Makes a file of each program that is `named`, below `parent`, the directory for temporary files, and
-    /// hands its path to `set_path`.
+    /// Drops the programs that have arrived and have no files.
+    pub(crate) fn drop_arrived(&mut self) {
+        self.arrived = BTreeMap::new();
+    }
+
+    /// Makes a file of each program that is `named` and has none, below `parent`, the directory for temporary
+    /// files, and hands its path to `set_path`.
     ///
     /// # Errors
     ///
     /// A sentence for the user.
     pub(crate) fn stage<'a, T: 'a>(
-        &self,
+        &mut self,
         named: impl Iterator<Item = (&'a mut T, u32, OsString)>,
         (parent, set_path): (Option<&Path>, impl Fn(&mut T, PathBuf)),
-    ) -> Result<StagedPrograms, String> {
-        let mut staged = StagedPrograms::default();
-        let mut paths: Vec<Option<PathBuf>> = vec![None; self.0.len()];
+    ) -> Result<(), String> {
         for (target, number, name) in named {
-            let at = usize::try_from(number).unwrap_or(usize::MAX);
-            let both = self.0.get(at).zip(paths.get_mut(at));
-            let (bytes, path) = both.ok_or("the head has not sent all programs of the job")?;
             let name = Path::new(&name).file_name().unwrap_or(OsStr::new("program")).to_owned();
-            let path = match path {
-                Some(path) => path.clone(),
-                None => path
-                    .insert(staged.write(&name, (bytes, at), parent).map_err(|error| {
+            let path = match (self.paths.get(&number), self.arrived.remove(&number)) {
+                (Some(path), _) => path.clone(),
+                (None, None) => {
+                    return Err("the head has not sent all programs of the job".to_owned());
+                }
+                (None, Some(bytes)) => {
+                    let written = self.write(&name, (&bytes, number), parent);
+                    let path = written.map_err(|error| {
                         format!(
                             "program '{}' cannot be stored on this host: {error}; name a directory with room \
                              for it by '--tmpdir'",
                             name.display()
                         )
-                    })?)
-                    .clone(),
+                    })?;
+                    self.paths.insert(number, path.clone());
+                    path
+                }
             };
             set_path(target, path);
         }
-        Ok(staged)
+        Ok(())
     }
-}
 
-impl StagedPrograms {
     /// Directory that ends with this value.
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.directory.as_ref().map(|own| own.path())
@@ -153,7 +193,7 @@ impl StagedPrograms {
     fn write(
         &mut self,
         name: &OsStr,
-        (bytes, number): (&[u8], usize),
+        (bytes, number): (&[u8], u32),
         parent: Option<&Path>,
     ) -> io::Result<PathBuf> {
         match self.write_on_disk(name, (bytes, number), parent) {
@@ -165,7 +205,7 @@ impl StagedPrograms {
     fn write_on_disk(
         &mut self,
         name: &OsStr,
-        (bytes, number): (&[u8], usize),
+        (bytes, number): (&[u8], u32),
         parent: Option<&Path>,
     ) -> io::Result<PathBuf> {
         let directory = match &self.directory {
@@ -212,27 +252,43 @@ const PROGRAM_BYTES_MAX: u64 = 512 << 20;
 mod tests {
     use super::*;
 
-    fn arrived(programs: &[&[u8]]) -> ArrivedPrograms {
-        let sent = programs.iter().map(|bytes| (PathBuf::new(), bytes.to_vec())).collect();
-        let mut arrived = ArrivedPrograms::default();
-        SentPrograms(sent).pieces().for_each(|piece| arrived.add(piece).unwrap());
+    /// Programs that have arrived, by `sent`.
+    fn arrived(sent: &mut SentPrograms, node: u32) -> StagedPrograms {
+        let mut arrived = StagedPrograms::default();
+        for (nodes, pieces) in sent.take_pieces(&[node]) {
+            assert_eq!(nodes, [node]);
+            pieces.into_iter().for_each(|piece| arrived.add(piece).unwrap());
+        }
         arrived
     }
 
     fn stage(
-        programs: &ArrivedPrograms,
+        staged: &mut StagedPrograms,
         named: &[(u32, &str)],
         parent: &Path,
-    ) -> Result<(Vec<PathBuf>, StagedPrograms), String> {
+    ) -> Result<Vec<PathBuf>, String> {
         let mut paths = vec![PathBuf::new(); named.len()];
         let all = paths.iter_mut().zip(named);
         let all = all.map(|(path, (number, name))| (path, *number, OsString::from(name)));
-        let staged = programs.stage(all, (Some(parent), |to, path| *to = path))?;
-        Ok((paths, staged))
+        staged.stage(all, (Some(parent), |to, path| *to = path))?;
+        Ok(paths)
     }
 
-    fn scripts() -> ArrivedPrograms {
-        arrived(&[b"#!/bin/sh\necho one", b"#!/bin/sh\necho two"])
+    /// Programs with these contents, in files of a test.
+    fn sent(test: &str, programs: &[&[u8]]) -> SentPrograms {
+        let mut sent = SentPrograms::default();
+        for (number, content) in (0..).zip(programs) {
+            let name = format!("pmi-stage-{test}-{number}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::write(&path, content).unwrap();
+            assert_eq!((sent.add(&path), sent.add(&path)), (Ok(number), Ok(number)));
+            fs::remove_file(&path).unwrap();
+        }
+        sent
+    }
+
+    fn scripts(test: &str) -> StagedPrograms {
+        arrived(&mut sent(test, &[b"#!/bin/sh\necho one", b"#!/bin/sh\necho two"]), 1)
     }
 
     fn output(path: &Path) -> Vec<u8> {
@@ -242,22 +298,47 @@ mod tests {
     #[test]
     fn pieces_are_put_together_in_their_order_only() {
         let long = vec![7; 2 * PIECE_BYTES + 1];
-        assert_eq!(arrived(&[&long, b"short"]).0, [long, b"short".to_vec()]);
-        let piece = |number| ProgramPiece { number, bytes: Vec::new() };
-        let mut arrived = ArrivedPrograms::default();
-        assert!(arrived.add(piece(1)).is_err() && arrived.add(piece(u32::MAX)).is_err());
+        let arrived = arrived(&mut sent("order", &[&long, b"short"]), 1);
+        assert_eq!(arrived.arrived, BTreeMap::from([(0, long), (1, b"short".to_vec())]));
+        let piece = |offset| ProgramPiece { number: 0, offset, bytes: vec![0; 2] };
+        let mut arrived = StagedPrograms::default();
+        assert!(arrived.add(piece(2)).is_err());
         arrived.add(piece(0)).unwrap();
-        arrived.add(piece(1)).unwrap();
-        assert!(arrived.add(piece(0)).is_err());
+        assert!(arrived.add(piece(1)).is_err() && arrived.add(piece(u64::MAX)).is_err());
+        arrived.add(piece(2)).unwrap();
+        assert_eq!(arrived.arrived[&0].len(), 4);
+        arrived.drop_arrived();
+        assert!(stage(&mut arrived, &[(0, "prog")], &std::env::temp_dir()).is_err());
+    }
+
+    #[test]
+    fn program_is_sent_once_to_each_node_unless_its_file_has_changed() {
+        let path = std::env::temp_dir().join(format!("pmi-stage-once-{}", std::process::id()));
+        fs::write(&path, "one").unwrap();
+        let mut sent = SentPrograms::default();
+        let mut to = |nodes: &[u32]| {
+            let number = sent.add(&path).unwrap();
+            let of = |(nodes, pieces): (Vec<u32>, Vec<ProgramPiece>)| (nodes, pieces[0].number);
+            (number, sent.take_pieces(nodes).into_iter().map(of).collect::<Vec<_>>())
+        };
+        assert_eq!(to(&[1, 2]), (0, vec![(vec![1, 2], 0)]));
+        assert_eq!(to(&[2, 3]), (0, vec![(vec![3], 0)]));
+        assert_eq!(to(&[1, 3]), (0, vec![]));
+        fs::write(&path, "longer").unwrap();
+        assert_eq!(to(&[1]), (1, vec![(vec![1], 1)]));
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn programs_run_from_a_directory_that_ends_with_them() {
         let named = [(0, "a/prog"), (1, "b/prog"), (0, "a/prog")];
-        let (paths, staged) = stage(&scripts(), &named, &std::env::temp_dir()).unwrap();
+        let mut staged = scripts("directory");
+        let paths = stage(&mut staged, &named, &std::env::temp_dir()).unwrap();
         assert_eq!(paths[0], paths[2]);
         assert!(paths.iter().all(|path| path.ends_with("prog")), "{paths:?}");
         assert_eq!([output(&paths[0]), output(&paths[1])], [b"one\n", b"two\n"]);
+        // A later job has them as well.
+        assert_eq!(stage(&mut staged, &named[1..2], &std::env::temp_dir()).unwrap(), paths[1..2]);
         let directory = staged.directory().unwrap().to_owned();
         assert!(paths[0].starts_with(&directory));
         drop(staged);
@@ -266,8 +347,8 @@ mod tests {
 
     #[test]
     fn programs_run_from_memory_where_no_file_can_be_made() {
-        let missing = Path::new("/proc/no-directory");
-        let (paths, staged) = stage(&scripts(), &[(1, "prog")], missing).unwrap();
+        let (missing, mut staged) = (Path::new("/proc/no-directory"), scripts("memory"));
+        let paths = stage(&mut staged, &[(1, "prog")], missing).unwrap();
         assert_eq!(staged.directory(), None);
         assert_eq!(output(&paths[0]), b"two\n");
         drop(staged);
@@ -276,7 +357,8 @@ mod tests {
 
     #[test]
     fn missing_and_long_programs_are_refused() {
-        let why = stage(&scripts(), &[(2, "prog")], &std::env::temp_dir()).unwrap_err();
+        let why =
+            stage(&mut scripts("missing"), &[(2, "prog")], &std::env::temp_dir()).unwrap_err();
         assert!(why.contains("has not sent all programs"), "{why}");
         let mut sent = SentPrograms::default();
         let why = sent.add(Path::new("/proc/no-program")).unwrap_err();

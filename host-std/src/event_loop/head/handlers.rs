@@ -102,16 +102,15 @@ impl HeadLoop {
         if self.ending.termination.has_failed() {
             return;
         }
-        if let Some((job, programs)) = self.jobs.take_unsent() {
+        if let Some(job) = self.jobs.take_unsent() {
             let started = self.plan(0).started();
             if self.ending.hosts.min_nodes.is_some()
                 && let Err(error) = self.io.outputs.prepare(0, started)
             {
                 return self.fail(Failure::Launcher { what: error.to_string() }, None);
             }
-            for piece in programs.pieces() {
-                self.send_all(&HeadMessage::Program(piece));
-            }
+            let nodes: Vec<u32> = self.nodes.iter().map(|(node, _)| node.0).collect();
+            spawn::send_programs(self, &nodes);
             self.send_all(&HeadMessage::Job(Box::new(job)));
             growth::await_late(self);
         }

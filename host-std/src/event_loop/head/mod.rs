@@ -194,9 +194,9 @@ impl HeadLoop {
                 servers.keep_secret(secret);
             }
         }
-        let mut programs = SentPrograms::default();
-        for app in first.apps.iter_mut().filter(|_| settings.nodes.staging.has_programs) {
-            app.send_with(&mut programs)?;
+        let mut programs = settings.nodes.staging.has_programs.then(SentPrograms::default);
+        if let Some(programs) = &mut programs {
+            first.apps.iter_mut().try_for_each(|app| app.send_with(programs))?;
         }
         let growth = HeadGrowth::new(&first, late.to_vec());
         let jobs = HeadJobs::new((plan.clone(), first, programs), (placed.clone(), nodes), growth);

@@ -43,7 +43,9 @@ pub(super) struct HeadJobs {
     labels: RankNodes,
     waiting: Vec<WaitingSpawn>,
     /// Description of the first job, until it is sent.
-    unsent: Option<(JobMessage, SentPrograms)>,
+    unsent: Option<JobMessage>,
+    /// Programs that are sent to the nodes; `None` if all nodes have them.
+    programs: Option<SentPrograms>,
     pub(super) growth: HeadGrowth,
 }
 
@@ -93,12 +95,12 @@ impl SpawnOrigin {
 
 impl HeadJobs {
     pub(super) fn new(
-        (first, description, programs): (Rc<Plan>, JobMessage, SentPrograms),
+        (first, description, programs): (Rc<Plan>, JobMessage, Option<SentPrograms>),
         (placed, labels): (Rc<PlacedHosts>, RankNodes),
         growth: HeadGrowth,
     ) -> Self {
-        let unsent = Some((description, programs));
-        Self { first, spawned: Vec::new(), placed, labels, waiting: Vec::new(), unsent, growth }
+        let (spawned, waiting, unsent) = (Vec::new(), Vec::new(), Some(description));
+        Self { first, spawned, placed, labels, waiting, unsent, programs, growth }
     }
 
     /// True until the first job is sent to the nodes.
@@ -106,8 +108,8 @@ impl HeadJobs {
         self.unsent.is_some()
     }
 
-    /// Takes the description of the first job and its programs, to send them.
-    pub(super) const fn take_unsent(&mut self) -> Option<(JobMessage, SentPrograms)> {
+    /// Takes the description of the first job, to send it.
+    pub(super) const fn take_unsent(&mut self) -> Option<JobMessage> {
         self.unsent.take()
     }
 
@@ -224,7 +226,14 @@ pub(super) fn handle(
         return refuse(head, (from, beside), (Code::FAIL, &[]), why);
     }
     let places = Rc::new(PlacedHosts { map, ..(*placed).clone() });
-    let messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
+    let mut messages: Vec<AppMessage> = apps.iter().map(AppMessage::from).collect();
+    if let Some(programs) = &mut head.jobs.programs
+        && let Err(why) = messages.iter_mut().try_for_each(|app| app.send_with(programs))
+    {
+        return refuse(head, (from, beside), (Code::FAIL, &[]), why);
+    }
+    let nodes: Vec<u32> = blocks.iter().map(|(node, _)| node + 1).collect();
+    send_programs(head, &nodes);
     let mut plan = head.plan(by.0).spawned(by.1, apps, preputs.clone(), job);
     plan.spawner = plan.spawner.filter(|_| !from.is_tool());
     plan.placement.ranks = LocalRanks::default();
@@ -259,6 +268,24 @@ pub(super) fn handle(
     let spawned = SpawnedJob { job, by, is_of_tool, apps, blocks, added, preputs, directives };
     let message = head.jobs.growth.add_job(spawned);
     head.send_body(Destination::All, message);
+}
+
+/// Sends the programs of the next job to those of `nodes` that lack them.
+pub(super) fn send_programs(head: &mut HeadLoop, nodes: &[u32]) {
+    let programs = head.jobs.programs.as_mut().map(|programs| programs.take_pieces(nodes));
+    for (lacking, pieces) in programs.into_iter().flatten() {
+        let is_for_all = lacking.len() == head.nodes.iter().count();
+        for piece in pieces {
+            let message = HeadMessage::Program(piece);
+            match is_for_all {
+                true => head.send_all(&message),
+                false => {
+                    let to = lacking.iter().map(|node| Destination::Node(NodeId(*node)));
+                    to.for_each(|to| head.send(to, &message));
+                }
+            }
+        }
+    }
 }
 
 /// Answers the request for a job once all its ranks are started.

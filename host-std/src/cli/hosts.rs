@@ -177,7 +177,7 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
 }
 
 /// Hosts that a batch system has allocated.
-fn allocated() -> Result<Option<Allocation>, UsageError> {
+pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
     let surroundings = Surroundings {
         variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
         read: &|file| std::fs::read_to_string(Path::new(file)),

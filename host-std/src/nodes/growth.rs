@@ -97,6 +97,11 @@ impl HostGrowth {
 }
 
 impl NodeServers {
+    /// Name of the starter, if it reaches no other hosts than those that its batch system has allocated.
+    pub(crate) const fn starter_of_allocation(&self) -> Option<&'static str> {
+        self.for_hosts.starter.of_allocation()
+    }
+
     /// Lines for a user who has to start node servers by hand.
     pub(crate) fn instructions(&self) -> Vec<String> {
         self.hosts.iter().filter_map(|host| self.instruction(host)).collect()

@@ -85,8 +85,8 @@ static void on_end(size_t number, pmix_status_t code, const pmix_proc_t *source,
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
 }
 
-/* Starts a job with a command of the shell, and waits for its end. */
-static void spawn(const char *command)
+/* Starts a job with a command of the shell, on a host that is added if one is named, and waits for its end. */
+static void spawn(const char *command, const char *added)
 {
     pmix_app_t app;
     pmix_nspace_t job;
@@ -104,6 +104,11 @@ static void spawn(const char *command)
     pmix_argv_append_nosize(&app.argv, "-c");
     pmix_argv_append_nosize(&app.argv, command);
     app.maxprocs = 2;
+    if (added != NULL) {
+        PMIX_INFO_CREATE(app.info, 1);
+        app.ninfo = 1;
+        PMIX_INFO_LOAD(&app.info[0], PMIX_ADD_HOST, added, PMIX_STRING);
+    }
     check(PMIx_Spawn(NULL, 0, &app, 1, job), "spawn");
     pthread_mutex_lock(&lock);
     while (strcmp(ended, job) != 0)
@@ -184,7 +189,13 @@ int main(int argc, char **argv)
     else if (strcmp(argv[1], "terminate") == 0)
         terminate(argv[2]);
     else if (strcmp(argv[1], "spawn") == 0)
-        spawn(argv[2]);
+        spawn(argv[2], NULL);
+    else if (strcmp(argv[1], "spawn-added") == 0) {
+        /* HOST COMMAND, in one word. */
+        char *command = strchr(argv[2], ' ');
+        *command++ = '\0';
+        spawn(command, argv[2]);
+    }
     else if (strcmp(argv[1], "silent") == 0)
         be_silent();
     else if (strcmp(argv[1], "log") == 0)

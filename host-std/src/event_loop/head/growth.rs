@@ -4,13 +4,15 @@
 use super::super::spawn::LATE;
 use super::spawn::{self, SpawnOrigin};
 use super::{HeadLoop, changes, pushes, trace};
-use crate::launch::spawn_request::SpawnRequest;
+use crate::cli::hosts::allocated;
+use crate::launch::spawn_request::{SpawnRequest, is_here};
 use crate::nodes::failed_host::{FailedHost, LateHost, hosts_not_added, late_host_failed};
 use crate::nodes::job_message::{AppMessage, JobMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::spawn_message::{SpawnNotice, SpawnedJob};
 use crate::numbers::index;
 use crate::placement::PlacedHosts;
+use crate::placement::allocation::Allocation;
 use crate::report;
 use crate::stream::Stream;
 use crate::verdict::Failure;
@@ -139,7 +141,8 @@ fn advance(head: &mut HeadLoop) {
             continue;
         }
         if !new.is_empty() && !is_any_starting {
-            match head.servers.add_hosts(&new) {
+            let allowed = check_allocated(head, &new);
+            match allowed.and_then(|()| head.servers.add_hosts(&new)) {
                 Ok(()) => head.jobs.growth.waiting[at].is_starting = true,
                 Err(why) => {
                     refuse_at(head, at, why);
@@ -149,6 +152,26 @@ fn advance(head: &mut HeadLoop) {
         }
         at += 1;
     }
+}
+
+/// Checks that the starter reaches these hosts, if it reaches those of an allocation only.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+fn check_allocated(head: &HeadLoop, names: &[String]) -> Result<(), String> {
+    let Some(starter) = head.servers.starter_of_allocation() else { return Ok(()) };
+    // Where that is not described, the starter reports what it does not reach.
+    let Ok(Some(Allocation { hosts, .. })) = allocated() else { return Ok(()) };
+    let hosts: Vec<&str> = hosts.hosts().iter().map(|host| &*host.name).collect();
+    let is_one = |name: &&String| hosts.iter().any(|host| is_here(name, host));
+    let Some(name) = names.iter().find(|name| !is_one(name)) else { return Ok(()) };
+    let shown = hosts[..hosts.len().min(SHOWN_MAX)].join(", ");
+    let more = if hosts.len() > SHOWN_MAX { ", …" } else { "" };
+    Err(format!(
+        "host '{name}' is not in the allocation, and '{starter}' starts node servers on its hosts only; \
+         name one of them ({shown}{more}), or run with '--starter ssh'"
+    ))
 }
 
 /// Handles node servers that are connected on all hosts of a request.
@@ -379,3 +402,6 @@ fn refuse_at(head: &mut HeadLoop, at: usize, why: impl Display) {
     let AddingSpawn { from, .. } = head.jobs.growth.waiting.remove(at);
     spawn::refuse_added(head, from, why);
 }
+
+/// Most names of hosts in a sentence.
+const SHOWN_MAX: usize = 8;

@@ -217,6 +217,16 @@ impl Starter {
         }
     }
 
+    /// Name of a starter that reaches no other hosts than those that its batch system has allocated.
+    pub(crate) const fn of_allocation(&self) -> Option<&'static str> {
+        match &self.kind {
+            StarterKind::Row(row) if row.variable.is_some() && self.program.is_none() => {
+                Some(row.name)
+            }
+            _ => None,
+        }
+    }
+
     /// True if the user starts node servers by hand.
     pub(crate) const fn is_manual(&self) -> bool {
         matches!(self.kind, StarterKind::Manual)

@@ -368,6 +368,8 @@ pub(crate) enum NameAnswerMessage {
     NoRoom,
     /// Body of the answer to a PMIx client; empty without memory for it.
     Pmix(Vec<u8>),
+    /// Status of PMIx, for a PMIx client.
+    Status(i32),
 }
 
 /// Part of one node in an operation.

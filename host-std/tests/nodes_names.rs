@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::library::MPICH_5;
-use common::{Running, host, run, shell, start};
+use common::library::{Library, MPICH_4, MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use common::tools::{ENDLESS, Place};
+use common::{Ran, Running, host, pmix_program, run, shell, start};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
@@ -39,6 +40,15 @@ impl NameServer {
     /// The same with a rank that makes these requests.
     fn ask(&self, requests: &[&str]) -> Command {
         self.run(&[&["-n", "1"], &shell(&asks(requests))[..]].concat())
+    }
+
+    /// The same with a rank that makes these requests of PMIx, if its library is installed.
+    fn ask_pmix(&self, requests: &str) -> Option<Command> {
+        let program = pmix_program("pmix_apart")?;
+        let words = ["-n", "1", program.to_str().unwrap()];
+        let mut command = self.run(&[&words[..], &Vec::from_iter(requests.split(' '))].concat());
+        command.stdin(Stdio::piped());
+        Some(command)
     }
 
     fn end(&mut self) -> String {
@@ -158,4 +168,205 @@ fn run_without_its_name_server_fails_or_continues_without_names() {
     assert!(ran.out.contains("cmd=lookup_result rc=1 msg=no_such_service"), "{}", ran.out);
     let words = ["-n", "1", "true"];
     run(&mut server.run(&words)).exits_with(1).says(&["cannot be used", "Connection refused"]);
+}
+
+/// The requests of a launcher, whose answers are these.
+#[track_caller]
+fn asks_pmix(server: &NameServer, requests: &str, answers: &[&str]) {
+    let ran = run(&mut server.ask_pmix(requests).unwrap()).exits_with(0).says_nothing();
+    assert_eq!(in_order(&ran), answers, "{requests}");
+}
+
+/// The lines of output.
+fn in_order(ran: &Ran) -> Vec<&str> {
+    ran.out.lines().collect()
+}
+
+#[test]
+fn data_of_pmix_is_found_under_other_launchers_as_far_as_its_range_goes() {
+    let server = NameServer::start("pmix-ranges");
+    let publish = "publish port 4711 session app publish wide 1 global app publish once 2 session once \
+                   publish mine 3 namespace app publish node 4 local app publish rm 5 rm app";
+    let Some(mut first) = server.ask_pmix(&format!("{publish} line unpublish port line")) else {
+        return;
+    };
+    let mut first = start(&mut first);
+    first.wait_for_output("publish rm: done\n");
+    let requests = "lookup port 0 lookup wide 0 lookup once 0 lookup once 0 lookup mine 0 lookup node 0 \
+                    publish port 4712 global app publish mine 6 namespace app lookup mine 0 \
+                    unpublish port lookup port 0 lookup nothing 1";
+    let answers = [
+        "lookup port: 4711 of rank 0",
+        "lookup wide: 1 of rank 0",
+        "lookup once: 2 of rank 0",
+        "lookup once: -46",
+        "lookup mine: -46",
+        "lookup node: -46",
+        "publish port: -53",
+        "publish mine: done",
+        "lookup mine: 6 of rank 0",
+        "unpublish port: done",
+        "lookup port: 4711 of rank 0",
+        "lookup nothing: -24",
+    ];
+    asks_pmix(&server, requests, &answers);
+    first.types("\n");
+    first.wait_for_output("unpublish port: done\n");
+    asks_pmix(&server, "lookup port 0 lookup wide 0", &["lookup port: -46", answers[1]]);
+    first.types("\n");
+    first.end().exits_with(0);
+    asks_pmix(&server, "lookup wide 0", &["lookup wide: -46"]);
+}
+
+#[test]
+fn lookup_of_pmix_waits_for_the_publication_of_another_launcher() {
+    let server = NameServer::start("pmix-waits");
+    let requests = "lookup late 60 lookup desk 60";
+    let Some(mut waits) = server.ask_pmix(requests) else { return };
+    // Two launchers wait for the same; one that is lost leaves no wait behind, which would read what is to be
+    // read once.
+    let (waits, lost) = (start(&mut waits), start(&mut server.ask_pmix(requests).unwrap()));
+    asks_pmix(&server, "lookup late 1", &["lookup late: -24"]);
+    lost.signal("KILL");
+    lost.end();
+    let mut first = server.ask_pmix("publish late 7 session once line").unwrap();
+    let mut first = start(&mut first);
+    waits.wait_for_output("lookup late: 7 of rank 0\n");
+    first.types("\n");
+    first.end().exits_with(0);
+    // A client of PMI-1 has published the other.
+    let mut desk = start(server.ask(&[PUBLISH, WAIT]).stdin(Stdio::piped()));
+    let ran = waits.end().exits_with(0).says_nothing();
+    assert_eq!(in_order(&ran)[1..], ["lookup desk: room-12 of rank 0"]);
+    desk.types("\n");
+    desk.end().exits_with(0);
+}
+
+#[test]
+fn data_of_pmix_outlives_its_process_or_its_run_by_its_persistence() {
+    let server = NameServer::start("pmix-persistence");
+    let all = ["indef", "proc", "app", "session"];
+    let publish = all.map(|how| format!("publish {how} 1 session {how}")).join(" ");
+    let lookup = all.map(|how| format!("lookup {how} 0")).join(" ");
+    let found = |what: &[&str]| {
+        all.map(|how| match what.contains(&how) {
+            true => format!("lookup {how}: 1 of rank 0"),
+            false => format!("lookup {how}: -46"),
+        })
+    };
+    #[track_caller]
+    fn expect(server: &NameServer, requests: &str, answers: &[String]) {
+        asks_pmix(server, requests, &Vec::from_iter(answers.iter().map(String::as_str)));
+    }
+    let Some(program) = pmix_program("pmix_apart") else { return };
+    let program = program.to_str().unwrap();
+    for is_lost in [false, true] {
+        // Rank 1 waits for a line, and has the input.
+        let words = Vec::from_iter(publish.split(' '));
+        let words = [
+            &["--stdin", "1", "-n", "1", program][..],
+            &words,
+            &[":"],
+            &["-n", "1", program, "line"],
+        ];
+        let mut first = start(server.run(&words.concat()).stdin(Stdio::piped()));
+        first.wait_for_output("publish session: done\n");
+        // The end of rank 0 reaches the server after its output.
+        let is_over = |_: &u32| {
+            let ran = run(&mut server.ask_pmix("lookup proc 0").unwrap());
+            ran.out == "lookup proc: -46\n"
+        };
+        assert!((0..600).any(|turn| is_over(&turn)), "data of the process is left");
+        expect(&server, &lookup, &found(&["indef", "app", "session"]));
+        if is_lost {
+            first.signal("KILL");
+        } else {
+            first.types("\n");
+        }
+        first.end();
+        expect(&server, &lookup, &found(&["indef"]));
+        // Nobody else can use the key, until a process of the same user unpublishes it.
+        let mut others = vec!["publish indef: -53".to_owned(), "unpublish indef: done".into()];
+        others.extend(found(&[]));
+        expect(&server, &format!("publish indef 2 session app unpublish indef {lookup}"), &others);
+    }
+}
+
+#[test]
+fn clients_of_pmi_and_of_pmix_find_names_of_each_other_under_two_launchers() {
+    let server = NameServer::start("protocols");
+    let Some(mut first) = server.ask_pmix("publish desk room-14 session app line") else { return };
+    let mut first = start(&mut first);
+    first.wait_for_output("publish desk: done\n");
+    let ran = run(&mut server.ask(&[LOOK_UP, PUBLISH, UNPUBLISH])).exits_with(0);
+    let lines = in_order(&ran);
+    assert_eq!(lines[0], "cmd=lookup_result rc=0 info=ok port=room-14");
+    assert!(lines[1].starts_with("cmd=publish_result rc=1"), "{}", ran.out);
+    assert!(lines[2].starts_with("cmd=unpublish_result rc=1"), "{}", ran.out);
+    first.types("\n");
+    first.end().exits_with(0);
+}
+
+fn programs_share_names(library: &Library, name: &str) {
+    let Some(program) = (library.build)("names") else { return };
+    let program = program.to_str().unwrap();
+    let server = NameServer::start(name);
+    let mpiexec = |what: &str| {
+        let mut command =
+            host(["mpiexec", "-nameserver", &server.address, "-n", "2", program, what]);
+        library.prepare(with_settings(&mut command, &server.settings)).stdin(Stdio::piped());
+        command
+    };
+    let mut first = start(&mut mpiexec("publish"));
+    first.wait_for_output("published\n");
+    let lookup = || run(&mut mpiexec("lookup")).exits_with(0).out;
+    assert_eq!(lookup(), "the port is quay-12\n");
+    first.types("\n");
+    first.end().exits_with(0);
+    assert_eq!(lookup(), "the port is unknown\n");
+}
+
+#[test]
+fn programs_of_each_library_find_names_under_two_launchers() {
+    let all = [(&MPICH_4, "mpich4"), (&MPICH_5, "mpich5")];
+    for (library, name) in all.into_iter().chain([(&OPEN_MPI_4, "ompi4"), (&OPEN_MPI_5, "ompi5")]) {
+        programs_share_names(library, name);
+    }
+}
+
+#[test]
+fn tools_share_the_names_of_a_name_server() {
+    let server = NameServer::start("tools");
+    let place = Place::new("name-server");
+    let key = server.settings.join("pmi-host/name-server.key");
+    let names = ["--name-server", &server.address, "--name-key", key.to_str().unwrap()];
+    let job = place.start(names.into_iter().chain(["-n", "1"]).chain(ENDLESS));
+    let Some(mut first) = server.ask_pmix("publish ocean far session app line") else { return };
+    let mut first = start(&mut first);
+    first.wait_for_output("publish ocean: done\n");
+    let lookup = || run(place.within(host(["pmix"]).args(["lookup", "ocean"])));
+    assert_eq!(lookup().exits_with(0).lines(), ["ocean: far"]);
+    first.types("\n");
+    first.end().exits_with(0);
+    lookup().exits_with(1);
+    job.signal("TERM");
+    job.end().exits_with(143);
+}
+
+#[test]
+fn requests_of_pmix_fail_without_the_name_server() {
+    let mut server = NameServer::start("pmix-lost");
+    let requests = "publish port 1 session app line lookup port 60 publish other 2 session app";
+    let Some(mut first) = server.ask_pmix(requests) else { return };
+    let mut first = start(&mut first);
+    first.wait_for_output("publish port: done\n");
+    let waits = start(&mut server.ask_pmix("lookup port 0 lookup never 60").unwrap());
+    waits.wait_for_output("lookup port: 1 of rank 0\n");
+    server.end();
+    first.wait_for_errors("the name server '127.0.0.1:");
+    first.types("\n");
+    let ran = first.end().exits_with(0);
+    assert_eq!(in_order(&ran)[1..], ["lookup port: -25", "publish other: -25"]);
+    let ran = waits.end().exits_with(0).says(&["the name server '127.0.0.1:"]);
+    assert_eq!(in_order(&ran)[1..], ["lookup never: -25"]);
 }

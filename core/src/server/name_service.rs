@@ -53,8 +53,9 @@ pub enum NameAnswer<'a> {
 
 impl<S: Storage> Server<S> {
     /// Has the owner serve the published names of a job, as it has to for a job on several nodes
-    /// ([`Event::NameRequested`](super::Event::NameRequested)). Names that are published already stay where
-    /// they are.
+    /// ([`Event::NameRequested`](super::Event::NameRequested), and
+    /// [`Event::HostRequest`](super::Event::HostRequest) of a PMIx client). Names that are published
+    /// already stay where they are.
     ///
     /// # Errors
     ///
@@ -94,6 +95,15 @@ impl<S: Storage> Server<S> {
             Response::Refused(Reason::Exists { .. }, _) => NameAnswer::Exists,
             Response::Refused(Reason::NoSuch { .. }, _) => NameAnswer::Unknown,
             _ => NameAnswer::NoRoom,
+        }
+    }
+
+    /// The process that has published a name.
+    pub fn name_owner(&self, service: &[u8]) -> Option<ProcId> {
+        let names = &self.shared.names;
+        match names.entry(names.find(Keyspace::Names, service)?)?.visibility {
+            Visibility::Published(owner) => Some(owner),
+            _ => None,
         }
     }
 

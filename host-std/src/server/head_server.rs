@@ -1,17 +1,18 @@
 //! Protocol server of the head of a run on several nodes. It has all jobs of the run, without ranks; it holds
 //! the published names for the clients of all nodes, and its own clients are PMIx tools.
 
+use super::name_lookups::{self, ClientRequest, NameLookups};
 use super::service::Service;
 use crate::launch::plan::Plan;
 use crate::operation::{Asker, ForwardedMessage, NameAnswerMessage, NameMessage};
 use pmi_core::ids::{JobId, ProcId, Rank};
-use pmi_core::server::pmix::{ForwardedRequest, NamesReply};
-use pmi_core::server::{NameAnswer, NameRequest};
+use pmi_core::server::NameRequest;
+use pmi_core::server::pmix::{EndedPublisher, ForwardedRequest};
 use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_tree::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Server of the head.
 pub(crate) struct HeadServer {
@@ -20,26 +21,17 @@ pub(crate) struct HeadServer {
     jobs: BTreeMap<u32, JobId>,
     /// Spawned jobs that have ended and are still known, the oldest first.
     ended: VecDeque<u32>,
-    waiting: Vec<WaitingLookup>,
-}
-
-/// A lookup of a PMIx client of a node that waits for a publication.
-#[derive(Debug)]
-struct WaitingLookup {
-    from: NodeId,
-    asker: Asker,
-    message: ForwardedMessage,
-    deadline: Option<Instant>,
+    lookups: NameLookups<(NodeId, Asker)>,
 }
 
 /// Answers, with the nodes of the askers.
-pub(crate) type NameAnswers = Vec<(NodeId, Asker, NameAnswerMessage)>;
+pub(crate) type NameAnswers = Vec<((NodeId, Asker), NameAnswerMessage)>;
 
 impl HeadServer {
     /// Creates a server without jobs.
     pub(crate) fn new(limits: KvsLimits) -> Self {
-        let (jobs, ended) = (BTreeMap::new(), VecDeque::new());
-        Self { service: Service::new(0, limits), jobs, ended, waiting: Vec::new() }
+        let (jobs, ended, lookups) = (BTreeMap::new(), VecDeque::new(), NameLookups::default());
+        Self { service: Service::new(0, limits), jobs, ended, lookups }
     }
 
     /// Adds the job of `plan`, which has this number in the run.
@@ -53,9 +45,13 @@ impl HeadServer {
         Ok(job)
     }
 
-    /// Forgets the oldest of the spawned jobs that have ended, of which some stay known: answers and events
+    /// Removes published data that does not outlive its job, which has ended, and forgets the oldest of the
+    /// spawned jobs that have, of which some stay known: answers and events
     /// that are not sent yet name them.
     pub(crate) fn note_job_end(&mut self, number: u32) {
+        if let Some(job) = self.job(number) {
+            self.service.server.pmix().names_owner_gone(EndedPublisher::Job(job));
+        }
         self.ended.push_back(number);
         if self.ended.len() > ENDED_KEPT
             && let Some(job) = self.ended.pop_front().and_then(|old| self.jobs.remove(&old))
@@ -79,6 +75,12 @@ impl HeadServer {
         let is_its =
             |job| self.service.server.job(job).is_some_and(|job| job.name().as_bytes() == name);
         self.jobs().find(|(_, job)| is_its(*job)).map(|(number, _)| number)
+    }
+
+    /// Namespace of a tool, which is this job of the service; `None` for other jobs.
+    pub(crate) fn tool_namespace(&self, job: JobId) -> Option<&[u8]> {
+        let job = self.service.server.job(job).filter(|_| self.service.is_tool(job))?;
+        Some(job.name().as_bytes())
     }
 
     /// Numbers of all known jobs of the run, each with the job of the service.
@@ -116,69 +118,48 @@ impl HeadServer {
         request: NameMessage,
     ) -> NameAnswers {
         let mut answers = Vec::new();
-        let request = match &request {
+        let (by, request) = match &request {
             NameMessage::Publish { by, service, port } => {
                 (self.peer(*by).unwrap_or(NO_PROC), NameRequest::Publish { service, port })
             }
             NameMessage::Unpublish { service } => (NO_PROC, NameRequest::Unpublish { service }),
             NameMessage::Lookup { service } => (NO_PROC, NameRequest::Lookup { service }),
-            NameMessage::Pmix(message) => {
-                let (message, deadline) = (message.clone(), None);
-                self.serve_pmix_name(
-                    WaitingLookup { from, asker, message, deadline },
-                    &mut answers,
-                );
-                answers.extend(self.answer_waiting());
+            NameMessage::Pmix(ForwardedMessage { job, rank, format, body }) => {
+                let peer = self.peer((*job, *rank)).unwrap_or(NO_PROC);
+                let body = body.clone();
+                let request = ClientRequest { peer, node: from.0, format: *format, body };
+                let server = &mut self.service.server;
+                self.lookups.serve(server, ((from, asker), request), &mut answers);
+                self.drop_expired();
                 return answers;
             }
         };
-        let answer = match self.service.server.serve_name(request.0, request.1) {
-            NameAnswer::Done => NameAnswerMessage::Done,
-            NameAnswer::Port(port) => NameAnswerMessage::Port(port.to_vec()),
-            NameAnswer::Exists => NameAnswerMessage::Exists,
-            NameAnswer::Unknown => NameAnswerMessage::Unknown,
-            NameAnswer::NoRoom => NameAnswerMessage::NoRoom,
-        };
-        answers.push((from, asker, answer));
-        self.service.server.pmix().answer_lookups();
+        let server = &mut self.service.server;
+        answers.push(((from, asker), name_lookups::serve_pmi(server, by, request)));
+        server.pmix().answer_lookups();
         answers.extend(self.answer_waiting());
         answers
     }
 
-    /// Removes names that do not outlive their publisher, which has ended.
+    /// Removes names that do not outlive their publisher, which has ended, and its lookups.
     pub(crate) fn remove_names_of(&mut self, rank: (u32, u32)) {
-        if let Some(ProcId { job, rank }) = self.peer(rank) {
-            self.service.server.pmix().names_owner_gone(job, rank);
+        if let Some(peer) = self.peer(rank) {
+            self.service.server.pmix().names_owner_gone(EndedPublisher::Process(peer));
+            self.lookups.take_of(|of| of == peer);
         }
     }
 
     /// Answers waiting lookups as far as names are published for them, in the order of their arrival.
     pub(crate) fn answer_waiting(&mut self) -> NameAnswers {
-        let (mut answers, now) = (Vec::new(), Instant::now());
-        for lookup in std::mem::take(&mut self.waiting) {
-            if lookup.deadline.is_none_or(|deadline| deadline > now) {
-                self.serve_pmix_name(lookup, &mut answers);
-            }
-        }
+        let mut answers = Vec::new();
+        self.lookups.answer(&mut self.service.server, &mut answers);
+        self.drop_expired();
         answers
     }
 
-    fn serve_pmix_name(&mut self, lookup: WaitingLookup, answers: &mut NameAnswers) {
-        let ForwardedMessage { job, rank, format, body } = &lookup.message;
-        let peer = self.peer((*job, *rank)).unwrap_or(NO_PROC);
-        let request = ForwardedRequest { peer, format: *format, body };
-        match self.service.server.pmix().serve_names(request, lookup.from.0) {
-            NamesReply::Answer(body) => {
-                let body = body.map(|body| body.as_ref().to_vec()).unwrap_or_default();
-                answers.push((lookup.from, lookup.asker, NameAnswerMessage::Pmix(body)));
-            }
-            NamesReply::Wait { seconds } => {
-                let limit = seconds.map(Duration::from_secs);
-                let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-                let deadline = lookup.deadline.or(until);
-                self.waiting.push(WaitingLookup { deadline, ..lookup });
-            }
-        }
+    /// Forgets lookups that have waited long enough; their nodes have answered them.
+    fn drop_expired(&mut self) {
+        self.lookups.take_expired(Instant::now());
     }
 }
 
@@ -218,8 +199,8 @@ mod tests {
         let mut request = |node, request| {
             let answers = server.handle_name(NodeId(node), asker(node), request);
             assert_eq!(answers.len(), 1);
-            assert_eq!((answers[0].0, answers[0].1), (NodeId(node), asker(node)));
-            answers[0].2.clone()
+            assert_eq!(answers[0].0, (NodeId(node), asker(node)));
+            answers[0].1.clone()
         };
         let lookup = || NameMessage::Lookup { service: b"s".to_vec() };
         assert_eq!(request(1, lookup()), NameAnswerMessage::Unknown);

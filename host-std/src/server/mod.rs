@@ -15,6 +15,7 @@ mod job_setup;
 pub(crate) mod listen;
 pub(crate) mod listen_config;
 mod loaded;
+pub(crate) mod name_lookups;
 pub(crate) mod nodes;
 pub(crate) mod operations;
 pub(crate) mod pmix;

@@ -12,7 +12,7 @@ use pmi_core::error::Malformed;
 use pmi_core::ids::{JobId, ProcId, Rank, SessionId};
 use pmi_core::server::NameAnswer;
 use pmi_core::server::pmix::{CollectiveEnd, CollectiveKind, ForwardedRequest};
-use pmi_core::wire::pmix::names::keys;
+use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Packer, Request as PmixRequest};
 use pmi_host_base::ranges::Ranks;
 use std::collections::BTreeSet;
@@ -174,7 +174,8 @@ fn asker(id: SessionId, exchange: usize) -> Asker {
     Asker { session: id.0, exchange: u64::try_from(exchange).unwrap_or(u64::MAX) }
 }
 
-fn answer_name(service: &mut Service, asker: Asker, answer: &NameAnswerMessage) {
+/// Answers the request of a session about a published name.
+pub(crate) fn answer_name(service: &mut Service, asker: Asker, answer: &NameAnswerMessage) {
     let id = SessionId(asker.session);
     let exchange = usize::try_from(asker.exchange).unwrap_or(usize::MAX);
     let answer = match answer {
@@ -183,6 +184,10 @@ fn answer_name(service: &mut Service, asker: Asker, answer: &NameAnswerMessage) 
         NameAnswerMessage::Exists => NameAnswer::Exists,
         NameAnswerMessage::Unknown => NameAnswer::Unknown,
         NameAnswerMessage::NoRoom => NameAnswer::NoRoom,
+        NameAnswerMessage::Status(status) => {
+            service.pmix_calls().answer((id, exchange), Status(*status));
+            return;
+        }
         NameAnswerMessage::Pmix(body) => {
             // The client may be gone, or may have waited too long; then the answer is dropped.
             let _ = service.server.pmix().answer_with(id, exchange, body);

@@ -224,6 +224,11 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         self.job(job).is_some_and(Job::is_over_nodes)
     }
 
+    /// True if the owner serves the published names of a job.
+    pub(super) fn hands_names_up(self, job: JobId) -> bool {
+        self.job(job).is_some_and(Job::hands_names_up)
+    }
+
     /// The jobs that PMIx clients know.
     pub(super) fn namespaces(self) -> impl Iterator<Item = &'a NamespaceOf<P>> + Clone {
         let namespaces = &self.pmix.namespaces;

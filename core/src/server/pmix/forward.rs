@@ -23,6 +23,19 @@ pub struct ForwardedRequest<'a> {
     pub body: &'a [u8],
 }
 
+impl<'a> ForwardedRequest<'a> {
+    /// Reads the request.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] for anything else, and for an unknown wire format.
+    pub fn read(&self) -> Result<Request<'a>, Malformed> {
+        let format = remote_modex::format(self.format);
+        let format = format.ok_or(Malformed::new(0, "a known wire format"))?;
+        Request::read(Unpacker::new(self.body, format))
+    }
+}
+
 impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// Lends the request of a session for the servers of other nodes, until
     /// [`request_read`](PmixServer::request_read).

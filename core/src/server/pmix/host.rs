@@ -2,6 +2,7 @@
 //! answers to requests that only the owner can answer.
 
 use super::namespace::Namespace;
+use super::publish::EndedPublisher;
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
 use super::session::{PmixFraming, PmixPeerState};
@@ -78,7 +79,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             return Err(Misuse::WrongState { needed: "no connection of the job is open" });
         }
         self.common().remove_job(job)?;
-        self.context.remove_published(job, None);
+        self.context.remove_published(EndedPublisher::Job(job));
         self.remove_events(job);
         self.context.remove_members(job);
         self.abort_collectives_of(job);
@@ -195,7 +196,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
         self.note_committed(gone);
         self.fail_gets(gone);
-        self.context.remove_published(job, Some(rank));
+        self.context.remove_published(EndedPublisher::Process(gone));
         self.remove_exited_member(gone);
         self.check_fence(job);
         self.check_collectives();

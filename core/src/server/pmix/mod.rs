@@ -79,6 +79,7 @@ pub use modex::{ModexBlob, RankData};
 pub use name_service::NamesReply;
 pub use namespace::Namespace;
 pub use output::ForwardedOutput;
+pub use publish::EndedPublisher;
 pub use published_value::PublishedValue;
 pub use query::QueryItem;
 pub use response::PendingRequest;

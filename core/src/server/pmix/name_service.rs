@@ -1,14 +1,14 @@
 //! Published data of a job on several nodes, which one server holds: that of the head.
 
 use super::forward::ForwardedRequest;
-use super::publish::NamesRequester;
+use super::publish::{EndedPublisher, NamesRequester};
 use super::remote_modex;
 use super::response::PmixResponse;
-use super::server::PmixServer;
+use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::{copy_bytes, pack};
 use super::storage::PmixStorage;
 use crate::error::Misuse;
-use crate::ids::{JobId, Rank, SessionId};
+use crate::ids::{JobId, SessionId};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{Format, Request, Type, Unpacker};
@@ -23,6 +23,13 @@ pub enum NamesReply<B> {
         /// The time that the client waits, if it is limited.
         seconds: Option<u64>,
     },
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
+    /// True if processes of the job have published data that is still held.
+    pub fn has_published(self, job: JobId) -> bool {
+        self.view.published().any(|(_, own)| own.owner.job == job)
+    }
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
@@ -65,9 +72,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         })
     }
 
-    /// At the head: removes published data that does not outlive its process, which has ended.
-    pub fn names_owner_gone(&mut self, job: JobId, rank: Rank) {
-        self.context.remove_published(job, Some(rank));
+    /// At the head: removes published data that does not outlive what has ended.
+    pub fn names_owner_gone(&mut self, ended: EndedPublisher) {
+        self.context.remove_published(ended);
     }
 
     /// Answers a [`HostRequest`](crate::server::Event::HostRequest) with a body that another server has made;

@@ -10,7 +10,7 @@ use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{copy_bytes, pack};
 use super::storage::{PmixSessionStateOf, PmixStorage};
-use crate::ids::{JobId, Key, ProcId, Rank, SessionId};
+use crate::ids::{JobId, Key, ProcId, SessionId};
 use crate::limits::VALUE_BYTES;
 use crate::server::Storage;
 use crate::storage::Slots;
@@ -40,9 +40,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         self.remove_unpublished();
         for info in data() {
             let mut published = self.view().published();
-            let is_here =
-                published.any(|(_, own)| own.key.as_ref() == info.key && own.range == range);
-            if is_here || self.common.names.find(Keyspace::Names, info.key).is_some() {
+            // Others may use the key in a range that excludes this process.
+            let is_here = published.any(|(_, own)| {
+                own.key.as_ref() == info.key && own.range == range && is_in_range(own, requester)
+            });
+            let is_name = || self.common.names.find(Keyspace::Names, info.key).is_some();
+            if is_here || is_for_all(range) && is_name() {
                 return Status::DUPLICATE_KEY;
             }
         }
@@ -124,14 +127,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         }
     }
 
-    /// Removes data that does not outlive a terminated process, or a removed job.
-    pub(super) fn remove_published(&mut self, job: JobId, rank: Option<Rank>) {
+    /// Removes data that does not outlive its terminated publisher.
+    pub(super) fn remove_published(&mut self, ended: EndedPublisher) {
         for at in 0..self.pmix.names.end() {
-            let has_gone = self.pmix.names.get(at).is_some_and(|own| match rank {
-                Some(rank) => {
-                    own.owner == ProcId { job, rank } && own.persistence == persistence::PROC
+            let has_gone = self.pmix.names.get(at).is_some_and(|own| match ended {
+                EndedPublisher::Process(owner) => {
+                    own.owner == owner && own.persistence == persistence::PROC
                 }
-                None => own.owner.job == job && !OUTLIVES_JOB.contains(&own.persistence),
+                EndedPublisher::Job(job) => {
+                    own.owner.job == job && !OUTLIVES_JOB.contains(&own.persistence)
+                }
+                EndedPublisher::Session(job) => {
+                    own.owner.job == job && own.persistence != persistence::INDEFINITE
+                }
             });
             if has_gone {
                 self.remove_value(at);
@@ -242,7 +250,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         NamesRequester { peer, format: state.protocol.format, node: self.node(peer) }
     }
 
-    fn published(self) -> impl Iterator<Item = (usize, &'a PublishedValue<P::Bytes>)> {
+    pub(super) fn published(self) -> impl Iterator<Item = (usize, &'a PublishedValue<P::Bytes>)> {
         let names = &self.pmix.names;
         (0..names.end()).filter_map(|at| Some((at, names.get(at)?)))
     }
@@ -295,6 +303,17 @@ fn is_in_range<B>(own: &PublishedValue<B>, requester: NamesRequester) -> bool {
         range::PROC_LOCAL => own.owner == requester.peer,
         _ => true,
     }
+}
+
+/// The end that published data outlives, or does not, by its persistence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedPublisher {
+    /// A process.
+    Process(ProcId),
+    /// All processes of a job.
+    Job(JobId),
+    /// The session of a job: the run that it belongs to.
+    Session(JobId),
 }
 
 /// Place of published data.

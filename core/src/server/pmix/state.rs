@@ -83,13 +83,13 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         {
             (PmixResponse::Status(Status::NO_PERMISSIONS), PmixEffect::Nothing)
         }
-        // The head holds the names of all nodes.
+        // The head holds the names of all nodes, or a server of names does.
         Request::Publish { .. } | Request::Unpublish(_)
-            if context.view().is_served_by_head(peer.job) =>
+            if context.view().hands_names_up(peer.job) =>
         {
             return ask_owner::<P>(state, (tag, None), body);
         }
-        Request::Lookup(target) if context.view().is_served_by_head(peer.job) => {
+        Request::Lookup(target) if context.view().hands_names_up(peer.job) => {
             let deadline = context.view().deadline(&target.infos, None);
             return ask_owner::<P>(state, (tag, deadline), body);
         }

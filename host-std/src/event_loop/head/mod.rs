@@ -35,6 +35,7 @@ mod growth;
 mod handlers;
 mod input;
 mod merge;
+mod names;
 mod node_requests;
 mod operations;
 mod pushes;
@@ -62,7 +63,6 @@ use crate::nodes::job_message::{
     Supervision, TerminalMessage,
 };
 use crate::nodes::message::HeadMessage;
-use crate::nodes::names::client::NameClient;
 use crate::nodes::stage::SentPrograms;
 use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
@@ -85,6 +85,7 @@ use debuggers::StoppedJobs;
 use ending::Ending;
 use growth::HeadGrowth;
 use input::{HeadInput, NodeInput};
+use names::HeadNames;
 use operations::Operations;
 use pmi_host_base::exit;
 use pmi_tree::{Class, Destination, NodeId};
@@ -137,8 +138,7 @@ struct HeadClients {
     server: HeadServer,
     listeners: Listeners,
     queries: Queries,
-    /// Server of published names besides that of the head.
-    names: Option<NameClient>,
+    names: HeadNames,
     pushes: Pushes,
     stopped: StoppedJobs,
 }
@@ -217,7 +217,10 @@ impl HeadLoop {
         let mut server = HeadServer::new(settings.job.kvs);
         server.add_job(0, &plan).map_err(prepare)?;
         let listeners = tools::listen(&settings.watching, &plan, (&mut io, &poller))?;
-        let names = NameClient::open(&settings.names, &poller)?;
+        let names = HeadNames::open(&settings.names, &poller)?;
+        if names.are_elsewhere() {
+            server.service.hand_names_of_tools_up();
+        }
         let operations = Operations::new(Rc::clone(&placed));
         let reports = Reports::new(&settings.watching, trace);
         Ok(Self {
@@ -293,7 +296,7 @@ impl HeadLoop {
                         reports::serve_status(self, *token)?
                     }
                     Token::PmixListen | Token::Link(_) => tools::serve(self, *token)?,
-                    Token::NameServer => operations::serve_name_server(self),
+                    Token::NameServer => names::serve_server(self),
                     token => self.servers.ready(token, &self.poller)?,
                 }
             }

@@ -3,16 +3,14 @@
 use super::changes::{self, Changes};
 use super::queries::{self, Query, QueryOrigin};
 use super::table::NodeTable;
-use super::{HeadLoop, debuggers, fetches, pushes, trace};
+use super::{HeadLoop, debuggers, fetches, names, pushes};
 use crate::nodes::message::HeadMessage;
-use crate::nodes::names::client::NameUpdate;
 use crate::numbers::index;
 use crate::operation::{
-    Asker, ForwardedMessage, NameMessage, Operation, OperationKind, OperationPart, OperationReply,
-    OperationRequest,
+    ForwardedMessage, Operation, OperationKind, OperationPart, OperationReply, OperationRequest,
 };
 use crate::placement::PlacedHosts;
-use crate::server::head_server::{HeadServer, NameAnswers};
+use crate::server::head_server::HeadServer;
 use crate::verdict::Failure;
 use pmi_core::server::pmix::group_participants;
 use pmi_core::wire::pmix::WILDCARD;
@@ -231,7 +229,7 @@ pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: Operati
             true
         }
         OperationRequest::Forwarded(message) => forward(head, from, message),
-        OperationRequest::Name { asker, request } => serve_name(head, from, (asker, request)),
+        OperationRequest::Name { asker, request } => names::serve(head, from, (asker, request)),
         OperationRequest::Fetch(request) => fetches::forward(head, from, request),
         OperationRequest::Fetched(answer) => fetches::distribute(head, from, answer),
         OperationRequest::Change { asker, by, change } => {
@@ -273,56 +271,9 @@ fn forward(head: &mut HeadLoop, from: NodeId, message: ForwardedMessage) -> bool
     is_its
 }
 
-fn serve_name(head: &mut HeadLoop, from: NodeId, (asker, request): (Asker, NameMessage)) -> bool {
-    let by = match &request {
-        NameMessage::Publish { by, .. } => Some(*by),
-        NameMessage::Pmix(ForwardedMessage { job, rank, .. }) => Some((*job, *rank)),
-        NameMessage::Unpublish { .. } | NameMessage::Lookup { .. } => None,
-    };
-    let is_its = |by| head.nodes.number_on(from, by).is_some();
-    if !by.is_none_or(is_its) {
-        return false;
-    }
-    let HeadLoop { clients, poller, .. } = head;
-    let answers = match (&mut clients.names, request) {
-        // PMIx clients publish data of any type for ranges of processes, which only the head knows.
-        (Some(names), request) if !matches!(request, NameMessage::Pmix(_)) => {
-            let update = names.send((from, asker), request, poller);
-            return apply_names(head, update);
-        }
-        (_, request) => clients.server.handle_name(from, asker, request),
-    };
-    send_names(head, answers);
-    true
-}
-
-/// Serves the connection to the name server.
-pub(super) fn serve_name_server(head: &mut HeadLoop) {
-    let HeadLoop { clients, poller, .. } = head;
-    if let Some(update) = clients.names.as_mut().map(|names| names.serve(poller)) {
-        apply_names(head, update);
-    }
-}
-
-fn apply_names(head: &mut HeadLoop, NameUpdate { answers, report }: NameUpdate) -> bool {
-    send_names(head, answers);
-    if let Some(report) = report {
-        trace::report(head, report);
-    }
-    true
-}
-
-/// Sends answers to requests about published names.
-pub(super) fn send_names(head: &mut HeadLoop, answers: NameAnswers) {
-    for (node, asker, answer) in answers {
-        let reply = OperationReply::Name { asker, answer };
-        head.send(Destination::Node(node), &HeadMessage::Operation(reply));
-    }
-}
-
 /// Handles the end of a rank.
 pub(super) fn note_end(head: &mut HeadLoop, rank: (u32, u32)) {
-    head.clients.server.remove_names_of(rank);
+    names::note_end(head, rank);
     end_complete(head);
 }
 

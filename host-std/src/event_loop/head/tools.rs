@@ -10,7 +10,7 @@ use super::super::tools::{NewTool, ToolAdmission};
 use super::queries::{self, Query, QueryOrigin};
 use super::spawn::HeadJobs;
 use super::table::{NodeTable, RemoteProcess};
-use super::{HeadLoop, debuggers, operations, pushes, spawn};
+use super::{HeadLoop, debuggers, names, pushes, spawn};
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::nodes::message::HeadMessage;
@@ -83,6 +83,7 @@ fn accept(head: &mut HeadLoop) -> io::Result<()> {
 /// Errors of the readiness calls.
 pub(super) fn settle(head: &mut HeadLoop) -> io::Result<()> {
     head.clients.server.service.flush(&head.poller)?;
+    names::check_tools(head);
     while handle_events(head) || send_output(head) {
         head.clients.server.service.flush(&head.poller)?;
     }
@@ -144,7 +145,7 @@ fn handle_events(head: &mut HeadLoop) -> bool {
     if is_any {
         // A tool may have published a name that clients of nodes wait for.
         let answers = head.clients.server.answer_waiting();
-        operations::send_names(head, answers);
+        names::send(head, answers);
     }
     is_any
 }
@@ -167,6 +168,9 @@ fn handle_event(head: &mut HeadLoop, event: ServerEvent) {
             if let Some(status) = handle_request(head, (session, exchange)) {
                 head.clients.server.service.pmix_calls().answer((session, exchange), status);
             }
+        }
+        ServerEvent::Operation(Ok(OperationRequest::Name { asker, request })) => {
+            names::serve_tool(head, (asker, request));
         }
         ServerEvent::Operation(Ok(OperationRequest::Event(message))) => {
             head.send_all(&HeadMessage::Operation(OperationReply::Event(message)));
@@ -293,6 +297,7 @@ pub(super) fn note_job_end(head: &mut HeadLoop, number: u32) {
         head.clients.server.service.pmix_notifier().notify_job_end(job);
     }
     head.clients.server.note_job_end(number);
+    names::note_job_end(head, number);
     debuggers::note_job_end(head, number);
 }
 

@@ -3,13 +3,14 @@
 use super::super::edge::{Edge, EdgeError, EdgeProgress};
 use super::super::key::RunKey;
 use super::super::record::CONTENT_MAX;
-use super::{NameQuery, NameResult, read_key};
-use crate::operation::{Asker, NameAnswerMessage, NameMessage};
+use super::{NameQuery, NameResult, NameServerRequest, OTHER_VERSION, VERSION, read_key};
+use crate::operation::{Asker, NameAnswerMessage};
 use crate::poller::{Poller, Token};
 use crate::server::head_server::NameAnswers;
 use crate::settings::names::NameSettings;
+use pmi_core::wire::pmix::names::Status;
 use pmi_tree::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -24,14 +25,16 @@ pub(crate) struct NameClient {
     /// Number of the next query.
     next: u64,
     waiting: BTreeMap<u64, WaitingQuery>,
+    /// Processes that the server knows, by their namespaces.
+    publishers: BTreeMap<Vec<u8>, BTreeSet<u32>>,
     scratch: Vec<u8>,
 }
 
 /// A query without a result.
 #[derive(Debug)]
 struct WaitingQuery {
-    from: NodeId,
-    asker: Asker,
+    /// `None` if no session waits for the result.
+    origin: Option<(NodeId, Asker)>,
     /// Answer if the connection is lost.
     otherwise: NameAnswerMessage,
 }
@@ -57,9 +60,14 @@ impl NameClient {
             match connect(address, &key) {
                 Ok(mut edge) => {
                     edge.watch(Token::NameServer, poller).map_err(|error| cannot(&error))?;
-                    let (next, waiting, scratch) = (0, BTreeMap::new(), vec![0; CONTENT_MAX]);
-                    let server = server.clone();
-                    return Ok(Some(Self { edge: Some(edge), server, next, waiting, scratch }));
+                    return Ok(Some(Self {
+                        edge: Some(edge),
+                        server: server.clone(),
+                        next: 0,
+                        waiting: BTreeMap::new(),
+                        publishers: BTreeMap::new(),
+                        scratch: vec![0; CONTENT_MAX],
+                    }));
                 }
                 Err(error) => last = Some(error),
             }
@@ -71,25 +79,60 @@ impl NameClient {
     /// Sends a request of a node. Returns its answer if the connection is lost.
     pub(crate) fn send(
         &mut self,
-        (from, asker): (NodeId, Asker),
-        request: NameMessage,
+        origin: (NodeId, Asker),
+        request: NameServerRequest,
         poller: &Poller,
     ) -> NameUpdate {
-        let number = self.next;
-        self.next += 1;
-        let otherwise = match &request {
-            NameMessage::Lookup { .. } | NameMessage::Unpublish { .. } => {
-                NameAnswerMessage::Unknown
-            }
-            NameMessage::Publish { .. } | NameMessage::Pmix(_) => NameAnswerMessage::NoRoom,
-        };
-        let content = postcard::to_stdvec(&NameQuery { number, request }).unwrap_or_default();
-        let fits = (1..=CONTENT_MAX).contains(&content.len());
-        match self.edge.as_mut().filter(|_| fits) {
-            Some(edge) => edge.send(&content),
-            None => return NameUpdate::answers(vec![(from, asker, otherwise)]),
+        if let NameServerRequest::Publish { by, .. } | NameServerRequest::Pmix { by, .. } = &request
+        {
+            self.publishers.entry(by.nspace.clone()).or_default().insert(by.rank);
         }
-        self.waiting.insert(number, WaitingQuery { from, asker, otherwise });
+        self.query(Some(origin), &request, poller)
+    }
+
+    /// Tells the server that a process has ended, if it knows the process.
+    pub(crate) fn end_rank(&mut self, nspace: &[u8], rank: u32, poller: &Poller) -> NameUpdate {
+        if !self.publishers.get_mut(nspace).is_some_and(|ranks| ranks.remove(&rank)) {
+            return NameUpdate::answers(Vec::new());
+        }
+        let nspace = nspace.to_vec();
+        self.query(None, &NameServerRequest::RankEnded { nspace, rank }, poller)
+    }
+
+    /// Tells the server that a job has ended, if it knows one of its processes.
+    pub(crate) fn end_job(&mut self, nspace: &[u8], poller: &Poller) -> NameUpdate {
+        if self.publishers.remove(nspace).is_none() {
+            return NameUpdate::answers(Vec::new());
+        }
+        self.query(None, &NameServerRequest::JobEnded { nspace: nspace.to_vec() }, poller)
+    }
+
+    fn query(
+        &mut self,
+        origin: Option<(NodeId, Asker)>,
+        request: &NameServerRequest,
+        poller: &Poller,
+    ) -> NameUpdate {
+        let refusal = |pmi, status: Status| match request {
+            NameServerRequest::Pmix { .. } => NameAnswerMessage::Status(status.0),
+            _ => pmi,
+        };
+        let query = NameQuery { version: VERSION, number: self.next, request: request.clone() };
+        let content = postcard::to_stdvec(&query).unwrap_or_default();
+        if !(1..=CONTENT_MAX).contains(&content.len()) {
+            let answer = refusal(NameAnswerMessage::NoRoom, Status::OUT_OF_RESOURCE);
+            return NameUpdate::answers(Vec::from_iter(origin.map(|origin| (origin, answer))));
+        }
+        let otherwise = match request {
+            NameServerRequest::Publish { .. } => NameAnswerMessage::NoRoom,
+            _ => refusal(NameAnswerMessage::Unknown, Status::UNREACH),
+        };
+        let Some(edge) = &mut self.edge else {
+            return NameUpdate::answers(Vec::from_iter(origin.map(|origin| (origin, otherwise))));
+        };
+        edge.send(&content);
+        self.waiting.insert(self.next, WaitingQuery { origin, otherwise });
+        self.next += 1;
         self.serve(poller)
     }
 
@@ -99,12 +142,15 @@ impl NameClient {
         let Some(edge) = &mut self.edge else { return NameUpdate::answers(answers) };
         let waiting = &mut self.waiting;
         let read = edge.read(&mut self.scratch, |content| {
-            let result: NameResult = postcard::from_bytes(content)
+            let NameResult { version, number, answer } = postcard::from_bytes(content)
                 .map_err(|_| EdgeError::Protocol("it is malformed"))?;
-            let of = waiting.remove(&result.number);
-            let WaitingQuery { from, asker, .. } =
+            if version != VERSION {
+                return Err(OTHER_VERSION);
+            }
+            let of = waiting.remove(&number);
+            let WaitingQuery { origin, .. } =
                 of.ok_or(EdgeError::Protocol("no query has its number"))?;
-            answers.push((from, asker, result.answer));
+            answers.extend(origin.zip(answer));
             Ok(())
         });
         let served = read.and_then(|_| edge.flush());
@@ -112,7 +158,7 @@ impl NameClient {
         let Err(error) = served.and(watched) else { return NameUpdate::answers(answers) };
         self.edge = None;
         let left = std::mem::take(&mut self.waiting).into_values();
-        answers.extend(left.map(|query| (query.from, query.asker, query.otherwise)));
+        answers.extend(left.filter_map(|query| Some((query.origin?, query.otherwise))));
         let report = format!(
             "the name server '{}' {error}; names that this run has published are removed there, and further \
              requests of its ranks fail",

@@ -2,15 +2,18 @@
 //! run asks in place of its own table.
 //!
 //! Both sides prove a key, as node servers do, and the records of the connection have tags
-//! (`docs/nodes-wire.md`, Name servers). A launcher sends requests with numbers, which the server answers in
-//! the order of their arrival. A name belongs to the connection that has published it.
+//! (`docs/nodes-wire.md`, Name servers). A launcher sends requests with numbers, which the server answers,
+//! lookups that wait later than others. A name belongs to the process that has published it; the launcher
+//! tells the server which processes and jobs have ended.
 
 pub(crate) mod client;
 pub(crate) mod server;
-mod table;
+mod store;
 
+use super::edge::EdgeError;
 use super::key::RunKey;
-use crate::operation::{NameAnswerMessage, NameMessage};
+use crate::byte_vec;
+use crate::operation::NameAnswerMessage;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -20,18 +23,89 @@ use std::path::Path;
 /// Message of a launcher to the name server.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NameQuery {
+    /// [`VERSION`].
+    version: u8,
     /// Number among the queries of the connection.
     number: u64,
-    request: NameMessage,
+    request: NameServerRequest,
+}
+
+/// Request of a launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NameServerRequest {
+    /// PMI-1 and PMI-2: publishes a name.
+    Publish {
+        /// The process.
+        by: Publisher,
+        /// The name.
+        service: Vec<u8>,
+        /// Its port.
+        port: Vec<u8>,
+    },
+    /// PMI-1 and PMI-2: unpublishes a name.
+    Unpublish {
+        /// The name.
+        service: Vec<u8>,
+    },
+    /// PMI-1 and PMI-2: looks up a name.
+    Lookup {
+        /// The name.
+        service: Vec<u8>,
+    },
+    /// PMIx: publishes, unpublishes or looks up data.
+    Pmix {
+        /// The process.
+        by: Publisher,
+        /// Number of its wire format.
+        format: u8,
+        /// Body of its message, which has the range and the persistence.
+        #[serde(with = "byte_vec")]
+        body: Vec<u8>,
+    },
+    /// A process has ended.
+    RankEnded {
+        /// Namespace of its job.
+        nspace: Vec<u8>,
+        /// Its rank.
+        rank: u32,
+    },
+    /// All processes of a job have ended.
+    JobEnded {
+        /// Its namespace.
+        nspace: Vec<u8>,
+    },
+}
+
+/// Identity of a process among those of its launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Publisher {
+    /// Namespace of its job.
+    pub(crate) nspace: Vec<u8>,
+    /// Its rank.
+    pub(crate) rank: u32,
+    /// Number of its node in the tree.
+    pub(crate) node: u32,
+    /// Its user.
+    pub(crate) user: u32,
 }
 
 /// Message of the name server to a launcher.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NameResult {
+    /// [`VERSION`].
+    version: u8,
     /// As in the query.
     number: u64,
-    answer: NameAnswerMessage,
+    /// The answer; `None` to the end of a process or job, and to a lookup that has waited long enough.
+    answer: Option<NameAnswerMessage>,
 }
+
+/// Version of the messages.
+const VERSION: u8 = 2;
+
+/// Reason for the end of a connection to another version.
+const OTHER_VERSION: EdgeError =
+    EdgeError::Protocol("it has another version; run the same version of pmi-host on both sides");
 
 /// Reads the key of a name server.
 ///

@@ -4,19 +4,21 @@ use super::super::edge::{Edge, EdgeError, EdgeProgress};
 use super::super::key::RunKey;
 use super::super::record::CONTENT_MAX;
 use super::client::SILENCE;
-use super::table::NameTable;
-use super::{NameQuery, NameResult, read_or_make_key};
+use super::store::{NameStore, StoreAnswer};
+use super::{NameQuery, NameResult, OTHER_VERSION, VERSION, read_or_make_key};
 use crate::admission::limits::RejectionLog;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, PENDING_MAX, Policy};
+use crate::operation::NameAnswerMessage;
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::names::NameSettings;
 use clap::{Arg, Command};
+use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::exit::{FAILED, complain, line, print, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_std::Stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -47,7 +49,8 @@ pub(crate) fn define() -> Command {
                 ),
         )
         .after_help(
-            "It runs until it is terminated. A name is removed when the run that has published it ends.\n\n\
+            "It runs until it is terminated. A name is removed when the run that has published it \
+             ends; PMIx data with PMIX_PERSIST_INDEF stays.\n\n\
              pmi-host name-server --listen 0.0.0.0:7700 &\n\
              pmi-host run -n 1 --name-server localhost:7700 ./server",
         )
@@ -97,7 +100,7 @@ struct NameServer {
     /// Connections that have not proved the key.
     pending: Pending<u32>,
     rejections: RejectionLog,
-    names: NameTable,
+    names: NameStore,
 }
 
 /// Connection of a launcher.
@@ -122,7 +125,7 @@ impl NameServer {
             next: 0,
             pending: Pending::default(),
             rejections: RejectionLog::default(),
-            names: NameTable::default(),
+            names: NameStore::new(),
         })
     }
 
@@ -150,7 +153,8 @@ impl NameServer {
         let mut scratch = vec![0; CONTENT_MAX];
         loop {
             let deadlines = self.links.values().filter_map(|link| link.deadline);
-            let until = deadlines.chain(self.listener.paused_until).min();
+            let until =
+                deadlines.chain(self.listener.paused_until).chain(self.names.deadline()).min();
             self.poller.wait(until, &mut ready)?;
             for token in &ready {
                 match *token {
@@ -166,6 +170,8 @@ impl NameServer {
             for number in Vec::from_iter(over.map(|(number, _)| *number)) {
                 self.close(number, &io::Error::from(io::ErrorKind::TimedOut).into());
             }
+            let expired = self.names.expire(now);
+            self.send(expired);
         }
     }
 
@@ -193,28 +199,49 @@ impl NameServer {
     fn serve_link(&mut self, number: u32, scratch: &mut [u8]) {
         let Self { links, names, pending, .. } = self;
         let Some(link) = links.get_mut(&number) else { return };
-        let mut results = Vec::new();
+        let mut answers = Vec::new();
         let read = link.edge.read(scratch, |content| {
-            let query: NameQuery = postcard::from_bytes(content)
+            let NameQuery { version, number: query, request } = postcard::from_bytes(content)
                 .map_err(|_| EdgeError::Protocol("it is malformed"))?;
-            let answer = names.handle(number, query.request);
-            results.push(NameResult { number: query.number, answer });
+            if version != VERSION {
+                return Err(OTHER_VERSION);
+            }
+            answers.extend(names.handle((number, query), request));
             Ok(())
         });
         if let Ok(EdgeProgress::Established) = read {
             link.deadline = None;
             pending.remove(number);
         }
-        for result in results {
-            link.edge.send(&postcard::to_stdvec(&result).unwrap_or_default());
-        }
-        // A launcher that reads no answers gets no further ones.
-        let has_room = !link.edge.is_established() || link.edge.has_room();
-        let served = read.map(drop).and_then(|()| link.edge.flush());
-        match served {
-            Ok(()) if has_room => self.watch(number),
-            Ok(()) => self.close(number, &EdgeError::Protocol("it reads no answers")),
+        match read.and_then(|_| link.edge.flush()) {
+            Ok(()) => self.watch(number),
             Err(error) => self.close(number, &error),
+        }
+        self.send(answers);
+    }
+
+    /// Sends answers to the launchers that have asked.
+    fn send(&mut self, answers: Vec<StoreAnswer>) {
+        let mut receivers = BTreeSet::new();
+        for ((number, query), answer) in answers {
+            let Some(link) = self.links.get_mut(&number) else { continue };
+            let result = NameResult { version: VERSION, number: query, answer };
+            let mut content = postcard::to_stdvec(&result).unwrap_or_default();
+            if content.len() > CONTENT_MAX {
+                let answer = Some(NameAnswerMessage::Status(Status::OUT_OF_RESOURCE.0));
+                content = postcard::to_stdvec(&NameResult { answer, ..result }).unwrap_or_default();
+            }
+            link.edge.send(&content);
+            receivers.insert(number);
+        }
+        for number in receivers {
+            let Some(link) = self.links.get_mut(&number) else { continue };
+            // A launcher that reads no answers gets no further ones.
+            match link.edge.flush() {
+                Ok(()) if link.edge.has_room() => self.watch(number),
+                Ok(()) => self.close(number, &EdgeError::Protocol("it reads no answers")),
+                Err(error) => self.close(number, &error),
+            }
         }
     }
 
@@ -228,7 +255,7 @@ impl NameServer {
     /// Closes a connection, and removes its names.
     fn close(&mut self, number: u32, error: &EdgeError) {
         let Some(link) = self.links.remove(&number) else { return };
-        self.names.remove_of(number);
+        self.names.end_session(number);
         let is_stranger = self.pending.remove(number) && !link.edge.was_probed(error);
         if is_stranger && self.rejections.next(Instant::now()).is_some() {
             let text = line(format_args!("a connection from {} {error}", link.edge.peer));

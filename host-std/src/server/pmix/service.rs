@@ -78,7 +78,7 @@ impl PmixService {
 }
 
 /// Creates a server without jobs, for clients of all protocols.
-pub(in crate::server) fn new_server(names: MapKvs) -> Server<Heap<PmixHeap>> {
+pub(crate) fn new_server(names: MapKvs) -> Server<Heap<PmixHeap>> {
     let tables = PmixTables {
         sessions: Slab::new(SESSIONS_MAX),
         jobs: Slab::new(JOBS_MAX),
@@ -208,6 +208,9 @@ impl Service {
             JobSpec { name, spawner: None, universe_size: None, size: Some(1), has_uplink: false };
         let members = vec![Member::new(0, 0)];
         let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
+        if self.pmix.tools.hands_names_up() {
+            self.server.hand_names_up(job).map_err(io::Error::other)?;
+        }
         let described = self.server.pmix().add_job(job, info, vec![RankData::of(Rank(0))]);
         let admitted = described.and_then(|()| self.server.pmix().admit_tool(session, job));
         match admitted {
@@ -229,6 +232,11 @@ impl Service {
             // Without memory the job is unknown to tools, and unaffected.
             let _ = self.add_pmix_job(job, plan);
         }
+    }
+
+    /// Hands requests of tools about published names up, as events, from now on.
+    pub(crate) fn hand_names_of_tools_up(&mut self) {
+        self.pmix.tools.hand_names_up();
     }
 
     /// True for the job of a tool.

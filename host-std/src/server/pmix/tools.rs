@@ -14,6 +14,8 @@ pub(crate) struct Tools {
     named_count: u32,
     /// Sessions that were closed: their numbers are reused.
     closed: Vec<SessionId>,
+    /// True if the launcher does not hold the published names.
+    hands_names_up: bool,
 }
 
 impl Tools {
@@ -33,6 +35,16 @@ impl Tools {
             true => self.daemons.insert(job),
             false => self.daemons.remove(&job),
         };
+    }
+
+    /// Hands requests of tools about published names up from now on.
+    pub(super) const fn hand_names_up(&mut self) {
+        self.hands_names_up = true;
+    }
+
+    /// True if requests about published names are handed up.
+    pub(super) const fn hands_names_up(&self) -> bool {
+        self.hands_names_up
     }
 
     /// Records that a session of such a job was closed.

@@ -1,6 +1,9 @@
 //! Published data, for clients of every generation.
 
 use super::*;
+use crate::ids::ProcId;
+use crate::server::pmix::{EndedPublisher, ForwardedRequest};
+use crate::wire::pmix::Request as PmixRequest;
 
 impl Hall {
     fn publish(&mut self, client: usize, key: &str, directives: &[(&[u8], Type, u8)]) -> Status {
@@ -181,4 +184,72 @@ fn name_that_another_generation_has_unpublished_is_free_for_all() {
     assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
     hall.look_up(client, &["k"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(0, "k")]));
+}
+
+#[test]
+fn key_may_be_published_by_several_processes_in_ranges_that_exclude_each_other() {
+    let mut hall = Hall::new(2);
+    let own = (keys::RANGE, Type::DATA_RANGE, range::PROC_LOCAL);
+    assert_eq!(hall.publish(0, "k", &[own]), Status::SUCCESS);
+    assert_eq!(hall.publish(0, "k", &[own]), Status::DUPLICATE_KEY);
+    assert_eq!(hall.publish(1, "k", &[own]), Status::SUCCESS);
+    for client in [0, 1] {
+        hall.look_up(client, &["k"], false);
+        assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(count(client), "k")]));
+    }
+    let all = (keys::RANGE, Type::DATA_RANGE, range::SESSION);
+    assert_eq!(hall.publish(0, "k", &[all]), Status::SUCCESS);
+    assert_eq!(hall.publish(1, "k", &[all]), Status::DUPLICATE_KEY);
+}
+
+#[test]
+fn data_ends_with_its_process_its_job_or_its_session() {
+    let mut hall = Hall::new(1);
+    let job = hall.world.job;
+    let all = [
+        ("proc", persistence::PROC),
+        ("once", persistence::FIRST_READ),
+        ("app", persistence::APP),
+        ("session", persistence::SESSION),
+        ("indef", persistence::INDEFINITE),
+    ];
+    for (key, how) in all {
+        let how = (keys::PERSIST, Type::PERSIST, how);
+        assert_eq!(hall.publish(0, key, &[how]), Status::SUCCESS);
+    }
+    let process = EndedPublisher::Process(ProcId { job, rank: Rank(0) });
+    let ends = [process, EndedPublisher::Job(job), EndedPublisher::Session(job)];
+    for (ended, left) in
+        ends.into_iter().zip([&["app", "session", "indef"][..], &["session", "indef"], &["indef"]])
+    {
+        hall.server().names_owner_gone(ended);
+        let has = hall.world.server.pmix_ref().has_published(job);
+        assert!(has);
+        hall.look_up(0, &["proc", "app", "session", "indef"], false);
+        let keys: Vec<String> = hall.found(0).1.into_iter().map(|(_, key, _)| key).collect();
+        assert_eq!(keys, left, "{ended:?}");
+    }
+    hall.names(0, Command::UNPUBLISH, &["indef"], false);
+    assert_eq!(hall.status(0), Status::SUCCESS);
+    assert!(!hall.world.server.pmix_ref().has_published(job));
+}
+
+#[test]
+fn owner_serves_the_names_of_a_job_on_one_node() {
+    let mut hall = Hall::new(2);
+    let job = hall.world.job;
+    hall.world.server.hand_names_up(job).unwrap();
+    hall.look_up(0, &["k"], false);
+    let Some(Event::HostRequest { session, exchange }) = hall.world.server.poll_event() else {
+        panic!("the owner has no request");
+    };
+    let request = hall.world.server.pmix_ref().forwarded(session).unwrap();
+    assert!(matches!(request.read(), Ok(PmixRequest::Lookup(target)) if target.count == 1));
+    assert!(ForwardedRequest { format: 9, ..request }.read().is_err());
+    hall.server().request_read(session);
+    let answer = packed(Format::PLAIN, &|to| {
+        to.one(Type::STATUS).i32(Status::NOT_FOUND.0);
+    });
+    hall.server().answer_with(session, exchange, &answer).unwrap();
+    assert_eq!(hall.found(0), (Status::NOT_FOUND, vec![]));
 }

@@ -1,0 +1,174 @@
+//! Published names: those that the head holds, or a name server in its place.
+
+use super::{HeadLoop, trace};
+use crate::nodes::message::HeadMessage;
+use crate::nodes::names::client::{NameClient, NameUpdate};
+use crate::nodes::names::{NameServerRequest, Publisher};
+use crate::operation::{Asker, ForwardedMessage, NameMessage, OperationReply};
+use crate::poller::Poller;
+use crate::server::head_server::NameAnswers;
+use crate::server::operations::answer_name;
+use crate::settings::NameSettings;
+use pmi_core::ids::JobId;
+use pmi_tree::{Destination, NodeId};
+use rustix::process::getuid;
+use std::collections::BTreeMap;
+
+/// Server of published names besides that of the head.
+#[derive(Debug)]
+pub(super) struct HeadNames {
+    client: Option<NameClient>,
+    /// Tools that have made requests, with their namespaces.
+    tools: BTreeMap<JobId, Vec<u8>>,
+}
+
+impl HeadNames {
+    /// Connects to the name server of `settings`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(super) fn open(settings: &NameSettings, poller: &Poller) -> Result<Self, String> {
+        let client = NameClient::open(settings, poller)?;
+        Ok(Self { client, tools: BTreeMap::new() })
+    }
+
+    /// True if a name server holds the names.
+    pub(super) const fn are_elsewhere(&self) -> bool {
+        self.client.is_some()
+    }
+}
+
+/// Executes a request of a rank on a node; false if the node does not have this rank.
+pub(super) fn serve(
+    head: &mut HeadLoop,
+    from: NodeId,
+    (asker, request): (Asker, NameMessage),
+) -> bool {
+    let by = match &request {
+        NameMessage::Publish { by, .. } => Some(*by),
+        NameMessage::Pmix(ForwardedMessage { job, rank, .. }) => Some((*job, *rank)),
+        NameMessage::Unpublish { .. } | NameMessage::Lookup { .. } => None,
+    };
+    let is_its = |by| head.nodes.number_on(from, by).is_some();
+    if !by.is_none_or(is_its) {
+        return false;
+    }
+    if !head.clients.names.are_elsewhere() {
+        let answers = head.clients.server.handle_name(from, asker, request);
+        send(head, answers);
+        return true;
+    }
+    let jobs = &head.jobs;
+    let publisher = |(job, rank)| {
+        let nspace = jobs.plan(job).kvsname.clone().into_bytes();
+        Publisher { nspace, rank, node: from.0, user: getuid().as_raw() }
+    };
+    let request = convert(request, publisher);
+    ask(head, (from, asker), request);
+    true
+}
+
+/// Has the name server execute a request of a tool.
+pub(super) fn serve_tool(head: &mut HeadLoop, (asker, request): (Asker, NameMessage)) {
+    let HeadLoop { clients, .. } = head;
+    let (server, tools) = (&clients.server, &mut clients.names.tools);
+    let publisher = |(job, rank)| {
+        let nspace = server.tool_namespace(JobId(job)).unwrap_or_default().to_vec();
+        tools.insert(JobId(job), nspace.clone());
+        Publisher { nspace, rank, node: THIS.0, user: getuid().as_raw() }
+    };
+    let request = convert(request, publisher);
+    ask(head, (THIS, asker), request);
+}
+
+fn convert(
+    request: NameMessage,
+    publisher: impl FnOnce((u32, u32)) -> Publisher,
+) -> NameServerRequest {
+    match request {
+        NameMessage::Publish { by, service, port } => {
+            NameServerRequest::Publish { by: publisher(by), service, port }
+        }
+        NameMessage::Unpublish { service } => NameServerRequest::Unpublish { service },
+        NameMessage::Lookup { service } => NameServerRequest::Lookup { service },
+        NameMessage::Pmix(ForwardedMessage { job, rank, format, body }) => {
+            NameServerRequest::Pmix { by: publisher((job, rank)), format, body }
+        }
+    }
+}
+
+fn ask(head: &mut HeadLoop, origin: (NodeId, Asker), request: NameServerRequest) {
+    let HeadLoop { clients, poller, .. } = head;
+    if let Some(client) = &mut clients.names.client {
+        let update = client.send(origin, request, poller);
+        apply(head, update);
+    }
+}
+
+/// Serves the connection to the name server.
+pub(super) fn serve_server(head: &mut HeadLoop) {
+    let HeadLoop { clients, poller, .. } = head;
+    if let Some(update) = clients.names.client.as_mut().map(|client| client.serve(poller)) {
+        apply(head, update);
+    }
+}
+
+fn apply(head: &mut HeadLoop, NameUpdate { answers, report }: NameUpdate) {
+    send(head, answers);
+    if let Some(report) = report {
+        trace::report(head, report);
+    }
+}
+
+/// Sends answers to requests about published names.
+pub(super) fn send(head: &mut HeadLoop, answers: NameAnswers) {
+    for ((node, asker), answer) in answers {
+        if node == THIS {
+            answer_name(&mut head.clients.server.service, asker, &answer);
+            continue;
+        }
+        let reply = OperationReply::Name { asker, answer };
+        head.send(Destination::Node(node), &HeadMessage::Operation(reply));
+    }
+}
+
+/// Removes what does not outlive a rank, which has ended.
+pub(super) fn note_end(head: &mut HeadLoop, (job, rank): (u32, u32)) {
+    head.clients.server.remove_names_of((job, rank));
+    let HeadLoop { clients, poller, jobs, .. } = head;
+    if let Some(client) = &mut clients.names.client {
+        let update = client.end_rank(jobs.plan(job).kvsname.as_bytes(), rank, poller);
+        apply(head, update);
+    }
+}
+
+/// The same for all ranks of a job.
+pub(super) fn note_job_end(head: &mut HeadLoop, job: u32) {
+    let HeadLoop { clients, poller, jobs, .. } = head;
+    if let Some(client) = &mut clients.names.client {
+        let update = client.end_job(jobs.plan(job).kvsname.as_bytes(), poller);
+        apply(head, update);
+    }
+}
+
+/// The same for tools that are gone.
+pub(super) fn check_tools(head: &mut HeadLoop) {
+    let HeadLoop { clients, .. } = &mut *head;
+    let server = &clients.server;
+    // Numbers of jobs are reused.
+    let is_gone = |job: &JobId, nspace: &mut Vec<u8>| {
+        server.tool_namespace(*job).is_none_or(|name| name != nspace.as_slice())
+    };
+    let gone: Vec<(JobId, Vec<u8>)> = clients.names.tools.extract_if(.., is_gone).collect();
+    for (_, nspace) in gone {
+        let HeadLoop { clients, poller, .. } = &mut *head;
+        if let Some(client) = &mut clients.names.client {
+            let update = client.end_job(&nspace, poller);
+            apply(head, update);
+        }
+    }
+}
+
+/// The head, whose clients are tools.
+const THIS: NodeId = NodeId(0);

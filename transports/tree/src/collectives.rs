@@ -83,6 +83,29 @@ impl Collectives {
         self.results.get(usize::try_from(at).ok()?)
     }
 
+    /// The next piece of a result for a child.
+    pub(crate) fn result_piece(&self, edge: &TreeEdge) -> Option<NodeFrame<'_>> {
+        // No result passes a message that was sent before it: a node that receives one knows all nodes that
+        // there were when the operation ended.
+        if !edge.is_open_child() || edge.lanes[Class::Control.index()].send.has_unsent() {
+            return None;
+        }
+        let item = self.item(edge.cursor.sequence)?;
+        let rest = item.bytes().get(usize::try_from(edge.cursor.offset).ok()?..)?;
+        let is_whole = matches!(item.data, ResultData::Whole(_));
+        if rest.len() < CHUNK_BYTES && !is_whole {
+            return None;
+        }
+        Some(NodeFrame::Ended {
+            sequence: edge.cursor.sequence,
+            id: item.id,
+            members: item.members,
+            total: item.total,
+            offset: edge.cursor.offset,
+            data: NodeBytes(rest.get(..CHUNK_BYTES).unwrap_or(rest)),
+        })
+    }
+
     fn push(&mut self, item: ResultItem) {
         if self.results.is_empty() {
             self.first = self.last + 1;
@@ -385,34 +408,6 @@ impl TreeNode {
             state.results.pop_front();
             state.first += 1;
         }
-    }
-
-    /// True if a child lacks a piece of a result that is here.
-    pub(crate) fn has_result_piece(&self, edge: &TreeEdge) -> bool {
-        self.result_piece(edge).is_some()
-    }
-
-    /// The next piece of a result for a child.
-    pub(crate) fn result_piece(&self, edge: &TreeEdge) -> Option<NodeFrame<'_>> {
-        // No result passes a message that was sent before it: a node that receives one knows all nodes that
-        // there were when the operation ended.
-        if !edge.is_open_child() || edge.lanes[Class::Control.index()].send.has_unsent() {
-            return None;
-        }
-        let item = self.collectives.item(edge.cursor.sequence)?;
-        let rest = item.bytes().get(usize::try_from(edge.cursor.offset).ok()?..)?;
-        let is_whole = matches!(item.data, ResultData::Whole(_));
-        if rest.len() < CHUNK_BYTES && !is_whole {
-            return None;
-        }
-        Some(NodeFrame::Ended {
-            sequence: edge.cursor.sequence,
-            id: item.id,
-            members: item.members,
-            total: item.total,
-            offset: edge.cursor.offset,
-            data: NodeBytes(rest.get(..CHUNK_BYTES).unwrap_or(rest)),
-        })
     }
 }
 

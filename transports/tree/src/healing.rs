@@ -144,18 +144,19 @@ impl TreeNode {
         if self.is_over {
             return None;
         }
-        let silences = self.edges.values().map(|edge| self.silence_deadline(edge));
-        let pings = self
-            .edges
-            .values()
-            .filter(|edge| edge.state == EdgeState::Open && !edge.due.life)
-            .map(|edge| edge.last_sent.plus(self.config.ping));
+        let edges = self.edges.values().map(|edge| {
+            let silence = self.silence_deadline(edge);
+            match edge.state == EdgeState::Open && !edge.due.life {
+                true => silence.min(edge.last_sent.plus(self.config.ping)),
+                false => silence,
+            }
+        });
         let absences = self.absences.iter().filter_map(|absence| absence.until);
         let is_detached = self.uplink.parent.is_none();
         let detached = self.uplink.detached.as_ref().filter(|_| is_detached);
         let tries = detached.map(|detached| detached.until);
         let end = detached.and_then(|detached| detached.end);
-        let times = silences.chain(pings).chain(absences);
+        let times = edges.chain(absences);
         times.chain(tries).chain(end).chain(self.suspect_deadline()).min()
     }
 

@@ -1,7 +1,7 @@
 //! Frames in and out: dispatch of those that arrive, and the order of those that are sent.
 
 use crate::collectives::EndedPiece;
-use crate::edge::{EdgeState, encode_item};
+use crate::edge::{EdgeState, TreeEdge, encode_item};
 use crate::event::{CloseReason, TreeEvent};
 use crate::lane::Parcel;
 use crate::node::TreeNode;
@@ -63,11 +63,13 @@ impl TreeNode {
         self.now = now;
         let mut len = 0;
         while len < out.len() {
-            let is_empty = self.edges.get(&peer).is_none_or(|edge| !edge.has_output());
-            if is_empty && !self.write_next(peer) {
+            let Some(edge) = self.edges.get_mut(&peer) else { break };
+            if !edge.has_output() {
+                if self.write_next(peer) {
+                    continue;
+                }
                 break;
             }
-            let Some(edge) = self.edges.get_mut(&peer) else { break };
             let taken = edge.take_output(out.get_mut(len..).unwrap_or_default());
             len += taken;
             edge.last_sent = now;
@@ -85,16 +87,15 @@ impl TreeNode {
     ///
     /// Changes after every call that may change anything.
     pub fn next_ready(&mut self) -> Option<NodeId> {
-        let waiting = self.edges.iter().filter(|(_, edge)| !edge.is_announced);
-        let ready = waiting.map(|(peer, _)| *peer).find(|peer| self.has_work(*peer))?;
+        let mut waiting = self.edges.iter().filter(|(_, edge)| !edge.is_announced);
+        let (&ready, _) = waiting.find(|(_, edge)| self.has_work(edge))?;
         if let Some(edge) = self.edges.get_mut(&ready) {
             edge.is_announced = true;
         }
         Some(ready)
     }
 
-    fn has_work(&self, peer: NodeId) -> bool {
-        let Some(edge) = self.edges.get(&peer) else { return false };
+    fn has_work(&self, edge: &TreeEdge) -> bool {
         let due = &edge.due;
         if edge.has_output() || due.greeting || due.refusal.is_some() || due.head_lost {
             return true;
@@ -106,28 +107,25 @@ impl TreeNode {
             return false;
         }
         let is_urgent = edge.lanes.iter().any(|lane| lane.receive.is_urgent());
-        let has_message =
-            |class: Class| self.lane(peer, class).is_some_and(|(_, len)| len.is_some());
+        let has_message = |class: Class| self.has_piece(edge, class);
         due.chain
             || due.resend
             || due.life
             || is_urgent
             || Class::ALL.into_iter().any(has_message)
             || (edge.is_parent && !self.collectives.chunks.is_empty())
-            || self.has_result_piece(edge)
+            || self.collectives.result_piece(edge).is_some()
     }
 
-    /// Position and length of the next piece of a class.
-    fn lane(&self, peer: NodeId, class: Class) -> Option<(usize, Option<usize>)> {
-        let edge = self.edges.get(&peer)?;
+    /// True if a piece of a message of a class may be sent.
+    fn has_piece(&self, edge: &TreeEdge, class: Class) -> bool {
         let lane = match edge.is_parent {
             true => &self.uplink.lanes[class.index()],
             // As for results.
-            false if class == Class::Output && edge.lanes[0].send.has_unsent() => return None,
+            false if class == Class::Output && edge.lanes[0].send.has_unsent() => return false,
             false => &edge.lanes[class.index()].send,
         };
-        let piece = lane.piece(class);
-        Some((piece.map_or(0, |piece| piece.1), piece.map(|piece| piece.2)))
+        lane.piece(class).is_some()
     }
 
     /// Nothing is left to send: the peer may become ready again, or its edge has ended.
@@ -210,7 +208,7 @@ impl TreeNode {
     }
 
     fn write_message(&mut self, peer: NodeId, class: Class) -> bool {
-        if self.lane(peer, class).is_none_or(|(_, len)| len.is_none()) {
+        if !self.edges.get(&peer).is_some_and(|edge| self.has_piece(edge, class)) {
             return false;
         }
         let Some(edge) = self.edges.get_mut(&peer) else { return false };
@@ -249,22 +247,17 @@ impl TreeNode {
     }
 
     fn write_result(&mut self, peer: NodeId) -> bool {
-        // Out of the map, since the frame borrows from the results.
-        let Some(mut edge) = self.edges.remove(&peer) else { return false };
-        let mut is_written = false;
-        if let Some(frame) = self.result_piece(&edge) {
-            edge.write(&frame);
-            is_written = true;
-            if let NodeFrame::Ended { total, offset, data, .. } = frame {
-                edge.cursor.offset = offset + data.0.len() as u64;
-                if edge.cursor.offset == total {
-                    edge.cursor.sequence += 1;
-                    edge.cursor.offset = 0;
-                }
+        let Some(edge) = self.edges.get_mut(&peer) else { return false };
+        let Some(frame) = self.collectives.result_piece(edge) else { return false };
+        edge.write(&frame);
+        if let NodeFrame::Ended { total, offset, data, .. } = frame {
+            edge.cursor.offset = offset + data.0.len() as u64;
+            if edge.cursor.offset == total {
+                edge.cursor.sequence += 1;
+                edge.cursor.offset = 0;
             }
         }
-        self.edges.insert(peer, edge);
-        is_written
+        true
     }
 }
 

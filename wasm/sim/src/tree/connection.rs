@@ -1,16 +1,50 @@
 //! Connections between nodes: bytes that take time, and that a fault may silence.
 
+use super::queue::Due;
 use pmi_core::wire::nodes::HEAD_BYTES;
 use pmi_tree::NodeId;
+use std::collections::VecDeque;
 
 /// One direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Direction {
-    /// Bytes that were sent and have not arrived.
+    /// Bytes that were sent and have not arrived, as far as the sender knows.
     pub(super) in_flight: usize,
     /// Time of the last arrival: what is sent later does not arrive earlier.
     pub(super) last_arrival: u64,
     pub(super) counter: FrameCounter,
+    /// Pieces on their way, the next one first.
+    pieces: VecDeque<Piece>,
+    bytes: VecDeque<u8>,
+}
+
+/// Bytes that arrive at one time.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    due: Due,
+    len: usize,
+}
+
+impl Direction {
+    /// Adds a piece, behind all others; true if it arrives next.
+    pub(super) fn push(&mut self, due: Due, bytes: &[u8]) -> bool {
+        self.pieces.push_back(Piece { due, len: bytes.len() });
+        self.bytes.extend(bytes);
+        self.pieces.len() == 1
+    }
+
+    /// Moves the next piece to `out`; returns when the one behind it arrives.
+    pub(super) fn pop(&mut self, out: &mut Vec<u8>) -> Option<Due> {
+        out.clear();
+        let len = self.pieces.pop_front().map_or(0, |piece| piece.len);
+        let (front, back) = self.bytes.as_slices();
+        let (front, back) =
+            (&front[..len.min(front.len())], &back[..len.saturating_sub(front.len())]);
+        out.extend_from_slice(front);
+        out.extend_from_slice(back);
+        self.bytes.drain(..len);
+        self.pieces.front().map(|piece| piece.due)
+    }
 }
 
 /// A connection of a child to its parent.
@@ -20,13 +54,15 @@ pub(super) struct Connection {
     pub(super) parent: NodeId,
     /// Bytes vanish, and its end is not noticed.
     pub(super) is_muted: bool,
+    /// Both ends have noticed its end.
+    pub(super) is_over: bool,
     /// Up, down.
     pub(super) directions: [Direction; 2],
 }
 
 impl Connection {
     pub(super) fn new(child: NodeId, parent: NodeId) -> Self {
-        Self { child, parent, is_muted: false, directions: Default::default() }
+        Self { child, parent, is_muted: false, is_over: false, directions: Default::default() }
     }
 
     /// The direction of bytes from `from`: 0 is up.
@@ -36,6 +72,14 @@ impl Connection {
 
     pub(super) fn other(&self, node: NodeId) -> NodeId {
         if node == self.child { self.parent } else { self.child }
+    }
+
+    /// Loses what is under way.
+    pub(super) fn reset(&mut self) {
+        for direction in &mut self.directions {
+            direction.pieces.clear();
+            direction.bytes.clear();
+        }
     }
 }
 
@@ -74,6 +118,20 @@ const COLLECTIVE: [u8; 2] = [6, 7];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_arrive_as_they_were_sent() {
+        let mut direction = Direction::default();
+        let mut out = Vec::new();
+        assert!(direction.push((1, 1), &[1, 2]));
+        assert!(!direction.push((1, 2), &[3]));
+        assert_eq!((direction.pop(&mut out), out.as_slice()), (Some((1, 2)), [1, 2].as_slice()));
+        // Around the end of the buffer, whose first bytes are free again.
+        assert!(!direction.push((4, 3), &[4; 100]));
+        assert_eq!((direction.pop(&mut out), out.as_slice()), (Some((4, 3)), [3].as_slice()));
+        assert_eq!((direction.pop(&mut out), out.as_slice()), (None, [4; 100].as_slice()));
+        assert!(direction.push((9, 4), &[5]));
+    }
 
     #[test]
     fn frames_are_counted_at_every_cut() {

@@ -20,6 +20,7 @@ mod check;
 mod connection;
 mod mutant;
 mod plan;
+mod queue;
 mod record;
 mod scale;
 mod scenario;

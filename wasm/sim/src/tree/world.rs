@@ -1,24 +1,26 @@
 //! The world: nodes, connections, faults, and a queue of due actions.
 
 mod acts;
+mod net;
 
 use super::check::{self, Fate, TreeChecks};
 use super::connection::Connection;
 use super::mutant::TreeMutant;
-use super::plan::{DIAL_LIMIT, PATIENCE, PICOS, START, TreeFault, TreePlan};
-use super::record::{TreeEdgeWay, TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
+use super::plan::{DIAL_LIMIT, PATIENCE, START, TreeFault, TreePlan};
+use super::queue::DueQueue;
+use super::record::{TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
 use crate::rng::Rng;
 use pmi_core::time::Instant;
-use pmi_tree::{NodeId, TreeConfig, TreeError, TreeEvent, TreeNode};
+use pmi_tree::{NodeId, TreeConfig, TreeEvent, TreeNode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A due action.
 #[derive(Debug)]
 enum Action {
+    /// Of the next piece from a node.
     Deliver {
         connection: usize,
         from: NodeId,
-        bytes: Vec<u8>,
     },
     Closed {
         connection: usize,
@@ -88,10 +90,12 @@ pub struct TreeWorld {
     has_acted: bool,
     time: u64,
     steps: u64,
-    order: u64,
-    queue: BTreeMap<(u64, u64), Action>,
+    queue: DueQueue<Action>,
     nodes: Vec<SimNode>,
-    connections: BTreeMap<usize, Connection>,
+    /// All that were ever opened, by number.
+    connections: Vec<Connection>,
+    /// Room for a piece that is sent, and for one that arrives.
+    buffers: [Vec<u8>; 2],
     checks: TreeChecks,
     span: Option<(u64, u64)>,
     /// Time up to which it runs before it may be over.
@@ -117,10 +121,10 @@ impl TreeWorld {
             has_acted: false,
             time: 0,
             steps: 0,
-            order: 0,
-            queue: BTreeMap::new(),
+            queue: DueQueue::new(),
             nodes: ids().map(node).collect(),
-            connections: BTreeMap::new(),
+            connections: Vec::new(),
+            buffers: [vec![0; plan.piece.min(plan.room)], Vec::new()],
             checks: TreeChecks::new(plan.nodes),
             span: None,
             look: 0,
@@ -160,7 +164,7 @@ impl TreeWorld {
 
     /// Executes the next due action; false if nothing is left to do, or to wait for, or if a rule is broken.
     pub fn step(&mut self) -> bool {
-        let next = self.queue.first_key_value().map(|(&(time, _), _)| time);
+        let next = self.queue.next_time();
         let Some(time) = next.filter(|_| !self.is_over) else { return self.finish() };
         if time > self.look {
             if self.is_finished() || time > self.least() + PATIENCE {
@@ -168,7 +172,7 @@ impl TreeWorld {
             }
             self.look = time + 100_000;
         }
-        let Some((_, action)) = self.queue.pop_first() else { return self.finish() };
+        let Some(action) = self.queue.pop() else { return self.finish() };
         self.time = time;
         self.steps += 1;
         self.checks.at(time, self.steps);
@@ -315,8 +319,8 @@ impl TreeWorld {
     }
 
     fn after(&mut self, micros: u64, action: Action) {
-        self.order += 1;
-        self.queue.insert((self.time + micros, self.order), action);
+        let due = self.queue.place(self.time + micros);
+        self.queue.push(due, action);
     }
 
     fn latency(&mut self) -> u64 {
@@ -325,7 +329,7 @@ impl TreeWorld {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Deliver { connection, from, bytes } => self.deliver(connection, from, &bytes),
+            Action::Deliver { connection, from } => self.deliver(connection, from),
             Action::Closed { connection, at } => self.closed(connection, at),
             Action::Dialed { child, parent, is_open } => self.dialed(child, parent, is_open),
             Action::Timer(node) => {
@@ -385,165 +389,6 @@ impl TreeWorld {
             sim.timer = due;
             self.after(due - time, Action::Timer(me));
         }
-    }
-
-    fn pump(&mut self, me: NodeId, peer: NodeId) {
-        let now = self.now();
-        let mut out = vec![0; self.plan.piece.min(self.plan.room)];
-        loop {
-            let Some(connection) = self.sim(me).peers.get(&peer).copied() else { return };
-            let Some(state) = self.connections.get(&connection) else { return };
-            let free =
-                self.plan.room.saturating_sub(state.directions[state.direction(me)].in_flight);
-            if free == 0 {
-                self.sim_mut(me).waiting.insert(peer);
-                return;
-            }
-            let len = out.len().min(free);
-            let Some(node) = &mut self.sim_mut(me).node else { return };
-            let len = node.transmit(peer, &mut out[..len], now);
-            if len == 0 {
-                return;
-            }
-            self.send(connection, me, &out[..len]);
-        }
-    }
-
-    fn send(&mut self, connection: usize, from: NodeId, bytes: &[u8]) {
-        let latency = self.latency();
-        let mut bytes = bytes.to_vec();
-        let mut copies = 1;
-        match self.mutant {
-            Some(TreeMutant::Garbage)
-                if from == NodeId(1) && !self.has_acted && self.time > START =>
-            {
-                self.has_acted = true;
-                bytes.fill(0xff);
-            }
-            Some(TreeMutant::Babble) if bytes.get(2) == Some(&6) => copies = 4,
-            _ => {}
-        }
-        for _ in 0..copies {
-            let Some(state) = self.connections.get_mut(&connection) else { return };
-            let (to, direction) = (state.other(from), state.direction(from));
-            let direction = &mut state.directions[direction];
-            let frames = direction.counter.count(&bytes);
-            direction.in_flight += bytes.len();
-            let len = bytes.len() as u64;
-            let took = len * self.plan.byte_picos;
-            let out = &mut self.nodes[from.0 as usize].busy[0];
-            *out = (*out).max(self.time * PICOS) + took;
-            let arrives = *out + latency * PICOS;
-            let into = &mut self.nodes[to.0 as usize].busy[1];
-            *into = (*into + took).max(arrives);
-            let at = into.div_ceil(PICOS).max(direction.last_arrival);
-            direction.last_arrival = at;
-            for (node, sent, received) in [(from, len, 0), (to, 0, len)] {
-                let traffic = &mut self.checks.traffic[node.0 as usize];
-                traffic.frames += frames;
-                traffic.sent += sent;
-                traffic.received += received;
-            }
-            let bytes = bytes.clone();
-            let way = self.way(connection, from);
-            self.note(|| TreeRecord::Sent { way, bytes: bytes.clone() });
-            self.after(at - self.time, Action::Deliver { connection, from, bytes });
-        }
-    }
-
-    fn way(&self, connection: usize, from: NodeId) -> TreeEdgeWay {
-        let ends = self.connections.get(&connection).map(|state| (state.child, state.parent));
-        let (child, parent) = ends.unwrap_or_default();
-        TreeEdgeWay { child, parent, is_up: from == child }
-    }
-
-    fn is_silent(&self, connection: &Connection) -> bool {
-        let ends = [connection.child, connection.parent];
-        connection.is_muted || ends.iter().any(|node| self.sim(*node).is_isolated)
-    }
-
-    fn deliver(&mut self, connection: usize, from: NodeId, bytes: &[u8]) {
-        let now = self.now();
-        let Some(state) = self.connections.get(&connection) else { return };
-        if self.is_silent(state) {
-            return;
-        }
-        let (to, direction) = (state.other(from), state.direction(from));
-        if let Some(state) = self.connections.get_mut(&connection) {
-            state.directions[direction].in_flight -= bytes.len();
-        }
-        let way = self.way(connection, from);
-        self.note(|| TreeRecord::Received { way, len: bytes.len() });
-        if self.sim(to).peers.get(&from) == Some(&connection)
-            && let Some(node) = &mut self.sim_mut(to).node
-            && let Err(error) = node.receive(from, bytes, now)
-        {
-            // A gap is healed by another ancestor.
-            if error != TreeError::Gap {
-                let what = format!("node {} refuses bytes of node {}: {error}", to.0, from.0);
-                self.checks.found("frames", what);
-            }
-            self.close(to, from);
-        }
-        self.touch(to);
-        if self.sim_mut(from).waiting.remove(&to) {
-            self.pump(from, to);
-            self.touch(from);
-        }
-    }
-
-    /// Closes the connection of a node to a peer, which notices it later.
-    fn close(&mut self, me: NodeId, peer: NodeId) {
-        let Some(connection) = self.sim_mut(me).peers.remove(&peer) else { return };
-        self.sim_mut(me).waiting.remove(&peer);
-        let latency = self.latency();
-        if let Some(state) = self.connections.get(&connection) {
-            let arrival = state.directions[state.direction(me)].last_arrival;
-            let wait = (self.time + latency).max(arrival) - self.time;
-            self.after(wait, Action::Closed { connection, at: peer });
-        }
-    }
-
-    fn closed(&mut self, connection: usize, at: NodeId) {
-        let Some(state) = self.connections.get(&connection) else { return };
-        if self.is_silent(state) {
-            return;
-        }
-        let peer = state.other(at);
-        if self.sim(at).peers.get(&peer) == Some(&connection) {
-            self.sim_mut(at).peers.remove(&peer);
-            self.sim_mut(at).waiting.remove(&peer);
-            let now = self.now();
-            if let Some(node) = &mut self.sim_mut(at).node {
-                node.disconnected(peer, now);
-            }
-            self.touch(at);
-        }
-        if self.sim(peer).peers.get(&at) != Some(&connection) {
-            self.connections.remove(&connection);
-        }
-    }
-
-    fn dialed(&mut self, child: NodeId, parent: NodeId, is_open: bool) {
-        let now = self.now();
-        let can_open = |sim: &SimNode| sim.node.is_some() && !sim.is_isolated;
-        if is_open && can_open(self.sim(child)) && can_open(self.sim(parent)) {
-            let connection = usize::try_from(self.order).unwrap_or(usize::MAX);
-            self.order += 1;
-            self.connections.insert(connection, Connection::new(child, parent));
-            self.note(|| TreeRecord::Connected { child, parent });
-            for (me, peer) in [(parent, child), (child, parent)] {
-                self.close(me, peer);
-                self.sim_mut(me).peers.insert(peer, connection);
-                if let Some(node) = &mut self.sim_mut(me).node {
-                    node.connected(peer, now);
-                }
-            }
-            self.touch(parent);
-        } else if let Some(node) = &mut self.sim_mut(child).node {
-            node.disconnected(parent, now);
-        }
-        self.touch(child);
     }
 
     fn handle_event(&mut self, me: NodeId, event: TreeEvent) {

@@ -121,13 +121,9 @@ impl TreeWorld {
                 let peers: Vec<(NodeId, usize)> =
                     self.sim(node).peers.iter().map(|(peer, at)| (*peer, *at)).collect();
                 for (peer, connection) in peers {
-                    if let Some(state) = self.connections.get_mut(&connection).filter(|_| is_reset)
-                    {
-                        // What is under way is lost.
+                    if let Some(state) = self.open_connection_mut(connection).filter(|_| is_reset) {
                         state.directions.iter_mut().for_each(|one| one.last_arrival = 0);
-                        self.queue.retain(|_, action| {
-                            !matches!(action, Action::Deliver { connection: of, .. } if *of == connection)
-                        });
+                        self.reset(connection);
                     }
                     self.close(node, peer);
                 }
@@ -141,20 +137,26 @@ impl TreeWorld {
                 let Some(parent) = parent else { return };
                 let Some(connection) = self.sim(node).peers.get(&parent).copied() else { return };
                 if fault == TreeFault::Mute(node) {
-                    if let Some(state) = self.connections.get_mut(&connection) {
+                    if let Some(state) = self.open_connection_mut(connection) {
                         state.is_muted = true;
                     }
                     return;
                 }
-                self.queue.retain(|_, action| {
-                    !matches!(action, Action::Deliver { connection: of, .. } if *of == connection)
-                });
+                self.reset(connection);
                 for at in [node, parent] {
                     let wait = self.rng.within(Span::new(0, 300));
                     self.after(wait, Action::Closed { connection, at });
                 }
             }
         }
+    }
+
+    /// Loses what is under way on a connection.
+    fn reset(&mut self, connection: usize) {
+        self.connections[connection].reset();
+        self.queue.retain(
+            |action| !matches!(action, Action::Deliver { connection: of, .. } if *of == connection),
+        );
     }
 
     /// Marks a node as lost. The starter reports those that were never attached.

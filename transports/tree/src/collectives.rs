@@ -427,5 +427,6 @@ const OPEN_MAX: usize = 1024;
 /// Ended operations whose late contributions are known as such.
 const RECENT_MAX: usize = 1024;
 
-/// Memory that is taken for a result before its bytes arrive.
-const ROOM_BYTES: usize = 1 << 20;
+/// Memory that is taken for a result before its bytes arrive. One result arrives at a time, and most systems
+/// give memory when it is written.
+const ROOM_BYTES: usize = 16 << 20;

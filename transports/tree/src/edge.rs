@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use pmi_core::error::Malformed;
 use pmi_core::time::Instant;
 use pmi_core::wire::Framed;
@@ -77,8 +78,10 @@ pub(crate) struct TreeEdge {
     /// True between an answer of `next_ready` and the moment when nothing is left to send.
     pub(crate) is_announced: bool,
     input: Vec<u8>,
+    /// Room for the output, as long as the longest so far.
     output: Vec<u8>,
-    output_at: usize,
+    /// The output that was not taken.
+    unsent: Range<usize>,
 }
 
 impl TreeEdge {
@@ -95,7 +98,7 @@ impl TreeEdge {
             is_announced: false,
             input: Vec::new(),
             output: Vec::new(),
-            output_at: 0,
+            unsent: 0..0,
         }
     }
 
@@ -105,19 +108,21 @@ impl TreeEdge {
 
     /// Puts a frame behind the output.
     pub(crate) fn write(&mut self, frame: &NodeFrame<'_>) {
-        let start = self.output.len();
+        let start = self.unsent.end;
         // The room of small frames first: most are.
         let mut room = SMALL_FRAME_BYTES;
         loop {
-            self.output.resize(start + room, 0);
+            if self.output.len() < start + room {
+                self.output.resize(start + room, 0);
+            }
             match nodes::write(frame, &mut self.output[start..]) {
-                Ok(len) => return self.output.truncate(start + len),
+                Ok(len) => return self.unsent.end += len,
                 Err(full) if full.needed > room && full.needed <= HEAD_BYTES + BODY_BYTES_MAX => {
                     room = full.needed;
                 }
                 Err(_) => {
                     debug_assert!(false, "a frame is longer than the format allows");
-                    return self.output.truncate(start);
+                    return;
                 }
             }
         }
@@ -125,21 +130,20 @@ impl TreeEdge {
 
     /// Copies output; returns the number of bytes.
     pub(crate) fn take_output(&mut self, out: &mut [u8]) -> usize {
-        let rest = self.output.get(self.output_at..).unwrap_or_default();
+        let rest = self.output.get(self.unsent.clone()).unwrap_or_default();
         let len = rest.len().min(out.len());
         if let (Some(to), Some(from)) = (out.get_mut(..len), rest.get(..len)) {
             to.copy_from_slice(from);
         }
-        self.output_at += len;
-        if self.output_at == self.output.len() {
-            self.output.clear();
-            self.output_at = 0;
+        self.unsent.start += len;
+        if self.unsent.is_empty() {
+            self.unsent = 0..0;
         }
         len
     }
 
     pub(crate) fn has_output(&self) -> bool {
-        self.output_at < self.output.len()
+        !self.unsent.is_empty()
     }
 }
 

@@ -15,7 +15,10 @@ pub(super) struct Direction {
     pub(super) counter: FrameCounter,
     /// Pieces on their way, the next one first.
     pieces: VecDeque<Piece>,
-    bytes: VecDeque<u8>,
+    /// Their bytes, behind those of pieces that have arrived.
+    bytes: Vec<u8>,
+    /// Number of bytes that have arrived.
+    arrived: usize,
 }
 
 /// Bytes that arrive at one time.
@@ -28,22 +31,21 @@ struct Piece {
 impl Direction {
     /// Adds a piece, behind all others; true if it arrives next.
     pub(super) fn push(&mut self, due: Due, bytes: &[u8]) -> bool {
+        if self.arrived > self.bytes.len() / 2 {
+            self.bytes.drain(..self.arrived);
+            self.arrived = 0;
+        }
         self.pieces.push_back(Piece { due, len: bytes.len() });
-        self.bytes.extend(bytes);
+        self.bytes.extend_from_slice(bytes);
         self.pieces.len() == 1
     }
 
-    /// Moves the next piece to `out`; returns when the one behind it arrives.
-    pub(super) fn pop(&mut self, out: &mut Vec<u8>) -> Option<Due> {
-        out.clear();
+    /// The bytes of the next piece, which has arrived, and when the one behind it will.
+    pub(super) fn pop(&mut self) -> (&[u8], Option<Due>) {
         let len = self.pieces.pop_front().map_or(0, |piece| piece.len);
-        let (front, back) = self.bytes.as_slices();
-        let (front, back) =
-            (&front[..len.min(front.len())], &back[..len.saturating_sub(front.len())]);
-        out.extend_from_slice(front);
-        out.extend_from_slice(back);
-        self.bytes.drain(..len);
-        self.pieces.front().map(|piece| piece.due)
+        let start = self.arrived;
+        self.arrived += len;
+        (&self.bytes[start..self.arrived], self.pieces.front().map(|piece| piece.due))
     }
 }
 
@@ -79,6 +81,7 @@ impl Connection {
         for direction in &mut self.directions {
             direction.pieces.clear();
             direction.bytes.clear();
+            direction.arrived = 0;
         }
     }
 }
@@ -122,15 +125,16 @@ mod tests {
     #[test]
     fn pieces_arrive_as_they_were_sent() {
         let mut direction = Direction::default();
-        let mut out = Vec::new();
         assert!(direction.push((1, 1), &[1, 2]));
         assert!(!direction.push((1, 2), &[3]));
-        assert_eq!((direction.pop(&mut out), out.as_slice()), (Some((1, 2)), [1, 2].as_slice()));
-        // Around the end of the buffer, whose first bytes are free again.
+        assert_eq!(direction.pop(), ([1, 2].as_slice(), Some((1, 2))));
+        // The room of what has arrived is used again.
         assert!(!direction.push((4, 3), &[4; 100]));
-        assert_eq!((direction.pop(&mut out), out.as_slice()), (Some((4, 3)), [3].as_slice()));
-        assert_eq!((direction.pop(&mut out), out.as_slice()), (None, [4; 100].as_slice()));
+        assert_eq!(direction.bytes.len(), 101);
+        assert_eq!(direction.pop(), ([3].as_slice(), Some((4, 3))));
+        assert_eq!(direction.pop(), ([4; 100].as_slice(), None));
         assert!(direction.push((9, 4), &[5]));
+        assert_eq!(direction.bytes, [5]);
     }
 
     #[test]

@@ -94,8 +94,8 @@ pub struct TreeWorld {
     nodes: Vec<SimNode>,
     /// All that were ever opened, by number.
     connections: Vec<Connection>,
-    /// Room for a piece that is sent, and for one that arrives.
-    buffers: [Vec<u8>; 2],
+    /// Room for a piece that is sent.
+    buffer: Vec<u8>,
     checks: TreeChecks,
     span: Option<(u64, u64)>,
     /// Time up to which it runs before it may be over.
@@ -124,7 +124,7 @@ impl TreeWorld {
             queue: DueQueue::new(),
             nodes: ids().map(node).collect(),
             connections: Vec::new(),
-            buffers: [vec![0; plan.piece.min(plan.room)], Vec::new()],
+            buffer: vec![0; plan.piece.min(plan.room)],
             checks: TreeChecks::new(plan.nodes),
             span: None,
             look: 0,

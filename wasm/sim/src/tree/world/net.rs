@@ -12,7 +12,7 @@ impl TreeWorld {
     pub(super) fn pump(&mut self, me: NodeId, peer: NodeId) {
         let now = self.now();
         let Some(connection) = self.sim(me).peers.get(&peer).copied() else { return };
-        let mut out = mem::take(&mut self.buffers[0]);
+        let mut out = mem::take(&mut self.buffer);
         while let Some(state) = self.open_connection(connection) {
             let in_flight = state.directions[state.direction(me)].in_flight;
             let free = self.plan.room.saturating_sub(in_flight);
@@ -28,7 +28,7 @@ impl TreeWorld {
             }
             self.send(connection, me, &mut out[..len]);
         }
-        self.buffers[0] = out;
+        self.buffer = out;
     }
 
     fn send(&mut self, connection: usize, from: NodeId, bytes: &mut [u8]) {
@@ -95,30 +95,29 @@ impl TreeWorld {
     }
 
     pub(super) fn deliver(&mut self, connection: usize, from: NodeId) {
+        let now = self.now();
+        let is_open = self.open_connection(connection).is_some_and(|state| !self.is_silent(state));
         let Some(state) = self.connections.get_mut(connection) else { return };
         let (to, direction) = (state.other(from), state.direction(from));
-        let next = state.directions[direction].pop(&mut self.buffers[1]);
-        let len = self.buffers[1].len();
+        let direction = &mut state.directions[direction];
+        let (bytes, next) = direction.pop();
+        let len = bytes.len();
         if let Some(due) = next {
             self.queue.push(due, Action::Deliver { connection, from });
         }
-        let is_open = self.open_connection(connection).is_some_and(|state| !self.is_silent(state));
         if !is_open {
             return;
         }
-        self.connections[connection].directions[direction].in_flight -= len;
-        let now = self.now();
+        let sim = &mut self.nodes[to.0 as usize];
+        let received = match &mut sim.node {
+            Some(node) if sim.peers.get(&from) == Some(&connection) => {
+                node.receive(from, bytes, now)
+            }
+            _ => Ok(()),
+        };
+        direction.in_flight -= len;
         let way = self.way(connection, from);
         self.note(|| TreeRecord::Received { way, len });
-        let bytes = mem::take(&mut self.buffers[1]);
-        let received = if self.sim(to).peers.get(&from) == Some(&connection)
-            && let Some(node) = &mut self.sim_mut(to).node
-        {
-            node.receive(from, &bytes, now)
-        } else {
-            Ok(())
-        };
-        self.buffers[1] = bytes;
         if let Err(error) = received {
             // A gap is healed by another ancestor.
             if error != TreeError::Gap {

@@ -26,26 +26,40 @@ pub(super) struct Direction {
 struct Piece {
     due: Due,
     len: usize,
+    /// True if a frame ends in them.
+    has_end: bool,
+}
+
+/// A piece that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival<'a> {
+    pub(super) bytes: &'a [u8],
+    /// True if a frame ends in them: a node keeps others until then.
+    pub(super) has_end: bool,
+    /// When the piece behind it arrives.
+    pub(super) next: Option<Due>,
 }
 
 impl Direction {
     /// Adds a piece, behind all others; true if it arrives next.
-    pub(super) fn push(&mut self, due: Due, bytes: &[u8]) -> bool {
+    pub(super) fn push(&mut self, due: Due, bytes: &[u8], has_end: bool) -> bool {
         if self.arrived > self.bytes.len() / 2 {
             self.bytes.drain(..self.arrived);
             self.arrived = 0;
         }
-        self.pieces.push_back(Piece { due, len: bytes.len() });
+        self.pieces.push_back(Piece { due, len: bytes.len(), has_end });
         self.bytes.extend_from_slice(bytes);
         self.pieces.len() == 1
     }
 
-    /// The bytes of the next piece, which has arrived, and when the one behind it will.
-    pub(super) fn pop(&mut self) -> (&[u8], Option<Due>) {
-        let len = self.pieces.pop_front().map_or(0, |piece| piece.len);
+    /// The next piece, which has arrived.
+    pub(super) fn pop(&mut self) -> Arrival<'_> {
+        let (len, has_end) =
+            self.pieces.pop_front().map_or((0, false), |piece| (piece.len, piece.has_end));
         let start = self.arrived;
         self.arrived += len;
-        (&self.bytes[start..self.arrived], self.pieces.front().map(|piece| piece.due))
+        let next = self.pieces.front().map(|piece| piece.due);
+        Arrival { bytes: &self.bytes[start..self.arrived], has_end, next }
     }
 }
 
@@ -93,21 +107,35 @@ pub(super) struct FrameCounter {
     skip: usize,
 }
 
+/// Frames in a piece of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FrameCount {
+    /// Number of frames of collective operations whose heads end in it.
+    pub(super) collective: u64,
+    /// True if a frame begins in it.
+    pub(super) has_begin: bool,
+    /// True if a frame ends in it.
+    pub(super) has_end: bool,
+}
+
 impl FrameCounter {
-    /// Number of frames of collective operations that begin in `bytes`.
-    pub(super) fn count(&mut self, mut bytes: &[u8]) -> u64 {
-        let mut found = 0;
+    /// Reads the next piece.
+    pub(super) fn count(&mut self, mut bytes: &[u8]) -> FrameCount {
+        let mut found = FrameCount::default();
         while !bytes.is_empty() {
             let passed = self.skip.min(bytes.len());
+            found.has_end |= passed > 0 && passed == self.skip;
             self.skip -= passed;
             bytes = &bytes[passed..];
             while self.head.len() <= HEAD_BYTES && !bytes.is_empty() && self.skip == 0 {
+                found.has_begin |= self.head.is_empty();
                 self.head.push(bytes[0]);
                 bytes = &bytes[1..];
             }
             if let [low, high, number] = *self.head {
-                found += u64::from(COLLECTIVE.contains(&number));
+                found.collective += u64::from(COLLECTIVE.contains(&number));
                 self.skip = usize::from(u16::from_le_bytes([low, high])).saturating_sub(1);
+                found.has_end |= self.skip == 0;
                 self.head.clear();
             }
         }
@@ -124,17 +152,35 @@ mod tests {
 
     #[test]
     fn pieces_arrive_as_they_were_sent() {
+        let piece = |bytes, has_end, next| Arrival { bytes, has_end, next };
         let mut direction = Direction::default();
-        assert!(direction.push((1, 1), &[1, 2]));
-        assert!(!direction.push((1, 2), &[3]));
-        assert_eq!(direction.pop(), ([1, 2].as_slice(), Some((1, 2))));
+        assert!(direction.push((1, 1), &[1, 2], false));
+        assert!(!direction.push((1, 2), &[3], true));
+        assert_eq!(direction.pop(), piece(&[1, 2], false, Some((1, 2))));
         // The room of what has arrived is used again.
-        assert!(!direction.push((4, 3), &[4; 100]));
+        assert!(!direction.push((4, 3), &[4; 100], false));
         assert_eq!(direction.bytes.len(), 101);
-        assert_eq!(direction.pop(), ([3].as_slice(), Some((4, 3))));
-        assert_eq!(direction.pop(), ([4; 100].as_slice(), None));
-        assert!(direction.push((9, 4), &[5]));
+        assert_eq!(direction.pop(), piece(&[3], true, Some((4, 3))));
+        assert_eq!(direction.pop(), piece(&[4; 100], false, None));
+        assert!(direction.push((9, 4), &[5], false));
         assert_eq!(direction.bytes, [5]);
+    }
+
+    #[test]
+    fn begins_and_ends_of_frames_are_found() {
+        // Of lengths 1, 4 and 2.
+        let stream = [1, 0, 3, 4, 0, 6, 1, 2, 3, 2, 0, 7, 1];
+        let (begins, ends) = ([0, 3, 9], [2, 8, 12]);
+        for width in 1..=stream.len() {
+            let mut counter = FrameCounter::default();
+            for (number, piece) in stream.chunks(width).enumerate() {
+                let places = number * width..number * width + piece.len();
+                let found = counter.count(piece);
+                let has = |all: [usize; 3]| all.iter().any(|place| places.contains(place));
+                let expected = (has(begins), has(ends));
+                assert_eq!((found.has_begin, found.has_end), expected, "{places:?}");
+            }
+        }
     }
 
     #[test]
@@ -143,7 +189,8 @@ mod tests {
         for cut in 0..=stream.len() {
             let mut counter = FrameCounter::default();
             let (one, two) = stream.split_at(cut);
-            assert_eq!(counter.count(one) + counter.count(two), 3, "cut at {cut}");
+            let (one, two) = (counter.count(one), counter.count(two));
+            assert_eq!(one.collective + two.collective, 3, "cut at {cut}");
         }
     }
 }

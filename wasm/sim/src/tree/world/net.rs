@@ -1,6 +1,6 @@
 //! Connections in the world: opened, closed, and bytes on their way.
 
-use super::super::connection::Connection;
+use super::super::connection::{Arrival, Connection};
 use super::super::mutant::TreeMutant;
 use super::super::plan::{PICOS, START};
 use super::super::record::{TreeEdgeWay, TreeRecord};
@@ -9,15 +9,19 @@ use pmi_tree::{NodeId, TreeError};
 use std::mem;
 
 impl TreeWorld {
-    pub(super) fn pump(&mut self, me: NodeId, peer: NodeId) {
+    /// Sends to a peer what there is, and room for. True if it only went on with a frame: the node has nothing
+    /// else to say for that.
+    pub(super) fn pump(&mut self, me: NodeId, peer: NodeId) -> bool {
         let now = self.now();
-        let Some(connection) = self.sim(me).peers.get(&peer).copied() else { return };
+        let Some(connection) = self.sim(me).peers.get(&peer).copied() else { return false };
         let mut out = mem::take(&mut self.buffer);
+        let (mut has_begun, mut is_full) = (false, false);
         while let Some(state) = self.open_connection(connection) {
             let in_flight = state.directions[state.direction(me)].in_flight;
             let free = self.plan.room.saturating_sub(in_flight);
             if free == 0 {
                 self.sim_mut(me).waiting.insert(peer);
+                is_full = true;
                 break;
             }
             let len = out.len().min(free);
@@ -26,14 +30,16 @@ impl TreeWorld {
             if len == 0 {
                 break;
             }
-            self.send(connection, me, &mut out[..len]);
+            has_begun |= self.send(connection, me, &mut out[..len]);
         }
         self.buffer = out;
+        is_full && !has_begun
     }
 
-    fn send(&mut self, connection: usize, from: NodeId, bytes: &mut [u8]) {
+    /// Sends a piece; true if a frame begins in it.
+    fn send(&mut self, connection: usize, from: NodeId, bytes: &mut [u8]) -> bool {
         let latency = self.latency();
-        let mut copies = 1;
+        let (mut copies, mut has_begin) = (1, false);
         match self.mutant {
             Some(TreeMutant::Garbage)
                 if from == NodeId(1) && !self.has_acted && self.time > START =>
@@ -45,10 +51,11 @@ impl TreeWorld {
             _ => {}
         }
         for _ in 0..copies {
-            let Some(state) = self.connections.get_mut(connection) else { return };
+            let Some(state) = self.connections.get_mut(connection) else { break };
             let (to, direction) = (state.other(from), state.direction(from));
             let direction = &mut state.directions[direction];
             let frames = direction.counter.count(bytes);
+            has_begin |= frames.has_begin;
             direction.in_flight += bytes.len();
             let len = bytes.len() as u64;
             let took = len * self.plan.byte_picos;
@@ -60,18 +67,19 @@ impl TreeWorld {
             let at = into.div_ceil(PICOS).max(direction.last_arrival);
             direction.last_arrival = at;
             let due = self.queue.place(at);
-            if direction.push(due, bytes) {
+            if direction.push(due, bytes, frames.has_end) {
                 self.queue.push(due, Action::Deliver { connection, from });
             }
             for (node, sent, received) in [(from, len, 0), (to, 0, len)] {
                 let traffic = &mut self.checks.traffic[node.0 as usize];
-                traffic.frames += frames;
+                traffic.frames += frames.collective;
                 traffic.sent += sent;
                 traffic.received += received;
             }
             let way = self.way(connection, from);
             self.note(|| TreeRecord::Sent { way, bytes: bytes.to_vec() });
         }
+        has_begin
     }
 
     /// A connection whose end one of its nodes has not noticed.
@@ -100,7 +108,7 @@ impl TreeWorld {
         let Some(state) = self.connections.get_mut(connection) else { return };
         let (to, direction) = (state.other(from), state.direction(from));
         let direction = &mut state.directions[direction];
-        let (bytes, next) = direction.pop();
+        let Arrival { bytes, has_end, next } = direction.pop();
         let len = bytes.len();
         if let Some(due) = next {
             self.queue.push(due, Action::Deliver { connection, from });
@@ -118,6 +126,8 @@ impl TreeWorld {
         direction.in_flight -= len;
         let way = self.way(connection, from);
         self.note(|| TreeRecord::Received { way, len });
+        // A node acts on whole frames.
+        let has_acted = has_end || received.is_err();
         if let Err(error) = received {
             // A gap is healed by another ancestor.
             if error != TreeError::Gap {
@@ -126,9 +136,10 @@ impl TreeWorld {
             }
             self.close(to, from);
         }
-        self.touch(to);
-        if self.sim_mut(from).waiting.remove(&to) {
-            self.pump(from, to);
+        if has_acted {
+            self.touch(to);
+        }
+        if self.sim_mut(from).waiting.remove(&to) && !self.pump(from, to) {
             self.touch(from);
         }
     }

@@ -9,13 +9,13 @@ pub(super) type Due = (u64, u64);
 /// Actions that are due in the future.
 #[derive(Debug)]
 pub(super) struct DueQueue<A> {
-    heap: BinaryHeap<Reverse<Entry<A>>>,
+    heap: BinaryHeap<Reverse<DueEntry<A>>>,
     /// Order of the last action.
     order: u64,
 }
 
 #[derive(Debug)]
-struct Entry<A> {
+struct DueEntry<A> {
     due: Due,
     action: A,
 }
@@ -33,7 +33,7 @@ impl<A> DueQueue<A> {
 
     /// Adds an action at its place.
     pub(super) fn push(&mut self, due: Due, action: A) {
-        self.heap.push(Reverse(Entry { due, action }));
+        self.heap.push(Reverse(DueEntry { due, action }));
     }
 
     /// Time of the next action.
@@ -52,21 +52,21 @@ impl<A> DueQueue<A> {
     }
 }
 
-impl<A> PartialEq for Entry<A> {
+impl<A> PartialEq for DueEntry<A> {
     fn eq(&self, other: &Self) -> bool {
         self.due == other.due
     }
 }
 
-impl<A> Eq for Entry<A> {}
+impl<A> Eq for DueEntry<A> {}
 
-impl<A> PartialOrd for Entry<A> {
+impl<A> PartialOrd for DueEntry<A> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<A> Ord for Entry<A> {
+impl<A> Ord for DueEntry<A> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.due.cmp(&other.due)
     }

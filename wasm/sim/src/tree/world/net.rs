@@ -9,8 +9,8 @@ use pmi_tree::{NodeId, TreeError};
 use std::mem;
 
 impl TreeWorld {
-    /// Sends to a peer what there is, and room for. True if it only went on with a frame: the node has nothing
-    /// else to say for that.
+    /// Sends what there is for a peer, and room for. True if it has only gone on with a frame, for which the
+    /// node has nothing else to say.
     pub(super) fn pump(&mut self, me: NodeId, peer: NodeId) -> bool {
         let now = self.now();
         let Some(connection) = self.sim(me).peers.get(&peer).copied() else { return false };

@@ -3,6 +3,7 @@
 //! The directory holds all that the page needs; any server of files can serve it.
 
 mod serve;
+mod suites;
 
 use crate::args::Arguments;
 use crate::files::{self, at};
@@ -12,6 +13,7 @@ use crate::wasm::{self, Loader};
 use crate::{process, toolchain};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -46,31 +48,47 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 
 /// Builds the page, holds its modules to their budgets, and lets a browser use it as people do.
 pub(crate) fn check(machine: &Machine) -> Result<Tally, String> {
-    let (directory, mut node) = with_browser(machine)?;
-    node.env("PMI_HOST", toolchain::build_host()?);
-    let mut tally = weigh(&directory)?;
-    tally += process::count_tests(node.args(["--test", "--test-reporter=tap", "wasm/tests/"]));
+    let mut browser = BrowserSetup::serve(machine)?;
+    browser.variables.push(("PMI_HOST", toolchain::build_host()?.into()));
+    let mut tally = weigh(&browser.directory)?;
+    tally += suites::run(&browser)?;
     Ok(tally)
 }
 
 /// Measures how soon the page can be used, and how smoothly it moves.
 fn measure(machine: &Machine) -> Result<ExitCode, String> {
-    let (_, mut node) = with_browser(machine)?;
-    let is_done = process::succeeds(node.arg("wasm/tests/bench.mjs"));
+    let browser = BrowserSetup::serve(machine)?;
+    let is_done = process::succeeds(browser.node().arg("wasm/tests/bench.mjs"));
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds and serves the page, and gives a Node that can drive a browser to it.
-fn with_browser(machine: &Machine) -> Result<(PathBuf, Command), String> {
-    let directory = build(machine, None)?;
-    let (listener, address) = serve::listen(0)?;
-    let served = directory.clone();
-    thread::spawn(move || serve::serve(&listener, &served));
-    let mut node = process::node();
-    node.env("PMI_PAGE", address).env("PMI_NPM", packages()?);
-    node.env("CHROMIUM", machine::chromium().unwrap_or_default());
-    node.env("FIREFOX", machine::firefox().unwrap_or_default());
-    Ok((directory, node))
+/// The page as it is served, and what a Node needs to drive a browser to it.
+struct BrowserSetup {
+    directory: PathBuf,
+    variables: Vec<(&'static str, OsString)>,
+}
+
+impl BrowserSetup {
+    /// Builds and serves the page.
+    fn serve(machine: &Machine) -> Result<Self, String> {
+        let directory = build(machine, None)?;
+        let (listener, address) = serve::listen(0)?;
+        let served = directory.clone();
+        thread::spawn(move || serve::serve(&listener, &served));
+        let variables = vec![
+            ("PMI_PAGE", address.into()),
+            ("PMI_NPM", packages()?.into()),
+            ("CHROMIUM", machine::chromium().unwrap_or_default().into()),
+            ("FIREFOX", machine::firefox().unwrap_or_default().into()),
+        ];
+        Ok(Self { directory, variables })
+    }
+
+    fn node(&self) -> Command {
+        let mut node = process::node();
+        node.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        node
+    }
 }
 
 /// Installs the packages of the page's tests, by the committed list, and returns their directory.

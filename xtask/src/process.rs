@@ -66,11 +66,18 @@ pub(crate) fn count_tests(command: &mut Command) -> Tally {
     count(command, &mut io::stdout())
 }
 
+/// Adds up what a program reports, and returns its output with it: others run beside it.
+pub(crate) fn count_apart(command: &mut Command) -> (Tally, Vec<u8>) {
+    let mut out = Vec::new();
+    let tally = count(command, &mut out);
+    (tally, out)
+}
+
 fn count(command: &mut Command, out: &mut impl Write) -> Tally {
     match stream(command, out) {
         Ok((tally, success)) => judge(tally, success),
         Err(error) => {
-            println!("{}: {error}", command.get_program().to_string_lossy());
+            let _ = writeln!(out, "{}: {error}", command.get_program().to_string_lossy());
             Tally::FAILED
         }
     }

@@ -540,13 +540,8 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
     }
 
     fn holds_input(&self) -> bool {
-        if S::Inbox::IS_POOLED || self.id.is_pmix() {
-            return true;
-        }
-        self.server.sessions.get(self.id).is_some_and(|Session { inbox, state }| {
-            let is_broken = matches!(state.lifecycle.phase, SessionPhase::Broken(_));
-            is_broken || !inbox.as_slice().is_empty()
-        })
+        let session = self.server.sessions.get(self.id);
+        self.id.is_pmix() || session.is_some_and(Session::holds_input)
     }
 
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
@@ -597,13 +592,7 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
         if S::Pmix::ENABLED && self.id.is_pmix() {
             return self.server.sessions.state(self.id).is_none_or(SessionState::is_finished);
         }
-        self.server.sessions.get(self.id).is_none_or(|Session { state, .. }| {
-            match state.lifecycle.phase {
-                SessionPhase::Ended => true,
-                SessionPhase::Leaving | SessionPhase::Broken(_) => !state.has_pending(),
-                _ => false,
-            }
-        })
+        self.server.sessions.get(self.id).is_none_or(|session| session.state.has_sent_all())
     }
 }
 

@@ -111,6 +111,13 @@ impl<I: Buffer, X, T> Session<I, X, T> {
         len
     }
 
+    /// True if the session goes on without further input: it holds some, may return a buffer for some, or
+    /// has to report an error.
+    pub(super) fn holds_input(&self) -> bool {
+        let is_broken = matches!(self.state.lifecycle.phase, SessionPhase::Broken(_));
+        I::IS_POOLED || is_broken || !self.inbox.as_slice().is_empty()
+    }
+
     /// Appends as many of `bytes` as fit to the held input, and returns their number.
     pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
         self.inbox.extend_fitting(bytes)
@@ -161,6 +168,15 @@ impl<X: Slots<T::Request>, T: ProtocolState> SessionState<X, T> {
 
     pub(super) fn has_pending(&self) -> bool {
         self.pending.end() > 0
+    }
+
+    /// True if the session is over, and nothing is left to send.
+    pub(super) fn has_sent_all(&self) -> bool {
+        match self.lifecycle.phase {
+            SessionPhase::Ended => true,
+            SessionPhase::Leaving | SessionPhase::Broken(_) => !self.has_pending(),
+            _ => false,
+        }
     }
 
     fn is_crowded(&self) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! Ranks of MPI libraries wait for each other in memory while they initialize, and yield the processor
 //! meanwhile. On a busy machine each leads a session, and where the kernel divides time by session a yield
-//! reaches no other rank: one that waits uses up its slice of 3 ms, and so does the next. With slices of 0.1 ms
-//! the others have their turn sooner. Their share of the processors stays the same.
+//! reaches no other rank: one that waits uses up its slice of 3 ms, and so does the next. With slices of
+//! 0.1 ms the others have their turn sooner. Their share of the processors stays the same.
 //!
 //! The short slice ends some time after the last message of the ranks, since computing gains nothing by it.
 

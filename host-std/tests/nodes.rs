@@ -111,6 +111,26 @@ fn labels_name_ranks_and_nodes() {
 }
 
 #[test]
+fn lines_that_ranks_of_several_nodes_write_alike_come_once() {
+    // Without a time limit, so that a busy machine cannot separate identical lines.
+    let options = ["--collapse", "--collapse-wait", "0"];
+    let text = "echo hello; if [ $PMI_RANK = 5 ]; then printf 'differs\\nrank 1\\n'; \
+                else echo rank $((PMI_RANK / 8)); fi; printf end >&2";
+    let ran = script(8, 16, &options, text).exits_with(0);
+    let expected = ["[0-15] hello", "[0-4,6-7] rank 0", "[5] differs", "[5,8-15] rank 1"];
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    let mut sorted = expected;
+    sorted.sort_unstable();
+    assert_eq!(lines, sorted, "{}", ran.out);
+    assert!(ran.out.starts_with("[0-15] hello\n"), "{}", ran.out);
+    assert_eq!(ran.err, "[0-15] end");
+    // Lines of a rank that fails do not wait for others.
+    let ran = script(2, 4, &options, "echo hello; [ $PMI_RANK != 0 ] || exit 3; exec sleep 60");
+    assert!(ran.exits_with(3).out.starts_with("[0"));
+}
+
+#[test]
 fn output_is_complete_in_order_and_whole_lines() {
     let ran = script(3, 6, &["-l"], "seq 20000; printf unfinished").exits_with(0);
     for rank in 0..6 {

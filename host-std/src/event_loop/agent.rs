@@ -26,6 +26,7 @@ use crate::server::{changes, fetches, nodes, operations};
 use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
+use crate::stdio::outputs::NodeOutput;
 use crate::stdio::target;
 use crate::verdict::Failure;
 use earlier::HeldResult;
@@ -45,10 +46,8 @@ use std::time::Instant;
 pub(super) struct AgentStart {
     pub(super) poller: Poller,
     pub(super) network: Network,
-    /// True if both output streams of a rank are one pipe.
-    pub(super) are_one: bool,
-    /// True if an unfinished line is sent after a while.
-    pub(super) shows_prompts: bool,
+    /// Output of ranks.
+    pub(super) output: NodeOutput,
     /// True if all messages of ranks are recorded and sent to the head.
     pub(super) is_traced: bool,
     /// Programs that were sent to this host.
@@ -74,8 +73,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         return waiting.fail(what);
     }
     waiting.programs.drop_arrived();
-    let are_one = job.streams.are_one;
-    let shows_prompts = job.streams.shows_prompts;
+    let output = job.streams.output;
     let is_traced = job.supervision.is_traced;
     let terminal = job.streams.terminal;
     let config = match configure(*job, node.saturating_sub(1)) {
@@ -87,8 +85,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
         CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     let WaitingAgent { network, poller, programs } = waiting;
-    let start =
-        AgentStart { poller, network, are_one, shows_prompts, is_traced, programs, terminal };
+    let start = AgentStart { poller, network, output, is_traced, programs, terminal };
     match EventLoop::new(config, limit, Some(start)) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.

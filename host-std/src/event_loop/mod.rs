@@ -165,7 +165,8 @@ impl EventLoop {
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
-        let one_pipe = agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.are_one);
+        let one_pipe =
+            agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.output.are_one);
         let has_terminal = streams.pty.is_some();
         let ignored = Ignored::at_start();
         let mut launcher =
@@ -181,8 +182,7 @@ impl EventLoop {
             Some(AgentStart {
                 poller,
                 network,
-                are_one,
-                shows_prompts,
+                output,
                 is_traced,
                 programs,
                 terminal: of_rank,
@@ -201,7 +201,7 @@ impl EventLoop {
                 let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
                 opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
                 uplink = Some(opened);
-                (poller, Outputs::of_node(are_one, shows_prompts))
+                (poller, Outputs::of_node(output))
             }
         };
         let inputs = Inputs::new(streams, config.ranks)?;

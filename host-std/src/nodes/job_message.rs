@@ -12,6 +12,7 @@ use crate::settings::job::Universe;
 use crate::settings::nodes::FenceData;
 use crate::settings::output::StdinTo;
 use crate::settings::placement::Placement;
+use crate::stdio::outputs::NodeOutput;
 use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_host_base::program::{Inherit, Program};
 use serde::{Deserialize, Serialize};
@@ -151,10 +152,8 @@ pub(crate) struct StreamsMessage {
     pub(crate) readers: StdinTo,
     /// Rank with a terminal of its own, which reads all input then.
     pub(crate) terminal: Option<TerminalMessage>,
-    /// True if both output streams of a rank are one pipe, which keeps the order of writes to both.
-    pub(crate) are_one: bool,
-    /// True if an unfinished line is sent after a while, since it may be a prompt on a terminal.
-    pub(crate) shows_prompts: bool,
+    /// Output.
+    pub(crate) output: NodeOutput,
 }
 
 /// Error in a description of a job.
@@ -309,6 +308,7 @@ pub(super) mod tests {
     use super::*;
     use crate::launch::plan::tests::plan;
     use crate::placement::tests::placed;
+    use crate::stdio::gather::NodeGather;
     use std::os::unix::ffi::OsStringExt;
 
     /// Five ranks of two programs on two hosts.
@@ -337,8 +337,11 @@ pub(super) mod tests {
             streams: StreamsMessage {
                 readers: StdinTo::First,
                 terminal: Some(TerminalMessage { rank: 4, rows: 24, columns: 300 }),
-                are_one: false,
-                shows_prompts: true,
+                output: NodeOutput {
+                    are_one: false,
+                    shows_prompts: true,
+                    gather: Some(NodeGather { streams: [true, false], wait: None }),
+                },
             },
             supervision: Supervision {
                 standstill: Some(Duration::from_secs(10)),

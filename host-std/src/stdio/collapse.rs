@@ -27,12 +27,14 @@ pub(crate) struct Collapse {
 }
 
 /// Ranks with an equal line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     /// The ranks, in ascending order; at least one.
     pub(crate) ranks: Vec<u32>,
     /// The line, including its end if it had one.
     pub(crate) line: Rc<[u8]>,
+    /// Time at which the first of the ranks has written it.
+    pub(crate) since: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -92,8 +94,8 @@ impl Collapse {
         self.overdue_at = (!self.is_empty()).then(Instant::now);
     }
 
-    /// Queues a line of a rank.
-    pub(crate) fn push(&mut self, rank: u32, line: &[u8], now: Instant) {
+    /// Queues a line that a rank has written at this time.
+    pub(crate) fn push(&mut self, rank: u32, line: &[u8], since: Instant) {
         let Some(queue) = self.queues.get_mut(&rank) else { return };
         let text = match self.texts.get_key_value(line) {
             Some((text, _)) => Rc::clone(text),
@@ -110,7 +112,7 @@ impl Collapse {
         }
         self.held_bytes += LINE_COST;
         self.line_count += 1;
-        queue.lines.push_back(QueuedLine { text, number: self.line_count, since: now });
+        queue.lines.push_back(QueuedLine { text, number: self.line_count, since });
     }
 
     /// A rank writes no further lines.
@@ -154,6 +156,11 @@ impl Collapse {
     /// True if no line waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.texts.is_empty()
+    }
+
+    /// True if a rank may write lines, or has some in its queue.
+    pub(crate) fn has(&self, rank: u32) -> bool {
+        self.queues.contains_key(&rank)
     }
 
     /// True if all ranks are closed and every line is handed out.
@@ -203,15 +210,15 @@ impl Collapse {
     fn pop_group(&mut self, text: Rc<[u8]>) -> Group {
         let holders = self.texts.get_mut(&text);
         let heads = holders.map(|holders| std::mem::take(&mut holders.heads)).unwrap_or_default();
-        for rank in &heads {
-            self.pop(*rank, &text);
-        }
-        Group { ranks: heads.into_iter().collect(), line: text }
+        let since = heads.iter().filter_map(|rank| self.pop(*rank, &text)).min();
+        let since = since.unwrap_or_else(Instant::now);
+        Group { ranks: heads.into_iter().collect(), line: text, since }
     }
 
-    fn pop(&mut self, rank: u32, text: &Rc<[u8]>) {
-        let Some(queue) = self.queues.get_mut(&rank) else { return };
-        queue.lines.pop_front();
+    /// Removes a line from the queue of a rank. Returns the time at which it was written.
+    fn pop(&mut self, rank: u32, text: &Rc<[u8]>) -> Option<Instant> {
+        let queue = self.queues.get_mut(&rank)?;
+        let since = queue.lines.pop_front()?.since;
         self.held_bytes -= LINE_COST;
         let next = queue.lines.front().map(|line| Rc::clone(&line.text));
         if next.is_none() {
@@ -235,6 +242,7 @@ impl Collapse {
         if let Some(holders) = next.and_then(|next| self.texts.get_mut(&next)) {
             holders.heads.insert(rank);
         }
+        Some(since)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Lines of all jobs on their way to the launcher's own streams, when equal lines are written once.
+//! Lines of all jobs on their way to the launcher's own streams, when equal lines are written once. On a node
+//! whose output goes to the head they are lines of its ranks, and the head gathers those of all nodes.
 
 use super::StreamOwner;
 use super::collapse::{Collapse, Group};
@@ -7,7 +8,8 @@ use super::outlet::{Outlet, Writer};
 use super::pattern::PatternError;
 use crate::settings::Output;
 use crate::stream::Stream;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Lines that wait for equal ones, by stream and job.
@@ -15,7 +17,30 @@ use std::time::{Duration, Instant};
 pub(crate) struct Gather {
     labels: Labels,
     wait: Option<Duration>,
+    /// By stream: true if its lines are gathered.
+    streams: [bool; 2],
     lines: BTreeMap<(Stream, u32), Collapse>,
+    /// Streams of ranks that have ended with lines that wait: on a node their ends follow.
+    ending: BTreeSet<(Stream, u32, u32)>,
+}
+
+/// Lines that a node gathers before they go to the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeGather {
+    /// By stream: true if its lines are gathered.
+    pub(crate) streams: [bool; 2],
+    /// Time for which a line waits for ranks of the node that may write it too; unlimited if `None`.
+    pub(crate) wait: Option<Duration>,
+}
+
+impl NodeGather {
+    /// The part of nodes in what the user wants; `None` if no line is gathered. Nodes wait for half of the
+    /// time, so that lines of all nodes are at the head when the time of the first is over.
+    pub(crate) fn of(settings: &Output) -> Option<Self> {
+        let streams = settings.patterns().map(|pattern| pattern.is_none());
+        let wait = settings.collapse_wait.map(|wait| wait / 2);
+        (settings.collapse && streams != [false; 2]).then_some(Self { streams, wait })
+    }
 }
 
 impl Gather {
@@ -28,12 +53,28 @@ impl Gather {
         let label = settings.label.clone().unwrap_or_else(|| LABEL.to_owned());
         let settings = Output { label: Some(label), ..settings.clone() };
         let labels = Labels::new(&settings, nodes)?;
-        Ok(Self { labels, wait: settings.collapse_wait, lines: BTreeMap::new() })
+        Ok(Self::with(labels, settings.collapse_wait, [true; 2]))
+    }
+
+    /// Creates it for a node whose output goes to the head.
+    pub(crate) fn of_node(NodeGather { streams, wait }: NodeGather) -> Self {
+        Self::with(Labels::none(), wait, streams)
+    }
+
+    const fn with(labels: Labels, wait: Option<Duration>, streams: [bool; 2]) -> Self {
+        Self { labels, wait, streams, lines: BTreeMap::new(), ending: BTreeSet::new() }
+    }
+
+    /// True if lines of this stream are gathered.
+    pub(crate) const fn takes(&self, stream: Stream) -> bool {
+        self.streams[stream.index()]
     }
 
     /// A job of `ranks` will write to `stream`.
     pub(crate) fn expect(&mut self, stream: Stream, group: u32, ranks: u32) {
-        self.lines.insert((stream, group), Collapse::new(ranks, self.wait));
+        if self.takes(stream) {
+            self.lines.insert((stream, group), Collapse::new(ranks, self.wait));
+        }
     }
 
     /// A rank was started.
@@ -49,23 +90,23 @@ impl Gather {
         }
     }
 
-    /// Takes lines of a rank; the last one may be unfinished if nothing follows.
+    /// Takes lines of a rank, which have waited elsewhere for this time, until [`release`](Self::release);
+    /// the last one may be unfinished if nothing follows.
     pub(crate) fn push(
         &mut self,
-        stream: Stream,
-        seat: StreamOwner,
-        text: &[u8],
+        (stream, seat): (Stream, StreamOwner),
+        (text, held): (&[u8], Duration),
         outlet: &mut Outlet,
     ) {
         let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
+        let since = now.checked_sub(held).unwrap_or(now);
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             match outlet.goes_on(writer) {
                 true => outlet.put(writer, b"", line),
-                false => lines.push(seat.rank, line, now),
+                false => lines.push(seat.rank, line, since),
             }
         }
-        lines.release(now, |group| put(outlet, &self.labels, (stream, seat.group), group));
     }
 
     /// Shows the unfinished line of a rank, after all its earlier lines.
@@ -82,17 +123,38 @@ impl Gather {
         });
         let label = self.labels.text(seat.group, &[seat.rank], Instant::now());
         outlet.put(Writer::Rank(seat, stream), label.as_bytes(), text);
+        self.check_ends((stream, seat.group), outlet);
     }
 
     /// The stream of a rank has ended.
     pub(crate) fn close(&mut self, stream: Stream, seat: StreamOwner, outlet: &mut Outlet) {
-        let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
+        let key = (stream, seat.group);
+        let Some(lines) = self.lines.get_mut(&key) else { return outlet.put_end(seat, stream) };
         lines.close(seat.rank);
-        lines.release(Instant::now(), |group| {
-            put(outlet, &self.labels, (stream, seat.group), group);
-        });
-        if lines.is_over() {
-            self.lines.remove(&(stream, seat.group));
+        self.ending.insert((stream, seat.group, seat.rank));
+        self.release(key, outlet);
+        if self.lines.get(&key).is_some_and(Collapse::is_over) {
+            self.lines.remove(&key);
+        }
+    }
+
+    /// Hands out the lines of a job that need not wait any longer.
+    pub(crate) fn release(&mut self, key: (Stream, u32), outlet: &mut Outlet) {
+        if let Some(lines) = self.lines.get_mut(&key) {
+            lines.release(Instant::now(), |group| put(outlet, &self.labels, key, group));
+        }
+        self.check_ends(key, outlet);
+    }
+
+    /// Hands on the ends of streams whose lines are all handed out.
+    fn check_ends(&mut self, (stream, group): (Stream, u32), outlet: &mut Outlet) {
+        if self.ending.is_empty() {
+            return;
+        }
+        let Some(lines) = self.lines.get(&(stream, group)) else { return };
+        let of_key = (stream, group, 0)..=(stream, group, u32::MAX);
+        for (_, _, rank) in self.ending.extract_if(of_key, |(_, _, rank)| !lines.has(*rank)) {
+            outlet.put_end(StreamOwner { group, rank }, stream);
         }
     }
 
@@ -128,16 +190,20 @@ impl Gather {
 
     /// Hands out the lines of `stream` that have waited long enough.
     pub(crate) fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) {
-        for (key, lines) in self.lines.iter_mut().filter(|((of, _), _)| *of == stream) {
-            if lines.deadline().is_some_and(|at| at <= now) {
-                lines.release(now, |group| put(outlet, &self.labels, *key, group));
-            }
+        let of_stream = self.lines.iter().filter(|((of, _), _)| *of == stream);
+        let is_due = |lines: &Collapse| lines.deadline().is_some_and(|at| at <= now);
+        let due = of_stream.filter(|(_, lines)| is_due(lines)).map(|(key, _)| *key);
+        for key in Vec::from_iter(due) {
+            self.release(key, outlet);
         }
     }
 }
 
 fn put(outlet: &mut Outlet, labels: &Labels, (stream, group): (Stream, u32), lines: &Group) {
     let Some(&rank) = lines.ranks.first() else { return };
+    if outlet.is_of_node() {
+        return outlet.put_shared((group, stream), lines);
+    }
     let label = labels.text(group, &lines.ranks, Instant::now());
     outlet.put(Writer::Rank(StreamOwner { group, rank }, stream), label.as_bytes(), &lines.line);
 }

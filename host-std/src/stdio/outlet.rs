@@ -1,6 +1,7 @@
 //! Output of many ranks to one place.
 
 use super::StreamOwner;
+use super::collapse::Group;
 use super::record::{OutputRecord, TEXT_BYTES};
 use super::target::Target;
 use crate::stream::Stream;
@@ -31,6 +32,18 @@ pub(crate) struct Outlet {
     newly_written: u64,
     /// Lines of the launcher that were dropped because too much was waiting.
     dropped_count: u64,
+    /// On a node, lines of several ranks at the end of the queue, to which others may be added.
+    shared: Option<SharedText>,
+}
+
+/// Lines that several ranks have written.
+#[derive(Debug)]
+struct SharedText {
+    /// Job and stream.
+    of: (u32, Stream),
+    /// The first line, with the ranks.
+    lines: Group,
+    text: Vec<u8>,
 }
 
 /// Source of a text.
@@ -85,6 +98,7 @@ impl Outlet {
             has_status: false,
             newly_written: 0,
             dropped_count: 0,
+            shared: None,
         }
     }
 
@@ -111,6 +125,7 @@ impl Outlet {
     pub(crate) fn discard(&mut self) {
         self.state = OutletState::Closed;
         self.waiting = Vec::new();
+        self.shared = None;
         self.written = 0;
     }
 
@@ -171,6 +186,7 @@ impl Outlet {
     }
 
     fn put_records(&mut self, writer: Writer, text: &[u8]) {
+        self.put_open();
         for text in text.chunks(TEXT_BYTES) {
             let record = match writer {
                 Writer::Launcher => OutputRecord::Message(text),
@@ -182,9 +198,45 @@ impl Outlet {
         }
     }
 
+    /// True if the queue is sent to the head.
+    pub(crate) const fn is_of_node(&self) -> bool {
+        self.target.is_none()
+    }
+
+    /// Queues a line of several ranks, which is sent to the head once, with others of the same ranks.
+    pub(crate) fn put_shared(&mut self, (job, stream): (u32, Stream), lines: &Group) {
+        if self.state != OutletState::Open {
+            return;
+        }
+        let is_same =
+            |open: &SharedText| open.of == (job, stream) && open.lines.ranks == lines.ranks;
+        if let Some(open) = self.shared.as_mut().filter(|open| is_same(open))
+            && open.text.len() + lines.line.len() <= SHARED_BYTES
+        {
+            open.text.extend_from_slice(&lines.line);
+            return;
+        }
+        self.put_open();
+        let text = lines.line.to_vec();
+        self.shared = Some(SharedText { of: (job, stream), lines: lines.clone(), text });
+    }
+
+    /// Queues the record of lines of several ranks that is not complete.
+    fn put_open(&mut self) {
+        let Some(SharedText { of: (job, stream), lines, text }) = self.shared.take() else {
+            return;
+        };
+        let held_ms = u32::try_from(lines.since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        for text in text.chunks(TEXT_BYTES) {
+            let ranks = lines.ranks.iter().copied().collect();
+            OutputRecord::Shared { job, ranks, stream, held_ms, text }.append(&mut self.waiting);
+        }
+    }
+
     /// Queues the end of a stream of a rank, if the queue is sent to the head.
     pub(crate) fn put_end(&mut self, owner: StreamOwner, stream: Stream) {
         if self.target.is_none() {
+            self.put_open();
             let StreamOwner { group: job, rank } = owner;
             OutputRecord::Ended { job, rank, stream }.append(&mut self.waiting);
         }
@@ -192,6 +244,7 @@ impl Outlet {
 
     /// Takes all queued records, to send them to the head.
     pub(crate) fn take_records(&mut self) -> Vec<u8> {
+        self.put_open();
         let records = std::mem::take(&mut self.waiting);
         self.newly_written += u64::try_from(records.len()).unwrap_or(u64::MAX);
         records
@@ -228,6 +281,9 @@ impl Outlet {
 
     /// Writes as much as the reader takes.
     pub(crate) fn flush(&mut self) -> Flushed {
+        if self.is_of_node() {
+            self.put_open();
+        }
         let Some(target) = &self.target else {
             return if self.waiting.is_empty() { Flushed::All } else { Flushed::Waiting };
         };
@@ -270,6 +326,10 @@ impl Outlet {
 
 /// With this much waiting, output of ranks stays in their pipes: the default capacity of a pipe.
 const FULL: usize = 64 * 1024;
+
+/// Maximum length of lines of several ranks in one record. Each of the ranks has as much at the head, until
+/// all ranks have written it.
+const SHARED_BYTES: usize = 1024;
 
 /// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.
 const OWN_MAX: usize = 1 << 20;

@@ -1,7 +1,10 @@
 //! Output of all ranks, from their pipes to its places.
 
+mod gathered;
 mod hold;
 mod remote;
+
+pub(crate) use remote::NodeOutput;
 
 use super::StreamOwner;
 use super::files::FileError;
@@ -149,7 +152,8 @@ impl Outputs {
     /// error when it writes.
     fn treatment(&mut self, stream: Stream, seat: StreamOwner) -> Option<(u32, LineTreatment)> {
         let place = self.places.of(&self.labels, stream, seat);
-        let gather = self.gather.as_mut().filter(|_| self.places.is_ours(stream));
+        let is_ours = self.places.is_ours(stream);
+        let gather = self.gather.as_mut().filter(|gather| is_ours && gather.takes(stream));
         let Some(place) = place else {
             if let Some(gather) = gather {
                 gather.skip(stream, seat);
@@ -208,7 +212,7 @@ impl Outputs {
             while self.has_something(stream, process)
                 && self.read_once(stream, process) == Read::Some
             {}
-            self.hurry(stream, process);
+            gathered::hurry(self, stream, process);
         }
     }
 
@@ -225,7 +229,10 @@ impl Outputs {
         };
         let line = log_line(text);
         match (way, &mut self.gather) {
-            (LineTreatment::Gathered, Some(gather)) => gather.push(stream, *seat, &line, outlet),
+            (LineTreatment::Gathered, Some(gather)) => {
+                gather.push((stream, *seat), (&line, Duration::ZERO), outlet);
+                gather.release((stream, seat.group), outlet);
+            }
             (way, _) => {
                 let label = label(&self.labels, *seat, way);
                 outlet.put(Writer::Rank(*seat, stream), &label, &line);
@@ -271,14 +278,7 @@ impl Outputs {
         {
             self.let_go(stream, process, true);
         }
-        let Some(gather) = &mut self.gather else { return };
-        for stream in Stream::BOTH {
-            if gather.is_due(stream, now)
-                && let Some(outlet) = self.places.outlet(self.places.ours(stream))
-            {
-                gather.tick(stream, now, outlet);
-            }
-        }
+        gathered::tick(self, now);
     }
 
     /// Further ranks of a job (of all, if `None`) will not be started.
@@ -424,13 +424,10 @@ impl Outputs {
             tapped.extend(ended.map(|of| (number(process), of, Vec::new())));
         }
         self.places.leave(pipe.place);
-        if let Some(outlet) = self.places.outlet(pipe.place) {
-            outlet.put_end(pipe.seat, stream);
-        }
-        if let (LineTreatment::Gathered, Some(gather)) = (&pipe.way, &mut self.gather)
-            && let Some(outlet) = self.places.outlet(pipe.place)
-        {
-            gather.close(stream, pipe.seat, outlet);
+        let Some(outlet) = self.places.outlet(pipe.place) else { return };
+        match (&pipe.way, &mut self.gather) {
+            (LineTreatment::Gathered, Some(gather)) => gather.close(stream, pipe.seat, outlet),
+            _ => outlet.put_end(pipe.seat, stream),
         }
     }
 
@@ -456,13 +453,20 @@ impl Outputs {
             }
         }
         let text = std::mem::take(scratch);
-        self.receive(stream, process, &text);
+        self.receive((stream, process), &text);
         self.scratch = text;
         Read::Some
     }
 
     /// Takes text of a rank.
-    pub(crate) fn receive(&mut self, stream: Stream, process: u32, text: &[u8]) {
+    pub(crate) fn receive(&mut self, (stream, process): (Stream, u32), text: &[u8]) {
+        self.take_text((stream, process), text, Duration::ZERO);
+        gathered::release(self, stream, process);
+    }
+
+    /// Takes text of a rank, which has waited on its node for this time, up to
+    /// [`release`](Self::release).
+    fn take_text(&mut self, (stream, process): (Stream, u32), text: &[u8], held: Duration) {
         let Self { pipes, places, labels, gather, .. } = self;
         let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
         let Some(pipe) = pipe else { return };
@@ -476,7 +480,7 @@ impl Outputs {
         match (&pipe.way, gather) {
             (LineTreatment::Raw, _) => outlet.put(writer, b"", text),
             (LineTreatment::Gathered, Some(gather)) => {
-                pipe.lines.push(text, |piece| gather.push(stream, seat, piece, outlet));
+                pipe.lines.push(text, |piece| gather.push((stream, seat), (piece, held), outlet));
             }
             (way, _) => {
                 let label = label(labels, seat, way);
@@ -524,7 +528,10 @@ impl Outputs {
                 pipe.lines.let_go(|rest| gather.show(stream, seat, rest, outlet));
             }
             (LineTreatment::Gathered, Some(gather)) => {
-                pipe.lines.let_go(|rest| gather.push(stream, seat, rest, outlet));
+                pipe.lines.let_go(|rest| {
+                    gather.push((stream, seat), (rest, Duration::ZERO), outlet);
+                });
+                gather.release((stream, seat.group), outlet);
             }
             (way, _) => {
                 let label = label(&self.labels, seat, way);
@@ -537,17 +544,6 @@ impl Outputs {
                     outlet.put(Writer::Rank(seat, stream), &label, &copied);
                 }
             }
-        }
-    }
-
-    /// Writes lines of a rank that wait for equal ones.
-    fn hurry(&mut self, stream: Stream, process: u32) {
-        let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
-        if let (Some(OutputPipe { way: LineTreatment::Gathered, place, seat, .. }), Some(gather)) =
-            (pipe, &mut self.gather)
-            && let Some(outlet) = self.places.outlet(*place)
-        {
-            gather.hurry(stream, *seat, outlet);
         }
     }
 

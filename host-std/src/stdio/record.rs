@@ -3,10 +3,11 @@
 //! Wire: records in the order in which they were written, in postcard, without anything between them.
 
 use crate::stream::Stream;
+use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 
 /// Output of one rank, or of its agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OutputRecord<'a> {
     /// Text of a rank. A line may be cut into several texts.
     Text {
@@ -31,6 +32,20 @@ pub(crate) enum OutputRecord<'a> {
     },
     /// A line of the agent for the user.
     Message(&'a [u8]),
+    /// The same text of several ranks.
+    Shared {
+        /// Number of their job.
+        job: u32,
+        /// The ranks.
+        ranks: Ranks,
+        /// Stream of the text.
+        stream: Stream,
+        /// Time for which the text has waited for further ranks, in milliseconds.
+        held_ms: u32,
+        /// The text.
+        #[serde(borrow)]
+        text: &'a [u8],
+    },
 }
 
 impl<'a> OutputRecord<'a> {
@@ -62,12 +77,19 @@ mod tests {
             OutputRecord::Text { job: 0, rank: 3, stream: Stream::Out, text: b"a\nb\n" },
             OutputRecord::Message(b"the agent"),
             OutputRecord::Ended { job: 1, rank: u32::MAX, stream: Stream::Err },
+            OutputRecord::Shared {
+                job: 0,
+                ranks: [0, 1, 5].into_iter().collect(),
+                stream: Stream::Out,
+                held_ms: 250,
+                text: b"a\n",
+            },
         ];
         let mut bytes = Vec::new();
         records.iter().for_each(|record| record.append(&mut bytes));
         let mut rest = &bytes[..];
-        for record in records {
-            assert_eq!(OutputRecord::next(&mut rest), Some(record));
+        for record in &records {
+            assert_eq!(OutputRecord::next(&mut rest), Some(record.clone()));
         }
         assert_eq!((OutputRecord::next(&mut rest), rest), (None, &b""[..]));
         for len in 0..bytes.len() {
@@ -77,9 +99,13 @@ mod tests {
         }
     }
 
+    /// Text of the ranks 5 to 4.
+    const MIXED_RANKS: &[u8] = b"\x03\x00\x01\x05\x04\x00\x00\x01a";
+
     #[test]
     fn malformed_records_are_left() {
-        for bytes in [&b"\x03"[..], b"\x00\x00\x01\x02\x00", b"\x00\x00\x01\x00\x7fab"] {
+        for bytes in [&b"\x03"[..], b"\x00\x00\x01\x02\x00", b"\x00\x00\x01\x00\x7fab", MIXED_RANKS]
+        {
             let mut from = bytes;
             assert_eq!((OutputRecord::next(&mut from), from), (None, bytes));
         }

@@ -284,8 +284,20 @@ impl HeadLoop {
             match record {
                 OutputRecord::Text { job, rank, stream, text } => {
                     if let Some(number) = self.nodes.number_on(from, (job, rank)) {
-                        self.io.outputs.receive(stream, number, text);
+                        self.io.outputs.receive((stream, number), text);
                     }
+                }
+                OutputRecord::Shared { job, ranks, stream, held_ms, text } => {
+                    // A set of more ranks than there are is none of an agent.
+                    let places = self.operations.places(index(job));
+                    let most = places.map_or(0, |places| u64::from(places.map.ranks()));
+                    if ranks.count() > most {
+                        continue;
+                    }
+                    let held = Duration::from_millis(held_ms.into());
+                    let number = |rank| self.nodes.number_on(from, (job, rank));
+                    let numbers: Vec<u32> = ranks.iter().filter_map(number).collect();
+                    self.io.outputs.receive_shared((stream, &numbers), text, held);
                 }
                 OutputRecord::Ended { job, rank, stream } => {
                     if let Some(number) = self.nodes.number_on(from, (job, rank)) {

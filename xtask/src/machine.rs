@@ -125,10 +125,11 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
         Need::Hosts => {
             let version = process::output(process::command("ip").arg("-V"));
             match version {
-                Ok(version) if Path::new(SSHD).exists() => {
-                    Ok(format!("{}, {SSHD}", version.trim()))
-                }
-                Ok(_) => Err(lack_of(SSHD, HOST_PACKAGES)),
+                Ok(version) => match [SSHD, NFT].into_iter().find(|path| !Path::new(path).exists())
+                {
+                    None => Ok(format!("{}, {SSHD}, {NFT}", version.trim())),
+                    Some(missing) => Err(lack_of(missing, HOST_PACKAGES)),
+                },
                 Err(_) => Err(lack_of("ip", HOST_PACKAGES)),
             }
         }
@@ -272,7 +273,10 @@ fn install_line(packages: &[&str]) -> String {
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// Packages for hosts that are network namespaces.
-const HOST_PACKAGES: &[&str] = &["openssh-server", "openssh-client", "iproute2"];
+const HOST_PACKAGES: &[&str] = &["openssh-server", "openssh-client", "iproute2", "nftables"];
+
+/// Program that sets rules for packets, by which the wire of a host loses some.
+const NFT: &str = "/usr/sbin/nft";
 
 /// Master of Grid Engine.
 const GRID_ENGINE: &str = "/usr/sbin/sge_qmaster";

@@ -207,6 +207,35 @@ impl SshHosts {
         self.ends(host).iter().filter_map(of_end).sum()
     }
 
+    /// Drops every 20th packet of TCP that a host receives, and every 20th that it sends, by rules of nftables.
+    ///
+    /// # Errors
+    ///
+    /// What `nft` says, or that it is missing.
+    pub fn lose_packets(&self, host: u32) -> Result<(), String> {
+        let namespace = self.namespace(host);
+        let nft = |words: &[&str]| {
+            execute("ip", &[&["netns", "exec", &namespace, "nft", "add"], words].concat())
+        };
+        nft(&["table", "inet", LOSS])?;
+        for hook in ["input", "output"] {
+            let chain = format!("{{ type filter hook {hook} priority 0; }}");
+            nft(&["chain", "inet", LOSS, hook, &chain])?;
+            let drop = ["meta l4proto tcp", "numgen inc mod 20 == 0", "counter drop"];
+            nft(&[&["rule", "inet", LOSS, hook][..], &drop].concat())?;
+        }
+        Ok(())
+    }
+
+    /// Number of packets that a host has lost by [`lose_packets`](Self::lose_packets).
+    pub fn lost_count(&self, host: u32) -> u64 {
+        let namespace = self.namespace(host);
+        let words = ["netns", "exec", &namespace, "nft", "list", "table", "inet", LOSS];
+        let text = output_of("ip", &words).unwrap_or_default();
+        let counts = text.split("packets ").skip(1);
+        counts.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
     /// Both ends of the wire of a host: namespace and interface.
     fn ends(&self, host: u32) -> [(String, String); 2] {
         [(self.namespace(0), format!("v{host}")), (self.namespace(host), "eth0".to_owned())]
@@ -356,6 +385,9 @@ const PREFIX: &str = "pmi";
 
 /// Options of a slow wire whose queue holds two or three large packets.
 const NARROW: [&str; 7] = ["tbf", "rate", "4mbit", "burst", "3kb", "limit", "4kb"];
+
+/// Table of nftables with the rules of a wire that loses packets.
+const LOSS: &str = "loss";
 
 const SSHD: &str = "/usr/sbin/sshd";
 

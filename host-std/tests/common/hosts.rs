@@ -19,7 +19,12 @@ pub fn ipv6_hosts(test: &str, count: u32) -> Option<SshHosts> {
     or_skip(hosts, "tests of several hosts need that")
 }
 
-/// The same, for another path of the launcher.
+/// Lets a host lose packets, if the program that sets the rules is installed.
+pub fn lose_packets(hosts: &SshHosts, host: u32) -> Option<()> {
+    or_skip(hosts.lose_packets(host), "Debian's package nftables brings what is missing")
+}
+
+/// The same hosts, for another path of the launcher.
 pub fn ssh_hosts_of(launcher: &Path, test: &str, count: u32) -> Option<SshHosts> {
     let directory = directory(&format!("ssh-of-{test}"));
     let hosts = SshHosts::start(launcher, directory, count, HostFamily::Ipv4);

@@ -80,6 +80,14 @@ fn empty_tally_is_neither_success_nor_failure() {
 }
 
 #[test]
+fn tree_that_needs_more_memory_than_there_is_is_refused() {
+    let output = pmi_sim(&["tree", "scale", "--nodes", "1000000", "--bytes", "1000000"]);
+    assert_ne!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("1000000 nodes that contribute 1000000 bytes each need"), "{said}");
+}
+
+#[test]
 fn shipped_scenarios_are_listed_and_shown() {
     let list = out(&pmi_sim(&["list"]));
     assert!(list.contains("torn-frames"), "{list}");

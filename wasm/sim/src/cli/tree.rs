@@ -74,6 +74,7 @@ fn run(args: &SimArgs) -> Result<bool, String> {
 
 fn scale(args: &SimArgs) -> Result<bool, String> {
     let nodes = args.tree.nodes.unwrap_or(10_000);
+    check_memory(nodes, args.tree.bytes, available_bytes())?;
     let failed = |violation: pmi_sim::Violation| format!("{}: {}", violation.rule, violation.what);
     let cost = tree::cost(nodes, args.tree.bytes).map_err(failed)?;
     println!("nodes            {} with the head, depth {}", cost.nodes, cost.depth());
@@ -91,5 +92,48 @@ fn scale(args: &SimArgs) -> Result<bool, String> {
     Ok(true)
 }
 
+/// Refuses an operation that does not fit into this much memory.
+fn check_memory(nodes: u32, bytes: u64, available: u64) -> Result<(), String> {
+    let needed = tree::memory_bytes(nodes, bytes);
+    if needed <= available {
+        return Ok(());
+    }
+    Err(format!(
+        "{nodes} nodes that contribute {bytes} bytes each need {} MiB of memory, since each keeps the \
+         result, and {} MiB are available; specify less with --nodes or --bytes",
+        needed >> 20,
+        available >> 20
+    ))
+}
+
+/// Memory that can be used without harm to others; an estimate where the system does not say.
+fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(MEMORY_BYTES, |kib| kib.saturating_mul(1024))
+}
+
+/// Memory of a small machine.
+const MEMORY_BYTES: u64 = 4 << 30;
+
 /// Seeds between two writes of a cursor.
 const BATCH: u64 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operation_that_does_not_fit_into_memory_is_refused() {
+        assert_eq!(check_memory(10_000, 0, 1 << 30), Ok(()));
+        assert_eq!(check_memory(1024, 1500, 4 << 30), Ok(()));
+        let why = check_memory(1024, 19_200, 16 << 30).unwrap_err();
+        assert!(
+            why.starts_with("1024 nodes that contribute 19200 bytes each need 24016 MiB"),
+            "{why}"
+        );
+        assert!(why.contains("16384 MiB are available; specify less with --nodes"), "{why}");
+        assert!(check_memory(u32::MAX, u64::MAX, u64::MAX - 1).is_err());
+    }
+}

@@ -32,7 +32,7 @@ pub use mutant::TreeMutant;
 pub use plan::{Talk, TreeFault, TreePlan};
 pub use pmi_tree::NodeId;
 pub use record::{TreeEdgeWay, TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
-pub use scale::{TreeCost, cost};
+pub use scale::{TreeCost, cost, memory_bytes};
 pub use scenario::TreeScenario;
 pub use sweep::{TreeRun, TreeSummary, run, sweep};
 pub use world::TreeWorld;

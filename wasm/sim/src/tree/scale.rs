@@ -25,6 +25,15 @@ pub struct TreeCost {
     pub steps: u64,
 }
 
+/// Memory that [`cost`] takes: each node keeps the result, and a quarter of it besides is under way.
+pub const fn memory_bytes(nodes: u32, bytes: u64) -> u64 {
+    let results = (nodes as u64).saturating_mul(nodes as u64).saturating_mul(bytes);
+    results.saturating_add(results / 4).saturating_add((nodes as u64).saturating_mul(NODE_BYTES))
+}
+
+/// Memory of a node without data.
+const NODE_BYTES: u64 = 16 << 10;
+
 /// Simulates one operation in which every node contributes `bytes` bytes.
 ///
 /// # Errors

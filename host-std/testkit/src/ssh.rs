@@ -5,7 +5,7 @@
 use crate::{is_root, output_of};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::thread;
@@ -20,6 +20,8 @@ pub struct SshHosts {
     /// Start of the names of the namespaces.
     name: String,
     servers: Vec<Child>,
+    /// Programs that delay frames.
+    relays: Vec<Child>,
     family: HostFamily,
 }
 
@@ -55,7 +57,8 @@ impl SshHosts {
         let label = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("{PREFIX}{}-{label}", process::id());
         let program = program.to_owned();
-        let mut hosts = Self { program, directory, name, servers: Vec::new(), family };
+        let (servers, relays) = (Vec::new(), Vec::new());
+        let mut hosts = Self { program, directory, name, servers, relays, family };
         hosts
             .write_files(count)
             .map_err(|error| format!("{}: {error}", hosts.directory.display()))?;
@@ -207,6 +210,51 @@ impl SshHosts {
         self.ends(host).iter().filter_map(of_end).sum()
     }
 
+    /// Delays each frame on the wire of a host by up to `longest_ms` milliseconds, which `seed` decides: the wire
+    /// is cut in the middle, and a program passes on what arrives at one TAP interface to the other.
+    ///
+    /// # Errors
+    ///
+    /// A sentence: a program or `/dev/net/tun` is missing.
+    pub fn delay(&mut self, host: u32, (seed, longest_ms): (u64, u32)) -> Result<(), String> {
+        let head = self.namespace(0);
+        let within = |words: &[&str]| ip(&[&["-n", &head], words].concat());
+        let [wire, bridge, near, far] =
+            ["v", "b", "near", "far"].map(|name| format!("{name}{host}"));
+        within(&["link", "add", &bridge, "type", "bridge"])?;
+        within(&["link", "set", &bridge, "up"])?;
+        for (interface, of) in [(&near, "br0"), (&far, &*bridge)] {
+            within(&["tuntap", "add", "dev", interface, "mode", "tap"])?;
+            within(&["link", "set", interface, "master", of, "up"])?;
+        }
+        within(&["link", "set", &wire, "master", &bridge])?;
+        let mut relay = Command::new("ip");
+        let script = include_str!("../delay.py");
+        relay.args(["netns", "exec", &head, "python3", "-c", script, &near, &far]);
+        relay.args([seed.to_string(), longest_ms.to_string()]);
+        relay.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let failed = |error: io::Error| format!("the relay of n{host}: {error}");
+        let mut relay = relay.spawn().map_err(failed)?;
+        let out = relay.stdout.take().map(BufReader::new);
+        self.relays.push(relay);
+        let mut line = String::new();
+        out.map_or(Ok(0), |mut out| out.read_line(&mut line)).map_err(failed)?;
+        match line.trim_end() {
+            "ready" => Ok(()),
+            _ => Err(format!("the relay of n{host} does not start")),
+        }
+    }
+
+    /// Number of frames from a host that were delayed.
+    pub fn delayed_count(&self, host: u32) -> u64 {
+        let words = ["netns", "exec", &self.namespace(0), "cat", "/proc/net/dev"];
+        let text = output_of("ip", &words).unwrap_or_default();
+        let near = format!("near{host}:");
+        let counts = text.lines().find_map(|line| line.trim_start().strip_prefix(&near));
+        // Bytes that the interface has received, and frames.
+        counts.and_then(|counts| counts.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+    }
+
     /// Drops every 20th packet of TCP that a host receives, and every 20th that it sends, by rules of nftables.
     ///
     /// # Errors
@@ -286,7 +334,7 @@ impl Drop for SshHosts {
         for host in 0..=u32::try_from(self.servers.len()).unwrap_or_default() {
             remove(&self.namespace(host));
         }
-        for server in &mut self.servers {
+        for server in self.servers.iter_mut().chain(&mut self.relays) {
             let _ = server.wait();
         }
     }

@@ -24,6 +24,11 @@ pub fn lose_packets(hosts: &SshHosts, host: u32) -> Option<()> {
     or_skip(hosts.lose_packets(host), "Debian's package nftables brings what is missing")
 }
 
+/// Delays the frames of a host by up to 20 ms, if the kernel has TAP interfaces. The seed is its number.
+pub fn delay_frames(hosts: &mut SshHosts, host: u32) -> Option<()> {
+    or_skip(hosts.delay(host, (host.into(), 20)), "it takes /dev/net/tun and Python 3")
+}
+
 /// The same hosts, for another path of the launcher.
 pub fn ssh_hosts_of(launcher: &Path, test: &str, count: u32) -> Option<SshHosts> {
     let directory = directory(&format!("ssh-of-{test}"));

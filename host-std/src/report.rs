@@ -31,6 +31,9 @@ pub(crate) fn failure(
     };
     let what = match about {
         Failure::Interrupted { signal: number } => return interrupted(*number, running),
+        Failure::AgentInterrupted { host, signal: number } => {
+            return agent_interrupted(host, *number, running);
+        }
         Failure::Start { rank, why, code } => {
             format!("{} could not be started: {why}{}", who(rank), start_hint(*code))
         }
@@ -312,6 +315,15 @@ fn interrupted(number: i32, running: usize) -> String {
              {AGAIN_SECS} s kills them"
         ),
     }
+}
+
+/// Signal to the agent of a node, which a batch system sends to the agents of all nodes.
+fn agent_interrupted(host: &str, number: i32, running: usize) -> String {
+    let (name, s) = (signal::name(number), if running == 1 { "" } else { "s" });
+    format!(
+        "{name} arrived at the agent on {host}, as from a batch system that ends the job (scancel, \
+         preemption, a time limit), and was forwarded to the {running} running rank{s}"
+    )
 }
 
 fn start_hint(code: u8) -> &'static str {

@@ -87,6 +87,13 @@ pub(crate) enum Failure {
         /// Signal that arrived.
         signal: i32,
     },
+    /// A signal to the agent of a node ended the job.
+    AgentInterrupted {
+        /// Name of the host.
+        host: String,
+        /// Signal that arrived.
+        signal: i32,
+    },
     /// The run has exceeded its time limit.
     TimedOut {
         /// Limit of the run.
@@ -146,7 +153,9 @@ impl Failure {
             Self::Start { code, .. } => *code,
             Self::Ended { ending, .. } => ending.exit_code(),
             Self::Abort { code, .. } => abort_code(*code),
-            Self::Interrupted { signal } => shell_code(*signal),
+            Self::Interrupted { signal } | Self::AgentInterrupted { signal, .. } => {
+                shell_code(*signal)
+            }
             Self::TimedOut { .. } | Self::Stalled { .. } | Self::Overdue { .. } => TIMED_OUT,
             Self::LeftEarly { .. }
             | Self::Disconnected { .. }
@@ -157,6 +166,11 @@ impl Failure {
             | Self::NodeLost(_)
             | Self::Launcher { .. } => 1,
         }
+    }
+
+    /// True if a signal has requested the end.
+    pub(crate) const fn is_interrupt(&self) -> bool {
+        matches!(self, Self::Interrupted { .. } | Self::AgentInterrupted { .. })
     }
 
     /// True if a rank was terminated by a write to a pipe without a reader.
@@ -218,6 +232,7 @@ mod tests {
             Failure::Nonsense { rank: 0, why: String::new() },
             Failure::Missing { gone: vec![1], gone_count: 1, waiting_count: 1 },
             Failure::Interrupted { signal: 2 },
+            Failure::AgentInterrupted { host: String::new(), signal: 15 },
             Failure::TimedOut { limit: Duration::ZERO },
             Failure::Stalled { limit: Duration::ZERO },
             Failure::Overdue { limit: Duration::ZERO },
@@ -225,7 +240,7 @@ mod tests {
         ];
         assert_eq!(
             failures.map(|failure| failure.exit_code()),
-            [1, 1, 1, 1, 1, 130, 124, 124, 124, 1]
+            [1, 1, 1, 1, 1, 130, 143, 124, 124, 124, 1]
         );
     }
 }

@@ -89,6 +89,15 @@ InactiveLimit=0
 NodeName=$nodes NodeHostname=$host NodeAddr=127.0.0.1 Port=$ports CPUs=16 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP OverSubscribe=FORCE:8
 END
+    # Jobs of the second partition end those of the first one, which have some time for that.
+    if [ "${SLURM_TEST_PREEMPTS:-0}" = 1 ]; then
+        cat >>"$directory/slurm.conf" <<END
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=30 MaxTime=10 State=UP OverSubscribe=NO
+PartitionName=high Nodes=ALL PriorityTier=9 PreemptMode=OFF MaxTime=10 State=UP OverSubscribe=NO
+END
+    fi
     # --force: its own directory is safe, the ones above are as the system has them.
     munged --force --key-file="$directory/munge.key" --socket="$directory/munge.socket" \
         --pid-file="$directory/munged.pid" --log-file="$directory/munged.log" \

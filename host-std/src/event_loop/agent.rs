@@ -330,7 +330,9 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
         }
         HeadMessage::ForwardEnd { signal } => {
             request_end(run);
-            if let Some(arrived) = arrived(signal) {
+            if let Some(arrived) = arrived(signal)
+                && run.termination.hand_on(now, arrived.signal)
+            {
                 run.processes.forward_end(arrived);
             }
         }

@@ -491,7 +491,10 @@ impl EventLoop {
             return self.processes.kill(Instant::now());
         }
         self.processes.forward_end(arrived);
-        self.status.remind_later(now);
+        // The head reports the ranks of all nodes.
+        if self.uplink.is_none() {
+            self.status.remind_later(now);
+        }
     }
 
     /// Forwards a signal that does not request the end. Ranks with a listener get a notice instead of

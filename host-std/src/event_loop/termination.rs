@@ -15,6 +15,8 @@ pub(super) struct Termination {
     is_requested: bool,
     /// Last signal that requested the end, with its time.
     interrupted: Option<(Instant, Signal)>,
+    /// Last one that the head of the run has handed on.
+    handed_on: Option<(Instant, Signal)>,
     /// True once no rank is left.
     pub(super) have_all_ended: bool,
     /// True if the launcher terminates without waiting any longer.
@@ -54,8 +56,23 @@ impl Termination {
         self.failure.is_some() || self.is_requested
     }
 
+    /// Records a signal that requests the end and comes from the head of the run; false if this process has
+    /// received it as well, from a batch system that signals the processes of all nodes.
+    pub(super) fn hand_on(&mut self, now: Instant, signal: Signal) -> bool {
+        let is_same = |(at, other): &(Instant, Signal)| *other == signal && now - *at < AGAIN;
+        let is_known = self.interrupted.as_ref().or(self.handed_on.as_ref()).is_some_and(is_same);
+        self.handed_on = Some((now, signal));
+        !is_known
+    }
+
     /// Records a signal that requests the end.
     pub(super) fn interrupt(&mut self, now: Instant, arrived: Arrived) -> Interrupt {
+        let is_same =
+            |(at, signal): &(Instant, Signal)| *signal == arrived.signal && now - *at < AGAIN;
+        if self.interrupted.is_none() && self.handed_on.as_ref().is_some_and(is_same) {
+            self.interrupted = Some((now, arrived.signal));
+            return Interrupt::Repeated;
+        }
         let last = self.interrupted.replace((now, arrived.signal));
         if let Some((at, signal)) = last.filter(|(at, _)| now - *at < ONE_ACT) {
             // The first signal of an act counts, else a repeating key would never count as a second
@@ -76,3 +93,27 @@ const AGAIN: Duration = Duration::from_secs(report::AGAIN_SECS);
 /// Signals within this time count as one act: `timeout` signals its child, and then the child's process
 /// group. A person takes longer to press a key again.
 const ONE_ACT: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signal_that_head_and_batch_system_send_is_one() {
+        let arrived = |signal| Arrived { signal, is_for_group: false };
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut own_first = Termination::default();
+        assert_eq!(own_first.interrupt(now, arrived(Signal::TERM)), Interrupt::End);
+        assert!(!own_first.hand_on(now + second, Signal::TERM));
+        assert!(own_first.hand_on(now + second, Signal::INT), "another one");
+        assert!(own_first.hand_on(now + 9 * second, Signal::TERM), "a later one");
+        let mut head_first = Termination::default();
+        assert!(head_first.hand_on(now, Signal::TERM));
+        assert_eq!(head_first.interrupt(now + second, arrived(Signal::TERM)), Interrupt::Repeated);
+        // A second signal to this process is one.
+        assert_eq!(
+            head_first.interrupt(now + second + second / 2, arrived(Signal::TERM)),
+            Interrupt::Kill
+        );
+    }
+}

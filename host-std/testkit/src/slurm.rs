@@ -12,6 +12,8 @@ pub struct Slurm {
     /// Task plugin, which sets up the processes of a rank.
     tasks: &'static str,
     nodes: u32,
+    /// True if it has partitions `low` and `high`, of which jobs of the second one preempt those of the first.
+    preempts: bool,
     /// First one of a decade.
     port: u32,
 }
@@ -23,7 +25,7 @@ impl Slurm {
     ///
     /// A sentence with the remedy: a program or a privilege is missing, or the daemons do not start.
     pub fn start(directory: PathBuf) -> Result<Self, String> {
-        Self::start_with(directory, "task/none", 1)
+        Self::start_with(directory, ("task/none", 1), false)
     }
 
     /// The same, with ranks that can be bound to processors.
@@ -32,7 +34,7 @@ impl Slurm {
     ///
     /// As [`start`](Self::start).
     pub fn start_binding(directory: PathBuf) -> Result<Self, String> {
-        Self::start_with(directory, "task/affinity", 1)
+        Self::start_with(directory, ("task/affinity", 1), false)
     }
 
     /// The same with nodes `slurm1`, `slurm2`, …, up to eight, each with a daemon of its own.
@@ -41,10 +43,23 @@ impl Slurm {
     ///
     /// As [`start`](Self::start).
     pub fn start_nodes(directory: PathBuf, nodes: u32) -> Result<Self, String> {
-        Self::start_with(directory, "task/none", nodes)
+        Self::start_with(directory, ("task/none", nodes), false)
     }
 
-    fn start_with(directory: PathBuf, tasks: &'static str, nodes: u32) -> Result<Self, String> {
+    /// The same with two partitions: jobs of `high` preempt those of `low`, which have half a minute to end.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_preempting(directory: PathBuf, nodes: u32) -> Result<Self, String> {
+        Self::start_with(directory, ("task/none", nodes), true)
+    }
+
+    fn start_with(
+        directory: PathBuf,
+        (tasks, nodes): (&'static str, u32),
+        preempts: bool,
+    ) -> Result<Self, String> {
         let version = output_of("/usr/sbin/slurmctld", &["-V"]).unwrap_or_default();
         if !version.contains("22.05") || !is_root() {
             return Err(
@@ -54,7 +69,7 @@ impl Slurm {
         // Several work trees, and several tests of one, may be tested at once on one machine.
         let number =
             process::id().wrapping_mul(5).wrapping_add(STARTED.fetch_add(1, Ordering::Relaxed));
-        let slurm = Self { directory, tasks, nodes, port: 20_000 + number % 600 * 10 };
+        let slurm = Self { directory, tasks, nodes, preempts, port: 20_000 + number % 600 * 10 };
         match slurm.script("start") {
             true => Ok(slurm),
             false => {
@@ -68,6 +83,7 @@ impl Slurm {
         let mut script = Command::new(script);
         script.env("SLURM_TEST_PORT", self.port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
         script.env("SLURM_TEST_NODES", self.nodes.to_string());
+        script.env("SLURM_TEST_PREEMPTS", u32::from(self.preempts).to_string());
         script.arg(word).arg(&self.directory);
         script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
     }

@@ -61,6 +61,12 @@ pub fn binding_slurm(test: &str) -> Option<Slurm> {
     )
 }
 
+/// Slurm with `count` nodes and partitions `low` and `high`, of which the second one preempts jobs of the first.
+pub fn preempting_slurm(test: &str, count: u32) -> Option<Slurm> {
+    let slurm = Slurm::start_preempting(directory(&format!("slurm-of-{test}")), count);
+    or_skip(slurm, "tests with Slurm need that")
+}
+
 /// Slurm with nodes `slurm1`, `slurm2`, …, for one test.
 pub fn slurm_nodes(test: &str, count: u32) -> Option<Slurm> {
     let slurm = Slurm::start_nodes(directory(&format!("slurm-of-{test}")), count);

@@ -8,6 +8,7 @@ pub mod hosts;
 pub mod library;
 pub mod listening;
 pub mod peers;
+pub mod slurm;
 pub mod spawner;
 pub mod terminal;
 pub mod tools;

@@ -326,13 +326,23 @@ impl HeadLoop {
         let failure = match failure {
             // A signal to the agent, not to the head.
             Failure::Interrupted { signal } => {
-                let name = signal::name(signal);
-                Failure::Launcher { what: format!("the agent on {host} received {name}") }
+                let host = host.to_owned();
+                return self.handle_agent_interrupt(signal, host, (from, outputs));
             }
             Failure::Launcher { what } => Failure::Launcher { what: format!("{what} (on {host})") },
             failure => failure,
         };
         self.fail_in(job, failure, Some((from, outputs)));
+    }
+
+    /// Handles a signal to an agent that requests the end: as one to the head, which the others receive as
+    /// well. Batch systems signal the agents of all nodes.
+    fn handle_agent_interrupt(&mut self, signal: i32, host: String, after: (NodeId, u64)) {
+        if !self.ending.termination.has_failed() {
+            self.fail(Failure::AgentInterrupted { host, signal }, Some(after));
+            self.send_all(&HeadMessage::ForwardEnd { signal });
+            self.reports.remind_later();
+        }
     }
 
     /// Handles the loss of a node: its ranks are gone, and no other rank can do without them.
@@ -403,7 +413,7 @@ impl HeadLoop {
         if self.ending.termination.has_failed() {
             return;
         }
-        let is_interrupted = matches!(failure, Failure::Interrupted { .. });
+        let is_interrupted = failure.is_interrupt();
         if !(failure.is_closed_pipe() && self.io.outputs.has_closed()) {
             let pid = |rank| self.nodes.pid((job, rank));
             let running = self.nodes.running_count();

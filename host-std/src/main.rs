@@ -4,6 +4,8 @@
 mod allocator;
 #[cfg(all(target_env = "gnu", not(test)))]
 mod entry;
+#[cfg(target_env = "gnu")]
+mod resolver;
 
 use allocator::Allocator;
 use std::process::ExitCode;

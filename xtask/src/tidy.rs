@@ -34,6 +34,8 @@ const UNSAFE_PLACES: &[&str] = &[
     "transports/capi/",
     // The entry of the program.
     "host-std/src/entry.rs",
+    // Functions of the C library, as the standard library calls them.
+    "host-std/src/resolver.rs",
     // A process is copied.
     "host-std/src/launch/guard.rs",
     // A process is made that has the memory of its parent until it executes a program.

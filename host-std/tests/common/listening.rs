@@ -5,7 +5,7 @@ use pmi_std::Pmi;
 use pmi_std::env::Environment;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -35,6 +35,11 @@ impl Host {
     pub fn start_reading(input: Stdio, door: &[&str], mark: &str, words: &[&str]) -> Self {
         let mut command = host(["run"]);
         command.args(door).args(words).stdin(input);
+        Self::start_command(command, mark)
+    }
+
+    /// Starts a launcher, and reads its address.
+    pub fn start_command(mut command: Command, mark: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());

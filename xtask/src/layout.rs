@@ -8,7 +8,9 @@
 //! before it starts. The process that reaches one stops, the function is noted, and the breakpoint is
 //! removed. Names have a hash of the compiler, which is replaced by `*`. A name that no function has any
 //! more has no effect, and a function without a name here costs its page, so the script may be older than
-//! the program.
+//! the program. Functions of the libraries of C, which are linked from archives, have no sections of their
+//! own: the members of the archives that define them are placed, behind the calls of functions of which there
+//! are several for different processors (`.iplt`).
 //!
 //! A launcher of many ranks unmaps its pages when it has read its settings, prepared the job and started all
 //! ranks ([`MARKER`]). Functions that it calls afterwards, and those that are being executed, come first, so
@@ -62,7 +64,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     println!("{} of {} functions are called, {placed} are placed", called.len(), functions.len());
     if write {
         let path = process::root().join(SCRIPT);
-        fs::write(&path, script(&functions, &groups))
+        fs::write(&path, script(&functions, &groups, &c_members()?))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -82,6 +84,39 @@ fn functions(program: &Path) -> Result<Functions, String> {
         true => Err(format!("{} has no symbols of functions", program.display())),
         false => Ok(functions),
     }
+}
+
+/// Members of archives by the names of functions that they define. A local name of several members is not
+/// among them.
+type Members = BTreeMap<String, String>;
+
+/// Members of the archives of the C library and of the unwinder.
+fn c_members() -> Result<Members, String> {
+    let mut nm = Command::new("nm");
+    nm.args(["-A", "--defined-only"]);
+    for name in ["libc.a", "libgcc_eh.a"] {
+        let path = process::output(Command::new("cc").arg(format!("-print-file-name={name}")))?;
+        nm.arg(path.trim());
+    }
+    Ok(members(&process::output(&mut nm)?))
+}
+
+/// Members in lines `ARCHIVE:MEMBER:ADDRESS TYPE NAME`; small types are those of local symbols.
+fn members(table: &str) -> Members {
+    let (mut global, mut local) = (Members::new(), BTreeMap::<String, Option<String>>::new());
+    for line in table.lines() {
+        let [place, kind, name] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        let Some(member) = place.rsplit(':').nth(1).map(str::to_owned) else { continue };
+        match kind {
+            "T" | "W" | "i" => _ = global.insert(name.to_owned(), member),
+            "t" => {
+                let entry = local.entry(name.to_owned()).or_insert_with(|| Some(member.clone()));
+                entry.take_if(|known| *known != member);
+            }
+            _ => {}
+        }
+    }
+    local.into_iter().filter_map(|(name, member)| Some((name, member?))).chain(global).collect()
 }
 
 /// Addresses of the section with the functions that were placed, if the program has it.
@@ -290,28 +325,39 @@ fn file_offset(program: &File, address: u64) -> Option<u64> {
 }
 
 /// The script of the linker that places the functions of each group next to each other, in the order of the
-/// groups, and in that of their first calls. A function of several groups is in the first.
+/// groups, and in that of their first calls. A function of several groups is in the first. Their tables, as
+/// those of jumps, are placed likewise behind the constants that are no text.
 ///
 /// A name without its hash that other functions have as well, as instances of a generic function do, would
 /// place all of them. Such a function is named with its hash, which another compiler makes otherwise.
-fn script(functions: &Functions, groups: &[Vec<u64>]) -> String {
+fn script(functions: &Functions, groups: &[Vec<u64>], members: &Members) -> String {
     let is_called = |address: &u64| groups.iter().any(|group| group.contains(address));
     let others = functions.iter().filter(|(address, _)| !is_called(address));
     let others: BTreeSet<String> =
         others.flat_map(|(_, names)| names).map(|name| pattern(name)).collect();
-    let (mut text, mut known) = (String::from(HEAD), BTreeSet::new());
-    for group in groups {
-        let names = group.iter().filter_map(|address| functions.get(address)).flatten();
-        let patterns = names.map(|name| match pattern(name) {
-            shared if others.contains(&shared) => format!("{}*", plain(name)),
-            own => own,
-        });
-        for pattern in patterns.filter(|one| known.insert(one.clone())) {
-            text.push_str(&format!("    *(.text.{pattern} .text.unlikely.{pattern})\n"));
+    let (mut code, mut constants, mut known) = (String::new(), String::new(), BTreeSet::new());
+    for name in groups.iter().flatten().filter_map(|address| functions.get(address)).flatten() {
+        if let Some(member) = members.get(name) {
+            if known.insert(member.clone()) {
+                code.push_str(&format!("    *.a:{member}(.text .text.*)\n"));
+            }
+            continue;
+        }
+        let mut pattern = pattern(name);
+        if others.contains(&pattern) {
+            pattern = format!("{}*", plain(name));
+        }
+        if known.insert(pattern.clone()) {
+            code.push_str(&format!("    *(.text.{pattern} .text.unlikely.{pattern})\n"));
+            let tables = format!("    *(.rodata.{pattern} .rodata..Lswitch.table.{pattern})\n");
+            constants.push_str(&tables);
         }
     }
-    text.push_str(TAIL);
-    text
+    format!(
+        "{HEAD}SECTIONS\n{{\n  {SECTION} :\n  {{\n    *(.iplt)\n{code}  }}\n}}\nINSERT BEFORE .text;\n\
+         SECTIONS\n{{\n  {CONSTANTS} :\n  {{\n    *(.rodata.cst*)\n{constants}  }}\n}}\n\
+         INSERT BEFORE .rodata;\n"
+    )
 }
 
 /// The name of a function without what an optimization has appended.
@@ -349,17 +395,8 @@ fn pattern(name: &str) -> String {
 
 const SCRIPT: &str = "host-std/layout.ld";
 const SECTION: &str = ".text.run";
-const HEAD: &str =
-    "/* Functions that runs call, next to each other: written by `cargo xtask layout --write`. */
-SECTIONS
-{
-  .text.run :
-  {
-";
-const TAIL: &str = "  }
-}
-INSERT BEFORE .text;
-";
+const CONSTANTS: &str = ".rodata.run";
+const HEAD: &str = "/* Functions that runs call: written by `cargo xtask layout --write`. */\n";
 
 /// Word of a run that stands for the client.
 const CLIENT: &str = "CLIENT";
@@ -379,11 +416,13 @@ const PHASES: usize = 3;
 /// Name of the process of a guard.
 const GUARD: &str = "pmi-guard";
 
-/// Runs whose functions are placed, the most frequent first.
+/// Runs whose functions are placed, the most frequent first. On a busy machine the launcher looks for ranks
+/// that have sent no message, as it does where ranks begin with a `sleep`.
 const RUNS: &[&[&str]] = &[
     &["run", "-n", "1", "/bin/true"],
     &["run", "-n", "8", "/bin/true"],
-    &["run", "-n", "128", "/bin/sh", "-c", "CLIENT memory pmi1 1023; sleep 0.3"],
+    &["run", "-n", "256", "CLIENT", "memory", "pmi1", "1023"],
+    &["run", "-n", "128", "/bin/sh", "-c", "sleep 1; CLIENT memory pmi1 1023; sleep 0.3"],
     &["run", "-n", "4", "CLIENT", "work", "pmi1", "64", "32", "32", "25"],
     &["run", "-n", "4", "CLIENT", "work", "pmi2", "64", "32", "32", "25"],
     &["run", "-n", "8", "--starter", "local:2", "CLIENT", "memory", "pmi1", "1023"],
@@ -406,6 +445,33 @@ mod tests {
         for (name, expected) in cases {
             assert_eq!(pattern(name), expected);
         }
+    }
+
+    #[test]
+    fn functions_of_the_c_library_belong_to_members_of_its_archive() {
+        let table = "\n/usr/lib/libc.a:malloc.o:0000000000001230 T malloc\n\
+            libc.a:malloc.o:0000000000000010 t _int_malloc\n\
+            libc.a:wait.o:0000000000000000 t cancel\nlibc.a:poll.o:0000000000000000 t cancel\n\
+            libc.a:memmove.o:0000000000000000 i memmove\nlibc.a:errno.o:0000000000000000 B errno\n";
+        let members = members(table);
+        let found: Vec<_> =
+            members.iter().map(|(name, member)| format!("{name} {member}")).collect();
+        assert_eq!(found, ["_int_malloc malloc.o", "malloc malloc.o", "memmove memmove.o"]);
+        let functions = Functions::from([
+            (1, vec!["malloc".to_owned()]),
+            (2, vec!["_int_malloc".to_owned()]),
+            (3, vec!["_RNvCsAbc_4main5start".to_owned()]),
+        ]);
+        let text = script(&functions, &[vec![3, 2], vec![1]], &members);
+        let placed: Vec<&str> = text.lines().filter(|line| line.contains('(')).collect();
+        let expected = [
+            "    *(.iplt)",
+            "    *(.text._RNvCs*_4main5start* .text.unlikely._RNvCs*_4main5start*)",
+            "    *.a:malloc.o(.text .text.*)",
+            "    *(.rodata.cst*)",
+            "    *(.rodata._RNvCs*_4main5start* .rodata..Lswitch.table._RNvCs*_4main5start*)",
+        ];
+        assert_eq!(placed, expected);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Links the program: exported symbols, the order of functions, the address at which it is loaded, and the
-//! unwinder.
+//! libraries of C.
 
 use std::env;
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -30,27 +32,79 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", layout.display());
     }
     // At a fixed address nothing is relocated: a relocation copies its page, in each process.
-    if env::var_os(PIE).is_none() {
+    let is_fixed = env::var_os(PIE).is_none();
+    if is_fixed {
         println!("cargo:rustc-link-arg-bins=-no-pie");
     }
-    // The loader maps one library less if the unwinder, which is used after a panic only, is in the program.
-    if env::var("HOST") == env::var("TARGET")
-        && let Some(directory) = directory_of_unwinder()
+    if env::var("HOST") != env::var("TARGET") {
+        return;
+    }
+    // Without the loader and the mappings of its libraries, a start takes less time and memory.
+    let is_usual = is("CARGO_CFG_TARGET_ARCH", "x86_64") && !flags.contains("sanitizer");
+    let features = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    let has_static_libraries = features.split(',').any(|feature| feature == "crt-static");
+    if is_fixed
+        && is_usual
+        && !has_static_libraries
+        && let Some(directory) = directory_of_archives()
     {
-        println!("cargo:rustc-link-search=native={directory}");
+        println!("cargo:rustc-link-arg-bins=-static");
+        println!("cargo:rustc-link-arg-bins=-L{}", directory.display());
+        for function in OPTIONAL_FUNCTIONS {
+            println!("cargo:rustc-link-arg-bins=-Wl,-u,{function}");
+        }
+        // These need each other, and linkers other than the default one look once.
+        for word in ["-Wl,--start-group", "-lgcc_s", "-lc", "-lgcc", "-Wl,--end-group"] {
+            println!("cargo:rustc-link-arg-bins={word}");
+        }
+        return;
+    }
+    // The loader maps one library less if the unwinder, which is used after a panic only, is in the program.
+    if let Some(directory) = archive("gcc_eh").as_deref().and_then(Path::parent) {
+        println!("cargo:rustc-link-search=native={}", directory.display());
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
     }
 }
 
-/// Directory with the unwinder as an archive, as the C compiler has it.
-fn directory_of_unwinder() -> Option<String> {
-    let compiler = env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".into());
-    let found = Command::new(compiler).arg("-print-file-name=libgcc_eh.a").output().ok()?;
-    let file = String::from_utf8(found.stdout).ok()?;
-    let file = Path::new(file.trim());
-    file.is_absolute().then(|| Some(file.parent()?.to_str()?.to_owned()))?
+/// A directory with the archives of the libraries that the compiler names, and with no shared library, which
+/// the linker would prefer. `None` where an archive is missing, or threads are not part of the C library, as
+/// before glibc 2.34.
+fn directory_of_archives() -> Option<PathBuf> {
+    let is_empty =
+        |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() <= EMPTY_ARCHIVE_BYTES);
+    archive("pthread").filter(|path| is_empty(path))?;
+    let directory = Path::new(&env::var_os("OUT_DIR")?).join("archives");
+    fs::create_dir_all(&directory).ok()?;
+    // The shared library of gcc has the unwinder and functions of its archive, which is linked as well.
+    let pairs = ["c", "m", "rt", "pthread", "util", "dl"].map(|name| (name, name));
+    for (name, with) in pairs.into_iter().chain([("gcc_s", "gcc_eh")]) {
+        let link = directory.join(format!("lib{name}.a"));
+        let _ = fs::remove_file(&link);
+        symlink(archive(with)?, &link).ok()?;
+    }
+    Some(directory)
 }
 
+/// Path of an archive that the C compiler has.
+fn archive(name: &str) -> Option<PathBuf> {
+    let compiler = env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".into());
+    let found =
+        Command::new(compiler).arg(format!("-print-file-name=lib{name}.a")).output().ok()?;
+    let path = PathBuf::from(String::from_utf8(found.stdout).ok()?.trim());
+    path.is_absolute().then_some(path)
+}
+
+/// Functions that the standard library calls if the C library has them. Such a call alone does not link the
+/// member of an archive that defines the function.
+const OPTIONAL_FUNCTIONS: &[&str] = &[
+    "__cxa_thread_atexit_impl",
+    "copy_file_range",
+    "gettid",
+    "posix_spawn_file_actions_addchdir_np",
+    "statx",
+];
+/// Size of an archive without members.
+const EMPTY_ARCHIVE_BYTES: u64 = 8;
 /// Written by `cargo xtask layout --write`.
 const LAYOUT: &str = "layout.ld";
 /// Variable that keeps the program independent of its position.

@@ -80,7 +80,7 @@ impl Release {
         Ok(Self { directory })
     }
 
-    /// The archive with TLS and the C libraries; it needs the C library of this machine or a newer one.
+    /// The archive with TLS and the C libraries, which need the C library of this machine or a newer one.
     fn with_libraries(&self) -> Result<PathBuf, String> {
         let program = toolchain::build_host()?;
         let tree = self.tree("x86_64", "gnu", &program)?;
@@ -142,9 +142,14 @@ impl Release {
         create(&documents)?;
         let installed = tree.join("bin/pmi-host");
         copy(program, &installed)?;
-        // Its symbols are as large as its instructions.
+        // Its symbols are as large as its instructions; those that debuggers look up are needed.
         if processor == env::consts::ARCH {
-            process::output(Command::new("strip").arg(&installed))?;
+            let mut strip = Command::new("strip");
+            process::output(strip.args(["--wildcard", "--keep-symbol=MPIR_*"]).arg(&installed))?;
+        }
+        let symbols = process::output(Command::new("readelf").arg("-sW").arg(&installed))?;
+        if !symbols.contains(" MPIR_proctable") {
+            return Err(format!("debuggers find no table of ranks in {}", installed.display()));
         }
         for name in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
             copy(&process::root().join(name), &documents.join(name))?;
@@ -206,7 +211,7 @@ impl Release {
         let write = |name: &str, text: &str| {
             fs::write(control.join(name), text).map_err(|error| error.to_string())
         };
-        write("control", &control_file(&needed_glibc(&release.join("bin/pmi-host"))?))?;
+        write("control", &control_file(&newest_glibc(&release.join("lib/pmi-host"))?))?;
         for (name, script) in [("postinst", POSTINST), ("prerm", PRERM)] {
             write(name, script)?;
             process::output(Command::new("chmod").arg("755").arg(control.join(name)))?;
@@ -318,7 +323,7 @@ fn copy_libraries(program: &Path, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The newest version of glibc that the program requires a symbol of.
+/// The newest version of glibc that a program or a library requires a symbol of.
 fn needed_glibc(program: &Path) -> Result<String, String> {
     let mut readelf = Command::new("readelf");
     let symbols = process::output(readelf.args(["--dyn-syms", "-W"]).arg(program))?;
@@ -328,6 +333,16 @@ fn needed_glibc(program: &Path) -> Result<String, String> {
         .filter_map(|rest| rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next());
     let newest = versions.max_by_key(|version| version_numbers(version));
     newest.map(str::to_owned).ok_or_else(|| "no symbol of glibc".into())
+}
+
+/// The newest version of glibc that a shared library of a directory requires.
+fn newest_glibc(directory: &Path) -> Result<String, String> {
+    let is_shared = |path: &PathBuf| path.extension().is_some_and(|end| end == "0");
+    let libraries = entries(directory)?.into_iter().filter(is_shared);
+    let needed: Vec<String> =
+        libraries.map(|path| needed_glibc(&path)).collect::<Result<_, String>>()?;
+    let newest = needed.into_iter().max_by_key(|version| version_numbers(version));
+    newest.ok_or_else(|| format!("{} has no library", directory.display()))
 }
 
 /// The numbers of a version, to be compared.
@@ -351,7 +366,8 @@ fn spec_file(from: &Path) -> String {
     let from = from.display();
     format!(
         "Name: pmi-host\nVersion: {VERSION}\nRelease: 1\nLicense: MIT OR Apache-2.0\n\
-         Summary: Launcher and PMI server for MPI programs\nAutoReqProv: no\nRequires: glibc\n\
+         Summary: Launcher and PMI server for MPI programs\nAutoReqProv: no\n\
+         Requires: glibc, /usr/bin/getent\n\
          %global debug_package %{{nil}}\n%global __os_install_post %{{nil}}\n%description\n\
          Starts programs of MPICH, Intel MPI and Open MPI on one machine or many.\n%install\n\
          mkdir -p %{{buildroot}}/usr\ncp -a {from}/. %{{buildroot}}/usr\n%files\n\

@@ -127,11 +127,14 @@ impl Tools {
         let host = first_line(process::command(&self.host).arg("--version"));
         let libc = first_line(process::command("getconf").arg("GNU_LIBC_VERSION"));
         let compiler = first_line(process::command("rustc").arg("--version"));
+        let headers = process::output(Command::new("readelf").arg("-lW").arg(&self.host));
+        let is_static = headers.is_ok_and(|headers| !headers.contains("INTERP"));
         vec![
             format!("{cores} cores, {}", kernel()),
             format!(
-                "{}, linked with {} and its allocator",
+                "{}, linked {}with {} and its allocator",
                 host.as_deref().unwrap_or("pmi-host"),
+                if is_static { "statically " } else { "" },
                 libc.as_deref().unwrap_or("the C library of the machine")
             ),
             format!(

@@ -74,13 +74,9 @@ impl PortableTarget {
         let (archive, compiler) = (built.join("libpmi_capi.a"), self.compiler(builder));
         let directory = release.directory.join(format!("capi-{}", self.processor));
         let findings = capi::make_for(&directory, OtherTarget { cargo, archive, compiler })?;
-        for library in super::entries(&directory.join("lib"))? {
-            let is_shared = library.extension().is_some_and(|end| end == "0");
-            if is_shared
-                && version_numbers(&super::needed_glibc(&library)?) > version_numbers(GLIBC)
-            {
-                return Err(format!("{} requires a newer glibc", library.display()));
-            }
+        let needed = super::newest_glibc(&directory.join("lib"))?;
+        if version_numbers(&needed) > version_numbers(GLIBC) {
+            return Err(format!("a library of {} requires glibc {needed}", directory.display()));
         }
         findings.first().map_or(Ok(directory), |finding| Err(finding.clone()))
     }

@@ -19,7 +19,7 @@ use crate::{process, toolchain};
 use qemu::{Line, MPS2, Running};
 use scenes::{Boards, Linux, Stage};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// An architecture, and the QEMU machine that stands for it.
@@ -108,25 +108,28 @@ fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
             total += machine::verdict_on_lack(machine::in_ci());
             continue;
         }
-        let manager = build_manager()?;
-        let kernel = build(machine, arch.target, "pmi-guest", arch.rustflags)?;
+        let manager = manager().run()?;
+        let kernel = rust_image(machine, arch.target, GUEST, arch.rustflags)?.run()?;
         let stage = Stage { arch, kernel, manager };
         total += stage.play(wanted.guests);
         stages.push(stage);
     }
     if wanted.board && is_ready(BOARD, &BOARD_NEEDS) {
-        let manager = build_manager()?;
-        let kernel = build(machine, BOARD_TARGET, "pmi-board", "")?;
+        let manager = manager().run()?;
+        let kernel = rust_image(machine, BOARD_TARGET, BOARD_PACKAGE, "")?.run()?;
         let serial = kernel.with_file_name("serial");
+        let [microbit, rp2040] = EMBASSY_BOARDS;
         let images = Boards {
             eight: kernel,
             serial: [serial, build_c(machine, &C_BOARD, "greet", "")?],
             guest: build_c(machine, &C_GUEST, "greet", "")?,
-            microbit: build_embassy(machine, "microbit")?,
+            microbit: embassy_image(machine, microbit)?.run()?,
         };
         total += boards.insert(images).play(&manager);
         // No machine of QEMU runs it: that it links is the test.
-        total += tally_of(build_embassy(machine, "rp2040").map(|_| Tally::PASSED));
+        total += tally_of(
+            embassy_image(machine, rp2040).and_then(ImageBuild::run).map(|_| Tally::PASSED),
+        );
     } else if wanted.board {
         total += machine::verdict_on_lack(machine::in_ci());
     }
@@ -168,37 +171,62 @@ fn read(arguments: &[String]) -> Result<Selection, String> {
     Ok(Selection { archs, board, guests })
 }
 
-fn build_manager() -> Result<PathBuf, String> {
+/// Builds that take long; the others are of programs in C.
+pub(crate) fn build_commands(machine: &Machine) -> Result<Vec<Command>, String> {
+    let mut images = vec![manager()];
+    for arch in ARCHS {
+        images.push(rust_image(machine, arch.target, GUEST, arch.rustflags)?);
+    }
+    images.push(rust_image(machine, BOARD_TARGET, BOARD_PACKAGE, "")?);
+    for board in EMBASSY_BOARDS {
+        images.push(embassy_image(machine, board)?);
+    }
+    Ok(images.into_iter().map(|image| image.build).collect())
+}
+
+/// A build, and the file that it makes.
+struct ImageBuild {
+    build: Command,
+    image: PathBuf,
+}
+
+impl ImageBuild {
+    fn run(mut self) -> Result<PathBuf, String> {
+        match process::succeeds(&mut self.build) {
+            true => Ok(self.image),
+            false => Err(format!("{} does not build", self.image.display())),
+        }
+    }
+}
+
+fn manager() -> ImageBuild {
     let directory = toolchain::target_directory().join("bare-metal");
-    let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "--package", "pmi-manager", "--manifest-path", MANIFEST]);
-    cargo.arg("--target-dir").arg(&directory);
-    match process::succeeds(&mut cargo) {
-        true => Ok(directory.join("release/pmi-manager")),
-        false => Err("the manager does not build".into()),
-    }
+    let mut build = process::cargo();
+    build.args(["build", "--release", "--package", "pmi-manager", "--manifest-path", MANIFEST]);
+    build.arg("--target-dir").arg(&directory);
+    ImageBuild { build, image: directory.join("release/pmi-manager") }
 }
 
-/// Builds one package of the bare-metal workspace for a target and gives its image.
-fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<PathBuf, String> {
+/// One package of the bare-metal workspace for a target.
+fn rust_image(
+    machine: &Machine,
+    target: &str,
+    package: &str,
+    flags: &str,
+) -> Result<ImageBuild, String> {
     let toolchain = toolchain::choose(target, &machine.facts)?;
-    let (mut cargo, directory) = in_directory(&toolchain, target);
-    cargo.args(["--package", package, "--all-features"]).env("RUSTFLAGS", flags);
-    match process::succeeds(&mut cargo) {
-        true => Ok(directory.join(target).join("release").join(package)),
-        false => Err(format!("{target}: {package} does not build")),
-    }
+    let (mut build, directory) = in_directory(&toolchain, target);
+    build.args(["--package", package, "--all-features"]).env("RUSTFLAGS", flags);
+    Ok(ImageBuild { build, image: directory.join(target).join("release").join(package) })
 }
 
-/// Builds the rank with embassy for a board, and gives its image.
-fn build_embassy(machine: &Machine, board: &str) -> Result<PathBuf, String> {
+/// The rank with embassy for a board.
+fn embassy_image(machine: &Machine, board: &str) -> Result<ImageBuild, String> {
     let toolchain = toolchain::choose(SMALL_BOARD_TARGET, &machine.facts)?;
-    let (mut cargo, directory) = in_directory(&toolchain, SMALL_BOARD_TARGET);
-    cargo.args(["--package", "pmi-embassy", "--bin", board, "--features", board]);
-    match process::succeeds(&mut cargo) {
-        true => Ok(directory.join(SMALL_BOARD_TARGET).join("release").join(board)),
-        false => Err(format!("{SMALL_BOARD_TARGET}: the rank for {board} does not build")),
-    }
+    let (mut build, directory) = in_directory(&toolchain, SMALL_BOARD_TARGET);
+    build.args(["--package", "pmi-embassy", "--bin", board, "--features", board]);
+    let image = directory.join(SMALL_BOARD_TARGET).join("release").join(board);
+    Ok(ImageBuild { build, image })
 }
 
 /// Builds a program in C of `examples/bare-metal/c-client` with the client for kernels without libc, and
@@ -315,10 +343,7 @@ fn build_linux() -> Result<Linux, String> {
 }
 
 /// A build of the bare-metal workspace, and the directory it goes to.
-pub(crate) fn in_directory(
-    toolchain: &toolchain::Toolchain,
-    target: &str,
-) -> (std::process::Command, PathBuf) {
+pub(crate) fn in_directory(toolchain: &toolchain::Toolchain, target: &str) -> (Command, PathBuf) {
     let mut cargo = toolchain::build(toolchain, target, "core", "release");
     // Apart from the workspace's own: other flags, other libraries.
     let directory = toolchain::target_directory().join("bare-metal-std");
@@ -328,6 +353,10 @@ pub(crate) fn in_directory(
 
 const BOARD: &str = "cortex-m";
 const BOARD_TARGET: &str = "thumbv7em-none-eabihf";
+const BOARD_PACKAGE: &str = "pmi-board";
+const GUEST: &str = "pmi-guest";
+/// Boards of the rank with embassy. QEMU has the first one.
+const EMBASSY_BOARDS: [&str; 2] = ["microbit", "rp2040"];
 const SMALL_BOARD_TARGET: &str = "thumbv6m-none-eabi";
 const C_GUEST_TARGET: &str = "riscv64gc-unknown-none-elf";
 const BOARD_NEEDS: [Need; 6] = [

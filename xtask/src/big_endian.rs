@@ -8,9 +8,10 @@ use crate::machine::{Machine, Need};
 use crate::process;
 use crate::tally::Tally;
 use crate::test::tally_of;
-use crate::toolchain;
+use crate::toolchain::{self, Toolchain};
+use std::process::Command;
 
-const TARGET: &str = "s390x-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "s390x-unknown-linux-gnu";
 
 pub(crate) const NEEDS: &[Need] = &[Need::Target(TARGET), Need::BigEndian];
 
@@ -26,16 +27,21 @@ const TESTS: [&str; 4] = ["binary", "pmix_codec", "round_trip", "round_trip_pmi2
 pub(crate) fn check(machine: &Machine) -> Tally {
     tally_of(toolchain::choose(TARGET, &machine.facts).map(|choice| {
         println!("compiler: {choice}");
-        let mut cargo = toolchain::cargo(&choice, "test", TARGET, "std,panic_unwind", "dev");
-        cargo.args(["--package", "pmi-core", "--features", "pmix", "--no-fail-fast", "--lib"]);
-        cargo.args(TESTS.iter().flat_map(|test| ["--test", test]));
-        // An emulated processor is slow, and the order of bytes does not depend on the case.
-        cargo.env("PROPTEST_CASES", "16");
-        cargo.env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER", LINKER);
-        let runner = format!("{EMULATOR} -L {LIBRARIES}");
-        cargo.env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER", runner);
-        // Faults are found on other machines; here only the results count.
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
-        process::count_tests(&mut cargo)
+        process::count_tests(&mut command(&choice))
     }))
+}
+
+/// `cargo test` with the emulator.
+pub(crate) fn command(choice: &Toolchain) -> Command {
+    let mut cargo = toolchain::cargo(choice, "test", TARGET, "std,panic_unwind", "dev");
+    cargo.args(["--package", "pmi-core", "--features", "pmix", "--no-fail-fast", "--lib"]);
+    cargo.args(TESTS.iter().flat_map(|test| ["--test", test]));
+    // An emulated processor is slow, and the order of bytes does not depend on the case.
+    cargo.env("PROPTEST_CASES", "16");
+    cargo.env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    let runner = format!("{EMULATOR} -L {LIBRARIES}");
+    cargo.env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    // Faults are found on other machines; here only the results count.
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    cargo
 }

@@ -78,7 +78,7 @@ fn fuzz(budget: Budget, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
         println!("not run: {why}; on Debian: apt-get install g++");
         return verdict_on_lack(in_ci());
     }
-    let directory = toolchain::target_directory().join("fuzz");
+    let directory = directory();
     let built = match host() {
         Ok(host) => build(&host, &directory).then(|| directory.join(&host).join("release")),
         Err(why) => {
@@ -115,20 +115,33 @@ fn host() -> Result<String, String> {
     host.map(str::to_owned).ok_or_else(|| "rustc does not name its host".into())
 }
 
-fn build(host: &str, directory: &Path) -> bool {
+/// The build of all fuzzers.
+pub(crate) fn build_command() -> Result<Command, String> {
+    host().map(|host| command_for(&host, &directory()))
+}
+
+fn directory() -> PathBuf {
+    toolchain::target_directory().join("fuzz")
+}
+
+fn command_for(host: &str, directory: &Path) -> Command {
     let mut flags = FLAGS.join(" ");
-    let sysroot = Facts::probe().sysroot.unwrap_or_default();
-    if has_sanitizer(&sysroot.join("lib/rustlib").join(host).join("lib")) {
+    if has_sanitizer(host) {
         flags += " -Zsanitizer=address";
-    } else {
-        // There is no unsafe code in core, so all but nothing is lost.
-        println!("without the address sanitizer: this compiler comes without its library");
     }
     let mut cargo = process::cargo();
     cargo.args(["build", "--quiet", "--locked", "--release", "--target", host]);
     cargo.args(["--manifest-path", MANIFEST]);
     cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", directory);
-    process::succeeds(&mut cargo)
+    cargo
+}
+
+fn build(host: &str, directory: &Path) -> bool {
+    if !has_sanitizer(host) {
+        // There is no unsafe code in core, so all but nothing is lost.
+        println!("without the address sanitizer: this compiler comes without its library");
+    }
+    process::succeeds(&mut command_for(host, directory))
 }
 
 /// The settings of `cargo fuzz`: edge counters, and comparisons that guide the fuzzer.
@@ -142,7 +155,9 @@ const FLAGS: &[&str] = &[
     "-Ccodegen-units=1",
 ];
 
-fn has_sanitizer(libraries: &Path) -> bool {
+fn has_sanitizer(host: &str) -> bool {
+    let sysroot = Facts::probe().sysroot.unwrap_or_default();
+    let libraries = sysroot.join("lib/rustlib").join(host).join("lib");
     let Ok(entries) = fs::read_dir(libraries) else { return false };
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with("_rt.asan.a"))
 }

@@ -216,7 +216,7 @@ pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathB
     let style = directory.join("style.css");
     files::write(&style, &without_style_comments(&files::read(&style)?))?;
     for (part, _) in PARTS {
-        let built = wasm::module(machine, "pmi-playground", Some(part), Loader::Page)?;
+        let built = wasm::module(machine, PACKAGE, Some(part), Loader::Page)?;
         files::copy_directory(&built, &directory.join(part))?;
     }
     let scenarios = root.join("wasm/sim/scenarios");
@@ -228,6 +228,12 @@ pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathB
         fs::copy(&log, directory.join("lessons").join(lesson)).map_err(|error| at(&log, error))?;
     }
     Ok(directory)
+}
+
+/// The builds of the modules.
+pub(crate) fn build_commands(machine: &Machine) -> Result<Vec<Command>, String> {
+    let choice = wasm::choose(machine)?;
+    Ok(PARTS.iter().map(|(part, _)| wasm::command(&choice, PACKAGE, Some(part))).collect())
 }
 
 /// The scenarios as the page lists them: the name, and the first line of what it shows.
@@ -251,6 +257,9 @@ fn gzipped_len(bytes: &[u8]) -> Result<usize, String> {
     let done = encoder.write_all(bytes).and_then(|()| encoder.finish());
     done.map(|all| all.len()).map_err(|error| error.to_string())
 }
+
+/// The package of the modules.
+const PACKAGE: &str = "pmi-playground";
 
 /// Directories of scripts: those that the page begins with, and those that it loads when they are needed.
 const SCRIPTS: [&str; 2] = ["app", "later"];

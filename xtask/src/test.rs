@@ -1,8 +1,9 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
-use crate::early_build::EarlyBuild;
+use crate::early_build::{self, EarlyBuild, EarlyBuilds};
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
+use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
 use crate::{
     bare_metal, big_endian, book, capi, faults, fuzz, layers, package, playground, process,
@@ -23,6 +24,8 @@ struct CiStep {
     /// Requirements of some tests of the step, which skip themselves, or fail in CI.
     wants: &'static [Need],
     run: fn(&Machine) -> Tally,
+    /// Builds of the step that are made beside the [`TESTS`], which mostly wait.
+    builds: fn(&Machine) -> Result<Vec<Command>, String>,
 }
 
 const BARE: &str = "thumbv7em-none-eabihf";
@@ -38,6 +41,9 @@ const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
 
 /// The step whose build begins with the first step.
 const RELEASE: &str = "release";
+
+/// The step beside which builds for later steps are made.
+const TESTS: &str = "tests";
 
 const STEPS: &[CiStep] = &[
     step("fmt", "the code is formatted", |_| cargo("fmt --all --check")).needs(&[Need::Rustfmt]),
@@ -81,7 +87,7 @@ const STEPS: &[CiStep] = &[
     })
     .needs(&[Need::Mpich, Need::Cmake]),
     step(
-        "tests",
+        TESTS,
         "all tests of the workspace, with those in the documentation; real MPI programs among them",
         |_| {
             let threads = test_threads().to_string();
@@ -113,29 +119,36 @@ const STEPS: &[CiStep] = &[
         tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
         tally
     }),
-    step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| fuzz::step()),
+    step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| fuzz::step())
+        .builds(|_| fuzz::build_command().map(|cargo| vec![cargo])),
     step(
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",
         |machine| {
-            let mut tally = BOARDS.iter().fold(Tally::default(), |mut tally, target| {
-                tally += no_std(machine, target, &["pmi-core", "pmi-link", "pmi-client"], "");
+            board_libraries().fold(Tally::default(), |mut tally, library| {
+                tally += library.build(machine);
                 tally
-            });
-            tally += no_std(machine, BARE, &["pmi-core", "pmi-link", "pmi-smoltcp"], DEFMT);
-            tally
+            })
         },
     )
+    .builds(|machine| board_libraries().map(|library| library.command(machine)).collect())
     .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])]),
     step(
         "big-endian",
         "the tests of the core on an s390x, whose numbers begin with the highest byte",
         big_endian::check,
     )
+    .builds(|machine| {
+        let mut cargo =
+            big_endian::command(&toolchain::choose(big_endian::TARGET, &machine.facts)?);
+        cargo.arg("--no-run");
+        Ok(vec![cargo])
+    })
     .needs(big_endian::NEEDS),
     step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
-        library(machine, HERMIT, "std,panic_abort", &["pmi-std"], "")
+        HERMIT_LIBRARY.build(machine)
     })
+    .builds(|machine| HERMIT_LIBRARY.command(machine).map(|cargo| vec![cargo]))
     .needs(&[Need::Target(HERMIT)]),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
@@ -146,18 +159,20 @@ const STEPS: &[CiStep] = &[
         "nodes without operating system in jobs with each other, under QEMU",
         bare_metal::check,
     )
+    .builds(bare_metal::build_commands)
     .needs(bare_metal::NEEDS),
-    step("wasm", "pmi-core and pmi-link for the browser", |machine| {
-        no_std(machine, wasm::TARGET, &["pmi-core", "pmi-link"], "")
-    })
-    .needs(&[Need::Target(wasm::TARGET)]),
+    step("wasm", "pmi-core and pmi-link for the browser", |machine| WASM_LIBRARY.build(machine))
+        .builds(|machine| WASM_LIBRARY.command(machine).map(|cargo| vec![cargo]))
+        .needs(&[Need::Target(wasm::TARGET)]),
     step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
         tally_of(node(machine))
     })
+    .builds(|machine| Ok(vec![wasm::command(&wasm::choose(machine)?, NODE_MODULE, None)]))
     .needs(&[Need::Target(wasm::TARGET), Need::Node]),
     step("playground", "the page on which jobs are played, used in a browser", |machine| {
         tally_of(playground::check(machine))
     })
+    .builds(playground::build_commands)
     .needs(playground::BROWSER_NEEDS),
     step("book", "the book, its links, and the programs of its chapters", |machine| {
         tally_of(book::check(machine))
@@ -167,12 +182,16 @@ const STEPS: &[CiStep] = &[
 
 /// A step without requirements.
 const fn step(name: &'static str, about: &'static str, run: fn(&Machine) -> Tally) -> CiStep {
-    CiStep { name, about, needs: &[], wants: &[], run }
+    CiStep { name, about, needs: &[], wants: &[], run, builds: |_| Ok(Vec::new()) }
 }
 
 impl CiStep {
     const fn needs(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
+    }
+
+    const fn builds(self, builds: fn(&Machine) -> Result<Vec<Command>, String>) -> Self {
+        Self { builds, ..self }
     }
 
     const fn wants(self, wants: &'static [Need]) -> Self {
@@ -205,12 +224,14 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     let mut notes = Vec::new();
     let mut durations = Vec::new();
     let is_early = steps.iter().skip(1).any(|step| step.name == RELEASE);
-    let mut early = is_early.then(|| EarlyBuild::start(toolchain::HOST_BUILD)).flatten();
-    for step in steps {
+    let mut early = EarlyBuilds::start(is_early.then(release_build));
+    for step in &steps {
         println!("\n== {}: {}", step.name, step.about);
         let start = Instant::now();
-        if step.name == RELEASE {
-            early.take().into_iter().for_each(EarlyBuild::wait);
+        early.finish(step.name);
+        if step.name == TESTS {
+            early.finish(RELEASE);
+            early = EarlyBuilds::start(background_builds(&steps, &machine));
         }
         let tally = match step.needs.iter().find_map(|need| machine.lack(*need)) {
             Some(why) => {
@@ -236,6 +257,27 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     }
     println!("{total}");
     Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The launcher as users get it, which keeps one processor busy for minutes.
+fn release_build() -> EarlyBuild {
+    let mut command = process::cargo();
+    command.args(toolchain::HOST_BUILD.split(' '));
+    EarlyBuild { step: RELEASE, command }
+}
+
+/// Builds of all steps that have their needs, in the order of the steps.
+fn background_builds(steps: &[&CiStep], machine: &Machine) -> Vec<EarlyBuild> {
+    let can_run = |step: &&&CiStep| step.needs.iter().all(|need| machine.lack(*need).is_none());
+    let builds = steps.iter().filter(can_run).flat_map(|step| {
+        // What is in the way of one is reported by its step.
+        let commands = (step.builds)(machine).unwrap_or_default();
+        commands.into_iter().map(|command| EarlyBuild {
+            step: step.name,
+            command: early_build::in_background(&command),
+        })
+    });
+    builds.collect()
 }
 
 /// The steps named, in the order of the table; all when none is named.
@@ -283,31 +325,65 @@ fn findings(result: Result<Vec<String>, String>) -> Tally {
     Tally::of(findings.is_empty())
 }
 
-/// Builds what runs everywhere. Where cargo builds the libraries, there is none but `core`: a heap creeping
-/// in would not compile.
-fn no_std(machine: &Machine, target: &str, packages: &[&str], features: &str) -> Tally {
-    library(machine, target, "core", packages, features)
+/// Libraries of packages that are built for a target.
+struct TargetLibrary {
+    target: &'static str,
+    /// Crates of the standard library that they may use. Where cargo builds those, there are no others: a heap
+    /// creeping in would not compile.
+    crates: &'static str,
+    packages: &'static [&'static str],
+    features: &'static str,
 }
 
-/// Builds the libraries of packages for a target; `crates` lists the crates of std that they may use.
-fn library(
-    machine: &Machine,
-    target: &str,
-    crates: &str,
-    packages: &[&str],
-    features: &str,
-) -> Tally {
-    tally_of(toolchain::choose(target, &machine.facts).map(|choice| {
-        println!("compiler: {choice}");
-        let mut cargo = toolchain::build(&choice, target, crates, "release");
-        cargo.args(["--lib", "--features", features]);
-        check(cargo.args(packages.iter().flat_map(|package| ["--package", package])))
-    }))
+/// The libraries of the step `bare`.
+fn board_libraries() -> impl Iterator<Item = TargetLibrary> {
+    let packages = &["pmi-core", "pmi-link", "pmi-client"];
+    let plain = |target| TargetLibrary { target, crates: "core", packages, features: "" };
+    let packages = &["pmi-core", "pmi-link", "pmi-smoltcp"];
+    let logging = TargetLibrary { target: BARE, crates: "core", packages, features: DEFMT };
+    BOARDS.into_iter().map(plain).chain([logging])
 }
+
+const HERMIT_LIBRARY: TargetLibrary = TargetLibrary {
+    target: HERMIT,
+    crates: "std,panic_abort",
+    packages: &["pmi-std"],
+    features: "",
+};
+
+const WASM_LIBRARY: TargetLibrary = TargetLibrary {
+    target: wasm::TARGET,
+    crates: "core",
+    packages: &["pmi-core", "pmi-link"],
+    features: "",
+};
+
+impl TargetLibrary {
+    fn build(&self, machine: &Machine) -> Tally {
+        tally_of(toolchain::choose(self.target, &machine.facts).map(|choice| {
+            println!("compiler: {choice}");
+            check(&mut self.command_with(&choice))
+        }))
+    }
+
+    fn command(&self, machine: &Machine) -> Result<Command, String> {
+        toolchain::choose(self.target, &machine.facts).map(|choice| self.command_with(&choice))
+    }
+
+    fn command_with(&self, choice: &Toolchain) -> Command {
+        let mut cargo = toolchain::build(choice, self.target, self.crates, "release");
+        cargo.args(["--lib", "--features", self.features]);
+        cargo.args(self.packages.iter().flat_map(|package| ["--package", package]));
+        cargo
+    }
+}
+
+/// The package whose module Node runs.
+const NODE_MODULE: &str = "pmi-wasm-node";
 
 /// Runs the modules of wasm in Node, and compares the results with those of this machine.
 fn node(machine: &Machine) -> Result<Tally, String> {
-    let directory = wasm::module(machine, "pmi-wasm-node", None, Loader::Node)?;
+    let directory = wasm::module(machine, NODE_MODULE, None, Loader::Node)?;
     let host = toolchain::build_host()?;
     let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
     let hashes = process::output(process::cargo().args(words))?;

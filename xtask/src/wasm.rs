@@ -1,9 +1,11 @@
 //! Modules of wasm: compiled, and given the JavaScript that loads them.
 
 use crate::machine::Machine;
-use crate::{process, toolchain};
+use crate::process;
+use crate::toolchain::{self, Toolchain};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The environment that loads a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +27,9 @@ pub(crate) fn module(
     feature: Option<&str>,
     loader: Loader,
 ) -> Result<PathBuf, String> {
-    let choice = toolchain::choose(TARGET, &machine.facts)?;
+    let choice = choose(machine)?;
     println!("compiler: {choice}");
-    let mut cargo = toolchain::build(&choice, TARGET, "std,panic_abort", PROFILE);
-    if let Some(feature) = feature {
-        cargo.args(["--no-default-features", "--features", feature]);
-    }
-    if !process::succeeds(cargo.args(["--package", package])) {
+    if !process::succeeds(&mut command(&choice, package, feature)) {
         return Err(format!("{package} cannot be built for {TARGET}"));
     }
     let built = toolchain::directory(&choice).join(TARGET).join(PROFILE);
@@ -40,6 +38,21 @@ pub(crate) fn module(
     let directory = feature.map_or(directory.clone(), |feature| directory.join(feature));
     write(&module, loader, &directory)?;
     Ok(directory)
+}
+
+/// The compiler of modules.
+pub(crate) fn choose(machine: &Machine) -> Result<Toolchain, String> {
+    toolchain::choose(TARGET, &machine.facts)
+}
+
+/// The build of a module before it is given its JavaScript; see [`module`].
+pub(crate) fn command(choice: &Toolchain, package: &str, feature: Option<&str>) -> Command {
+    let mut cargo = toolchain::build(choice, TARGET, "std,panic_abort", PROFILE);
+    if let Some(feature) = feature {
+        cargo.args(["--no-default-features", "--features", feature]);
+    }
+    cargo.args(["--package", package]);
+    cargo
 }
 
 fn write(module: &Path, loader: Loader, directory: &Path) -> Result<(), String> {

@@ -40,7 +40,8 @@ fn main() {
         return;
     }
     // Without the loader and the mappings of its libraries, a start takes less time and memory.
-    let is_usual = is("CARGO_CFG_TARGET_ARCH", "x86_64") && !flags.contains("sanitizer");
+    let is_usual = is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && !["sanitizer", "prefer-dynamic"].iter().any(|flag| flags.contains(flag));
     let features = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
     let has_static_libraries = features.split(',').any(|feature| feature == "crt-static");
     if is_fixed

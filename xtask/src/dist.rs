@@ -60,6 +60,9 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 pub(crate) fn check() -> Result<Vec<String>, String> {
     let release = Release::new()?;
     let archive = release.with_libraries()?;
+    if has_loader(&release.unpacked(&archive).join("bin/pmi-host"))? {
+        return Err("the program is not static; on Debian: apt-get install libc6-dev".into());
+    }
     release.try_archive(&archive)?;
     let package = release.debian_package(&archive)?;
     release.try_package(&package)?;
@@ -321,6 +324,12 @@ fn copy_libraries(program: &Path, root: &Path) -> Result<(), String> {
         copy(Path::new(path), &at)?;
     }
     Ok(())
+}
+
+/// True if a program needs the loader of the system.
+pub(crate) fn has_loader(program: &Path) -> Result<bool, String> {
+    let headers = process::output(Command::new("readelf").arg("-lW").arg(program))?;
+    Ok(headers.contains("INTERP"))
 }
 
 /// The newest version of glibc that a program or a library requires a symbol of.

@@ -1,5 +1,6 @@
 //! Contestants of a comparison, built and found, and the facts of the machine.
 
+use crate::dist::has_loader;
 use crate::{mpi, process, wheel};
 use serde_json::Value;
 use std::fs;
@@ -127,8 +128,7 @@ impl Tools {
         let host = first_line(process::command(&self.host).arg("--version"));
         let libc = first_line(process::command("getconf").arg("GNU_LIBC_VERSION"));
         let compiler = first_line(process::command("rustc").arg("--version"));
-        let headers = process::output(Command::new("readelf").arg("-lW").arg(&self.host));
-        let is_static = headers.is_ok_and(|headers| !headers.contains("INTERP"));
+        let is_static = has_loader(Path::new(&self.host)).is_ok_and(|found| !found);
         vec![
             format!("{cores} cores, {}", kernel()),
             format!(

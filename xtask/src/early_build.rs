@@ -1,8 +1,8 @@
 //! Builds for later steps, made beside steps that leave a processor free.
 //!
-//! They print nothing: the step that needs a result runs the same command after [`EarlyBuilds::finish`],
-//! and reports what has failed. Cargo locks the directory of a profile or target, so builds of others go
-//! on meanwhile.
+//! They print nothing: the step that needs a result runs the same command after [`EarlyBuilds::finish`], and
+//! reports what has failed. Cargo locks the directory of a profile or target, so builds of others go on
+//! meanwhile.
 
 use crate::process;
 use crate::processes::MARK;

@@ -328,8 +328,8 @@ fn findings(result: Result<Vec<String>, String>) -> Tally {
 /// Libraries of packages that are built for a target.
 struct TargetLibrary {
     target: &'static str,
-    /// Crates of the standard library that they may use. Where cargo builds those, there are no others: a heap
-    /// creeping in would not compile.
+    /// Crates of the standard library that they may use. Where cargo builds those, there are no others: a
+    /// heap creeping in would not compile.
     crates: &'static str,
     packages: &'static [&'static str],
     features: &'static str,

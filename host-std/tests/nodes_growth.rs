@@ -151,32 +151,39 @@ fn host_that_was_lost_is_added_again_as_another_node() {
     // Two hosts of the start and one that was added; the last rank loses its node by itself.
     let script = format!(
         "spawn_by 1 add-host local4 '{LOSES_NODE}'; {0}; {1}
-        spawn_by 3 add-host local3,local4:2 '{FENCED}'
+        spawn_by 4 add-host local3,local4:2,local5 '{FENCED}'
         spawn_by 1 host local3 'echo once more'; touch done",
         lost("local4"),
         lost("local3"),
     );
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-growth-again");
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir(&directory).unwrap();
     let text = format!(
         "{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi
         if [ $PMI_RANK = 2 ]; then kill -KILL $PPID; exec sleep 60; fi
         ask barrier_in; ask finalize >/dev/null"
     );
-    let words = ["--label-format", "%g:%r@%h ", "--on-exit-error", "ignore", "sh", "-c", &text];
-    let ran = run(nodes(3, 3, &words).current_dir(&directory)).exits_with(1);
-    assert!(directory.join("done").exists(), "{} {}", ran.out, ran.err);
-    let has = |text: &str| ran.out.lines().filter(|line| line.ends_with(text)).count();
-    for (text, count) in [
-        ("0:0@local1 cmd=barrier_out rc=0", 1),
-        ("0:1@local2 cmd=barrier_out rc=0", 1),
-        ("@local3 0 of 3 cmd=barrier_out rc=0", 1),
-        ("@local4 1 of 3 cmd=barrier_out rc=0", 1),
-        ("@local4 2 of 3 cmd=barrier_out rc=0", 1),
-        ("@local3 once more", 1),
-    ] {
-        assert_eq!(has(text), count, "{text:?} in {} {}", ran.out, ran.err);
+    // With two nodes below each, that of `local5` is below a lost one.
+    for radix in ["4", "2"] {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-growth-again");
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        let options = ["--tree-radix", radix, "--label-format", "%g:%r@%h "];
+        // Other shells have no descriptors of two digits.
+        let words = ["--on-exit-error", "ignore", "bash", "-c", &text];
+        let mut command = nodes(3, 3, &[&options[..], &words].concat());
+        let ran = run(command.current_dir(&directory)).exits_with(1);
+        assert!(directory.join("done").exists(), "{} {}", ran.out, ran.err);
+        let has = |text: &str| ran.out.lines().filter(|line| line.ends_with(text)).count();
+        for (text, count) in [
+            ("0:0@local1 cmd=barrier_out rc=0", 1),
+            ("0:1@local2 cmd=barrier_out rc=0", 1),
+            ("@local3 0 of 4 cmd=barrier_out rc=0", 1),
+            ("@local4 1 of 4 cmd=barrier_out rc=0", 1),
+            ("@local4 2 of 4 cmd=barrier_out rc=0", 1),
+            ("@local5 3 of 4 cmd=barrier_out rc=0", 1),
+            ("@local3 once more", 1),
+        ] {
+            assert_eq!(has(text), count, "{text:?} in {} {}", ran.out, ran.err);
+        }
     }
 }
 

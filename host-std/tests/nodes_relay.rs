@@ -4,6 +4,7 @@
 mod common;
 
 use common::hosts::ssh_hosts;
+use common::spawner::SPAWNER;
 use common::{host, run, start};
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,6 +54,28 @@ fn hosts_join_and_exchange_values_over_their_starters() {
     let mut long = command("run", "output", "h[1-2]");
     let ran = run(long.args(["--node-relay", "sh", "-c", "seq 100000"])).exits_with(0);
     assert_eq!(ran.out.lines().count(), 200_000);
+}
+
+#[test]
+fn hosts_that_are_added_connect_over_their_starters() {
+    let text = format!(
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then spawn_by 2 add-host h3,h4 'echo here'
+        spawn_by 1 host h4 'seq 20000'; fi; ask barrier_in; ask finalize >/dev/null"
+    );
+    let mut added = command("run", "added", "h[1-2]");
+    // Other shells have no descriptors of two digits.
+    let words = ["--node-relay", "--label-format", "%g@%h ", "bash", "-c", &text];
+    let ran = run(added.args(words)).exits_with(0).says_nothing();
+    for (line, count) in [
+        ("0@h1 cmd=spawn_result rc=0", 2),
+        ("0@h1 cmd=barrier_out rc=0", 1),
+        ("0@h2 cmd=barrier_out rc=0", 1),
+        ("1@h3 here", 1),
+        ("1@h4 here", 1),
+        ("2@h4 20000", 1),
+    ] {
+        assert_eq!(ran.out.lines().filter(|one| *one == line).count(), count, "{line}");
+    }
 }
 
 #[test]

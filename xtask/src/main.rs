@@ -35,6 +35,7 @@ mod processes;
 mod repeat;
 mod rustdoc;
 mod sizes;
+mod slowest;
 mod source;
 mod tally;
 mod test;

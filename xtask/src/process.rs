@@ -1,6 +1,7 @@
 //! Starting other programs: always from the workspace root, never with our standard input.
 
 use crate::processes::{self, MARK, Process};
+use crate::slowest::TestTimes;
 use crate::tally::Tally;
 use std::env;
 use std::ffi::OsStr;
@@ -87,6 +88,7 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut tally = Tally::default();
     let mut watchdog = Watchdog::new(child.id());
+    let mut times = TestTimes::default();
     // A thread reads, because a process that a test leaves behind may keep the pipe open without end.
     let (sender, lines) = mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
@@ -106,8 +108,10 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
             Ok(line) => {
                 out.write_all(&line)?;
                 out.flush()?;
-                let counts = Tally::of_result_line(String::from_utf8_lossy(&line).trim_end());
-                tally += counts.unwrap_or_default();
+                let text = String::from_utf8_lossy(&line);
+                let text = text.trim_end();
+                tally += Tally::of_result_line(text).unwrap_or_default();
+                times.read(text, || watchdog.running());
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
@@ -118,6 +122,9 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
         }
     }
     let status = ended.map_or_else(|| child.wait(), Ok)?;
+    if let Some(line) = times.line() {
+        writeln!(out, "{line}")?;
+    }
     Ok((tally, status.success()))
 }
 
@@ -160,6 +167,14 @@ impl Watchdog {
                 Some(_) => {}
             }
         }
+    }
+
+    /// Name of the test program that runs: that of its file without the hash that cargo adds.
+    fn running(&self) -> Option<String> {
+        let running = processes::processes().into_iter().find(|process| self.is_test(process))?;
+        let path = processes::program(running.pid)?;
+        let name = path.file_name()?.to_string_lossy();
+        Some(name.rsplit_once('-').map_or(&*name, |(name, _)| name).to_owned())
     }
 
     /// True for programs that cargo runs and that are no compilers.

@@ -42,6 +42,9 @@ const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
 /// The step whose build begins with the first step.
 const RELEASE: &str = "release";
 
+/// Words with which cargo builds and runs the tests of the workspace.
+const WORKSPACE_TESTS: &str = "test --workspace --features pmi-std/tls";
+
 /// The step beside which builds for later steps are made.
 const TESTS: &str = "tests";
 
@@ -75,7 +78,11 @@ const STEPS: &[CiStep] = &[
     })
     .needs(&[Need::Clippy]),
     step("doc", "the documentation builds without a warning", |_| check(&mut rustdoc::command())),
-    step("build", "the workspace builds", |_| cargo("build --workspace")),
+    // With the features of packages that only tests need: without them the crates are built by `release`, `capi`,
+    // `sweep` and the steps for other targets, and a second build of everything here would serve no step.
+    step("build", "the workspace and its tests build", |_| {
+        cargo(&format!("{WORKSPACE_TESTS} --no-run"))
+    }),
     step("capi", "the C libraries as users get them, and their symbols", |_| {
         findings(capi::check())
     }),
@@ -96,7 +103,7 @@ const STEPS: &[CiStep] = &[
                 cargo.args(words.split(' ')).env("RUST_TEST_THREADS", &threads);
                 process::count_tests(&mut cargo)
             };
-            let mut tally = tests("test --workspace --features pmi-std/tls --no-fail-fast");
+            let mut tally = tests(&format!("{WORKSPACE_TESTS} --no-fail-fast"));
             tally += tests("test --package pmi-core --no-default-features --test parts");
             tally
         },

@@ -1,5 +1,6 @@
 //! The programs of a test run that take longest, by what libtest prints.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// Programs of tests with their times.
@@ -26,7 +27,7 @@ impl TestTimes {
     /// One line about the slowest; none if there are no programs of a second.
     pub(crate) fn line(mut self) -> Option<String> {
         self.all.retain(|(time, _)| time.as_secs() > 0);
-        self.all.sort_by(|one, other| other.0.cmp(&one.0));
+        self.all.sort_by_key(|(time, _)| Reverse(*time));
         let shown: Vec<String> = self
             .all
             .iter()

@@ -79,7 +79,11 @@ impl Collapse {
     /// A rank was started.
     pub(crate) fn open(&mut self, rank: u32) {
         self.queues.insert(rank, Queue::default());
-        self.pending_ranks = self.pending_ranks.saturating_sub(1);
+        match self.pending_ranks.checked_sub(1) {
+            Some(left) => self.pending_ranks = left,
+            // It was on its way when no more were expected.
+            None => self.silent_count += 1,
+        }
         if self.pending_ranks == 0 {
             self.all_there_at = Some(Instant::now());
             self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
@@ -331,6 +335,20 @@ mod tests {
         collapse.open(1);
         assert!(collapse.deadline().is_some_and(|at| at >= now + WAIT));
         assert_eq!(released(&mut collapse, now + 9 * WAIT), "0:a");
+    }
+
+    #[test]
+    fn rank_that_starts_although_no_more_were_expected_is_waited_for() {
+        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), Instant::now());
+        collapse.open(0);
+        collapse.expect_no_more();
+        collapse.open(1);
+        collapse.push(0, b"a", now);
+        assert_eq!(released(&mut collapse, now), "");
+        collapse.push(1, b"a", now);
+        assert_eq!(released(&mut collapse, now), "0-1:a");
+        [0, 1].iter().for_each(|rank| collapse.close(*rank));
+        assert!(collapse.is_over() && collapse.silent_count == 0);
     }
 
     #[test]

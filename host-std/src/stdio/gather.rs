@@ -79,7 +79,9 @@ impl Gather {
 
     /// A rank was started.
     pub(crate) fn open(&mut self, stream: Stream, seat: StreamOwner) {
-        self.lines.entry((stream, seat.group)).and_modify(|lines| lines.open(seat.rank));
+        // Without an entry no more ranks were expected, and the others have ended.
+        let lines = self.lines.entry((stream, seat.group));
+        lines.or_insert_with(|| Collapse::new(0, self.wait)).open(seat.rank);
     }
 
     /// A rank will write nothing here.

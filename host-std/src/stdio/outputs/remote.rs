@@ -183,6 +183,26 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_a_rank_that_starts_after_the_end_of_all_others_are_sent() {
+        let poller = Poller::new().unwrap();
+        let node = NodeOutput { are_one: true, shows_prompts: false, gather: Some(GATHER) };
+        let mut outputs = Outputs::of_node(node);
+        outputs.prepare(0, 2).unwrap();
+        outputs.expect_no_more(None);
+        for rank in 0..2 {
+            let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+            let owner = StreamOwner { group: 0, rank };
+            outputs.add((rank, owner), Stream::Out, reader, &poller).unwrap();
+            rustix::io::write(&writer, b"last\n").unwrap();
+            drop(writer);
+            outputs.read(Stream::Out, rank);
+            outputs.read(Stream::Out, rank);
+            let (texts, ends) = read(&outputs.take_records());
+            assert_eq!((texts, ends), (vec![(vec![rank], "last\n".to_owned())], 1));
+        }
+    }
+
+    #[test]
     fn stream_that_goes_to_files_is_not_gathered() {
         let gather = NodeGather { streams: [false, true], ..GATHER };
         let (texts, ends) = read(&records(Some(gather), |_| "same\n".to_owned()));

@@ -78,8 +78,9 @@ const STEPS: &[CiStep] = &[
     })
     .needs(&[Need::Clippy]),
     step("doc", "the documentation builds without a warning", |_| check(&mut rustdoc::command())),
-    // With the features of packages that only tests need: without them the crates are built by `release`, `capi`,
-    // `sweep` and the steps for other targets, and a second build of everything here would serve no step.
+    // With the features of packages that only tests need: without them the crates are built by `release`,
+    // `capi`, `sweep` and the steps for other targets, and a second build of everything here would serve no
+    // step.
     step("build", "the workspace and its tests build", |_| {
         cargo(&format!("{WORKSPACE_TESTS} --no-run"))
     }),

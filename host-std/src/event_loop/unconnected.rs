@@ -45,7 +45,10 @@ impl UnconnectedWatch {
         if self.started.0 != processes.started_count() {
             self.started = (processes.started_count(), Some(now));
             let looks = self.on_singletons == OnSingletons::Fail;
-            self.look_at = looks.then(|| now + FIRST_LOOK);
+            // Many ranks take turns on the processors, and most of them connect meanwhile.
+            let ranks = u32::try_from(self.started.0).unwrap_or(u32::MAX);
+            let later = LATER_FOR_EACH.saturating_mul(ranks).min(LAST_LOOK);
+            self.look_at = looks.then(|| now + FIRST_LOOK + later);
         }
     }
 
@@ -148,6 +151,9 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
 
 /// Time from a start to the first look; `MPI_Init` takes longer.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
+
+/// Time by which it is later for each rank.
+const LATER_FOR_EACH: Duration = Duration::from_micros(250);
 
 /// Longest time between two looks.
 const LAST_LOOK: Duration = Duration::from_secs(10);

@@ -70,6 +70,8 @@ pub(super) struct Connection {
     pub(super) parent: NodeId,
     /// Bytes vanish, and its end is not noticed.
     pub(super) is_muted: bool,
+    /// It was reset: nothing arrives any more, and its ends notice that soon.
+    pub(super) is_reset: bool,
     /// Both ends have noticed its end.
     pub(super) is_over: bool,
     /// Up, down.
@@ -78,7 +80,14 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(child: NodeId, parent: NodeId) -> Self {
-        Self { child, parent, is_muted: false, is_over: false, directions: Default::default() }
+        Self {
+            child,
+            parent,
+            is_muted: false,
+            is_reset: false,
+            is_over: false,
+            directions: Default::default(),
+        }
     }
 
     /// The direction of bytes from `from`: 0 is up.
@@ -90,8 +99,9 @@ impl Connection {
         if node == self.child { self.parent } else { self.child }
     }
 
-    /// Loses what is under way.
+    /// Loses what is under way, and what is sent later: a stream has no gap.
     pub(super) fn reset(&mut self) {
+        self.is_reset = true;
         for direction in &mut self.directions {
             direction.pieces.clear();
             direction.bytes.clear();

@@ -151,7 +151,7 @@ impl TreeWorld {
         }
     }
 
-    /// Loses what is under way on a connection.
+    /// Resets a connection.
     fn reset(&mut self, connection: usize) {
         self.connections[connection].reset();
         self.queue.retain(

@@ -52,7 +52,8 @@ impl TreeWorld {
         }
         for _ in 0..copies {
             let Some(state) = self.connections.get_mut(connection) else { break };
-            let (to, direction) = (state.other(from), state.direction(from));
+            let (to, direction, is_reset) =
+                (state.other(from), state.direction(from), state.is_reset);
             let direction = &mut state.directions[direction];
             let frames = direction.counter.count(bytes);
             has_begin |= frames.has_begin;
@@ -67,7 +68,7 @@ impl TreeWorld {
             let at = into.div_ceil(PICOS).max(direction.last_arrival);
             direction.last_arrival = at;
             let due = self.queue.place(at);
-            if direction.push(due, bytes, frames.has_end) {
+            if !is_reset && direction.push(due, bytes, frames.has_end) {
                 self.queue.push(due, Action::Deliver { connection, from });
             }
             for (node, sent, received) in [(from, len, 0), (to, 0, len)] {

@@ -41,7 +41,7 @@ const UNSAFE_PLACES: &[&str] = &[
     // A process is made that has the memory of its parent until it executes a program.
     "host-std/src/launch/child_start.rs",
     // Scheduling of ranks, for which the C library has no functions.
-    "host-std/src/launch/slice.rs",
+    "host-std/src/launch/scheduling.rs",
     // A debugger reads and writes variables by their names.
     "host-std/src/mpir.rs",
     // An allocator that reports a lack of memory.

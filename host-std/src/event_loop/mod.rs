@@ -485,7 +485,7 @@ impl EventLoop {
             self.handle_process_event(event)?;
         }
         self.processes.check_reap(now);
-        self.processes.launcher.short_slices.check(now, self.service.tracer.last_message());
+        self.processes.launcher.initializing.check(now, self.service.tracer.last_message());
         self.processes.check_kill_deadlines(now);
         if let Some(limit) = self.summary.check_overdue(now, self.processes.running_count() > 0) {
             self.fail_with_state(Failure::Overdue { limit }, Which::Running);

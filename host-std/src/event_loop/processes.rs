@@ -213,9 +213,9 @@ impl Processes {
         let kill = self.kill_deadlines.front().map(|(at, _)| *at);
         let closed = self.closed_early.first().map(|(at, _)| *at);
         let traced = self.traced.iter().map(|(at, _)| *at).min();
-        let slices = self.launcher.short_slices.deadline();
+        let init = self.launcher.initializing.deadline();
         let own =
-            [self.shutdown.deadline(), closed, self.sweep_at, self.reap_at, kill, traced, slices];
+            [self.shutdown.deadline(), closed, self.sweep_at, self.reap_at, kill, traced, init];
         own.into_iter().flatten().min()
     }
 }

@@ -8,6 +8,7 @@ use super::local_ranks::LocalRanks;
 use super::pmix::PmixEndpoint;
 use super::pmix_store::{self, StoreOffer};
 use super::protocol_offer::{ProtocolOffer, Waiting};
+use super::scheduling::InitScheduling;
 use super::starts::are_processors_busy;
 use super::trampoline::DebugHold;
 use crate::placement::{ExpectedRanks, PlacedHosts};
@@ -196,10 +197,7 @@ impl Plan {
                 ..InitialPairs::default()
             },
         };
-        let yields_in_init = |offer: &ProtocolOffer| offer.waiting == Waiting::YieldingInInit;
-        plan.placement.had_idle_processors = plan.is_oversubscribed()
-            && plan.offer.iter().any(yields_in_init)
-            && !are_processors_busy();
+        plan.placement.had_idle_processors = plan.is_oversubscribed() && !are_processors_busy();
         plan
     }
 
@@ -351,9 +349,15 @@ impl Plan {
         yields && self.is_oversubscribed()
     }
 
-    /// Whether `rank` has short slices of processor time while it initializes: its library yields there.
-    pub(crate) fn has_short_slice(&self, rank: u32) -> bool {
-        self.offer(self.appnum(rank)).waiting != Waiting::Spinning
+    /// How `rank` is scheduled while it initializes.
+    pub(crate) fn init_scheduling(&self, rank: u32) -> InitScheduling {
+        if self.placement.had_idle_processors && self.is_oversubscribed() {
+            return InitScheduling::Batch;
+        }
+        match self.offer(self.appnum(rank)).waiting {
+            Waiting::Spinning => InitScheduling::Usual,
+            Waiting::YieldingInInit | Waiting::Yielding => InitScheduling::ShortSlice,
+        }
     }
 
     /// Whether each rank of this node has a processor, of which the server can use one while a rank waits.
@@ -552,7 +556,10 @@ pub(crate) mod tests {
                 plan.is_yielding(1)
             });
             assert_eq!(is_yielding, expected, "{waiting:?}");
-            assert_eq!(plan.has_short_slice(1), waiting != Waiting::Spinning);
+            assert_eq!(plan.init_scheduling(1), InitScheduling::Batch);
+            plan.placement.had_idle_processors = false;
+            let short = plan.init_scheduling(1) == InitScheduling::ShortSlice;
+            assert_eq!(short, waiting != Waiting::Spinning);
         }
         plan.placement.processors = vec![0, 1, 2];
         assert!(!plan.is_yielding(1), "each has a processor");

@@ -35,9 +35,9 @@ use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
 use crate::launch::processes;
 use crate::launch::protocol_offer::ProtocolOffer;
+use crate::launch::scheduling::{InitScheduling, InitializingRanks};
 use crate::launch::session::{Session, SpawnAttributes};
 use crate::launch::signal::Ignored;
-use crate::launch::slice::ShortSlices;
 use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams, Starters};
 use crate::stream::Streams;
 use nix::sys::signal::SigSet;
@@ -82,8 +82,8 @@ pub(crate) struct Launcher {
     pub(crate) guard: Option<Guard>,
     /// Finds the processes that ranks leave behind.
     pub(crate) orphans: Orphans,
-    /// Ranks that initialize with short slices of processor time.
-    pub(crate) short_slices: ShortSlices,
+    /// Ranks that are scheduled in another way while they initialize.
+    pub(crate) initializing: InitializingRanks,
     one_pipe: bool,
     stdin_is_null: bool,
 }
@@ -177,7 +177,7 @@ impl Launcher {
             limit,
             guard,
             orphans,
-            short_slices: ShortSlices::default(),
+            initializing: InitializingRanks::default(),
             one_pipe,
             stdin_is_null: false,
         })
@@ -268,7 +268,7 @@ impl Launcher {
             local_rank,
             environment,
             session,
-            has_short_slice: plan.has_short_slice(rank),
+            init: plan.init_scheduling(rank),
             link: theirs,
             streams,
             hold,
@@ -296,7 +296,7 @@ impl Launcher {
         let mut kept = Vec::with_capacity(ranks.len());
         let mut starts = Vec::with_capacity(ranks.len());
         for PreparedRank { start, link, output, errors } in ranks {
-            kept.push((link, output, errors, start.has_short_slice));
+            kept.push((link, output, errors, start.init != InitScheduling::Usual));
             starts.push(start);
         }
         let ours = exec.directory.as_ref().map(|_| place(Path::new("."))).transpose()?;
@@ -308,10 +308,10 @@ impl Launcher {
         // directory.
         ours.map_or(Ok(()), fchdir)?;
         let mut started = Vec::with_capacity(kept.len());
-        for (pid, (link, output, errors, has_short_slice)) in pids?.into_iter().zip(kept) {
+        for (pid, (link, output, errors, is_changed)) in pids?.into_iter().zip(kept) {
             let has_failed = started.last().is_some_and(io::Result::is_err);
-            if let (Ok(pid), true, Some(slices)) = (&pid, has_short_slice, self.attributes.slices) {
-                self.short_slices.add(slices, *pid);
+            if let (Ok(pid), true, Some(usual)) = (&pid, is_changed, self.attributes.scheduling) {
+                self.initializing.add(usual, *pid);
             }
             let process = pid.and_then(|pid| {
                 let process = match has_failed {

@@ -6,8 +6,8 @@
 //! while they set up shared memory, on a machine that has idle processors when they start.
 
 use crate::launch::child_start::{ChildStart, Leads};
+use crate::launch::scheduling::RankScheduling;
 use crate::launch::signal::Ignored;
-use crate::launch::slice::Slices;
 use crate::launch::trampoline::{self, DebugHold};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
@@ -35,8 +35,8 @@ pub(super) struct SpawnAttributes {
     ours: PosixSpawnAttr,
     /// Stop signals that ranks in the launcher's session do not block when they run.
     stops: SigSet,
-    /// Short slices for ranks that initialize, if there are any.
-    pub(super) slices: Option<Slices>,
+    /// Scheduling of ranks that initialize, if it differs from the usual one.
+    pub(super) scheduling: Option<RankScheduling>,
 }
 
 /// Starts in the launcher's session with process groups of their own.
@@ -76,7 +76,7 @@ impl SpawnAttributes {
             shared: may_share.then(shared).transpose()?,
             ours: attributes(PosixSpawnFlags::empty(), &blocked, ignored)?,
             stops,
-            slices: Slices::of_this_process(),
+            scheduling: RankScheduling::of_this_process(),
         })
     }
 

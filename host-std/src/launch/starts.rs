@@ -15,6 +15,7 @@
 use crate::launch::binding::Binding;
 use crate::launch::child_start::ChildFiles;
 use crate::launch::exec_stop;
+use crate::launch::scheduling::InitScheduling;
 use crate::launch::script;
 use crate::launch::session::{Session, SpawnAttributes, StartMethod};
 use crate::launch::trampoline::{self, DebugHold};
@@ -58,8 +59,7 @@ pub(super) struct RankStart {
     /// Variables of this rank alone.
     pub(super) environment: Vec<CString>,
     pub(super) session: Session,
-    /// True if its slice of processor time is short at first.
-    pub(super) has_short_slice: bool,
+    pub(super) init: InitScheduling,
     /// Its end of the socket pair.
     pub(super) link: OwnedFd,
     pub(super) streams: RankStreams,
@@ -279,8 +279,8 @@ impl Batch {
             None => start(),
         };
         let pid = Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?;
-        if let Some(slices) = self.attributes.slices.filter(|_| rank.has_short_slice) {
-            slices.shorten(pid);
+        if let Some(scheduling) = self.attributes.scheduling {
+            scheduling.begin(pid, rank.init);
         }
         if rank.hold == DebugHold::StoppedOnExec {
             // By this thread, which alone may do it.
@@ -416,7 +416,7 @@ mod tests {
             local_rank,
             environment: vec![CString::new(format!("CODE={local_rank}")).unwrap()],
             session: Session::Own,
-            has_short_slice: false,
+            init: InitScheduling::Usual,
             hold: DebugHold::None,
             link: null(),
             streams: match local_rank % 5 {

@@ -35,6 +35,7 @@ use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use pmi_host_base::exit::{self, FAILED};
 use pmi_tree::{Class, CollectiveId, Contribution, Destination, TreeEvent};
+use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::{Signal, umask};
 use std::io;
@@ -56,8 +57,11 @@ pub(super) struct AgentStart {
     pub(super) terminal: Option<TerminalMessage>,
 }
 
+/// The parts, and the descriptor that reserves the number at which ranks find their sockets.
+pub(super) type ReservedAgent = (OwnedFd, AgentStart);
+
 /// Serves the ranks of a job on the node with this number in the tree, and returns the exit code.
-pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
+pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, link: OwnedFd) -> u8 {
     // A head on this machine has blocked the signals that it reads. Ranks begin with the mask of this
     // process, and an error would leave it as it is.
     let _ = SigSet::empty().thread_set_mask();
@@ -86,7 +90,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32) -> u8 {
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     let WaitingAgent { network, poller, programs } = waiting;
     let start = AgentStart { poller, network, output, is_traced, programs, terminal };
-    match EventLoop::new(config, limit, Some(start)) {
+    match EventLoop::new(config, limit, Some((link, start))) {
         Ok(agent) => agent.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
         Err(what) => {

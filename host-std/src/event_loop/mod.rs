@@ -62,6 +62,7 @@ mod uplink;
 
 use crate::cli::config::Config;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
+use crate::launch::null;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{Ignored, Signals};
@@ -82,8 +83,8 @@ use crate::verdict::Failure;
 use crate::watch::table::Table;
 use crate::web::{Rejected, Web};
 use crate::{mpir, numbers::number, report, working_set};
-use agent::AgentStart;
 pub(crate) use agent::serve_node;
+use agent::{AgentStart, ReservedAgent};
 use dial_in::DialIn;
 use io::Io;
 use jobs::Jobs;
@@ -155,22 +156,23 @@ struct EventLoop {
 }
 
 impl EventLoop {
-    /// Prepares the first job; with `agent`, the part of it on this node.
+    /// Prepares the first job; with `agent`, the part of it on this node, and the descriptor of the sockets.
     fn new(
         mut config: Config,
         limit: DescriptorLimit,
-        agent: Option<AgentStart>,
+        agent: Option<ReservedAgent>,
     ) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
+        let (link, agent) = agent.unzip();
+        let link = link.map_or_else(null::open, Ok).map_err(prepare)?;
         let streams = &config.settings.output;
         let one_pipe =
             agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.output.are_one);
-        let has_terminal = streams.pty.is_some();
+        let pipes = (one_pipe, streams.pty.is_some());
         let ignored = Ignored::at_start();
-        let mut launcher =
-            Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
+        let mut launcher = Launcher::new(limit, link, pipes, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
         let (mut uplink, mut terminal) = (None, None);
         let (mut poller, mut outputs) = match agent {

@@ -22,7 +22,7 @@ pub(crate) mod guard;
 pub(crate) mod hwloc;
 pub(crate) mod local_ranks;
 pub(crate) mod memory;
-mod null;
+pub(crate) mod null;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod pmix;

@@ -148,18 +148,18 @@ pub(crate) enum ProcessEnd {
 impl Launcher {
     /// Prepares everything common to all ranks. With `one_pipe`, standard output and standard error
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
-    /// of them gets a terminal of its own. `ignored` signals stay so for them.
+    /// of them gets a terminal of its own. `ignored` signals stay so for them. `link` reserves the number at
+    /// which each finds its end of its socket pair.
     ///
     /// # Errors
     ///
     /// Those of the system; nothing was started.
     pub(crate) fn new(
         limit: DescriptorLimit,
-        one_pipe: bool,
-        has_terminal: bool,
+        link: OwnedFd,
+        (one_pipe, has_terminal): (bool, bool),
         ignored: Ignored,
     ) -> io::Result<Self> {
-        let link = null::open()?;
         // At this point, the signals that this process will take over still have the user's mask.
         let mask = SigSet::thread_get_mask()?;
         let mut orphans = Orphans::new();

@@ -6,11 +6,13 @@ use super::key::RunKey;
 use super::network::{Network, NetworkEvent, NodeNames, delegation};
 use super::relay;
 use super::starter::NODE;
+use crate::launch::null;
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::PortRange;
 use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, print, refuse};
 use pmi_host_base::usage::UsageError;
+use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -69,8 +71,9 @@ pub(crate) fn define() -> Command {
         )
 }
 
-/// Serves the ranks of a job on the node with this number, and returns the exit code.
-pub(crate) type ServeJob = fn(Network, Poller, u32) -> u8;
+/// Serves the ranks of a job on the node with this number, and returns the exit code. The descriptor reserves
+/// the number at which ranks find their end of a socket pair.
+pub(crate) type ServeJob = fn(Network, Poller, u32, OwnedFd) -> u8;
 
 /// Serves this host until the run ends; `serve_job` serves its ranks.
 pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
@@ -127,13 +130,17 @@ fn serve(
     names: NodeNames,
     serve_job: ServeJob,
 ) -> io::Result<ExitCode> {
+    // First of all, so that it has one digit: a shell can name no other.
+    let link = null::open()?;
     let mut poller = Poller::new()?;
     let mut network = Network::of_node(key, addresses, names, &poller)?;
     loop {
         match next_event(&mut network, &mut poller)? {
             NetworkEvent::Placed(place) => {
                 return match &place.task {
-                    NodeTask::Job => Ok(ExitCode::from(serve_job(network, poller, place.node))),
+                    NodeTask::Job => {
+                        Ok(ExitCode::from(serve_job(network, poller, place.node, link)))
+                    }
                     NodeTask::Check { program } => {
                         check::serve(network, poller, (place.node, program.as_ref()))
                     }

@@ -43,16 +43,9 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// The bytes as they stand on the wire.
-    #[cfg(feature = "defmt")]
+    /// The bytes as they stand on the wire. A `;` is among them if the text means one.
     pub(crate) const fn as_raw(self) -> &'a [u8] {
         self.raw
-    }
-
-    /// True if the text contains `byte`, which is no `;`.
-    #[allow(clippy::manual_contains, reason = "a search by words is too long for a board")]
-    pub(crate) fn has(self, byte: u8) -> bool {
-        self.raw.iter().any(|b| *b == byte)
     }
 
     /// Length of the decoded text in bytes.

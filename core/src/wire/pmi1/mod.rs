@@ -194,7 +194,7 @@ pub fn write_request(
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
     let (code, answer) = match &reply.answer {
         Answer::Notice(notice) if parts::LISTEN => return write_notice(*notice, out),
-        Answer::Value(value) if value.has(b'\n') => {
+        Answer::Value(value) if has_line_feed(*value) => {
             (Code::INVALID_VAL, &Answer::Refused(Reason::LineFeed))
         }
         answer => (reply.code, answer),
@@ -274,6 +274,11 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         line.pair(if reply.to == Verb::Lookup { "port" } else { "value" }, value);
     }
     line.finish()
+}
+
+/// True if a text would end its line.
+fn has_line_feed(text: Text<'_>) -> bool {
+    up_to(text.as_raw(), b'\n').len() < text.as_raw().len()
 }
 
 /// Length of the first line of `bytes`, with its end if that is there.

@@ -343,7 +343,7 @@ impl<'a> FrameWriter<'a> {
 ///
 /// [`Misuse::NotRepresentable`] for a `;` that would end the value.
 pub(super) fn sayable(text: Text<'_>, style: FrameStyle) -> Result<Text<'_>, Misuse> {
-    if !style.is_doubling() && text.bytes().any(|b| b == b';') {
+    if !style.is_doubling() && scan::position(text.as_raw(), b';').is_some() {
         return Err(Misuse::NotRepresentable { what: "a `;` for a peer that does not double it" });
     }
     Ok(text)

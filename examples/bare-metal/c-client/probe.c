@@ -7,8 +7,7 @@
 static int32_t line_read(void *context, unsigned char *bytes, size_t room)
 {
     (void)context;
-    if (room == 0)
-        return 0;
+    (void)room; /* The client asks for at least one byte. */
     bytes[0] = DATA;
     return 1;
 }

@@ -25,7 +25,7 @@ fn listener(address: &str, path: &Path) -> Command {
     command
 }
 
-/// Address at which a launcher listens that is told to listen at `address`.
+/// Address that a launcher reports with `--listen ADDRESS`.
 fn heard_at(address: &str, path: &Path) -> String {
     Host::start_command(listener(address, path), "PMI_PORT=").port.clone()
 }

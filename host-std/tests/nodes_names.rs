@@ -285,7 +285,7 @@ fn data_of_pmix_outlives_its_process_or_its_run_by_its_persistence() {
         }
         first.end();
         expect(&server, &lookup, &found(&["indef"]));
-        // Nobody else can use the key, until a process of the same user unpublishes it.
+        // The key stays taken until a process of the same user unpublishes it.
         let mut others = vec!["publish indef: -53".to_owned(), "unpublish indef: done".into()];
         others.extend(found(&[]));
         expect(&server, &format!("publish indef 2 session app unpublish indef {lookup}"), &others);

@@ -5,7 +5,7 @@ mod common;
 
 use common::hosts::local_nodes as nodes;
 use common::spawner::SPAWNER;
-use common::{host, run, small_host_path, start};
+use common::{Ran, host, run, small_host_path, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -178,13 +178,8 @@ fn staged_launcher(directory: &Path, words: &[&str]) -> Command {
     command
 }
 
-#[test]
-fn launcher_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
-    let directory = directory("launcher");
-    let words = ["run", "--hosts", "h[1-4]", "--starter-fanout", "2"];
-    let agent = ["sh", "-c", "readlink /proc/$PPID/exe"];
-    let ran = run(&mut staged_launcher(&directory, &[&words[..], &agent].concat()));
-    let ran = ran.exits_with(0).says_nothing();
+/// Checks that the ranks of four hosts have printed the paths of copies of the launcher, which end with the run.
+fn expect_four_copies(ran: &Ran, directory: &Path) {
     let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
     assert_eq!(paths.len(), 4, "{}", ran.out);
     let temporary = directory.join("tmp");
@@ -192,6 +187,16 @@ fn launcher_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
         assert!(path.starts_with(&temporary) && path.ends_with("pmi-host"), "{}", path.display());
         wait_until_gone(path.parent().unwrap());
     }
+}
+
+#[test]
+fn launcher_runs_from_a_copy_on_each_host_that_ends_with_the_run() {
+    let directory = directory("launcher");
+    let words = ["run", "--hosts", "h[1-4]", "--starter-fanout", "2"];
+    let agent = ["sh", "-c", "readlink /proc/$PPID/exe"];
+    let ran = run(&mut staged_launcher(&directory, &[&words[..], &agent].concat()));
+    let ran = ran.exits_with(0).says_nothing();
+    expect_four_copies(&ran, &directory);
 }
 
 #[test]
@@ -204,13 +209,7 @@ fn launcher_is_sent_to_hosts_that_are_added() {
     );
     let words = ["run", "--hosts", "h1,h2", "--stage", "sh", "-c", &script];
     let ran = run(&mut staged_launcher(&directory, &words)).exits_with(0).says_nothing();
-    let paths: BTreeSet<&str> = ran.lines().into_iter().collect();
-    assert_eq!(paths.len(), 4, "{}", ran.out);
-    let temporary = directory.join("tmp");
-    for path in paths.into_iter().map(Path::new) {
-        assert!(path.starts_with(&temporary) && path.ends_with("pmi-host"), "{}", path.display());
-        wait_until_gone(path.parent().unwrap());
-    }
+    expect_four_copies(&ran, &directory);
 }
 
 #[test]

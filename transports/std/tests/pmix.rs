@@ -1,6 +1,7 @@
 //! The PMIx client of one thread and of several, against a server that a test scripts.
 #![cfg(feature = "pmix")]
 
+use pmi_core::error::PeerError;
 use pmi_core::wire::Framed;
 use pmi_core::wire::pmix::greeting::{Greeting, write_welcome};
 use pmi_core::wire::pmix::header::Header;
@@ -8,7 +9,7 @@ use pmi_core::wire::pmix::names::Command;
 use pmi_core::wire::pmix::request::Request;
 use pmi_core::wire::pmix::{Format, Packer, Unpacker};
 use pmi_std::pmix::{
-    self, DataRealm, PmixEnvironment, Proc, Security, SharedPmix, Status, Type, Value, Within, keys,
+    self, CallError, DataRealm, PmixEnvironment, Proc, Security, SharedPmix, Status, Type, Value, Within, keys,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -240,4 +241,20 @@ fn value_of_the_launcher_stays_readable_when_committed_data_arrives_with_it() {
     assert_eq!(found, [(&b"key"[..], Some(Some(9))), (PROVIDED, Some(Some(8)))]);
     pmix.finalize().unwrap();
     server.join().unwrap();
+}
+
+/// A server that ends right after it has answered, such as one whose job the request terminates, closes the
+/// connection before the client has read the answer.
+#[test]
+fn answer_in_front_of_the_end_of_the_connection_is_returned() {
+    let (environment, server) = serve(|peer| {
+        let (tag, rank, _) = peer.get().unwrap();
+        peer.answer_gets(&[(tag, rank, b"key", Some(6))]);
+    });
+    let mut pmix = pmix::connect_by(&environment).unwrap();
+    let pending = pmix.start_get(of(1), b"key", Within::Usual).unwrap();
+    server.join().unwrap();
+    assert_eq!(pmix.wait_get(pending).unwrap().and_then(number), Some(6));
+    let after = pmix.get(2, b"key").map(|value| value.and_then(number));
+    assert!(matches!(after, Err(CallError::Peer(PeerError::LeftEarly))), "{after:?}");
 }

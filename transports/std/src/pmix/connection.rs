@@ -129,11 +129,21 @@ impl PmixConnection {
     }
 
     /// Sends and receives what can be sent and received now.
+    ///
+    /// # Errors
+    ///
+    /// The fault of the session, unless something has arrived in front of it: this is returned to its callers
+    /// first, and the next turn fails.
     pub(super) fn turn(&mut self) -> Result<(), CallError> {
         self.check()?;
-        let done =
-            self.transmit().and_then(|()| self.receive()).and_then(|()| self.request_ahead());
-        done.map_err(|error| self.fail(error))
+        let arrived = |of: &Self| (of.replies.len(), of.events.len(), of.events_lost);
+        let before = arrived(self);
+        let sent = self.transmit();
+        let done = self.receive().and(sent).and_then(|()| self.request_ahead());
+        match done.map_err(|error| self.fail(error)) {
+            Err(_) if arrived(self) != before => Ok(()),
+            done => done,
+        }
     }
 
     /// Sends what can be sent now, and receives nothing.

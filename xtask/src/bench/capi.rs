@@ -1,6 +1,6 @@
 //! The whole exchange through `libpmi`: with values in shared memory, by messages, and under Hydra.
 
-use super::run::{contestant, take_turns, times, words};
+use super::run::{contestant, take_turns, times};
 use super::stats::micros;
 use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
@@ -38,7 +38,8 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         };
         let mut by_messages = tools.host_with_options(ranks);
         by_messages.args(["--env", "PMI_SNAPSHOT=0", "--"]);
-        let least = words(&tools.canned, &[&ranks.to_string(), VALUE_BYTES, &floor, VALUE_BYTES]);
+        let mut least = tools.canned_server(ranks, VALUE_BYTES);
+        least.args([&floor, VALUE_BYTES]);
         let mut contestants = [
             with(tools.host(ranks)),
             with(by_messages),

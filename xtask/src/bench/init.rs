@@ -1,7 +1,7 @@
 //! Starting a job until its ranks are initialized, and large jobs as a whole.
 
 use super::launch::seconds;
-use super::run::{Contestant, Outcome, run, take_turns, words};
+use super::run::{Contestant, Outcome, run, take_turns};
 use super::tools::{BenchLauncher, compile};
 use super::{Comparison, Tools};
 use crate::process;
@@ -87,7 +87,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
 /// The same job under a server that only answers, and starts the ranks one after the other. The library of
 /// MPICH asks for more than that.
 fn floor(figure: &InitFigure, tools: &Tools, rank: &str) -> Option<Contestant<'static, f64>> {
-    let mut command = words(&tools.canned, &[&figure.ranks.to_string(), "64"]);
+    let mut command = tools.canned_server(figure.ranks, "64");
     match figure.kind {
         InitFigureKind::Mpi => return None,
         InitFigureKind::Puts => command.arg(&tools.client).args(PUTS),

@@ -1,6 +1,6 @@
 //! Put, get and fence, as a rank sees them, while all ranks do the same.
 
-use super::run::{Contestant, contestant, take_turns, times, words};
+use super::run::{Contestant, contestant, take_turns, times};
 use super::stats::{Turns, micros};
 use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
@@ -23,7 +23,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         "target",
     ]);
     for case in cases() {
-        let floor = words(&tools.canned, &[&case.ranks.to_string(), &case.value_len.to_string()]);
+        let floor = tools.canned_server(case.ranks, &case.value_len.to_string());
         let launchers = LAUNCHERS.map(|launcher| tools.launcher(launcher, case.ranks));
         let commands = [floor].into_iter().chain(launchers);
         let took = case.take_turns(tools, commands.map(|command| (command, "pmi1")))?;

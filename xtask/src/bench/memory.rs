@@ -1,6 +1,6 @@
 //! Memory and processor time of all processes of a launcher.
 
-use super::run::{Outcome, contestant, take_turns, words};
+use super::run::{Outcome, contestant, take_turns};
 use super::stats::Turns;
 use super::tools::BenchLauncher;
 use super::{Comparison, Tools};
@@ -28,7 +28,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
 fn with_floor(tools: &Tools, value_bytes: &str) -> [Command; LAUNCHERS.len() + 1] {
     std::array::from_fn(|place| match LAUNCHERS.get(place) {
         Some(launcher) => tools.launcher(*launcher, RANKS),
-        None => words(&tools.canned, &[&RANKS.to_string(), value_bytes]),
+        None => tools.canned_server(RANKS, value_bytes),
     })
 }
 

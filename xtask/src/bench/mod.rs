@@ -80,7 +80,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         Ok::<_, String>((path, text))
     });
     let against = against.transpose()?;
-    let tools = Tools::prepare()?;
+    let tools = Tools::prepare(is_busy)?;
     let _spinners = match is_busy {
         true => Some(Spinners::start()?),
         false => None,

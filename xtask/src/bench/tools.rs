@@ -19,7 +19,9 @@ pub(super) struct Tools {
     /// Root, relays and ranks of the least fence on several hosts.
     pub(super) relay: String,
     /// Serves PMI-1 without a key-value space; the floor of put, get and fence.
-    pub(super) canned: String,
+    canned: String,
+    /// True if other processes spin meanwhile.
+    is_busy: bool,
     /// Hydra of the newest MPICH.
     pub(super) hydra5: PathBuf,
     intel: PathBuf,
@@ -57,7 +59,7 @@ impl Tools {
     /// # Errors
     ///
     /// With what to install.
-    pub(super) fn prepare() -> Result<Self, String> {
+    pub(super) fn prepare(is_busy: bool) -> Result<Self, String> {
         let hydra_version = hydra_version().map_err(mpi::with_remedy)?;
         let mut cargo = process::cargo();
         cargo.args(["build", "--release", "--package", "pmi-host", "--package", "put-fence-get"]);
@@ -76,6 +78,7 @@ impl Tools {
             floor: find("spawn-and-wait")?,
             relay: find("relay-fence")?,
             canned: canned.to_string_lossy().into_owned(),
+            is_busy,
             hydra5: install(&directory, HYDRA, MPICH)?,
             intel: install(&directory, HYDRA, INTEL_MPI)?,
             hydra_version,
@@ -89,6 +92,20 @@ impl Tools {
     /// It cannot be made.
     pub(super) fn directory(&self) -> Result<PathBuf, String> {
         directory_beside(&self.host)
+    }
+
+    /// The server that only answers, with `ranks` ranks; the program follows.
+    ///
+    /// On a busy machine each rank leads a session, as under the launchers: where the kernel divides time by
+    /// session, ranks that share one with the server leave it more time for each message, and get less of the
+    /// machine.
+    pub(super) fn canned_server(&self, ranks: u32, value_bytes: &str) -> Command {
+        let mut command = process::command(&self.canned);
+        command.args([&ranks.to_string(), value_bytes]);
+        if self.is_busy {
+            command.arg("setsid");
+        }
+        command
     }
 
     /// Our launcher with `ranks` ranks; the program follows.

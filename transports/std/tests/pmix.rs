@@ -9,7 +9,8 @@ use pmi_core::wire::pmix::names::Command;
 use pmi_core::wire::pmix::request::Request;
 use pmi_core::wire::pmix::{Format, Packer, Unpacker};
 use pmi_std::pmix::{
-    self, CallError, DataRealm, PmixEnvironment, Proc, Security, SharedPmix, Status, Type, Value, Within, keys,
+    self, CallError, DataRealm, PmixEnvironment, Proc, Security, SharedPmix, Status, Type, Value,
+    Within, keys,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

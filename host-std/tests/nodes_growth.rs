@@ -148,7 +148,8 @@ fn host_that_was_lost_is_added_again_as_another_node() {
     let lost = |host: &str| {
         format!("until spawn_by 1 host {host} true | grep -q rc=-1; do sleep 0.02; done")
     };
-    // Two hosts of the start and one that was added; the last rank loses its node by itself.
+    // Two hosts of the start and one that was added; the last rank loses its node by itself, once its start
+    // is reported.
     let script = format!(
         "spawn_by 1 add-host local4 '{LOSES_NODE}'; {0}; {1}
         spawn_by 4 add-host local3,local4:2,local5 '{FENCED}'
@@ -158,7 +159,7 @@ fn host_that_was_lost_is_added_again_as_another_node() {
     );
     let text = format!(
         "{SPAWNER} if [ $PMI_RANK = 0 ]; then {script}\nfi
-        if [ $PMI_RANK = 2 ]; then kill -KILL $PPID; exec sleep 60; fi
+        if [ $PMI_RANK = 2 ]; then ask get_maxes >/dev/null; kill -KILL $PPID; exec sleep 60; fi
         ask barrier_in; ask finalize >/dev/null"
     );
     // With two nodes below each, that of `local5` is below a lost one.

@@ -161,8 +161,12 @@ impl Tracer {
     }
 
     /// Records output of the server: one whole message, or a piece of a PMIx message.
+    ///
+    /// The clock is read again for readers, to whom a response in the turn of its request would seem to have
+    /// taken no time.
     fn sent(&mut self, subject: TraceSource, time_ns: u64, bytes: &[u8]) {
         let Some(session) = subject.session else { return };
+        let time_ns = if self.has_readers() { self.now_ns().max(time_ns) } else { time_ns };
         if session & PMIX_SESSION != 0 {
             return self.split(session, (subject, time_ns), Direction::ToClient, bytes);
         }
@@ -411,6 +415,17 @@ mod tests {
         tracer.event(SUBJECT, Content::Connected { from: None });
         tracer.received(SUBJECT, 0, b"cmd=get_maxes\n");
         assert_eq!(messages(&tracer), ["cmd=get_maxes\\n"]);
+    }
+
+    #[test]
+    fn response_in_the_turn_of_its_request_has_a_later_time_for_readers() {
+        let mut tracer = tracer(16);
+        tracer.keep_unsent(true);
+        tracer.received(SUBJECT, 0, b"cmd=get_maxes\n");
+        tracer.sent(SUBJECT, 0, b"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
+        let read = file::read(&tracer.recent()).unwrap();
+        let times: Vec<u64> = read.trace.messages().map(|(_, record, ..)| record.time_ns).collect();
+        assert!(matches!(times[..], [0, 1..]), "{times:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 import { handshakes } from "./handshake.js";
 import { heat } from "./heat.js";
 import { who } from "./names.js";
-import { sentFrom } from "./search.js";
+import { firstFrom, sentFrom } from "./search.js";
 
 /// Draws what has happened with a pen. `scene` says what, where, and how far time has come. What is left of
 /// the moment stays as it is while time goes on.
@@ -186,17 +186,17 @@ function fences(pen, s) {
 
 /// The bar on the server's lane, which is full when all ranks have entered.
 function filling(pen, s, fence, { slot, of }, freed) {
-  const { geometry, colors, step } = s;
-  const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= step).map((visit) => visit.came[0]).sort((a, b) => a - b);
+  const { geometry, colors } = s;
+  const came = entered(fence, s.step);
   if (!came.length) return;
   const tall = (2 * geometry.half) / of;
   const low = geometry.server - geometry.half + tall * (slot + 1);
   const members = fence.members || fence.inside.length;
   const end = s.x(freed ?? s.now);
-  const start = s.x(came[0]);
+  const start = s.x(came[0][0]);
   pen.box(start, low - tall, Math.max(end - start, 4), tall, { color: colors.fence, alpha: 0.22, radius: 3 });
   const points = [[start, low]];
-  came.forEach((ns, at) => {
+  came.forEach(([ns], at) => {
     const x = s.x(ns);
     points.push([x, low - (tall * at) / members], [x, low - (tall * (at + 1)) / members]);
   });
@@ -204,6 +204,9 @@ function filling(pen, s, fence, { slot, of }, freed) {
   pen.area(points, { color: colors.fence, alpha: 0.85 });
   if (freed !== undefined && of === 1) title(pen, s, start, end, named(fence));
 }
+
+/// The entries into a fence up to a step, in order.
+const entered = ({ came }, step) => came.slice(0, firstFrom(came, step + 1, ([, step]) => step));
 
 function named(fence) {
   return fence.group === "job" ? "fence" : `fence ${fence.group}`;
@@ -219,8 +222,8 @@ export function titles({ story, slots, step }) {
   const found = [];
   story.fences.forEach((fence, index) => {
     if (slots[index].of > 1 || fence.from[1] > step || (fence.freed && fence.freed[1] <= step)) return;
-    const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= step);
-    if (came.length) found.push([Math.min(...came.map((visit) => visit.came[0])), `${named(fence)} ${came.length} of ${fence.members || fence.inside.length}`]);
+    const came = entered(fence, step);
+    if (came.length) found.push([came[0][0], `${named(fence)} ${came.length} of ${fence.members || fence.inside.length}`]);
   });
   return found;
 }
@@ -234,23 +237,20 @@ export function fenceTitles(pen, scene) {
 function lanes(pen, s) {
   const { story, geometry, colors } = s;
   const thin = geometry.spacing < 14;
-  story.spans.forEach((span, lane) => {
-    // Of ranks that share a row, the first stands for all but those that end in trouble.
-    if (!s.isFirst(lane) && (!span.end || span.end.text === "exit 0")) return;
-    const y = s.yOf(lane);
-    if (!isSeen(s.seen, y)) return;
-    const alpha = s.alpha(lane, 1);
-    const from = s.x(span.start ?? 0);
-    const to = s.x(Math.min(span.end?.ns ?? s.now, s.now));
-    if (span.start == null && !story.recorded) return;
-    pen.line([[from, y], [Math.max(to, from), y]], { color: colors.life, width: thin ? 1 : 1.6, alpha });
+  const [lives, waits] = [new Map(), new Map()];
+  const add = (batches, alpha, segment) => batches.get(alpha)?.push(segment) ?? batches.set(alpha, [segment]);
+  eachLane(s, (span, y, alpha, from, to) => {
+    add(lives, alpha, [from, y, Math.max(to, from), y]);
     for (const wait of span.waits) {
       if (wait.from > s.to || wait.from > s.now) break;
       if ((wait.to ?? s.now) < s.from) continue;
       const [x1, x2] = [s.x(wait.from), s.x(Math.min(wait.to ?? s.now, span.end?.ns ?? s.now, s.now))];
-      if (x2 < 0 || x1 > s.width || x2 <= x1) continue;
-      pen.line([[x1, y], [x2, y]], { color: colors.wait, width: thin ? 2.5 : 5, alpha: alpha * 0.5, cap: "butt" });
+      if (x2 > 0 && x1 < s.width && x2 > x1) add(waits, alpha * 0.5, [x1, y, x2, y]);
     }
+  });
+  for (const [alpha, segments] of lives) pen.lines(segments, { color: colors.life, width: thin ? 1 : 1.6, alpha });
+  for (const [alpha, segments] of waits) pen.lines(segments, { color: colors.wait, width: thin ? 2.5 : 5, alpha });
+  eachLane(s, (span, y, alpha, from, to) => {
     for (const { from, to, how } of span.life) {
       const [x1, x2] = [s.x(from), s.x(Math.min(to ?? s.now, span.end?.ns ?? s.now, s.now))];
       if (x2 < 0 || x1 > s.width || from > s.now) continue;
@@ -261,6 +261,21 @@ function lanes(pen, s) {
     const end = span.end && span.end.ns <= s.now && span.end;
     if (end && end.text === "exit 0") pen.line([[to, y - 4], [to, y + 4]], { color: colors.life, width: 2, alpha });
     else if (end) cross(pen, to, y, thin ? 3 : 5, { color: colors.fault, width: 2, alpha });
+  });
+}
+
+/// Calls `draw` for each lane in view: its span, its place, how visible it is, its start, and its end or the moment.
+function eachLane(s, draw) {
+  const { story } = s;
+  story.spans.forEach((span, lane) => {
+    // Of ranks that share a row, the first stands for all but those that end in trouble.
+    if (!s.isFirst(lane) && (!span.end || span.end.text === "exit 0")) return;
+    const y = s.yOf(lane);
+    if (!isSeen(s.seen, y)) return;
+    const alpha = s.alpha(lane, 1);
+    const from = s.x(span.start ?? 0);
+    const to = s.x(Math.min(span.end?.ns ?? s.now, s.now));
+    if (span.start != null || story.recorded) draw(span, y, alpha, from, to);
   });
 }
 

@@ -1,6 +1,6 @@
 // Many messages at once: instead of an arrow each, how many begin in each row and stretch of time, by direction.
 
-import { sentFrom } from "./search.js";
+import { firstFrom, sentFrom } from "./search.js";
 
 /// More visible messages than this are not legible as arrows.
 export const ARROWS_MAX = 400;
@@ -12,9 +12,10 @@ export function heat(pen, s) {
   const first = Math.floor(Math.max(left, 0) / WIDE) - 1;
   const columns = Math.ceil((Math.min(right, s.width) - first * WIDE) / WIDE) + 1;
   if (columns <= 0) return;
-  const counts = [new Uint32Array(columns * s.rows.length), new Uint32Array(columns * s.rows.length)];
+  const { window, step, seen: [top, bottom], geometry: { ys } } = s;
+  const [low, high] = [top - 30, bottom + 30].map((y) => firstFrom(ys, y, (y) => y));
+  const counts = [new Uint32Array(columns * (high - low)), new Uint32Array(columns * (high - low))];
   const bad = new Set();
-  const { window, step, seen: [top, bottom] } = s;
   const places = s.axis.sentPlaces(s.story);
   for (let at = sentFrom(window, s.axis.time((s.scroll + first * WIDE) / s.scale)); at < window.length; at++) {
     const message = window[at];
@@ -22,7 +23,9 @@ export function heat(pen, s) {
     const column = Math.floor((places[message.index] * s.scale - s.scroll) / WIDE) - first;
     if (column < 0) continue;
     if (column >= columns) break;
-    const place = s.rowOf[message.lane] * columns + column;
+    const row = s.rowOf[message.lane];
+    if (row < low || row >= high) continue;
+    const place = (row - low) * columns + column;
     counts[Number(message.up)][place] += 1;
     if (message.raw || message.isRefused) bad.add(place);
   }
@@ -34,10 +37,9 @@ export function heat(pen, s) {
     const usual = up ? s.colors.up : s.colors.down;
     for (let place = 0; place < list.length; place++) {
       if (!list[place]) continue;
-      const row = Math.floor(place / columns);
-      if (s.geometry.ys[row] < top - 30 || s.geometry.ys[row] > bottom + 30) continue;
+      const row = low + Math.floor(place / columns);
       const x = (first + (place % columns)) * WIDE;
-      const y = s.geometry.ys[row];
+      const y = ys[row];
       const share = Math.min(Math.log1p(list[place]) / Math.log1p(full * 2), 1);
       const alpha = s.alpha(s.rows[row].lanes[0], 0.25 + 0.65 * share);
       const color = bad.has(place) ? s.colors.fault : usual;

@@ -187,7 +187,7 @@ export function eventsView(app) {
   const followed = app.followed(app.active);
   const isShown = (one) => followed == null || one.lane === followed || one.lane == null;
   // While time runs the list moves, and its end is not read.
-  const most = app.isPlaying ? EVENTS_MOVING_MAX : EVENTS_MAX;
+  const most = !app.isPlaying ? EVENTS_MAX : app.active.isDense ? EVENTS_DENSE_MAX : EVENTS_MOVING_MAX;
   const messages = lastOf(story.messages, sentUpTo(story.messages, step), isShown, most);
   const events = lastOf(story.told, firstFrom(story.told, step + 1, ({ at }) => at[1]), isShown, most);
   const all = [...messages.map((message) => [message.sent, message]), ...events.map((event) => [event.at, event])]
@@ -226,3 +226,5 @@ function lastOf(list, count, is, most) {
 const BYTES_MAX = 768;
 const EVENTS_MAX = 120;
 const EVENTS_MOVING_MAX = 24;
+// Where all lines are new.
+const EVENTS_DENSE_MAX = 12;

@@ -15,7 +15,7 @@ export class Pane {
     this.app = app;
     this.title = title;
     // Sheets over each other: what has happened, of which only what is new is drawn, and the moment. While time runs, the moment is on a
-    // narrow one that moves with it: a sheet that has changed is copied as a whole.
+    // narrow one that follows it: a sheet that has changed is copied as a whole.
     this.past = h("canvas", { "aria-hidden": "true" });
     this.front = h("canvas", { class: "front", "aria-hidden": "true" });
     this.canvas = h("canvas", { role: "img" });
@@ -56,7 +56,9 @@ export class Pane {
     this.rowOf = [];
     this.rows.forEach((row, at) => row.lanes.forEach((lane) => (this.rowOf[lane] = at)));
     this.buttons = this.rows.map((row) => this.laneButton(row));
-    fill(this.gutter, h("span", { class: "lane server-name" }, this.story.hub), this.buttons);
+    // Of hundreds, only groups with a change are painted anew.
+    const groups = this.buttons.flatMap((_, at) => (at % GROUP ? [] : [h("div", {}, this.buttons.slice(at, at + GROUP))]));
+    fill(this.gutter, h("span", { class: "lane server-name" }, this.story.hub), groups);
     this.resize();
   }
 
@@ -76,7 +78,10 @@ export class Pane {
 
   /// Scrolls to a lane, if it is outside of what is shown. Without a lane it is about the server, which is on top.
   revealLane(lane) {
+    // With a link that picks a message, nothing is laid out yet; in another view there are no lanes.
+    if (!this.geometry) this.resize();
     const { body, geometry } = this;
+    if (!geometry) return;
     const y = lane == null ? 0 : geometry.ys[this.rowOf[lane]] * this.app.magnification;
     const isSeen = y >= body.scrollTop && y <= body.scrollTop + body.clientHeight;
     if (!isSeen) body.scrollTop = y - body.clientHeight / 2;
@@ -134,8 +139,7 @@ export class Pane {
     const messages = story.messages;
     const first = sentFrom(messages, from);
     const last = sentFrom(messages, to + 1);
-    const inView = messages.slice(first, last);
-    const visible = app.isHandshakeFolded ? inView.filter((message) => !message.isHello) : inView;
+    const visible = this.inView(messages, first, last, app.isHandshakeFolded);
     const followed = app.followed(this);
     return {
       story, geometry, seen: [this.top, this.top + this.height], rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
@@ -143,6 +147,16 @@ export class Pane {
       follow: followed, longest: this.longest, rowOf: this.rowOf, isFirst: (lane) => this.rows[this.rowOf[lane]].lanes[0] === lane, isHeat: visible.length > ARROWS_MAX, yOf: (lane) => geometry.ys[this.rowOf[lane]],
       alpha: (lane, usual) => (followed == null || lane === followed || this.rowOf[lane] === this.rowOf[followed] ? usual : usual * 0.16),
     };
+  }
+
+  /// The messages of a range, of which most frames show the same.
+  inView(...what) {
+    if (!this.viewed?.what.every((one, at) => one === what[at])) {
+      const [messages, first, last, isFolded] = what;
+      const all = messages.slice(first, last);
+      this.viewed = { what, all: isFolded ? all.filter((message) => !message.isHello) : all };
+    }
+    return this.viewed.all;
   }
 
   draw() {
@@ -167,8 +181,10 @@ export class Pane {
     this.front.hidden = !isMoving;
     if (!isMoving) return;
     const { context } = this.moving;
-    const left = Math.round((scene.axis.place(scene.now) * scene.scale - scene.scroll - FRONT_LEFT_PX) * ratio) / ratio;
-    this.front.style.transform = `translateX(${left * this.app.magnification}px)`;
+    // It moves when the strip begins anew, not with each frame: places of elements cost more than what is drawn there.
+    const left = Math.round((scene.axis.place(this.drawn.now) * scene.scale - scene.scroll - FRONT_LEFT_PX) * ratio) / ratio;
+    const place = `translateX(${left * this.app.magnification}px)`;
+    if (this.place !== place) this.front.style.transform = this.place = place;
     context.setTransform(ratio, 0, 0, ratio, -left * ratio, -top * ratio);
     context.clearRect(left, top, FRONT_PX, height);
     if (strip) this.drawStrip(this.moving, scene, strip, scene.colors.paper);
@@ -215,7 +231,10 @@ export class Pane {
     const { story } = this;
     const step = this.app.stepOf(this);
     const followed = this.app.followed(this);
+    const { top, height, app: { isPlaying }, geometry } = this;
     this.rows.forEach((row, at) => {
+      // While time runs, what is not seen is not described.
+      if (isPlaying && geometry && (geometry.ys[at] < top - 30 || geometry.ys[at] > top + height + 30)) return;
       const lane = row.lanes[0];
       const rank = this.run.stateAt(step, lane);
       const element = this.buttons[at];
@@ -376,8 +395,11 @@ function placeOf({ clientX, clientY, currentTarget }) {
 
 const HELD_MS = 550;
 
-/// Width of the sheet that moves with time, what of it is before the moment, and the strip that it may show of what has happened.
-const [FRONT_PX, FRONT_LEFT_PX, STRIP_PX] = [160, 100, 60];
+/// Number of lanes whose names are painted together.
+const GROUP = 16;
+
+/// Width of the sheet that moves with time, what of it is before its strip, and the strip that it may show of what has happened.
+const [FRONT_PX, FRONT_LEFT_PX, STRIP_PX] = [180, 60, 60];
 
 /// In the place of a run that there cannot be: what is missing.
 export function gap(why, title) {

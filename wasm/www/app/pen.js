@@ -6,6 +6,11 @@ export class CanvasPen {
     this.context = context;
   }
 
+  setDash(dash = null) {
+    if (dash || this.dash) this.context.setLineDash(dash ?? []);
+    this.dash = dash;
+  }
+
   line(points, { color, width = 1, dash, alpha = 1, cap = "round" }) {
     const c = this.context;
     c.globalAlpha = alpha;
@@ -13,7 +18,7 @@ export class CanvasPen {
     c.lineWidth = width;
     c.lineCap = cap;
     c.lineJoin = "round";
-    c.setLineDash(dash ?? []);
+    this.setDash(dash);
     c.beginPath();
     points.forEach(([x, y], at) => (at ? c.lineTo(x, y) : c.moveTo(x, y)));
     c.stroke();
@@ -26,7 +31,7 @@ export class CanvasPen {
     c.strokeStyle = color;
     c.lineWidth = width;
     c.lineCap = "butt";
-    c.setLineDash([]);
+    this.setDash();
     c.beginPath();
     for (const [x1, y1, x2, y2] of segments) {
       c.moveTo(x1, y1);
@@ -62,7 +67,7 @@ export class CanvasPen {
     c.fillStyle = color;
     c.fill();
     if (ring) {
-      c.setLineDash([]);
+      this.setDash();
       c.lineWidth = 1.5;
       c.strokeStyle = ring;
       c.stroke();
@@ -88,7 +93,7 @@ export class CanvasPen {
     c.textAlign = align;
     c.textBaseline = "middle";
     if (halo) {
-      c.setLineDash([]);
+      this.setDash();
       c.lineWidth = 3;
       c.lineJoin = "round";
       c.strokeStyle = halo;
@@ -100,14 +105,14 @@ export class CanvasPen {
 
   /// What `draw` draws is seen inside of a box only.
   within(x, y, width, height, draw) {
-    const c = this.context;
+    const { context: c, font, dash } = this;
     c.save();
     c.beginPath();
     c.rect(x, y, width, height);
     c.clip();
     draw();
     c.restore();
-    this.font = null;
+    Object.assign(this, { font, dash });
   }
 }
 

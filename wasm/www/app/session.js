@@ -113,7 +113,7 @@ export class Session {
     if (view.now) app.seek(Number(view.now), link.at);
     if (view.follow) app.follow(app.active, Number(view.follow), true);
     if (view.zoom) app.zoomTo(Number(view.zoom));
-    if (view.message) app.pick(app.active.story.messages[Number(view.message)] ?? null, app.active);
+    if (view.message) app.pick(messageOf(app.active.story, view.message), app.active);
     this.views.forEach((view) => view());
     this.tabs.open(view.tab ?? (app.picked ? "Message" : usualTab(this.source)));
     return true;
@@ -212,6 +212,11 @@ export class Session {
     this.watch(run, name, lesson);
     if (!isOurs) this.app.seekIndex(Infinity);
   }
+}
+
+/// The message of a link: by its number, or the first of a name.
+function messageOf({ messages }, what) {
+  return messages.find(({ index, name }) => String(index) === what || name === what) ?? null;
 }
 
 /// The tab that is open first: in a lesson that is played, the one in which a rank acts.

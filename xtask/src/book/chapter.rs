@@ -1,5 +1,6 @@
 //! The text of a chapter, and the targets of its links.
 
+use super::played_run::{self, PlayedRun};
 use std::borrow::Cow;
 
 /// A chapter, by its path from the root of the repository.
@@ -40,8 +41,19 @@ impl Chapter<'_> {
     pub(super) fn rewritten(&self, kind: impl Fn(&str) -> LinkTarget) -> Rewritten {
         let (mut text, mut linked) = (String::new(), Vec::new());
         let mut is_code = false;
+        // The comment of a run, as far as it is read.
+        let mut comment = String::new();
         for line in self.text.split_inclusive('\n') {
             is_code ^= line.trim_start().starts_with("```");
+            if !is_code && (!comment.is_empty() || played_run::is_start(line)) {
+                comment.push_str(line);
+                if played_run::is_end(line) {
+                    let run = PlayedRun::read(&comment);
+                    text.push_str(&run.map_or(comment, |run| run.html(&to_root(self.path))));
+                    comment = String::new();
+                }
+                continue;
+            }
             if let Some(path) = included(line).and_then(|target| resolve(self.path, target)) {
                 let kind = kind(&path);
                 linked.push((
@@ -51,8 +63,6 @@ impl Chapter<'_> {
             }
             if is_code {
                 text.push_str(line);
-            } else if let Some(run) = shown_run(line) {
-                text.push_str(&frame(&run, self.path));
             } else {
                 text.push_str(&mapped(line, |target| {
                     let path = resolve(self.path, target)?;
@@ -81,7 +91,7 @@ pub(super) fn listing_path(path: &str) -> String {
 }
 
 /// The targets of the links of a text, without those to other hosts and to places of the same page.
-pub(super) fn targets(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn targets(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|t| is_local(t))
 }
 
@@ -96,7 +106,7 @@ pub(super) fn is_below(path: &str, directory: &str) -> bool {
 }
 
 /// The path from the root of a target of the page `page`, without its fragment; `None` if it leaves the tree.
-pub(super) fn resolve(page: &str, target: &str) -> Option<String> {
+pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next()?.trim_end_matches('/');
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -146,23 +156,8 @@ fn included(line: &str) -> Option<&str> {
     line.trim().strip_prefix("{{#include ")?.strip_suffix("}}")
 }
 
-/// The link of a line `<!-- play LINK: TITLE -->` and its title.
-fn shown_run(line: &str) -> Option<(String, String)> {
-    let inner = line.trim().strip_prefix("<!-- play ")?.strip_suffix("-->")?;
-    let (link, title) = inner.split_once(": ")?;
-    Some((link.trim().to_owned(), title.trim().to_owned()))
-}
-
-/// A run of the playground within a page, and the link to a page of its own.
-fn frame((link, title): &(String, String), page: &str) -> String {
-    let root = to_root(page);
-    format!(
-        "<iframe class=\"play\" loading=\"lazy\" title=\"{title}\" \
-         src=\"{root}playground/index.html?embed=1#{link}\"></iframe>\n\n\
-         <p class=\"play-link\"><a href=\"{root}playground/index.html#{link}\">{title}: open in the \
-         playground</a></p>\n"
-    )
-}
+/// The list of the chapters.
+pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
 #[cfg(test)]
 mod tests {
@@ -172,7 +167,8 @@ mod tests {
         path: "docs/learn/a.md",
         text: "See [b](b.md#x), [code](../../core/a.rs), [far](https://example.org/).\n\n\
                ```text\n[no](link)\n{{#include ../x.py}}\n```\n\
-               <!-- play scenario=put-fence-get&at=12: Two ranks -->\n",
+               <!-- play scenario=put-fence-get&at=12: Two ranks -->\n\
+               <!-- play it: One rank\nranks 1\n-->\nEnd.\n",
     };
 
     #[test]
@@ -196,9 +192,14 @@ mod tests {
     #[test]
     fn run_is_a_frame_and_a_link() {
         let page = PAGE.rewritten(|_| LinkTarget::Chapter);
-        let address = "../../playground/index.html?embed=1#scenario=put-fence-get&at=12";
+        let address = "../../playground/index.html?embed=1#scenario=put-fence-get&amp;at=12";
         assert!(page.text.contains(&format!("src=\"{address}\"")));
         assert!(page.text.contains("Two ranks: open in the playground</a>"));
+        assert!(
+            page.text.ends_with("#text=ranks+1%0A\">Play it</a>: One rank</p>\nEnd.\n"),
+            "{}",
+            page.text
+        );
     }
 
     #[test]
